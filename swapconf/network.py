@@ -1,0 +1,60 @@
+"""NETWORK: the decoder layers of a model, the operators inside them and who reads whose output.
+
+A *layer* is a decoder layer, named by its global index. An *operator* is a cell or a primitive inside a
+layer, named by its dotted path from the layer (``attention.flash_attention``). MindSpore flags primitives,
+so a *site* is a pair (layer, primitive).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+Kind = Literal["cell", "primitive"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Operator:
+    """One cell or primitive inside a decoder layer.
+
+    ``path``: dotted path from the layer, made of attribute names. ``type``: class name of the cell or primitive.
+    ``executed``: the compiled training graph of the layer holds it (primitives only; None: not known).
+    ``saved``: a backward operator reads its output directly, which is the condition for a swap to move
+    anything in MindSpore 2.9.0 (None: not known). ``preset_recompute``: what the model itself flags.
+    ``consumers``: paths of the forward primitives of the same layer that read its output.
+    """
+
+    path: str
+    kind: Kind
+    type: str
+    executed: bool | None = None
+    saved: bool | None = None
+    preset_recompute: bool | None = None
+    consumers: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Last element of the path."""
+        return self.path.rpartition(".")[2]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerTemplate:
+    """The operator tree of one kind of decoder layer; equal layers of a model share one template.
+
+    ``cell``: class name of the layer. ``operators``: every cell and primitive below it, a parent before
+    its children, in the order the cell defines them. ``name``: ``dense``, ``moe``, ``mtp``, ...
+    """
+
+    name: str
+    cell: str
+    operators: tuple[Operator, ...]
+
+    @cached_property
+    def by_path(self) -> dict[str, Operator]:
+        return {operator.path: operator for operator in self.operators}
+
+    @cached_property
+    def primitives(self) -> tuple[Operator, ...]:
+        return tuple(operator for operator in self.operators if operator.kind == "primitive")
