@@ -58,3 +58,37 @@ class LayerTemplate:
     @cached_property
     def primitives(self) -> tuple[Operator, ...]:
         return tuple(operator for operator in self.operators if operator.kind == "primitive")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """One decoder layer of a model.
+
+    ``index``: global, from 0. ``name``: the index as text; an extra layer that shares the settings of the last one
+    (multi-token prediction) has a name of its own, ``mtp0``. ``stage``, ``interleave``: where the pipeline puts it.
+    """
+
+    index: int
+    name: str
+    template: LayerTemplate
+    stage: int = 0
+    interleave: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """The decoder layers of a model. ``family`` is None when the catalog does not know the model; the templates are
+    then empty. ``flash_attention``: the operator pattern of the family's flash attention."""
+
+    family: str | None
+    layers: tuple[Layer, ...]
+    flash_attention: str = r".*\.flash_attention"
+
+    @property
+    def num_layers(self) -> int:
+        return 1 + max((layer.index for layer in self.layers), default=-1)
+
+    @property
+    def templates(self) -> tuple[LayerTemplate, ...]:
+        """Each template once, in layer order."""
+        return tuple({id(layer.template): layer.template for layer in self.layers}.values())

@@ -1,0 +1,104 @@
+"""NETWORK of known families: the layers of a model from its YAML alone, no mindspore needed.
+
+>>> family = identify(model_section, use_legacy=False)
+>>> templates_for(family, model_config, num_layers_of(family, model_config))
+
+Graph facts (``executed``, ``saved``, ``consumers``) were measured by compiling each variant once, with the data types
+of the usual training YAMLs; other data types add or remove a Cast. ``saved`` holds for a primitive flagged on its
+own: when several flagged primitives do the same to the same tensor, MindSpore merges them and moves it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from swapconf.catalog import store
+from swapconf.catalog.family import Family
+from swapconf.network import LayerTemplate
+
+__all__ = [
+    "Family",
+    "approximated",
+    "extra_layers_for",
+    "families",
+    "identify",
+    "load",
+    "num_layers_of",
+    "templates_for",
+]
+
+load = store.load
+
+# Says nothing about the model: mindformers then takes the type from elsewhere.
+_GENERIC_TYPE = "PretrainedConfig"
+
+
+def families() -> tuple[str, ...]:
+    return tuple(store.index())
+
+
+def identify(model: Mapping[str, object], *, use_legacy: bool | None) -> str | None:
+    """The family of the ``model`` section of a training YAML; None if the catalog does not know it.
+
+    ``use_legacy``: as in the YAML; None if unknown, then both kinds of model are considered.
+    """
+    model_config, arch = _section(model, "model_config"), _section(model, "arch")
+    if "auto_register" in model_config or "auto_register" in arch:
+        return None  # a class of the user's own, whatever its name
+    for name, known in store.index().items():
+        if use_legacy is not None and use_legacy != known["legacy"]:
+            continue
+        if known["legacy"]:
+            config, network = _names(model_config.get("type")), _names(arch.get("type"))
+            fits = _fits(config, known["config_types"]) and (not network or _fits(network, known["arch_types"]))
+        else:
+            config, network = _names(model_config.get("model_type")), _names(model_config.get("architectures"))
+            fits = bool(config or network)
+            fits &= not config or _fits(config, known["model_types"])
+            fits &= not network or _fits(network, known["architectures"])
+        if fits:
+            return name
+    return None
+
+
+def num_layers_of(family: str, model_config: Mapping[str, object]) -> int:
+    """Number of decoder layers, without the multi-token prediction layers."""
+    return load(family).layout.num_layers.count(model_config)
+
+
+def templates_for(family: str, model_config: Mapping[str, object], num_layers: int) -> tuple[LayerTemplate, ...]:
+    """One template per decoder layer; equal layers share one object.
+
+    With switch values that no stored variant has (see ``approximated``) the nearest variant answers.
+    """
+    known = load(family)
+    templates = known.nearest(model_config)[0].templates
+    return tuple(templates[name] for name in known.layout.names(model_config, num_layers))
+
+
+def extra_layers_for(family: str, model_config: Mapping[str, object]) -> tuple[tuple[str, LayerTemplate], ...]:
+    """Name and template of the multi-token prediction layers; they take the settings of the last decoder layer."""
+    known = load(family)
+    count = known.layout.mtp.count(model_config) if known.layout.mtp else 0
+    templates = known.nearest(model_config)[0].templates
+    return tuple((f"mtp{number}", templates["mtp"]) for number in range(count))
+
+
+def approximated(family: str, model_config: Mapping[str, object]) -> tuple[str, ...]:
+    """The switches whose value differs from that of the variant that ``templates_for`` answers with."""
+    return load(family).nearest(model_config)[1]
+
+
+def _section(model: Mapping[str, object], key: str) -> Mapping[str, object]:
+    value = model.get(key) if isinstance(model, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
+
+
+def _names(value: object) -> tuple[str, ...]:
+    """Class names in a value of any type; mindformers takes the first of a list."""
+    first = value[0] if isinstance(value, list) and value else value
+    return (first,) if isinstance(first, str) and first not in ("", _GENERIC_TYPE) else ()
+
+
+def _fits(names: tuple[str, ...], known: list[str]) -> bool:
+    return bool(names) and names[0] in known

@@ -1,0 +1,48 @@
+"""CONFIG + STRATEGY -> FINDINGS: one rule, one module, whose docstring is its manual page. Registration is this list."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from swapconf.errors import Finding, in_order
+from swapconf.resolve.rules import (
+    bad_pattern,
+    default_prefetch_ignored,
+    default_swap_flash,
+    entry_shadowed,
+    layer_range,
+    lazy_inline,
+    lazy_inline_env,
+    mcore,
+    memory_level,
+    op_moves_nothing,
+    op_no_match,
+    op_unescaped_dot,
+    plain_refuses,
+    prefetch_too_large,
+    r1_recompute_wins,
+    r2_recomputed_consumer,
+    r3_list_meaning,
+    recompute_count,
+    recompute_nothing,
+    recompute_void,
+    runtime_limits,
+    stage_offset,
+    swap_is_off,
+    swap_nothing,
+    unknown_family,
+)
+from swapconf.resolve.rules.case import Case
+
+RULES: tuple[ModuleType, ...] = (
+    r1_recompute_wins, r2_recomputed_consumer, r3_list_meaning,
+    bad_pattern, op_no_match, op_unescaped_dot, op_moves_nothing, layer_range, entry_shadowed, swap_nothing,
+    prefetch_too_large, default_prefetch_ignored, swap_is_off, default_swap_flash,
+    memory_level, lazy_inline, lazy_inline_env, runtime_limits, mcore, plain_refuses,
+    recompute_nothing, recompute_void, recompute_count, stage_offset, unknown_family,
+)
+
+
+def check_all(case: Case) -> tuple[Finding, ...]:
+    """What every rule finds, in order."""
+    return in_order(finding for rule in RULES for finding in rule.check(case))

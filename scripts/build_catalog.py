@@ -1,0 +1,171 @@
+"""Write swapconf/catalog/*.json from the real cells of the installed MindSpore and MindSpore Transformers.
+
+    python scripts/build_catalog.py                      # every family, as shipped
+    python scripts/build_catalog.py --family llama --first-variant --out DIR
+
+Each family is built in a child process (mindformers keeps its kind of model in a global), in a scratch directory
+(both frameworks write logs where they run). ``--trees-only`` skips the compiles: executed, saved stay null.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from catalog_cases import FAMILIES, FamilyCase, VariantCase
+from catalog_graph import Facts
+
+from swapconf.annotate.cells import read_layer
+from swapconf.network import Operator
+
+DefaultOf = Callable[[FamilyCase, Sequence[str]], Any]
+
+ROOT = Path(__file__).resolve().parent.parent
+SCHEMA = 1
+SHORT = 100
+
+
+def main() -> None:
+    options = _options()
+    options.out.mkdir(parents=True, exist_ok=True)
+    if options.child:
+        _write_family(FAMILIES[options.family[0]], options)
+        return
+    for name in options.family or FAMILIES:
+        _run_child(name, options)
+    index = {name: {"legacy": case.legacy, **case.identify} for name, case in FAMILIES.items()}
+    _write(options.out / "families.json", {"schema": SCHEMA, "families": index})
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--family", action="append", choices=list(FAMILIES), help="default: every family")
+    parser.add_argument("--out", type=lambda text: Path(text).resolve(), default=ROOT / "swapconf" / "catalog")
+    parser.add_argument("--first-variant", action="store_true", help="only the first variant of each family")
+    parser.add_argument("--trees-only", action="store_true", help="do not compile")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def _run_child(name: str, options: argparse.Namespace) -> None:
+    flags = ["--first-variant"] * options.first_variant + ["--trees-only"] * options.trees_only
+    with tempfile.TemporaryDirectory() as scratch:
+        subprocess.run(
+            [sys.executable, __file__, "--child", "--family", name, "--out", str(options.out), *flags],
+            cwd=scratch,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
+            check=True,
+        )
+
+
+def _write_family(case: FamilyCase, options: argparse.Namespace) -> None:
+    import catalog_network  # heavy: only a child imports the frameworks
+
+    catalog_network.prepare(legacy=case.legacy)
+    variants = []
+    shared: set[str] = set()
+    for number, variant in enumerate(case.variants[: 1 if options.first_variant else None]):
+        network = catalog_network.build(case, variant.build)
+        shared.update(catalog_network.shared_primitives(network, case.templates))
+        facts = None
+        if not options.trees_only:
+            facts = _facts(case, variant, network, Path(f"ir_{number}").resolve())
+        templates = {
+            name: _template(name, catalog_network.layer_at(network, path), facts)
+            for name, path in case.templates.items()
+        }
+        variants.append({"when": list(variant.alternatives), "templates": templates})
+    family = {
+        "schema": SCHEMA,
+        "family": case.name,
+        "title": case.title,
+        "legacy": case.legacy,
+        "made_with": {package: version(package) for package in ("mindspore", "mindformers")},
+        "flash_attention": case.flash_attention,
+        "layout": _layout(case, catalog_network.default_of),
+        "switches": _switches(case, catalog_network.default_of),
+        "shared_primitives": sorted(shared),
+        "variants": variants,
+    }
+    _write(options.out / f"{case.name}.json", family)
+
+
+def _facts(case: FamilyCase, variant: VariantCase, network: Any, dump: Path) -> Facts | None:
+    import catalog_network
+
+    start = time.monotonic()
+    try:
+        facts = catalog_network.compile_facts(network, case.templates, dump)
+    except Exception as error:  # unknown stays unknown: never guess
+        print(f"{case.name} {variant.build}: NOT COMPILED: {str(error).strip()[:300]}", file=sys.stderr, flush=True)
+        return None
+    print(f"{case.name} {variant.build}: {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
+    return facts
+
+
+def _template(name: str, layer: Any, facts: Facts | None) -> dict[str, Any]:
+    template = read_layer(layer, name)
+    order = {operator.path: number for number, operator in enumerate(template.operators)}
+    return {
+        "cell": template.cell,
+        "operators": [_operator(name, operator, facts, order) for operator in template.operators],
+    }
+
+
+def _operator(template: str, operator: Operator, facts: Facts | None, order: dict[str, int]) -> dict[str, Any]:
+    row: dict[str, Any] = {"path": operator.path, operator.kind: operator.type}
+    if operator.preset_recompute is not None:
+        row["preset_recompute"] = operator.preset_recompute
+    if facts is not None and operator.kind == "primitive":
+        site = (template, operator.path)
+        row |= {"executed": site in facts.executed, "saved": site in facts.saved}
+        if consumers := {path for _, path in facts.consumers.get(site, ())}:
+            row["consumers"] = sorted(consumers, key=order.__getitem__)
+    return row
+
+
+def _switches(case: FamilyCase, default_of: DefaultOf) -> dict[str, Any]:
+    return {
+        name: {"kind": kind, "keys": [name, *aliases], "default": default_of(case, (name, *aliases))}
+        for name, (kind, *aliases) in case.switches.items()
+    }
+
+
+def _layout(case: FamilyCase, default_of: DefaultOf) -> dict[str, Any]:
+    keys = {name: value for name, value in case.layout.items() if name != "templates"}
+    return {
+        "templates": case.layout["templates"],
+        **{name: {"keys": list(value), "default": default_of(case, value)} for name, value in keys.items()},
+    }
+
+
+def _write(path: Path, value: Any) -> None:
+    path.write_text(_lines(value, 0) + "\n", encoding="utf-8")
+
+
+def _lines(value: Any, depth: int) -> str:
+    """JSON with one operator, and anything else that is short, on one line."""
+    text = json.dumps(value, ensure_ascii=False)
+    is_operator = isinstance(value, dict) and "path" in value
+    if len(text) <= SHORT or is_operator or not isinstance(value, (dict, list)):
+        return text
+    indent = "  " * (depth + 1)
+    if isinstance(value, dict):
+        items = [f"{json.dumps(key)}: {_lines(item, depth + 1)}" for key, item in value.items()]
+    else:
+        items = [_lines(item, depth + 1) for item in value]
+    body = ",\n".join(indent + item for item in items)
+    return f"{text[0]}\n{body}\n{'  ' * depth}{text[-1]}"
+
+
+if __name__ == "__main__":
+    main()

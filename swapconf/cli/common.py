@@ -1,0 +1,42 @@
+"""What several commands share: the version options and printing findings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from swapconf.errors import Finding
+from swapconf.report import findings as report
+from swapconf.resolve.knowledge import Versions
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+EXIT_ERRORS = 1
+EXIT_UNREADABLE = 2
+
+
+def version_options(function: F) -> F:
+    """``--mindspore-version`` and ``--mindformers-version``: what the run will use, if not what is installed here."""
+    function = click.option("--mindformers-version", metavar="V",
+                            help="mindformers that the run will use (default: the installed one, else 1.9.0).")(function)
+    return click.option("--mindspore-version", metavar="V",
+                        help="MindSpore that the run will use (default: the installed one, else 2.9.0).")(function)
+
+
+def versions(mindspore: str | None, mindformers: str | None) -> Versions:
+    found = Versions.in_use()
+    return Versions(mindspore=mindspore or found.mindspore, mindformers=mindformers or found.mindformers)
+
+
+def environment() -> dict[str, str]:
+    return dict(os.environ)
+
+
+def print_findings(found: Sequence[Finding], *, err: bool = False) -> None:
+    """One line each, coloured on a terminal."""
+    for line, style in report.as_lines(found):
+        words = style.split()
+        click.secho(line, fg=words[-1], bold="bold" in words, err=err)

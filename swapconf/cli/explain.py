@@ -1,0 +1,73 @@
+"""``swapconf explain``: what a training YAML does at each layer and operator, and the log lines to expect."""
+
+from __future__ import annotations
+
+import click
+
+from swapconf import pipeline
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, environment, print_findings, version_options, versions
+from swapconf.errors import SwapconfError, has_errors
+from swapconf.formats import worker_log
+from swapconf.report import explanation
+from swapconf.strategy import Strategy
+
+
+@click.command()
+@click.argument("file", metavar="FILE")
+@click.option("--layer", type=int, metavar="N", help="Only this layer.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True,
+              help="json: every site of every layer, not folded.")
+@version_options
+def command(file: str, layer: int | None, form: str, mindspore_version: str | None,
+            mindformers_version: str | None) -> None:
+    """Show what is asked for and what takes effect, layer by layer and operator by operator.
+
+    \b
+    swapconf explain configs/llama2_7b/example4_swap_with_recompute.yaml
+    swapconf explain train.yaml --layer 3 --format json
+
+    Exit codes as for `swapconf check`.
+    """
+    try:
+        study = pipeline.study_file(file, versions(mindspore_version, mindformers_version), environment())
+    except SwapconfError as error:
+        print_findings(error.findings, err=True)
+        raise SystemExit(EXIT_UNREADABLE) from None
+    print_findings(study.findings, err=True)
+    strategy = study.strategy
+    if strategy is None:
+        raise click.ClickException("the YAML does not give the number of layers, so there is nothing to lay out")
+    if layer is not None and not 0 <= layer < strategy.network.num_layers:
+        raise click.UsageError(f"--layer {layer}: the model has layers 0 to {strategy.network.num_layers - 1}")
+    lines = {entry.layer.name: worker_log.lines(entry, strategy.swap_on) for entry in strategy.layers}
+    if form == "json":
+        click.echo(explanation.as_json(strategy, lines, layer))
+    else:
+        _print_table(strategy, layer)
+        click.echo("\nLog lines to expect:")
+        for entry in strategy.layers:
+            if layer is None or entry.layer.index == layer:
+                for line in lines[entry.layer.name]:
+                    click.echo(f"  {line}")
+    raise SystemExit(EXIT_ERRORS if has_errors(study.findings) else 0)
+
+
+def _print_table(strategy: Strategy, layer: int | None) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    family = strategy.network.family or "unknown family, operators not known"
+    table = Table(title=f"{strategy.network.num_layers} layers, {family}", title_justify="left", box=None, pad_edge=False)
+    for name in ("layer", "operator", "asked", "in effect", "prefetch", "sites", "reason"):
+        table.add_column(name, overflow="fold", justify="right" if name == "prefetch" else "left")
+    for row in explanation.rows(strategy, layer):
+        style = "yellow" if row.void else ""
+        cells = (row.layers, row.operator, row.requested, row.effect, row.prefetch, row.sites, row.reason)
+        table.add_row(*(Text(cell, style=style) for cell in cells))
+    console = Console()
+    if not table.row_count:
+        console.print("Nothing is asked for: every activation stays on the device.")
+        return
+    # a pipe has no width: wide enough that no line is folded
+    Console(width=console.width if console.is_terminal else 200).print(table)

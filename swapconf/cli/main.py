@@ -1,0 +1,43 @@
+"""The command ``swapconf``. Each command is one file beside this one and is imported only when it is called."""
+
+from __future__ import annotations
+
+from importlib import import_module, metadata
+
+import click
+
+COMMANDS = ("check", "explain", "families", "rules", "run")
+
+
+class LazyGroup(click.Group):
+    """Imports a command's module on its first use, so that ``swapconf check`` pays for nothing else."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"swapconf.cli.{name}").command
+        return command
+
+
+def _version(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value:
+        click.echo(f"swapconf {metadata.version('swapconf')}")
+        context.exit()
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show the version.")
+def main() -> None:
+    """Check, explain and apply activation swap and recompute for MindSpore Transformers.
+
+    \b
+    swapconf check configs/llama2_7b/example3_op_swap.yaml
+    swapconf explain configs/llama2_7b/example4_swap_with_recompute.yaml --layer 0
+    python -m swapconf run run_mindformer.py --config FILE ...
+
+    Exit codes: 0 clean, or notes and warnings only; 1 findings of severity error; 2 a file could not be read, or the
+    command line is wrong.
+    """

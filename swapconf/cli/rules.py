@@ -1,0 +1,23 @@
+"""``swapconf rules``: the manual pages of the rules."""
+
+from __future__ import annotations
+
+import inspect
+
+import click
+
+from swapconf.resolve.rules import RULES
+
+
+@click.command()
+@click.argument("rule", required=False)
+def command(rule: str | None) -> None:
+    """List the rules, or print the manual page of one."""
+    pages = {module.RULE: inspect.getdoc(module) or "" for module in RULES}
+    if rule is None:
+        for page in pages.values():
+            click.echo(page.splitlines()[0])
+    elif rule in pages:
+        click.echo(pages[rule])
+    else:
+        raise click.UsageError(f"no rule named {rule!r}; `swapconf rules` lists them")

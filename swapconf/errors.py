@@ -1,0 +1,70 @@
+"""FINDING and its origin: something wrong or noteworthy in a config, where it stands and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from functools import total_ordering
+
+
+@total_ordering
+class Severity(Enum):
+    """``error``: the run fails or surely does not do what was asked; ``warning``: it may; ``note``: worth knowing."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+    @property
+    def rank(self) -> int:
+        return ("note", "warning", "error").index(self.value)
+
+    def __lt__(self, other: Severity) -> bool:
+        return self.rank < other.rank
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Origin:
+    """A place in a config: ``line`` and ``column`` count from 1 (0: the file as a whole, or no file at all)."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+    path: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """``message``: what is wrong; ``hint``: what was probably meant and what to do; ``rule``: its manual page."""
+
+    origin: Origin
+    rule: str
+    severity: Severity
+    message: str
+    hint: str
+
+    def __str__(self) -> str:
+        place = self.origin
+        path = place.path or "(file)"
+        return f"{place.file}:{place.line}:{place.column}  {path}: {self.severity.value}: {self.message}; " \
+               f"{self.hint} [{self.rule}]"
+
+
+def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Sorted by place, each said once (an alias or a merge key can lead to one place on several ways)."""
+    unique = dict.fromkeys(findings)
+    return tuple(sorted(unique, key=lambda f: (f.origin.file, f.origin.line, f.origin.column, f.origin.path,
+                                               -f.severity.rank, f.rule, f.message)))
+
+
+def has_errors(findings: Iterable[Finding]) -> bool:
+    return any(finding.severity is Severity.ERROR for finding in findings)
+
+
+class SwapconfError(Exception):
+    """Raised where a caller needs a result that the findings forbid; carries all of them."""
+
+    def __init__(self, findings: Iterable[Finding]) -> None:
+        self.findings = in_order(findings)
+        super().__init__("\n".join(map(str, self.findings)))

@@ -1,0 +1,214 @@
+"""NODES -> FINDINGS: the structural check of a section against its JSON Schema, told in the user's terms."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import regex
+
+from swapconf.errors import Finding, Origin, Severity
+from swapconf.formats.yaml_document import Document, Node
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
+    from jsonschema.protocols import Validator
+
+Place = tuple["str | int", ...]  # keys and indices from the top of a section
+
+_TRAPS = (  # PyYAML reads YAML 1.1: plain scalars that are not what they look like
+    (regex.compile(r"[-+]?0[0-7_]+"), int, "YAML 1.1 reads `{text}` as octal, so it means {value}"),
+    (regex.compile(r"[-+]?\d[\d_]*(:[0-5]?\d)+"), int, "YAML 1.1 reads `{text}` as base 60, so it means {value}"),
+    (regex.compile(r"(?i)yes|no|on|off"), bool, "YAML 1.1 reads `{text}` as {value}"),
+    (regex.compile(r"[-+]?\d+(\.\d*)?[eE]\d+"), str, "YAML 1.1 reads `{text}` as text: its numbers need 1.0e+3"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One section of a document: where it stands, and which of its places failed the structural check.
+
+    ``written``: what the file calls a key that has another name there (mcore's ``cpu_offloading`` for ``swap``).
+    """
+
+    document: Document
+    node: Node
+    path: str
+    written: Mapping[str, str] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+    broken: frozenset[Place] = field(default_factory=frozenset)
+
+    def at(self, place: Iterable[str | int]) -> Node:
+        node = self.node
+        for step in place:
+            node = node.items[step] if isinstance(step, int) else node.entries[step].value
+        return node
+
+    def origin(self, place: Iterable[str | int] = ()) -> Origin:
+        steps = tuple(place)
+        return self.document.origin(self.at(steps), self.name(steps))
+
+    def name(self, place: Iterable[str | int]) -> str:
+        steps = [self.written.get(str(step), step) if depth == 0 else step for depth, step in enumerate(place)]
+        return self.path + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
+
+    def sound(self, *place: str | int) -> bool:
+        """Whether nothing is broken at this place, above it or below it."""
+        return not any(bad[:len(place)] == place[:len(bad)] for bad in self.broken)
+
+
+@cache
+def validator(name: str) -> Validator:
+    """The draft-07 validator of one of our schemas."""
+    from jsonschema.validators import Draft7Validator  # heavy; only when a section is there to be checked
+
+    return Draft7Validator(schema(name))
+
+
+def schema(name: str) -> dict[str, Any]:
+    text = resources.files("swapconf.formats").joinpath(f"schema/{name}.schema.json").read_text("utf-8")
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded
+
+
+def check_section(blank: Section, schema_name: str) -> Section:
+    """The section with a finding for each structural mistake; keys that are unknown break nothing else."""
+    node = blank.node
+    findings: list[Finding] = []
+    broken: set[Place] = set()
+    for error in _leaves(validator(schema_name).iter_errors(node.plain())):
+        place: Place = tuple(error.absolute_path)
+        findings.extend(_explain(blank, error, place))
+        if error.validator != "additionalProperties":
+            broken.add(place)
+    for place, leaf in _scalars(node):
+        if type(leaf.scalar) is float and leaf.scalar.is_integer() and place not in broken:
+            findings.append(_finding(blank, place, "bad-type", f"expected a whole number, found {leaf.scalar}",
+                                     f"write {int(leaf.scalar)}"))
+            broken.add(place)
+        trap = _trap(leaf)
+        if trap and place not in broken:
+            severity = Severity.NOTE if isinstance(leaf.scalar, bool) else Severity.WARNING
+            findings.append(_finding(blank, place, "yaml-trap", trap, f"write {leaf.scalar}", severity))
+    return replace(blank, findings=tuple(findings), broken=frozenset(broken))
+
+
+def _leaves(errors: Iterable[ValidationError]) -> Iterator[ValidationError]:
+    """Errors inside `then` belong to the user's value, not to the condition."""
+    for error in errors:
+        if error.context:
+            yield from _leaves(error.context)
+        else:
+            yield error
+
+
+def _explain(section: Section, error: ValidationError, place: Place) -> Iterator[Finding]:
+    if error.validator == "additionalProperties":
+        yield from _unknown_keys(section, error, place)
+    elif error.validator == "required":
+        given = error.instance
+        key = next(name for name in error.validator_value if name not in given and f"'{name}'" in error.message)
+        expected = error.schema["properties"][key]
+        yield _finding(section, place, "missing-key", f"`{key}` is missing", _fill_in(section, key, expected))
+    elif error.validator == "minimum":
+        yield _finding(section, place, "bad-value", f"{error.instance} is below {error.validator_value}",
+                       f"give {error.schema.get('x-expected', f'{error.validator_value} or more')}")
+    elif error.validator == "minItems":
+        yield _finding(section, place, "bad-value", "the list is empty",
+                       f"give {error.schema.get('x-expected', 'at least one value')}")
+    else:
+        node = section.at(place)
+        expected = error.schema.get("x-expected", "another kind of value")
+        yield _finding(section, place, "bad-type", f"expected {expected}, found {describe(node)}",
+                       _remedy(node, error.schema))
+
+
+def _fill_in(section: Section, key: str, expected: dict[str, Any]) -> str:
+    if "$ref" in expected:
+        name = expected["$ref"].rpartition("/")[2]
+        definitions = schema("swap_config")["definitions"]
+        expected = definitions.get(name, expected)
+    return f"add `{key}:` with {expected.get('x-expected', 'a value')}"
+
+
+def _unknown_keys(section: Section, error: ValidationError, place: Place) -> Iterator[Finding]:
+    known = list(error.schema.get("properties", {}))
+    parent = section.at(place)
+    for key, entry in parent.entries.items():
+        if key in known:
+            continue
+        origin = section.document.key_origin(entry, section.name((*place, key)))
+        close = get_close_matches(key, known, n=1)
+        meant = f"`{close[0]}` was probably meant; rename it" if close else f"known here: {', '.join(known)}; remove it"
+        # mindformers itself stops on an unknown key of a section, and ignores one in an entry
+        severity = Severity.WARNING if place else Severity.ERROR
+        yield Finding(origin=origin, rule="unknown-key", severity=severity, message=f"unknown key `{key}`", hint=meant)
+
+
+def describe(node: Node) -> str:
+    """A value in words, short."""
+    if node.kind == "mapping":
+        return "a mapping"
+    if node.kind == "list":
+        return "a list"
+    if node.scalar is None:
+        return "nothing"
+    text = str(node.scalar) if len(str(node.scalar)) <= 40 else f"{str(node.scalar)[:40]}..."
+    if isinstance(node.scalar, str):
+        return f"the text '{text}'"
+    return text
+
+
+def _remedy(node: Node, expected: dict[str, Any]) -> str:
+    kinds = expected.get("type", [])
+    value = node.scalar
+    trap = _trap(node)
+    if trap:
+        return f"{trap}; write the value plainly"
+    if isinstance(value, str):
+        word = value.strip()
+        if word.lower() in ("true", "false") and "boolean" in kinds:
+            return f"write {word.capitalize()} without quotes"
+        if word.lower() == "auto" and "integer" in kinds:
+            return "'Auto' means 1 in MindSpore; write 1"
+        if word.lstrip("+-").isdigit() and "integer" in kinds:
+            return f"write {int(word)} without quotes"
+        if word[:1] in "([" and "array" in kinds:
+            return f"a Python tuple or quoted list is text in YAML; write [{word.strip('()[] ')}]"
+    if isinstance(value, bool):
+        if "integer" in kinds:
+            return "True and False are not numbers here; write a whole number"
+    elif isinstance(value, int):
+        if "boolean" in kinds and value in (0, 1) and "array" not in kinds:
+            return f"write {bool(value)}"
+        if "array" in kinds:
+            return f"write [{value}]"
+    return "correct the value"
+
+
+def _trap(node: Node) -> str:
+    if node.text is None:
+        return ""
+    for pattern, kind, message in _TRAPS:
+        if type(node.scalar) is kind and pattern.fullmatch(node.text):
+            return message.format(text=node.text, value=node.scalar)
+    return ""
+
+
+def _scalars(node: Node, place: Place = ()) -> Iterator[tuple[Place, Node]]:
+    if node.kind == "scalar":
+        yield place, node
+    for index, item in enumerate(node.items):
+        yield from _scalars(item, (*place, index))
+    for key, entry in node.entries.items():
+        yield from _scalars(entry.value, (*place, key))
+
+
+def _finding(section: Section, place: Place, rule: str, message: str, hint: str,
+             severity: Severity = Severity.ERROR) -> Finding:
+    return Finding(origin=section.origin(place), rule=rule, severity=severity, message=message, hint=hint)

@@ -1,0 +1,132 @@
+"""DOCUMENT -> CONFIG, the rest: what resolution needs from `context`, `parallel`, `parallel_config` and `model`.
+
+These sections belong to mindformers: they are read, not judged, except where a value that swapconf needs is unusable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from swapconf.config import Config, Model, Pipeline, Runtime
+from swapconf.errors import Finding, Origin, Severity
+from swapconf.formats.structure import describe
+from swapconf.formats.yaml_document import Document, Node
+
+# mindformers' names for the same setting; the first that is given counts
+_NUM_LAYERS = ("num_layers", "num_hidden_layers", "n_layers", "n_layer", "num_layer")
+_NUM_INTERLEAVES = ("pp_interleave_num", "virtual_pipeline_model_parallel_size")
+_MAX_LAYERS = 10_000  # far above any model; keeps a typo from costing memory
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """A config without its swap and recompute, and what was unusable."""
+
+    config: Config
+    findings: tuple[Finding, ...]
+
+
+def read(document: Document) -> Surroundings:
+    reader = _Reader(document)
+    legacy = reader.value("use_legacy")
+    model = document.root.get("model")
+    section = model.plain() if model is not None else {}
+    config = Config(
+        file=document.file,
+        pipeline=reader.pipeline(),
+        runtime=reader.runtime(),
+        model=Model(legacy=legacy is not False, section=section if isinstance(section, dict) else {},
+                    num_layers=reader.count(*(f"model.model_config.{name}" for name in _NUM_LAYERS),
+                                            least=0, most=_MAX_LAYERS)),
+        origins=reader.origins)
+    return Surroundings(config, tuple(reader.findings))
+
+
+class _Reader:
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.findings: list[Finding] = []
+        self.origins: dict[str, Origin] = {}
+
+    def node(self, path: str) -> Node | None:
+        node: Node | None = self.document.root
+        entry = None
+        for step in path.split("."):
+            entry = node.entries.get(step) if node is not None else None
+            node = entry.value if entry is not None else None
+        if entry is not None:
+            self.origins[path] = self.document.key_origin(entry, path)
+        return node
+
+    def value(self, path: str) -> object:
+        """The scalar at a path; None when it is absent or not a scalar."""
+        node = self.node(path)
+        return node.scalar if node is not None and node.kind == "scalar" else None
+
+    def word(self, *paths: str) -> str | None:
+        for path in paths:
+            value = self.value(path)
+            if isinstance(value, str) and value:
+                return value
+        return None
+
+    def count(self, *paths: str, least: int = 1, most: int = 1_000_000) -> int | None:
+        """A whole number in a range; a finding when something else stands there."""
+        for path in paths:
+            node = self.node(path)
+            if node is None or (node.kind == "scalar" and node.scalar is None):
+                continue
+            if isinstance(node.scalar, int) and not isinstance(node.scalar, bool) and least <= node.scalar <= most:
+                return node.scalar
+            self._unusable(path, node, f"a whole number from {least} to {most:,}", "correct the value")
+            return None
+        return None
+
+    def pipeline(self) -> Pipeline:
+        stages = self.count("parallel_config.pipeline_stage", "parallel_config.pipeline_model_parallel_size") or 1
+        interleaved = self.value("parallel.pipeline_config.pipeline_interleave") is True
+        scheduler = self.word("parallel.pipeline_config.pipeline_scheduler")
+        interleaves = self.count(*(f"model.model_config.{name}" for name in _NUM_INTERLEAVES)) or 1
+        return Pipeline(
+            num_stages=stages,
+            num_interleaves=interleaves if interleaved else 1,
+            offset=self._offset("model.model_config.offset"),
+            zero_bubble_v=interleaved and scheduler == "zero_bubble_v",
+            start_stage=self.count("model.model_config.start_stage", least=0) or 0,
+            gradient_aggregation_group=self.count("parallel_config.gradient_aggregation_group") or 4)
+
+    def runtime(self) -> Runtime:
+        mode = self.value("context.mode")
+        graph = {0: True, 1: False, "GRAPH_MODE": True, "PYNATIVE_MODE": False}.get(mode) \
+            if isinstance(mode, (int, str)) else None
+        parallel_mode = self.value("parallel.parallel_mode")
+        stand_alone = True if self.value("use_parallel") is False else \
+            str(parallel_mode).lower() == "stand_alone" if parallel_mode is not None else None
+        return Runtime(
+            device_target=self.word("context.device_target"),
+            graph_mode=graph,
+            jit_level=self.word("context.jit_config.jit_level", "context.jit_level"),
+            memory_optimize_level=self.word("context.memory_optimize_level"),
+            stand_alone=stand_alone,
+            gradient_accumulation_steps=self.count("runner_config.gradient_accumulation_steps"),
+            disable_lazy_inline=self.value("model.model_config.disable_lazy_inline") is True,
+            run_mode=self.word("run_mode"))
+
+    def _offset(self, path: str) -> tuple[tuple[int, ...], ...]:
+        node = self.node(path)
+        if node is None or node.scalar is None and node.kind == "scalar":
+            return ((0,),)
+        rows = [[node]] if node.kind == "scalar" else \
+            [list(item.items) for item in node.items] if node.items and all(item.kind == "list" for item in node.items) \
+            else [list(node.items)]
+        numbers = [[leaf.scalar for leaf in row] for row in rows]
+        if all(type(number) is int and abs(number) <= _MAX_LAYERS for row in numbers for number in row) and all(numbers):
+            return tuple(tuple(int(str(number)) for number in row) for row in numbers)
+        self._unusable(path, node, "a whole number, a list of them (one per stage) or a list of such lists",
+                       "correct the value")
+        return ((0,),)
+
+    def _unusable(self, path: str, node: Node, expected: str, hint: str) -> None:
+        self.findings.append(Finding(
+            origin=self.document.origin(node, path), rule="bad-value", severity=Severity.ERROR,
+            message=f"expected {expected}, found {describe(node)}", hint=hint))

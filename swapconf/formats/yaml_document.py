@@ -1,0 +1,316 @@
+"""TEXT -> NODES: a YAML file as plain values that remember where they stand. Nothing in the file is executed.
+
+Reads what PyYAML's ``safe_load`` reads (YAML 1.1, as mindformers does), but in three bounded steps: events (depth,
+size and alias counts are checked before anything is built), PyYAML's composer, values. Hostile input ends in one
+finding, within a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import yaml
+
+from swapconf.errors import Finding, Origin, Severity, SwapconfError
+
+if TYPE_CHECKING:
+    Loader: TypeAlias = yaml.SafeLoader
+else:
+    Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+MAX_BYTES = 4_000_000
+MAX_DEPTH = 60
+MAX_EVENTS = 400_000
+MAX_EXPANDED_NODES = 200_000
+MAX_DIGITS = 40
+
+Scalar: TypeAlias = "str | int | float | bool | None"
+Plain: TypeAlias = "Scalar | list[Plain] | dict[str, Plain]"
+
+_NUMBERS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
+_MERGE = "tag:yaml.org,2002:merge"
+_SAFE_TAGS = {f"tag:yaml.org,2002:{name}" for name in (
+    "null", "bool", "int", "float", "binary", "timestamp", "omap", "pairs", "set", "str", "seq", "map", "merge")}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One ``key: value`` of a mapping, with the place of the key (1-based)."""
+
+    key: str
+    line: int
+    column: int
+    value: Node
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """A YAML value and its place. Exactly one of scalar, items, entries is meaningful, by ``kind``.
+
+    ``text`` is the scalar as written when it was written plain (unquoted), else None.
+    """
+
+    kind: str  # "scalar", "list", "mapping"
+    line: int
+    column: int
+    scalar: Scalar = None
+    text: str | None = None
+    items: tuple[Node, ...] = ()
+    entries: dict[str, Entry] = field(default_factory=dict)
+
+    def get(self, key: str) -> Node | None:
+        entry = self.entries.get(key)
+        return entry.value if entry else None
+
+    def plain(self) -> Plain:
+        """The value without its places."""
+        if self.kind == "mapping":
+            return {key: entry.value.plain() for key, entry in self.entries.items()}
+        if self.kind == "list":
+            return [item.plain() for item in self.items]
+        return self.scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A YAML file whose top level is a mapping, and what its reading already found."""
+
+    file: str
+    root: Node
+    findings: tuple[Finding, ...] = ()
+
+    def origin(self, node: Node, path: str) -> Origin:
+        return Origin(file=self.file, line=node.line, column=node.column, path=path)
+
+    def key_origin(self, entry: Entry, path: str) -> Origin:
+        return Origin(file=self.file, line=entry.line, column=entry.column, path=path)
+
+
+def read_text(path: str | Path) -> str:
+    """The text of a file. Raises SwapconfError with one finding when it cannot be read as UTF-8 text."""
+    name = str(path)
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise _refusal(name, "file-not-found", "there is no such file", "check the path") from None
+    except IsADirectoryError:
+        raise _refusal(name, "file-not-found", "this is a folder", "name a YAML file in it") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise _refusal(name, "file-not-found", f"cannot be read ({reason})", "check the path and its permissions") \
+            from None
+    if len(data) > MAX_BYTES:
+        raise _refusal(name, "yaml-too-large", f"larger than {MAX_BYTES:,} bytes",
+                       "a training YAML has a few hundred lines; give that file")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        column = error.start - data.rfind(b"\n", 0, error.start)
+        raise _refusal(name, "yaml-encoding", f"byte 0x{data[error.start]:02x} is not UTF-8",
+                       "save the file as UTF-8", line, column) from None
+
+
+def parse(text: str, file: str) -> Document:
+    """The document in ``text``. Raises SwapconfError when there is no mapping to work with."""
+    try:
+        _check_events(text, file)
+        loader = Loader(text)
+        try:
+            root = loader.get_single_node()
+        finally:
+            loader.dispose()
+    except yaml.YAMLError as error:
+        raise _syntax_refusal(error, file) from None
+    except RecursionError:
+        raise _refusal(file, "yaml-too-deep", "nested too deeply", f"keep below {MAX_DEPTH} levels") from None
+    if root is None:
+        raise _refusal(file, "yaml-empty", "the file holds no configuration",
+                       "a training YAML starts with sections such as `model:` and `swap_config:`")
+    if not isinstance(root, yaml.MappingNode):
+        raise _refusal(file, "yaml-not-mapping", f"the top level is a {root.id}, not a mapping",
+                       "write sections as `name: value` lines", root.start_mark.line + 1, root.start_mark.column + 1)
+    builder = _Builder(file)
+    node = builder.node(root, "")
+    return Document(file=file, root=node, findings=tuple(builder.findings))
+
+
+def _check_events(text: str, file: str) -> None:
+    """Depth and number of events, before the composer recurses or allocates."""
+    depth = count = documents = 0
+    for event in yaml.parse(text, Loader=Loader):
+        count += 1
+        depth += isinstance(event, (yaml.SequenceStartEvent, yaml.MappingStartEvent))
+        depth -= isinstance(event, (yaml.SequenceEndEvent, yaml.MappingEndEvent))
+        documents += isinstance(event, yaml.DocumentStartEvent)
+        mark = event.start_mark
+        if depth > MAX_DEPTH:
+            raise _refusal(file, "yaml-too-deep", f"nested deeper than {MAX_DEPTH} levels",
+                           "flatten it: no mindformers section needs this", mark.line + 1, mark.column + 1)
+        if count > MAX_EVENTS:
+            raise _refusal(file, "yaml-too-large", f"more than {MAX_EVENTS:,} values",
+                           "a training YAML has a few hundred lines; give that file", mark.line + 1, mark.column + 1)
+        if documents > 1:
+            raise _refusal(file, "yaml-syntax", "a second document starts here",
+                           "mindformers reads one document per file; remove the `---`", mark.line + 1, mark.column + 1)
+
+
+class _Builder:
+    """PyYAML nodes to ours: aliases stay shared, merge keys are resolved, scalars become values."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.findings: list[Finding] = []
+        self._done: dict[int, tuple[Node, int]] = {}
+        self._open: set[int] = set()
+
+    def node(self, raw: yaml.Node, path: str) -> Node:
+        return self._sized(raw, path)[0]
+
+    def _sized(self, raw: yaml.Node, path: str) -> tuple[Node, int]:
+        """The node and how many nodes it has once every alias is written out."""
+        key = id(raw)
+        if key in self._done:
+            return self._done[key]
+        if key in self._open:
+            raise self._refuse(raw, path, "yaml-alias-bomb", "an alias stands inside the value that it names",
+                               "write the value out")
+        self._open.add(key)
+        if raw.tag not in _SAFE_TAGS:
+            self.findings.append(_finding(self.file, "yaml-tag", f"mindformers' safe loader refuses the tag {raw.tag!r}",
+                               "write a plain value; for a tuple write a list: [0, 1]", *_place(raw), path))
+        if isinstance(raw, yaml.MappingNode):
+            built, size = self._mapping(raw, path)
+        elif isinstance(raw, yaml.SequenceNode):
+            children = [self._sized(item, f"{path}[{index}]") for index, item in enumerate(raw.value)]
+            built = Node("list", *_place(raw), items=tuple(child for child, _ in children))
+            size = 1 + sum(weight for _, weight in children)
+        else:
+            assert isinstance(raw, yaml.ScalarNode)
+            built, size = self._scalar(raw, path), 1
+        if size > MAX_EXPANDED_NODES:
+            raise self._refuse(raw, path, "yaml-alias-bomb",
+                               f"aliases blow this up to more than {MAX_EXPANDED_NODES:,} values",
+                               "write out the few values that are needed")
+        self._open.discard(key)
+        self._done[key] = built, size
+        return built, size
+
+    def _mapping(self, raw: yaml.MappingNode, path: str) -> tuple[Node, int]:
+        entries: dict[str, Entry] = {}
+        merged: dict[str, Entry] = {}
+        size = 1
+        for raw_key, raw_value in raw.value:
+            if raw_key.tag == _MERGE:
+                for source, weight in self._merge_sources(raw_value, path):
+                    size += weight
+                    for name, entry in source.entries.items():
+                        merged.setdefault(name, entry)
+                continue
+            name = self._key(raw_key, path)
+            line, column = _place(raw_key)
+            value, weight = self._sized(raw_value, f"{path}.{name}" if path else name)
+            size += weight
+            if name in entries:
+                first = entries[name]
+                self.findings.append(_finding(
+                    self.file, "yaml-duplicate-key",
+                    f"the key `{name}` stands twice; PyYAML silently drops the value of line {first.line}",
+                    "keep one of the two", line, column, f"{path}.{name}" if path else name))
+            entries[name] = Entry(name, line, column, value)
+        return Node("mapping", *_place(raw), entries={**merged, **entries}), size
+
+    def _merge_sources(self, raw: yaml.Node, path: str) -> Iterator[tuple[Node, int]]:
+        sources = raw.value if isinstance(raw, yaml.SequenceNode) else [raw]
+        for source in sources:
+            if not isinstance(source, yaml.MappingNode):
+                raise self._refuse(source, path, "yaml-syntax", "`<<` merges something that is not a mapping",
+                                   "merge an alias of a mapping: `<<: *name`")
+            yield self._sized(source, path)
+
+    def _key(self, raw: yaml.Node, path: str) -> str:
+        if not isinstance(raw, yaml.ScalarNode):
+            raise self._refuse(raw, path, "yaml-syntax", f"a {raw.id} cannot be a key", "use plain text as key")
+        return str(raw.value)
+
+    def _scalar(self, raw: yaml.ScalarNode, path: str) -> Node:
+        line, column = _place(raw)
+        text = raw.value if not raw.style else None  # libyaml says "" for plain, PyYAML None
+        return Node("scalar", line, column, scalar=self._value(raw, path), text=text)
+
+    def _value(self, raw: yaml.ScalarNode, path: str) -> Scalar:
+        if raw.tag in _NUMBERS and len(raw.value) > MAX_DIGITS:
+            self.findings.append(_finding(self.file, "yaml-huge-number", f"a number of {len(raw.value)} characters",
+                               "no setting takes such a number", *_place(raw), path))
+            return None
+        construct: Any = _CONSTRUCTORS.get(raw.tag)
+        if construct is None:
+            return raw.value  # dates and binary are text to us: no section we read has them
+        try:
+            value: Scalar = construct(_SCALARS, raw)
+        except (ValueError, OverflowError, yaml.YAMLError):
+            return raw.value
+        return value
+
+    def _refuse(self, raw: yaml.Node, path: str, rule: str, message: str, hint: str) -> SwapconfError:
+        line, column = _place(raw)
+        return SwapconfError([*self.findings, _finding(self.file, rule, message, hint, line, column, path)])
+
+
+_SCALARS = yaml.constructor.SafeConstructor()
+_CONSTRUCTORS = {f"tag:yaml.org,2002:{name}": getattr(yaml.constructor.SafeConstructor, f"construct_yaml_{name}")
+                 for name in ("null", "bool", "int", "float", "str")}
+
+
+def _place(raw: yaml.Node) -> tuple[int, int]:
+    return raw.start_mark.line + 1, raw.start_mark.column + 1
+
+
+def _finding(file: str, rule: str, message: str, hint: str, line: int = 0, column: int = 0, path: str = "") -> Finding:
+    origin = Origin(file=file, line=line, column=column, path=path)
+    return Finding(origin=origin, rule=rule, severity=Severity.ERROR, message=message, hint=hint)
+
+
+def _refusal(file: str, rule: str, message: str, hint: str, line: int = 0, column: int = 0) -> SwapconfError:
+    return SwapconfError([_finding(file, rule, message, hint, line, column)])
+
+
+def _syntax_refusal(error: yaml.YAMLError, file: str) -> SwapconfError:
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+    line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+    return _refusal(file, "yaml-syntax", f"not valid YAML: {problem}",
+                    "check indentation (spaces only), colons, quotes and brackets here", line, column)
+
+
+def from_plain(value: Any, like: Document) -> Document:
+    """Plain Python values (dicts, lists, tuples, scalars) as a document; places come from ``like`` where it has the
+    same path, so that a config changed on the command line still points into its file."""
+    return Document(file=like.file, root=_borrow(value, like.root))
+
+
+def _borrow(value: Any, place: Node) -> Node:
+    if isinstance(value, dict):
+        entries = {}
+        for key, item in value.items():
+            known = place.entries.get(str(key))
+            entries[str(key)] = Entry(str(key), known.line if known else place.line,
+                                      known.column if known else place.column,
+                                      _borrow(item, known.value if known else Node("", place.line, place.column)))
+        return Node("mapping", place.line, place.column, entries=entries)
+    if isinstance(value, (list, tuple)):
+        spare = Node("", place.line, place.column)
+        places = [*place.items, *[spare] * (len(value) - len(place.items))]
+        return Node("list", place.line, place.column, items=tuple(map(_borrow, value, places)))
+    same = place.kind == "scalar" and type(place.scalar) is type(value) and place.scalar == value
+    scalar = value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
+    return Node("scalar", place.line, place.column, scalar=scalar, text=place.text if same else None)
+
+
+def nowhere(file: str = "<config>") -> Document:
+    """An empty document, for configs that come from no file."""
+    return Document(file=file, root=Node("mapping", 0, 0))

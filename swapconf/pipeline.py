@@ -1,0 +1,74 @@
+"""The arrows, composed once; reads top to bottom like the README."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from swapconf import catalog
+from swapconf.config import Config
+from swapconf.errors import Finding, in_order
+from swapconf.formats import yaml_config
+from swapconf.formats.yaml_document import Document
+from swapconf.network import Layer, LayerTemplate, Network
+from swapconf.resolve.expand import expand
+from swapconf.resolve.knowledge import Versions
+from swapconf.resolve.requests import stage_map
+from swapconf.resolve.rules import check_all
+from swapconf.resolve.rules.case import Case
+from swapconf.strategy import Strategy
+
+_UNKNOWN = LayerTemplate(name="unknown", cell="?", operators=())
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """All that is known of one config: what it asks for, what that means, and what is wrong with it.
+
+    ``network`` and ``strategy`` are None when the number of layers is not known.
+    """
+
+    config: Config
+    network: Network | None
+    strategy: Strategy | None
+    findings: tuple[Finding, ...]
+
+
+def study_file(path: str | Path, versions: Versions, environment: Mapping[str, str]) -> Study:
+    """Read, resolve and check one YAML. Raises SwapconfError when there is nothing to read."""
+    config, findings = yaml_config.read(path)
+    return study(config, findings, versions, environment)
+
+
+def study_document(document: Document, versions: Versions, environment: Mapping[str, str]) -> Study:
+    """The same for a document that is already read, as a launched training run has it."""
+    config, findings = yaml_config.from_document(document)
+    return study(config, findings, versions, environment)
+
+
+def study(config: Config, findings: tuple[Finding, ...], versions: Versions,
+          environment: Mapping[str, str]) -> Study:
+    network = network_of(config)
+    strategy = expand(config, network, versions) if network is not None else None
+    case = Case(config=config, versions=versions, network=network, strategy=strategy, environment=environment)
+    return Study(config, network, strategy, in_order([*findings, *check_all(case)]))
+
+
+def network_of(config: Config) -> Network | None:
+    """The network that the catalog knows for a config; one without operators for an unknown family."""
+    count = config.model.num_layers
+    if count is None:
+        return None
+    family = catalog.identify(config.model.section, use_legacy=config.model.legacy)
+    settings = config.model.settings
+    templates = catalog.templates_for(family, settings, count) if family else (_UNKNOWN,) * count
+    stages = stage_map(config, count)
+    layers = [Layer(index=index, name=str(index), template=template, stage=stages.pipeline_stage(index),
+                    interleave=stages.places[index][0]) for index, template in enumerate(templates)]
+    extra = catalog.extra_layers_for(family, settings, count) if family and count else ()
+    layers += [Layer(index=count - 1, name=name, template=template, stage=layers[-1].stage,
+                     interleave=layers[-1].interleave) for name, template in extra]
+    flash = catalog.load(family).flash_attention if family else None
+    return Network(family=family, layers=tuple(layers), **({"flash_attention": flash} if flash else {}))
+

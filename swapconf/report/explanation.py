@@ -1,0 +1,122 @@
+"""STRATEGY -> TABLE or JSON: what was asked for and what takes effect, layer by layer, folded over equal layers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from swapconf.strategy import Action, Decision, Keep, LayerStrategy, Outcome, Recompute, Request, Strategy, Swap
+
+_WORDS = {"default": "swap (default)", "layer_swap": "swap (layer_swap)", "op_swap": "swap (op_swap)",
+          "recompute": "recompute", "select_recompute": "recompute (select)",
+          "select_recompute_exclude": "never recompute", "select_comm_recompute": "recompute communication",
+          "select_comm_recompute_exclude": "never recompute communication"}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table. ``sites``: primitives for which ``effect`` holds, of those the request covers."""
+
+    layers: str
+    operator: str
+    requested: str
+    effect: str
+    prefetch: str
+    sites: str
+    reason: str
+    void: bool
+
+
+def rows(strategy: Strategy, only_layer: int | None = None) -> list[Row]:
+    """The table. Equal layers share rows; a site that differs from its request's own effect gets a row of its own."""
+    return [row for group in _groups(strategy, only_layer) for outcome in group[0].plan.outcomes
+            for row in _rows(_names(group), group[0], outcome)]
+
+
+def _groups(strategy: Strategy, only_layer: int | None) -> list[list[LayerStrategy]]:
+    entries = [entry for entry in strategy.layers if only_layer is None or entry.layer.index == only_layer]
+    by_plan: dict[int, list[LayerStrategy]] = {}
+    for entry in entries:
+        by_plan.setdefault(id(entry.plan), []).append(entry)
+    return list(by_plan.values())
+
+
+def _names(group: Sequence[LayerStrategy]) -> str:
+    plain = [entry.layer.index for entry in group if entry.layer.name == str(entry.layer.index)]
+    extra = [entry.layer.name for entry in group if entry.layer.name != str(entry.layer.index)]
+    runs = [[index for _, index in run] for _, run in groupby(enumerate(plain), lambda pair: pair[1] - pair[0])]
+    return ", ".join([str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs] + extra)
+
+
+def _rows(layers: str, entry: LayerStrategy, outcome: Outcome) -> Iterator[Row]:
+    request, decisions = outcome.request, entry.plan.decisions
+    below = [path for path in decisions if _is_below(path, request.operator)]
+    operator = request.operator or "(layer)"
+    if not request.is_swap and request.kind not in ("recompute", "select_recompute"):
+        yield Row(layers, operator, _WORDS[request.kind], "none" if outcome.void else "as asked", "",
+                  str(len(outcome.sites)), outcome.void.text if outcome.void else "as asked", bool(outcome.void))
+        return
+    own = set(outcome.sites)
+    if outcome.void is not None:
+        effects = dict.fromkeys(_word(decisions[path].action) for path in below)
+        yield Row(layers, operator, _asked(request), " / ".join(effects), "", f"0 of {len(below)}",
+                  f"{outcome.void.text} [{outcome.void.rule}]", True)
+        return
+    effect = f"swap {request.prefetch}" if request.is_swap else "recompute"
+    yield Row(layers, operator, _asked(request), effect.split()[0], str(request.prefetch) if request.is_swap else "",
+              f"{len(own)} of {len(below)}", _own_reason(request, [decisions[path] for path in below if path in own]),
+              False)
+    if request.is_swap:
+        yield from _exceptions(layers, request, {path: decisions[path] for path in below if path not in own})
+
+
+def _exceptions(layers: str, request: Request, others: Mapping[str, Decision]) -> Iterator[Row]:
+    """Sites below a swapped operator where something else takes effect, grouped by what and why."""
+    groups: dict[tuple[Action, str, str], list[str]] = {}
+    for path, decision in others.items():
+        groups.setdefault((decision.action, decision.reason.rule, decision.reason.text), []).append(path)
+    for (action, rule, text), paths in groups.items():
+        prefix = f"{request.operator}." if request.operator else ""
+        names = [path.removeprefix(prefix) for path in paths]
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if names[3:] else "")
+        prefetch = str(action.prefetch) if isinstance(action, Swap) else ""
+        yield Row(layers, f"  {shown}", "", _word(action), prefetch, str(len(paths)), f"{text} [{rule}]", True)
+
+
+def _own_reason(request: Request, decisions: Sequence[Decision]) -> str:
+    told = dict.fromkeys(f"{d.reason.text} [{d.reason.rule}]" for d in decisions if d.reason.rule.startswith("R2"))
+    return next(iter(told), "as asked")
+
+
+def _asked(request: Request) -> str:
+    return _WORDS[request.kind]
+
+
+def _word(action: Action) -> str:
+    return {Keep: "keep", Swap: "swap", Recompute: "recompute"}[type(action)]
+
+
+def _is_below(path: str, operator: str) -> bool:
+    return not operator or path == operator or path.startswith(f"{operator}.")
+
+
+def as_json(strategy: Strategy, lines: Mapping[str, Sequence[str]], only_layer: int | None = None) -> str:
+    """Every layer with its decision at every site, and its log lines."""
+    layers = [{"layer": entry.layer.index, "name": entry.layer.name, "stage": entry.layer.stage,
+               "sites": [_site(path, decision) for path, decision in entry.plan.decisions.items()],
+               "log_lines": list(lines[entry.layer.name])}
+              for entry in strategy.layers if only_layer is None or entry.layer.index == only_layer]
+    return json.dumps({"family": strategy.network.family, "num_layers": strategy.network.num_layers,
+                       "layers": layers}, indent=2)
+
+
+def _site(path: str, decision: Decision) -> dict[str, object]:
+    action = decision.action
+    return {"operator": path,
+            "requested": _asked(decision.requested) if decision.requested else None,
+            "effective": _word(action),
+            "prefetch": action.prefetch if isinstance(action, Swap) else None,
+            "recompute_root": action.root if isinstance(action, Recompute) else None,
+            "rule": decision.reason.rule, "reason": decision.reason.text}

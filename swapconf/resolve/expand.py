@@ -1,0 +1,157 @@
+"""CONFIG + NETWORK -> STRATEGY: one decision for every site, and the reason for it.
+
+The order is MindSpore's: what is recomputed is never swapped (R1), a later request overrides an earlier one, and
+an exclusion overrides every request to recompute.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from swapconf.config import Config
+from swapconf.network import LayerTemplate, Network, Operator
+from swapconf.resolve.knowledge import Versions
+from swapconf.resolve.patterns import primitives_below
+from swapconf.resolve.requests import Requests
+from swapconf.strategy import (
+    Decision,
+    Keep,
+    LayerPlan,
+    LayerStrategy,
+    Outcome,
+    Reason,
+    Recompute,
+    Request,
+    Strategy,
+    Swap,
+)
+
+R1 = "R1-recompute-wins"
+R2 = "R2-recomputed-consumer"
+
+_NOT_ASKED = Reason("not-asked", "nothing was asked here")
+
+
+def expand(config: Config, network: Network, versions: Versions) -> Strategy:
+    """The strategy that a config means for a network. Total: whatever is unusable asks for nothing."""
+    requests = Requests(config, network)
+    consumer_voids = bool(versions.fact("recomputed_consumer_voids_swap").value)
+    version = f"MindSpore {versions.mindspore}"
+
+    @cache  # equal layers with equal requests share their plan
+    def plan(template_id: int, asked: tuple[Request, ...]) -> LayerPlan:
+        return decide(templates[template_id], asked, consumer_voids, version)
+
+    templates = {id(layer.template): layer.template for layer in network.layers}
+    layers = tuple(LayerStrategy(layer, plan(id(layer.template), requests.at(layer))) for layer in network.layers)
+    return Strategy(network=network, layers=layers, swap_on=config.swap_on, recompute_options=_options(config))
+
+
+def _options(config: Config) -> dict[str, bool]:
+    """Keyword arguments of ``Cell.recompute``; only what differs from MindSpore's defaults."""
+    recompute = config.recompute
+    chosen = {}
+    if not recompute.mp_comm_recompute:
+        chosen["mp_comm_recompute"] = False
+    if recompute.recompute_slice_activation:
+        chosen["recompute_slice_activation"] = True
+    return chosen
+
+
+def decide(template: LayerTemplate, asked: tuple[Request, ...], consumer_voids: bool, version: str) -> LayerPlan:
+    """The plan of one layer from the requests made there, in their order of application.
+
+    ``consumer_voids``: rule R2 as documented (a recomputed consumer voids the swap) or as measured (it does not).
+    """
+    recomputed = _recomputed(template, asked)
+    wanted = {primitive.path: request for request in asked if request.is_swap
+              for primitive in primitives_below(request.operator, template)}  # the last request stays
+    decisions = {primitive.path: _decision(primitive, wanted.get(primitive.path), recomputed, consumer_voids, version)
+                 for primitive in template.primitives}
+    outcomes = tuple(_outcome(request, template, decisions, recomputed, wanted) for request in asked)
+    comm = {request.operator: request.kind == "select_comm_recompute" for request in asked
+            if "comm" in request.kind and template.by_path[request.operator].kind == "primitive"}
+    return LayerPlan(decisions, outcomes, comm)
+
+
+@dataclass(frozen=True, slots=True)
+class _Recomputed:
+    """``roots``: recomputed primitive -> the operator that causes it; ``by_model``: those that no request asked for."""
+
+    roots: dict[str, str]
+    by_model: frozenset[str]
+
+    def asked_for(self, path: str) -> bool:
+        return path in self.roots and path not in self.by_model
+
+
+def _recomputed(template: LayerTemplate, asked: tuple[Request, ...]) -> _Recomputed:
+    """A flag on the primitive itself is stronger than the recompute of a cell above it (MindSpore, Cell.recompute)."""
+    roots: dict[str, str] = {}
+    for request in asked:
+        if request.kind in ("recompute", "select_recompute"):
+            for primitive in primitives_below(request.operator, template):
+                if primitive.path == request.operator or primitive.preset_recompute is not False:
+                    roots.setdefault(primitive.path, request.operator)
+    by_model = {primitive.path for primitive in template.primitives if primitive.preset_recompute} - set(roots)
+    roots.update((path, path) for path in by_model)
+    for request in asked:
+        if request.kind == "select_recompute_exclude":
+            roots.pop(request.operator, None)
+    return _Recomputed(roots, frozenset(by_model & set(roots)))
+
+
+def _decision(primitive: Operator, request: Request | None, recomputed: _Recomputed, consumer_voids: bool,
+              version: str) -> Decision:
+    root = recomputed.roots.get(primitive.path)
+    if root is not None:
+        cause = _cause(root, primitive.path in recomputed.by_model)
+        if request is None:
+            return Decision(Recompute(root), Reason("recompute", cause))
+        return Decision(Recompute(root), Reason(R1, f"{cause}, and recompute wins over swap"), request)
+    if request is None:
+        return Decision(Keep(), _NOT_ASKED)
+    # what the model recomputes by itself is part of every run; R2 is about what the YAML adds
+    consumers = [path for path in primitive.consumers if recomputed.asked_for(path)]
+    if not consumers:
+        return Decision(Swap(request.prefetch), Reason(request.kind, "as asked"), request)
+    reader = f"its output is read by the recomputed {consumers[0]}"
+    if consumer_voids:
+        return Decision(Keep(), Reason(R2, f"{reader}, which voids the swap in {version} (documented)"), request)
+    return Decision(Swap(request.prefetch),
+                    Reason(R2, f"{reader}; in {version} the swap takes effect all the same (measured)"), request)
+
+
+def _cause(root: str, by_model: bool) -> str:
+    if by_model:
+        return "the model itself recomputes this operator"
+    return f"{root} is recomputed" if root else "the whole layer is recomputed"
+
+
+def _outcome(request: Request, template: LayerTemplate, decisions: dict[str, Decision], recomputed: _Recomputed,
+             wanted: dict[str, Request]) -> Outcome:
+    below = primitives_below(request.operator, template)
+    if request.is_swap:
+        sites = tuple(p.path for p in below
+                      if isinstance(decisions[p.path].action, Swap) and wanted[p.path] is request)
+        return Outcome(request, sites, None if sites or not below else _why_void(request, below, decisions, wanted))
+    if request.kind in ("recompute", "select_recompute"):
+        sites = tuple(p.path for p in below if recomputed.roots.get(p.path) == request.operator)
+        gone = not sites and below and not any(recomputed.asked_for(p.path) for p in below)
+        return Outcome(request, sites, Reason("exclude", "every operator of it is excluded") if gone else None)
+    is_cell = bool(request.operator) and template.by_path[request.operator].kind == "cell"
+    void = Reason("needs-primitive", f"{request.operator} is a cell; this list takes single operators") \
+        if is_cell else None
+    return Outcome(request, () if is_cell else (request.operator,), void)
+
+
+def _why_void(request: Request, below: tuple[Operator, ...], decisions: dict[str, Decision],
+              wanted: dict[str, Request]) -> Reason:
+    """The reason that stands first in the layer among those that took something from this request."""
+    for primitive in below:
+        decision = decisions[primitive.path]
+        if wanted[primitive.path] is request:
+            return decision.reason
+    other = wanted[below[0].path]
+    return Reason("entry-shadowed", f"{other.operator or 'the layer'} with prefetch {other.prefetch} overrides it")

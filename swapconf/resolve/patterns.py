@@ -1,0 +1,142 @@
+r"""PATTERN + TEMPLATE -> OPERATORS: mindformers' operator patterns, with a bound on the time they may take.
+
+A pattern is split at every backslash-dot; each element is a regular expression that must match a whole name
+(mindformers 1.9.0, LayerSetting.set_pattern_swap). So ``attention\.flash_attention`` has two elements, and
+``attention.flash_attention`` has one, whose dot is a wildcard and which no name can match.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from difflib import get_close_matches
+from functools import lru_cache
+
+import regex
+
+from swapconf.network import LayerTemplate, Operator
+
+SEPARATOR = r"\."
+MAX_LENGTH = 256
+MAX_REPEATS = 1000  # product of all {n}: nested repeats are unrolled when the pattern is compiled
+MATCH_BUDGET_SECONDS = 0.5  # for one pattern on one template; a sane one takes microseconds
+
+_REPEAT = regex.compile(r"\{(\d*),?(\d*)\}")
+_RECURSION = regex.compile(r"\(\?(R|&|P>|[-+]?\d)")
+
+
+class BadPattern(ValueError):
+    """The pattern is not a regular expression that can be used; the text says why."""
+
+
+@lru_cache(maxsize=1024)
+def compiled(pattern: str) -> tuple[regex.Pattern[str], ...]:
+    """The elements of a pattern. Raises BadPattern."""
+    if len(pattern) > MAX_LENGTH:
+        raise BadPattern(f"longer than {MAX_LENGTH} characters")
+    repeats = 1
+    for low, high in _REPEAT.findall(pattern):
+        repeats *= int((high or low)[:9] or 1)
+    if repeats > MAX_REPEATS or _RECURSION.search(pattern):
+        raise BadPattern("its repetitions or recursion are unbounded; operator names are short")
+    elements = []
+    for element in pattern.split(SEPARATOR):
+        try:
+            elements.append(regex.compile(element))
+        except (regex.error, RecursionError, OverflowError, MemoryError) as error:
+            raise BadPattern(f"'{element}' is not a regular expression: {error}") from None
+    return tuple(elements)
+
+
+def matches(pattern: str, template: LayerTemplate) -> tuple[Operator, ...]:
+    """The operators of a layer that a pattern selects, in the layer's order. Raises BadPattern."""
+    return _matches(pattern, _by_identity(template))
+
+
+def _by_identity(template: LayerTemplate) -> _Identity:
+    return _Identity(template)
+
+
+class _Identity:
+    """Hashes a template by identity, so that the cache does not walk its operators."""
+
+    __slots__ = ("template",)
+
+    def __init__(self, template: LayerTemplate) -> None:
+        self.template = template
+
+    def __hash__(self) -> int:
+        return id(self.template)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and other.template is self.template
+
+
+@lru_cache(maxsize=4096)
+def _matches(pattern: str, key: _Identity) -> tuple[Operator, ...]:
+    elements = compiled(pattern)
+    deadline = time.monotonic() + MATCH_BUDGET_SECONDS
+    try:
+        return tuple(operator for operator in key.template.operators
+                     if _fits(elements, operator.path.split("."), deadline))
+    except TimeoutError:
+        raise BadPattern(f"matching takes longer than {MATCH_BUDGET_SECONDS} s; simplify its repetitions") from None
+
+
+def _fits(elements: tuple[regex.Pattern[str], ...], names: list[str], deadline: float) -> bool:
+    if len(elements) != len(names):
+        return False
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return all(element.fullmatch(name, timeout=left) for element, name in zip(elements, names, strict=True))
+
+
+def primitives_below(operator: str, template: LayerTemplate) -> tuple[Operator, ...]:
+    """The primitives that flagging an operator flags: itself, or all below it ("" is the layer)."""
+    if operator in template.by_path and template.by_path[operator].kind == "primitive":
+        return (template.by_path[operator],)
+    prefix = f"{operator}." if operator else ""
+    return tuple(primitive for primitive in template.primitives if primitive.path.startswith(prefix))
+
+
+def escaped(path: str) -> str:
+    """A dotted path as a pattern that matches it and nothing else."""
+    return SEPARATOR.join(regex.escape(name, special_only=True) for name in path.split("."))
+
+
+def unescaped_dot(pattern: str, template: LayerTemplate) -> str | None:
+    """The pattern with its dots escaped, when that is what makes it match."""
+    parts = [part for chunk in pattern.split(SEPARATOR) for part in chunk.replace("/", ".").split(".")]
+    repaired = SEPARATOR.join(parts)
+    if repaired == pattern or len(parts) < 2:
+        return None
+    return repaired if _safe_matches(repaired, template) else None
+
+
+def suggestions(pattern: str, templates: tuple[LayerTemplate, ...]) -> tuple[str, ...]:
+    """Patterns that were probably meant, best first, at most three."""
+    found: dict[str, None] = {}
+    plain = pattern.replace(SEPARATOR, ".").replace("/", ".")
+    for template in templates:
+        for guess in _guesses(plain, template):
+            found.setdefault(escaped(guess))
+    return tuple(found)[:3]
+
+
+def _guesses(plain: str, template: LayerTemplate) -> Iterator[str]:
+    paths = {operator.path.lower(): operator.path for operator in template.operators}
+    wanted = plain.lower()
+    names = wanted.split(".")
+    for start in range(1, len(names)):  # a prefix such as `model.layers.0` is not part of an operator path
+        if ".".join(names[start:]) in paths:
+            yield paths[".".join(names[start:])]
+    yield from (path for lower, path in paths.items() if names[-1] and lower.split(".")[-1] == names[-1])
+    yield from (paths[close] for close in get_close_matches(wanted, paths, n=3, cutoff=0.7))
+
+
+def _safe_matches(pattern: str, template: LayerTemplate) -> tuple[Operator, ...]:
+    try:
+        return matches(pattern, template)
+    except BadPattern:
+        return ()

@@ -1,0 +1,101 @@
+"""CONFIG + LAYER -> REQUESTS: what the YAML asks for at one layer, entry by entry, patterns turned into operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from swapconf.config import Config, DefaultSwap, LayerSelection, ListedSwap, SelectRecompute
+from swapconf.network import Layer, LayerTemplate, Network
+from swapconf.resolve.patterns import BadPattern, matches
+from swapconf.resolve.stages import BadDeal, StageMap, deal
+from swapconf.strategy import Request, RequestKind
+
+
+@dataclass(frozen=True, slots=True)
+class OpGroup:
+    """All entries of ``op_swap`` with one name: for a layer, the first that names it counts (mindformers groups
+    entries by name, in the order in which names first appear)."""
+
+    pattern: str
+    entries: tuple[int, ...]  # positions in ListedSwap.op_swap
+
+
+def op_groups(swap: ListedSwap) -> tuple[OpGroup, ...]:
+    """The names of ``op_swap`` in the order in which they are applied; a later one overrides where both match."""
+    groups: dict[str, list[int]] = {}
+    for position, entry in enumerate(swap.op_swap):
+        groups.setdefault(entry.pattern, []).append(position)
+    return tuple(OpGroup(pattern, tuple(positions)) for pattern, positions in groups.items())
+
+
+class Requests:
+    """Answers, for every layer of a network, which requests the config makes there, in the order of application."""
+
+    def __init__(self, config: Config, network: Network) -> None:
+        self.config = config
+        self.flash_attention = network.flash_attention
+        self._stages = stage_map(config, network.num_layers)
+        self._chosen: dict[LayerSelection, frozenset[int]] = {}
+
+    def at(self, layer: Layer) -> tuple[Request, ...]:
+        return tuple([*self._recompute(layer), *self._swap(layer)])
+
+    def selects(self, layers: LayerSelection, layer: Layer) -> bool:
+        if layers not in self._chosen:
+            try:
+                self._chosen[layers] = self._stages.selected(layers)
+            except BadDeal:
+                self._chosen[layers] = frozenset()  # the rule recompute-count reports it
+        return layer.index in self._chosen[layers]
+
+    def _swap(self, layer: Layer) -> Iterator[Request]:
+        swap = self.config.swap
+        if isinstance(swap, DefaultSwap):
+            for operator in operators(self.flash_attention, layer.template):
+                yield Request("default", operator, swap.origin, swap.prefetch, self.flash_attention)
+        elif isinstance(swap, ListedSwap):
+            for entry in swap.layer_swap:
+                if self.selects(entry.layers, layer):
+                    yield Request("layer_swap", "", entry.origin, entry.prefetch)
+                    break  # the first entry that names the layer counts
+            for group in op_groups(swap):
+                for position in group.entries:
+                    op = swap.op_swap[position]
+                    if self.selects(op.layers, layer):
+                        for operator in operators(op.pattern, layer.template):
+                            yield Request("op_swap", operator, op.origin, op.prefetch, op.pattern)
+                        break
+
+    def _recompute(self, layer: Layer) -> Iterator[Request]:
+        recompute = self.config.recompute
+        full = recompute.full is not None and self.selects(recompute.full.layers, layer)
+        if full and recompute.full is not None:
+            yield Request("recompute", "", recompute.full.origin)
+        else:  # a layer that is recomputed as a whole needs no selection
+            yield from self._select("select_recompute", recompute.select, layer)
+            yield from self._select("select_comm_recompute", recompute.select_comm, layer)
+        yield from self._select("select_recompute_exclude", recompute.select_exclude, layer)
+        yield from self._select("select_comm_recompute_exclude", recompute.select_comm_exclude, layer)
+
+    def _select(self, kind: RequestKind, entries: tuple[SelectRecompute, ...], layer: Layer) -> Iterator[Request]:
+        for entry in entries:
+            if self.selects(entry.layers, layer):
+                for operator in operators(entry.pattern, layer.template):
+                    yield Request(kind, operator, entry.origin, pattern=entry.pattern)
+
+
+def operators(pattern: str, template: LayerTemplate) -> tuple[str, ...]:
+    """Paths that a pattern selects; none for a pattern that is unusable (the rule bad-pattern reports it)."""
+    try:
+        return tuple(operator.path for operator in matches(pattern, template))
+    except BadPattern:
+        return ()
+
+
+def stage_map(config: Config, num_layers: int) -> StageMap:
+    """The stages of the layers; all in one stage when the offset does not fit (the rule stage-offset reports it)."""
+    try:
+        return deal(num_layers, config.pipeline)
+    except BadDeal:
+        return StageMap(((num_layers,),), ((0, 0),) * num_layers, type(config.pipeline)())

@@ -1,0 +1,26 @@
+r"""bad-pattern: an operator pattern that is not a usable regular expression.
+
+Each element between two ``\.`` is a regular expression of its own. Fails: ``(attention``. Passes: ``attention``.
+Patterns are bounded in length, repetitions and time, so that none can hang a check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from swapconf.errors import Finding, Severity
+from swapconf.resolve.patterns import BadPattern, compiled, matches
+from swapconf.resolve.rules.case import Case, finding
+
+RULE = "bad-pattern"
+
+
+def check(case: Case) -> Iterator[Finding]:
+    for entry in case.patterns():
+        try:
+            compiled(entry.pattern)
+            for template in case.templates:
+                matches(entry.pattern, template)
+        except BadPattern as error:
+            yield finding(RULE, Severity.ERROR, entry.origin, f"'{entry.pattern[:60]}' cannot be used: {error}",
+                          "correct the pattern; brackets that belong to a name need a backslash")

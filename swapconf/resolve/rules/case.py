@@ -1,0 +1,94 @@
+"""What a rule looks at: the config, the network, the strategy they give, and the versions and variables in use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from swapconf.config import Config, LayerSelection, ListedSwap, OpSwap, SelectRecompute
+from swapconf.errors import Finding, Origin, Severity
+from swapconf.network import LayerTemplate, Network
+from swapconf.resolve.knowledge import Versions
+from swapconf.resolve.patterns import BadPattern, matches
+from swapconf.resolve.requests import stage_map
+from swapconf.resolve.stages import BadDeal
+from swapconf.strategy import LayerStrategy, Outcome, Strategy
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """``network`` and ``strategy`` are None when the number of layers is not known."""
+
+    config: Config
+    versions: Versions
+    network: Network | None = None
+    strategy: Strategy | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def templates(self) -> tuple[LayerTemplate, ...]:
+        """The known operator trees of the model; none for an unknown family."""
+        return self.network.templates if self.network is not None and self.network.family else ()
+
+    def templates_at(self, layers: LayerSelection) -> tuple[LayerTemplate, ...]:
+        """The operator trees of the selected layers."""
+        if self.network is None or not self.templates:
+            return ()
+        chosen = self.chosen(layers)
+        return tuple({id(layer.template): layer.template for layer in self.network.layers
+                      if layer.index in chosen}.values())
+
+    def chosen(self, layers: LayerSelection) -> frozenset[int]:
+        """The selected layers that exist; none when counts do not fit the stages."""
+        if self.network is None:
+            return frozenset()
+        try:
+            return stage_map(self.config, self.network.num_layers).selected(layers)
+        except BadDeal:
+            return frozenset()
+
+    def outcomes(self) -> Iterator[tuple[LayerStrategy, Outcome]]:
+        for entry in self.strategy.layers if self.strategy is not None else ():
+            for outcome in entry.plan.outcomes:
+                yield entry, outcome
+
+    def patterns(self) -> Iterator[OpSwap | SelectRecompute]:
+        """Every entry of the YAML that names operators; built-in patterns are not the user's."""
+        swap, recompute = self.config.swap, self.config.recompute
+        if isinstance(swap, ListedSwap):
+            yield from swap.op_swap
+        for entries in (recompute.select, recompute.select_comm, recompute.select_exclude,
+                        recompute.select_comm_exclude):
+            yield from (entry for entry in entries if not entry.builtin)
+
+
+def matched(pattern: str, templates: Iterable[LayerTemplate]) -> bool:
+    """Whether a usable pattern selects anything in these templates."""
+    try:
+        return any(matches(pattern, template) for template in templates)
+    except BadPattern:
+        return False
+
+
+def usable(pattern: str) -> bool:
+    try:
+        matches(pattern, _NOTHING)
+    except BadPattern:
+        return False
+    return True
+
+
+_NOTHING = LayerTemplate(name="", cell="", operators=())
+
+
+def finding(rule: str, severity: Severity, origin: Origin, message: str, hint: str) -> Finding:
+    return Finding(origin=origin, rule=rule, severity=severity, message=message, hint=hint)
+
+
+def ranges(indices: Iterable[int]) -> str:
+    """Layer indices in words: ``layer 3``, ``layers 0-2, 5``."""
+    ordered = sorted(set(indices))
+    runs = [[index for _, index in run] for _, run in groupby(enumerate(ordered), lambda pair: pair[1] - pair[0])]
+    text = ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    return f"layer{'s' * (len(ordered) > 1)} {text}" if ordered else "no layer"

@@ -1,0 +1,24 @@
+r"""default-swap-without-flash: the default strategy swaps flash attention, and this model has none.
+
+Fails on Llama: ``swap_config: {swap: True}`` with ``use_flash_attention: False``.
+Passes: ``use_flash_attention: True``, or ``op_swap`` with operators that the model has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from swapconf.config import DefaultSwap
+from swapconf.errors import Finding, Severity
+from swapconf.resolve.rules.case import Case, finding, matched
+
+RULE = "default-swap-without-flash"
+
+
+def check(case: Case) -> Iterator[Finding]:
+    swap = case.config.swap
+    if isinstance(swap, DefaultSwap) and case.network and case.templates and \
+            not matched(case.network.flash_attention, case.templates):
+        yield finding(RULE, Severity.ERROR, swap.origin,
+                      "the default strategy swaps flash attention, and this model has none: nothing would be swapped",
+                      "set `use_flash_attention: True` in model_config, or list operators in op_swap")

@@ -1,0 +1,29 @@
+r"""mcore: settings that mindformers' mcore models (``use_legacy: False``) treat differently from the legacy ones.
+
+mindformers 1.9.0 drops swap_config on the way to an mcore model (a note: under ``swapconf run`` it works), and refuses
+recompute_slice_activation there (an error: the run would stop).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from swapconf.errors import Finding, Severity
+from swapconf.resolve.rules.case import Case, finding
+
+RULE = "mcore"
+
+
+def check(case: Case) -> Iterator[Finding]:
+    config = case.config
+    if config.model.legacy:
+        return
+    if config.recompute.recompute_slice_activation:
+        yield finding(RULE, Severity.ERROR, config.origin("recompute_config.recompute_slice_activation"),
+                      "mcore models refuse recompute_slice_activation", "remove it or write False")
+    origin = config.origin("swap_config.swap")
+    fact = case.versions.fact("mcore_drops_swap_config")
+    if config.swap_on and fact.value and origin.path.startswith("swap_config"):
+        yield finding(RULE, Severity.NOTE, origin,
+                      f"plain mindformers {case.versions.mindformers} ignores swap_config for mcore models "
+                      f"({fact.source})", "run it through swapconf, which applies it")

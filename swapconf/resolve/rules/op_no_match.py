@@ -1,0 +1,43 @@
+r"""op-no-match: an operator pattern that matches no operator of the layers it is for, so that nothing happens.
+
+Paths start inside the decoder layer (``attention``, not ``model\.layers\.0\.attention``), every element must match a
+whole name, upper and lower case count. mindformers does nothing and says nothing.
+
+Fails: ``op_name: Attention``. Passes: ``op_name: attention``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from swapconf.errors import Finding, Severity
+from swapconf.resolve.patterns import suggestions, unescaped_dot
+from swapconf.resolve.rules.case import Case, finding, matched, ranges, usable
+
+RULE = "op-no-match"
+
+
+def check(case: Case) -> Iterator[Finding]:
+    for entry in case.patterns():
+        if not case.templates or not usable(entry.pattern):
+            continue
+        if matched(entry.pattern, case.templates):
+            here = case.templates_at(entry.layers)
+            if here and not matched(entry.pattern, here):
+                yield finding(RULE, Severity.ERROR, entry.origin,
+                              f"'{entry.pattern}' matches no operator in {ranges(case.chosen(entry.layers))}, only in "
+                              "layers of another kind", "choose layers that have this operator")
+            continue
+        if any(unescaped_dot(entry.pattern, template) for template in case.templates):
+            continue  # the rule op-unescaped-dot says it better
+        meant = suggestions(entry.pattern, case.templates)
+        hint = f"'{meant[0]}' was probably meant" if meant else "top level: " + ", ".join(_top_level(case))
+        others = f" (or {', '.join(map(repr, meant[1:]))})" if meant[1:] else ""
+        yield finding(RULE, Severity.ERROR, entry.origin,
+                      f"'{entry.pattern}' matches no operator of a {case.templates[0].cell}", f"{hint}{others}")
+
+
+def _top_level(case: Case) -> list[str]:
+    names = [operator.path for template in case.templates for operator in template.operators
+             if operator.kind == "cell" and "." not in operator.path]
+    return list(dict.fromkeys(names))

@@ -1,0 +1,39 @@
+r"""plain-mindformers-differs: works as documented under ``swapconf run``; plain mindformers 1.9.0 refuses or ignores it.
+
+Measured: nested lists in ``layers``; ``{pattern: True}`` or ``{pattern: False}`` in select_recompute with swap on; a
+last pattern element that matches every name (``.*``), on which mindformers stops with an AttributeError about
+``cell_init_args``; exclude lists with swap on, which it does not apply; ``mp_comm_recompute: False``, which it drops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from swapconf.config import EveryLayer
+from swapconf.errors import Finding, Severity
+from swapconf.resolve.patterns import compiled
+from swapconf.resolve.rules.case import Case, finding, usable
+
+RULE = "plain-mindformers-differs"
+_ATTRIBUTE_THAT_RAISES = "cell_init_args"
+
+
+def check(case: Case) -> Iterator[Finding]:
+    config, recompute = case.config, case.config.recompute
+    for entry in case.patterns():
+        if usable(entry.pattern) and compiled(entry.pattern)[-1].fullmatch(_ATTRIBUTE_THAT_RAISES, timeout=0.1):
+            yield finding(RULE, Severity.WARNING, entry.origin,
+                          f"plain mindformers stops here with \"no attribute '{_ATTRIBUTE_THAT_RAISES}'\": the last "
+                          "element matches every name", "run it through swapconf, or name the operators")
+    if config.swap_on:
+        for selected in (*recompute.select, *recompute.select_comm):
+            if isinstance(selected.layers, EveryLayer) and not selected.builtin:
+                yield finding(RULE, Severity.WARNING, selected.origin,
+                              "with swap on, plain mindformers' Trainer takes only a list here, though True is documented",
+                              "run it through swapconf, or list every layer index")
+        for excluded in (*recompute.select_exclude, *recompute.select_comm_exclude):
+            yield finding(RULE, Severity.NOTE, excluded.origin, "plain mindformers applies no exclusion while swap is on",
+                          "run it through swapconf, which does")
+    if not recompute.mp_comm_recompute and (recompute.full is not None or recompute.select):
+        yield finding(RULE, Severity.NOTE, config.origin("recompute_config.mp_comm_recompute"),
+                      "plain mindformers drops mp_comm_recompute", "run it through swapconf, which passes it on")

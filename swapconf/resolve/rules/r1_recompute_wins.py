@@ -1,0 +1,49 @@
+r"""R1-recompute-wins: where an operator is both swapped and recomputed, recompute takes effect and swap does not.
+
+MindSpore decides per primitive, so this also holds where the two overlap by an ancestor, a descendant or a regular
+expression. What is left of the swap still takes effect. Source: documented (Fine-Grained Activations SWAP, rule 1),
+measured with MindSpore 2.9.0.
+
+Fails::
+
+    swap_config: {swap: True, op_swap: [{op_name: attention, backward_prefetch: 10, layers: True}]}
+    recompute_config: {recompute: [1]}
+
+Passes: the same with ``layers: [0, 2, 3]``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from swapconf.errors import Finding, Origin, Severity
+from swapconf.resolve.rules.case import Case, finding, ranges
+from swapconf.strategy import Recompute
+
+RULE = "R1-recompute-wins"
+
+
+def check(case: Case) -> Iterator[Finding]:
+    void: dict[Origin, set[int]] = defaultdict(set)
+    cut: dict[Origin, set[int]] = defaultdict(set)
+    causes: dict[Origin, dict[str, None]] = defaultdict(dict)
+    for entry in case.strategy.layers if case.strategy else ():
+        for outcome in entry.plan.outcomes:
+            if outcome.void is not None and outcome.void.rule == RULE:
+                void[outcome.request.origin].add(entry.layer.index)
+        for path, decision in entry.plan.decisions.items():
+            if decision.reason.rule != RULE or decision.requested is None:
+                continue
+            assert isinstance(decision.action, Recompute)
+            by_model = decision.action.root == path and entry.layer.template.by_path[path].preset_recompute
+            if not by_model:  # what the model recomputes by itself is no clash in the YAML
+                cut[decision.requested.origin].add(entry.layer.index)
+                causes[decision.requested.origin].setdefault(decision.action.root or "the whole layer")
+    for origin in {**void, **cut}:
+        cause = ", ".join(causes[origin]) or "an operator that the model itself recomputes"
+        lost, partly = void[origin], cut[origin] - void[origin]
+        what = [f"has no effect in {ranges(lost)}"] * bool(lost) + [f"is cut short in {ranges(partly)}"] * bool(partly)
+        yield finding(RULE, Severity.WARNING, origin,
+                      f"this swap {' and '.join(what)}: recomputed there: {cause}; recompute wins over swap",
+                      "take these layers out of one of the two")

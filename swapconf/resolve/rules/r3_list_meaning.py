@@ -1,0 +1,46 @@
+r"""R3-list-meaning: with swap on, lists in recompute_config name layers; with swap off they count layers per stage.
+
+The same list can so mean different layers before and after ``swap`` is switched. This note appears whenever it does.
+Source: documented (Fine-Grained Activations SWAP, rule 3), measured with mindformers 1.9.0.
+
+Reported: ``recompute: [2]`` with ``swap: True`` (layer 2; with swap off: the first two layers of the stage).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from swapconf.config import FullRecompute, LayerCounts, LayerIndices, SelectRecompute
+from swapconf.errors import Finding, Severity
+from swapconf.resolve.requests import stage_map
+from swapconf.resolve.rules.case import Case, finding, ranges
+from swapconf.resolve.stages import BadDeal
+
+RULE = "R3-list-meaning"
+
+
+def check(case: Case) -> Iterator[Finding]:
+    recompute = case.config.recompute
+    lists: list[FullRecompute | SelectRecompute] = [*recompute.select, *recompute.select_comm,
+                                                    *recompute.select_exclude, *recompute.select_comm_exclude]
+    if recompute.full is not None:
+        lists.insert(0, recompute.full)
+    if case.network is None or not case.config.swap_on:
+        return
+    stages = stage_map(case.config, case.network.num_layers)
+    for entry in lists:
+        if not isinstance(entry.layers, LayerIndices):
+            continue
+        now = stages.selected(entry.layers)
+        counted = LayerCounts(counts=(entry.layers.indices,), per_interleave=False)
+        try:
+            then = stages.selected(counted)
+        except BadDeal as error:
+            meaning = f"would not be accepted ({error})"
+        else:
+            if now == then:
+                continue
+            meaning = f"would mean {ranges(then)}"
+        yield finding(RULE, Severity.NOTE, entry.origin,
+                      f"swap is on, so this list names {ranges(now)}; as counts per stage, with swap off, it {meaning}",
+                      "nothing to do if layers were meant; adapt the list whenever `swap` is switched")

@@ -1,0 +1,40 @@
+r"""recompute-count: with swap off, recompute lists count layers per pipeline stage; this one does not fit the stages.
+
+Fails with pipeline_stage 1: ``recompute: [1, 2]``. Passes: ``recompute: [2]`` (the first two layers of each stage).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from swapconf.config import FullRecompute, LayerCounts, SelectRecompute
+from swapconf.errors import Finding, Severity
+from swapconf.resolve.requests import stage_map
+from swapconf.resolve.rules.case import Case, finding
+from swapconf.resolve.stages import BadDeal
+
+RULE = "recompute-count"
+
+
+def check(case: Case) -> Iterator[Finding]:
+    recompute = case.config.recompute
+    entries: list[FullRecompute | SelectRecompute] = [*recompute.select, *recompute.select_comm,
+                                                      *recompute.select_exclude, *recompute.select_comm_exclude]
+    if recompute.full is not None:
+        entries.insert(0, recompute.full)
+    layers = case.network.num_layers if case.network else case.config.pipeline.num_stages
+    stages = stage_map(case.config, layers)
+    told = set()
+    for entry in entries:
+        if not isinstance(entry.layers, LayerCounts) or entry.origin in told:
+            continue
+        told.add(entry.origin)
+        negative = [count for row in entry.layers.counts for count in row if count is not None and count < 0]
+        if negative:
+            yield finding(RULE, Severity.ERROR, entry.origin, f"a count of layers cannot be {negative[0]}",
+                          "write 0 or more; with swap off these are counts per stage, not layer indices")
+        try:
+            stages.selected(entry.layers)
+        except BadDeal as error:
+            yield finding(RULE, Severity.ERROR, entry.origin, f"with swap off this counts layers per stage: {error}",
+                          "give one count for each stage; to choose layers by index, use `swap: True`")

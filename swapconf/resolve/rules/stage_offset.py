@@ -1,0 +1,27 @@
+r"""stage-offset: the layers cannot be dealt to the pipeline stages with this ``offset``.
+
+Every stage gets num_layers // (stages x interleaves) layers plus its offset; the offsets must sum to the rest.
+Fails: 10 layers, 4 stages, ``offset: 0``. Passes: ``offset: [0, 1, 1, 0]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from swapconf.errors import Finding, Severity
+from swapconf.resolve.rules.case import Case, finding
+from swapconf.resolve.stages import BadDeal, deal
+
+RULE = "stage-offset"
+
+
+def check(case: Case) -> Iterator[Finding]:
+    count = case.config.model.num_layers
+    if count is None:
+        return
+    try:
+        deal(count, case.config.pipeline)
+    except BadDeal as error:
+        origin = case.config.origin("model.model_config.offset", "parallel_config.pipeline_stage")
+        yield finding(RULE, Severity.ERROR, origin, f"layers cannot be dealt to stages: {error}",
+                      "give `offset` one number per stage that sums to the rest")

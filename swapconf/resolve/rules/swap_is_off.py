@@ -1,0 +1,25 @@
+r"""swap-is-off: swap settings that have no effect because ``swap`` is False or missing.
+
+Reported: ``swap_config: {layer_swap: [...]}``. Passes: the same with ``swap: True``.
+A note where ``swap: False`` is written, a warning where ``swap`` is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from swapconf.errors import Finding, Severity
+from swapconf.resolve.rules.case import Case, finding
+
+RULE = "swap-is-off"
+
+
+def check(case: Case) -> Iterator[Finding]:
+    if case.config.swap_on:
+        return
+    written = "swap_config.swap" in case.config.origins
+    for key in ("layer_swap", "op_swap"):
+        if f"swap_config.{key}" in case.config.origins:
+            yield finding(RULE, Severity.NOTE if written else Severity.WARNING, case.config.origin(f"swap_config.{key}"),
+                          "no effect: `swap` is False" if written else "no effect: `swap` is missing, and so False",
+                          "write `swap: True` to use it, or remove it")

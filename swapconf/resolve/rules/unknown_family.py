@@ -1,0 +1,28 @@
+r"""unknown-family: swapconf has no operator catalog for this model, or the YAML does not say how many layers it has.
+
+Operator names are then not checked; everything else is. The families that are known: ``swapconf families``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from swapconf.errors import Finding, Severity
+from swapconf.resolve.rules.case import Case, finding
+
+RULE = "unknown-family"
+
+
+def check(case: Case) -> Iterator[Finding]:
+    config = case.config
+    asks = config.swap_on or config.recompute.full is not None or config.recompute.select or config.recompute.select_comm
+    if not asks:
+        return
+    origin = config.origin("model.model_config.type", "model.model_config.model_type", "model.arch.type",
+                           "model.model_config", "model")
+    if config.model.num_layers is None:
+        yield finding(RULE, Severity.NOTE, origin, "the YAML does not give the number of layers",
+                      "layer indices and operator names are not checked; add num_layers to model_config to have them checked")
+    elif case.network is not None and case.network.family is None:
+        yield finding(RULE, Severity.NOTE, origin, "this model is not in swapconf's catalog",
+                      "operator names are not checked")

@@ -1,0 +1,112 @@
+"""LAYERS + PIPELINE -> STAGES: how mindformers deals layers to pipeline stages, and what a count per stage selects.
+
+The rule is mindformers 1.9.0's (LayerSetting): every stage of every interleave gets the even share plus its offset,
+dealt in order, interleave by interleave.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from swapconf.config import EveryLayer, LayerCounts, LayerIndices, LayerSelection, Pipeline
+
+
+class BadDeal(ValueError):
+    """The layers cannot be dealt like this; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageMap:
+    """``shares[interleave][stage]``: number of layers. ``places[layer]``: its (interleave, stage)."""
+
+    shares: tuple[tuple[int, ...], ...]
+    places: tuple[tuple[int, int], ...]
+    pipeline: Pipeline
+
+    def first(self, interleave: int, stage: int) -> int:
+        """Global index of the first layer of a share."""
+        before = sum(map(sum, self.shares[:interleave]))
+        return before + sum(self.shares[interleave][:stage])
+
+    def pipeline_stage(self, layer: int) -> int:
+        """The stage that runs a layer; with zero_bubble_v the second half of the pipeline runs backwards."""
+        interleave, stage = self.places[layer]
+        physical = stage + self.pipeline.start_stage
+        if self.pipeline.zero_bubble_v and interleave == 1:
+            return self.pipeline.num_stages - 1 - physical
+        return physical
+
+    def selected(self, layers: LayerSelection) -> frozenset[int]:
+        """The layers that exist and are selected. Raises BadDeal when counts do not fit the stages."""
+        everyone = frozenset(range(len(self.places)))
+        if isinstance(layers, EveryLayer):
+            return everyone
+        if isinstance(layers, LayerIndices):
+            return everyone & frozenset(layers.indices)
+        counts = self._per_share(layers)
+        return frozenset(
+            first + step for interleave, row in enumerate(counts) for stage, count in enumerate(row)
+            for first in [self.first(interleave, stage)] for step in range(count))
+
+    def _per_share(self, layers: LayerCounts) -> list[list[int]]:
+        stages, interleaves = self.pipeline.num_stages, self.pipeline.num_interleaves
+        rows = layers.counts
+        if any(len(row) > stages for row in rows):
+            raise BadDeal(f"{max(map(len, rows))} counts for {stages} pipeline stage{'s' * (stages > 1)}")
+        if layers.per_interleave and len(rows) != interleaves:
+            raise BadDeal(f"{len(rows)} lists for {interleaves} interleave{'s' * (interleaves > 1)}")
+        if not layers.per_interleave:
+            return self._dealt_out(rows[0])
+        if self.pipeline.zero_bubble_v:
+            rows = (rows[0], tuple(reversed(rows[1])), *rows[2:])
+        return [[share if count is None else min(max(count, 0), share)
+                 for count, share in zip((*row, *[0] * (stages - len(row))), shares, strict=True)]
+                for row, shares in zip(rows, self.shares, strict=True)]
+
+    def _dealt_out(self, row: tuple[int | None, ...]) -> list[list[int]]:
+        """One number per stage is handed out to its interleaves in turn."""
+        counts = [[0] * self.pipeline.num_stages for _ in self.shares]
+        for stage, number in enumerate(row):
+            total = sum(shares[stage] for shares in self.shares)
+            left = total if number is None else min(max(number, 0), total)
+            while left:
+                for interleave, shares in enumerate(self.shares):
+                    if left and counts[interleave][stage] < shares[stage]:
+                        counts[interleave][stage] += 1
+                        left -= 1
+        return counts
+
+
+def deal(num_layers: int, pipeline: Pipeline) -> StageMap:
+    """The stage of every layer. Raises BadDeal with mindformers' own condition when the offset does not fit."""
+    stages, interleaves = pipeline.num_stages, pipeline.num_interleaves
+    offset = _offset(num_layers, pipeline) if stages * interleaves > 1 else [[0]]
+    even = num_layers // (stages * interleaves)
+    shares = [[even + extra for extra in row] for row in offset]
+    flat = [share for row in shares for share in row]
+    if min(flat) < 0 or any(share < 1 for share in flat[1:-1]):
+        raise BadDeal("a stage in the middle would have no layer" if min(flat) >= 0 else
+                      "a stage would have fewer than 0 layers")
+    if pipeline.zero_bubble_v and interleaves > 1:
+        shares[1].reverse()
+    places = [(interleave, stage) for interleave, row in enumerate(shares)
+              for stage, share in enumerate(row) for _ in range(share)]
+    return StageMap(tuple(map(tuple, shares)), tuple(places[:num_layers]), pipeline)
+
+
+def _offset(num_layers: int, pipeline: Pipeline) -> list[list[int]]:
+    stages, interleaves = pipeline.num_stages, pipeline.num_interleaves
+    given = pipeline.offset
+    if given in (((0,),), ()):
+        given = ((0,) * stages,)
+    if any(len(row) != stages for row in given):
+        raise BadDeal(f"`offset` has {max(map(len, given))} numbers for {stages} pipeline stages")
+    if len(given) not in (1, interleaves):
+        raise BadDeal(f"`offset` has {len(given)} lists for {interleaves} interleaves")
+    rest = num_layers % (stages * interleaves)
+    total = sum(map(sum, given))
+    if total != rest:
+        raise BadDeal(f"`offset` sums to {total}, but {num_layers} layers over {stages} stages x {interleaves} "
+                      f"interleaves leave {rest} over")
+    rows = given if len(given) == interleaves else given * interleaves
+    return [list(row) for row in rows]
