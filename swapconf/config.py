@@ -162,7 +162,7 @@ class Runtime:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Model:
-    """``section``: the YAML's ``model`` as plain values. ``legacy``: False for the mcore models (``use_legacy: False``).
+    """``section``: the YAML's ``model`` as plain values. ``legacy``: False for mcore models (``use_legacy: False``).
     ``num_layers``: decoder layers, None when the YAML does not say."""
 
     legacy: bool = True

@@ -7,7 +7,7 @@ so a *site* is a pair (layer, primitive).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -92,3 +92,15 @@ class Network:
     def templates(self) -> tuple[LayerTemplate, ...]:
         """Each template once, in layer order."""
         return tuple({id(layer.template): layer.template for layer in self.layers}.values())
+
+
+def with_graph(template: LayerTemplate, known: tuple[LayerTemplate, ...]) -> LayerTemplate:
+    """``template``, as read from a real layer, with what the catalog knows of its graph; itself where nothing fits."""
+    paths = {operator.path for operator in template.operators}
+    for candidate in known:
+        if candidate.cell == template.cell and paths == set(candidate.by_path):
+            operators = tuple(
+                replace(operator, executed=twin.executed, saved=twin.saved, consumers=twin.consumers)
+                for operator in template.operators for twin in [candidate.by_path[operator.path]])
+            return replace(template, name=candidate.name, operators=operators)
+    return template

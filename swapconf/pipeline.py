@@ -66,7 +66,7 @@ def network_of(config: Config) -> Network | None:
     stages = stage_map(config, count)
     layers = [Layer(index=index, name=str(index), template=template, stage=stages.pipeline_stage(index),
                     interleave=stages.places[index][0]) for index, template in enumerate(templates)]
-    extra = catalog.extra_layers_for(family, settings, count) if family and count else ()
+    extra = catalog.extra_layers_for(family, settings) if family and count else ()
     layers += [Layer(index=count - 1, name=name, template=template, stage=layers[-1].stage,
                      interleave=layers[-1].interleave) for name, template in extra]
     flash = catalog.load(family).flash_attention if family else None

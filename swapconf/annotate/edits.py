@@ -1,4 +1,4 @@
-"""STRATEGY -> EDITS: what has to be called on the real cells, as data. ``explain`` prints these, training applies them."""
+"""STRATEGY -> EDITS: what has to be called on the real cells, as data."""
 
 from __future__ import annotations
 

@@ -50,7 +50,8 @@ class Switch(Setting):
             return read if isinstance(read, str) else str(self.default)
         if self.kind == "given":
             return read is not None
-        return _number(read, 0) > (1 if self.kind == "above_one" else 0)
+        number = read if isinstance(read, (int, float)) else self.default
+        return isinstance(number, (int, float)) and number > (1 if self.kind == "above_one" else 0)
 
 
 @dataclass(frozen=True, kw_only=True)

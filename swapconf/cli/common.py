@@ -21,9 +21,9 @@ EXIT_UNREADABLE = 2
 def version_options(function: F) -> F:
     """``--mindspore-version`` and ``--mindformers-version``: what the run will use, if not what is installed here."""
     function = click.option("--mindformers-version", metavar="V",
-                            help="mindformers that the run will use (default: the installed one, else 1.9.0).")(function)
+                            help="mindformers of the run (default: the installed one, else 1.9.0).")(function)
     return click.option("--mindspore-version", metavar="V",
-                        help="MindSpore that the run will use (default: the installed one, else 2.9.0).")(function)
+                        help="MindSpore of the run (default: the installed one, else 2.9.0).")(function)
 
 
 def versions(mindspore: str | None, mindformers: str | None) -> Versions:

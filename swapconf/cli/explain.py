@@ -58,7 +58,8 @@ def _print_table(strategy: Strategy, layer: int | None) -> None:
     from rich.text import Text
 
     family = strategy.network.family or "unknown family, operators not known"
-    table = Table(title=f"{strategy.network.num_layers} layers, {family}", title_justify="left", box=None, pad_edge=False)
+    title = f"{strategy.network.num_layers} layers, {family}"
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for name in ("layer", "operator", "asked", "in effect", "prefetch", "sites", "reason"):
         table.add_column(name, overflow="fold", justify="right" if name == "prefetch" else "left")
     for row in explanation.rows(strategy, layer):

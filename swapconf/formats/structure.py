@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import regex
 
@@ -108,36 +108,32 @@ def _leaves(errors: Iterable[ValidationError]) -> Iterator[ValidationError]:
 
 
 def _explain(section: Section, error: ValidationError, place: Place) -> Iterator[Finding]:
+    rule: dict[str, Any] = dict(cast("Any", error.schema))
+    limit: Any = error.validator_value
+    wanted = rule.get("x-expected", "another value")
     if error.validator == "additionalProperties":
-        yield from _unknown_keys(section, error, place)
+        yield from _unknown_keys(section, list(rule.get("properties", {})), place)
     elif error.validator == "required":
-        given = error.instance
-        key = next(name for name in error.validator_value if name not in given and f"'{name}'" in error.message)
-        expected = error.schema["properties"][key]
-        yield _finding(section, place, "missing-key", f"`{key}` is missing", _fill_in(section, key, expected))
+        key = next(name for name in limit if f"'{name}'" in error.message)
+        yield _finding(section, place, "missing-key", f"`{key}` is missing",
+                       f"add `{key}:` with {_expected(rule['properties'][key])}")
     elif error.validator == "minimum":
-        yield _finding(section, place, "bad-value", f"{error.instance} is below {error.validator_value}",
-                       f"give {error.schema.get('x-expected', f'{error.validator_value} or more')}")
+        yield _finding(section, place, "bad-value", f"{error.instance} is below {limit}", f"give {wanted}")
     elif error.validator == "minItems":
-        yield _finding(section, place, "bad-value", "the list is empty",
-                       f"give {error.schema.get('x-expected', 'at least one value')}")
+        yield _finding(section, place, "bad-value", "the list is empty", f"give {wanted}")
     else:
         node = section.at(place)
-        expected = error.schema.get("x-expected", "another kind of value")
-        yield _finding(section, place, "bad-type", f"expected {expected}, found {describe(node)}",
-                       _remedy(node, error.schema))
+        yield _finding(section, place, "bad-type", f"expected {wanted}, found {describe(node)}", _remedy(node, rule))
 
 
-def _fill_in(section: Section, key: str, expected: dict[str, Any]) -> str:
-    if "$ref" in expected:
-        name = expected["$ref"].rpartition("/")[2]
-        definitions = schema("swap_config")["definitions"]
-        expected = definitions.get(name, expected)
-    return f"add `{key}:` with {expected.get('x-expected', 'a value')}"
+def _expected(rule: dict[str, Any]) -> str:
+    """What a key takes, in words; only the entries of swap_config have required keys."""
+    if "$ref" in rule:
+        rule = schema("swap_config")["definitions"][rule["$ref"].rpartition("/")[2]]
+    return str(rule.get("x-expected", "a value"))
 
 
-def _unknown_keys(section: Section, error: ValidationError, place: Place) -> Iterator[Finding]:
-    known = list(error.schema.get("properties", {}))
+def _unknown_keys(section: Section, known: list[str], place: Place) -> Iterator[Finding]:
     parent = section.at(place)
     for key, entry in parent.entries.items():
         if key in known:

@@ -114,14 +114,14 @@ class _Reader:
 
     def _offset(self, path: str) -> tuple[tuple[int, ...], ...]:
         node = self.node(path)
-        if node is None or node.scalar is None and node.kind == "scalar":
+        if node is None or (node.scalar is None and node.kind == "scalar"):
             return ((0,),)
-        rows = [[node]] if node.kind == "scalar" else \
-            [list(item.items) for item in node.items] if node.items and all(item.kind == "list" for item in node.items) \
-            else [list(node.items)]
-        numbers = [[leaf.scalar for leaf in row] for row in rows]
-        if all(type(number) is int and abs(number) <= _MAX_LAYERS for row in numbers for number in row) and all(numbers):
-            return tuple(tuple(int(str(number)) for number in row) for row in numbers)
+        nested = bool(node.items) and all(item.kind == "list" for item in node.items)
+        rows = [item.items for item in node.items] if nested else [node.items if node.kind == "list" else (node,)]
+        numbers = [[leaf.scalar for leaf in row if type(leaf.scalar) is int and abs(leaf.scalar) <= _MAX_LAYERS]
+                   for row in rows]
+        if all(len(row) == len(leaves) > 0 for row, leaves in zip(numbers, rows, strict=True)):
+            return tuple(map(tuple, numbers))
         self._unusable(path, node, "a whole number, a list of them (one per stage) or a list of such lists",
                        "correct the value")
         return ((0,),)

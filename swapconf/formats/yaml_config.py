@@ -46,7 +46,7 @@ _BUILTIN = {
 
 _SWAP_KEYS = {"swap": ("swap", "cpu_offloading"), "layer_swap": ("layer_swap", "cpu_offloading_num_layers"),
               "op_swap": ("op_swap",), "default_prefetch": ("default_prefetch",)}
-_RECOMPUTE_KEYS = {name: (name,) for name in (
+_RECOMPUTE_KEYS: dict[str, tuple[str, ...]] = {name: (name,) for name in (
     "recompute", "select_recompute", "select_comm_recompute", "select_recompute_exclude",
     "select_comm_recompute_exclude", "mp_comm_recompute", "recompute_slice_activation",
     "parallel_optimizer_comm_recompute")}
@@ -176,7 +176,8 @@ def _names(node: Node | None) -> Iterator[tuple[tuple[int, ...], str]]:
 
 def _prefetch(entry: Node) -> int:
     node = entry.get("backward_prefetch")
-    assert node is not None and isinstance(node.scalar, int)
+    assert node is not None
+    assert isinstance(node.scalar, int)
     return node.scalar
 
 
@@ -197,13 +198,15 @@ def _refused_by_plain(section: Section, swap_on: bool) -> Iterator[Finding]:
         for place, entry in _entries(section, key):
             layers = entry.get("layers")
             if layers is not None and any(item.kind == "list" for item in layers.items):
-                places.append(((*place, "layers"), "plain mindformers refuses nested lists, though they are documented",
+                places.append(((*place, "layers"),
+                               "plain mindformers refuses nested lists, though they are documented",
                                "run it through swapconf, or write one flat list"))
     for key in ("select_recompute", "select_comm_recompute") if swap_on else ():
         node = section.node.get(key)
-        for entry in node.entries.values() if node is not None else ():
-            if entry.value.scalar is False:
-                places.append(((key, entry.key), "False selects nothing, and plain mindformers stops here while swap is on",
+        for named in node.entries.values() if node is not None else ():
+            if named.value.scalar is False:
+                places.append(((key, named.key),
+                               "False selects nothing, and plain mindformers stops here while swap is on",
                                "remove the line"))
     for place, message, hint in places:
         yield Finding(origin=section.origin(place), rule="plain-mindformers-differs", severity=Severity.WARNING,

@@ -132,7 +132,7 @@ def parse(text: str, file: str) -> Document:
         raise _refusal(file, "yaml-empty", "the file holds no configuration",
                        "a training YAML starts with sections such as `model:` and `swap_config:`")
     if not isinstance(root, yaml.MappingNode):
-        raise _refusal(file, "yaml-not-mapping", f"the top level is a {root.id}, not a mapping",
+        raise _refusal(file, "yaml-not-mapping", f"the top level is a {_KINDS[type(root)]}, not a mapping",
                        "write sections as `name: value` lines", root.start_mark.line + 1, root.start_mark.column + 1)
     builder = _Builder(file)
     node = builder.node(root, "")
@@ -148,15 +148,16 @@ def _check_events(text: str, file: str) -> None:
         depth -= isinstance(event, (yaml.SequenceEndEvent, yaml.MappingEndEvent))
         documents += isinstance(event, yaml.DocumentStartEvent)
         mark = event.start_mark
+        place = (mark.line + 1, mark.column + 1) if mark else (0, 0)
         if depth > MAX_DEPTH:
             raise _refusal(file, "yaml-too-deep", f"nested deeper than {MAX_DEPTH} levels",
-                           "flatten it: no mindformers section needs this", mark.line + 1, mark.column + 1)
+                           "flatten it: no mindformers section needs this", *place)
         if count > MAX_EVENTS:
             raise _refusal(file, "yaml-too-large", f"more than {MAX_EVENTS:,} values",
-                           "a training YAML has a few hundred lines; give that file", mark.line + 1, mark.column + 1)
+                           "a training YAML has a few hundred lines; give that file", *place)
         if documents > 1:
             raise _refusal(file, "yaml-syntax", "a second document starts here",
-                           "mindformers reads one document per file; remove the `---`", mark.line + 1, mark.column + 1)
+                           "mindformers reads one document per file; remove the `---`", *place)
 
 
 class _Builder:
@@ -181,8 +182,9 @@ class _Builder:
                                "write the value out")
         self._open.add(key)
         if raw.tag not in _SAFE_TAGS:
-            self.findings.append(_finding(self.file, "yaml-tag", f"mindformers' safe loader refuses the tag {raw.tag!r}",
-                               "write a plain value; for a tuple write a list: [0, 1]", *_place(raw), path))
+            self.findings.append(_finding(
+                self.file, "yaml-tag", f"mindformers' safe loader refuses the tag {raw.tag!r}",
+                "write a plain value; for a tuple write a list: [0, 1]", *_place(raw), path))
         if isinstance(raw, yaml.MappingNode):
             built, size = self._mapping(raw, path)
         elif isinstance(raw, yaml.SequenceNode):
@@ -234,7 +236,8 @@ class _Builder:
 
     def _key(self, raw: yaml.Node, path: str) -> str:
         if not isinstance(raw, yaml.ScalarNode):
-            raise self._refuse(raw, path, "yaml-syntax", f"a {raw.id} cannot be a key", "use plain text as key")
+            raise self._refuse(raw, path, "yaml-syntax", f"a {_KINDS[type(raw)]} cannot be a key",
+                               "use plain text as key")
         return str(raw.value)
 
     def _scalar(self, raw: yaml.ScalarNode, path: str) -> Node:
@@ -249,11 +252,11 @@ class _Builder:
             return None
         construct: Any = _CONSTRUCTORS.get(raw.tag)
         if construct is None:
-            return raw.value  # dates and binary are text to us: no section we read has them
+            return str(raw.value)  # dates and binary are text to us: no section we read has them
         try:
             value: Scalar = construct(_SCALARS, raw)
         except (ValueError, OverflowError, yaml.YAMLError):
-            return raw.value
+            return str(raw.value)
         return value
 
     def _refuse(self, raw: yaml.Node, path: str, rule: str, message: str, hint: str) -> SwapconfError:
@@ -261,6 +264,7 @@ class _Builder:
         return SwapconfError([*self.findings, _finding(self.file, rule, message, hint, line, column, path)])
 
 
+_KINDS = {yaml.SequenceNode: "list", yaml.MappingNode: "mapping", yaml.ScalarNode: "single value"}
 _SCALARS = yaml.constructor.SafeConstructor()
 _CONSTRUCTORS = {f"tag:yaml.org,2002:{name}": getattr(yaml.constructor.SafeConstructor, f"construct_yaml_{name}")
                  for name in ("null", "bool", "int", "float", "str")}

@@ -1,4 +1,4 @@
-"""STRATEGY -> CONFIG: the shortest lists that say it again. ``expand(compact(s))`` makes the same decisions, or refuses.
+"""STRATEGY -> CONFIG: lists that say it again. ``expand(compact(s))`` makes the same decisions, or refuses.
 
 Written with swap on, because lists then name layers exactly; with nothing swapped, swap is off where every recompute
 covers every layer, and otherwise on with empty lists, which mindformers accepts.

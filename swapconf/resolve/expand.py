@@ -7,7 +7,6 @@ an exclusion overrides every request to recompute.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
 from swapconf.config import Config
 from swapconf.network import LayerTemplate, Network, Operator
@@ -35,17 +34,26 @@ _NOT_ASKED = Reason("not-asked", "nothing was asked here")
 
 def expand(config: Config, network: Network, versions: Versions) -> Strategy:
     """The strategy that a config means for a network. Total: whatever is unusable asks for nothing."""
-    requests = Requests(config, network)
-    consumer_voids = bool(versions.fact("recomputed_consumer_voids_swap").value)
-    version = f"MindSpore {versions.mindspore}"
+    requests, decider = Requests(config, network), Decider(config, versions)
+    layers = tuple(LayerStrategy(layer, decider.plan(layer.template, requests.at(layer))) for layer in network.layers)
+    return Strategy(network=network, layers=layers, swap_on=config.swap_on,
+                    recompute_options=decider.recompute_options)
 
-    @cache  # equal layers with equal requests share their plan
-    def plan(template_id: int, asked: tuple[Request, ...]) -> LayerPlan:
-        return decide(templates[template_id], asked, consumer_voids, version)
 
-    templates = {id(layer.template): layer.template for layer in network.layers}
-    layers = tuple(LayerStrategy(layer, plan(id(layer.template), requests.at(layer))) for layer in network.layers)
-    return Strategy(network=network, layers=layers, swap_on=config.swap_on, recompute_options=_options(config))
+class Decider:
+    """Decides layer by layer; equal layers with equal requests share one plan."""
+
+    def __init__(self, config: Config, versions: Versions) -> None:
+        self.recompute_options = _options(config)
+        self._consumer_voids = bool(versions.fact("recomputed_consumer_voids_swap").value)
+        self._version = f"MindSpore {versions.mindspore}"
+        self._plans: dict[tuple[int, tuple[Request, ...]], LayerPlan] = {}
+
+    def plan(self, template: LayerTemplate, asked: tuple[Request, ...]) -> LayerPlan:
+        key = id(template), asked
+        if key not in self._plans:
+            self._plans[key] = decide(template, asked, self._consumer_voids, self._version)
+        return self._plans[key]
 
 
 def _options(config: Config) -> dict[str, bool]:

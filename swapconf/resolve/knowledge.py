@@ -1,4 +1,4 @@
-"""What is known of MindSpore and mindformers, by version: documented unless measured otherwise. Data: knowledge.json."""
+"""What is known of MindSpore and mindformers by version (knowledge.json): documented unless measured otherwise."""
 
 from __future__ import annotations
 
@@ -49,5 +49,6 @@ def _installed(package: str) -> str | None:
 
 @cache
 def _data() -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(resources.files("swapconf.resolve").joinpath("knowledge.json").read_text("utf-8"))
+    text = resources.files("swapconf.resolve").joinpath("knowledge.json").read_text("utf-8")
+    loaded: dict[str, Any] = json.loads(text)
     return loaded

@@ -52,7 +52,7 @@ class Requests:
     def _swap(self, layer: Layer) -> Iterator[Request]:
         swap = self.config.swap
         if isinstance(swap, DefaultSwap):
-            for operator in operators(self.flash_attention, layer.template):
+            for operator in flash_attention(self.flash_attention, layer.template):
                 yield Request("default", operator, swap.origin, swap.prefetch, self.flash_attention)
         elif isinstance(swap, ListedSwap):
             for entry in swap.layer_swap:
@@ -91,6 +91,13 @@ def operators(pattern: str, template: LayerTemplate) -> tuple[str, ...]:
         return tuple(operator.path for operator in matches(pattern, template))
     except BadPattern:
         return ()
+
+
+def flash_attention(pattern: str, template: LayerTemplate) -> tuple[str, ...]:
+    """The flash attention of a layer: by the family's pattern, else (a multi-token prediction layer, an unknown
+    family) by the type of the primitive."""
+    return operators(pattern, template) or tuple(
+        primitive.path for primitive in template.primitives if primitive.type == "FlashAttentionScore")
 
 
 def stage_map(config: Config, num_layers: int) -> StageMap:

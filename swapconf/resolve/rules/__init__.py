@@ -1,4 +1,4 @@
-"""CONFIG + STRATEGY -> FINDINGS: one rule, one module, whose docstring is its manual page. Registration is this list."""
+"""CONFIG + STRATEGY -> FINDINGS: one rule, one module, its docstring the manual page. Registration is this list."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from swapconf.config import LayerIndices, LayerSelection, ListedSwap
+from swapconf.config import LayerIndices, LayerSelection, LayerSwap, ListedSwap, OpSwap
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.resolve.rules.case import Case, finding
 
@@ -23,21 +23,26 @@ def check(case: Case) -> Iterator[Finding]:
         wrong = sorted({index for index in layers.indices if index < 0 or (count is not None and index >= count)})
         if wrong:
             shown = ", ".join(map(str, wrong[:8])) + (", ..." if wrong[8:] else "")
-            meant = ""
-            if count is not None:
-                near = [index + count if index < 0 else index - 1 for index in wrong]
-                meant = f"the last layer is {count - 1}" + (f"; {near[0]} was probably meant" if len(wrong) == 1 and
-                                                           0 <= near[0] < count else "") + "; "
             what = f"the model has {count} layers" if count is not None else "layers count from 0"
             yield finding(RULE, Severity.ERROR, origin, f"there is no layer {shown}: {what}",
-                          f"{meant}remove or correct the index")
+                          f"{_meant(wrong, count)}remove or correct the index")
+
+
+def _meant(wrong: list[int], count: int | None) -> str:
+    """Off by one, or counted from the end, is the usual mistake."""
+    if not count:
+        return ""
+    last = f"the last layer is {count - 1}; "
+    near = wrong[0] + count if wrong[0] < 0 else wrong[0] - 1
+    return f"{last}{near} was probably meant; " if len(wrong) == 1 and 0 <= near < count else last
 
 
 def _selections(case: Case) -> Iterator[tuple[LayerSelection, Origin]]:
     swap, recompute = case.config.swap, case.config.recompute
     if isinstance(swap, ListedSwap):
-        yield from ((entry.layers, entry.layers_origin) for entry in (*swap.layer_swap, *swap.op_swap))
+        entries: tuple[LayerSwap | OpSwap, ...] = (*swap.layer_swap, *swap.op_swap)
+        yield from ((entry.layers, entry.layers_origin) for entry in entries)
     if recompute.full is not None:
         yield recompute.full.layers, recompute.full.origin
-    for entry in (*recompute.select, *recompute.select_comm, *recompute.select_exclude, *recompute.select_comm_exclude):
-        yield entry.layers, entry.origin
+    for named in (recompute.select, recompute.select_comm, recompute.select_exclude, recompute.select_comm_exclude):
+        yield from ((entry.layers, entry.origin) for entry in named)

@@ -1,7 +1,8 @@
 r"""lazy-inline-variable: without pipeline parallelism, older versions need ENABLE_LAZY_INLINE_NO_PIPELINE=1.
 
 Documented as a constraint; mindformers 1.9.0 has no such variable (measured). Which versions need it stands in
-resolve/knowledge.json. Fails with mindformers 1.6.0: the variable unset. Passes: ``export ENABLE_LAZY_INLINE_NO_PIPELINE=1``.
+resolve/knowledge.json. Fails with mindformers 1.6.0: the variable unset.
+Passes: ``export ENABLE_LAZY_INLINE_NO_PIPELINE=1``.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ def check(case: Case) -> Iterator[Finding]:
         if flagged and all(primitive.saved is False for primitive in flagged):
             unused = all(primitive.executed is False for primitive in flagged)
             why = "they do not run in this model" if unused else "the backward pass does not read their output"
+            count = len({primitive.path for primitive in flagged})
             yield finding(RULE, Severity.WARNING, entry.origin,
-                          f"'{entry.pattern}' flags {len({p.path for p in flagged})} operator(s) but moves nothing: {why}",
+                          f"'{entry.pattern}' flags {count} operator{'s' * (count > 1)} but moves nothing: {why}",
                           "swap the cell around them, or an operator whose output is read (see `swapconf explain`)")

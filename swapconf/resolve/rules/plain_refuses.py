@@ -1,4 +1,4 @@
-r"""plain-mindformers-differs: works as documented under ``swapconf run``; plain mindformers 1.9.0 refuses or ignores it.
+r"""plain-mindformers-differs: works under ``swapconf run``; plain mindformers 1.9.0 refuses or ignores it.
 
 Measured: nested lists in ``layers``; ``{pattern: True}`` or ``{pattern: False}`` in select_recompute with swap on; a
 last pattern element that matches every name (``.*``), on which mindformers stops with an AttributeError about
@@ -29,11 +29,11 @@ def check(case: Case) -> Iterator[Finding]:
         for selected in (*recompute.select, *recompute.select_comm):
             if isinstance(selected.layers, EveryLayer) and not selected.builtin:
                 yield finding(RULE, Severity.WARNING, selected.origin,
-                              "with swap on, plain mindformers' Trainer takes only a list here, though True is documented",
+                              "with swap on, plain mindformers takes only a list here, though True is documented",
                               "run it through swapconf, or list every layer index")
         for excluded in (*recompute.select_exclude, *recompute.select_comm_exclude):
-            yield finding(RULE, Severity.NOTE, excluded.origin, "plain mindformers applies no exclusion while swap is on",
-                          "run it through swapconf, which does")
+            yield finding(RULE, Severity.NOTE, excluded.origin,
+                          "plain mindformers applies no exclusion while swap is on", "run it through swapconf, which does")
     if not recompute.mp_comm_recompute and (recompute.full is not None or recompute.select):
         yield finding(RULE, Severity.NOTE, config.origin("recompute_config.mp_comm_recompute"),
                       "plain mindformers drops mp_comm_recompute", "run it through swapconf, which passes it on")

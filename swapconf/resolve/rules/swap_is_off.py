@@ -19,7 +19,8 @@ def check(case: Case) -> Iterator[Finding]:
         return
     written = "swap_config.swap" in case.config.origins
     for key in ("layer_swap", "op_swap"):
-        if f"swap_config.{key}" in case.config.origins:
-            yield finding(RULE, Severity.NOTE if written else Severity.WARNING, case.config.origin(f"swap_config.{key}"),
+        path = f"swap_config.{key}"
+        if path in case.config.origins:
+            yield finding(RULE, Severity.NOTE if written else Severity.WARNING, case.config.origin(path),
                           "no effect: `swap` is False" if written else "no effect: `swap` is missing, and so False",
                           "write `swap: True` to use it, or remove it")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from swapconf.config import LayerIndices, ListedSwap
+from swapconf.config import LayerIndices, LayerSwap, ListedSwap, OpSwap
 from swapconf.errors import Finding, Severity
 from swapconf.resolve.rules.case import Case, finding
 
@@ -19,7 +19,7 @@ def check(case: Case) -> Iterator[Finding]:
     swap = case.config.swap
     if not isinstance(swap, ListedSwap):
         return
-    entries = (*swap.layer_swap, *swap.op_swap)
+    entries: tuple[LayerSwap | OpSwap, ...] = (*swap.layer_swap, *swap.op_swap)
     for entry in entries:
         if entry.layers == LayerIndices(()):
             yield finding(RULE, Severity.WARNING, entry.layers_origin, "this entry selects no layer",

@@ -15,14 +15,14 @@ RULE = "unknown-family"
 
 def check(case: Case) -> Iterator[Finding]:
     config = case.config
-    asks = config.swap_on or config.recompute.full is not None or config.recompute.select or config.recompute.select_comm
-    if not asks:
+    recompute = config.recompute
+    if not (config.swap_on or recompute.full is not None or recompute.select or recompute.select_comm):
         return
     origin = config.origin("model.model_config.type", "model.model_config.model_type", "model.arch.type",
                            "model.model_config", "model")
     if config.model.num_layers is None:
         yield finding(RULE, Severity.NOTE, origin, "the YAML does not give the number of layers",
-                      "layer indices and operator names are not checked; add num_layers to model_config to have them checked")
+                      "layer indices and operator names are not checked unless model_config has num_layers")
     elif case.network is not None and case.network.family is None:
         yield finding(RULE, Severity.NOTE, origin, "this model is not in swapconf's catalog",
                       "operator names are not checked")

@@ -1,0 +1,58 @@
+"""``python -m swapconf run``: start a training script with swapconf in place of mindformers' LayerSetting."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+import click
+
+from swapconf import pipeline, training
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, environment, print_findings
+from swapconf.errors import SwapconfError, has_errors
+from swapconf.formats import overrides
+from swapconf.formats.yaml_document import Document
+from swapconf.resolve.knowledge import Versions
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False,
+                                 "help_option_names": ["--help"]})
+@click.argument("script", type=click.Path(exists=True, dir_okay=False))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def command(script: str, arguments: tuple[str, ...]) -> None:
+    """Run SCRIPT with its ARGUMENTS, as `python SCRIPT ARGUMENTS` would, under swapconf.
+
+    The YAML that `--config` names is checked first, with the overrides on the command line: a config with errors stops
+    here, on every rank, before anything is built. Then swap and recompute are applied as `swapconf explain` shows them.
+
+    \b
+    python -m swapconf run run_mindformer.py --config configs/small/example4_swap_with_recompute.yaml
+    msrun --worker_num=8 python -m swapconf run run_mindformer.py --config FILE --use_parallel True
+    """
+    training.install(_checked_config(arguments))
+    sys.argv = [script, *arguments]
+    sys.path.insert(0, str(Path(script).resolve().parent))
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SwapconfError as error:  # what only the training script itself could know
+        _refuse(error, EXIT_ERRORS)
+
+
+def _checked_config(arguments: tuple[str, ...]) -> Document | None:
+    try:
+        document = overrides.read(arguments)
+        if document is None:
+            return None
+        study = pipeline.study_document(document, Versions.in_use(), environment())
+    except SwapconfError as error:
+        _refuse(error, EXIT_UNREADABLE)
+    if has_errors(study.findings):
+        _refuse(SwapconfError(study.findings), EXIT_ERRORS)
+    return document
+
+
+def _refuse(error: SwapconfError, exit_code: int) -> None:
+    print_findings(error.findings, err=True)
+    click.echo("swapconf: nothing was started; correct the errors, or start the script without swapconf", err=True)
+    raise SystemExit(exit_code)

@@ -1,0 +1,68 @@
+"""COMMAND LINE -> DOCUMENT: the YAML that a training script is started with, after its dotted overrides.
+
+    run_mindformer.py --config train.yaml --use_parallel True --swap_config.default_prefetch=20
+
+Only what every such script has in common is understood (``--config``, ``--a.b.c VALUE`` and ``--a.b.c=VALUE``, and the
+plain options that name a top-level key); the script itself refuses what it does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import yaml
+
+from swapconf.formats.yaml_document import Document, from_plain, parse, read_text
+
+_TOP_LEVEL = ("use_parallel", "run_mode")
+
+
+def config_file(words: Sequence[str]) -> str | None:
+    """The file that ``--config`` names."""
+    return next((value for option, value in _pairs(words) if option == "config"), None)
+
+
+def read(words: Sequence[str]) -> Document | None:
+    """The document that ``--config`` names, with the overrides applied; None without ``--config``.
+
+    Raises SwapconfError when the file cannot be read.
+    """
+    file = config_file(words)
+    if file is None:
+        return None
+    document = parse(read_text(file), file)
+    values: Any = document.root.plain()
+    changed = False
+    for option, text in _pairs(words):
+        if "." in option or option in _TOP_LEVEL:
+            changed |= _set(values, option.split("."), text)
+    return from_plain(values, document) if changed else document
+
+
+def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    index = 0
+    while index < len(words):
+        word = words[index]
+        index += 1
+        if not word.startswith("--"):
+            continue
+        option, equals, value = word[2:].partition("=")
+        if not equals and index < len(words) and not words[index].startswith("--"):
+            value = words[index]
+            index += 1
+        yield option, value
+
+
+def _set(values: dict[str, Any], path: list[str], text: str) -> bool:
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return False
+    node: Any = values
+    for step in path[:-1]:
+        node = node.get(step) if isinstance(node, dict) else None
+    if not isinstance(node, dict):
+        return False
+    node[path[-1]] = value
+    return True
