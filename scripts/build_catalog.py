@@ -21,17 +21,23 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from catalog_cases import FAMILIES, FamilyCase, VariantCase
+import catalog_legacy
+import catalog_mcore
+from catalog_cases import FamilyCase, VariantCase
 from catalog_graph import Facts
 
 from swapconf.annotate.cells import read_layer
+from swapconf.catalog.family import Switch
 from swapconf.network import Operator
 
 DefaultOf = Callable[[FamilyCase, Sequence[str]], Any]
 
 ROOT = Path(__file__).resolve().parent.parent
+FAMILIES = {case.name: case for case in (*catalog_legacy.FAMILIES, *catalog_mcore.FAMILIES)}
 SCHEMA = 1
 SHORT = 100
+# Which of them executes, and what then moves, depends on the parallel configuration, not on the model.
+COMMUNICATION = {"AllReduce", "ReduceScatter"}
 
 
 def main() -> None:
@@ -71,6 +77,7 @@ def _write_family(case: FamilyCase, options: argparse.Namespace) -> None:
     import catalog_network  # heavy: only a child imports the frameworks
 
     catalog_network.prepare(legacy=case.legacy)
+    switches = _switches(case, catalog_network.default_of)
     variants = []
     shared: set[str] = set()
     for number, variant in enumerate(case.variants[: 1 if options.first_variant else None]):
@@ -83,7 +90,8 @@ def _write_family(case: FamilyCase, options: argparse.Namespace) -> None:
             name: _template(name, catalog_network.layer_at(network, path), facts)
             for name, path in case.templates.items()
         }
-        variants.append({"when": list(variant.alternatives), "templates": templates})
+        when = [{**case.tiny, **alternative} for alternative in variant.alternatives]
+        variants.append({"when": [_values(switches, config) for config in when], "templates": templates})
     family = {
         "schema": SCHEMA,
         "family": case.name,
@@ -92,7 +100,8 @@ def _write_family(case: FamilyCase, options: argparse.Namespace) -> None:
         "made_with": {package: version(package) for package in ("mindspore", "mindformers")},
         "flash_attention": case.flash_attention,
         "layout": _layout(case, catalog_network.default_of),
-        "switches": _switches(case, catalog_network.default_of),
+        "measured_with": case.tiny,
+        "switches": {name: _fields(switch) for name, switch in switches.items()},
         "shared_primitives": sorted(shared),
         "variants": variants,
     }
@@ -106,7 +115,7 @@ def _facts(case: FamilyCase, variant: VariantCase, network: Any, dump: Path) -> 
     try:
         facts = catalog_network.compile_facts(network, case.templates, dump)
     except Exception as error:  # unknown stays unknown: never guess
-        print(f"{case.name} {variant.build}: NOT COMPILED: {str(error).strip()[:300]}", file=sys.stderr, flush=True)
+        print(f"{case.name} {variant.build}: NOT COMPILED: {error}\n{error.__cause__}", file=sys.stderr, flush=True)
         return None
     print(f"{case.name} {variant.build}: {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
     return facts
@@ -127,17 +136,26 @@ def _operator(template: str, operator: Operator, facts: Facts | None, order: dic
         row["preset_recompute"] = operator.preset_recompute
     if facts is not None and operator.kind == "primitive":
         site = (template, operator.path)
-        row |= {"executed": site in facts.executed, "saved": site in facts.saved}
+        if operator.type not in COMMUNICATION:
+            row |= {"executed": site in facts.executed, "saved": site in facts.saved}
         if consumers := {path for _, path in facts.consumers.get(site, ())}:
             row["consumers"] = sorted(consumers, key=order.__getitem__)
     return row
 
 
-def _switches(case: FamilyCase, default_of: DefaultOf) -> dict[str, Any]:
+def _switches(case: FamilyCase, default_of: DefaultOf) -> dict[str, Switch]:
     return {
-        name: {"kind": kind, "keys": [name, *aliases], "default": default_of(case, (name, *aliases))}
+        name: Switch(kind=kind, keys=(name, *aliases), default=default_of(case, (name, *aliases)))
         for name, (kind, *aliases) in case.switches.items()
     }
+
+
+def _fields(switch: Switch) -> dict[str, Any]:
+    return {"kind": switch.kind, "keys": switch.keys, "default": switch.default}
+
+
+def _values(switches: dict[str, Switch], config: dict[str, Any]) -> dict[str, bool | str]:
+    return {name: switch.value(config) for name, switch in switches.items()}
 
 
 def _layout(case: FamilyCase, default_of: DefaultOf) -> dict[str, Any]:

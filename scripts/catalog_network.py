@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import importlib
 import itertools
 import os
 import re
+import types
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,13 +16,16 @@ from typing import Any
 
 import mindspore
 import numpy
-from catalog_cases import Config, FamilyCase
+from catalog_cases import BATCH, SEQUENCE, Config, FamilyCase
 from catalog_graph import TAG, Facts, read_facts
 from mindformers.core.context import build_context, is_legacy_model
+from mindformers.parallel_core.process_group_config import ModelCommProcessGroups
+from mindformers.parallel_core.training_graph.tensor_parallel.layers import RowParallelLinear
 from mindformers.parallel_core.transformer_config import MLATransformerConfig, TransformerConfig
 from mindspore import ParameterTuple, Tensor, nn, ops
+from mindspore.communication import GlobalComm
 
-BATCH, SEQUENCE = 2, 64
+_MISSING = object()
 
 
 def prepare(*, legacy: bool) -> None:
@@ -30,6 +35,7 @@ def prepare(*, legacy: bool) -> None:
     os.environ["MS_DEV_DUMP_IR_PASSES"] = "backend_pass"
     # The values of the weights do not matter, so do not draw them.
     mindspore.common.initializer.Normal._initialize = lambda self, array: None
+    _add_communication()
     build_context(
         {
             "use_legacy": legacy,
@@ -42,26 +48,41 @@ def prepare(*, legacy: bool) -> None:
     )
 
 
+def _add_communication() -> None:
+    """Build row-parallel layers as with model_parallel > 1: the product of the partitions is then reduced.
+
+    Real trainings shard their layers, and only such layers have communication primitives. Shapes stay those of one
+    rank, so that the graph compiles without a second one.
+    """
+    make = RowParallelLinear.__init__
+
+    @functools.wraps(make)
+    def make_with_communication(self: Any, *args: Any, config: Any, **kwargs: Any) -> None:
+        two_ranks = copy.copy(config)
+        two_ranks.tensor_model_parallel_size = 2
+        make(self, *args, config=two_ranks, **kwargs)
+        self.input_size_per_partition *= 2
+
+    RowParallelLinear.__init__ = make_with_communication
+    group = types.SimpleNamespace(tp=types.SimpleNamespace(group=GlobalComm.WORLD_COMM_GROUP))
+    ModelCommProcessGroups.use_parallel_state_groups = staticmethod(lambda required_groups: group)
+
+
 def default_of(case: FamilyCase, keys: Sequence[str]) -> Any:
     """The value mindformers takes when a model_config has none of the keys."""
     sources = [_load(case.config)()] + ([] if case.legacy else [MLATransformerConfig, TransformerConfig])
-    for source, key in itertools.product(sources, keys):
-        try:
-            return functools.reduce(getattr, key.split("."), source)
-        except AttributeError:
-            continue
-    return None
+    values = (_attribute(source, key) for source, key in itertools.product(sources, keys))
+    return next((value for value in values if value is not _MISSING), None)
 
 
 def build(case: FamilyCase, overrides: Config) -> nn.Cell:
     """The training network of one variant."""
     network = _load(case.model)(_load(case.config)(**{**case.tiny, **overrides}))
-    rotary = getattr(getattr(network, "model", None), "freqs_mgr", None)
-    if rotary is not None and hasattr(rotary, "swap_mask"):
-        # The CPU refuses to broadcast a batch matrix product; the shape of this constant changes no operator.
-        mask = rotary.swap_mask
-        heads = case.tiny["num_heads"]
-        rotary.swap_mask = Tensor(numpy.zeros((BATCH, heads, *mask.shape)), mask.dtype)
+    for _, cell in network.cells_and_names():
+        if case.rotary_batch and hasattr(cell, "swap_mask"):
+            # The CPU refuses to broadcast a batch matrix product; the shape of this constant changes no operator.
+            mask = cell.swap_mask
+            cell.swap_mask = Tensor(numpy.zeros((*case.rotary_batch, *mask.shape[-2:])), mask.dtype)
     return network
 
 
@@ -110,11 +131,16 @@ def compile_facts(network: nn.Cell, templates: dict[str, str], dump: Path) -> Fa
         return next((site for site in owners[tag] if site[1] not in shared or scopes[site[0]].search(scope)), None)
 
     mindspore.set_context(save_graphs=2, save_graphs_path=str(dump))
-    _compile(network)
+    error = _compile(network)
     dumps = list(dump.glob("[0-9]*_backend_pass_*.ir"))
     if len(dumps) != 1:
-        raise RuntimeError(f"expected one IR of the backend pass, found {len(dumps)}: the front end did not finish")
+        raise RuntimeError(f"{len(dumps)} dumps of the backend pass: the front end did not finish") from error
     return read_facts(dumps[0].read_text(encoding="utf-8"), owner_of)
+
+
+def _attribute(source: Any, key: str) -> Any:
+    """A dot leads into a nested section."""
+    return functools.reduce(lambda value, part: getattr(value, part, _MISSING), key.split("."), source)
 
 
 def _load(reference: str) -> Any:
@@ -168,7 +194,7 @@ class _Gradient(nn.Cell):
         return self.gradient(self.network, self.weights)(tokens, loss_mask, self.legacy)
 
 
-def _compile(network: nn.Cell) -> None:
+def _compile(network: nn.Cell) -> RuntimeError | None:
     legacy = is_legacy_model()
     network.set_train()
     cell = _Gradient(_LazyInline(network), legacy).set_train()
@@ -176,6 +202,7 @@ def _compile(network: nn.Cell) -> None:
     loss_mask = Tensor(numpy.ones((BATCH, SEQUENCE)), mindspore.float32)
     try:
         cell.compile(tokens, loss_mask)
-    except RuntimeError:
-        # The CPU has no FlashAttention kernel, so the backend refuses the graph the front end has finished.
-        pass
+    except RuntimeError as error:
+        # The CPU has no FlashAttention kernel: the backend refuses the graph that the front end has finished.
+        return error
+    return None

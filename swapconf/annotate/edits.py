@@ -58,7 +58,9 @@ def edits(plan: LayerPlan, template: LayerTemplate, options: Mapping[str, bool])
             continue
         is_cell = not path or template.by_path[path].kind == "cell"
         if kind in ("recompute", "select_recompute"):
-            result.append(RecomputeCell(path, options) if is_cell else RecomputePrimitive(path, True))
+            # slicing is documented for the output of a layer
+            kept = {name: value for name, value in options.items() if not path or name != "recompute_slice_activation"}
+            result.append(RecomputeCell(path, kept) if is_cell else RecomputePrimitive(path, True))
         elif kind == "select_recompute_exclude":
             result.append(RecomputePrimitive(path, False))
     result.extend(RecomputeComm(path, on) for path, on in plan.comm_recompute.items())

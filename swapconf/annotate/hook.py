@@ -85,7 +85,7 @@ def _replace_everywhere(name: str, old: Any, new: Any) -> None:
 def _take_layer_setting(module: Any, advisor: Advisor) -> None:
     original: Any = module.LayerSetting
 
-    class LayerSetting(original):  # type: ignore[misc, valid-type]  # a subclass, for isinstance and static helpers
+    class LayerSetting(original):  # type: ignore[misc]  # a subclass, for isinstance and static helpers
         """swapconf's: the same call, decided by swapconf."""
 
         def __init__(self, num_layers: int, offset: Any, parallel_config: Any, pp_interleave_num: int = 1,
@@ -233,8 +233,16 @@ def _keep_lazy_inline(module: Any, advisor: Advisor) -> None:
         settings = self.config.model.model_config
         asked = settings.get("disable_lazy_inline")
         original(self)
-        if advisor.wants_lazy_inline() and not asked and settings.get("disable_lazy_inline"):
-            settings["disable_lazy_inline"] = bool(asked)
+        turned_off = not asked and settings.get("disable_lazy_inline")
+        if turned_off and advisor.wants_lazy_inline() and _lazy_inline_possible():
+            settings["disable_lazy_inline"] = False
             _log("swapconf keeps lazy inline on: swap needs it (ENABLE_LAZY_INLINE_NO_PIPELINE=1)")
 
     module.BaseTrainer._check_grad_accumulation_steps = check
+
+
+def _lazy_inline_possible() -> bool:
+    """mindformers has none in stand-alone mode; MindSpore 2.9.0 cannot compile it for the CPU (segment_runner.cc)."""
+    from mindspore import get_auto_parallel_context, get_context
+
+    return get_context("device_target") == "Ascend" and get_auto_parallel_context("parallel_mode") != "stand_alone"

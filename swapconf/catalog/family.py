@@ -11,6 +11,8 @@ from swapconf.network import LayerTemplate
 Kind = Literal["flag", "text", "given", "above_zero", "above_one"]
 SwitchValue = bool | str
 
+_ABSENT = object()
+
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
@@ -23,17 +25,15 @@ class Setting:
     default: object = None
 
     def read(self, model_config: Mapping[str, object]) -> object:
-        for key in self.keys:
-            value: object = model_config
-            for part in key.split("."):
-                value = value.get(part) if isinstance(value, Mapping) else None
-            if value is not None:
-                return value
-        return None if self.keys[0] in model_config else self.default
+        """The first value under one of the keys, else None if a key stands there without any, else the default."""
+        found = [_value(model_config, key) for key in self.keys]
+        present = [value for value in found if value is not _ABSENT]
+        return next((value for value in present if value is not None), None if present else self.default)
 
     def count(self, model_config: Mapping[str, object]) -> int:
-        """The value as a number of things; the default when it is none."""
-        return _number(self.read(model_config), _number(self.default, 0))
+        """The value as a number of things: none for an explicit null, the default for what is no number."""
+        read = self.read(model_config)
+        return 0 if read is None else _number(read, _number(self.default, 0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,13 +44,13 @@ class Switch(Setting):
 
     def value(self, model_config: Mapping[str, object]) -> SwitchValue:
         read = self.read(model_config)
-        if self.kind == "flag":
-            return read if isinstance(read, bool) else bool(self.default)
-        if self.kind == "text":
-            return read if isinstance(read, str) else str(self.default)
         if self.kind == "given":
             return read is not None
-        number = read if isinstance(read, (int, float)) else self.default
+        if self.kind == "text":
+            return read if isinstance(read, str) else str(self.default)
+        if self.kind == "flag":
+            return bool(read if read is None or isinstance(read, bool) else self.default)
+        number = read if read is None or isinstance(read, (int, float)) else self.default
         return isinstance(number, (int, float)) and number > (1 if self.kind == "above_one" else 0)
 
 
@@ -119,6 +119,14 @@ class Family:
             for when in variant.when
         )
         return min(choices, key=lambda choice: len(choice[1]))
+
+
+def _value(section: object, key: str) -> object:
+    for part in key.split("."):
+        if not isinstance(section, Mapping) or part not in section:
+            return _ABSENT
+        section = section[part]
+    return section
 
 
 def _number(value: object, otherwise: int) -> int:

@@ -163,9 +163,8 @@ def test_build_only_refuses_anything_else():
 
 def test_register_path_is_made_importable(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delenv("REGISTER_PATH", raising=False)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("REGISTER_PATH", "")  # so that it is put back afterwards
+    monkeypatch.setenv("REGISTER_PATH", "")  # so that the old value comes back afterwards
     (tmp_path / "research").mkdir()
     for _ in range(2):
         run_mindformer.register_external_code("research")

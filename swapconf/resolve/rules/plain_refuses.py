@@ -33,7 +33,8 @@ def check(case: Case) -> Iterator[Finding]:
                               "run it through swapconf, or list every layer index")
         for excluded in (*recompute.select_exclude, *recompute.select_comm_exclude):
             yield finding(RULE, Severity.NOTE, excluded.origin,
-                          "plain mindformers applies no exclusion while swap is on", "run it through swapconf, which does")
+                          "plain mindformers applies no exclusion while swap is on",
+                          "run it through swapconf, which does")
     if not recompute.mp_comm_recompute and (recompute.full is not None or recompute.select):
         yield finding(RULE, Severity.NOTE, config.origin("recompute_config.mp_comm_recompute"),
                       "plain mindformers drops mp_comm_recompute", "run it through swapconf, which passes it on")
