@@ -81,12 +81,14 @@ class DefaultSwap:
 class ListedSwap:
     """``swap: True`` with ``layer_swap`` or ``op_swap``, which replace the default.
 
-    ``given_entries``: how many entries the YAML has, usable or not.
+    ``given_entries``: how many entries the YAML has, usable or not. ``unusable``: entries with a mistake, as far as
+    they can be read, so that whatever else is wrong with them is told in the same go; they ask for nothing.
     """
 
     layer_swap: tuple[LayerSwap, ...] = ()
     op_swap: tuple[OpSwap, ...] = ()
     given_entries: int = 0
+    unusable: tuple[LayerSwap | OpSwap, ...] = ()
 
 
 Swap: TypeAlias = "SwapOff | DefaultSwap | ListedSwap"

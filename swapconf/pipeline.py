@@ -10,7 +10,7 @@ from swapconf import catalog
 from swapconf.config import Config
 from swapconf.errors import Finding, in_order
 from swapconf.formats import yaml_config
-from swapconf.formats.yaml_document import Document
+from swapconf.formats.nodes import Document
 from swapconf.network import Layer, LayerTemplate, Network
 from swapconf.resolve.expand import expand
 from swapconf.resolve.knowledge import Versions

@@ -12,7 +12,7 @@ from swapconf.annotate.edits import edits
 from swapconf.config import Config, SwapOff
 from swapconf.errors import SwapconfError, has_errors
 from swapconf.formats import worker_log, yaml_config
-from swapconf.formats.yaml_document import Document, from_plain, nowhere
+from swapconf.formats.nodes import Document, from_plain, nowhere
 from swapconf.network import Layer, LayerTemplate, Network, with_graph
 from swapconf.pipeline import Study, network_of, study_document
 from swapconf.resolve.expand import Decider

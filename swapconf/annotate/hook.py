@@ -245,4 +245,5 @@ def _lazy_inline_possible() -> bool:
     """mindformers has none in stand-alone mode; MindSpore 2.9.0 cannot compile it for the CPU (segment_runner.cc)."""
     from mindspore import get_auto_parallel_context, get_context
 
-    return get_context("device_target") == "Ascend" and get_auto_parallel_context("parallel_mode") != "stand_alone"
+    parallel_mode = get_auto_parallel_context("parallel_mode")
+    return bool(get_context("device_target") == "Ascend" and parallel_mode != "stand_alone")

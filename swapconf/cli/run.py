@@ -12,7 +12,7 @@ from swapconf import pipeline, training
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, environment, print_findings
 from swapconf.errors import SwapconfError, has_errors
 from swapconf.formats import overrides
-from swapconf.formats.yaml_document import Document
+from swapconf.formats.nodes import Document
 from swapconf.resolve.knowledge import Versions
 
 

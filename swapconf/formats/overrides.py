@@ -13,7 +13,8 @@ from typing import Any
 
 import yaml
 
-from swapconf.formats.yaml_document import Document, from_plain, parse, read_text
+from swapconf.formats.nodes import Document, from_plain
+from swapconf.formats.yaml_document import parse, read_text
 
 _TOP_LEVEL = ("use_parallel", "run_mode")
 

@@ -8,18 +8,18 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import regex
 
 from swapconf.errors import Finding, Origin, Severity
-from swapconf.formats.yaml_document import Document, Node
+from swapconf.formats.nodes import Document, Node
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
     from jsonschema.protocols import Validator
 
-Place = tuple["str | int", ...]  # keys and indices from the top of a section
+Place: TypeAlias = "tuple[str | int, ...]"  # keys and indices from the top of a section
 
 _TRAPS = (  # PyYAML reads YAML 1.1: plain scalars that are not what they look like
     (regex.compile(r"[-+]?0[0-7_]+"), int, "YAML 1.1 reads `{text}` as octal, so it means {value}"),
@@ -43,17 +43,16 @@ class Section:
     findings: tuple[Finding, ...] = ()
     broken: frozenset[Place] = field(default_factory=frozenset)
 
-    def at(self, place: Iterable[str | int]) -> Node:
+    def at(self, place: Place) -> Node:
         node = self.node
         for step in place:
             node = node.items[step] if isinstance(step, int) else node.entries[step].value
         return node
 
-    def origin(self, place: Iterable[str | int] = ()) -> Origin:
-        steps = tuple(place)
-        return self.document.origin(self.at(steps), self.name(steps))
+    def origin(self, place: Place) -> Origin:
+        return self.document.origin(self.at(place), self.name(place))
 
-    def name(self, place: Iterable[str | int]) -> str:
+    def name(self, place: Place) -> str:
         steps = [self.written.get(str(step), step) if depth == 0 else step for depth, step in enumerate(place)]
         return self.path + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
 

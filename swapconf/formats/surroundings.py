@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from swapconf.config import Config, Model, Pipeline, Runtime
 from swapconf.errors import Finding, Origin, Severity
+from swapconf.formats.nodes import Document, Node
 from swapconf.formats.structure import describe
-from swapconf.formats.yaml_document import Document, Node
 
 # mindformers' names for the same setting; the first that is given counts
 _NUM_LAYERS = ("num_layers", "num_hidden_layers", "n_layers", "n_layer", "num_layer")

@@ -8,13 +8,13 @@ finding, within a second.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import yaml
 
 from swapconf.errors import Finding, Origin, Severity, SwapconfError
+from swapconf.formats.nodes import Document, Entry, Node, Scalar
 
 if TYPE_CHECKING:
     Loader: TypeAlias = yaml.SafeLoader
@@ -27,66 +27,10 @@ MAX_EVENTS = 400_000
 MAX_EXPANDED_NODES = 200_000
 MAX_DIGITS = 40
 
-Scalar: TypeAlias = "str | int | float | bool | None"
-Plain: TypeAlias = "Scalar | list[Plain] | dict[str, Plain]"
-
 _NUMBERS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
 _MERGE = "tag:yaml.org,2002:merge"
 _SAFE_TAGS = {f"tag:yaml.org,2002:{name}" for name in (
     "null", "bool", "int", "float", "binary", "timestamp", "omap", "pairs", "set", "str", "seq", "map", "merge")}
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One ``key: value`` of a mapping, with the place of the key (1-based)."""
-
-    key: str
-    line: int
-    column: int
-    value: Node
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Node:
-    """A YAML value and its place. Exactly one of scalar, items, entries is meaningful, by ``kind``.
-
-    ``text`` is the scalar as written when it was written plain (unquoted), else None.
-    """
-
-    kind: str  # "scalar", "list", "mapping"
-    line: int
-    column: int
-    scalar: Scalar = None
-    text: str | None = None
-    items: tuple[Node, ...] = ()
-    entries: dict[str, Entry] = field(default_factory=dict)
-
-    def get(self, key: str) -> Node | None:
-        entry = self.entries.get(key)
-        return entry.value if entry else None
-
-    def plain(self) -> Plain:
-        """The value without its places."""
-        if self.kind == "mapping":
-            return {key: entry.value.plain() for key, entry in self.entries.items()}
-        if self.kind == "list":
-            return [item.plain() for item in self.items]
-        return self.scalar
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A YAML file whose top level is a mapping, and what its reading already found."""
-
-    file: str
-    root: Node
-    findings: tuple[Finding, ...] = ()
-
-    def origin(self, node: Node, path: str) -> Origin:
-        return Origin(file=self.file, line=node.line, column=node.column, path=path)
-
-    def key_origin(self, entry: Entry, path: str) -> Origin:
-        return Origin(file=self.file, line=entry.line, column=entry.column, path=path)
 
 
 def read_text(path: str | Path) -> str:
@@ -289,32 +233,3 @@ def _syntax_refusal(error: yaml.YAMLError, file: str) -> SwapconfError:
     line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
     return _refusal(file, "yaml-syntax", f"not valid YAML: {problem}",
                     "check indentation (spaces only), colons, quotes and brackets here", line, column)
-
-
-def from_plain(value: Any, like: Document) -> Document:
-    """Plain Python values (dicts, lists, tuples, scalars) as a document; places come from ``like`` where it has the
-    same path, so that a config changed on the command line still points into its file."""
-    return Document(file=like.file, root=_borrow(value, like.root))
-
-
-def _borrow(value: Any, place: Node) -> Node:
-    if isinstance(value, dict):
-        entries = {}
-        for key, item in value.items():
-            known = place.entries.get(str(key))
-            entries[str(key)] = Entry(str(key), known.line if known else place.line,
-                                      known.column if known else place.column,
-                                      _borrow(item, known.value if known else Node("", place.line, place.column)))
-        return Node("mapping", place.line, place.column, entries=entries)
-    if isinstance(value, (list, tuple)):
-        spare = Node("", place.line, place.column)
-        places = [*place.items, *[spare] * (len(value) - len(place.items))]
-        return Node("list", place.line, place.column, items=tuple(map(_borrow, value, places)))
-    same = place.kind == "scalar" and type(place.scalar) is type(value) and place.scalar == value
-    scalar = value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
-    return Node("scalar", place.line, place.column, scalar=scalar, text=place.text if same else None)
-
-
-def nowhere(file: str = "<config>") -> Document:
-    """An empty document, for configs that come from no file."""
-    return Document(file=file, root=Node("mapping", 0, 0))

@@ -21,6 +21,7 @@ MAX_LENGTH = 256
 MAX_REPEATS = 1000  # product of all {n}: nested repeats are unrolled when the pattern is compiled
 MATCH_BUDGET_SECONDS = 0.5  # for one pattern on one template; a sane one takes microseconds
 
+_ABOVE_A_LAYER = {"model", "decoder", "transformer", "encoder", "layers"}
 _REPEAT = regex.compile(r"\{(\d*),?(\d*)\}")
 _RECURSION = regex.compile(r"\(\?(R|&|P>|[-+]?\d)")
 
@@ -50,11 +51,7 @@ def compiled(pattern: str) -> tuple[regex.Pattern[str], ...]:
 
 def matches(pattern: str, template: LayerTemplate) -> tuple[Operator, ...]:
     """The operators of a layer that a pattern selects, in the layer's order. Raises BadPattern."""
-    return _matches(pattern, _by_identity(template))
-
-
-def _by_identity(template: LayerTemplate) -> _Identity:
-    return _Identity(template)
+    return _matches(pattern, _Identity(template))
 
 
 class _Identity:
@@ -116,23 +113,29 @@ def unescaped_dot(pattern: str, template: LayerTemplate) -> str | None:
 
 def suggestions(pattern: str, templates: tuple[LayerTemplate, ...]) -> tuple[str, ...]:
     """Patterns that were probably meant, best first, at most three."""
-    found: dict[str, None] = {}
     plain = pattern.replace(SEPARATOR, ".").replace("/", ".")
-    for template in templates:
-        for guess in _guesses(plain, template):
-            found.setdefault(escaped(guess))
-    return tuple(found)[:3]
+    paths = {operator.path.lower(): operator.path for template in templates for operator in template.operators}
+    guesses = next(filter(None, (tuple(kind(plain.lower(), paths)) for kind in (_same, _last_name, _similar))), ())
+    return tuple(escaped(guess) for guess in dict.fromkeys(guesses))[:3]
 
 
-def _guesses(plain: str, template: LayerTemplate) -> Iterator[str]:
-    paths = {operator.path.lower(): operator.path for operator in template.operators}
-    wanted = plain.lower()
+def _same(wanted: str, paths: dict[str, str]) -> Iterator[str]:
+    """Upper and lower case aside, or with a prefix such as `model.layers.0` that is not part of an operator path."""
     names = wanted.split(".")
-    for start in range(1, len(names)):  # a prefix such as `model.layers.0` is not part of an operator path
-        if ".".join(names[start:]) in paths:
-            yield paths[".".join(names[start:])]
-    yield from (path for lower, path in paths.items() if names[-1] and lower.split(".")[-1] == names[-1])
-    yield from (paths[close] for close in get_close_matches(wanted, paths, n=3, cutoff=0.7))
+    while names and (names[0] in _ABOVE_A_LAYER or names[0].isdigit()):
+        names.pop(0)
+    if ".".join(names) in paths:
+        yield paths[".".join(names)]
+
+
+def _last_name(wanted: str, paths: dict[str, str]) -> Iterator[str]:
+    last = wanted.split(".")[-1]
+    same = [lower for lower in paths if last and lower.split(".")[-1] == last]
+    return (paths[close] for close in get_close_matches(wanted, same, n=3, cutoff=0.0))
+
+
+def _similar(wanted: str, paths: dict[str, str]) -> Iterator[str]:
+    return (paths[close] for close in get_close_matches(wanted, paths, n=3, cutoff=0.7))
 
 
 def _safe_matches(pattern: str, template: LayerTemplate) -> tuple[Operator, ...]:

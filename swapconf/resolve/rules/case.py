@@ -13,7 +13,7 @@ from swapconf.resolve.knowledge import Versions
 from swapconf.resolve.patterns import BadPattern, matches
 from swapconf.resolve.requests import stage_map
 from swapconf.resolve.stages import BadDeal
-from swapconf.strategy import LayerStrategy, Outcome, Strategy
+from swapconf.strategy import LayerStrategy, Outcome, Reason, Strategy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +58,7 @@ class Case:
         swap, recompute = self.config.swap, self.config.recompute
         if isinstance(swap, ListedSwap):
             yield from swap.op_swap
+            yield from (entry for entry in swap.unusable if isinstance(entry, OpSwap))
         for entries in (recompute.select, recompute.select_comm, recompute.select_exclude,
                         recompute.select_comm_exclude):
             yield from (entry for entry in entries if not entry.builtin)
@@ -77,6 +78,16 @@ def usable(pattern: str) -> bool:
     except BadPattern:
         return False
     return True
+
+
+def wholly_void(entry: LayerStrategy) -> dict[Origin, Reason]:
+    """Swap entries of the YAML of which nothing is in effect at a layer, each with the first reason."""
+    outcomes: dict[Origin, list[Outcome]] = {}
+    for outcome in entry.plan.outcomes:
+        if outcome.request.is_swap:
+            outcomes.setdefault(outcome.request.origin, []).append(outcome)
+    return {origin: found[0].void for origin, found in outcomes.items()
+            if found[0].void is not None and all(outcome.void is not None for outcome in found)}
 
 
 _NOTHING = LayerTemplate(name="", cell="", operators=())

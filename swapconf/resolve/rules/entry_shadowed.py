@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from swapconf.config import EveryLayer, LayerSwap, ListedSwap, OpSwap
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.resolve.requests import op_groups
-from swapconf.resolve.rules.case import Case, finding, ranges
+from swapconf.resolve.rules.case import Case, finding, ranges, wholly_void
 
 RULE = "entry-shadowed"
 
@@ -57,10 +57,11 @@ def _one_name(case: Case, entries: Sequence[LayerSwap | OpSwap], name: str) -> I
 def _by_later_name(case: Case) -> Iterator[Finding]:
     lost: dict[Origin, set[int]] = defaultdict(set)
     text: dict[Origin, str] = {}
-    for entry, outcome in case.outcomes():
-        if outcome.void is not None and outcome.void.rule == RULE:
-            lost[outcome.request.origin].add(entry.layer.index)
-            text[outcome.request.origin] = outcome.void.text
+    for entry in case.strategy.layers if case.strategy else ():
+        for origin, reason in wholly_void(entry).items():
+            if reason.rule == RULE:
+                lost[origin].add(entry.layer.index)
+                text[origin] = reason.text
     for origin, layers in lost.items():
         yield finding(RULE, Severity.WARNING, origin, f"not used in {ranges(layers)}: {text[origin]}",
                       "remove this entry, or put it after the one that overrides it")

@@ -40,7 +40,7 @@ def _meant(wrong: list[int], count: int | None) -> str:
 def _selections(case: Case) -> Iterator[tuple[LayerSelection, Origin]]:
     swap, recompute = case.config.swap, case.config.recompute
     if isinstance(swap, ListedSwap):
-        entries: tuple[LayerSwap | OpSwap, ...] = (*swap.layer_swap, *swap.op_swap)
+        entries: tuple[LayerSwap | OpSwap, ...] = (*swap.layer_swap, *swap.op_swap, *swap.unusable)
         yield from ((entry.layers, entry.layers_origin) for entry in entries)
     if recompute.full is not None:
         yield recompute.full.layers, recompute.full.origin

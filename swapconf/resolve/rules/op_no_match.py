@@ -1,7 +1,8 @@
 r"""op-no-match: an operator pattern that matches no operator of the layers it is for, so that nothing happens.
 
 Paths start inside the decoder layer (``attention``, not ``model\.layers\.0\.attention``), every element must match a
-whole name, upper and lower case count. mindformers does nothing and says nothing.
+whole name, upper and lower case count. mindformers does nothing and says nothing. An error for swap; a warning for
+recompute, whose lists are often shared between variants of a model (``w1`` becomes ``w_gate_hidden`` with qkv_concat).
 
 Fails: ``op_name: Attention``. Passes: ``op_name: attention``.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from swapconf.config import OpSwap
 from swapconf.errors import Finding, Severity
 from swapconf.resolve.patterns import suggestions, unescaped_dot
 from swapconf.resolve.rules.case import Case, finding, matched, ranges, usable
@@ -21,10 +23,11 @@ def check(case: Case) -> Iterator[Finding]:
     for entry in case.patterns():
         if not case.templates or not usable(entry.pattern):
             continue
+        severity = Severity.ERROR if isinstance(entry, OpSwap) else Severity.WARNING
         if matched(entry.pattern, case.templates):
             here = case.templates_at(entry.layers)
             if here and not matched(entry.pattern, here):
-                yield finding(RULE, Severity.ERROR, entry.origin,
+                yield finding(RULE, severity, entry.origin,
                               f"'{entry.pattern}' matches no operator in {ranges(case.chosen(entry.layers))}, only in "
                               "layers of another kind", "choose layers that have this operator")
             continue
@@ -32,8 +35,8 @@ def check(case: Case) -> Iterator[Finding]:
             continue  # the rule op-unescaped-dot says it better
         meant = suggestions(entry.pattern, case.templates)
         hint = f"'{meant[0]}' was probably meant" if meant else "top level: " + ", ".join(_top_level(case))
-        others = f" (or {', '.join(map(repr, meant[1:]))})" if meant[1:] else ""
-        yield finding(RULE, Severity.ERROR, entry.origin,
+        others = " (or " + ", ".join(f"'{other}'" for other in meant[1:]) + ")" if meant[1:] else ""
+        yield finding(RULE, severity, entry.origin,
                       f"'{entry.pattern}' matches no operator of a {case.templates[0].cell}", f"{hint}{others}")
 
 

@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from swapconf.errors import Finding, Origin, Severity
-from swapconf.resolve.rules.case import Case, finding, ranges
+from swapconf.resolve.rules.case import Case, finding, ranges, wholly_void
 from swapconf.strategy import Recompute
 
 RULE = "R1-recompute-wins"
@@ -29,9 +29,9 @@ def check(case: Case) -> Iterator[Finding]:
     cut: dict[Origin, set[int]] = defaultdict(set)
     causes: dict[Origin, dict[str, None]] = defaultdict(dict)
     for entry in case.strategy.layers if case.strategy else ():
-        for outcome in entry.plan.outcomes:
-            if outcome.void is not None and outcome.void.rule == RULE:
-                void[outcome.request.origin].add(entry.layer.index)
+        for origin, reason in wholly_void(entry).items():
+            if reason.rule == RULE:
+                void[origin].add(entry.layer.index)
         for path, decision in entry.plan.decisions.items():
             if decision.reason.rule != RULE or decision.requested is None:
                 continue

@@ -31,9 +31,9 @@ def check(case: Case) -> Iterator[Finding]:
             names.setdefault(entry.origin, {}).setdefault(entry.pattern)
     for origin, verdicts in by_origin.items():
         if not any(verdicts):
+            operators_named = ", ".join(f"'{name}'" for name in names[origin])
             yield finding(RULE, Severity.WARNING, origin,
-                          f"recomputes nothing: the backward pass does not read the output of "
-                          f"{', '.join(map(repr, names[origin]))} in this model",
+                          f"recomputes nothing: the backward pass does not read the output of {operators_named}",
                           "select the cell around them, or also the reshape that follows")
 
 

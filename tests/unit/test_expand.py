@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import pytest
+
+from swapconf.config import (
+    Config,
+    DefaultSwap,
+    EveryLayer,
+    FullRecompute,
+    LayerIndices,
+    LayerSelection,
+    LayerSwap,
+    ListedSwap,
+    OpSwap,
+    Recompute,
+    SelectRecompute,
+)
+from swapconf.errors import Origin
+from swapconf.network import Network
+from swapconf.resolve.expand import R1, R2, expand
+from swapconf.resolve.knowledge import Versions
+from swapconf.strategy import Action, Decision, Keep, Strategy, Swap
+from swapconf.strategy import Recompute as Recomputed
+from tests.unit.networks import ROUTED, config, network
+
+FLASH = "attention.flash_attention.flash_attention"
+DOCUMENTED = Versions(mindspore="2.7.2", mindformers="1.6.0")
+
+
+def at(line: int) -> Origin:
+    return Origin(file="toy.yaml", line=line)
+
+
+def layers(*indices: int) -> LayerSelection:
+    return LayerIndices(indices) if indices else EveryLayer()
+
+
+def op(pattern: str, prefetch: int, *indices: int, line: int = 1) -> OpSwap:
+    return OpSwap(pattern=pattern, layers=layers(*indices), prefetch=prefetch, origin=at(line),
+                  layers_origin=at(line), prefetch_origin=at(line))
+
+
+def whole(prefetch: int, *indices: int, line: int = 1) -> LayerSwap:
+    return LayerSwap(layers=layers(*indices), prefetch=prefetch, origin=at(line), layers_origin=at(line),
+                     prefetch_origin=at(line))
+
+
+def select(pattern: str, *indices: int, line: int = 9) -> SelectRecompute:
+    return SelectRecompute(pattern=pattern, layers=layers(*indices), origin=at(line))
+
+
+def full(*indices: int) -> FullRecompute:
+    return FullRecompute(layers=layers(*indices), origin=at(9))
+
+
+def strategy(cfg: Config, net: Network | None = None, versions: Versions | None = None) -> Strategy:
+    return expand(cfg, net or network(), versions or Versions(mindspore="2.9.0"))
+
+
+def ops(*entries: OpSwap, **more: object) -> Config:
+    return config(swap=ListedSwap(op_swap=entries, given_entries=len(entries)), **more)
+
+
+def decision(result: Strategy, layer: int, path: str) -> Decision:
+    return result.layers[layer].plan.decisions[path]
+
+
+def action(result: Strategy, layer: int, path: str) -> Action:
+    return decision(result, layer, path).action
+
+
+def test_nothing_asked_keeps_everything_but_what_the_model_recomputes() -> None:
+    result = strategy(config())
+    assert set(result.actions().values()) == {Keep(), Recomputed("norm.cast")}
+
+
+def test_default_swaps_the_flash_attention_of_every_layer_and_nothing_else() -> None:
+    result = strategy(config(swap=DefaultSwap(prefetch=10, origin=at(1))))
+    swapped = {site for site, what in result.actions().items() if isinstance(what, Swap)}
+    assert swapped == {(str(layer), FLASH) for layer in range(4)}
+    assert action(result, 2, FLASH) == Swap(10)
+
+
+def test_first_entry_of_a_name_wins() -> None:
+    result = strategy(ops(op("attention", 1, 0, 1), op("attention", 5, 1, 2)))
+    assert [action(result, layer, FLASH) for layer in range(4)] == [Swap(1), Swap(1), Swap(5), Keep()]
+
+
+def test_a_later_name_overrides_where_both_match() -> None:
+    result = strategy(ops(op("attention", 1), op(r"attention\.flash_attention", 7)))
+    assert action(result, 0, FLASH) == Swap(7)
+    assert action(result, 0, "attention.wq.matmul") == Swap(1)
+
+
+def test_op_swap_comes_after_layer_swap() -> None:
+    swap = ListedSwap(layer_swap=(whole(1, 0, 1),), op_swap=(op("attention", 9, 1, 2),), given_entries=2)
+    result = strategy(config(swap=swap))
+    assert [action(result, layer, FLASH) for layer in range(4)] == [Swap(1), Swap(9), Swap(9), Keep()]
+    assert [action(result, layer, "add") for layer in range(4)] == [Swap(1), Swap(1), Keep(), Keep()]
+
+
+def test_first_layer_entry_wins() -> None:
+    result = strategy(config(swap=ListedSwap(layer_swap=(whole(1, 0, 1), whole(7, 1, 2)), given_entries=2)))
+    assert [action(result, layer, "add") for layer in range(4)] == [Swap(1), Swap(1), Swap(7), Keep()]
+
+
+@pytest.mark.parametrize(("swapped", "recomputed", "site"), [
+    ("attention", "attention", FLASH),
+    ("attention", r"attention\.flash_attention", FLASH),
+    (r"attention\.flash_attention", "attention", FLASH),
+    (r"att.*\.flash.*", "(attention|feed_forward)", FLASH),
+])
+def test_r1_same_ancestor_descendant_and_regex(swapped: str, recomputed: str, site: str) -> None:
+    result = strategy(ops(op(swapped, 3), recompute=Recompute(select=(select(recomputed, 1),))))
+    assert decision(result, 1, site).reason.rule == R1
+    assert isinstance(action(result, 1, site), Recomputed)
+    assert action(result, 0, site) == Swap(3)
+
+
+def test_r1_leaves_the_rest_of_the_swap() -> None:
+    result = strategy(ops(op("attention", 3), recompute=Recompute(select=(select(r"attention\.flash_attention", 1),))))
+    assert action(result, 1, "attention.wq.matmul") == Swap(3)
+
+
+def test_r1_whole_layer_voids_the_swap_there() -> None:
+    swap = ListedSwap(layer_swap=(whole(3),), given_entries=1)
+    result = strategy(config(swap=swap, recompute=Recompute(full=full(2))))
+    outcome = next(o for o in result.layers[2].plan.outcomes if o.request.is_swap)
+    assert outcome.void is not None
+    assert outcome.void.rule == R1
+    assert not outcome.sites
+
+
+def test_a_flag_of_the_model_against_recompute_is_stronger_than_a_cell() -> None:
+    net = network(template=ROUTED)
+    result = strategy(config(recompute=Recompute(full=full(1))), net)
+    assert action(result, 1, "feed_forward.router") == Keep()
+    named = strategy(config(recompute=Recompute(select=(select(r"feed_forward\.router", 1),))), net)
+    assert action(named, 1, "feed_forward.router") == Recomputed("feed_forward.router")
+
+
+def test_r2_is_void_as_documented_and_in_effect_as_measured() -> None:
+    cfg = ops(op("norm", 3), recompute=Recompute(select=(select("attention", 1),)))
+    documented = decision(strategy(cfg, versions=DOCUMENTED), 1, "norm.norm")
+    measured = decision(strategy(cfg), 1, "norm.norm")
+    assert (documented.action, documented.reason.rule) == (Keep(), R2)
+    assert (measured.action, measured.reason.rule) == (Swap(3), R2)
+    assert "2.7.2" in documented.reason.text
+    assert "2.9.0" in measured.reason.text
+
+
+def test_r2_is_not_about_what_the_model_itself_recomputes() -> None:
+    template_consumer = strategy(ops(op(r"norm\.norm", 3)), versions=DOCUMENTED)
+    assert action(template_consumer, 0, "norm.norm") == Swap(3)
+
+
+def test_exclusion_has_the_highest_priority() -> None:
+    recompute = Recompute(full=full(), select_exclude=(select(r"feed_forward\.mul"),))
+    result = strategy(ops(op("feed_forward", 4), recompute=recompute))
+    assert action(result, 0, "feed_forward.mul") == Swap(4)
+    assert action(result, 0, "feed_forward.w2.matmul") == Recomputed("")
+
+
+def test_communication_is_an_axis_of_its_own() -> None:
+    recompute = Recompute(select_comm=(select(r".*\.norm", 1),), select_comm_exclude=(select(r"norm\.norm", 2),))
+    result = strategy(config(recompute=recompute))
+    assert [entry.plan.comm_recompute for entry in result.layers] == [
+        {}, {"norm.norm": True}, {"norm.norm": False}, {}]
+    assert action(result, 1, "norm.norm") == Keep()
+
+
+def test_a_cell_in_a_list_of_single_operators_is_void() -> None:
+    result = strategy(config(recompute=Recompute(select_comm=(select("attention", 1),))))
+    (outcome,) = result.layers[1].plan.outcomes
+    assert outcome.void is not None
+    assert outcome.void.rule == "needs-primitive"
+
+
+def test_equal_layers_share_one_plan() -> None:
+    result = strategy(ops(op("attention", 3, 1, 2)), network(80))
+    assert len({id(entry.plan) for entry in result.layers}) == 2
+
+
+def test_recompute_options_are_only_what_differs_from_mindspore() -> None:
+    assert strategy(config()).recompute_options == {}
+    chosen = Recompute(mp_comm_recompute=False, recompute_slice_activation=True)
+    assert strategy(config(recompute=chosen)).recompute_options == {
+        "mp_comm_recompute": False, "recompute_slice_activation": True}

@@ -1,0 +1,120 @@
+"""One rule at a time, on a whole YAML: the failing and the passing example of its manual page, and its edges."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+from swapconf.formats.nodes import from_plain, nowhere
+from swapconf.pipeline import study_document
+from swapconf.resolve.knowledge import Versions
+from swapconf.resolve.rules import RULES
+from tests.unit.test_upstream_cases import BASE
+
+LISTED = {"swap": True, "op_swap": [{"op_name": "attention", "backward_prefetch": 5, "layers": True}]}
+
+
+def merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    return {**base, **{key: merged(base[key], value) if isinstance(value, dict) and isinstance(base.get(key), dict)
+                       else value for key, value in changes.items()}}
+
+
+def found(changes: dict[str, Any], versions: Versions | None = None,
+          environment: dict[str, str] | None = None) -> dict[str, str]:
+    """Rule -> severity, for the base config with some changes."""
+    document = from_plain(merged(BASE, changes), nowhere())
+    study = study_document(document, versions or Versions(), environment or {})
+    return {finding.rule: finding.severity.value for finding in study.findings}
+
+
+def op(name: str, prefetch: int = 5, layers: object = True) -> dict[str, Any]:
+    return {"swap_config": {"swap": True, "op_swap": [
+        {"op_name": name, "backward_prefetch": prefetch, "layers": layers}]}}
+
+
+def model(**settings: Any) -> dict[str, Any]:
+    return {"model": {"model_config": settings}}
+
+
+@pytest.mark.parametrize(("changes", "rule", "severity"), [
+    (op(r"feed_forward\.mul"), "op-moves-nothing", "warning"),
+    (op(r"feed_forward\.w1\.activation"), "op-moves-nothing", "warning"),
+    (op(r"attention\.wq\.matmul"), "op-moves-nothing", "warning"),
+    (op("feed_forward", 99), None, None),
+    (op("feed_forward", 100), "prefetch-too-large", "warning"),
+    (op("feed_forward", 500), "prefetch-too-large", "warning"),
+    (op("feed_forward", 5000), "prefetch-too-large", "warning"),
+    (op("feed_forward", 2**31), "prefetch-too-large", "error"),
+    ({"swap_config": {"swap": True, "default_prefetch": 300}}, "prefetch-too-large", "warning"),
+    ({"swap_config": {"swap": True}, **model(use_flash_attention=False)}, "default-swap-without-flash", "error"),
+    ({"swap_config": LISTED, **model(use_flash_attention=False)}, None, None),
+    ({"swap_config": LISTED, "context": {"memory_optimize_level": "O1"}}, "memory-optimize-level", "error"),
+    ({"context": {"memory_optimize_level": "O1"}}, None, None),
+    ({"swap_config": LISTED, "use_parallel": False}, "lazy-inline-off", "warning"),
+    ({"swap_config": LISTED, "parallel": {"parallel_mode": "STAND_ALONE"}}, "lazy-inline-off", "warning"),
+    ({"swap_config": LISTED, **model(disable_lazy_inline=True)}, "lazy-inline-off", "error"),
+    ({"swap_config": LISTED, "runner_config": {"gradient_accumulation_steps": 1}}, "lazy-inline-off", "note"),
+    ({"swap_config": LISTED, "runner_config": {"gradient_accumulation_steps": 1},
+      "parallel_config": {"pipeline_stage": 2}}, None, None),
+    ({"swap_config": LISTED, "context": {"jit_config": {"jit_level": "O2"}}}, "unsupported-runtime", "error"),
+    ({"swap_config": LISTED, "context": {"jit_config": {"jit_level": "O1"}}}, None, None),
+    ({"swap_config": LISTED, "context": {"device_target": "CPU"}}, "unsupported-runtime", "warning"),
+    ({"swap_config": LISTED, "context": {"mode": 1}}, "unsupported-runtime", "error"),
+    ({"recompute_config": {"select_recompute": True}}, "recompute-nothing", "warning"),
+    ({"recompute_config": {"select_recompute": {r"feed_forward\.mul": True, r"feed_forward\.w2\.reshape": True}}},
+     None, None),
+    ({"recompute_config": {"select_recompute": {"feed_forward": True}}}, None, None),
+    ({"recompute_config": {"select_comm_recompute": {"feed_forward": True}}}, "recompute-void", "warning"),
+    ({"recompute_config": {"recompute": True, "mp_comm_recompute": False}}, "plain-mindformers-differs", "note"),
+    ({"recompute_config": {"recompute": [-1]}}, "recompute-count", "error"),
+    ({"parallel_config": {"pipeline_stage": 3}}, "stage-offset", "error"),
+    ({"parallel_config": {"pipeline_stage": 3}, **model(offset=[0, 0, 1])}, None, None),
+    ({"swap_config": LISTED, "model": {"model_config": {"type": "MyConfig", "num_layers": 4}, "arch": {"type": "My"}}},
+     "unknown-family", "note"),
+    ({"model": {"model_config": {"type": "MyConfig", "num_layers": 4}, "arch": {"type": "My"}}}, None, None),
+    ({"use_legacy": False, "model": {"model_config": {"model_type": "qwen3", "num_hidden_layers": 2}},
+      "swap_config": {"swap": True}}, "mcore", "note"),
+    ({"use_legacy": False, "model": {"model_config": {"model_type": "qwen3", "num_hidden_layers": 2}},
+      "recompute_config": {"recompute": True, "recompute_slice_activation": True}}, "mcore", "error"),
+])
+def test_rule(changes: dict[str, Any], rule: str | None, severity: str | None) -> None:
+    assert found(changes) == ({rule: severity} if rule else {})
+
+
+def test_lazy_inline_variable_is_asked_for_only_where_the_version_needs_it() -> None:
+    old = Versions(mindspore="2.7.2", mindformers="1.6.0")
+    assert "lazy-inline-variable" in found({"swap_config": LISTED}, old)
+    assert "lazy-inline-variable" not in found({"swap_config": LISTED}, old, {"ENABLE_LAZY_INLINE_NO_PIPELINE": "1"})
+    assert "lazy-inline-variable" not in found({"swap_config": LISTED})
+
+
+def test_a_pattern_for_layers_of_another_kind() -> None:
+    deepseek = {"use_legacy": False, "model": {"model_config": {
+        "model_type": "deepseek_v3", "num_hidden_layers": 4, "first_k_dense_replace": 1,
+        "num_nextn_predict_layers": 0}}}
+    assert found({**deepseek, **op(r"mlp\.experts", layers=[0])})["op-no-match"] == "error"
+    assert "op-no-match" not in found({**deepseek, **op(r"mlp\.experts", layers=[1])})
+
+
+@pytest.mark.parametrize("module", RULES, ids=lambda module: module.RULE)
+def test_every_rule_has_a_manual_page_with_an_example(module: Any) -> None:
+    page = inspect.getdoc(module) or ""
+    assert page.startswith(f"{module.RULE}: ")
+    assert len(page.splitlines()) > 2
+
+
+def test_rule_names_are_unique() -> None:
+    names = [module.RULE for module in RULES]
+    assert len(set(names)) == len(names)
+
+
+def test_hints_are_never_empty_and_messages_stay_on_one_line() -> None:
+    from tests.unit.upstream_cases import CASES
+
+    for case in CASES:
+        config = {**BASE, "swap_config": case.swap, "recompute_config": case.recompute}
+        for finding in study_document(from_plain(config, nowhere()), Versions(), {}).findings:
+            assert finding.hint
+            assert "\n" not in str(finding)
