@@ -164,7 +164,8 @@ def _remedy(node: Node, expected: dict[str, Any]) -> str:
     value = node.scalar
     trap = _trap(node)
     if trap:
-        return f"{trap}; write the value plainly"
+        number = isinstance(value, str) and "integer" in kinds and float(value).is_integer()
+        return f"{trap}; write {int(float(str(value))) if number else 'the value plainly'}"
     if isinstance(value, str):
         word = value.strip()
         if word.lower() in ("true", "false") and "boolean" in kinds:

@@ -42,11 +42,10 @@ def compact(strategy: Strategy, base: Config, versions: Versions) -> Config:
 
     ``base`` gives what is not part of a strategy: pipeline, runtime, model.
     """
-    layers = [entry for entry in strategy.layers if entry.layer.name == str(entry.layer.index)]
-    everyone = frozenset(entry.layer.index for entry in layers)
+    everyone = frozenset(entry.layer.index for entry in strategy.layers)
     swaps: dict[tuple[str, int], set[int]] = defaultdict(set)
     recomputes: dict[str, set[int]] = defaultdict(set)
-    for entry in layers:
+    for entry in strategy.layers:
         actions = entry.plan.actions()
         for root in _recompute_roots(entry, actions):
             recomputes[root].add(entry.layer.index)

@@ -2,10 +2,10 @@
 
     python build_models.py JOBS.json OUT
 
-JOBS is a list of ``{"name", "arguments", "swapconf", "devices"}``: the arguments of run_mindformer.py, whether swapconf
-is active, and how many devices to pretend there are. Each job runs in a fork, so that no job sees the contexts or the
-patched modules of another one while mindspore is imported only once. ``OUT/<name>.json`` holds what was built,
-``OUT/<name>.log`` what was logged.
+JOBS is a list of ``{"name", "arguments", "swapconf", "devices", "ascend"}``: the arguments of run_mindformer.py, whether
+swapconf is active, how many devices to pretend, whether to call the device an Ascend. Each job runs in a fork, so that
+no job sees the contexts or the patched modules of another one while mindspore is imported only once.
+``OUT/<name>.json`` holds what was built, ``OUT/<name>.log`` what was logged, ``OUT/<name>.status`` the exit code.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import mindformers  # noqa: F401  # before any fork: it takes seconds
+import mindspore
 from mindformers.trainer.base_trainer import BaseTrainer
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -29,11 +30,11 @@ PRIMITIVE_ATTRIBUTES = ("offload", "backward_prefetch", "recompute", "recompute_
 def main() -> None:
     jobs, out = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")), Path(sys.argv[2])
     for job in jobs:
-        sys.stdout.flush()
         child = os.fork()
         if not child:
             _run(job, out)
-        os.waitpid(child, 0)
+        _, status = os.waitpid(child, 0)
+        (out / f"{job['name']}.status").write_text(str(os.waitstatus_to_exitcode(status)))
 
 
 def _run(job: dict[str, Any], out: Path) -> None:
@@ -43,7 +44,12 @@ def _run(job: dict[str, Any], out: Path) -> None:
     os.dup2(log, 2)
     status = 1
     try:
-        status = build(job["arguments"], job["swapconf"], job["devices"], out / f"{job['name']}.json")
+        _observe(out / f"{job['name']}.json")
+        if job["devices"] > 1:
+            _pretend(job["devices"])
+        if job["ascend"]:
+            _pretend_ascend()
+        status = _build([*job["arguments"], "--build_only", "True", "--context.device_target", "CPU"], job["swapconf"])
     except BaseException:
         traceback.print_exc()
     sys.stdout.flush()
@@ -51,8 +57,23 @@ def _run(job: dict[str, Any], out: Path) -> None:
     os._exit(status)
 
 
-def build(arguments: list[str], swapconf: bool, devices: int, result: Path) -> int:
+def _build(arguments: list[str], swapconf: bool) -> int:
     """Start run_mindformer.py in this process, up to the built network."""
+    if not swapconf:
+        sys.argv = [str(SCRIPT), *arguments]
+        runpy.run_path(str(SCRIPT), run_name="__main__")
+        return 0
+    from swapconf.cli.main import main as command
+
+    try:
+        command(["run", str(SCRIPT), *arguments])
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+def _observe(result: Path) -> None:
+    """Write down every network that a trainer creates."""
     create_network = BaseTrainer.create_network
 
     def create_and_describe(trainer: Any, default_args: Any = None) -> Any:
@@ -61,20 +82,12 @@ def build(arguments: list[str], swapconf: bool, devices: int, result: Path) -> i
         return network
 
     BaseTrainer.create_network = create_and_describe
-    if devices > 1:
-        _pretend(devices)
-    arguments = [*arguments, "--build_only", "True", "--context.device_target", "CPU"]
-    if swapconf:
-        from swapconf.cli.main import main as command
 
-        try:
-            command(["run", str(SCRIPT), *arguments])
-        except SystemExit as end:
-            return int(end.code or 0)
-    else:
-        sys.argv = [str(SCRIPT), *arguments]
-        runpy.run_path(str(SCRIPT), run_name="__main__")
-    return 0
+
+def _pretend_ascend() -> None:
+    """For whoever asks mindspore itself from now on; mindformers has its own name for the same function."""
+    get_context = mindspore.get_context
+    mindspore.get_context = lambda key: "Ascend" if key == "device_target" else get_context(key)
 
 
 def _pretend(devices: int) -> None:
@@ -82,7 +95,7 @@ def _pretend(devices: int) -> None:
     stand_ins = {"init": lambda: None, "get_rank": lambda *_: 0, "get_group_size": lambda *_: devices,
                  "create_group": lambda *_: None, "_is_initialized": lambda: True}
     for name, module in list(sys.modules.items()):
-        for function in stand_ins if name.startswith("mindformers") else ():
+        for function in stand_ins if name.startswith(("mindformers", "mindspore.communication.management")) else ():
             if getattr(vars(module).get(function), "__module__", "").startswith("mindspore.communication"):
                 setattr(module, function, stand_ins[function])
 
@@ -98,7 +111,8 @@ def describe(network: Any) -> dict[str, Any]:
         "cells": {path: {"scope": cell.get_scope(),
                          "flags": {key: str(value) for key, value in cell.get_flags().items()},
                          "pipeline_stage": getattr(cell, "pipeline_stage", None),
-                         "pipeline_segment": getattr(cell, "pipeline_segment", None)}
+                         "pipeline_segment": getattr(cell, "pipeline_segment", None),
+                         "lazy_inline": hasattr(cell, "cell_init_args")}
                   for path, cell in cells.items()},
         "comm_fusion": {name: parameter.comm_fusion for name, parameter in network.parameters_and_names()},
     }

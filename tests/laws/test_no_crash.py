@@ -1,0 +1,90 @@
+"""No input crashes check: text, bytes, and well-formed YAML with anything in it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from swapconf.errors import SwapconfError
+from swapconf.formats.nodes import from_plain, nowhere
+from swapconf.formats.yaml_document import parse
+from swapconf.pipeline import Study, study_document, study_file
+from swapconf.report.explanation import as_json, rows
+from swapconf.report.findings import as_lines
+from swapconf.formats.worker_log import lines
+from swapconf.resolve.knowledge import Versions
+
+KEYS = ("swap", "default_prefetch", "layer_swap", "op_swap", "layers", "backward_prefetch", "op_name", "recompute",
+        "select_recompute", "select_comm_recompute", "select_recompute_exclude", "mp_comm_recompute", "model_config",
+        "num_layers", "type", "offset", "pp_interleave_num", "pipeline_stage", "pipeline_config", "pipeline_interleave")
+TOP = ("swap_config", "recompute_config", "model", "parallel_config", "parallel", "context", "use_legacy",
+       "runner_config", "use_parallel")
+
+scalars = st.one_of(
+    st.none(), st.booleans(), st.integers(-3, 6), st.integers(), st.floats(), st.text(max_size=8),
+    st.sampled_from(["attention", r"attention\.flash_attention", "attention.wq", ".*", "(", "Auto", "LlamaConfig",
+                     "qwen3", "deepseek_v3", "True"]))
+values = st.recursive(scalars, lambda inner: st.one_of(
+    st.lists(inner, max_size=4), st.dictionaries(st.one_of(st.sampled_from(KEYS), st.text(max_size=5)), inner, max_size=5)),
+    max_leaves=12)
+documents = st.dictionaries(st.one_of(st.sampled_from(TOP), st.text(max_size=6)), values, max_size=6)
+models = st.fixed_dictionaries({"model_config": st.fixed_dictionaries(
+    {"type": st.sampled_from(["LlamaConfig", "ChatGLM2Config", "Unknown"])},
+    optional={"num_layers": st.integers(0, 6), "use_flash_attention": st.booleans(), "offset": values,
+              "pp_interleave_num": values})})
+
+
+def use(study: Study) -> None:
+    """Everything that the commands do with a study."""
+    as_lines(study.findings)
+    for finding in study.findings:
+        assert finding.hint
+        assert finding.message
+    if study.strategy is not None:
+        rows(study.strategy)
+        logged = {entry.layer.name: lines(entry, study.strategy.swap_on) for entry in study.strategy.layers}
+        json.loads(as_json(study.strategy, logged))
+
+
+def studied(document: Any) -> None:
+    start = time.monotonic()
+    use(study_document(from_plain(document, nowhere()), Versions(), {}))
+    assert time.monotonic() - start < 5  # a second on a quiet machine
+
+
+@settings(deadline=None, max_examples=300)
+@given(documents)
+def test_any_mapping(document: dict[str, Any]) -> None:
+    studied(document)
+
+
+@settings(deadline=None, max_examples=300)
+@given(models, values, values, st.booleans())
+def test_any_sections_for_a_real_model(model: dict[str, Any], swap: Any, recompute: Any, on: bool) -> None:
+    if isinstance(swap, dict) and on:
+        swap = {**swap, "swap": True}
+    studied({"model": model, "swap_config": swap, "recompute_config": recompute})
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.text(alphabet=st.sampled_from("ab:,-[]{}&*!|>#'\"<0123456789 \n\t.eE%@`?~_\\"), max_size=60))
+def test_any_text(text: str) -> None:
+    with contextlib.suppress(SwapconfError):
+        use(study_document(parse(text, "law.yaml"), Versions(), {}))
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=200))
+def test_any_bytes(content: bytes) -> None:
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "law.yaml"
+        file.write_bytes(content)
+        with contextlib.suppress(SwapconfError):
+            use(study_file(file, Versions(), {}))

@@ -1,0 +1,89 @@
+"""Text and config, config and strategy: there and back again."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from swapconf.config import Config
+from swapconf.errors import Origin
+from swapconf.formats.yaml_config import from_document
+from swapconf.formats.yaml_document import parse
+from swapconf.formats.yaml_text import format_config
+from swapconf.network import Network
+from swapconf.resolve.compact import CannotCompact, compact
+from swapconf.resolve.expand import decide, expand
+from swapconf.resolve.knowledge import Versions
+from swapconf.resolve.patterns import escaped
+from swapconf.strategy import LayerStrategy, Recompute, Request, Strategy
+from tests.laws.strategies import configs, networks
+from tests.unit.networks import config
+
+MEASURED = Versions(mindspore="2.9.0")
+DOCUMENTED = Versions(mindspore="2.7.2", mindformers="1.6.0")
+
+
+def without_places(value: Any) -> Any:
+    if isinstance(value, Origin):
+        return None
+    if is_dataclass(value) and not isinstance(value, type):
+        return type(value).__name__, *(without_places(getattr(value, f.name)) for f in fields(value))
+    return tuple(map(without_places, value)) if isinstance(value, tuple) else value
+
+
+@given(configs(names=st.text(min_size=1, max_size=12)))
+def test_parse_undoes_format(cfg: Config) -> None:
+    again, findings = from_document(parse(format_config(cfg), "law.yaml"))
+    assert not findings
+    assert without_places(again.swap) == without_places(cfg.swap)
+    assert without_places(again.recompute) == without_places(cfg.recompute)
+
+
+@settings(deadline=None)
+@given(networks(), configs(), st.sampled_from([MEASURED, DOCUMENTED]))
+def test_expand_undoes_compact(network: Network, cfg: Config, versions: Versions) -> None:
+    strategy = expand(cfg, network, versions)
+    try:
+        compacted = compact(strategy, config(network.num_layers), versions)
+    except CannotCompact:
+        # only what a config cannot say: an exclusion, or (as documented) a swap that a recomputed reader voids
+        actions = strategy.actions().values()
+        assert any(isinstance(action, Recompute) for action in actions) or has_exclusion(cfg)
+        return
+    assert expand(compacted, network, versions).actions() == strategy.actions()
+
+
+def has_exclusion(cfg: Config) -> bool:
+    return bool(cfg.recompute.select_exclude)
+
+
+@settings(deadline=None)
+@given(networks(), st.data())
+def test_any_choice_of_swapped_primitives_can_be_said(network: Network, data: st.DataObject) -> None:
+    """Not only strategies that came from a config: an arbitrary prefetch at every site."""
+    nowhere = Origin(file="law.yaml")
+    layers = []
+    for layer in network.layers:
+        chosen = {p.path: data.draw(st.integers(0, 3)) for p in layer.template.primitives}
+        asked = tuple(Request("op_swap", path, nowhere, prefetch, escaped(path)) for path, prefetch in chosen.items()
+                      if prefetch)
+        layers.append(LayerStrategy(layer, decide(layer.template, asked, False, "")))
+    strategy = Strategy(network=network, layers=tuple(layers), swap_on=True)
+    again = expand(compact(strategy, config(network.num_layers), MEASURED), network, MEASURED)
+    assert again.actions() == strategy.actions()
+
+
+@settings(deadline=None)
+@given(networks(), configs())
+def test_compacted_config_survives_its_own_text(network: Network, cfg: Config) -> None:
+    strategy = expand(cfg, network, MEASURED)
+    try:
+        compacted = compact(strategy, config(network.num_layers), MEASURED)
+    except CannotCompact:
+        return
+    again, findings = from_document(parse(format_config(compacted), "law.yaml"))
+    assert not findings
+    assert without_places(again.swap) == without_places(compacted.swap)

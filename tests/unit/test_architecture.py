@@ -1,0 +1,30 @@
+"""The house rules that a tool can check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "swapconf"
+
+
+def test_no_module_is_too_long() -> None:
+    long = {str(path.relative_to(ROOT)): lines for path in PACKAGE.rglob("*.py")
+            if (lines := len(path.read_text().splitlines())) > 300}
+    assert not long
+
+
+def test_every_module_says_what_it_is() -> None:
+    silent = [str(path.relative_to(ROOT)) for path in PACKAGE.rglob("*.py")
+              if (text := path.read_text().strip()) and not text.startswith(('"""', 'r"""'))]
+    assert not silent
+
+
+def test_nothing_in_the_project_names_a_machine() -> None:
+    suspicious = ("/work/", "/home/", "/root/", "/tmp/lab")
+    files = [path for folder in ("swapconf", "scripts", "configs", "docs", "tests") for path in (ROOT / folder).rglob("*")
+             if path.is_file() and "__pycache__" not in path.parts and path.suffix in (
+                 ".py", ".sh", ".md", ".yaml", ".json", ".toml")]
+    guilty = [(path.name, word) for path in [*files, ROOT / "README.md", ROOT / "pyproject.toml"] if path.exists()
+              and path != Path(__file__) for word in suspicious if word in path.read_text(encoding="utf-8")]
+    assert not guilty

@@ -1,0 +1,53 @@
+"""Every YAML in tests/examples names, in its first lines, exactly the findings that it gives.
+
+    # expect: 7:17 op-unescaped-dot
+
+A file without such a line gives none. Every YAML in configs/ is read, resolved and compacted.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from swapconf.errors import SwapconfError, has_errors
+from swapconf.pipeline import study_file
+from swapconf.resolve.compact import compact
+from swapconf.resolve.expand import expand
+from swapconf.resolve.knowledge import Versions
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted((ROOT / "tests/examples").glob("*.yaml"))
+CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
+
+
+def findings(file: Path) -> list[str]:
+    try:
+        found = study_file(file, Versions(), {}).findings
+    except SwapconfError as error:
+        found = error.findings
+    return sorted(f"{finding.origin.line}:{finding.origin.column} {finding.rule}" for finding in found)
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_example(file: Path) -> None:
+    expected = re.findall(r"^# expect: (.+)$", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert findings(file) == sorted(expected)
+
+
+def test_there_are_examples() -> None:
+    assert len(EXAMPLES) >= 10
+    assert len(CONFIGS) >= 10
+
+
+@pytest.mark.parametrize("file", CONFIGS, ids=lambda file: f"{file.parent.name}/{file.stem}")
+def test_config_is_sound_and_survives_compacting(file: Path) -> None:
+    study = study_file(file, Versions(), {})
+    assert not has_errors(study.findings)
+    assert study.network is not None
+    assert study.network.family
+    assert study.strategy is not None
+    again = compact(study.strategy, study.config, Versions())
+    assert expand(again, study.network, Versions()).actions() == study.strategy.actions()
