@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Literal
 
 Kind = Literal["cell", "primitive"]
+COMMUNICATION = frozenset({"AllReduce", "ReduceScatter", "AllGather", "AlltoAll"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,11 +79,17 @@ class Layer:
 @dataclass(frozen=True, kw_only=True)
 class Network:
     """The decoder layers of a model. ``family`` is None when the catalog does not know the model; the templates are
-    then empty. ``flash_attention``: the operator pattern of the family's flash attention."""
+    then empty. ``flash_attention``: the operator pattern of the family's flash attention.
+
+    ``shared``: paths of primitives that are one object in all layers. ``approximated``: settings of the model for
+    which the catalog has no template of its own, so that the nearest one answers.
+    """
 
     family: str | None
     layers: tuple[Layer, ...]
     flash_attention: str = r".*\.flash_attention"
+    shared: tuple[str, ...] = ()
+    approximated: tuple[str, ...] = ()
 
     @property
     def num_layers(self) -> int:
@@ -95,12 +102,20 @@ class Network:
 
 
 def with_graph(template: LayerTemplate, known: tuple[LayerTemplate, ...]) -> LayerTemplate:
-    """``template``, as read from a real layer, with what the catalog knows of its graph; itself where nothing fits."""
-    paths = {operator.path for operator in template.operators}
+    """``template``, as read from a real layer, with what the catalog knows of its graph; itself where nothing fits.
+
+    Communication primitives are left aside: whether a layer has them depends on the tensor parallelism of the run.
+    """
     for candidate in known:
-        if candidate.cell == template.cell and paths == set(candidate.by_path):
+        if candidate.cell == template.cell and _computing(candidate) == _computing(template):
+            twins = candidate.by_path
             operators = tuple(
-                replace(operator, executed=twin.executed, saved=twin.saved, consumers=twin.consumers)
-                for operator in template.operators for twin in [candidate.by_path[operator.path]])
+                replace(operator, executed=twins[operator.path].executed, saved=twins[operator.path].saved,
+                        consumers=twins[operator.path].consumers)
+                if operator.path in twins else operator for operator in template.operators)
             return replace(template, name=candidate.name, operators=operators)
     return template
+
+
+def _computing(template: LayerTemplate) -> set[str]:
+    return {operator.path for operator in template.operators if operator.type not in COMMUNICATION}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from swapconf import catalog
@@ -61,14 +61,18 @@ def network_of(config: Config) -> Network | None:
     if count is None:
         return None
     family = catalog.identify(config.model.section, use_legacy=config.model.legacy)
-    settings = config.model.settings
-    templates = catalog.templates_for(family, settings, count) if family else (_UNKNOWN,) * count
-    stages = stage_map(config, count)
-    layers = [Layer(index=index, name=str(index), template=template, stage=stages.pipeline_stage(index),
-                    interleave=stages.places[index][0]) for index, template in enumerate(templates)]
-    extra = catalog.extra_layers_for(family, settings) if family and count else ()
-    layers += [Layer(index=count - 1, name=name, template=template, stage=layers[-1].stage,
-                     interleave=layers[-1].interleave) for name, template in extra]
-    flash = catalog.load(family).flash_attention if family else None
-    return Network(family=family, layers=tuple(layers), **({"flash_attention": flash} if flash else {}))
+    if family is None:
+        return Network(family=None, layers=_layers(config, (_UNKNOWN,) * count))
+    settings, known = config.model.settings, catalog.load(family)
+    layers = _layers(config, catalog.templates_for(family, settings, count))
+    if layers:  # multi-token prediction takes the settings of the last layer
+        layers += tuple(replace(layers[-1], name=name, template=template)
+                        for name, template in catalog.extra_layers_for(family, settings))
+    return Network(family=family, layers=layers, flash_attention=known.flash_attention,
+                   shared=known.shared_primitives, approximated=catalog.approximated(family, settings))
 
+
+def _layers(config: Config, templates: tuple[LayerTemplate, ...]) -> tuple[Layer, ...]:
+    stages = stage_map(config, len(templates))
+    return tuple(Layer(index=index, name=str(index), template=template, stage=stages.pipeline_stage(index),
+                       interleave=stages.places[index][0]) for index, template in enumerate(templates))

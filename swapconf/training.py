@@ -57,8 +57,8 @@ class LayerPlanner:
     def __init__(self, config: Config, known: Network | None, versions: Versions) -> None:
         count = config.model.num_layers or 0
         blank = tuple(Layer(index=index, name=str(index), template=_NO_TEMPLATE) for index in range(count))
-        flash = {"flash_attention": known.flash_attention} if known is not None else {}
-        self._requests = Requests(config, Network(family=None, layers=blank, **flash))
+        bare = Network(family=None, layers=blank)
+        self._requests = Requests(config, replace(known, layers=blank) if known is not None else bare)
         self._stages = stage_map(config, count)
         self._config = config
         self._known = known

@@ -6,19 +6,20 @@ from importlib import import_module, metadata
 
 import click
 
-COMMANDS = ("check", "explain", "families", "rules", "run")
+COMMANDS = ("check", "explain", "families", "register_path", "rules", "run")
 
 
 class LazyGroup(click.Group):
     """Imports a command's module on its first use, so that ``swapconf check`` pays for nothing else."""
 
     def list_commands(self, context: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return [name.replace("_", "-") for name in COMMANDS]
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS:
+        module = name.replace("-", "_")
+        if module not in COMMANDS:
             return None
-        command: click.Command = import_module(f"swapconf.cli.{name}").command
+        command: click.Command = import_module(f"swapconf.cli.{module}").command
         return command
 
 

@@ -27,6 +27,7 @@ from swapconf.resolve.rules import (
     recompute_nothing,
     recompute_void,
     runtime_limits,
+    shared_primitive,
     stage_offset,
     swap_is_off,
     swap_nothing,
@@ -39,7 +40,7 @@ RULES: tuple[ModuleType, ...] = (
     bad_pattern, op_no_match, op_unescaped_dot, op_moves_nothing, layer_range, entry_shadowed, swap_nothing,
     prefetch_too_large, default_prefetch_ignored, swap_is_off, default_swap_flash,
     memory_level, lazy_inline, lazy_inline_env, runtime_limits, mcore, plain_refuses,
-    recompute_nothing, recompute_void, recompute_count, stage_offset, unknown_family,
+    recompute_nothing, recompute_void, recompute_count, stage_offset, shared_primitive, unknown_family,
 )
 
 

@@ -1,6 +1,7 @@
 r"""unknown-family: swapconf has no operator catalog for this model, or the YAML does not say how many layers it has.
 
-Operator names are then not checked; everything else is. The families that are known: ``swapconf families``.
+Operator names are then not checked; everything else is. The families that are known: ``swapconf families``. Where the
+family is known but not this variant of its layers, the nearest one is checked.
 """
 
 from __future__ import annotations
@@ -26,3 +27,7 @@ def check(case: Case) -> Iterator[Finding]:
     elif case.network is not None and case.network.family is None:
         yield finding(RULE, Severity.NOTE, origin, "this model is not in swapconf's catalog",
                       "operator names are not checked")
+    elif case.network is not None and case.network.approximated:
+        yield finding(RULE, Severity.NOTE, origin, "the catalog has no layer with this value of "
+                      f"{', '.join(case.network.approximated)}; the nearest one was checked",
+                      "operator names may differ a little from the real model")

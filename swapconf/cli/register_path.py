@@ -1,0 +1,24 @@
+"""``swapconf register-path``: the folder for mindformers' own ``--register_path``."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+import click
+
+
+@click.command()
+def command() -> None:
+    """Print the folder to give to run_mindformer.py as --register_path.
+
+    For launchers that cannot start `python -m swapconf run`. The YAML has to name the class that mindformers loads
+    from there:
+
+    \b
+    trainer:
+      type: CausalLanguageModelingTrainer
+      auto_register: swapconf_register.Swapconf
+
+    run_mindformer.py --config FILE --register_path "$(swapconf register-path)"
+    """
+    click.echo(str(resources.files("swapconf") / "register"))
