@@ -48,6 +48,7 @@ STRUCTURE = {
 REASONS = {
     "exclude": "Every operator of the entry is in an exclude list.",
     "needs-primitive": "The list takes single operators (primitives), and this is a cell.",
+    "default, layer_swap, op_swap": "Swapped as asked; in `swapconf explain --format json` only.",
     "recompute": "Recomputed as asked; in `swapconf explain --format json` only.",
     "not-asked": "Nothing was asked for at this operator; in `swapconf explain --format json` only.",
 }
@@ -83,8 +84,14 @@ def _table(rules):
 def _page(module):
     title, _, body = inspect.getdoc(module).partition("\n")
     name, _, sentence = title.partition(": ")
-    assert name == module.RULE or module.RULE.startswith(name), f"{module.__name__}: {title}"
-    return f"### {module.RULE}\n\n{_markdown(f'{sentence[0].upper()}{sentence[1:]}{chr(10)}{body}')}\n\n"
+    assert name == module.RULE, f"{module.__name__}: its docstring has to start with `{module.RULE}: `"
+    return f"### {name}\n\n{_markdown(_capitalised(sentence) + chr(10) + body)}\n\n"
+
+
+def _capitalised(sentence):
+    """Names (`select_recompute`, `swapconf`) stay as they are."""
+    word = sentence.split()[0]
+    return sentence if not word.isalpha() or word == "swapconf" else sentence[0].upper() + sentence[1:]
 
 
 def _markdown(text):

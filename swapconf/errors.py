@@ -63,8 +63,11 @@ def has_errors(findings: Iterable[Finding]) -> bool:
 
 
 class SwapconfError(Exception):
-    """Raised where a caller needs a result that the findings forbid; carries all of them."""
+    """Raised where a caller needs a result that the findings forbid; carries all of them.
 
-    def __init__(self, findings: Iterable[Finding]) -> None:
-        self.findings = in_order(findings)
-        super().__init__("\n".join(map(str, self.findings)))
+    May also be made from text alone: mindformers raises what a model's constructor raises again, as ``type(e)(text)``.
+    """
+
+    def __init__(self, findings: Iterable[Finding] | str) -> None:
+        self.findings = () if isinstance(findings, str) else in_order(findings)
+        super().__init__(findings if isinstance(findings, str) else "\n".join(map(str, self.findings)))

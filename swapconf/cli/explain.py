@@ -70,5 +70,11 @@ def _print_table(strategy: Strategy, layer: int | None) -> None:
     if not table.row_count:
         console.print("Nothing is asked for: every activation stays on the device.")
         return
-    # a pipe has no width: wide enough that no line is folded
-    Console(width=console.width if console.is_terminal else 200).print(table)
+    if console.is_terminal:
+        console.print(table)
+        return
+    # a pipe has no width: no line is folded, none ends in spaces
+    wide = Console(width=10_000)
+    with wide.capture() as captured:
+        wide.print(table)
+    click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))

@@ -53,6 +53,9 @@ def _checked_config(arguments: tuple[str, ...]) -> Document | None:
 
 
 def _refuse(error: SwapconfError, exit_code: int) -> None:
-    print_findings(error.findings, err=True)
+    if error.findings:
+        print_findings(error.findings, err=True)
+    else:
+        click.echo(str(error), err=True)
     click.echo("swapconf: nothing was started; correct the errors, or start the script without swapconf", err=True)
     raise SystemExit(exit_code)

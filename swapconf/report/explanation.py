@@ -66,28 +66,28 @@ def _rows(layers: str, entry: LayerStrategy, outcome: Outcome) -> Iterator[Row]:
         return
     effect = f"swap {request.prefetch}" if request.is_swap else "recompute"
     yield Row(layers, operator, _asked(request), effect.split()[0], str(request.prefetch) if request.is_swap else "",
-              f"{len(own)} of {len(below)}", _own_reason(request, [decisions[path] for path in below if path in own]),
-              False)
+              f"{len(own)} of {len(below)}", "as asked", False)
     if request.is_swap:
-        yield from _exceptions(layers, request, {path: decisions[path] for path in below if path not in own})
+        yield from _exceptions(layers, request, {path: decisions[path] for path in below})
 
 
-def _exceptions(layers: str, request: Request, others: Mapping[str, Decision]) -> Iterator[Row]:
-    """Sites below a swapped operator where something else takes effect, grouped by what and why."""
-    groups: dict[tuple[Action, str, str], list[str]] = {}
-    for path, decision in others.items():
-        groups.setdefault((decision.action, decision.reason.rule, decision.reason.text), []).append(path)
-    for (action, rule, text), paths in groups.items():
+def _exceptions(layers: str, request: Request, below: Mapping[str, Decision]) -> Iterator[Row]:
+    """Sites below a swapped operator of which more is to be said than "as asked", grouped by what and why."""
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for path, decision in below.items():
+        reason, winner = f"{decision.reason.text} [{decision.reason.rule}]", decision.requested
+        if isinstance(decision.action, Swap):
+            if winner is not None and winner != request:
+                reason = f"{winner.operator} overrides it [{winner.kind}]"
+            elif decision.reason.rule == request.kind:
+                continue
+        prefetch = str(decision.action.prefetch) if isinstance(decision.action, Swap) else ""
+        groups.setdefault((_word(decision.action), prefetch, reason), []).append(path)
+    for (effect, prefetch, reason), paths in groups.items():
         prefix = f"{request.operator}." if request.operator else ""
         names = [path.removeprefix(prefix) for path in paths]
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if names[3:] else "")
-        prefetch = str(action.prefetch) if isinstance(action, Swap) else ""
-        yield Row(layers, f"  {shown}", "", _word(action), prefetch, str(len(paths)), f"{text} [{rule}]", True)
-
-
-def _own_reason(request: Request, decisions: Sequence[Decision]) -> str:
-    told = dict.fromkeys(f"{d.reason.text} [{d.reason.rule}]" for d in decisions if d.reason.rule.startswith("R2"))
-    return next(iter(told), "as asked")
+        yield Row(layers, f"  {shown}", "", effect, prefetch, str(len(paths)), reason, True)
 
 
 def _asked(request: Request) -> str:

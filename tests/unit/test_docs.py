@@ -1,0 +1,122 @@
+"""The documentation says what is so: rule pages, links, and every command whose output is shown."""
+
+from __future__ import annotations
+
+import ast
+import re
+import runpy
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from swapconf.errors import has_errors
+from swapconf.pipeline import study_file
+from swapconf.resolve.knowledge import Versions
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted([*ROOT.glob("README*.md"), *DOCS.glob("*.md")])
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+RULE_NAME = re.compile(r"(R\d-)?[a-z]+(-[a-z]+)*")
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return [text for kind, text in FENCE.findall(page.read_text(encoding="utf-8")) if kind == language]
+
+
+# --- rules ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_rule_pages_are_those_of_the_docstrings() -> None:
+    made = runpy.run_path(str(ROOT / "scripts" / "build_rule_docs.py"))["render"]()
+    assert (DOCS / "rules.md").read_text(encoding="utf-8") == made, "run: python scripts/build_rule_docs.py"
+
+
+def names_in(tree: ast.AST) -> Iterator[str]:
+    """Names of rules in a module: constants such as RULE or R1, ``rule=`` arguments, and bare words given to a call
+    that makes a finding or a reason."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+            if any(isinstance(t, ast.Name) and re.fullmatch(r"RULE|R\d", t.id) for t in node.targets):
+                yield str(node.value.value)
+        elif isinstance(node, ast.Call):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            given = [k.value for k in node.keywords if k.arg == "rule"]
+            if re.fullmatch(r"_?(finding|refusal|refuse)", called):
+                given += [a for a in node.args if isinstance(a, ast.Constant) and "-" in str(a.value)]
+            elif called == "Reason":
+                given += node.args[:1]
+            yield from (str(value.value) for value in given if isinstance(value, ast.Constant))
+
+
+def test_every_rule_is_documented() -> None:
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "swapconf").rglob("*.py")]
+    emitted = {name for source in sources for name in names_in(ast.parse(source)) if RULE_NAME.fullmatch(name)}
+    text = (DOCS / "rules.md").read_text(encoding="utf-8")
+    documented = set(re.findall(r"^(?:### |\| `)([\w-]+)(?:`|$)", text, re.MULTILINE))
+    assert len(emitted) > 40
+    assert emitted - documented == set()
+
+
+# --- links ----------------------------------------------------------------------------------------------------------
+
+
+def anchors(page: Path) -> set[str]:
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)]+)\)", FENCE.sub("", page.read_text(encoding="utf-8"))):
+        if "://" in link:
+            continue
+        file, _, anchor = link.partition("#")
+        target = page.parent / file if file else page
+        assert target.exists(), f"{page.name}: {link}"
+        assert not anchor or anchor in anchors(target), f"{page.name}: {link}"
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    for readme in ROOT.glob("README*.md"):
+        text = readme.read_text(encoding="utf-8")
+        assert [page.name for page in DOCS.glob("*.md") if f"docs/{page.name}" not in text] == ["index.md"]
+
+
+# --- what is shown --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shown", blocks(ROOT / "README.md", "console"), ids=lambda text: text.splitlines()[0][2:])
+def test_the_readme_shows_what_the_command_prints(shown: str) -> None:
+    command, *expected = shown.splitlines()
+    words = command.split()
+    assert words[:2] == ["$", "swapconf"]
+    done = subprocess.run([sys.executable, "-m", "swapconf", *words[2:]], cwd=ROOT, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False)
+    assert [line.rstrip() for line in done.stdout.rstrip().splitlines()] == expected
+
+
+def test_both_readmes_show_the_same() -> None:
+    english, chinese = (FENCE.findall((ROOT / name).read_text(encoding="utf-8"))
+                        for name in ("README.md", "README_CN.md"))
+    assert english == chinese
+
+
+@pytest.mark.parametrize("section", blocks(DOCS / "how-to.md", "yaml"))
+def test_the_sections_in_the_how_to_have_no_errors(section: str, tmp_path: Path) -> None:
+    base = yaml.safe_load((ROOT / "configs/llama2_7b/example1_default_swap.yaml").read_text(encoding="utf-8"))
+    config = tmp_path / "config.yaml"
+    config.write_text(yaml.safe_dump({**base, **yaml.safe_load(section)}), encoding="utf-8")
+    findings = study_file(config, Versions(), {}).findings
+    assert not has_errors(findings), "\n".join(map(str, findings))
+
+
+def test_the_functions_in_the_how_to_work() -> None:
+    script = next(block for block in blocks(DOCS / "how-to.md", "python") if "study_file" in block)
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "3 Swap(prefetch=10)"

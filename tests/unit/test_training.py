@@ -1,0 +1,77 @@
+"""One training process, without mindspore: what the hook is told for the blocks that mindformers builds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from swapconf.annotate.edits import Offload
+from swapconf.catalog import templates_for
+from swapconf.errors import SwapconfError
+from swapconf.formats.yaml_document import parse
+from swapconf.training import LayerPlanner, Session
+from tests.unit.networks import TOY
+
+
+def block(legacy: bool = True, swap: dict[str, Any] | None = None, num_layers: int = 4, **more: Any) -> dict[str, Any]:
+    return {"use_legacy": legacy, "parallel_config": {"pipeline_stage": 1, "gradient_aggregation_group": 4},
+            "parallel": {"pipeline_config": {"pipeline_interleave": False, "pipeline_scheduler": "1f1b"}},
+            "model": {"model_config": {"num_layers": num_layers, "offset": 0}},
+            "swap_config": swap or {}, "recompute_config": {}, **more}
+
+
+def planner(settings: dict[str, Any]) -> LayerPlanner:
+    return Session().planner(settings)
+
+
+def test_default_strategy_without_a_reviewed_config() -> None:
+    order = planner(block(swap={"swap": True, "default_prefetch": 3})).order(0, TOY)
+    assert order.edits == (Offload("attention.flash_attention", 3),)
+    assert order.lines == ("Set op_swap at layer 0: attention.flash_attention, value=3",)
+
+
+def test_errors_stop_a_block() -> None:
+    with pytest.raises(SwapconfError, match="below 1"):
+        planner(block(swap={"swap": True, "default_prefetch": 0}))
+
+
+def test_mcore_gets_the_swap_section_that_mindformers_loses() -> None:
+    session = Session()
+    session.review({"use_legacy": False, "use_parallel": True, "swap_config": {"swap": True, "default_prefetch": 8},
+                    "model": {"model_config": {"model_type": "qwen3", "num_hidden_layers": 2}}})
+    assert session.wants_lazy_inline()
+    (template, _) = templates_for("qwen3", {}, 2)
+    lost = block(legacy=False, swap={"swap": False, "layer_swap": None, "op_swap": None, "default_prefetch": 1},
+                 num_layers=2)
+    order = session.planner(lost).order(1, template)
+    assert order.lines == ("Set op_swap at layer 1: self_attention.core_attention.flash_attention, value=8",)
+
+
+def test_review_points_into_the_source_file() -> None:
+    source = parse("swap_config:\n  swap: True\n  layer_swap: all\n", "train.yaml")
+    with pytest.raises(SwapconfError, match=r"train\.yaml:3:15  swap_config\.layer_swap: error"):
+        Session(source).review({"swap_config": {"swap": True, "layer_swap": "all"}})
+
+
+def test_a_bad_review_is_not_kept() -> None:
+    session = Session()
+    with pytest.raises(SwapconfError):
+        session.review({"swap_config": {"swap": True, "default_prefetch": -1}})
+    assert not session.wants_lazy_inline()
+
+
+@pytest.mark.parametrize(("group", "expected"), [(4, [1, 1, 2, 2, 3, 3, 4, 4]), (2, [1, 1, 1, 1, 2, 2, 2, 2]),
+                                                 (9, [1, 2, 3, 4, 5, 6, 7, 8])])
+def test_communication_fusion_as_mindformers(group: int, expected: list[int]) -> None:
+    settings = block(num_layers=8, parallel_config={"pipeline_stage": 1, "gradient_aggregation_group": group})
+    plan = planner(settings)
+    assert [plan.order(layer, TOY).comm_fusion for layer in range(8)] == expected
+
+
+def test_pipeline_stages_and_fusion_with_a_pipeline() -> None:
+    plan = planner(block(parallel_config={"pipeline_stage": 2, "gradient_aggregation_group": 4}))
+    orders = [plan.order(layer, TOY) for layer in range(4)]
+    assert [order.pipeline_stage for order in orders] == [0, 0, 1, 1]
+    assert {order.comm_fusion for order in orders} == {2}
+    assert {order.pipeline_segment for order in orders} == {None}
