@@ -53,7 +53,7 @@ def test_json_has_every_site_and_the_lines() -> None:
     result = strategy(ops(op("attention", 3, 0)))
     lines = {entry.layer.name: ["a line"] for entry in result.layers}
     data = json.loads(as_json(result, lines))
-    assert [len(layer["sites"]) for layer in data["layers"]] == [6, 6, 6, 6]
+    assert [len(layer["sites"]) for layer in data["layers"]] == [7, 7, 7, 7]
     assert data["layers"][0]["log_lines"] == ["a line"]
     swapped = [site for site in data["layers"][0]["sites"] if site["effective"] == "swap"]
     assert {site["prefetch"] for site in swapped} == {3}
