@@ -70,7 +70,7 @@ make_environment() {
   done
   ((${#missing[@]} > 0)) || return 0
   extras=$(IFS=, && echo "$*")
-  echo "Installing swapconf[$extras] into .venv (mindspore is large: minutes the first time)"
+  echo "Installing swapconf[$extras] into .venv (minutes the first time if mindspore is among them)"
   (cd -- "$repository" && "$python" -m pip install --quiet --disable-pip-version-check -e ".[$extras]") \
     || die "the installation failed; run this again to continue it"
   mkdir -p "$markers"
