@@ -50,6 +50,8 @@ LLAMA = FamilyCase(
         VariantCase(build={"use_flash_attention": True, "qkv_concat": True, "qkv_has_bias": True}),
         VariantCase(build={}),
         VariantCase(build={"qkv_concat": True}),
+        VariantCase(build={"fused_rms_norm": False}),  # what trains on a CPU
+        VariantCase(build={"use_flash_attention": True, "fused_rms_norm": False}),
         VariantCase(build=_INTERLEAVED),
         VariantCase(build={**_INTERLEAVED, "qkv_concat": True}),
     ),

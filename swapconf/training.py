@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from swapconf.annotate import hook
-from swapconf.annotate.edits import edits
+from swapconf.annotate.edits import Edit, edits
 from swapconf.config import Config, SwapOff
 from swapconf.errors import SwapconfError, has_errors
 from swapconf.formats import worker_log, yaml_config
@@ -63,22 +63,27 @@ class LayerPlanner:
         self._config = config
         self._known = known
         self._decider = Decider(config, versions)
-        self._templates: dict[LayerTemplate, LayerTemplate] = {}
+        # by identity, as the reader gives equal layers one object: what was read, and the same with its graph
+        self._templates: dict[int, tuple[LayerTemplate, LayerTemplate]] = {}
+        self._edits: dict[int, tuple[Edit, ...]] = {}  # by identity of the plan, which equal layers share
 
     def order(self, index: int, template: LayerTemplate) -> hook.LayerOrder:
         """The order for the real layer ``template`` at a global index."""
-        if template not in self._templates:
-            self._templates[template] = with_graph(template, self._known.templates if self._known else ())
-        layer = Layer(index=index, name=str(index), template=self._templates[template],
+        if id(template) not in self._templates:
+            known = self._known.templates if self._known is not None else ()
+            self._templates[id(template)] = template, with_graph(template, known)
+        layer = Layer(index=index, name=str(index), template=self._templates[id(template)][1],
                       stage=self._stages.pipeline_stage(index), interleave=self._stages.places[index][0])
         plan = self._decider.plan(layer.template, self._requests.at(layer))
+        if id(plan) not in self._edits:
+            self._edits[id(plan)] = edits(plan, layer.template, self._decider.recompute_options)
         entry = LayerStrategy(layer, plan)
         pipeline = self._config.pipeline
         return hook.LayerOrder(
             pipeline_stage=layer.stage,
             pipeline_segment=int(layer.interleave == 1) if pipeline.zero_bubble_v else None,
             comm_fusion=self._fusion(index),
-            edits=edits(plan, layer.template, self._decider.recompute_options),
+            edits=self._edits[id(plan)],
             lines=worker_log.lines(entry, self._config.swap_on))
 
     def _fusion(self, index: int) -> int:

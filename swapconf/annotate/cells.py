@@ -5,35 +5,51 @@ Works on ``mindspore.nn.Cell`` but imports nothing of mindspore: the names ``_ce
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import reduce
-from typing import Any
+from typing import Any, TypeAlias
 
 from swapconf.annotate.edits import Edit, Offload, RecomputeCell, RecomputePrimitive
 from swapconf.network import LayerTemplate, Operator
 
+_Fact: TypeAlias = "tuple[str, str, bool | None, bool]"  # path, class name, preset recompute, whether it is a cell
+
+
+class LayerReader:
+    """Reads the template of a ``mindspore.nn.Cell``: every cell and primitive below it, by attribute path.
+
+    Equal layers get one template object. ``executed``, ``saved`` and ``consumers`` stay unknown: they need a compiled
+    graph.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[_Fact, ...], LayerTemplate] = {}
+
+    def read(self, layer: Any) -> LayerTemplate:
+        facts: list[_Fact] = [("", type(layer).__name__, None, True)]
+        _collect(layer, "", facts)
+        key = tuple(facts)
+        if key not in self._known:
+            operators = tuple(Operator(path=path, kind="cell" if is_cell else "primitive", type=kind,
+                                       preset_recompute=preset) for path, kind, preset, is_cell in facts[1:])
+            self._known[key] = LayerTemplate(name="layer", cell=type(layer).__name__, operators=operators)
+        return self._known[key]
+
 
 def read_layer(layer: Any, name: str = "layer") -> LayerTemplate:
-    """The template of a ``mindspore.nn.Cell``: every cell and primitive below it, by attribute path.
-
-    ``executed``, ``saved`` and ``consumers`` stay unknown: they need a compiled graph.
-    """
-    return LayerTemplate(name=name, cell=type(layer).__name__, operators=tuple(_walk(layer, "")))
+    """The template of one layer, under a name."""
+    return replace(LayerReader().read(layer), name=name)
 
 
-def _walk(cell: Any, prefix: str) -> Iterator[Operator]:
+def _collect(cell: Any, prefix: str, facts: list[_Fact]) -> None:
     for name, primitive in cell._primitives.items():
         if primitive is not None:
-            yield Operator(
-                path=prefix + name,
-                kind="primitive",
-                type=type(primitive).__name__,
-                preset_recompute=primitive.attrs.get("recompute"),
-            )
+            facts.append((prefix + name, type(primitive).__name__, primitive.attrs.get("recompute"), False))
     for name, child in cell._cells.items():
         if child is not None:
-            yield Operator(path=prefix + name, kind="cell", type=type(child).__name__)
-            yield from _walk(child, f"{prefix}{name}.")
+            facts.append((prefix + name, type(child).__name__, None, True))
+            _collect(child, f"{prefix}{name}.", facts)
 
 
 def apply(layer: Any, edits: Iterable[Edit]) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import wrapt
 
-from swapconf.annotate.cells import apply, read_layer
+from swapconf.annotate.cells import LayerReader, apply
 from swapconf.annotate.edits import Edit
 from swapconf.network import LayerTemplate
 
@@ -90,11 +90,12 @@ def _take_layer_setting(module: Any, advisor: Advisor) -> None:
 
         def __init__(self, num_layers: int, offset: Any, parallel_config: Any, pp_interleave_num: int = 1,
                      start_stage: int = 0, stage_num: int = 0) -> None:
+            self._reader = LayerReader()
             self._planner = advisor.planner(_block(num_layers, offset, parallel_config, pp_interleave_num,
                                                    start_stage, stage_num))
 
         def __call__(self, layer: Any, layer_id: int) -> None:
-            perform(self._planner.order(layer_id, read_layer(layer)), layer)
+            perform(self._planner.order(layer_id, self._reader.read(layer)), layer)
 
     _replace_everywhere("LayerSetting", original, LayerSetting)
 

@@ -6,6 +6,7 @@ import inspect
 
 import click
 
+from swapconf.formats.reading_rules import READING, STRUCTURE
 from swapconf.resolve.rules import RULES
 
 
@@ -13,7 +14,8 @@ from swapconf.resolve.rules import RULES
 @click.argument("rule", required=False)
 def command(rule: str | None) -> None:
     """List the rules, or print the manual page of one."""
-    pages = {module.RULE: inspect.getdoc(module) or "" for module in RULES}
+    pages = {name: f"{name}: {text} ({severity})" for name, (severity, text) in {**READING, **STRUCTURE}.items()}
+    pages.update((module.RULE, inspect.getdoc(module) or "") for module in RULES)
     if rule is None:
         for page in pages.values():
             click.echo(page.splitlines()[0])

@@ -28,6 +28,7 @@ from swapconf.strategy import (
 
 R1 = "R1-recompute-wins"
 R2 = "R2-recomputed-consumer"
+RECOMPUTE_VOID = "recompute-void"
 
 _NOT_ASKED = Reason("not-asked", "nothing was asked here")
 
@@ -147,9 +148,9 @@ def _outcome(request: Request, template: LayerTemplate, decisions: dict[str, Dec
     if request.kind in ("recompute", "select_recompute"):
         sites = tuple(p.path for p in below if recomputed.roots.get(p.path) == request.operator)
         gone = not sites and below and not any(recomputed.asked_for(p.path) for p in below)
-        return Outcome(request, sites, Reason("exclude", "every operator of it is excluded") if gone else None)
+        return Outcome(request, sites, Reason(RECOMPUTE_VOID, "every operator of it is excluded") if gone else None)
     is_cell = bool(request.operator) and template.by_path[request.operator].kind == "cell"
-    void = Reason("needs-primitive", f"{request.operator} is a cell; this list takes single operators") \
+    void = Reason(RECOMPUTE_VOID, f"{request.operator} is a cell; this list takes single operators") \
         if is_cell else None
     return Outcome(request, () if is_cell else (request.operator,), void)
 

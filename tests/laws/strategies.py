@@ -87,12 +87,13 @@ def places(name: str) -> dict[str, Any]:
 def swaps(names: st.SearchStrategy[str] = patterns) -> st.SearchStrategy[Swap]:
     layer = st.builds(lambda layers, prefetch: LayerSwap(layers=layers, prefetch=prefetch, **places("layer")),
                       selections(), prefetches)
-    op = st.builds(lambda name, layers, prefetch: OpSwap(pattern=name, layers=layers, prefetch=prefetch, **places(name)),
-                   names, selections(), prefetches)
+    op = st.builds(lambda name, layers, prefetch: OpSwap(pattern=name, layers=layers, prefetch=prefetch,
+                                                         **places(name)), names, selections(), prefetches)
     listed = st.builds(lambda layer_swap, op_swap: ListedSwap(layer_swap=tuple(layer_swap), op_swap=tuple(op_swap),
                                                               given_entries=len(layer_swap) + len(op_swap)),
                        st.lists(layer, max_size=3), st.lists(op, max_size=4))
-    return st.one_of(st.just(SwapOff()), st.builds(lambda n: DefaultSwap(prefetch=n, origin=NOWHERE), prefetches), listed)
+    default = st.builds(lambda prefetch: DefaultSwap(prefetch=prefetch, origin=NOWHERE), prefetches)
+    return st.one_of(st.just(SwapOff()), default, listed)
 
 
 def recomputes(*, counted: bool, names: st.SearchStrategy[str] = patterns) -> st.SearchStrategy[Recompute]:
@@ -100,8 +101,9 @@ def recomputes(*, counted: bool, names: st.SearchStrategy[str] = patterns) -> st
     named = st.dictionaries(names, layers, max_size=3).map(lambda chosen: tuple(
         SelectRecompute(pattern=name, layers=where, origin=Origin(file="law.yaml", path=name))
         for name, where in chosen.items()))
-    return st.builds(Recompute, full=st.one_of(st.none(), st.builds(FullRecompute, layers=layers, origin=st.just(NOWHERE))),
-                     select=named, select_comm=named, select_exclude=named, select_comm_exclude=named,
+    full = st.one_of(st.none(), st.builds(FullRecompute, layers=layers, origin=st.just(NOWHERE)))
+    return st.builds(Recompute, full=full, select=named, select_comm=named, select_exclude=named,
+                     select_comm_exclude=named,
                      mp_comm_recompute=st.booleans(), recompute_slice_activation=st.booleans(),
                      parallel_optimizer_comm_recompute=st.booleans())
 

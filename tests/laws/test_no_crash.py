@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from swapconf.errors import SwapconfError
 from swapconf.formats.nodes import from_plain, nowhere
+from swapconf.formats.worker_log import lines
 from swapconf.formats.yaml_document import parse
 from swapconf.pipeline import Study, study_document, study_file
 from swapconf.report.explanation import as_json, rows
 from swapconf.report.findings import as_lines
-from swapconf.formats.worker_log import lines
 from swapconf.resolve.knowledge import Versions
 
 KEYS = ("swap", "default_prefetch", "layer_swap", "op_swap", "layers", "backward_prefetch", "op_name", "recompute",
@@ -31,9 +31,9 @@ scalars = st.one_of(
     st.none(), st.booleans(), st.integers(-3, 6), st.integers(), st.floats(), st.text(max_size=8),
     st.sampled_from(["attention", r"attention\.flash_attention", "attention.wq", ".*", "(", "Auto", "LlamaConfig",
                      "qwen3", "deepseek_v3", "True"]))
+keys = st.one_of(st.sampled_from(KEYS), st.text(max_size=5))
 values = st.recursive(scalars, lambda inner: st.one_of(
-    st.lists(inner, max_size=4), st.dictionaries(st.one_of(st.sampled_from(KEYS), st.text(max_size=5)), inner, max_size=5)),
-    max_leaves=12)
+    st.lists(inner, max_size=4), st.dictionaries(keys, inner, max_size=5)), max_leaves=12)
 documents = st.dictionaries(st.one_of(st.sampled_from(TOP), st.text(max_size=6)), values, max_size=6)
 models = st.fixed_dictionaries({"model_config": st.fixed_dictionaries(
     {"type": st.sampled_from(["LlamaConfig", "ChatGLM2Config", "Unknown"])},

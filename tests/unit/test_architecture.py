@@ -22,9 +22,10 @@ def test_every_module_says_what_it_is() -> None:
 
 def test_nothing_in_the_project_names_a_machine() -> None:
     suspicious = ("/work/", "/home/", "/root/", "/tmp/lab")
-    files = [path for folder in ("swapconf", "scripts", "configs", "docs", "tests") for path in (ROOT / folder).rglob("*")
-             if path.is_file() and "__pycache__" not in path.parts and path.suffix in (
-                 ".py", ".sh", ".md", ".yaml", ".json", ".toml")]
+    folders = ("swapconf", "scripts", "configs", "docs", "tests")
+    suffixes = (".py", ".sh", ".md", ".yaml", ".json", ".toml")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*")
+             if path.suffix in suffixes and "__pycache__" not in path.parts]
     guilty = [(path.name, word) for path in [*files, ROOT / "README.md", ROOT / "pyproject.toml"] if path.exists()
               and path != Path(__file__) for word in suspicious if word in path.read_text(encoding="utf-8")]
     assert not guilty

@@ -165,7 +165,8 @@ def test_switches_change_the_operators(family: str, model_config: dict[str, obje
 
 def test_says_when_no_stored_variant_fits() -> None:
     assert catalog.approximated("llama", {"use_flash_attention": True, "qkv_concat": True}) == ()
-    assert catalog.approximated("llama", {"fused_rms_norm": False}) == ("fused_rms_norm",)
+    assert catalog.approximated("llama", {"fused_rms_norm": False}) == ()
+    assert catalog.approximated("llama", {"fused_rms_norm": False, "qkv_concat": True}) == ("fused_rms_norm",)
     assert catalog.approximated("llama", {"moe_config": {"expert_num": 8}}) == ("moe_config.expert_num",)
 
 

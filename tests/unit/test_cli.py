@@ -129,6 +129,7 @@ def test_every_command_has_help(command: str) -> None:
 def test_rules_and_families() -> None:
     assert "op-no-match: " in run("rules").stdout
     assert run("rules", "op-no-match").stdout.startswith("op-no-match: ")
+    assert run("rules", "bad-type").stdout.startswith("bad-type: ")
     assert run("rules", "nope").exit_code == 2
     assert "llama" in run("families").stdout
 

@@ -173,7 +173,7 @@ def test_a_cell_in_a_list_of_single_operators_is_void() -> None:
     result = strategy(config(recompute=Recompute(select_comm=(select("attention", 1),))))
     (outcome,) = result.layers[1].plan.outcomes
     assert outcome.void is not None
-    assert outcome.void.rule == "needs-primitive"
+    assert outcome.void.rule == "recompute-void"
 
 
 def test_equal_layers_share_one_plan() -> None:

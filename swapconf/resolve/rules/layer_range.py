@@ -25,16 +25,17 @@ def check(case: Case) -> Iterator[Finding]:
             shown = ", ".join(map(str, wrong[:8])) + (", ..." if wrong[8:] else "")
             what = f"the model has {count} layers" if count is not None else "layers count from 0"
             yield finding(RULE, Severity.ERROR, origin, f"there is no layer {shown}: {what}",
-                          f"{_meant(wrong, count)}remove or correct the index")
+                          f"{_meant(wrong, layers.indices, count)}remove or correct the index")
 
 
-def _meant(wrong: list[int], count: int | None) -> str:
+def _meant(wrong: list[int], given: tuple[int, ...], count: int | None) -> str:
     """Off by one, or counted from the end, is the usual mistake."""
     if not count:
         return ""
     last = f"the last layer is {count - 1}; "
     near = wrong[0] + count if wrong[0] < 0 else wrong[0] - 1
-    return f"{last}{near} was probably meant; " if len(wrong) == 1 and 0 <= near < count else last
+    usual = len(wrong) == 1 and 0 <= near < count and near not in given
+    return f"{last}{near} was probably meant; " if usual else last
 
 
 def _selections(case: Case) -> Iterator[tuple[LayerSelection, Origin]]:

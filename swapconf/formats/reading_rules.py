@@ -1,0 +1,39 @@
+"""The rules that have no module of their own: what is found while a file is read. (severity, manual page) by name."""
+
+from __future__ import annotations
+
+# the file itself
+READING: dict[str, tuple[str, str]] = {
+    "file-not-found": ("error", "The file does not exist, is a folder, or may not be read."),
+    "yaml-encoding": ("error", "The file is not UTF-8; the place of the first wrong byte is given."),
+    "yaml-empty": ("error", "The file holds no value."),
+    "yaml-syntax": ("error", "The file is not valid YAML, holds a second document, or has a key that is not text."),
+    "yaml-not-mapping": ("error", "The top level is a list or a single value."),
+    "yaml-too-large": ("error", "More than 4,000,000 bytes or 400,000 YAML events."),
+    "yaml-too-deep": ("error", "Nested deeper than 60 levels."),
+    "yaml-alias-bomb": ("error", "Aliases or merge keys that expand to more than 200,000 values, or that contain "
+                                 "themselves."),
+    "yaml-huge-number": ("error", "A number of more than 40 characters."),
+    "yaml-tag": ("error", "A tag such as `!!python/tuple`, which mindformers' safe loader refuses."),
+    "yaml-duplicate-key": ("error", "A key that stands twice in one mapping; PyYAML keeps the last value silently."),
+    "yaml-trap": ("warning, note", "A plain value that YAML 1.1 reads as something else: `010` (octal), `1:30` (base "
+                                   "60), `1e3` (text); a note for `yes`, `no`, `on`, `off` (booleans)."),
+}
+
+# structure of the two sections
+STRUCTURE: dict[str, tuple[str, str]] = {
+    "bad-type": ("error", "A value of the wrong type, such as `swap: 1`, `layers: 2`, `layers: (0, 1)` or "
+                          "`backward_prefetch: True`."),
+    "bad-value": ("error", "A value of the right type that cannot be used, such as `backward_prefetch: 0`."),
+    "missing-key": ("error", "An entry of `layer_swap` or `op_swap` without `layers`, `backward_prefetch` or "
+                             "`op_name`."),
+    "unknown-key": ("error, warning", "A key that the section does not have: mindformers stops (error); one that an "
+                                      "entry does not have: mindformers ignores it (warning)."),
+    "recompute-form": ("error", "A form of `recompute`, `select_recompute` or their relatives that mindformers does "
+                                "not take, or not together with swap: counts are flat or nested one level without "
+                                "swap, layer indices are flat with it."),
+    "section-given-twice": ("error", "An mcore model with settings both in `swap_config` (or `recompute_config`) and "
+                                     "in `model.model_config`."),
+    "section-misplaced": ("warning", "A legacy model with swap or recompute settings in `model.model_config`, where "
+                                     "nothing reads them."),
+}
