@@ -22,6 +22,23 @@ _INTERLEAVED: Config = {
     "parallel_config": {"model_parallel": 2},
 }
 
+
+
+_SELECTS: Config = {"parallel_config": {"recompute": {"select_recompute": True}}}
+
+
+def _flash(**build: object) -> VariantCase:
+    """With flash attention, what is selected for recompute does not change how the layer is built."""
+    return VariantCase(build={"use_flash_attention": True, **build}, when=({}, _SELECTS))
+
+
+def _self_recomputing(**build: object) -> VariantCase:
+    """Without flash attention, any select_recompute makes the attention recompute itself, whatever it selects."""
+    parallel_config = {"recompute": {"select_recompute": {"no_such_operator": True}}}
+    return VariantCase(build={**build, "parallel_config": parallel_config},
+                       when=(_SELECTS,))
+
+
 LLAMA = FamilyCase(
     name="llama",
     title="Llama, Llama 2, Llama 3, Qwen2.5 (legacy model)",
@@ -41,19 +58,23 @@ LLAMA = FamilyCase(
         "attn_proj_has_bias": ("flag",),
         "fused_rms_norm": ("flag",),
         "moe_config.expert_num": ("above_one",),
+        "parallel_config.recompute.select_recompute": ("flag",),
     },
     layout={"templates": ["dense"], "num_layers": ["num_layers"]},
     variants=(
-        VariantCase(build={"use_flash_attention": True}),
-        VariantCase(build={"use_flash_attention": True, "qkv_concat": True}),
-        VariantCase(build={"use_flash_attention": True, "qkv_has_bias": True}),
-        VariantCase(build={"use_flash_attention": True, "qkv_concat": True, "qkv_has_bias": True}),
+        _flash(),
+        _flash(qkv_concat=True),
+        _flash(qkv_has_bias=True),
+        _flash(qkv_concat=True, qkv_has_bias=True),
+        _flash(fused_rms_norm=False),
         VariantCase(build={}),
         VariantCase(build={"qkv_concat": True}),
         VariantCase(build={"fused_rms_norm": False}),  # what trains on a CPU
-        VariantCase(build={"use_flash_attention": True, "fused_rms_norm": False}),
-        VariantCase(build=_INTERLEAVED),
-        VariantCase(build={**_INTERLEAVED, "qkv_concat": True}),
+        _self_recomputing(),
+        _self_recomputing(qkv_concat=True),
+        _self_recomputing(fused_rms_norm=False),
+        VariantCase(build=_INTERLEAVED, when=({}, _SELECTS)),
+        VariantCase(build={**_INTERLEAVED, "qkv_concat": True}, when=({}, _SELECTS)),
     ),
 )
 

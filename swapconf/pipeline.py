@@ -63,7 +63,9 @@ def network_of(config: Config) -> Network | None:
     family = catalog.identify(config.model.section, use_legacy=config.model.legacy)
     if family is None:
         return Network(family=None, layers=_layers(config, (_UNKNOWN,) * count))
-    settings, known = config.model.settings, catalog.load(family)
+    # some cells are built otherwise when operators are selected for recompute; mindformers passes it on like this
+    chosen = {"recompute": {"select_recompute": bool(config.recompute.select)}}
+    settings, known = {**config.model.settings, "parallel_config": chosen}, catalog.load(family)
     layers = _layers(config, catalog.templates_for(family, settings, count))
     if layers:  # multi-token prediction takes the settings of the last layer
         layers += tuple(replace(layers[-1], name=name, template=template)

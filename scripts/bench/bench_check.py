@@ -3,9 +3,9 @@
 
     python scripts/bench/bench_check.py [--repeats 9] [--cold]
 
-The YAML is one that mindformers ships (Qwen3-MoE, about 200 lines, read from the installed package) with a mistake of one
-value appended. Whole processes, alternating A B A B. mindformers is started as run_mindformer.py starts it, on one device
-and without communication, which is its best case. Needs mindspore and mindformers.
+The YAML is one that mindformers ships (Qwen3-MoE, about 200 lines, read from the installed package) with a mistake of
+one value appended. Whole processes, alternating A B A B. mindformers is started as run_mindformer.py starts it, on one
+device and without communication, which is its best case. Needs mindspore and mindformers.
 
 --cold empties the kernel's file cache before every process (Linux, root), as after a login or on a fresh container.
 """

@@ -28,7 +28,7 @@ class LayerReader:
 
     def read(self, layer: Any) -> LayerTemplate:
         facts: list[_Fact] = [("", type(layer).__name__, None, True)]
-        _collect(layer, "", facts)
+        _collect(layer, "", None, facts)
         key = tuple(facts)
         if key not in self._known:
             operators = tuple(Operator(path=path, kind="cell" if is_cell else "primitive", type=kind,
@@ -42,14 +42,17 @@ def read_layer(layer: Any, name: str = "layer") -> LayerTemplate:
     return replace(LayerReader().read(layer), name=name)
 
 
-def _collect(cell: Any, prefix: str, facts: list[_Fact]) -> None:
+def _collect(cell: Any, prefix: str, preset: bool | None, facts: list[_Fact]) -> None:
+    """``preset``: True below a cell that the model itself recomputes; a flag on a primitive is stronger."""
+    if cell._has_config_recompute:
+        preset = True
     for name, primitive in cell._primitives.items():
         if primitive is not None:
-            facts.append((prefix + name, type(primitive).__name__, primitive.attrs.get("recompute"), False))
+            facts.append((prefix + name, type(primitive).__name__, primitive.attrs.get("recompute", preset), False))
     for name, child in cell._cells.items():
         if child is not None:
             facts.append((prefix + name, type(child).__name__, None, True))
-            _collect(child, f"{prefix}{name}.", facts)
+            _collect(child, f"{prefix}{name}.", preset, facts)
 
 
 def apply(layer: Any, edits: Iterable[Edit]) -> None:

@@ -30,7 +30,8 @@ OP_SWAP = [
     "Set op_swap at layer 3: .attention, value=10",
 ]
 DOCUMENTED = {
-    "example1_default_swap": [f"Set op_swap at layer {layer}: attention.flash_attention, value=10" for layer in range(4)],
+    "example1_default_swap": [f"Set op_swap at layer {layer}: attention.flash_attention, value=10"
+                              for layer in range(4)],
     "example2_layer_swap": [f"Set layer swap at layer {layer} and value is: 20" for layer in (0, 3)],
     "example3_op_swap": OP_SWAP,
     "example4_swap_with_recompute": [
@@ -90,7 +91,7 @@ WITHOUT_SWAP: dict[str, dict[str, Any]] = {
     "exclusions": {**PIPELINE_2, "recompute_config": {
         "recompute": [1, 0], "select_recompute": {"feed_forward": True},
         "select_recompute_exclude": {r"feed_forward\.w1\.matmul": True, r"feed_forward\.mul": [1, 1]},
-        "select_comm_recompute": True, "select_comm_recompute_exclude": {r"ffn_norm\.norm": [1, 2]}}},
+        "select_comm_recompute": True, "select_comm_recompute_exclude": {r"attention\.wo\.matmul": [1, 2]}}},
 }
 MCORE_WITHOUT_SWAP: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen3 builtin patterns": ("qwen3", {"select_recompute": True, "select_comm_recompute": True}),
@@ -107,9 +108,9 @@ JOBS = {
 }
 
 # The same models with neither swap nor recompute, built by mindformers alone.
-NOTHING = {"swap_config": {"swap": False}, "recompute_config": {"recompute": False}}
-PLAIN = {f"{name} plain": replace(job, swapconf=False, changes={**job.changes, **NOTHING}) for name, job in JOBS.items()
-         if name.endswith("default_swap")}
+PLAIN = {f"{name} plain": replace(job, swapconf=False, changes={
+    **job.changes, "swap_config": {"swap": False}, "recompute_config": {"recompute": False}})
+    for name, job in JOBS.items()}
 # As they are, but built by mindformers alone.
 UPSTREAM = {f"{name} upstream": replace(JOBS[name], swapconf=False) for name in MCORE}
 
@@ -119,13 +120,6 @@ COMPARED = {
                  changes={"swap_config": {"swap": False}, "recompute_config": recompute})
        for name, (family, recompute) in MCORE_WITHOUT_SWAP.items()}}
 THEIRS = {f"{name} upstream": replace(job, swapconf=False) for name, job in COMPARED.items()}
-
-
-def plain(name: str) -> str:
-    """The name of the job that builds the same cells with neither swap nor recompute."""
-    return {"overlaps": "llama2_7b/example1_default_swap plain",
-            "deepseek layers": "deepseek_v3_default_swap plain"}.get(
-        name, f"{name.partition('/')[0]}/example1_default_swap plain" if "/" in name else f"{name} plain")
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +143,7 @@ def test_swap_is_flagged_exactly_at_the_decided_sites(built: Callable[[str], Bui
 
 @pytest.mark.parametrize("name", JOBS)
 def test_recompute_is_flagged_exactly_at_the_decided_sites(built: Callable[[str], Built], name: str) -> None:
-    elsewhere = {path for path in built(plain(name)).recomputed if ".layers." not in path}  # the model's own doing
+    elsewhere = {path for path in built(f"{name} plain").recomputed if ".layers." not in path}  # the model's own doing
     assert built(name).recomputed == decided_recomputes(strategy_of(built(name).config)) | elsewhere
 
 

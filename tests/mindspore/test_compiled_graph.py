@@ -28,7 +28,7 @@ WRAPPERS = "network.network."  # the training step's and the data order's cell s
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Samples for one step."""
     folder = tmp_path_factory.mktemp("data")
-    run("scripts/make_data.py", str(folder / "train.mindrecord"), "--seq-length", str(SEQUENCE), "--samples", "4",
+    run(str(ROOT / "scripts" / "make_data.py"), str(folder / "train.mindrecord"), "--seq-length", str(SEQUENCE), "--samples", "4",
         "--vocab-size", str(VOCABULARY), cwd=folder)
     return folder
 
@@ -46,9 +46,8 @@ def compiled(request: pytest.FixtureRequest, data: Path,
 
 
 def run(*words: str, cwd: Path, **variables: str) -> None:
-    done = subprocess.run([sys.executable, *(str(ROOT / word) if word.startswith("scripts/") else word for word in words)],
-                          cwd=cwd, env={**environment(), **variables}, capture_output=True, text=True, check=False,
-                          timeout=TIMEOUT_SECONDS)
+    done = subprocess.run([sys.executable, *words], cwd=cwd, env={**environment(), **variables}, capture_output=True,
+                          text=True, check=False, timeout=TIMEOUT_SECONDS)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
 
 
@@ -76,3 +75,8 @@ def test_the_optimised_graph_swaps_what_was_decided_and_nothing_else(compiled: t
     assert flagged == {path: decided.get(path) for path in flagged}
     assert layers_of(flagged) == layers_of(decided)
     assert not [node for node in final if node.backward and node.prefetch is not None]
+
+
+def test_no_call_in_the_optimised_graph_is_both_swapped_and_recomputed(compiled: tuple[dict[str, int], Path]) -> None:
+    _, folder = compiled
+    assert not {node.path for node in dump(folder, "validate") if node.recomputed and node.prefetch is not None}

@@ -63,6 +63,7 @@ class FakeCell:
     def __init__(self) -> None:
         self._cells: dict[str, FakeCell] = {}
         self._primitives: dict[str, FakePrimitive] = {}
+        self._has_config_recompute = False
         self.recomputed_with: dict[str, Any] | None = None
 
     def below(self) -> list[FakePrimitive]:
@@ -116,6 +117,16 @@ def test_applied_flags_are_exactly_the_decisions() -> None:
         layer = build()
         apply(layer, edits(result.layers[1].plan, TOY, {}))
         assert offloaded(layer) == decided(result, 1) != {}
+
+
+def test_what_the_model_recomputes_as_a_cell_is_preset_below_it() -> None:
+    layer = build()
+    layer._cells["attention"]._has_config_recompute = True
+    layer._cells["attention"]._cells["wq"]._primitives["matmul"].attrs["recompute"] = False
+    read = read_layer(layer).by_path
+    assert read["attention.flash_attention.flash_attention"].preset_recompute is True
+    assert read["attention.wq.matmul"].preset_recompute is False
+    assert read["add"].preset_recompute is None
 
 
 def test_read_layer_gives_the_tree_with_preset_flags() -> None:

@@ -2,9 +2,9 @@
 
     python build_models.py JOBS.json OUT
 
-JOBS is a list of ``{"name", "arguments", "swapconf", "devices", "ascend"}``: the arguments of run_mindformer.py, whether
-swapconf is active, how many devices to pretend, whether to call the device an Ascend. Each job runs in a fork, so that
-no job sees the contexts or the patched modules of another one while mindspore is imported only once.
+JOBS is a list of ``{"name", "arguments", "swapconf", "devices", "ascend"}``: the arguments of run_mindformer.py,
+whether swapconf is active, how many devices to pretend, whether to call the device an Ascend. Each job runs in a fork,
+so that no job sees the contexts or the patched modules of another one while mindspore is imported only once.
 ``OUT/<name>.json`` holds what was built, ``OUT/<name>.log`` what was logged, ``OUT/<name>.status`` the exit code.
 """
 
@@ -46,7 +46,7 @@ def _run(job: dict[str, Any], out: Path) -> None:
     try:
         _observe(out / f"{job['name']}.json")
         if job["devices"] > 1:
-            _pretend(job["devices"])
+            pretend_devices(job["devices"])
         if job["ascend"]:
             _pretend_ascend()
         status = _build([*job["arguments"], "--build_only", "True", "--context.device_target", "CPU"], job["swapconf"])
@@ -90,7 +90,7 @@ def _pretend_ascend() -> None:
     mindspore.get_context = lambda key: "Ascend" if key == "device_target" else get_context(key)
 
 
-def _pretend(devices: int) -> None:
+def pretend_devices(devices: int) -> None:
     """Rank 0 of so many devices, without communication: the CPU has none for semi-automatic parallelism."""
     stand_ins = {"init": lambda: None, "get_rank": lambda *_: 0, "get_group_size": lambda *_: devices,
                  "create_group": lambda *_: None, "_is_initialized": lambda: True}

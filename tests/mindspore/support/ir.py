@@ -7,17 +7,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-_NODE = re.compile(r"  %\d+\(.*\{instance name: (?P<name>\w+)\}(?: primitive_attrs: \{(?P<attributes>.*?)\})?")
+_NODE = re.compile(r"  %\d+\(.*\{instance name: (?P<name>\w+)\}(?: primitive_attrs: \{(?P<attributes>.*?)\})?"
+                   r"(?: cnode_attrs: \{(?P<marks>.*?)\})?")
 _SCOPE = re.compile(r"# Fullname with scope: \((?P<scope>.*)/")
 _PREFETCH = re.compile(r"backward_prefetch: I64\((\d+)\)")
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A call of a primitive. ``path``: from the outermost cell. ``prefetch``: None where swap is not flagged."""
+    """A call of a primitive. ``path``: from the outermost cell. ``prefetch``: None where swap is not flagged.
+
+    ``recomputed``: MindSpore's own mark, set in the optimised graph.
+    """
 
     path: str
     prefetch: int | None
+    recomputed: bool
     backward: bool
 
 
@@ -30,7 +35,8 @@ def nodes(dump: Path) -> Iterator[Node]:
         elif call and (scope := _SCOPE.search(line)):
             top, *cells = scope["scope"].split("/")
             path = ".".join([*(cell.partition("-")[0] for cell in cells), call["name"]])
-            yield Node(path, _prefetch(call["attributes"] or ""), top == "Gradients")
+            recomputed = "recompute: Bool(1)" in (call["marks"] or "")
+            yield Node(path, _prefetch(call["attributes"] or ""), recomputed, top == "Gradients")
             call = None
 
 

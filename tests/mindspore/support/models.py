@@ -80,7 +80,7 @@ class Built:
 def build(jobs: Mapping[str, Job], folder: Path) -> dict[str, Built]:
     """Build all models in one child process, each in a fork of its own."""
     stems = {name: name.replace("/", "-").replace(" ", "-") for name in jobs}
-    configs = {name: _write_config(job, folder / f"{stems[name]}.yaml") for name, job in jobs.items()}
+    configs = {name: write_config(job, folder / f"{stems[name]}.yaml") for name, job in jobs.items()}
     orders = [{"name": stems[name], "arguments": ["--config", str(configs[name])], "swapconf": job.swapconf,
                "devices": job.devices, "ascend": job.ascend} for name, job in jobs.items()]
     (folder / "jobs.json").write_text(json.dumps(orders), encoding="utf-8")
@@ -94,7 +94,7 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
-def _write_config(job: Job, target: Path) -> Path:
+def write_config(job: Job, target: Path) -> Path:
     config = yaml.safe_load((ROOT / "configs" / job.example).read_text(encoding="utf-8"))
     for dotted, value in job.changes.items():
         node, *path = config, *dotted.split(".")
@@ -134,5 +134,6 @@ def decided_recomputes(strategy: Strategy) -> set[str]:
 def _actions(strategy: Strategy) -> dict[str, Any]:
     legacy = strategy.network.family in ("llama", "glm2")
     layers = "model.layers" if legacy else "model.decoder.layers"
-    return {f"{layers}.{name}.{path}" if name.isdigit() else f"model.mtp.layers.{name.removeprefix('mtp')}.{path}": action
-            for (name, path), action in strategy.actions().items()}
+    places = {entry.layer.name: f"{layers}.{entry.layer.name}" if entry.layer.name.isdigit()
+              else f"model.mtp.layers.{entry.layer.name.removeprefix('mtp')}" for entry in strategy.layers}
+    return {f"{places[name]}.{path}": action for (name, path), action in strategy.actions().items()}

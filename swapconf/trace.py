@@ -1,0 +1,176 @@
+"""TRACE: what one dry run of MindSpore left behind: memory blocks, executed kernels and the graph between them.
+
+A *block* is an allocation, a *kernel* an entry of the executed order, a *task* the memory tracker's record of the same
+launch, with the tensors that it reads and writes. Times are events that the tracker counts, not seconds; the event at
+which a block is born is also the id of the tensor in it. A run of several training steps repeats its kernels.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+HOST_POOL = "Other"
+_EVENT_PRIMITIVES = frozenset({"StreamSend", "StreamRecv"})
+_BITS = re.compile(r"(?:B?Float|HiFloat|U?Int|Complex)(\d+)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Block:
+    """One allocation, a row of memory_block.csv.
+
+    ``start``: event of its birth, the id of its tensor. ``end``: event of its release (None: never).
+    ``kind``: ``Weight``, ``ConstantValue``, ``Kernel``, ... ``task``: the event of the launch that made it.
+    ``used_bytes``, ``reserved_bytes``: what MindSpore had in use in this pool after this allocation, and the most that
+    its pool had taken by then.
+    """
+
+    start: int
+    end: int | None
+    address: int
+    size_bytes: int
+    stream: int
+    pool: str
+    kind: str
+    task: int | None
+    task_name: str
+    node: str
+    users: tuple[int, ...]
+    is_persistent: bool
+    used_bytes: int
+    reserved_bytes: int
+
+    @property
+    def on_host(self) -> bool:
+        """Pinned host memory, which swap copies into; not part of any device sum."""
+        return self.pool == HOST_POOL
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kernel:
+    """One launch, a row of execute_order.csv. ``output``, ``inputs``: names of nodes in the graph ``graph``; constants
+    are told as the file tells them, ``ValueNode<StringImm> CPU``."""
+
+    index: int
+    name: str
+    stream: int
+    graph: str
+    primitive: str
+    output: str
+    inputs: tuple[str, ...]
+    event: str = ""
+    group: str = ""
+
+    @property
+    def scope(self) -> str:
+        """The cells around it: its name without the last part."""
+        return self.name.rpartition("/")[0]
+
+    @property
+    def is_event(self) -> bool:
+        """Orders streams, computes nothing."""
+        return self.primitive in _EVENT_PRIMITIVES
+
+    @property
+    def copies_to_host(self) -> bool:
+        return self.primitive == "MoveTo" and "ValueNode<StringImm> CPU" in self.inputs
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """Type and shape as the tracker prints them: ``BFloat16``, (4096, 512)."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def size_bytes(self) -> int | None:
+        """None where the type or a dimension is not known."""
+        bits = element_bits(self.dtype)
+        return None if bits is None or any(size < 0 for size in self.shape) else -(-prod(self.shape) * bits // 8)
+
+
+def element_bits(dtype: str) -> int | None:
+    """Bits of one element: 16 for ``BFloat16``; nothing for a string, which stays on the host."""
+    fixed = {"Bool": 8, "String": 0}
+    known = _BITS.match(dtype)
+    return fixed.get(dtype, int(known[1]) if known else None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Task:
+    """One record of tracker_graph.ir. ``inputs``, ``outputs``: ids of tensors (a view writes the id that it reads)."""
+
+    event: int
+    name: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    attributes: tuple[tuple[str, str], ...]
+    input_tensors: tuple[Tensor, ...]
+    output_tensors: tuple[Tensor, ...]
+
+    @property
+    def scope(self) -> str:
+        return self.name.rpartition("/")[0]
+
+    @property
+    def primitive(self) -> str:
+        """``MatMul`` of ``.../MatMul-op3``."""
+        return self.name.rpartition("/")[2].partition("-op")[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trace:
+    """One rank of one dry run. ``tasks`` is empty where MindSpore wrote no graph (memory_optimize_level O1)."""
+
+    folder: str
+    rank: int
+    blocks: tuple[Block, ...]
+    kernels: tuple[Kernel, ...]
+    tasks: tuple[Task, ...]
+
+    @cached_property
+    def step(self) -> tuple[Kernel, ...]:
+        """The kernels of one training step: of each graph, up to the first kernel that returns."""
+        return tuple(kernel for kernel, earlier in counted(self.kernels) if not earlier)
+
+    @cached_property
+    def num_steps(self) -> int:
+        return max((earlier + 1 for _, earlier in counted(self.kernels)), default=0)
+
+    @property
+    def used_peak_bytes(self) -> int:
+        """The most device memory in use at once, which MindSpore prints as the peak without fragments."""
+        return peak_bytes(block for block in self.blocks if not block.on_host)
+
+    @property
+    def host_peak_bytes(self) -> int:
+        """The most pinned host memory in use at once."""
+        return peak_bytes(block for block in self.blocks if block.on_host)
+
+
+def counted(kernels: Iterable[Kernel]) -> Iterator[tuple[Kernel, int]]:
+    """Each kernel with the number of times that it ran before."""
+    seen: Counter[tuple[str, str]] = Counter()
+    for kernel in kernels:
+        key = kernel.graph, kernel.name
+        yield kernel, seen[key]
+        seen[key] += 1
+
+
+def peak_bytes(blocks: Iterable[Block]) -> int:
+    """The largest sum of the sizes of blocks that live at once. No two events of a trace share a time."""
+    changes = []
+    for block in blocks:
+        changes.append((block.start, block.size_bytes))
+        if block.end is not None:
+            changes.append((block.end, -block.size_bytes))
+    used = highest = 0
+    for _, change in sorted(changes):
+        used += change
+        highest = max(highest, used)
+    return highest
