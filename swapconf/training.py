@@ -15,7 +15,7 @@ from swapconf.formats import worker_log, yaml_config
 from swapconf.formats.nodes import Document, from_plain, nowhere
 from swapconf.network import Layer, LayerTemplate, Network, with_graph
 from swapconf.pipeline import Study, network_of, study_document
-from swapconf.resolve.expand import Decider
+from swapconf.resolve.expand import Decider, held_back
 from swapconf.resolve.knowledge import Versions
 from swapconf.resolve.requests import Requests, stage_map
 from swapconf.strategy import LayerStrategy
@@ -62,7 +62,8 @@ class LayerPlanner:
         self._stages = stage_map(config, count)
         self._config = config
         self._known = known
-        self._decider = Decider(config, versions)
+        held = held_back(config, known, versions) if known is not None else frozenset[str]()
+        self._decider = Decider(config, versions, held)
         # by identity, as the reader gives equal layers one object: what was read, and the same with its graph
         self._templates: dict[int, tuple[LayerTemplate, LayerTemplate]] = {}
         self._edits: dict[int, tuple[Edit, ...]] = {}  # by identity of the plan, which equal layers share

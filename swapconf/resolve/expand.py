@@ -30,21 +30,36 @@ R1 = "R1-recompute-wins"
 R2 = "R2-recomputed-consumer"
 RECOMPUTE_VOID = "recompute-void"
 
+_SHARED = Reason("shared-primitive", "it is one object in all layers, which do not agree on it")
 _NOT_ASKED = Reason("not-asked", "nothing was asked here")
 
 
 def expand(config: Config, network: Network, versions: Versions) -> Strategy:
     """The strategy that a config means for a network. Total: whatever is unusable asks for nothing."""
-    requests, decider = Requests(config, network), Decider(config, versions)
+    requests, decider = Requests(config, network), Decider(config, versions, held_back(config, network, versions))
     layers = tuple(LayerStrategy(layer, decider.plan(layer.template, requests.at(layer))) for layer in network.layers)
     return Strategy(network=network, layers=layers, swap_on=config.swap_on,
                     recompute_options=decider.recompute_options)
 
 
-class Decider:
-    """Decides layer by layer; equal layers with equal requests share one plan."""
+def held_back(config: Config, network: Network, versions: Versions) -> frozenset[str]:
+    """Primitives that are one object in all layers and whose layers do not agree: a flag would act in all of them."""
+    if not network.shared:
+        return frozenset()
+    requests, decider = Requests(config, network), Decider(config, versions)
+    plans = [decider.plan(layer.template, requests.at(layer)) for layer in network.layers]
+    return frozenset(path for path in network.shared if len({
+        plan.decisions[path].action for plan in plans if path in plan.decisions}) > 1)
 
-    def __init__(self, config: Config, versions: Versions) -> None:
+
+class Decider:
+    """Decides layer by layer; equal layers with equal requests share one plan.
+
+    ``held``: primitives that are not swapped in any layer, see ``held_back``.
+    """
+
+    def __init__(self, config: Config, versions: Versions, held: frozenset[str] = frozenset()) -> None:
+        self._held = held
         self.recompute_options = _options(config)
         self._consumer_voids = bool(versions.fact("recomputed_consumer_voids_swap").value)
         self._version = f"MindSpore {versions.mindspore}"
@@ -53,7 +68,7 @@ class Decider:
     def plan(self, template: LayerTemplate, asked: tuple[Request, ...]) -> LayerPlan:
         key = id(template), asked
         if key not in self._plans:
-            self._plans[key] = decide(template, asked, self._consumer_voids, self._version)
+            self._plans[key] = decide(template, asked, self._consumer_voids, self._version, self._held)
         return self._plans[key]
 
 
@@ -68,16 +83,21 @@ def _options(config: Config) -> dict[str, bool]:
     return chosen
 
 
-def decide(template: LayerTemplate, asked: tuple[Request, ...], consumer_voids: bool, version: str) -> LayerPlan:
+def decide(template: LayerTemplate, asked: tuple[Request, ...], consumer_voids: bool, version: str,
+           held: frozenset[str] = frozenset()) -> LayerPlan:
     """The plan of one layer from the requests made there, in their order of application.
 
     ``consumer_voids``: rule R2 as documented (a recomputed consumer voids the swap) or as measured (it does not).
+    ``held``: primitives that must not be swapped.
     """
     recomputed = _recomputed(template, asked)
     wanted = {primitive.path: request for request in asked if request.is_swap
               for primitive in primitives_below(request.operator, template)}  # the last request stays
     decisions = {primitive.path: _decision(primitive, wanted.get(primitive.path), recomputed, consumer_voids, version)
                  for primitive in template.primitives}
+    for path in held & set(decisions):
+        if isinstance(decisions[path].action, Swap):
+            decisions[path] = Decision(Keep(), _SHARED, decisions[path].requested)
     outcomes = tuple(_outcome(request, template, decisions, recomputed, wanted) for request in asked)
     comm = {request.operator: request.kind == "select_comm_recompute" for request in asked
             if "comm" in request.kind and template.by_path[request.operator].kind == "primitive"}

@@ -1,28 +1,29 @@
-r"""shared-primitive: one primitive serves all layers, so what is set in one layer acts in every layer.
+r"""shared-primitive: one primitive serves all layers, so it cannot be swapped in some of them only.
 
-In mindformers 1.9.0 the gating activation of every MoE router is one object. A swap or recompute of it in some layers
-reaches all of them. Reported: ``layer_swap: [{backward_prefetch: 5, layers: [1]}]`` on a MoE model with more layers.
+In mindformers 1.9.0 the gating activation of every MoE router is one object; a flag set in one layer acts in all of
+them. Where the layers do not agree, swapconf leaves it alone. Reported on a MoE model with more layers:
+``layer_swap: [{backward_prefetch: 5, layers: [1]}]``. Passes: ``layers: True``.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
-from swapconf.errors import Finding, Severity
+from swapconf.errors import Finding, Origin, Severity
 from swapconf.resolve.rules.case import Case, finding, ranges
-from swapconf.strategy import Keep
 
 RULE = "shared-primitive"
 
 
 def check(case: Case) -> Iterator[Finding]:
-    for path in case.network.shared if case.network is not None else ():
-        entries = [entry for entry in (case.strategy.layers if case.strategy else ()) if path in entry.plan.decisions]
-        changed = [entry for entry in entries if not isinstance(entry.plan.decisions[path].action, Keep)]
-        if changed and len(changed) < len(entries):
-            asked = changed[0].plan.decisions[path].requested
-            origin = asked.origin if asked is not None else case.config.origin("recompute_config.select_recompute")
-            yield finding(RULE, Severity.NOTE, origin,
-                          f"{path} is one object in all layers: what is set in "
-                          f"{ranges(entry.layer.index for entry in changed)} acts in every layer",
-                          "nothing to do; its tensor is small")
+    places: dict[tuple[Origin, str], set[int]] = defaultdict(set)
+    for entry in case.strategy.layers if case.strategy else ():
+        for path, decision in entry.plan.decisions.items():
+            if decision.reason.rule == RULE and decision.requested is not None:
+                places[decision.requested.origin, path].add(entry.layer.index)
+    for (origin, path), layers in places.items():
+        yield finding(RULE, Severity.NOTE, origin,
+                      f"{path} is not swapped in {ranges(layers)}: it is one object in all layers, which do not "
+                      "agree on it",
+                      "nothing to do: its tensor is small; or ask for the same in every layer")
