@@ -18,6 +18,7 @@ import gc
 import os
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -69,7 +70,9 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=32, metavar="N")
     parser.add_argument("--repeats", type=int, default=15, metavar="N")
     options = parser.parse_args()
-    measure(options.layers, options.repeats, _silence())
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)  # mindformers keeps its log files where it is started
+        measure(options.layers, options.repeats, _silence())
 
 
 def measure(num_layers: int, repeats: int, out: TextIO) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from swapconf.catalog.family import Family, Layout, Setting, Switch, Variant
@@ -50,7 +50,7 @@ def load(family: str) -> Family:
 
 
 def _read(name: str) -> Any:
-    return json.loads(resources.files(__package__).joinpath(name).read_text(encoding="utf-8"))
+    return json.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
 
 
 def _layout(data: Mapping[str, Any]) -> Layout:

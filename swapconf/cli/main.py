@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module, metadata
+from importlib import import_module
 
 import click
+
+from swapconf import __version__
 
 COMMANDS = ("check", "explain", "families", "register_path", "rules", "run")
 
@@ -25,7 +27,7 @@ class LazyGroup(click.Group):
 
 def _version(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
     if value:
-        click.echo(f"swapconf {metadata.version('swapconf')}")
+        click.echo(f"swapconf {__version__}")
         context.exit()
 
 

@@ -16,7 +16,9 @@ import yaml
 from swapconf.formats.nodes import Document, from_plain
 from swapconf.formats.yaml_document import parse, read_text
 
-_TOP_LEVEL = ("use_parallel", "run_mode")
+# options of mindformers' own script that set a key which decides about swap
+_NAMED = {"use_parallel": "use_parallel", "run_mode": "run_mode", "device_target": "context.device_target",
+          "mode": "context.mode", "gradient_accumulation_steps": "runner_config.gradient_accumulation_steps"}
 
 
 def config_file(words: Sequence[str]) -> str | None:
@@ -36,8 +38,9 @@ def read(words: Sequence[str]) -> Document | None:
     values: Any = document.root.plain()
     changed = False
     for option, text in _pairs(words):
-        if "." in option or option in _TOP_LEVEL:
-            changed |= _set(values, option.split("."), text)
+        path = option if "." in option else _NAMED.get(option)
+        if path is not None:
+            changed |= _set(values, path.split("."), text)
     return from_plain(values, document) if changed else document
 
 

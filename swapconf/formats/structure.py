@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import regex
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Place: TypeAlias = "tuple[str | int, ...]"  # keys and indices from the top of a section
 
+_SCHEMAS = Path(__file__).with_name("schema")
 _TRAPS = (  # PyYAML reads YAML 1.1: plain scalars that are not what they look like
     (regex.compile(r"[-+]?0[0-7_]+"), int, "YAML 1.1 reads `{text}` as octal, so it means {value}"),
     (regex.compile(r"[-+]?\d[\d_]*(:[0-5]?\d)+"), int, "YAML 1.1 reads `{text}` as base 60, so it means {value}"),
@@ -70,8 +71,7 @@ def validator(name: str) -> Validator:
 
 
 def schema(name: str) -> dict[str, Any]:
-    text = resources.files("swapconf.formats").joinpath(f"schema/{name}.schema.json").read_text("utf-8")
-    loaded: dict[str, Any] = json.loads(text)
+    loaded: dict[str, Any] = json.loads((_SCHEMAS / f"{name}.schema.json").read_text("utf-8"))
     return loaded
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cache
-from importlib import metadata, resources
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 MEASURED = {"mindspore": "2.9.0", "mindformers": "1.9.0"}
@@ -41,6 +42,14 @@ class Versions:
 
 
 def _installed(package: str) -> str | None:
+    """The version of a package, without importing it; by the name of its dist-info folder, which costs least."""
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        return None
+    for folder in Path(spec.origin).parents[1].glob(f"{package}-*.dist-info"):
+        return folder.name.removesuffix(".dist-info").removeprefix(f"{package}-")
+    from importlib import metadata  # slow to import, and only needed for unusual installations
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -49,6 +58,5 @@ def _installed(package: str) -> str | None:
 
 @cache
 def _data() -> dict[str, Any]:
-    text = resources.files("swapconf.resolve").joinpath("knowledge.json").read_text("utf-8")
-    loaded: dict[str, Any] = json.loads(text)
+    loaded: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
     return loaded

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from swapconf import pipeline
+from swapconf.resolve.knowledge import Versions
 from tests.mindspore.support.models import (
     TINY_LLAMA,
     Built,
@@ -93,6 +95,9 @@ WITHOUT_SWAP: dict[str, dict[str, Any]] = {
         "select_recompute_exclude": {r"feed_forward\.w1\.matmul": True, r"feed_forward\.mul": [1, 1]},
         "select_comm_recompute": True, "select_comm_recompute_exclude": {r"attention\.wo\.matmul": [1, 2]}}},
 }
+# Where an exclusion matches the name of a selection, mindformers drops the whole selection from every layer.
+SAME_NAME = llama({"swap_config": {"swap": False}, "recompute_config": {
+    "select_recompute": {r"feed_forward\.mul": True}, "select_recompute_exclude": {r"feed_forward\.mul": [1]}}})
 MCORE_WITHOUT_SWAP: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen3 builtin patterns": ("qwen3", {"select_recompute": True, "select_comm_recompute": True}),
     "deepseek counts": ("deepseek_v3", {"recompute": [1, 1], "select_recompute": {"self_attention": True}}),
@@ -124,7 +129,8 @@ THEIRS = {f"{name} upstream": replace(job, swapconf=False) for name, job in COMP
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Built]:
-    models = build({**JOBS, **PLAIN, **UPSTREAM, **COMPARED, **THEIRS}, tmp_path_factory.mktemp("models"))
+    jobs = {**JOBS, **PLAIN, **UPSTREAM, **COMPARED, **THEIRS, "same name": SAME_NAME}
+    models = build(jobs, tmp_path_factory.mktemp("models"))
 
     def find(name: str) -> Built:
         model = models[name]
@@ -139,6 +145,12 @@ def test_swap_is_flagged_exactly_at_the_decided_sites(built: Callable[[str], Bui
     decided = decided_swaps(strategy_of(built(name).config))
     assert decided
     assert built(name).swapped == decided
+
+
+def test_a_primitive_that_layers_share_is_left_alone_where_they_disagree(built: Callable[[str], Built]) -> None:
+    model = built("deepseek layers")
+    assert not [path for path in model.swapped if path.endswith("gating_activation")]
+    assert "shared-primitive" in {found.rule for found in pipeline.study_file(model.config, Versions(), {}).findings}
 
 
 @pytest.mark.parametrize("name", JOBS)
@@ -214,3 +226,8 @@ def test_without_swap_the_cells_are_as_mindformers_leaves_them(built: Callable[[
     assert ours.comm_fusion == theirs.comm_fusion
     assert ours.primitives == theirs.primitives
     assert ours.cells == theirs.cells
+
+
+def test_an_exclusion_of_the_same_name_acts_in_its_own_layers(built: Callable[[str], Built]) -> None:
+    flags = [built("same name").primitives[f"model.layers.{layer}.feed_forward.mul"]["recompute"] for layer in range(4)]
+    assert flags == [False, True, True, True]

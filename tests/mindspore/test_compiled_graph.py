@@ -28,8 +28,8 @@ WRAPPERS = "network.network."  # the training step's and the data order's cell s
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Samples for one step."""
     folder = tmp_path_factory.mktemp("data")
-    run(str(ROOT / "scripts" / "make_data.py"), str(folder / "train.mindrecord"), "--seq-length", str(SEQUENCE), "--samples", "4",
-        "--vocab-size", str(VOCABULARY), cwd=folder)
+    run(str(ROOT / "scripts" / "make_data.py"), str(folder / "train.mindrecord"), "--seq-length", str(SEQUENCE),
+        "--samples", "4", "--vocab-size", str(VOCABULARY), cwd=folder)
     return folder
 
 
