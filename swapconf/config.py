@@ -159,6 +159,7 @@ class Runtime:
     stand_alone: bool | None = None
     gradient_accumulation_steps: int | None = None
     disable_lazy_inline: bool = False
+    max_device_memory: str | None = None
     run_mode: str | None = None
 
 

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
 from functools import cached_property
 from math import prod
+from statistics import mode
 
 HOST_POOL = "Other"
 _EVENT_PRIMITIVES = frozenset({"StreamSend", "StreamRecv"})
+_KERNEL = re.compile(r"-op\d+$")
 _BITS = re.compile(r"(?:B?Float|HiFloat|U?Int|Complex)(\d+)")
 
 
@@ -25,8 +28,8 @@ class Block:
 
     ``start``: event of its birth, the id of its tensor. ``end``: event of its release (None: never).
     ``kind``: ``Weight``, ``ConstantValue``, ``Kernel``, ... ``task``: the event of the launch that made it.
-    ``used_bytes``, ``reserved_bytes``: what MindSpore had in use in this pool after this allocation, and the most that
-    its pool had taken by then.
+    ``used_bytes``: what MindSpore had in use, on the device or on the host, after this allocation.
+    ``pool_peak_bytes``: the most that its pool had taken by then, fragments included.
     """
 
     start: int
@@ -42,7 +45,7 @@ class Block:
     users: tuple[int, ...]
     is_persistent: bool
     used_bytes: int
-    reserved_bytes: int
+    pool_peak_bytes: int
 
     @property
     def on_host(self) -> bool:
@@ -118,6 +121,11 @@ class Task:
         return self.name.rpartition("/")[0]
 
     @property
+    def is_kernel(self) -> bool:
+        """A launch of the executed graph; the others prepare data, wait for events or run outside of it."""
+        return _KERNEL.search(self.name) is not None
+
+    @property
     def primitive(self) -> str:
         """``MatMul`` of ``.../MatMul-op3``."""
         return self.name.rpartition("/")[2].partition("-op")[0]
@@ -135,12 +143,17 @@ class Trace:
 
     @cached_property
     def step(self) -> tuple[Kernel, ...]:
-        """The kernels of one training step: of each graph, up to the first kernel that returns."""
-        return tuple(kernel for kernel, earlier in counted(self.kernels) if not earlier)
+        """The kernels of one training step: what is launched for the first time."""
+        first: dict[tuple[str, str], Kernel] = {}
+        for kernel in self.kernels:
+            first.setdefault((kernel.graph, kernel.name), kernel)
+        return tuple(first.values())
 
     @cached_property
     def num_steps(self) -> int:
-        return max((earlier + 1 for _, earlier in counted(self.kernels)), default=0)
+        """How often most kernels ran; some run more than once in a step."""
+        launches = Counter((kernel.graph, kernel.name) for kernel in self.kernels)
+        return mode(launches.values()) if launches else 0
 
     @property
     def used_peak_bytes(self) -> int:
@@ -148,18 +161,19 @@ class Trace:
         return peak_bytes(block for block in self.blocks if not block.on_host)
 
     @property
+    def with_fragments_peak_bytes(self) -> int:
+        """The most that the device pool took, as MindSpore itself recorded it."""
+        return max((block.pool_peak_bytes for block in self.blocks if not block.on_host), default=0)
+
+    @property
+    def is_planned(self) -> bool:
+        """MindSpore laid out the memory of the graph before running it (memory_optimize_level O1)."""
+        return any(block.kind == "Somas" for block in self.blocks)
+
+    @property
     def host_peak_bytes(self) -> int:
         """The most pinned host memory in use at once."""
         return peak_bytes(block for block in self.blocks if block.on_host)
-
-
-def counted(kernels: Iterable[Kernel]) -> Iterator[tuple[Kernel, int]]:
-    """Each kernel with the number of times that it ran before."""
-    seen: Counter[tuple[str, str]] = Counter()
-    for kernel in kernels:
-        key = kernel.graph, kernel.name
-        yield kernel, seen[key]
-        seen[key] += 1
 
 
 def peak_bytes(blocks: Iterable[Block]) -> int:
@@ -174,3 +188,30 @@ def peak_bytes(blocks: Iterable[Block]) -> int:
         used += change
         highest = max(highest, used)
     return highest
+
+
+class Notice(Enum):
+    """A warning of MindSpore that bears on swap, recompute or memory."""
+
+    OUTSIDE_LAZY_INLINE = "a swap has no effect outside a lazily inlined cell"
+    RECOMPUTE_WINS = "an operator is both recomputed and swapped; it is recomputed"
+    POOL_BLOCK_CUT = "the memory pool's block is larger than the memory, and is cut"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerLog:
+    """What the log of one worker tells (None or "": it does not). The peaks are whole MiB, rounded down.
+
+    ``device_bytes``: memory of the device. ``usable_bytes``: what MindSpore takes of it. ``strategy``: the lines that
+    say what is set or skipped at a layer. ``notices``: how often each warning stands there. ``error``: the last line
+    of the last Python traceback; only the exit code tells whether the process died of it.
+    """
+
+    device_bytes: int | None = None
+    usable_bytes: int | None = None
+    base_address: int | None = None
+    used_peak_bytes: int | None = None
+    with_fragments_peak_bytes: int | None = None
+    strategy: tuple[str, ...] = ()
+    notices: Mapping[Notice, int] = field(default_factory=dict)
+    error: str = ""

@@ -53,9 +53,10 @@ def command(file: str, layer: int | None, form: str, mindspore_version: str | No
 
 
 def _print_table(strategy: Strategy, layer: int | None) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
+
+    from swapconf.cli.tables import print_table  # loads rich
 
     family = strategy.network.family or "unknown family, operators not known"
     title = f"{strategy.network.num_layers} layers, {family}"
@@ -66,15 +67,7 @@ def _print_table(strategy: Strategy, layer: int | None) -> None:
         style = "yellow" if row.void else ""
         cells = (row.layers, row.operator, row.requested, row.effect, row.prefetch, row.sites, row.reason)
         table.add_row(*(Text(cell, style=style) for cell in cells))
-    console = Console()
-    if not table.row_count:
-        console.print("Nothing is asked for: every activation stays on the device.")
-        return
-    if console.is_terminal:
-        console.print(table)
-        return
-    # a pipe has no width: no line is folded, none ends in spaces
-    wide = Console(width=10_000)
-    with wide.capture() as captured:
-        wide.print(table)
-    click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+    if table.row_count:
+        print_table(table)
+    else:
+        click.echo("Nothing is asked for: every activation stays on the device.")

@@ -8,7 +8,7 @@ import click
 
 from swapconf import __version__
 
-COMMANDS = ("check", "explain", "families", "register_path", "rules", "run")
+COMMANDS = ("check", "dryrun", "explain", "families", "register_path", "rules", "run")
 
 
 class LazyGroup(click.Group):
@@ -39,6 +39,7 @@ def main() -> None:
     \b
     swapconf check configs/llama2_7b/example3_op_swap.yaml
     swapconf explain configs/llama2_7b/example4_swap_with_recompute.yaml --layer 0
+    swapconf dryrun configs/llama2_7b/example2_layer_swap.yaml
     python -m swapconf run run_mindformer.py --config FILE ...
 
     Exit codes: 0 clean, or notes and warnings only; 1 findings of severity error; 2 a file could not be read, or the

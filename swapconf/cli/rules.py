@@ -6,6 +6,8 @@ import inspect
 
 import click
 
+from swapconf.dryrun import comparison, outcome
+from swapconf.formats import trace_lines
 from swapconf.formats.reading_rules import READING, STRUCTURE
 from swapconf.resolve.rules import RULES
 
@@ -14,7 +16,8 @@ from swapconf.resolve.rules import RULES
 @click.argument("rule", required=False)
 def command(rule: str | None) -> None:
     """List the rules, or print the manual page of one."""
-    pages = {name: f"{name}: {text} ({severity})" for name, (severity, text) in {**READING, **STRUCTURE}.items()}
+    known = {**READING, **STRUCTURE, **outcome.RULES, **comparison.RULES, **trace_lines.RULES}
+    pages = {name: f"{name}: {text} ({severity})" for name, (severity, text) in known.items()}
     pages.update((module.RULE, inspect.getdoc(module) or "") for module in RULES)
     if rule is None:
         for page in pages.values():

@@ -26,10 +26,11 @@ def config_file(words: Sequence[str]) -> str | None:
     return next((value for option, value in _pairs(words) if option == "config"), None)
 
 
-def read(words: Sequence[str]) -> Document | None:
+def read(words: Sequence[str], changes: Sequence[str] = ()) -> Document | None:
     """The document that ``--config`` names, with the overrides applied; None without ``--config``.
 
-    Raises SwapconfError when the file cannot be read.
+    ``changes``: further overrides, ``a.b.c=VALUE`` each, for keys of any depth. Raises SwapconfError when the file
+    cannot be read, ValueError for a change that cannot be made.
     """
     file = config_file(words)
     if file is None:
@@ -41,6 +42,11 @@ def read(words: Sequence[str]) -> Document | None:
         path = option if "." in option else _NAMED.get(option)
         if path is not None:
             changed |= _set(values, path.split("."), text)
+    for change in changes:
+        path, equals, text = change.partition("=")
+        if not equals or not _set(values, path.split("."), text):
+            raise ValueError(f"'{change}' cannot be set: write A.B.C=VALUE with a section that the file has")
+        changed = True
     return from_plain(values, document) if changed else document
 
 

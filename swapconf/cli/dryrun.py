@@ -1,0 +1,221 @@
+"""``swapconf dryrun``: the real MindSpore on a YAML, for any rank, on a machine without a card or CANN."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings
+from swapconf.dryrun.outcome import RankReport, as_record
+from swapconf.errors import Severity, SwapconfError
+from swapconf.units import parse_bytes, show_bytes
+
+if TYPE_CHECKING:
+    from swapconf.rehearsal import Order
+
+EXIT_OVER_BUDGET = 3
+_REFRESH_SECONDS = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Options:
+    level: int
+    ranks: str
+    changes: tuple[str, ...]
+    keep: Path | None
+    plain: bool
+    real_data: bool
+    timeout: float
+
+
+@click.command()
+@click.argument("files", nargs=-1, metavar="FILE...")
+@click.option("--level", type=click.IntRange(0, 3), default=1, show_default=True,
+              help="0: compile only; 1: adds memory; 2 and 3 need a card.")
+@click.option("--ranks", default="stages", show_default=True, metavar="stages|all|0,7",
+              help="Which ranks to run; stages: one for each pipeline stage.")
+@click.option("--set", "changes", multiple=True, metavar="A.B.C=VALUE", help="Override a key of the YAML; repeatable.")
+@click.option("--jobs", type=click.IntRange(1), help="Children at once (default: by cores and memory).")
+@click.option("--dask", metavar="ADDRESS", help="Run on this Dask cluster instead of here.")
+@click.option("--budget", metavar="54GB", help="Exit 3 if a rank needs more.")
+@click.option("--keep", type=click.Path(path_type=Path), metavar="DIR", help="Keep the trace files in DIR/rank_N/.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--timeout", type=float, default=3600.0, show_default=True, metavar="SECONDS", help="For each rank.")
+@click.option("--real-data", is_flag=True, help="Use the YAML's data set; else a tiny stand-in is made.")
+@click.option("--plain", is_flag=True, help="mindformers alone, without swapconf, for comparison.")
+@click.option("--no-cache", is_flag=True, help="Run again what was run before.")
+@click.option("--env", "show_env", is_flag=True, help="Print the child's environment as shell lines, and stop.")
+def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, ...], jobs: int | None,
+            dask: str | None, budget: str | None, keep: Path | None, form: str, timeout: float, real_data: bool,
+            plain: bool, no_cache: bool, show_env: bool) -> None:
+    """Run mindformers' own Trainer on training YAMLs, with MindSpore simulating the device, one child per rank.
+
+    Level 1 tells memory without operator workspace, which comes from CANN. No data set, checkpoint or card is needed;
+    a C compiler is, once.
+
+    \b
+    swapconf dryrun configs/llama2_7b/example2_layer_swap.yaml
+    swapconf dryrun train.yaml --ranks all --budget 54GB --set parallel_config.pipeline_stage=2
+    eval "$(swapconf dryrun --env)"
+
+    Exit codes: 0 all ranks completed; 1 a rank did not, or findings of severity error; 2 a file could not be read, or
+    the command line is wrong; 3 a rank needs more than --budget.
+    """
+    from swapconf import rehearsal
+    from swapconf.dryrun import DryRunError
+    from swapconf.dryrun.environment import prepare
+
+    try:
+        if show_env:
+            click.echo("\n".join(rehearsal.environment_lines(prepare(sys.executable, os.environ, level).changes)))
+            return
+        if not files:
+            raise click.UsageError("name a training YAML")
+        if rehearsal.fan_out_missing():
+            raise click.ClickException(rehearsal.fan_out_missing())
+        limit = parse_bytes(budget) if budget else None
+        orders = _orders(files, _Options(level=level, ranks=ranks, changes=changes, keep=keep, plain=plain,
+                                         real_data=real_data, timeout=timeout))
+        prepare(sys.executable, os.environ, level)  # once, before the children, so that the shim is built once
+    except (ValueError, ImportError) as error:
+        raise click.UsageError(str(error)) from None
+    except DryRunError as error:
+        raise click.ClickException(str(error)) from None
+    except SwapconfError as error:
+        print_findings(error.findings, err=True)
+        raise SystemExit(EXIT_UNREADABLE) from None
+    reports = _run(orders, rehearsal.jobs_at_once(jobs), dask, use_cache=not no_cache and keep is None)
+    if form == "json":
+        click.echo(json.dumps([as_record(report) for report in reports], indent=2))
+    else:
+        _print(reports, limit)
+    raise SystemExit(_exit_code(reports, limit))
+
+
+def _orders(files: Sequence[str], options: _Options) -> list[Order]:
+    from swapconf import rehearsal
+    from swapconf.formats import overrides
+    from swapconf.rehearsal import Order
+
+    orders = []
+    for file in files:
+        document = overrides.read(["--config", file], options.changes)
+        assert document is not None
+        for rank in rehearsal.ranks_of(options.ranks, rehearsal.cluster_of(document)):
+            keep = options.keep / Path(file).stem if options.keep and len(files) > 1 else options.keep
+            orders.append(Order(document=document, rank=rank, level=options.level, plain=options.plain,
+                                real_data=options.real_data, timeout_seconds=options.timeout,
+                                keep=keep.resolve() if keep else None))
+    return orders
+
+
+def _run(orders: list[Order], jobs: int, dask: str | None, use_cache: bool) -> list[RankReport]:
+    from swapconf import rehearsal, rehearsal_cache
+
+    known = {index: report for index, order in enumerate(orders)
+             if use_cache and (report := rehearsal_cache.find(order)) is not None}
+    todo = [order for index, order in enumerate(orders) if index not in known]
+    found: list[RankReport] = [replace(report, cached=True) for report in known.values()]
+    if todo:
+        with _Progress(len(todo), min(jobs, len(todo))) as progress:
+            for report in rehearsal.rehearse_all(todo, jobs, dask):
+                found.append(report)
+                progress.step(report)
+    if use_cache:
+        for order in todo:
+            report = next((r for r in found if r.file == order.document.file and r.rank == order.rank), None)
+            if report is not None and report.outcome.good:
+                rehearsal_cache.store(order, report)
+    order_of = {(order.document.file, order.rank): index for index, order in enumerate(orders)}
+    return sorted(found, key=lambda report: order_of[report.file, report.rank])
+
+
+class _Progress:
+    """Elapsed and expected time on a terminal; nothing in a pipe."""
+
+    def __init__(self, total: int, at_once: int) -> None:
+        self._total, self._at_once, self._done, self._start = total, at_once, 0, time.monotonic()
+        self._bar: Any = None
+
+    def __enter__(self) -> _Progress:
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import (
+                BarColumn,
+                MofNCompleteColumn,
+                Progress,
+                TextColumn,
+                TimeElapsedColumn,
+                TimeRemainingColumn,
+            )
+
+            self._bar = Progress(TextColumn("dry run"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+                                 TextColumn("expected"), TimeRemainingColumn(), console=Console(stderr=True))
+            self._bar.start()
+            self._task = self._bar.add_task("ranks", total=self._total)
+        return self
+
+    def step(self, report: RankReport) -> None:
+        if self._bar is not None:
+            self._bar.advance(self._task)
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def _print(reports: Sequence[RankReport], limit: int | None) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from swapconf.cli.tables import print_table
+
+    table = Table(box=None, pad_edge=False)
+    for name in ("file", "rank", "stage", "outcome", "used peak", "with fragments", "reserved", "host", "headroom",
+                 "moved", "seconds"):
+        table.add_column(name, overflow="fold", justify="left" if name in ("file", "outcome") else "right")
+    for report in reports:
+        style = "" if report.outcome.good else "bold red"
+        seconds = "cached" if report.cached else f"{report.seconds:.0f}"
+        cells = (Path(report.file).name, str(report.rank), str(report.stage), report.outcome.value,
+                 show_bytes(report.used_peak_bytes), show_bytes(report.with_fragments_peak_bytes),
+                 show_bytes(report.reserved_bytes), show_bytes(report.host_bytes), show_bytes(report.headroom_bytes),
+                 _moved(report), seconds)
+        table.add_row(*(Text(cell, style=style) for cell in cells))
+    print_table(table)
+    for report in reports:
+        if report.device_bytes is not None:
+            click.echo(f"Device MOC memory size {show_bytes(report.device_bytes)}, MindSpore may use "
+                       f"{show_bytes(report.usable_bytes)}, base address {report.base_address}")
+            break
+    if any(report.level == 1 for report in reports):
+        click.echo("dry run level 1: operator workspace is not included")
+    print_findings([finding for report in reports for finding in report.findings])
+    for report in reports:
+        peak = report.with_fragments_peak_bytes
+        if limit is not None and peak is not None and peak > limit:
+            click.secho(f"rank {report.rank}: {show_bytes(peak)} is over the budget of {show_bytes(limit)}", fg="red")
+
+
+def _moved(report: RankReport) -> str:
+    if report.level == 0 or (not report.outcome.good and not report.moved):
+        return "-"
+    sizes = [move.size_bytes for move in report.moved]
+    total = None if None in sizes else sum(size for size in sizes if size is not None)
+    return f"{sum(move.tensors for move in report.moved)} tensors, {show_bytes(total)}"
+
+
+def _exit_code(reports: Sequence[RankReport], limit: int | None) -> int:
+    if limit is not None and any((report.with_fragments_peak_bytes or 0) > limit for report in reports):
+        return EXIT_OVER_BUDGET
+    bad = any(not report.outcome.good or any(f.severity is Severity.ERROR for f in report.findings)
+              for report in reports)
+    return EXIT_ERRORS if bad else 0

@@ -1,0 +1,174 @@
+"""STRATEGY against EFFECT -> FINDINGS: was everything moved that is decided, and nothing else?
+
+MindSpore moves what a flagged primitive saves for the backward pass, so not every decided site has a copy of its own:
+equal views become one, a view may stand for the primitive that it reads, a transpose may become a reshape. What can be
+told for sure is coarser, and that is told here: an entry of the YAML that moves nothing in a layer; a cell with a
+decided site whose output is read by backward, and no copy; a copy that no decided site of its cell can have caused.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+from swapconf.dryrun.effect import Effect, Move
+from swapconf.errors import Finding, Origin, Severity, in_order
+from swapconf.network import COMMUNICATION, LayerTemplate, Operator
+from swapconf.strategy import LayerPlan, LayerStrategy, Strategy, Swap
+
+MISSING, UNASKED = "decision-without-effect", "effect-without-decision"
+
+# (severity, manual page) by name
+RULES: dict[str, tuple[str, str]] = {
+    MISSING: ("warning", "A dry run shows that a swap which is decided moves nothing: lazy inline is off, the backward "
+                         "pass does not read the operator's output, or the memory was planned ahead."),
+    UNASKED: ("warning", "A dry run shows copies to the host where no swap is decided: the run used another YAML or "
+                         "other versions, or the model sets a swap by itself."),
+}
+
+_SHOWN = 8
+_VIEWS = frozenset({"Reshape", "Transpose", "ExpandDims", "Squeeze", "Flatten"})
+_NOT_SAVED = "the backward pass does not read what they write; swap the cell around them, or take them out"
+_NO_COPY = ("the executed graph has no copy to the host at all, as when lazy inline is off: raise pipeline_stage or "
+            "gradient_accumulation_steps above 1, or use `swapconf run` (see `swapconf rules lazy-inline-off`)")
+_NOT_FOUND = "`swapconf explain` shows what is decided where; take them out, or swap the cell around them"
+_PLANNED = ("tensors are copied to the host, but their device memory is not freed: MindSpore planned it before the run "
+            "(memory_optimize_level O1)")
+_LEVEL = "set context.memory_optimize_level to O0"
+_OTHER_RUN = "the run used another YAML or other versions than `swapconf explain`, or the model sets a swap by itself"
+
+
+def compare(strategy: Strategy, effect: Effect, section: Origin) -> tuple[Finding, ...]:
+    """Where strategy and effect differ, on the layers that this rank computes; equal layers are told together.
+
+    ``section``: the place in the YAML to point at where no entry is the cause. Where the catalog does not know the
+    model there are no sites to compare; where it only approximates it, primitives are not told apart.
+    """
+    moves: dict[str, list[Move]] = defaultdict(list)
+    for move in effect.moves:
+        moves[move.place.layer].append(move)
+    missing: dict[tuple[Origin, str, str], list[str]] = defaultdict(list)
+    unasked: dict[str, list[str]] = defaultdict(list)
+    here = [entry for entry in strategy.layers if entry.layer.name in effect.layers and entry.layer.template.operators]
+    for entry in here:
+        view = _LayerView(entry, moves[entry.layer.name], exact=not strategy.network.approximated)
+        for origin, operators, hint in view.missing():
+            missing[origin, operators, hint if effect.moves else _no_copy(hint)].append(entry.layer.name)
+        if strange := view.unasked():
+            unasked[strange].append(entry.layer.name)
+    if (count := len(moves[""])) and here and not any(_swapped(entry.plan) for entry in here):
+        unasked[f"{count} tensor{'s' * (count > 1)}"].append("")
+    return in_order([
+        *(_missing(origin, operators, names, hint) for (origin, operators, hint), names in missing.items()),
+        *(_unasked(section, operators, names) for operators, names in unasked.items()),
+        *([_finding(MISSING, section, _PLANNED, _LEVEL)] if effect.frees_nothing and effect.moves else []),
+    ])
+
+
+class _LayerView:
+    """One layer: what is decided in it and what is copied from it."""
+
+    def __init__(self, entry: LayerStrategy, moves: Iterable[Move], exact: bool) -> None:
+        self._plan, self._template, self._exact = entry.plan, entry.layer.template, exact
+        self._swapped = _swapped(entry.plan)
+        self._causes = {(move.place.cell, move.primitive): self._causes_of(move) for move in moves}
+        self._moved = {path for causes in self._causes.values() for path in causes}
+
+    def missing(self) -> Iterator[tuple[Origin, str, str]]:
+        """(entry of the YAML, its operators without a copy, hint)."""
+        sites: dict[Origin, list[Operator]] = defaultdict(list)
+        asked: dict[Origin, dict[str, None]] = defaultdict(dict)
+        for path, decision in self._plan.decisions.items():
+            if path in self._swapped and (request := decision.requested) is not None:
+                sites[request.origin].append(self._template.by_path[path])
+                asked[request.origin][request.operator] = None
+        for origin, operators in sites.items():
+            if not any(operator.path in self._moved for operator in operators):
+                unread = all(operator.saved is False for operator in operators)
+                yield origin, _names(asked[origin]), _NOT_SAVED if unread else _NOT_FOUND
+            elif self._exact and (silent := list(self._silent(operators))):
+                yield origin, _names(silent), _NOT_FOUND
+
+    def _silent(self, operators: Iterable[Operator]) -> Iterator[str]:
+        """Cells from which backward reads something, and nothing is copied."""
+        for cell, group in groupby(sorted(operators, key=_cell), key=_cell):
+            members = list(group)
+            read = any(operator.saved and operator.executed is not False for operator in members)
+            if read and not any(operator.path in self._moved for operator in members):
+                yield cell or ", ".join(operator.path for operator in members if operator.saved)
+
+    def unasked(self) -> str:
+        """What is copied although none of its possible causes is swapped: cells, in the order of the template, with
+        the primitive where another one of the cell is swapped."""
+        strange = {(cell, primitive if any(_cell_of(path) == cell for path in self._swapped) else "")
+                   for (cell, primitive), causes in self._causes.items() if not causes & self._swapped}
+        order = [operator.path for operator in self._template.operators]
+        known = sorted(strange, key=lambda item: (order.index(item[0]) if item[0] in order else -1, item))
+        return _names(f"{cell or 'the layer itself'}{f' ({primitive})' if primitive else ''}"
+                      for cell, primitive in known)
+
+    def _causes_of(self, move: Move) -> frozenset[str]:
+        """Sites that can be the cause of a copy. MindSpore also moves the result of communication that reads a
+        swapped output, so that anything in the layer can be the cause of it."""
+        if move.primitive in COMMUNICATION:
+            return frozenset(operator.path for operator in self._template.primitives)
+        around = _around(move.place.cell, self._template)
+        if self._exact:
+            kinds = _VIEWS if move.primitive in _VIEWS else {move.primitive}
+            around = [operator for operator in around if operator.type in kinds] or around
+        return frozenset(operator.path for operator in around)
+
+
+def _around(cell: str, template: LayerTemplate) -> list[Operator]:
+    """The primitives of a cell; of a cell that the template does not have, those below the nearest one above it."""
+    if direct := [operator for operator in template.primitives if _cell(operator) == cell]:
+        return direct
+    while cell and cell not in template.by_path:
+        cell = cell.rpartition(".")[0]
+    return [operator for operator in template.primitives if not cell or operator.path.startswith(f"{cell}.")]
+
+
+def _cell(operator: Operator) -> str:
+    return _cell_of(operator.path)
+
+
+def _cell_of(path: str) -> str:
+    return path.rpartition(".")[0]
+
+
+def _swapped(plan: LayerPlan) -> frozenset[str]:
+    return frozenset(path for path, decision in plan.decisions.items() if isinstance(decision.action, Swap))
+
+
+def _no_copy(hint: str) -> str:
+    return hint if hint == _NOT_SAVED else _NO_COPY
+
+
+def _names(operators: Iterable[str]) -> str:
+    names = list(dict.fromkeys(operator or "the whole layer" for operator in operators))
+    rest = [f"{len(names) - _SHOWN} more"] if len(names) > _SHOWN + 1 else names[_SHOWN:]
+    return ", ".join([*names[:_SHOWN], *rest])
+
+
+def _layers(names: Iterable[str]) -> str:
+    """``layer 3``, ``layers 0-2, 5, mtp0``, in the order of the model; equal neighbours as a range."""
+    ordered = list(dict.fromkeys(names))
+    runs = groupby(enumerate(ordered), lambda item: int(item[1]) - item[0] if item[1].isdigit() else item[1])
+    parts = [[name for _, name in run] for _, run in runs]
+    text = ", ".join(part[0] if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
+    return f"layer{'s' * (len(ordered) > 1)} {text}" if text else "no decoder layer"
+
+
+def _missing(origin: Origin, operators: str, layers: Iterable[str], hint: str) -> Finding:
+    what = f"a swap of {operators} is decided in {_layers(layers)}, but nothing of it is copied to the host"
+    return _finding(MISSING, origin, what, hint)
+
+
+def _unasked(section: Origin, operators: str, layers: Iterable[str]) -> Finding:
+    what = f"{operators} in {_layers(layers)}: copied to the host, but no swap is decided there"
+    return _finding(UNASKED, section, what, _OTHER_RUN)
+
+
+def _finding(rule: str, origin: Origin, message: str, hint: str) -> Finding:
+    return Finding(origin=origin, rule=rule, severity=Severity.WARNING, message=message, hint=hint)

@@ -1,0 +1,151 @@
+"""TRACE -> EFFECT: what the executed graph of one rank really copied to the host, by layer and operator.
+
+MindSpore names a copy after the cells around the primitive that it flagged: ``.../layers-CellList/0-LLamaDecodeLayer/
+attention-LLamaAttention/wq-Linear/MoveTo-op0`` is a tensor of ``attention.wq`` in layer 0. Which primitive of that cell
+wrote it follows from the tracker's graph: the last one there that wrote this tensor before the copy. A view writes the
+tensor that it reads, so it is the view that counts, as for MindSpore's own rule.
+
+A trace repeats its kernels for every training step; an effect speaks of one step, with all its micro-batches.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+from swapconf.trace import Task, Trace
+
+_LAYER = re.compile(r"(?:^|.*/)(\w+)-\w+/layers-CellList/(\d+)-\w+(?:/(.*))?$")
+_EXTRA_BLOCK = "mtp"
+Key = TypeVar("Key")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a kernel stands: the name of its layer ("": outside the layers of this model) and the dotted path of its
+    cell from there ("": the layer itself)."""
+
+    layer: str
+    cell: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Move:
+    """One copy to the host. ``primitive``: what wrote the tensor. ``size_bytes``: the tensor; ``host_bytes``: the
+    pinned block that takes it. Without the tracker's graph neither is known ("", None)."""
+
+    place: Place
+    primitive: str
+    size_bytes: int | None
+    host_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Several moves in sum (None: not known)."""
+
+    num_tensors: int
+    size_bytes: int | None
+    host_bytes: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect:
+    """What one training step of a rank moves. ``layers``: names of the layers that this rank computes.
+
+    ``host_peak_bytes``: the most pinned host memory in use at once. ``frees_nothing``: MindSpore planned the memory
+    ahead, so that copies do not shorten the life of what they copy.
+    """
+
+    layers: frozenset[str]
+    moves: tuple[Move, ...]
+    host_peak_bytes: int
+    frees_nothing: bool = False
+
+    @cached_property
+    def total(self) -> Copies:
+        return _sum(self.moves)
+
+    @cached_property
+    def by_layer(self) -> dict[str, Copies]:
+        """In the order of the layers' first copies."""
+        return _sums(self.moves, lambda move: move.place.layer)
+
+    @cached_property
+    def by_operator(self) -> dict[tuple[Place, str], Copies]:
+        """By place and primitive."""
+        return _sums(self.moves, lambda move: (move.place, move.primitive))
+
+
+def observed(trace: Trace, num_layers: int) -> Effect:
+    """The effect that a trace shows. ``num_layers``: decoder layers of the model, without extra prediction layers."""
+    places = {scope: place_of(scope, num_layers) for scope in {kernel.scope for kernel in trace.step}}
+    return Effect(
+        layers=frozenset(place.layer for place in places.values() if place.layer),
+        moves=tuple(_moves(trace, places)),
+        host_peak_bytes=trace.host_peak_bytes,
+        frees_nothing=trace.is_planned,
+    )
+
+
+def place_of(scope: str, num_layers: int) -> Place:
+    """``.../layers-CellList/0-LLamaDecodeLayer/attention-LLamaAttention`` -> layer 0, ``attention``."""
+    match = _LAYER.match(scope)
+    if match is None:
+        return Place("", scope)
+    parent, index, below = match[1], int(match[2]), match[3] or ""
+    cells = [element.partition("-")[0] for element in below.split("/") if "-" in element]
+    if parent == _EXTRA_BLOCK:
+        return Place(f"mtp{index}", ".".join(cells))
+    return Place(str(index), ".".join(cells)) if index < num_layers else Place("", scope)
+
+
+def _moves(trace: Trace, places: Mapping[str, Place]) -> Iterator[Move]:
+    copies = [kernel for kernel in trace.step if kernel.copies_to_host]
+    if not trace.tasks:
+        return (Move(place=places[kernel.scope], primitive="", size_bytes=None, host_bytes=None) for kernel in copies)
+    host = {block.start: block.size_bytes for block in trace.blocks if block.on_host}
+    return _traced(trace.tasks, {kernel.name for kernel in copies}, host, places)
+
+
+def _traced(tasks: Iterable[Task], waiting: set[str], host: Mapping[int, int],
+            places: Mapping[str, Place]) -> Iterator[Move]:
+    """The block that takes a copy is born at the event of the copy."""
+    writers: dict[int, list[Task]] = {}
+    for task in tasks:
+        if task.name in waiting:
+            waiting.discard(task.name)
+            yield Move(place=places[task.scope], primitive=_writer(task, writers), host_bytes=host.get(task.event),
+                       size_bytes=task.input_tensors[0].size_bytes if task.input_tensors else None)
+        for tensor in task.outputs:
+            writers.setdefault(tensor, []).append(task)
+
+
+def _writer(copy: Task, writers: dict[int, list[Task]]) -> str:
+    """The primitive that wrote the tensor last, if possible in the cell that the copy is named after."""
+    wrote = writers.get(copy.inputs[0], []) if copy.inputs else []
+    inside = [task for task in wrote if task.scope == copy.scope]
+    return (inside or wrote)[-1].primitive if wrote else ""
+
+
+def _sums(moves: Iterable[Move], key: Callable[[Move], Key]) -> dict[Key, Copies]:
+    groups: dict[Key, list[Move]] = {}
+    for move in moves:
+        groups.setdefault(key(move), []).append(move)
+    return {name: _sum(group) for name, group in groups.items()}
+
+
+def _sum(moves: Sequence[Move]) -> Copies:
+    return Copies(len(moves), _known(move.size_bytes for move in moves), _known(move.host_bytes for move in moves))
+
+
+def _known(sizes: Iterable[int | None]) -> int | None:
+    total = 0
+    for size in sizes:
+        if size is None:
+            return None
+        total += size
+    return total

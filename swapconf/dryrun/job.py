@@ -1,0 +1,70 @@
+"""JOB: one rank of one config, to be dry-run in a child process; and where its files are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+LOG = "worker.log"
+RESULT = "result.json"
+CONFIG = "config.yaml"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cluster:
+    """How the devices of a job are shared out. ``num_devices`` = data x model x context parallel x stages."""
+
+    data_parallel: int = 1
+    model_parallel: int = 1
+    context_parallel: int = 1
+    num_stages: int = 1
+
+    @property
+    def num_devices(self) -> int:
+        return self.data_parallel * self.model_parallel * self.context_parallel * self.num_stages
+
+    def stage_of(self, rank: int) -> int:
+        """The pipeline stage of a rank: MindSpore gives each stage consecutive ranks."""
+        return rank * self.num_stages // self.num_devices
+
+    def first_ranks(self) -> tuple[int, ...]:
+        """One rank for each stage; ranks of one stage do not differ in what they hold."""
+        return tuple(stage * self.num_devices // self.num_stages for stage in range(self.num_stages))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """``settings``: the training YAML after its overrides, as plain values. ``level``: MS_SIMULATION_LEVEL.
+
+    ``plain``: mindformers alone, without swapconf. ``real_data``: the YAML's own data set instead of a stand-in.
+    ``source``: the file that the settings came from, for messages.
+    """
+
+    settings: dict[str, Any]
+    source: str
+    cluster: Cluster
+    rank: int
+    level: int = 1
+    plain: bool = False
+    real_data: bool = False
+    timeout_seconds: float = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """The files of one rank: ``DIR/rank_N/``."""
+
+    path: Path
+
+    @property
+    def log(self) -> Path:
+        return self.path / LOG
+
+    @property
+    def result(self) -> Path:
+        return self.path / RESULT
+
+    @property
+    def config(self) -> Path:
+        return self.path / CONFIG

@@ -1,0 +1,124 @@
+"""JOB -> FILES: one dry run in a child process, which is ended whatever happens."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+import yaml
+
+from swapconf.dryrun.job import Folder, Job
+
+# MindSpore prints this last; a child that is still alive some time after it hangs in its exit
+LAST_WORDS = b"Actual peak memory usage (with fragments)"
+EXIT_GRACE_SECONDS = 30.0
+TERM_GRACE_SECONDS = 5.0
+POLL_SECONDS = 0.2
+
+
+class Ending(Enum):
+    """How the child's process ended; what that means for the rank is judged from its log."""
+
+    EXITED = "exited"
+    SIGNALLED = "ended by a signal"
+    TIMED_OUT = "ended at its time limit"
+    HUNG_AT_EXIT = "hung after printing its peaks, and was ended"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finished:
+    """``code``: exit code, or the number of the signal."""
+
+    ending: Ending
+    code: int
+    seconds: float
+
+
+def launch(job: Job, folder: Folder, variables: Mapping[str, str], python: str = sys.executable) -> Finished:
+    """Run one rank. ``variables``: the child's whole environment, see ``environment.prepare``.
+
+    The child gets a session of its own; nothing of it is left when this returns or raises. Raises OSError when the
+    folder cannot be written or the interpreter cannot be started.
+    """
+    _write(job, folder)
+    worker = str(Path(__file__).with_name("worker.py"))
+    under = [] if job.plain else ["-m", "swapconf", "run"]
+    command = [python, *under, worker, "--config", str(folder.config), str(folder.path)]
+    environment = {**variables, "RANK_ID": str(job.rank), "RANK_SIZE": str(job.cluster.num_devices),
+                   "MS_SIMULATION_LEVEL": str(job.level),
+                   "MS_ALLOC_CONF": "memory_tracker:True", "PYTHONUNBUFFERED": "1"}
+    start = time.monotonic()
+    with folder.log.open("wb") as log:
+        child = subprocess.Popen(command, cwd=folder.path, env=environment, stdout=log, stderr=subprocess.STDOUT,
+                                 stdin=subprocess.DEVNULL, start_new_session=True)
+        try:
+            ending = _wait(child, folder.log, start + job.timeout_seconds)
+        finally:
+            _end(child)
+    code = child.returncode
+    if ending is Ending.EXITED and code < 0:
+        ending = Ending.SIGNALLED
+    return Finished(ending=ending, code=abs(code), seconds=time.monotonic() - start)
+
+
+def _write(job: Job, folder: Folder) -> None:
+    folder.path.mkdir(parents=True, exist_ok=True)
+    folder.config.write_text(yaml.safe_dump(job.settings, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    orders = {"level": job.level, "real_data": job.real_data}
+    (folder.path / "job.json").write_text(json.dumps(orders), encoding="utf-8")
+
+
+def _wait(child: subprocess.Popen[bytes], log: Path, deadline: float) -> Ending:
+    said_all_at = None
+    read = 0
+    while child.poll() is None:
+        now = time.monotonic()
+        if now > deadline:
+            return Ending.TIMED_OUT
+        if said_all_at is None:
+            read, said_all = _said_all(log, read)
+            said_all_at = now if said_all else None
+        elif now > said_all_at + EXIT_GRACE_SECONDS:
+            return Ending.HUNG_AT_EXIT
+        time.sleep(POLL_SECONDS)
+    return Ending.EXITED
+
+
+def _said_all(log: Path, start: int) -> tuple[int, bool]:
+    """Whether the log past ``start`` has the last words, and where to read on."""
+    with log.open("rb") as stream:
+        stream.seek(start)
+        new = stream.read()
+    return max(start + len(new) - len(LAST_WORDS), start), LAST_WORDS in new
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End the child's whole session, politely first; a child that has ended may have left others."""
+    for number, grace in ((signal.SIGTERM, TERM_GRACE_SECONDS), (signal.SIGKILL, TERM_GRACE_SECONDS)):
+        try:
+            os.killpg(child.pid, number)
+        except (ProcessLookupError, PermissionError):
+            break
+        try:
+            child.wait(grace)
+        except subprocess.TimeoutExpired:
+            continue
+        if not _alive(child.pid):
+            break
+    child.wait()
+
+
+def _alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True

@@ -1,0 +1,105 @@
+"""OUTCOME: what became of one rank, in words that name the cause and the next thing to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from swapconf.errors import Finding
+
+RULES = {
+    "framework-error": ("error", "A rank did not end well; the framework's own words are quoted."),
+    "does-not-fit": ("error", "The peak with fragments is above the device memory that the rank may use. MindSpore does "
+                              "not report this in a dry run."),
+    "memory-limit-cut": ("warning", "`context.max_device_memory` is above what MindSpore takes of the device; it cuts "
+                                    "the limit silently."),
+    "memory-pool-cut": ("note", "MindSpore's memory pool block is larger than the memory that is left, and is cut."),
+}
+
+
+class Outcome(Enum):
+    COMPLETED = "completed"
+    COMPILED = "compiled"
+    DOES_NOT_FIT = "does not fit the device memory"
+    STOPPED = "stopped with an error"
+    CRASHED = "crashed inside MindSpore"
+    KILLED = "was killed, probably for lack of host memory"
+    TIMED_OUT = "reached its time limit"
+    NO_SPACE = "ran out of disk space"
+    NOT_STARTED = "could not be started"
+
+    @property
+    def good(self) -> bool:
+        return self in (Outcome.COMPLETED, Outcome.COMPILED)
+
+
+@dataclass(frozen=True, slots=True)
+class LayerMoves:
+    """What one training step copies to the host from one layer; None: not known."""
+
+    layer: str
+    tensors: int
+    size_bytes: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankReport:
+    """One rank of one config. Sizes are None where the run did not get that far, or its level does not tell.
+
+    Peaks come from a dry run at level 1: operator workspace is not in them. ``limit_bytes``: the device memory that
+    the rank may use. ``detail``: the last relevant lines where it went wrong. ``folded``: how many layers were run
+    where the rest is extrapolated, None for the whole model.
+    """
+
+    file: str
+    rank: int
+    stage: int
+    level: int
+    outcome: Outcome
+    detail: str = ""
+    used_peak_bytes: int | None = None
+    with_fragments_peak_bytes: int | None = None
+    reserved_bytes: int | None = None
+    device_bytes: int | None = None
+    usable_bytes: int | None = None
+    base_address: int | None = None
+    limit_bytes: int | None = None
+    host_bytes: int | None = None
+    moved: tuple[LayerMoves, ...] = ()
+    strategy_lines: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    seconds: float = 0.0
+    folded: tuple[int, ...] | None = None
+    cached: bool = False
+
+    @property
+    def headroom_bytes(self) -> int | None:
+        peak = self.with_fragments_peak_bytes
+        return None if peak is None or self.limit_bytes is None else self.limit_bytes - peak
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """An outcome that is not good, as far as the process and its log tell."""
+
+    outcome: Outcome
+    detail: str = ""
+    paths: tuple[str, ...] = field(default_factory=tuple)
+
+
+def as_record(report: RankReport) -> dict[str, Any]:
+    """The JSON form of a report."""
+    excluded = " (operator workspace excluded)" if report.level == 1 else ""
+    return {
+        "file": report.file, "rank": report.rank, "stage": report.stage, "level": report.level,
+        "outcome": report.outcome.value, "detail": report.detail,
+        "used_peak_bytes": report.used_peak_bytes, "with_fragments_peak_bytes": report.with_fragments_peak_bytes,
+        "reserved_bytes": report.reserved_bytes, "device_bytes": report.device_bytes,
+        "usable_bytes": report.usable_bytes, "base_address": report.base_address, "limit_bytes": report.limit_bytes,
+        "headroom_bytes": report.headroom_bytes, "host_bytes": report.host_bytes,
+        "moved": [{"layer": move.layer, "tensors": move.tensors, "bytes": move.size_bytes} for move in report.moved],
+        "strategy_lines": list(report.strategy_lines), "seconds": round(report.seconds, 1),
+        "folded": list(report.folded) if report.folded else None, "cached": report.cached,
+        "origin": f"dry run level {report.level}{excluded}",
+    }

@@ -1,0 +1,131 @@
+"""The child of a dry run: mindformers' own Trainer on one config, with MindSpore simulating the device.
+
+Started as ``python worker.py --config FOLDER/config.yaml FOLDER``, or the same under ``swapconf run``, which then
+takes LayerSetting's place as in a real training. The folder also holds ``job.json``. What a dry run must not do is
+taken out first: weights are not drawn, checkpoints neither read nor written, the data set is
+replaced by a tiny one of the right shape. Everything else is the real thing. [mindspore, mindformers]
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+STAND_IN = "stand_in_data"
+
+
+def main(folder: Path) -> None:
+    job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
+    os.chdir(folder)
+    _prepare_mindspore()
+    from mindformers.core.context import build_context
+    from mindformers.tools.register import MindFormerConfig
+    from mindformers.trainer import Trainer
+    from mindformers.utils.file_utils import set_output_path
+
+    config = MindFormerConfig(str(folder / "config.yaml"))
+    _leave_out(config, job["level"])
+    if not job["real_data"]:
+        _stand_in_data(config)
+    set_output_path(config.output_dir)
+    build_context(config)
+    Trainer(config).train()
+    _write_result(folder / "result.json")
+
+
+def _prepare_mindspore() -> None:
+    import mindspore
+    from mindspore.common import initializer
+
+    # few cores leave the runtime one thread, which refuses the training step's control flow at O0; set once only
+    with contextlib.suppress(RuntimeError):
+        mindspore.runtime.dispatch_threads_num(5)
+
+    def leave_as_it_is(_self: Any, _array: Any) -> None:
+        """A dry run never reads the weights."""
+
+    kinds: list[Any] = [kind for kind in vars(initializer).values()
+                        if isinstance(kind, type) and issubclass(kind, initializer.Initializer)]
+    for kind in kinds:
+        kind._initialize = leave_as_it_is
+
+
+def _leave_out(config: Any, level: int) -> None:
+    """What a dry run neither needs nor may touch."""
+    config.output_dir = "./output"
+    config.load_checkpoint = ""
+    config.resume_training = False
+    config.auto_trans_ckpt = False
+    config.do_eval = False
+    config.profile = False
+    config.run_mode = "train"
+    config.callbacks = []
+    config.runner_config.epochs = 1
+    # one step at a time: several steps in one sink are compiled into one graph otherwise
+    config.runner_config.sink_size = 1
+    for key in ("strategy_ckpt_save_file", "strategy_ckpt_config"):
+        if config.parallel.get(key):
+            config.parallel[key] = {"save_file": "./strategy.ckpt"} if key.endswith("config") else "./strategy.ckpt"
+    _silence_loss(level)
+
+
+def _silence_loss(level: int) -> None:
+    """At level 0 nothing runs, so there is no loss to print; at the others it means nothing."""
+    from mindformers.core.callback import MFLossMonitor
+
+    if level == 0:
+        for name in ("on_train_step_end", "step_end", "on_train_epoch_end", "epoch_end"):
+            if hasattr(MFLossMonitor, name):
+                setattr(MFLossMonitor, name, lambda _self, _run_context: None)
+
+
+def _stand_in_data(config: Any) -> None:
+    """A data set of random tokens with the columns and lengths that the model expects, for two steps."""
+    import numpy  # type: ignore[import-not-found, unused-ignore]  # comes with mindspore
+    from mindformers.tools.register import MindFormerConfig
+    from mindspore.mindrecord import FileWriter
+
+    legacy = config.use_legacy is not False
+    settings = config.model.model_config
+    length = int(settings.get("seq_length") or settings.get("max_position_embeddings") or 1024)
+    columns = {"input_ids": ("int32", length + 1)} if legacy else {
+        "input_ids": ("int32", length), "labels": ("int32", length), "loss_mask": ("float32", length),
+        "position_ids": ("int32", length)}
+    runner, parallel = config.runner_config, config.parallel_config
+    samples = 2 * int(runner.batch_size or 1) * int(runner.gradient_accumulation_steps or 1)
+    for key in ("data_parallel", "micro_batch_num"):
+        samples *= int(parallel.get(key) or 1)
+    samples *= int(config.micro_batch_interleave_num or 1)
+
+    Path(STAND_IN).mkdir(exist_ok=True)
+    writer = FileWriter(f"{STAND_IN}/tokens.mindrecord", shard_num=1, overwrite=True)
+    writer.add_schema({name: {"type": kind, "shape": [-1]} for name, (kind, _) in columns.items()}, "stand-in")
+    row = {name: numpy.ones(size, kind) for name, (kind, size) in columns.items()}
+    writer.write_raw_data([row] * samples)
+    writer.commit()
+
+    names = list(columns)
+    dataset = {"data_loader": {"type": "MindDataset", "dataset_dir": STAND_IN, "shuffle": False},
+               "input_columns": names, "num_parallel_workers": 1, "python_multiprocessing": False,
+               "drop_remainder": True, "repeat": 1, "numa_enable": False, "prefetch_size": 1}
+    if not legacy:
+        dataset["construct_args_key"] = names
+    config.train_dataset = MindFormerConfig(**dataset)
+    config.train_dataset_task = MindFormerConfig(type="CausalLanguageModelDataset", dataset_config=dataset)
+
+
+def _write_result(path: Path) -> None:
+    """MindSpore's own peaks, which are only known inside the process."""
+    import mindspore
+
+    peaks = {"max_memory_allocated_bytes": int(mindspore.runtime.max_memory_allocated()),
+             "max_memory_reserved_bytes": int(mindspore.runtime.max_memory_reserved())}
+    path.write_text(json.dumps(peaks), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[-1]))

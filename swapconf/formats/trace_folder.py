@@ -1,0 +1,65 @@
+"""FOLDER -> TRACE: the files that the dry run of one rank left behind, read together and checked against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from swapconf.errors import Finding, SwapconfError
+from swapconf.formats import execute_order, memory_block, tracker_graph
+from swapconf.formats.trace_lines import INCOMPLETE, Damage
+from swapconf.trace import Block, Kernel, Task, Trace
+
+BLOCKS, GRAPH, ORDER = "memory_block.csv", "tracker_graph.ir", "execute_order.csv"
+Item = TypeVar("Item", Block, Kernel, Task)
+
+
+def read(folder: str | Path, rank: int) -> Trace:
+    """The trace in a folder. Raises SwapconfError with what is wrong in any of its files.
+
+    The graph is optional, because MindSpore writes none with memory_optimize_level O1.
+    """
+    place = Path(folder)
+    findings: list[Finding] = []
+    blocks = _part(memory_block.read, place / BLOCKS, findings)
+    kernels = _part(execute_order.read, order_file(place), findings)
+    tasks = _part(tracker_graph.read, place / GRAPH, findings) if (place / GRAPH).exists() else ()
+    if findings:
+        raise SwapconfError(findings)
+    if tasks:
+        _check(place, blocks, kernels, tasks)
+    return Trace(folder=str(place), rank=rank, blocks=blocks, kernels=kernels, tasks=tasks)
+
+
+def order_file(folder: Path) -> Path:
+    """MindSpore puts the executed order into a folder of its own."""
+    nested = folder / "execute_order" / ORDER
+    return nested if nested.exists() else folder / ORDER
+
+
+def _part(read_file: Callable[[Path], tuple[Item, ...]], path: Path, findings: list[Finding]) -> tuple[Item, ...]:
+    try:
+        return read_file(path)
+    except SwapconfError as error:
+        findings.extend(error.findings)
+        return ()
+
+
+def _check(folder: Path, blocks: Sequence[Block], kernels: Sequence[Kernel], tasks: Sequence[Task]) -> None:
+    """A file that was cut between two lines is whole by itself, but lacks what the others speak of."""
+    born = {block.start for block in blocks}
+    launched = [kernel.name for kernel in kernels if not kernel.is_event]
+    known = {task.event for task in tasks}
+    if any(tensor not in born for task in tasks for tensor in (*task.inputs, *task.outputs)):
+        _refuse(folder / BLOCKS, f"{GRAPH} speaks of tensors that this file does not have")
+    if any(user not in known for block in blocks for user in block.users):
+        _refuse(folder / GRAPH, f"{BLOCKS} speaks of tasks that this file does not have")
+    if launched != [task.name for task in tasks if task.is_kernel]:
+        _refuse(order_file(folder), f"the kernels are not those of {GRAPH}")
+
+
+def _refuse(path: Path, message: str) -> None:
+    damage = Damage(path)
+    damage.add(INCOMPLETE, message)
+    damage.refuse()

@@ -1,0 +1,28 @@
+"""Bytes in words and back. M and G are MiB and GiB, as MindSpore writes and reads them."""
+
+from __future__ import annotations
+
+import re
+
+MIB = 1 << 20
+GIB = 1 << 30
+_UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": MIB, "G": GIB, "T": 1 << 40}
+_SIZE = re.compile(r"\s*(\d{1,15}(?:\.\d{1,6})?)\s*([KMGT]?)(?:i?B)?\s*", re.IGNORECASE)
+
+
+def parse_bytes(text: str) -> int:
+    """``54GB`` -> 57982058496. Raises ValueError, which says what is taken."""
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"'{text[:40]}' is not a size; write for example 54GB or 900MB")
+    return int(float(match[1]) * _UNITS[match[2].upper()])
+
+
+def show_bytes(size_bytes: int | None) -> str:
+    """Three digits and a unit; ``-`` where it is not known."""
+    if size_bytes is None:
+        return "-"
+    for unit, factor in (("G", GIB), ("M", MIB), ("K", 1 << 10)):
+        if abs(size_bytes) >= factor:
+            return f"{size_bytes / factor:.{2 if unit == 'G' else 1}f}{unit}"
+    return f"{size_bytes}B"

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from swapconf.dryrun.judge import fault, framework_error
+from swapconf.dryrun.launch import Ending, Finished
+from swapconf.dryrun.outcome import Outcome
+
+TRACEBACK = """\
+Traceback (most recent call last):
+  File "worker.py", line 3, in main
+    Trainer(config).train()
+ValueError: num_heads should be divisible by model_parallel, but got 5 and 4.
+[WARNING] PRE_ACT(1,2,python):2026-01-01 Dump] MemoryTracker Dump start
+Used peak memory usage (without fragments): 0M
+"""
+
+
+def finished(ending: Ending, code: int = 0) -> Finished:
+    return Finished(ending=ending, code=code, seconds=12.0)
+
+
+def outcome(ending: Ending, code: int = 0, tail: str = "") -> Outcome | None:
+    found = fault(finished(ending, code), tail)
+    return found.outcome if found else None
+
+
+@pytest.mark.parametrize(("ending", "code", "tail", "expected"), [
+    (Ending.EXITED, 0, "all well", None),
+    (Ending.HUNG_AT_EXIT, 15, "peaks", None),
+    (Ending.EXITED, 1, TRACEBACK, Outcome.STOPPED),
+    (Ending.EXITED, 1, "OSError: [Errno 28] No space left on device", Outcome.NO_SPACE),
+    (Ending.SIGNALLED, signal.SIGSEGV, "", Outcome.CRASHED),
+    (Ending.SIGNALLED, signal.SIGABRT, "", Outcome.CRASHED),
+    (Ending.SIGNALLED, signal.SIGKILL, "", Outcome.KILLED),
+    (Ending.TIMED_OUT, 15, "still compiling", Outcome.TIMED_OUT),
+])
+def test_each_ending_has_one_outcome(ending: Ending, code: int, tail: str, expected: Outcome | None) -> None:
+    assert outcome(ending, code, tail) is expected
+
+
+def test_the_frameworks_words_are_quoted_and_placed() -> None:
+    found = fault(finished(Ending.EXITED, 1), TRACEBACK)
+    assert found is not None
+    assert found.detail == "ValueError: num_heads should be divisible by model_parallel, but got 5 and 4."
+    assert found.paths[0] == "parallel_config.model_parallel"
+
+
+def test_the_last_lines_are_told_where_there_is_no_exception() -> None:
+    assert framework_error("one\n\n-------\ntwo\n") == "one | two"
+
+
+def test_a_crash_names_the_signal_and_what_to_look_at() -> None:
+    found = fault(finished(Ending.SIGNALLED, signal.SIGSEGV), "compiling layer 3")
+    assert found is not None
+    assert "SIGSEGV" in found.detail
+    assert "backward_prefetch" in found.detail

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from swapconf import rehearsal_cache
+from swapconf.dryrun.job import Cluster
+from swapconf.dryrun.outcome import LayerMoves, Outcome, RankReport
+from swapconf.errors import Finding, Origin, Severity
+from swapconf.formats.yaml_document import parse
+from swapconf.rehearsal import Order, cluster_of, environment_lines, jobs_at_once, ranks_of
+
+YAML = "parallel_config: {data_parallel: 2, model_parallel: 2, pipeline_stage: 4, context_parallel: 1}\n"
+CLUSTER = Cluster(data_parallel=2, model_parallel=2, num_stages=4)
+
+
+def test_the_cluster_is_read_from_the_yaml() -> None:
+    assert cluster_of(parse(YAML, "a.yaml")) == CLUSTER
+    assert cluster_of(parse("parallel_config: {data_parallel: x}\n", "a.yaml")) == Cluster()
+    assert CLUSTER.num_devices == 16
+
+
+def test_ranks() -> None:
+    assert ranks_of("stages", CLUSTER) == (0, 4, 8, 12)
+    assert ranks_of("all", CLUSTER) == tuple(range(16))
+    assert ranks_of("7,0,7", CLUSTER) == (0, 7)
+    assert [CLUSTER.stage_of(rank) for rank in (0, 3, 4, 15)] == [0, 0, 1, 3]
+
+
+@pytest.mark.parametrize(("words", "told"), [
+    ("16", "no rank 16"), ("some", "neither"), ("-1", "no rank -1"), ("", "neither")])
+def test_wrong_ranks(words: str, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        ranks_of(words, CLUSTER)
+
+
+def test_jobs_are_bounded_by_the_machine() -> None:
+    assert jobs_at_once() >= 1
+    assert jobs_at_once(5) == 5
+
+
+def test_environment_lines_are_quoted() -> None:
+    assert environment_lines({"B": "x y", "A": "$(date)"}) == ["export A='$(date)'", "export B='x y'"]
+
+
+@pytest.fixture
+def order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Order:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return Order(document=parse(YAML, "a.yaml"), rank=4)
+
+
+REPORT = RankReport(
+    file="a.yaml", rank=4, stage=1, level=1, outcome=Outcome.COMPLETED, used_peak_bytes=5, seconds=1.5,
+    moved=(LayerMoves("0", 2, 64),), strategy_lines=("Set op_swap at layer 0: .attention, value=1",),
+    findings=(Finding(origin=Origin(file="a.yaml", line=1, column=2, path="x"), rule="r", severity=Severity.NOTE,
+                      message="m", hint="h"),))
+
+
+def test_a_report_comes_back_from_the_cache(order: Order) -> None:
+    assert rehearsal_cache.find(order) is None
+    rehearsal_cache.store(order, REPORT)
+    assert rehearsal_cache.find(order) == REPORT
+
+
+def test_another_order_is_another_entry(order: Order) -> None:
+    rehearsal_cache.store(order, REPORT)
+    changed = parse(YAML.replace("model_parallel: 2", "model_parallel: 1"), "a.yaml")
+    assert rehearsal_cache.find(Order(document=order.document, rank=0)) is None
+    assert rehearsal_cache.find(Order(document=order.document, rank=4, plain=True)) is None
+    assert rehearsal_cache.find(Order(document=changed, rank=4)) is None
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"outcome": "no such"}'])
+def test_a_damaged_entry_is_no_entry(order: Order, content: str) -> None:
+    rehearsal_cache.store(order, REPORT)
+    (entry,) = rehearsal_cache.folder().iterdir()
+    entry.write_text(content)
+    assert rehearsal_cache.find(order) is None
+
+
+def test_nothing_half_written_stays(order: Order) -> None:
+    rehearsal_cache.store(order, REPORT)
+    assert [path.suffix for path in rehearsal_cache.folder().iterdir()] == [".json"]

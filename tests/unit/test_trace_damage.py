@@ -1,0 +1,180 @@
+"""A damaged trace gives a finding with file and line, never numbers."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from swapconf.errors import Finding, SwapconfError
+from swapconf.formats import execute_order, memory_block, trace_folder, trace_lines, tracker_graph
+from tests.unit.test_trace_files import TRACES
+
+SOURCE = TRACES / "llama_l2_none"
+READERS: dict[str, Callable[[Path], object]] = {
+    "memory_block.csv": memory_block.read,
+    "execute_order.csv": execute_order.read,
+    "tracker_graph.ir": tracker_graph.read,
+}
+FILES = pytest.mark.parametrize("name", READERS)
+
+
+def refused(path: Path) -> Finding:
+    """The first finding of a file that cannot be read."""
+    with pytest.raises(SwapconfError) as caught:
+        READERS[path.name](path)
+    findings = caught.value.findings
+    assert all(finding.origin.file == str(path) for finding in findings)
+    assert len(findings) <= trace_lines.MAX_FINDINGS
+    return findings[0]
+
+
+def changed(folder: Path, name: str, change: Callable[[list[bytes]], list[bytes]]) -> Path:
+    path = folder / name
+    path.write_bytes(b"".join(change((SOURCE / name).read_bytes().splitlines(keepends=True))))
+    return path
+
+
+@FILES
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.999])
+def test_broken_off(tmp_path: Path, name: str, share: float) -> None:
+    data = (SOURCE / name).read_bytes()
+    path = tmp_path / name
+    cut = data[:int(len(data) * share)].rstrip(b"\n")
+    path.write_bytes(cut)
+    finding = refused(path)
+    assert (finding.rule, finding.origin.line) == ("trace-truncated", cut.count(b"\n") + 1)
+
+
+@FILES
+def test_empty(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"")
+    assert refused(path).rule == "trace-truncated"
+
+
+@FILES
+def test_missing_or_a_folder(tmp_path: Path, name: str) -> None:
+    assert refused(tmp_path / name).rule == "file-not-found"
+    (tmp_path / name).mkdir()
+    assert refused(tmp_path / name).rule == "file-not-found"
+
+
+@FILES
+@pytest.mark.parametrize("bad", [b"\0" * 40 + b"\n", b"(\xff\xfe)\n"])
+def test_not_text(tmp_path: Path, name: str, bad: bytes) -> None:
+    finding = refused(changed(tmp_path, name, lambda lines: [*lines[:20], bad, *lines[20:]]))
+    assert (finding.rule, finding.origin.line) == ("trace-encoding", 21)
+
+
+@FILES
+def test_a_line_without_end(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace_lines, "MAX_LINE_BYTES", 5000)
+    finding = refused(changed(tmp_path, name, lambda lines: [*lines[:20], b"a" * 9000 + b"\n", *lines[20:]]))
+    assert (finding.rule, finding.origin.line) == ("trace-garbled", 21)
+    assert "more than 5,000 bytes" in finding.message
+
+
+@FILES
+def test_words_in_between(tmp_path: Path, name: str) -> None:
+    finding = refused(changed(tmp_path, name, lambda lines: [*lines[:21], b"[WARNING] hello\n", *lines[21:]]))
+    assert (finding.rule, finding.origin.line) == ("trace-garbled", 22)
+
+
+@FILES
+def test_another_file(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text("name,duration\n" + "a,1\n" * 1000, encoding="utf-8")
+    assert refused(path).rule == ("trace-garbled" if name.endswith(".ir") else "trace-header")
+
+
+@pytest.mark.parametrize("name", ["memory_block.csv", "execute_order.csv"])
+@pytest.mark.parametrize("line", [1, 40, 300, 700])
+def test_a_row_is_missing(tmp_path: Path, name: str, line: int) -> None:
+    finding = refused(changed(tmp_path, name, lambda lines: lines[:line] + lines[line + 1:]))
+    assert finding.rule == "trace-garbled"
+    assert finding.origin.line >= line + 1
+
+
+@pytest.mark.parametrize("line", [200, 401])
+def test_half_a_task_is_missing(tmp_path: Path, line: int) -> None:
+    path = changed(tmp_path, "tracker_graph.ir", lambda lines: lines[:line] + lines[line + 1:])
+    assert refused(path).rule == "trace-garbled"
+
+
+@pytest.mark.parametrize(("column", "value", "words"), [
+    (0, "", "start_time_stamp is ''"),
+    (0, "-3", "start_time_stamp is '-3'"),
+    (1, "1", "freed at 1"),
+    (2, "0xzz", "device_addr is '0xzz'"),
+    (4, "", "pool_type is empty"),
+    (5, "5_12", "size is '5_12'"),
+    (5, "9" * 30, "size is '999"),
+    (5, "٣", "size is"),
+    (14, "652-664", "user_tasks is '652-664'"),
+    (14, "{652-}", "user_tasks is ''"),
+    (16, "1,2,3", "20 values, where the header names 18"),
+])
+def test_garbled_block(tmp_path: Path, column: int, value: str, words: str) -> None:
+    def change(lines: list[bytes]) -> list[bytes]:
+        cells = lines[7].decode().split(",")
+        cells[column] = value
+        return [*lines[:7], ",".join(cells).encode(), *lines[8:]]
+
+    finding = refused(changed(tmp_path, "memory_block.csv", change))
+    assert (finding.rule, finding.origin.line) == ("trace-garbled", 8)
+    assert words in finding.message
+
+
+@pytest.mark.parametrize(("old", "new"), [
+    ("{[0]: ", "{[9]: "), ("ValueNode<Primitive>", "Primitive"), ('","', ","), ("@", ""), ('"11"', '"x"'),
+    ('"0"', '"a"'),
+])
+def test_garbled_kernel(tmp_path: Path, old: str, new: str) -> None:
+    path = changed(tmp_path, "execute_order.csv", lambda lines: [
+        *lines[:11], lines[11].replace(old.encode(), new.encode(), 5), *lines[12:]])
+    finding = refused(path)
+    assert (finding.rule, finding.origin.line) == ("trace-garbled", 12)
+
+
+@pytest.mark.parametrize(("old", "new", "line"), [
+    ("task_info: ", "task: ", 8), ("(%8)", "(%x)", 8), (", attrs {", ", ", 8), ("=0}", "=0", 8), (") = ", ") ", 8),
+    (" <- ", " ", 8), ("Float32:[1]", "Float32:[1", 8), ("[1]", "[1-2]", 8), ("[1]", "[, ]", 8),
+])
+def test_garbled_task(tmp_path: Path, old: str, new: str, line: int) -> None:
+    def change(lines: list[bytes]) -> list[bytes]:
+        return [*lines[:6], *(part.replace(old.encode(), new.encode()) for part in lines[6:8]), *lines[8:]]
+
+    finding = refused(changed(tmp_path, "tracker_graph.ir", change))
+    assert (finding.rule, finding.origin.line) == ("trace-garbled", line)
+
+
+def test_everything_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(SwapconfError) as caught:
+        memory_block.read(changed(tmp_path, "memory_block.csv", lambda lines: [
+            *lines[:3], b"x,y\n", *lines[3:5], b"\n", *lines[5:]]))
+    assert [finding.origin.line for finding in caught.value.findings] == [4, 7]
+
+
+# --- files that do not belong together ------------------------------------------------------------------------------
+
+
+@FILES
+@pytest.mark.parametrize("lost", [30, 200])
+def test_a_file_cut_between_two_lines(tmp_path: Path, name: str, lost: int) -> None:
+    for file in READERS:
+        shutil.copy(SOURCE / file, tmp_path / file)
+    changed(tmp_path, name, lambda lines: lines[:-lost])
+    with pytest.raises(SwapconfError) as caught:
+        trace_folder.read(tmp_path, rank=0)
+    (finding,) = caught.value.findings
+    assert (finding.rule, finding.origin.file) == ("trace-incomplete", str(tmp_path / name))
+
+
+def test_the_damage_of_all_files_is_told_together(tmp_path: Path) -> None:
+    with pytest.raises(SwapconfError) as caught:
+        trace_folder.read(tmp_path, rank=0)
+    assert [Path(finding.origin.file).name for finding in caught.value.findings] == [
+        "execute_order.csv", "memory_block.csv"]
