@@ -10,8 +10,8 @@ from swapconf.errors import Finding
 
 RULES = {
     "framework-error": ("error", "A rank did not end well; the framework's own words are quoted."),
-    "does-not-fit": ("error", "The peak with fragments is above the device memory that the rank may use. MindSpore does "
-                              "not report this in a dry run."),
+    "does-not-fit": ("error", "The peak with fragments is above the device memory that the rank may use. MindSpore "
+                              "does not report this in a dry run."),
     "memory-limit-cut": ("warning", "`context.max_device_memory` is above what MindSpore takes of the device; it cuts "
                                     "the limit silently."),
     "memory-pool-cut": ("note", "MindSpore's memory pool block is larger than the memory that is left, and is cut."),

@@ -1,0 +1,85 @@
+"""Dry runs of the real MindSpore: peaks to the byte, and what moved against what was decided."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.mindspore
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "configs/llama2_7b/example4_swap_with_recompute.yaml"
+TINY = ("hidden_size=64", "num_heads=4", "num_layers=4", "seq_length=64", "vocab_size=128", "multiple_of=16")
+STAGES = ("parallel_config.pipeline_stage=2", "parallel_config.data_parallel=2", "parallel_config.model_parallel=2",
+          "parallel_config.micro_batch_num=2")
+
+
+def dryrun(*words: str, timeout: int = 400) -> subprocess.CompletedProcess[str]:
+    settings = [*(f"model.model_config.{item}" for item in TINY), *STAGES]
+    changes = [word for setting in settings for word in ("--set", setting)]
+    command = [sys.executable, "-m", "swapconf", "dryrun", str(EXAMPLE), "--no-cache", "--format", "json", *changes]
+    command += words
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+@pytest.fixture(scope="module")
+def two_stages(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, Any]], Path, int]:
+    keep = tmp_path_factory.mktemp("keep")
+    done = dryrun("--keep", str(keep))
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout), keep, done.returncode
+
+
+def test_one_rank_for_each_stage_completes(two_stages: tuple[list[dict[str, Any]], Path, int]) -> None:
+    reports, _, code = two_stages
+    assert [(report["rank"], report["stage"], report["outcome"]) for report in reports] == [
+        (0, 0, "completed"), (4, 1, "completed")]
+    assert code == 0
+
+
+def test_the_peak_is_mindspores_own_to_the_byte(two_stages: tuple[list[dict[str, Any]], Path, int]) -> None:
+    reports, keep, _ = two_stages
+    for report in reports:
+        own = json.loads((keep / f"rank_{report['rank']}/result.json").read_text())
+        assert report["used_peak_bytes"] == own["max_memory_allocated_bytes"]
+        assert report["reserved_bytes"] == own["max_memory_reserved_bytes"]
+        assert report["with_fragments_peak_bytes"] >= report["used_peak_bytes"]
+
+
+def test_each_rank_moves_what_its_own_layers_decide(two_stages: tuple[list[dict[str, Any]], Path, int]) -> None:
+    reports, _, _ = two_stages
+    moved = [{move["layer"] for move in report["moved"] if move["tensors"]} for report in reports]
+    assert moved == [{"0", "1"}, {"2", "3"}]
+    assert all(report["host_bytes"] for report in reports)
+
+
+def test_trace_files_and_record_are_kept(two_stages: tuple[list[dict[str, Any]], Path, int]) -> None:
+    _, keep, _ = two_stages
+    for rank in (0, 4):
+        names = {path.name for path in (keep / f"rank_{rank}").iterdir()}
+        assert names >= {"memory_block.csv", "task.csv", "tracker_graph.ir", "execute_order.csv", "worker.log",
+                         "run.json"}
+    record = json.loads((keep / "rank_0/run.json").read_text())
+    assert record["report"]["outcome"] == "completed"
+    assert record["environment"]["mindspore"]
+
+
+def test_the_documented_lines_stand_in_the_log(two_stages: tuple[list[dict[str, Any]], Path, int]) -> None:
+    reports, _, _ = two_stages
+    assert reports[0]["strategy_lines"][:2] == ["Set select recompute at layer 0: feed_forward",
+                                                "Set op_swap at layer 0: .attention, value=20"]
+
+
+def test_a_wrong_parallel_strategy_is_quoted_at_level_0_and_a_right_one_compiles() -> None:
+    right = dryrun("--level", "0", "--ranks", "0")
+    assert [report["outcome"] for report in json.loads(right.stdout)] == ["compiled"]
+    wrong = dryrun("--level", "0", "--ranks", "0", "--set", "model.model_config.num_heads=3")
+    (report,) = json.loads(wrong.stdout)
+    assert report["outcome"] == "stopped with an error"
+    assert "Error" in report["detail"]
+    assert wrong.returncode == 1
