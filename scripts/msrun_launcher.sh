@@ -16,7 +16,7 @@ logs in LOG_DIR tell how it goes.
 
 Environment: SWAPCONF_DISABLE=1     start run_mindformer.py without swapconf
              PYTHON                 when msrun is not on PATH: the interpreter that it is installed beside
-             MS_SIMULATION_LEVEL    dry run: msrun starts no scheduler; RANK_ID then limits it to that one rank
+             MS_SIMULATION_LEVEL    dry run without a card or CANN; RANK_ID then limits it to that one rank
 USAGE
   exit 1
 }
@@ -117,6 +117,10 @@ if $several_machines; then
 fi
 command+=("--log_dir=$log_dir" "--join=$join" "--cluster_time_out=$cluster_time_out")
 if [[ -n ${MS_SIMULATION_LEVEL:-} ]]; then
+  # The variables with which MindSpore simulates the device: quoted `export` lines that swapconf itself writes.
+  simulation=$(PYTHONPATH=${scripts_dir%/*}${PYTHONPATH:+:$PYTHONPATH} \
+    "$python" -m swapconf dryrun --env --level "$MS_SIMULATION_LEVEL") || fail "the dry run cannot be prepared"
+  eval "$simulation"
   command+=("--sim_level=$MS_SIMULATION_LEVEL")
   # msrun would read RANK_ID itself, but silently.
   if [[ -n ${RANK_ID:-} ]]; then

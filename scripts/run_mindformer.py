@@ -175,6 +175,16 @@ def use_cpu_wrapper(config):
         wrapper.type = cpu_wrapper.CpuTrainOneStepCell.__name__
 
 
+def rehearse(config):
+    """Prepare a dry run: weights are not drawn, checkpoints left alone, and data that is not there is stood in for."""
+    from swapconf.dryrun import worker
+
+    worker.prepare_mindspore()
+    worker.leave_out(config, int(os.environ["MS_SIMULATION_LEVEL"]))
+    if not os.path.exists(str(config.train_dataset.data_loader.dataset_dir)):
+        worker.stand_in_data(config, f"{config.output_dir}/stand_in_data/rank_{os.environ.get('RANK_ID', '0')}")
+
+
 class NetworkBuilt(Exception):
     """Ends ``Trainer.train`` as soon as the network exists."""
 
@@ -242,6 +252,8 @@ def main():
     except OverrideError as error:
         parser.error(str(error))
 
+    if os.environ.get("MS_SIMULATION_LEVEL"):
+        rehearse(config)
     # On a machine with few cores the runtime would get a single thread, and then refuses the `if not overflow` of the
     # training step ("Can not build a sub graph which contains ConditionSwitch") at jit_level O0. 5 is the documented
     # default. It can be set only once, so whoever did it earlier is left to have known why.

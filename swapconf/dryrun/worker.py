@@ -21,23 +21,24 @@ STAND_IN = "stand_in_data"
 def main(folder: Path) -> None:
     job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
     os.chdir(folder)
-    _prepare_mindspore()
+    prepare_mindspore()
     from mindformers.core.context import build_context
     from mindformers.tools.register import MindFormerConfig
     from mindformers.trainer import Trainer
     from mindformers.utils.file_utils import set_output_path
 
     config = MindFormerConfig(str(folder / "config.yaml"))
-    _leave_out(config, job["level"])
+    leave_out(config, job["level"])
     if not job["real_data"]:
-        _stand_in_data(config)
+        stand_in_data(config, STAND_IN)
+    config.output_dir = "./output"
     set_output_path(config.output_dir)
     build_context(config)
     Trainer(config).train()
     _write_result(folder / "result.json")
 
 
-def _prepare_mindspore() -> None:
+def prepare_mindspore() -> None:
     import mindspore
     from mindspore.common import initializer
 
@@ -54,9 +55,8 @@ def _prepare_mindspore() -> None:
         kind._initialize = leave_as_it_is
 
 
-def _leave_out(config: Any, level: int) -> None:
+def leave_out(config: Any, level: int) -> None:
     """What a dry run neither needs nor may touch."""
-    config.output_dir = "./output"
     config.load_checkpoint = ""
     config.resume_training = False
     config.auto_trans_ckpt = False
@@ -83,7 +83,7 @@ def _silence_loss(level: int) -> None:
                 setattr(MFLossMonitor, name, lambda _self, _run_context: None)
 
 
-def _stand_in_data(config: Any) -> None:
+def stand_in_data(config: Any, folder: str) -> None:
     """A data set of random tokens with the columns and lengths that the model expects, for two steps."""
     import numpy  # type: ignore[import-not-found, unused-ignore]  # comes with mindspore
     from mindformers.tools.register import MindFormerConfig
@@ -101,15 +101,15 @@ def _stand_in_data(config: Any) -> None:
         samples *= int(parallel.get(key) or 1)
     samples *= int(config.micro_batch_interleave_num or 1)
 
-    Path(STAND_IN).mkdir(exist_ok=True)
-    writer = FileWriter(f"{STAND_IN}/tokens.mindrecord", shard_num=1, overwrite=True)
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    writer = FileWriter(f"{folder}/tokens.mindrecord", shard_num=1, overwrite=True)
     writer.add_schema({name: {"type": kind, "shape": [-1]} for name, (kind, _) in columns.items()}, "stand-in")
     row = {name: numpy.ones(size, kind) for name, (kind, size) in columns.items()}
     writer.write_raw_data([row] * samples)
     writer.commit()
 
     names = list(columns)
-    dataset = {"data_loader": {"type": "MindDataset", "dataset_dir": STAND_IN, "shuffle": False},
+    dataset = {"data_loader": {"type": "MindDataset", "dataset_dir": folder, "shuffle": False},
                "input_columns": names, "num_parallel_workers": 1, "python_multiprocessing": False,
                "drop_remainder": True, "repeat": 1, "numa_enable": False, "prefetch_size": 1}
     if not legacy:

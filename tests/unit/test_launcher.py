@@ -14,14 +14,27 @@ SCRIPT = str(REPOSITORY / "scripts" / "run_mindformer.py")
 FAKE_MSRUN = """#!/bin/sh
 printf '%s\\0' "$@" > "$RECORD"
 printf '%s' "${PYTHONPATH:-}" > "$RECORD.pythonpath"
+printf '%s' "${FROM_SWAPCONF:-}" > "$RECORD.environment"
 exit "${FAKE_MSRUN_EXIT:-0}"
+"""
+
+
+# Answers what the launcher asks swapconf for a dry run; the real answer needs mindspore.
+FAKE_PYTHON = f"""#!/bin/sh
+case "$*" in
+  "-m swapconf dryrun --env --level 9") echo "Error: no such level" >&2; exit 1 ;;
+  "-m swapconf dryrun --env --level"*) echo "export FROM_SWAPCONF='a b'"; exit ;;
+esac
+exec {sys.executable} "$@"
 """
 
 
 def put_environment(folder):
     """A ``bin`` folder as an installed MindSpore would leave it: python and msrun."""
     folder.mkdir(parents=True)
-    (folder / "python").symlink_to(sys.executable)
+    python = folder / "python"
+    python.write_text(FAKE_PYTHON)
+    python.chmod(0o755)
     msrun = folder / "msrun"
     msrun.write_text(FAKE_MSRUN)
     msrun.chmod(0o755)
@@ -38,6 +51,8 @@ class Launch:
         self.argv = record.read_text().split("\0")[:-1] if record.exists() else None
         path_record = record.with_name("argv.pythonpath")
         self.pythonpath = path_record.read_text() if path_record.exists() else None
+        environment_record = record.with_name("argv.environment")
+        self.environment = environment_record.read_text() if environment_record.exists() else None
 
     @property
     def options(self):
@@ -208,6 +223,18 @@ def test_the_command_is_shown_so_that_it_can_be_pasted(launch):
 
 def test_a_dry_run_tells_msrun_so(launch):
     assert launch("run_mindformer.py", "8", MS_SIMULATION_LEVEL="1").options[-1] == "--sim_level=1"
+
+
+def test_a_dry_run_gets_the_environment_that_swapconf_prepares(launch):
+    assert launch("run_mindformer.py", "8", MS_SIMULATION_LEVEL="1").environment == "a b"
+    assert launch("run_mindformer.py", "8").environment == ""
+
+
+def test_a_dry_run_that_cannot_be_prepared_starts_nothing(launch):
+    result = launch("run_mindformer.py", "8", MS_SIMULATION_LEVEL="9")
+    assert result.code == 1
+    assert "no such level" in result.stderr
+    assert result.argv is None
 
 
 def test_a_dry_run_of_one_rank(launch):
