@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from swapconf.config import Config, LayerSelection, ListedSwap, OpSwap, SelectRecompute
+from swapconf.config import Config, FullRecompute, LayerSelection, ListedSwap, OpSwap, SelectRecompute
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.network import LayerTemplate, Network
 from swapconf.resolve.knowledge import Versions
@@ -53,15 +53,21 @@ class Case:
             for outcome in entry.plan.outcomes:
                 yield entry, outcome
 
+    def recompute_entries(self) -> tuple[FullRecompute | SelectRecompute, ...]:
+        """Every entry of recompute_config that selects layers."""
+        recompute = self.config.recompute
+        full = (recompute.full,) if recompute.full is not None else ()
+        return (*full, *recompute.select, *recompute.select_comm, *recompute.select_exclude,
+                *recompute.select_comm_exclude)
+
     def patterns(self) -> Iterator[OpSwap | SelectRecompute]:
         """Every entry of the YAML that names operators; built-in patterns are not the user's."""
-        swap, recompute = self.config.swap, self.config.recompute
+        swap = self.config.swap
         if isinstance(swap, ListedSwap):
             yield from swap.op_swap
             yield from (entry for entry in swap.unusable if isinstance(entry, OpSwap))
-        for entries in (recompute.select, recompute.select_comm, recompute.select_exclude,
-                        recompute.select_comm_exclude):
-            yield from (entry for entry in entries if not entry.builtin)
+        yield from (entry for entry in self.recompute_entries()
+                    if isinstance(entry, SelectRecompute) and not entry.builtin)
 
 
 def matched(pattern: str, templates: Iterable[LayerTemplate]) -> bool:

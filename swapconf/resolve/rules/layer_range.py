@@ -39,11 +39,8 @@ def _meant(wrong: list[int], given: tuple[int, ...], count: int | None) -> str:
 
 
 def _selections(case: Case) -> Iterator[tuple[LayerSelection, Origin]]:
-    swap, recompute = case.config.swap, case.config.recompute
+    swap = case.config.swap
     if isinstance(swap, ListedSwap):
         entries: tuple[LayerSwap | OpSwap, ...] = (*swap.layer_swap, *swap.op_swap, *swap.unusable)
         yield from ((entry.layers, entry.layers_origin) for entry in entries)
-    if recompute.full is not None:
-        yield recompute.full.layers, recompute.full.origin
-    for named in (recompute.select, recompute.select_comm, recompute.select_exclude, recompute.select_comm_exclude):
-        yield from ((entry.layers, entry.origin) for entry in named)
+    yield from ((entry.layers, entry.origin) for entry in case.recompute_entries())

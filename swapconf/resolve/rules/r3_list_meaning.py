@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from swapconf.config import FullRecompute, LayerCounts, LayerIndices, SelectRecompute
+from swapconf.config import LayerCounts, LayerIndices
 from swapconf.errors import Finding, Severity
 from swapconf.resolve.requests import stage_map
 from swapconf.resolve.rules.case import Case, finding, ranges
@@ -20,15 +20,10 @@ RULE = "R3-list-meaning"
 
 
 def check(case: Case) -> Iterator[Finding]:
-    recompute = case.config.recompute
-    lists: list[FullRecompute | SelectRecompute] = [*recompute.select, *recompute.select_comm,
-                                                    *recompute.select_exclude, *recompute.select_comm_exclude]
-    if recompute.full is not None:
-        lists.insert(0, recompute.full)
     if case.network is None or not case.config.swap_on:
         return
     stages = stage_map(case.config, case.network.num_layers)
-    for entry in lists:
+    for entry in case.recompute_entries():
         if not isinstance(entry.layers, LayerIndices):
             continue
         now = stages.selected(entry.layers)

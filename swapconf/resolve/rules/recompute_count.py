@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from swapconf.config import FullRecompute, LayerCounts, SelectRecompute
+from swapconf.config import LayerCounts
 from swapconf.errors import Finding, Severity
 from swapconf.resolve.requests import stage_map
 from swapconf.resolve.rules.case import Case, finding
@@ -17,15 +17,10 @@ RULE = "recompute-count"
 
 
 def check(case: Case) -> Iterator[Finding]:
-    recompute = case.config.recompute
-    entries: list[FullRecompute | SelectRecompute] = [*recompute.select, *recompute.select_comm,
-                                                      *recompute.select_exclude, *recompute.select_comm_exclude]
-    if recompute.full is not None:
-        entries.insert(0, recompute.full)
     layers = case.network.num_layers if case.network else case.config.pipeline.num_stages
     stages = stage_map(case.config, layers)
     told = set()
-    for entry in entries:
+    for entry in case.recompute_entries():
         if not isinstance(entry.layers, LayerCounts) or entry.origin in told:
             continue
         told.add(entry.origin)
