@@ -101,10 +101,11 @@ def test_an_error_that_the_script_makes_stops_before_a_model_is_built(tmp_path: 
 
 
 def test_lazy_inline_stays_on_where_swap_needs_it(tmp_path: Path) -> None:
-    built = build({"ours": Job(example=LAYER_SWAP.example, changes=TINY_LLAMA, ascend=True),
-                   "upstream": Job(example=LAYER_SWAP.example, changes=TINY_LLAMA, ascend=True, swapconf=False),
+    once = {**TINY_LLAMA, "runner_config": {"gradient_accumulation_steps": 1}}
+    built = build({"ours": Job(example=LAYER_SWAP.example, changes=once, ascend=True),
+                   "upstream": Job(example=LAYER_SWAP.example, changes=once, ascend=True, swapconf=False),
                    "without swap": Job(example=LAYER_SWAP.example, ascend=True,
-                                       changes={**TINY_LLAMA, "swap_config": {"swap": False}})}, tmp_path)
+                                       changes={**once, "swap_config": {"swap": False}})}, tmp_path)
     line = "swapconf keeps lazy inline on: swap needs it (ENABLE_LAZY_INLINE_NO_PIPELINE=1)"
     assert [model.status for model in built.values()] == [0, 0, 0]
     assert {name: model.cells[""]["lazy_inline"] for name, model in built.items()} == {
