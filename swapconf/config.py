@@ -160,7 +160,6 @@ class Runtime:
     gradient_accumulation_steps: int | None = None
     disable_lazy_inline: bool = False
     max_device_memory: str | None = None
-    run_mode: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

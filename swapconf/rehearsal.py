@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -74,15 +75,14 @@ def rehearse(order: Order) -> RankReport:
     place = order.keep / f"rank_{order.rank}" if order.keep else Path(tempfile.mkdtemp(prefix="swapconf-dryrun-"))
     try:
         prepared = prepare(sys.executable, os.environ, order.level)
-        job = Job(settings=_settings(order.document), source=order.document.file, cluster=cluster, rank=order.rank,
-                  level=order.level, plain=order.plain, real_data=order.real_data,
-                  timeout_seconds=order.timeout_seconds)
+        job = Job(settings=_settings(order.document), cluster=cluster, rank=order.rank, level=order.level,
+                  plain=order.plain, real_data=order.real_data, timeout_seconds=order.timeout_seconds)
         folder = Folder(place)
         finished = launch(job, folder, prepared.variables)
         report = _report(blank, order, study, folder, finished)
         _gather(folder, order, prepared, report)
     except OSError as error:
-        outcome = Outcome.NO_SPACE if error.errno == 28 else Outcome.NOT_STARTED
+        outcome = Outcome.NO_SPACE if error.errno == errno.ENOSPC else Outcome.NOT_STARTED
         return replace(blank, outcome=outcome, detail=str(error))
     except SwapconfError as error:
         return replace(blank, outcome=Outcome.NOT_STARTED, detail=str(error), findings=error.findings)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from swapconf.rehearsal import Order
 
 EXIT_OVER_BUDGET = 3
-_REFRESH_SECONDS = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,29 +118,26 @@ def _orders(files: Sequence[str], options: _Options) -> list[Order]:
 def _run(orders: list[Order], jobs: int, dask: str | None, use_cache: bool) -> list[RankReport]:
     from swapconf import rehearsal, rehearsal_cache
 
+    position = {(order.document.file, order.rank): index for index, order in enumerate(orders)}
     known = {index: report for index, order in enumerate(orders)
              if use_cache and (report := rehearsal_cache.find(order)) is not None}
     todo = [order for index, order in enumerate(orders) if index not in known]
     found: list[RankReport] = [replace(report, cached=True) for report in known.values()]
     if todo:
-        with _Progress(len(todo), min(jobs, len(todo))) as progress:
+        with _Progress(len(todo)) as progress:
             for report in rehearsal.rehearse_all(todo, jobs, dask):
                 found.append(report)
-                progress.step(report)
-    if use_cache:
-        for order in todo:
-            report = next((r for r in found if r.file == order.document.file and r.rank == order.rank), None)
-            if report is not None and report.outcome.good:
-                rehearsal_cache.store(order, report)
-    order_of = {(order.document.file, order.rank): index for index, order in enumerate(orders)}
-    return sorted(found, key=lambda report: order_of[report.file, report.rank])
+                progress.step()
+                if use_cache and report.outcome.good:
+                    rehearsal_cache.store(orders[position[report.file, report.rank]], report)
+    return sorted(found, key=lambda report: position[report.file, report.rank])
 
 
 class _Progress:
     """Elapsed and expected time on a terminal; nothing in a pipe."""
 
-    def __init__(self, total: int, at_once: int) -> None:
-        self._total, self._at_once, self._done, self._start = total, at_once, 0, time.monotonic()
+    def __init__(self, total: int) -> None:
+        self._total = total
         self._bar: Any = None
 
     def __enter__(self) -> _Progress:
@@ -163,7 +158,7 @@ class _Progress:
             self._task = self._bar.add_task("ranks", total=self._total)
         return self
 
-    def step(self, report: RankReport) -> None:
+    def step(self) -> None:
         if self._bar is not None:
             self._bar.advance(self._task)
 

@@ -38,11 +38,9 @@ class Job:
     """``settings``: the training YAML after its overrides, as plain values. ``level``: MS_SIMULATION_LEVEL.
 
     ``plain``: mindformers alone, without swapconf. ``real_data``: the YAML's own data set instead of a stand-in.
-    ``source``: the file that the settings came from, for messages.
     """
 
     settings: dict[str, Any]
-    source: str
     cluster: Cluster
     rank: int
     level: int = 1

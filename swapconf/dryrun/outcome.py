@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -85,7 +85,7 @@ class Fault:
 
     outcome: Outcome
     detail: str = ""
-    paths: tuple[str, ...] = field(default_factory=tuple)
+    paths: tuple[str, ...] = ()
 
 
 def as_record(report: RankReport) -> dict[str, Any]:

@@ -110,8 +110,7 @@ class _Reader:
             stand_alone=stand_alone,
             gradient_accumulation_steps=self.count("runner_config.gradient_accumulation_steps"),
             disable_lazy_inline=self.value("model.model_config.disable_lazy_inline") is True,
-            max_device_memory=self.word("context.max_device_memory"),
-            run_mode=self.word("run_mode"))
+            max_device_memory=self.word("context.max_device_memory"))
 
     def _offset(self, path: str) -> tuple[tuple[int, ...], ...]:
         node = self.node(path)

@@ -40,7 +40,8 @@ def from_document(document: Document) -> tuple[Config, tuple[Finding, ...]]:
     swap = swap_section.read(swaps)
     recompute, misfits = recompute_section.read(recomputes, swap_on=not isinstance(swap, SwapOff), legacy=legacy)
     config = replace(around.config, swap=swap, recompute=recompute,
-                     origins={**around.config.origins, **_origins(swaps), **_origins(recomputes)})
+                     origins={**around.config.origins, **_origins(swaps, "swap_config"),
+                              **_origins(recomputes, "recompute_config")})
     findings = [*document.findings, *around.findings, *swap_twice, *recompute_twice, *swaps.findings,
                 *recomputes.findings, *swap_section.refused_by_mindformers(swaps), *misfits]
     return config, in_order(findings)
@@ -77,13 +78,7 @@ def _section(document: Document, name: str, keys: dict[str, tuple[str, ...]],
     return check_section(blank, name), findings
 
 
-def _origins(section: Section) -> dict[str, Origin]:
+def _origins(section: Section, name: str) -> dict[str, Origin]:
     """Places by canonical name, whatever the spelling: `swap_config.swap` and so on."""
-    home = "swap_config" if "swap" in section.node.entries else "recompute_config"
-    known = {key: section.document.key_origin(entry, section.name((key,)))
-             for key, entry in section.node.entries.items()}
-    return {f"{_home(key) or home}.{key}": origin for key, origin in known.items()}
-
-
-def _home(key: str) -> str:
-    return "swap_config" if key in _SWAP_KEYS else "recompute_config" if key in _RECOMPUTE_KEYS else ""
+    return {f"{name}.{key}": section.document.key_origin(entry, section.name((key,)))
+            for key, entry in section.node.entries.items()}

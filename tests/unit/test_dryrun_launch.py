@@ -20,7 +20,7 @@ def run(tmp_path: Path, script: str, timeout: float = SECONDS) -> Finished:
     python = tmp_path / "python"
     python.write_text(f"#!/bin/sh\n{script}\n")
     python.chmod(0o755)
-    job = Job(settings={"a": 1}, source="a.yaml", cluster=Cluster(num_stages=2), rank=1, timeout_seconds=timeout)
+    job = Job(settings={"a": 1}, cluster=Cluster(num_stages=2), rank=1, timeout_seconds=timeout)
     return launch(job, Folder(tmp_path / "rank_1"), dict(os.environ), str(python))
 
 
