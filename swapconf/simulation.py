@@ -1,0 +1,94 @@
+"""SIMULATION: memory over the time of one rank, whether a trace recorded it or a what-if predicted it.
+
+Times are events, as in ``trace``: a trace counts every allocation and release, so no two of them share a time. A
+prediction keeps the trace's events, multiplied by ``TICKS`` so that new events fit between two of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+NEVER = 2**63 - 1
+TICKS = 1 << 20
+
+
+class Category(Enum):
+    """What a block holds."""
+
+    WEIGHT = "weights"
+    OPTIMIZER = "optimizer state"
+    GRADIENT = "gradients"
+    ACTIVATION = "forward activations"
+    RECOMPUTED = "recomputed"
+    SWAP = "swap buffers"
+    COMMUNICATION = "communication"
+    WORKSPACE = "workspace"
+    CONSTANT = "constants"
+    TEMPORARY = "temporaries"
+
+
+CATEGORIES = tuple(Category)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lifetimes:
+    """Device allocations of one rank, as columns of equal length n, in order of birth (``start`` ascending).
+
+    ``start``, ``end``: int64 [n], events of birth and release; NEVER for a block that is never released.
+    ``size_bytes``: int64 [n]. ``is_persistent``: bool [n]; MindSpore keeps a block of its own for these.
+    ``category``: uint8 [n], index into CATEGORIES. ``layer``: int32 [n], global index, -1 outside the layers.
+    ``name``: int32 [n], index into ``names``, the full name of the kernel (or parameter) that made the block.
+    """
+
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    size_bytes: NDArray[np.int64]
+    is_persistent: NDArray[np.bool_]
+    category: NDArray[np.uint8]
+    layer: NDArray[np.int32]
+    name: NDArray[np.int32]
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @cached_property
+    def used(self) -> Usage:
+        """Bytes in use after each event."""
+        return usage(self.start, self.end, self.size_bytes)
+
+    @property
+    def used_peak_bytes(self) -> int:
+        """The most bytes in use at once: MindSpore's peak without fragments."""
+        return self.used.peak_bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Usage:
+    """A step curve: ``bytes_after[i]`` are in use from ``time[i]`` on. Both int64 [m], ``time`` ascending."""
+
+    time: NDArray[np.int64]
+    bytes_after: NDArray[np.int64]
+
+    @property
+    def peak_bytes(self) -> int:
+        return int(self.bytes_after.max(initial=0))
+
+    @property
+    def peak_time(self) -> int:
+        """The first moment of the peak; 0 where there is nothing."""
+        return int(self.time[self.bytes_after.argmax()]) if len(self.time) else 0
+
+
+def usage(start: NDArray[np.int64], end: NDArray[np.int64], size_bytes: NDArray[np.int64]) -> Usage:
+    """The sum of the sizes of blocks that live at once; at equal times releases come first."""
+    freed = end != NEVER
+    time = np.concatenate([end[freed], start])
+    change = np.concatenate([-size_bytes[freed], size_bytes])
+    order = np.argsort(time, kind="stable")
+    return Usage(time=time[order], bytes_after=np.cumsum(change[order]))
