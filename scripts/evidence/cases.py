@@ -156,12 +156,12 @@ MATRIX: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
 
 
 def cases() -> Iterator[Case]:
-    """All cases, baselines first."""
+    """All cases, baselines first, then the first strategy of every model, the second, and so on."""
     found = []
     for model, (strategies, ranks) in MATRIX.items():
         config, settings = MODELS[model]
-        for strategy in strategies:
+        for turn, strategy in enumerate(strategies):
             changes = _changes({**settings, **STRATEGIES[strategy]})
-            found += [Case(model=model, strategy=strategy, config=config, changes=changes, rank=rank)
+            found += [(turn, Case(model=model, strategy=strategy, config=config, changes=changes, rank=rank))
                       for rank in ranks]
-    yield from sorted(found, key=lambda case: case.strategy != "none")
+    yield from (case for _, case in sorted(found, key=lambda item: item[0]))

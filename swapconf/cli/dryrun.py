@@ -15,7 +15,7 @@ import click
 
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings
 from swapconf.dryrun.outcome import RankReport, as_record
-from swapconf.errors import Severity, SwapconfError
+from swapconf.errors import Severity, SwapconfError, has_errors
 from swapconf.units import parse_bytes, show_bytes
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, 
         limit = parse_bytes(budget) if budget else None
         orders = _orders(files, _Options(level=level, ranks=ranks, changes=changes, keep=keep, plain=plain,
                                          real_data=real_data, fold=fold, timeout=timeout))
+        if not plain and _stops_the_run(orders):
+            raise SystemExit(EXIT_ERRORS)
         prepare(sys.executable, os.environ, level)  # once, before the children, so that the shim is built once
     except (ValueError, ImportError) as error:
         raise click.UsageError(str(error)) from None
@@ -118,6 +120,20 @@ def _orders(files: Sequence[str], options: _Options) -> list[Order]:
                                 real_data=options.real_data, fold=options.fold, timeout_seconds=options.timeout,
                                 keep=keep.resolve() if keep else None))
     return orders
+
+
+def _stops_the_run(orders: Sequence[Order]) -> bool:
+    """Whether swapconf would refuse to start one of the configs, as it refuses a training; tells why."""
+    from swapconf.pipeline import study_document
+    from swapconf.resolve.knowledge import Versions
+
+    documents = {id(order.document): order.document for order in orders}
+    found = [finding for document in documents.values()
+             for finding in study_document(document, Versions.in_use(), os.environ).findings]
+    if not has_errors(found):
+        return False
+    print_findings(found, err=True)
+    return True
 
 
 def _run(orders: list[Order], jobs: int, dask: str | None, use_cache: bool) -> list[RankReport]:

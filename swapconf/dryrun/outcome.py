@@ -27,11 +27,26 @@ class Outcome(Enum):
     KILLED = "was killed, probably for lack of host memory"
     TIMED_OUT = "reached its time limit"
     NO_SPACE = "ran out of disk space"
+    BAD_TRACE = "left a trace that cannot be read"
     NOT_STARTED = "could not be started"
 
     @property
     def good(self) -> bool:
         return self in (Outcome.COMPLETED, Outcome.COMPILED)
+
+    @property
+    def remedy(self) -> str:
+        """What to do where a rank ended like this."""
+        return _REMEDIES.get(self, "correct the config; the whole log is in the folder of `--keep DIR`")
+
+
+_REMEDIES = {
+    Outcome.CRASHED: "try a smaller backward_prefetch; the whole log is in the folder of `--keep DIR`",
+    Outcome.KILLED: "free memory, or run fewer ranks at once with `--jobs`",
+    Outcome.TIMED_OUT: "give it more time with `--timeout SECONDS`, or run fewer ranks at once with `--jobs`",
+    Outcome.NO_SPACE: "free disk space, or choose another disk with `--keep DIR` or the variable TMPDIR",
+    Outcome.BAD_TRACE: "run it again; the files are in the folder of `--keep DIR`",
+}
 
 
 @dataclass(frozen=True, slots=True)

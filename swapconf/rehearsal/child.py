@@ -27,6 +27,8 @@ from swapconf.pipeline import Study
 from swapconf.rehearsal.order import Order, cluster_of
 from swapconf.trace import Trace, WorkerLog
 
+SMALLEST_TRACE_BYTES = 64 << 10
+
 
 @dataclass(frozen=True, kw_only=True)
 class Ran:
@@ -97,7 +99,8 @@ def _settings(document: Document) -> dict[str, Any]:
 
 def _ran(blank: RankReport, order: Order, study: Study, folder: Folder, finished: Finished) -> Ran:
     log = memory_log.read(folder.log)
-    found = fault(finished, _tail(folder.log))
+    free = shutil.disk_usage(folder.path).free
+    found = fault(finished, _tail(folder.log), free)
     report = replace(
         blank, seconds=finished.seconds, device_bytes=log.device_bytes, usable_bytes=log.usable_bytes,
         base_address=log.base_address, strategy_lines=log.strategy,
@@ -106,11 +109,16 @@ def _ran(blank: RankReport, order: Order, study: Study, folder: Folder, finished
         where = study.config.origin(*found.paths) if found.paths else Origin(file=order.document.file)
         told = Finding(origin=where, rule="framework-error", severity=Severity.ERROR,
                        message=f"rank {blank.rank}: {found.outcome.value}: {found.detail}",
-                       hint="correct the config; the whole log is in the folder of `--keep DIR`")
+                       hint=found.outcome.remedy)
         return Ran(report=replace(report, outcome=found.outcome, detail=found.detail, findings=(told,)), log=log)
     if order.level == 0:
         return Ran(report=report, log=log)
-    return Ran(report=report, log=log, trace=_trace(folder, order.rank), reserved_bytes=_reserved(folder))
+    try:
+        trace = _trace(folder, order.rank)
+    except SwapconfError as error:
+        outcome = Outcome.NO_SPACE if free < SMALLEST_TRACE_BYTES else Outcome.BAD_TRACE
+        return Ran(report=replace(report, outcome=outcome, detail=str(error), findings=error.findings), log=log)
+    return Ran(report=report, log=log, trace=trace, reserved_bytes=_reserved(folder))
 
 
 def _trace(folder: Folder, rank: int) -> Trace | None:

@@ -64,12 +64,12 @@ def sample(trace: Trace, effect: Effect, fold: Fold, size: int) -> Sample:
 
 
 def extrapolated(small: Sample, big: Sample, fold: Fold, size: int) -> Sample:
-    """The run with ``size`` layers left (``fold.own``: the whole model). Fragments are on a line, too, but never below 0."""
+    """The run with ``size`` layers left (``fold.own``: the whole model). Fragments are on a line, too, from 0 on."""
     steps = (size - small.size) / (big.size - small.size)
     highest = {label: _line(small.highest[label], big.highest[label], steps)
                for label in small.highest.keys() & big.highest.keys()}
     used = max(highest.values())
-    gap = max(0, _line(*(run.with_fragments_peak_bytes - run.used_peak_bytes for run in (small, big)), steps))
+    gap = max(0, _line(_fragments(small), _fragments(big), steps))
     return Sample(size=size, highest=highest, used_peak_bytes=used, with_fragments_peak_bytes=used + gap,
                   effect=_effect(small, big, fold, size, steps), kernels_per_layer=big.kernels_per_layer)
 
@@ -145,6 +145,10 @@ def _renamed(move: Move, kept: Sequence[int]) -> Move:
 
 def _whole_name(layer: str, kept: Sequence[int]) -> str:
     return str(kept[int(layer)]) if layer.isdigit() else layer
+
+
+def _fragments(run: Sample) -> int:
+    return run.with_fragments_peak_bytes - run.used_peak_bytes
 
 
 def _line(low: int, high: int, steps: float) -> int:

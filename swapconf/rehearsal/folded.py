@@ -15,7 +15,7 @@ from swapconf.pipeline import Study, study_document
 from swapconf.rehearsal.child import Ran, record, run
 from swapconf.rehearsal.extrapolation import Sample, doubt, extrapolated, holds, sample
 from swapconf.rehearsal.fewer_layers import with_fewer_layers
-from swapconf.rehearsal.folding import CannotFold, Fold, check, fold
+from swapconf.rehearsal.folding import LEAST_EQUAL_LAYERS, CannotFold, Fold, check, fold
 from swapconf.rehearsal.order import Order, cluster_of
 from swapconf.rehearsal.verdict import Peaks, verdict, without_trace
 from swapconf.resolve.knowledge import Versions
@@ -32,9 +32,22 @@ def rehearse(order: Order) -> RankReport:
         try:
             return replace(_folded(order, study), seconds=time.monotonic() - start)
         except CannotFold as reason:
-            note = f"the whole model was run: {reason}"
+            if (study.config.model.num_layers or 0) >= LEAST_EQUAL_LAYERS:
+                note = f"the whole model was run: {reason}"
     report = _whole(order, study)
     return replace(report, fold_note=note, seconds=time.monotonic() - start)
+
+
+def foldable(order: Order) -> bool:
+    """Whether it will at least be tried to run fewer layers."""
+    if not order.fold or order.level == 0:
+        return False
+    study = study_document(order.document, Versions.in_use(), os.environ)
+    try:
+        _plan(order, study)
+    except CannotFold:
+        return False
+    return True
 
 
 def _whole(order: Order, study: Study) -> RankReport:
@@ -61,16 +74,14 @@ class _Part:
 
 def _folded(order: Order, study: Study) -> RankReport:
     """Raises CannotFold, before or after the folded runs."""
-    if order.plain or study.strategy is None or study.network is None or study.network.family is None:
-        raise CannotFold("what each layer does is only known with swapconf, for a family of the catalog")
-    plan = fold(study.strategy, cluster_of(order.document).stage_of(order.rank))
+    plan, strategy = _plan(order, study)
     small_size, big_size, third_size = plan.sizes
-    parts = [_part(order, study, study.strategy, plan, size) for size in plan.sizes]
+    parts = [_part(order, study, strategy, plan, size) for size in plan.sizes]
     small, big = _samples(parts[:2], plan, order.children)
     whole = extrapolated(small.sample, big.sample, plan, plan.own)
     sizes: tuple[int, ...] = (small_size, big_size)
     note = f"extrapolated from {small_size} and {big_size} of {plan.own} equal layers"
-    if reason := doubt(small.sample, big.sample, whole, _longest_prefetch(study.strategy)):
+    if reason := doubt(small.sample, big.sample, whole, _longest_prefetch(strategy)):
         (third,) = _samples(parts[2:], plan, 1)
         if not holds(extrapolated(small.sample, big.sample, plan, third_size), third.sample):
             raise CannotFold(f"{reason}, and a run with {third_size} layers is not where {small_size} and {big_size} "
@@ -79,11 +90,17 @@ def _folded(order: Order, study: Study) -> RankReport:
         note += f", confirmed with {third_size} because {reason}"
     peaks = Peaks(used_bytes=whole.used_peak_bytes, with_fragments_bytes=whole.with_fragments_peak_bytes,
                   reserved_bytes=_reserved(big, whole))
-    lines = tuple(line for entry in study.strategy.layers for line in worker_log.lines(entry, study.strategy.swap_on))
+    lines = tuple(line for entry in strategy.layers for line in worker_log.lines(entry, strategy.swap_on))
     blank = replace(big.ran.report, folded=sizes, fold_note=note, strategy_lines=lines)
     report = verdict(blank, study, big.ran.log, peaks, whole.effect)
     record(order, big.ran, report)
     return report
+
+
+def _plan(order: Order, study: Study) -> tuple[Fold, Strategy]:
+    if order.plain or study.strategy is None or study.network is None or study.network.family is None:
+        raise CannotFold("what each layer does is only known with swapconf, for a family of the catalog")
+    return fold(study.strategy, cluster_of(order.document).stage_of(order.rank)), study.strategy
 
 
 def _part(order: Order, study: Study, strategy: Strategy, plan: Fold, size: int) -> _Part:
