@@ -118,5 +118,6 @@ def as_record(report: RankReport) -> dict[str, Any]:
         "moved": [{"layer": move.layer, "tensors": move.tensors, "bytes": move.size_bytes} for move in report.moved],
         "strategy_lines": list(report.strategy_lines), "seconds": round(report.seconds, 1), "cached": report.cached,
         "folded": list(report.folded) if report.folded else None, "fold_note": report.fold_note,
+        "findings": [finding.as_record() for finding in report.findings],
         "origin": f"dry run level {report.level}{excluded}{folded}",
     }
