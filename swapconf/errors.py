@@ -50,6 +50,12 @@ class Finding:
         return f"{place.file}:{place.line}:{place.column}  {path}: {self.severity.value}: {self.message}; " \
                f"{self.hint} [{self.rule}]"
 
+    def as_record(self) -> dict[str, object]:
+        """The JSON form."""
+        place = self.origin
+        return {"file": place.file, "line": place.line, "column": place.column, "path": place.path, "rule": self.rule,
+                "severity": self.severity.value, "message": self.message, "hint": self.hint}
+
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Sorted by place, each said once (an alias or a merge key can lead to one place on several ways)."""

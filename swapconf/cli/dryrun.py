@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,11 +15,11 @@ import click
 
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings
 from swapconf.dryrun.outcome import RankReport, as_record
-from swapconf.errors import Severity, SwapconfError
+from swapconf.errors import Severity, SwapconfError, has_errors
 from swapconf.units import parse_bytes, show_bytes
 
 if TYPE_CHECKING:
-    from swapconf.rehearsal import Order
+    from swapconf.rehearsal.order import Order
 
 EXIT_OVER_BUDGET = 3
 
@@ -31,6 +32,7 @@ class _Options:
     keep: Path | None
     plain: bool
     real_data: bool
+    fold: bool
     timeout: float
 
 
@@ -48,12 +50,14 @@ class _Options:
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--timeout", type=float, default=3600.0, show_default=True, metavar="SECONDS", help="For each rank.")
 @click.option("--real-data", is_flag=True, help="Use the YAML's data set; else a tiny stand-in is made.")
+@click.option("--fold/--no-fold", default=True, show_default=True,
+              help="With more than 8 equal layers, run 4 and 6 of them and extrapolate, where that holds.")
 @click.option("--plain", is_flag=True, help="mindformers alone, without swapconf, for comparison.")
 @click.option("--no-cache", is_flag=True, help="Run again what was run before.")
 @click.option("--env", "show_env", is_flag=True, help="Print the child's environment as shell lines, and stop.")
 def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, ...], jobs: int | None,
             dask: str | None, budget: str | None, keep: Path | None, form: str, timeout: float, real_data: bool,
-            plain: bool, no_cache: bool, show_env: bool) -> None:
+            fold: bool, plain: bool, no_cache: bool, show_env: bool) -> None:
     """Run mindformers' own Trainer on training YAMLs, with MindSpore simulating the device, one child per rank.
 
     Level 1 tells memory without operator workspace, which comes from CANN. No data set, checkpoint or card is needed;
@@ -67,21 +71,25 @@ def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, 
     Exit codes: 0 all ranks completed; 1 a rank did not, or findings of severity error; 2 a file could not be read, or
     the command line is wrong; 3 a rank needs more than --budget.
     """
-    from swapconf import rehearsal
     from swapconf.dryrun import DryRunError
     from swapconf.dryrun.environment import prepare
+    from swapconf.rehearsal import fan_out
+    from swapconf.rehearsal.order import jobs_at_once
 
     try:
         if show_env:
-            click.echo("\n".join(rehearsal.environment_lines(prepare(sys.executable, os.environ, level).changes)))
+            changed = prepare(sys.executable, os.environ, level).changes
+            click.echo("\n".join(f"export {name}={shlex.quote(value)}" for name, value in sorted(changed.items())))
             return
         if not files:
             raise click.UsageError("name a training YAML")
-        if rehearsal.fan_out_missing():
-            raise click.ClickException(rehearsal.fan_out_missing())
+        if fan_out.missing():
+            raise click.ClickException(fan_out.missing())
         limit = parse_bytes(budget) if budget else None
         orders = _orders(files, _Options(level=level, ranks=ranks, changes=changes, keep=keep, plain=plain,
-                                         real_data=real_data, timeout=timeout))
+                                         real_data=real_data, fold=fold, timeout=timeout))
+        if not plain and _stops_the_run(orders):
+            raise SystemExit(EXIT_ERRORS)
         prepare(sys.executable, os.environ, level)  # once, before the children, so that the shim is built once
     except (ValueError, ImportError) as error:
         raise click.UsageError(str(error)) from None
@@ -90,7 +98,7 @@ def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, 
     except SwapconfError as error:
         print_findings(error.findings, err=True)
         raise SystemExit(EXIT_UNREADABLE) from None
-    reports = _run(orders, rehearsal.jobs_at_once(jobs), dask, use_cache=not no_cache and keep is None)
+    reports = _run(orders, jobs_at_once(jobs), dask, use_cache=not no_cache and keep is None)
     if form == "json":
         click.echo(json.dumps([as_record(report) for report in reports], indent=2))
     else:
@@ -99,37 +107,50 @@ def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, 
 
 
 def _orders(files: Sequence[str], options: _Options) -> list[Order]:
-    from swapconf import rehearsal
     from swapconf.formats import overrides
-    from swapconf.rehearsal import Order
+    from swapconf.rehearsal.order import Order, cluster_of, ranks_of
 
     orders = []
     for file in files:
         document = overrides.read(["--config", file], options.changes)
         assert document is not None
-        for rank in rehearsal.ranks_of(options.ranks, rehearsal.cluster_of(document)):
+        for rank in ranks_of(options.ranks, cluster_of(document)):
             keep = options.keep / Path(file).stem if options.keep and len(files) > 1 else options.keep
             orders.append(Order(document=document, rank=rank, level=options.level, plain=options.plain,
-                                real_data=options.real_data, timeout_seconds=options.timeout,
+                                real_data=options.real_data, fold=options.fold, timeout_seconds=options.timeout,
                                 keep=keep.resolve() if keep else None))
     return orders
 
 
+def _stops_the_run(orders: Sequence[Order]) -> bool:
+    """Whether swapconf would refuse to start one of the configs, as it refuses a training; tells why."""
+    from swapconf.pipeline import study_document
+    from swapconf.resolve.knowledge import Versions
+
+    documents = {id(order.document): order.document for order in orders}
+    found = [finding for document in documents.values()
+             for finding in study_document(document, Versions.in_use(), os.environ).findings]
+    if not has_errors(found):
+        return False
+    print_findings(found, err=True)
+    return True
+
+
 def _run(orders: list[Order], jobs: int, dask: str | None, use_cache: bool) -> list[RankReport]:
-    from swapconf import rehearsal, rehearsal_cache
+    from swapconf.rehearsal import cache, fan_out
 
     position = {(order.document.file, order.rank): index for index, order in enumerate(orders)}
     known = {index: report for index, order in enumerate(orders)
-             if use_cache and (report := rehearsal_cache.find(order)) is not None}
+             if use_cache and (report := cache.find(order)) is not None}
     todo = [order for index, order in enumerate(orders) if index not in known]
     found: list[RankReport] = [replace(report, cached=True) for report in known.values()]
     if todo:
         with _Progress(len(todo)) as progress:
-            for report in rehearsal.rehearse_all(todo, jobs, dask):
+            for report in fan_out.rehearse_all(todo, jobs, dask):
                 found.append(report)
                 progress.step()
                 if use_cache and report.outcome.good:
-                    rehearsal_cache.store(orders[position[report.file, report.rank]], report)
+                    cache.store(orders[position[report.file, report.rank]], report)
     return sorted(found, key=lambda report: position[report.file, report.rank])
 
 
@@ -193,6 +214,9 @@ def _print(reports: Sequence[RankReport], limit: int | None) -> None:
             break
     if any(report.level == 1 for report in reports):
         click.echo("dry run level 1: operator workspace is not included")
+    for report in reports:
+        if report.fold_note:
+            click.echo(f"rank {report.rank}: {report.fold_note}")
     print_findings([finding for report in reports for finding in report.findings])
     for report in reports:
         peak = report.with_fragments_peak_bytes

@@ -10,7 +10,8 @@ from swapconf.dryrun.outcome import Fault, Outcome
 
 TAIL_BYTES = 200_000
 _SHOWN_LINES = 6
-_NO_SPACE = re.compile(r"No space left on device|Errno 28")
+_FULL_BYTES = 16 << 10
+_NO_SPACE = re.compile(r"No space left on device|Errno 28|No free disk")
 _ERROR = re.compile(r"^\s*(?:[A-Za-z_.]+(?:Error|Exception|Interrupt)|E\s{2,})\b.*")
 _NOISE = re.compile(r"^\s*(?:$|-{5,}|\[(?:WARNING|INFO|ERROR)\]|File \"|- C\+\+ Call Stack|\d{4}-\d\d-\d\d)")
 
@@ -27,16 +28,23 @@ _PLACES = (
 )
 
 
-def fault(finished: Finished, tail: str) -> Fault | None:
-    """What went wrong, or None. ``tail``: the end of the log."""
+def fault(finished: Finished, tail: str, free_bytes: int) -> Fault | None:
+    """What went wrong, or None. ``tail``: the end of the log. ``free_bytes``: what the disk of its folder has left; on
+    a full one the log has no room for the message."""
+    found = _fault(finished, tail)
+    if found is not None and (free_bytes < _FULL_BYTES or _NO_SPACE.search(tail)):
+        told = [line.strip() for line in tail.splitlines() if _NO_SPACE.search(line)]
+        return Fault(Outcome.NO_SPACE, told[-1] if told else f"{free_bytes} bytes are left")
+    return found
+
+
+def _fault(finished: Finished, tail: str) -> Fault | None:
     if finished.ending is Ending.TIMED_OUT:
         return Fault(Outcome.TIMED_OUT, f"ended after {finished.seconds:.0f} s; the last lines were: {_last(tail)}")
-    if _NO_SPACE.search(tail):
-        return Fault(Outcome.NO_SPACE, _last(tail))
     if finished.ending is Ending.SIGNALLED:
         name = signal.Signals(finished.code).name if finished.code in set(signal.Signals) else str(finished.code)
         if finished.code in (signal.SIGKILL, signal.SIGTERM):
-            return Fault(Outcome.KILLED, f"{name}; free memory, or run fewer ranks at once with --jobs")
+            return Fault(Outcome.KILLED, name)
         return Fault(Outcome.CRASHED, f"{name} in MindSpore, often a backward_prefetch that is too large; "
                                       f"the last lines were: {_last(tail)}")
     if finished.ending is Ending.EXITED and finished.code != 0:

@@ -27,11 +27,26 @@ class Outcome(Enum):
     KILLED = "was killed, probably for lack of host memory"
     TIMED_OUT = "reached its time limit"
     NO_SPACE = "ran out of disk space"
+    BAD_TRACE = "left a trace that cannot be read"
     NOT_STARTED = "could not be started"
 
     @property
     def good(self) -> bool:
         return self in (Outcome.COMPLETED, Outcome.COMPILED)
+
+    @property
+    def remedy(self) -> str:
+        """What to do where a rank ended like this."""
+        return _REMEDIES.get(self, "correct the config; the whole log is in the folder of `--keep DIR`")
+
+
+_REMEDIES = {
+    Outcome.CRASHED: "try a smaller backward_prefetch; the whole log is in the folder of `--keep DIR`",
+    Outcome.KILLED: "free memory, or run fewer ranks at once with `--jobs`",
+    Outcome.TIMED_OUT: "give it more time with `--timeout SECONDS`, or run fewer ranks at once with `--jobs`",
+    Outcome.NO_SPACE: "free disk space, or choose another disk with `--keep DIR` or the variable TMPDIR",
+    Outcome.BAD_TRACE: "run it again; the files are in the folder of `--keep DIR`",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +63,8 @@ class RankReport:
     """One rank of one config. Sizes are None where the run did not get that far, or its level does not tell.
 
     Peaks come from a dry run at level 1: operator workspace is not in them. ``limit_bytes``: the device memory that
-    the rank may use. ``detail``: the last relevant lines where it went wrong. ``folded``: how many layers were run
-    where the rest is extrapolated, None for the whole model.
+    the rank may use. ``detail``: the last relevant lines where it went wrong. ``folded``: the numbers of equal layers
+    that were run where the rest is extrapolated, None for the whole model; ``fold_note`` says how it was done.
     """
 
     file: str
@@ -71,6 +86,7 @@ class RankReport:
     findings: tuple[Finding, ...] = ()
     seconds: float = 0.0
     folded: tuple[int, ...] | None = None
+    fold_note: str = ""
     cached: bool = False
 
     @property
@@ -91,6 +107,7 @@ class Fault:
 def as_record(report: RankReport) -> dict[str, Any]:
     """The JSON form of a report."""
     excluded = " (operator workspace excluded)" if report.level == 1 else ""
+    folded = f", {report.fold_note}" if report.folded else ""
     return {
         "file": report.file, "rank": report.rank, "stage": report.stage, "level": report.level,
         "outcome": report.outcome.value, "detail": report.detail,
@@ -99,7 +116,8 @@ def as_record(report: RankReport) -> dict[str, Any]:
         "usable_bytes": report.usable_bytes, "base_address": report.base_address, "limit_bytes": report.limit_bytes,
         "headroom_bytes": report.headroom_bytes, "host_bytes": report.host_bytes,
         "moved": [{"layer": move.layer, "tensors": move.tensors, "bytes": move.size_bytes} for move in report.moved],
-        "strategy_lines": list(report.strategy_lines), "seconds": round(report.seconds, 1),
-        "folded": list(report.folded) if report.folded else None, "cached": report.cached,
-        "origin": f"dry run level {report.level}{excluded}",
+        "strategy_lines": list(report.strategy_lines), "seconds": round(report.seconds, 1), "cached": report.cached,
+        "folded": list(report.folded) if report.folded else None, "fold_note": report.fold_note,
+        "findings": [finding.as_record() for finding in report.findings],
+        "origin": f"dry run level {report.level}{excluded}{folded}",
     }

@@ -9,16 +9,20 @@ replaced by a tiny one of the right shape. Everything else is the real thing. [m
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
 
 STAND_IN = "stand_in_data"
+_PR_SET_PDEATHSIG = 1
 
 
 def main(folder: Path) -> None:
+    end_with_parent()
     job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
     os.chdir(folder)
     prepare_mindspore()
@@ -36,6 +40,12 @@ def main(folder: Path) -> None:
     build_context(config)
     Trainer(config).train()
     _write_result(folder / "result.json")
+
+
+def end_with_parent() -> None:
+    """Whoever started this process may be killed without a chance to end it (Linux, PR_SET_PDEATHSIG)."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def prepare_mindspore() -> None:

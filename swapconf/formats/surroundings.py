@@ -13,7 +13,7 @@ from swapconf.formats.nodes import Document, Node
 from swapconf.formats.structure import describe
 
 # mindformers' names for the same setting; the first that is given counts
-_NUM_LAYERS = ("num_layers", "num_hidden_layers", "n_layers", "n_layer", "num_layer")
+NUM_LAYERS = ("num_layers", "num_hidden_layers", "n_layers", "n_layer", "num_layer")
 _NUM_INTERLEAVES = ("pp_interleave_num", "virtual_pipeline_model_parallel_size")
 _MAX_LAYERS = 10_000  # far above any model; keeps a typo from costing memory
 
@@ -36,7 +36,7 @@ def read(document: Document) -> Surroundings:
         pipeline=reader.pipeline(),
         runtime=reader.runtime(),
         model=Model(legacy=legacy is not False, section=section if isinstance(section, dict) else {},
-                    num_layers=reader.count(*(f"model.model_config.{name}" for name in _NUM_LAYERS),
+                    num_layers=reader.count(*(f"model.model_config.{name}" for name in NUM_LAYERS),
                                             least=0, most=_MAX_LAYERS)),
         origins=reader.origins)
     return Surroundings(config, tuple(reader.findings))

@@ -11,13 +11,8 @@ from swapconf.errors import Finding, Severity
 _COLOURS = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 
 
-def as_records(findings: Sequence[Finding]) -> list[dict[str, object]]:
-    return [{"file": f.origin.file, "line": f.origin.line, "column": f.origin.column, "path": f.origin.path,
-             "rule": f.rule, "severity": f.severity.value, "message": f.message, "hint": f.hint} for f in findings]
-
-
 def as_json(findings: Sequence[Finding]) -> str:
-    return json.dumps(as_records(findings), indent=2, ensure_ascii=False)
+    return json.dumps([finding.as_record() for finding in findings], indent=2, ensure_ascii=False)
 
 
 def as_lines(findings: Sequence[Finding]) -> list[tuple[str, str]]:

@@ -18,13 +18,22 @@ Used peak memory usage (without fragments): 0M
 """
 
 
+PLENTY = 1 << 40
+
 def finished(ending: Ending, code: int = 0) -> Finished:
     return Finished(ending=ending, code=code, seconds=12.0)
 
 
 def outcome(ending: Ending, code: int = 0, tail: str = "") -> Outcome | None:
-    found = fault(finished(ending, code), tail)
+    found = fault(finished(ending, code), tail, PLENTY)
     return found.outcome if found else None
+
+
+def test_a_full_disk_is_told_even_where_the_log_has_no_room_for_the_message() -> None:
+    found = fault(finished(Ending.EXITED, 1), "2026-11-20 - INFO - start", free_bytes=0)
+    assert found is not None
+    assert found.outcome is Outcome.NO_SPACE
+    assert fault(finished(Ending.EXITED, 0), "all well", free_bytes=0) is None
 
 
 @pytest.mark.parametrize(("ending", "code", "tail", "expected"), [
@@ -42,7 +51,7 @@ def test_each_ending_has_one_outcome(ending: Ending, code: int, tail: str, expec
 
 
 def test_the_frameworks_words_are_quoted_and_placed() -> None:
-    found = fault(finished(Ending.EXITED, 1), TRACEBACK)
+    found = fault(finished(Ending.EXITED, 1), TRACEBACK, PLENTY)
     assert found is not None
     assert found.detail == "ValueError: num_heads should be divisible by model_parallel, but got 5 and 4."
     assert found.paths[0] == "parallel_config.model_parallel"
@@ -53,7 +62,7 @@ def test_the_last_lines_are_told_where_there_is_no_exception() -> None:
 
 
 def test_a_crash_names_the_signal_and_what_to_look_at() -> None:
-    found = fault(finished(Ending.SIGNALLED, signal.SIGSEGV), "compiling layer 3")
+    found = fault(finished(Ending.SIGNALLED, signal.SIGSEGV), "compiling layer 3", PLENTY)
     assert found is not None
     assert "SIGSEGV" in found.detail
     assert "backward_prefetch" in found.detail

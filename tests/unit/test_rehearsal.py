@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from swapconf import rehearsal_cache
 from swapconf.dryrun.job import Cluster
 from swapconf.dryrun.outcome import LayerMoves, Outcome, RankReport
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.formats.yaml_document import parse
-from swapconf.rehearsal import Order, cluster_of, environment_lines, jobs_at_once, ranks_of
+from swapconf.rehearsal import cache
+from swapconf.rehearsal.order import Order, cluster_of, jobs_at_once, ranks_of
 
 YAML = "parallel_config: {data_parallel: 2, model_parallel: 2, pipeline_stage: 4, context_parallel: 1}\n"
 CLUSTER = Cluster(data_parallel=2, model_parallel=2, num_stages=4)
@@ -40,10 +40,6 @@ def test_jobs_are_bounded_by_the_machine() -> None:
     assert jobs_at_once(5) == 5
 
 
-def test_environment_lines_are_quoted() -> None:
-    assert environment_lines({"B": "x y", "A": "$(date)"}) == ["export A='$(date)'", "export B='x y'"]
-
-
 @pytest.fixture
 def order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Order:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -58,27 +54,27 @@ REPORT = RankReport(
 
 
 def test_a_report_comes_back_from_the_cache(order: Order) -> None:
-    assert rehearsal_cache.find(order) is None
-    rehearsal_cache.store(order, REPORT)
-    assert rehearsal_cache.find(order) == REPORT
+    assert cache.find(order) is None
+    cache.store(order, REPORT)
+    assert cache.find(order) == REPORT
 
 
 def test_another_order_is_another_entry(order: Order) -> None:
-    rehearsal_cache.store(order, REPORT)
+    cache.store(order, REPORT)
     changed = parse(YAML.replace("model_parallel: 2", "model_parallel: 1"), "a.yaml")
-    assert rehearsal_cache.find(Order(document=order.document, rank=0)) is None
-    assert rehearsal_cache.find(Order(document=order.document, rank=4, plain=True)) is None
-    assert rehearsal_cache.find(Order(document=changed, rank=4)) is None
+    assert cache.find(Order(document=order.document, rank=0)) is None
+    assert cache.find(Order(document=order.document, rank=4, plain=True)) is None
+    assert cache.find(Order(document=changed, rank=4)) is None
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"outcome": "no such"}'])
 def test_a_damaged_entry_is_no_entry(order: Order, content: str) -> None:
-    rehearsal_cache.store(order, REPORT)
-    (entry,) = rehearsal_cache.folder().iterdir()
+    cache.store(order, REPORT)
+    (entry,) = cache.folder().iterdir()
     entry.write_text(content)
-    assert rehearsal_cache.find(order) is None
+    assert cache.find(order) is None
 
 
 def test_nothing_half_written_stays(order: Order) -> None:
-    rehearsal_cache.store(order, REPORT)
-    assert [path.suffix for path in rehearsal_cache.folder().iterdir()] == [".json"]
+    cache.store(order, REPORT)
+    assert [path.suffix for path in cache.folder().iterdir()] == [".json"]

@@ -13,10 +13,10 @@ from typing import Any
 
 from swapconf.dryrun.outcome import LayerMoves, Outcome, RankReport
 from swapconf.errors import Finding, Origin, Severity
-from swapconf.rehearsal import Order
+from swapconf.rehearsal.order import Order
 from swapconf.resolve.knowledge import Versions
 
-_FORM = 1  # of the files; raised whenever a report changes its meaning
+_FORM = 2  # of the files; raised whenever a report changes its meaning
 
 
 def folder() -> Path:
@@ -42,9 +42,15 @@ def store(order: Order, report: RankReport) -> None:
     path = _path(order)
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.parent.chmod(0o700)  # the mode above yields to the umask
         with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as stream:
-            json.dump(asdict(report), stream, default=lambda value: value.value)
-        os.replace(stream.name, path)
+            try:
+                json.dump(asdict(report), stream, default=lambda value: value.value)
+                stream.flush()
+                os.replace(stream.name, path)
+            except BaseException:
+                Path(stream.name).unlink(missing_ok=True)
+                raise
     except OSError:
         return
 
@@ -52,11 +58,18 @@ def store(order: Order, report: RankReport) -> None:
 def _path(order: Order) -> Path:
     content = {"form": _FORM, "swapconf": version("swapconf"), "versions": asdict(Versions.in_use()),
                "settings": order.document.root.plain(), "rank": order.rank, "level": order.level,
-               "plain": order.plain, "real_data": order.real_data,
+               "plain": order.plain, "real_data": order.real_data, "fold": order.fold,
                # findings point into the file
-               "text": order.document.file}
+               "file": order.document.file, "text": _text(order.document.file)}
     key = hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
     return folder() / f"{key}.json"
+
+
+def _text(file: str) -> str:
+    try:
+        return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    except OSError:
+        return ""
 
 
 def _report(data: dict[str, Any], order: Order) -> RankReport:

@@ -1,0 +1,56 @@
+"""docs/exactness.md: peaks replayed from the traces of collect.py against what MindSpore itself says in the child.
+
+    python scripts/evidence/collect.py FOLDER && python scripts/evidence/exactness_table.py FOLDER
+
+Exit code 1 if any peak differs by a byte.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from cases import ROOT, Case, cases
+
+PAGE = ROOT / "docs/exactness.md"
+INTRODUCTION = """# Peaks against MindSpore's own
+
+Every row is one dry run of one rank at level 1 (operator workspace excluded) with mindspore 2.9.0 and mindformers
+1.9.0. `replayed` is the peak that swapconf computes from the births and deaths of the blocks in the memory tracker's
+file; `max_memory_allocated` is what MindSpore's own function returns in the child. The configs are in
+`scripts/evidence/cases.py`; `scripts/evidence/collect.py` runs them, `scripts/evidence/exactness_table.py` makes this
+page.
+
+"""
+
+
+def row(case: Case, folder: Path) -> tuple[str, bool]:
+    """A line of the table, and whether the peaks are equal."""
+    report = json.loads((folder / case.name / "run.json").read_text(encoding="utf-8"))["report"]
+    own = json.loads((folder / case.name / "result.json").read_text(encoding="utf-8"))
+    replayed, measured = report["used_peak_bytes"], own["max_memory_allocated_bytes"]
+    tensors = sum(move["tensors"] for move in report["moved"])
+    cells = (case.model, case.strategy, str(case.rank), f"{replayed:,}", f"{measured:,}", str(replayed - measured),
+             f"{report['with_fragments_peak_bytes']:,}", str(tensors))
+    return "| " + " | ".join(cells) + " |", replayed == measured
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    folder = parser.parse_args().folder
+    done = [case for case in cases() if (folder / case.name / "result.json").exists()]
+    rows = [row(case, folder) for case in sorted(done, key=lambda case: (case.model, case.rank, case.strategy))]
+    head = ("model and layout", "strategy", "rank", "replayed", "max_memory_allocated", "difference", "with fragments",
+            "tensors moved")
+    equal = sum(same for _, same in rows)
+    text = [f"{equal} of {len(rows)} equal to the byte.", "", "| " + " | ".join(head) + " |", "|---" * len(head) + "|",
+            *(line for line, _ in rows)]
+    PAGE.write_text(INTRODUCTION + "\n".join(text) + "\n", encoding="utf-8")
+    print(text[0])
+    raise SystemExit(equal != len(rows))
+
+
+if __name__ == "__main__":
+    main()

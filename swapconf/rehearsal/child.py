@@ -1,0 +1,154 @@
+"""ORDER -> RAN: one child process for one rank, from its job to its trace and its place in ``--keep DIR``."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from swapconf.dryrun.environment import prepare
+from swapconf.dryrun.job import Folder, Job
+from swapconf.dryrun.judge import TAIL_BYTES, fault
+from swapconf.dryrun.launch import Finished, launch
+from swapconf.dryrun.outcome import Outcome, RankReport, as_record
+from swapconf.errors import Finding, Origin, Severity, SwapconfError
+from swapconf.formats import memory_log, trace_folder
+from swapconf.formats.nodes import Document
+from swapconf.pipeline import Study
+from swapconf.rehearsal.order import Order, cluster_of
+from swapconf.trace import Trace, WorkerLog
+
+SMALLEST_TRACE_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ran:
+    """How one child ended. ``report`` tells the outcome, and no memory yet. ``trace``: None where it left none.
+    ``environment``: what it ran in, for the record."""
+
+    report: RankReport
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    log: WorkerLog = field(default_factory=WorkerLog)
+    trace: Trace | None = None
+    reserved_bytes: int | None = None
+
+
+def run(order: Order, study: Study, part: str = "") -> Ran:
+    """Dry-run one rank. Every fault is an outcome. ``part``: the folder below the rank's, when it has several runs."""
+    cluster = cluster_of(order.document)
+    blank = RankReport(file=order.document.file, rank=order.rank, stage=cluster.stage_of(order.rank),
+                       level=order.level, outcome=Outcome.NOT_STARTED)
+    job = Job(settings=_settings(order.document), cluster=cluster, rank=order.rank, level=order.level,
+              plain=order.plain, real_data=order.real_data, timeout_seconds=order.timeout_seconds)
+    try:
+        with _place(order, part) as place:
+            prepared = prepare(sys.executable, os.environ, order.level)
+            folder = Folder(place)
+            finished = launch(job, folder, prepared.variables)
+            ran = replace(_ran(blank, order, study, folder, finished), environment=prepared.summary())
+            if order.keep is not None:
+                _gather(folder, order)
+                record(order, ran, ran.report, part)
+            return ran
+    except OSError as error:
+        outcome = Outcome.NO_SPACE if error.errno == errno.ENOSPC else Outcome.NOT_STARTED
+        return Ran(report=replace(blank, outcome=outcome, detail=str(error)))
+    except SwapconfError as error:
+        return Ran(report=replace(blank, outcome=Outcome.NOT_STARTED, detail=str(error), findings=error.findings))
+
+
+def record(order: Order, ran: Ran, report: RankReport, part: str = "") -> None:
+    """``run.json`` beside the files that are kept, if they are: what was run, with what, and what came of it."""
+    if order.keep is None:
+        return
+    content = {"swapconf": version("swapconf"), "environment": ran.environment,
+               "command": f"swapconf dryrun {order.document.file} --ranks {order.rank} --level {order.level}",
+               "settings": order.document.root.plain(), "level": order.level, "plain": order.plain,
+               "real_data": order.real_data, "report": as_record(report)}
+    text = json.dumps(content, indent=2, default=str)
+    (_kept(order.keep, order, part) / "run.json").write_text(text, encoding="utf-8")
+
+
+def _kept(keep: Path, order: Order, part: str) -> Path:
+    return keep / f"rank_{order.rank}" / part
+
+
+@contextmanager
+def _place(order: Order, part: str) -> Iterator[Path]:
+    if order.keep is not None:
+        yield _kept(order.keep, order, part)
+        return
+    with tempfile.TemporaryDirectory(prefix="swapconf-dryrun-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def _settings(document: Document) -> dict[str, Any]:
+    settings: Any = document.root.plain()
+    # a dry run of parallel ranks is a parallel run, whatever the file's own switch says
+    return {**settings, "use_parallel": True} if "use_parallel" in settings else dict(settings)
+
+
+def _ran(blank: RankReport, order: Order, study: Study, folder: Folder, finished: Finished) -> Ran:
+    log = memory_log.read(folder.log)
+    free = shutil.disk_usage(folder.path).free
+    found = fault(finished, _tail(folder.log), free)
+    report = replace(
+        blank, seconds=finished.seconds, device_bytes=log.device_bytes, usable_bytes=log.usable_bytes,
+        base_address=log.base_address, strategy_lines=log.strategy,
+        outcome=Outcome.COMPILED if order.level == 0 else Outcome.COMPLETED)
+    if found is not None:
+        where = study.config.origin(*found.paths) if found.paths else Origin(file=order.document.file)
+        told = Finding(origin=where, rule="framework-error", severity=Severity.ERROR,
+                       message=f"rank {blank.rank}: {found.outcome.value}: {found.detail}",
+                       hint=found.outcome.remedy)
+        return Ran(report=replace(report, outcome=found.outcome, detail=found.detail, findings=(told,)), log=log)
+    if order.level == 0:
+        return Ran(report=report, log=log)
+    try:
+        trace = _trace(folder, order.rank)
+    except SwapconfError as error:
+        outcome = Outcome.NO_SPACE if free < SMALLEST_TRACE_BYTES else Outcome.BAD_TRACE
+        return Ran(report=replace(report, outcome=outcome, detail=str(error), findings=error.findings), log=log)
+    return Ran(report=report, log=log, trace=trace, reserved_bytes=_reserved(folder))
+
+
+def _trace(folder: Folder, rank: int) -> Trace | None:
+    """The tracker writes into ``rank_N`` below its working folder."""
+    for inner in (folder.path / f"rank_{rank}", folder.path / "rank_0", folder.path):
+        if (inner / "memory_block.csv").exists():
+            return trace_folder.read(inner, rank)
+    return None
+
+
+def _reserved(folder: Folder) -> int | None:
+    try:
+        known = json.loads(folder.result.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return int(known["max_memory_reserved_bytes"])
+
+
+def _tail(log: Path) -> str:
+    with log.open("rb") as stream:
+        stream.seek(0, os.SEEK_END)
+        stream.seek(max(stream.tell() - TAIL_BYTES, 0))
+        return stream.read().decode("utf-8", "replace")
+
+
+def _gather(folder: Folder, order: Order) -> None:
+    """Put the tracker's files beside the log."""
+    for inner in (folder.path / f"rank_{order.rank}", folder.path / "rank_0"):
+        if inner.is_dir():
+            for file in [*inner.glob("*.csv"), *inner.glob("*.ir"), *inner.glob("execute_order/execute_order.csv")]:
+                shutil.move(str(file), str(folder.path / file.name))
+            shutil.rmtree(inner, ignore_errors=True)
+            break

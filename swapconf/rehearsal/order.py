@@ -1,0 +1,65 @@
+"""ORDER: one rank of one config, to be dry-run; which ranks there are, and how many fit this machine."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from swapconf.dryrun.job import Cluster
+from swapconf.formats.nodes import Document
+
+CHILD_BYTES = 3 << 30  # what one child may take of this machine's memory
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """``fold``: extrapolate from fewer layers where that is possible. ``keep``: the folder for the files, None for a
+    temporary one. ``children``: how many child processes this order may have at once."""
+
+    document: Document
+    rank: int
+    level: int = 1
+    plain: bool = False
+    real_data: bool = False
+    fold: bool = False
+    timeout_seconds: float = 3600.0
+    keep: Path | None = None
+    children: int = 1
+
+
+def cluster_of(document: Document) -> Cluster:
+    """How the YAML shares out its devices."""
+    def count(key: str) -> int:
+        section = document.root.get("parallel_config")
+        node = section.get(key) if section is not None else None
+        value = node.scalar if node is not None else None
+        return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 1
+
+    return Cluster(data_parallel=count("data_parallel"), model_parallel=count("model_parallel"),
+                   context_parallel=count("context_parallel"), num_stages=count("pipeline_stage"))
+
+
+def ranks_of(words: str, cluster: Cluster) -> tuple[int, ...]:
+    """``stages``, ``all`` or a list such as ``0,7``. Raises ValueError, which says what is taken."""
+    if words == "stages":
+        return cluster.first_ranks()
+    if words == "all":
+        return tuple(range(cluster.num_devices))
+    try:
+        ranks = tuple(sorted({int(word) for word in words.split(",")}))
+    except ValueError:
+        raise ValueError(f"'{words}' is neither `stages`, `all` nor a list of ranks such as 0,7") from None
+    wrong = [rank for rank in ranks if not 0 <= rank < cluster.num_devices]
+    if wrong:
+        raise ValueError(f"there is no rank {wrong[0]}: the config describes {cluster.num_devices} devices, 0 to "
+                         f"{cluster.num_devices - 1}")
+    return ranks
+
+
+def jobs_at_once(asked: int | None = None) -> int:
+    """How many children this machine takes: bounded by cores and by memory."""
+    if asked is not None:
+        return max(1, asked)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+    return max(1, min(len(os.sched_getaffinity(0)), memory // CHILD_BYTES))

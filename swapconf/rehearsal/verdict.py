@@ -1,0 +1,74 @@
+"""PEAKS + EFFECT -> REPORT: whether a rank fits, and whether it moved what was decided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from swapconf.dryrun.comparison import compare
+from swapconf.dryrun.effect import Effect
+from swapconf.dryrun.outcome import LayerMoves, Outcome, RankReport
+from swapconf.errors import Finding, Severity, in_order
+from swapconf.pipeline import Study
+from swapconf.trace import Notice, WorkerLog
+from swapconf.units import parse_bytes, show_bytes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Peaks:
+    """The memory of one rank. ``reserved_bytes``: what its pool took of the device, in whole blocks."""
+
+    used_bytes: int
+    with_fragments_bytes: int
+    reserved_bytes: int | None
+
+
+def verdict(report: RankReport, study: Study, log: WorkerLog, peaks: Peaks, effect: Effect) -> RankReport:
+    """The report of a rank that ended well, with its memory and all findings."""
+    limit, findings = _limit(study, log)
+    if study.strategy is not None:
+        findings += compare(study.strategy, effect, study.config.origin("swap_config.swap", "swap_config"))
+    over = 0 if limit is None else peaks.with_fragments_bytes - limit
+    if limit is not None and over > 0:
+        findings.append(Finding(
+            origin=study.config.origin("context.max_device_memory", "context"), rule="does-not-fit",
+            severity=Severity.ERROR, message=f"rank {report.rank} needs {show_bytes(peaks.with_fragments_bytes)} with "
+            f"fragments, {show_bytes(over)} more than the {show_bytes(limit)} it may use (operator workspace not "
+            "counted)", hint="swap or recompute more, or give the rank fewer layers"))
+    return replace(
+        report, used_peak_bytes=peaks.used_bytes, with_fragments_peak_bytes=peaks.with_fragments_bytes,
+        reserved_bytes=peaks.reserved_bytes, host_bytes=effect.host_peak_bytes, limit_bytes=limit,
+        moved=tuple(LayerMoves(layer, copies.num_tensors, copies.size_bytes)
+                    for layer, copies in effect.by_layer.items()),
+        findings=in_order([*report.findings, *findings]),
+        outcome=Outcome.DOES_NOT_FIT if over > 0 else Outcome.COMPLETED)
+
+
+def without_trace(report: RankReport, study: Study, log: WorkerLog) -> RankReport:
+    """The report of a rank that ended well and left no trace."""
+    limit, findings = _limit(study, log)
+    return replace(report, used_peak_bytes=log.used_peak_bytes, limit_bytes=limit, findings=in_order(findings),
+                   with_fragments_peak_bytes=log.with_fragments_peak_bytes,
+                   detail="no trace was written; peaks are those of the log, in whole MiB")
+
+
+def _limit(study: Study, log: WorkerLog) -> tuple[int | None, list[Finding]]:
+    """What the rank may use: the YAML's limit, but no more than MindSpore can take of the device; it cuts silently."""
+    asked = study.config.runtime.max_device_memory
+    findings = []
+    if log.notices.get(Notice.POOL_BLOCK_CUT):
+        findings.append(Finding(
+            origin=study.config.origin("context.max_device_memory", "context"), rule="memory-pool-cut",
+            severity=Severity.NOTE, message=Notice.POOL_BLOCK_CUT.value,
+            hint="nothing to do here; on a card, leave more room in max_device_memory"))
+    try:
+        limit = parse_bytes(asked) if asked is not None else log.usable_bytes
+    except ValueError:
+        limit = log.usable_bytes
+    ceiling = log.usable_bytes
+    if limit is not None and ceiling is not None and limit > ceiling:
+        findings.append(Finding(
+            origin=study.config.origin("context.max_device_memory"), rule="memory-limit-cut", severity=Severity.WARNING,
+            message=f"MindSpore silently cuts max_device_memory {asked} to the {show_bytes(ceiling)} of the device",
+            hint=f"write a limit up to {show_bytes(ceiling)}"))
+        return ceiling, findings
+    return limit, findings

@@ -1,0 +1,127 @@
+"""Decision against effect in real dry runs, where they differ: what the log says is not always what moves."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from swapconf.dryrun.comparison import compare
+from swapconf.dryrun.effect import Effect, observed
+from swapconf.errors import Origin
+from swapconf.formats import overrides, trace_folder
+from swapconf.pipeline import study_document
+from swapconf.resolve.knowledge import Versions
+from swapconf.strategy import Strategy
+
+pytestmark = pytest.mark.mindspore
+
+ROOT = Path(__file__).parents[2]
+LLAMA = ROOT / "configs/llama2_7b/example1_default_swap.yaml"
+TINY = ["hidden_size=64", "num_heads=8", "num_layers=2", "seq_length=64", "vocab_size=128", "multiple_of=16"]
+
+
+def swap(*names: str, **recompute: Any) -> list[str]:
+    section = {"swap": True, "op_swap": [{"op_name": name, "backward_prefetch": 1, "layers": True} for name in names]}
+    return [f"swap_config={json.dumps(section)}",
+            *(f"recompute_config.{key}={json.dumps(value)}" for key, value in recompute.items())]
+
+
+CASES = {
+    "lazy_inline_off": [*swap("feed_forward"), "runner_config.gradient_accumulation_steps=1"],
+    "memory_planned": [*swap("feed_forward"), 'context.memory_optimize_level="O1"'],
+    "not_read": swap("attention", r"feed_forward\.mul"),
+    "consumer_recomputed": swap("ffn_norm", select_recompute={"feed_forward": [1]}),
+}
+PLAIN = ("lazy_inline_off", "memory_planned")  # swapconf itself keeps lazy inline on, and refuses O1
+
+
+class Runs:
+    """The reports and traces of the cases."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.reports: dict[str, dict[str, Any]] = {}
+        for name, changes in CASES.items():
+            document = overrides.read(["--config", str(LLAMA)],
+                                      [*(f"model.model_config.{item}" for item in TINY), *changes])
+            assert document is not None
+            (folder / f"{name}.yaml").write_text(yaml.safe_dump(document.root.plain()))
+
+    def run(self, names: list[str], *words: str) -> None:
+        command = [sys.executable, "-m", "swapconf", "dryrun", *(str(self.folder / f"{name}.yaml") for name in names),
+                   "--format", "json", "--keep", str(self.folder / "keep"), *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+        assert done.stdout, done.stderr
+        self.reports.update(zip(names, json.loads(done.stdout), strict=True))
+
+    def findings(self, name: str) -> list[tuple[str, str]]:
+        return [(found["rule"], found["message"]) for found in self.reports[name]["findings"]]
+
+    def lines(self, name: str) -> list[str]:
+        return [line for line in self.reports[name]["strategy_lines"] if "swap" in line]
+
+    def effect(self, name: str) -> Effect:
+        return observed(trace_folder.read(self.folder / "keep" / name / "rank_0", 0), 2)
+
+    def strategy(self, name: str, versions: Versions) -> Strategy:
+        document = overrides.read(["--config", str(self.folder / f"{name}.yaml")])
+        assert document is not None
+        found = study_document(document, versions, os.environ).strategy
+        assert found is not None
+        return found
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    made = Runs(tmp_path_factory.mktemp("effect"))
+    made.run(list(PLAIN), "--plain")
+    made.run([name for name in CASES if name not in PLAIN])
+    return made
+
+
+def test_every_run_ends_well(runs: Runs) -> None:
+    assert {name: report["outcome"] for name, report in runs.reports.items()} == dict.fromkeys(CASES, "completed")
+
+
+def test_without_lazy_inline_the_log_says_swap_and_nothing_moves(runs: Runs) -> None:
+    assert len(runs.lines("lazy_inline_off")) == 2
+    assert runs.reports["lazy_inline_off"]["moved"] == []
+    (rule, message), = runs.findings("lazy_inline_off")
+    assert rule == "decision-without-effect"
+    assert "feed_forward" in message
+    assert "layers 0-1" in message
+
+
+def test_planned_memory_is_copied_but_not_freed(runs: Runs) -> None:
+    assert sum(move["tensors"] for move in runs.reports["memory_planned"]["moved"]) > 0
+    assert any(rule == "decision-without-effect" and "not freed" in message
+               for rule, message in runs.findings("memory_planned"))
+
+
+def test_an_operator_that_backward_does_not_read_moves_nothing(runs: Runs) -> None:
+    moved = {place.cell for place, _ in runs.effect("not_read").by_operator}
+    assert any(cell.startswith("attention") for cell in moved)
+    assert "feed_forward" not in moved
+    assert any(rule == "decision-without-effect" and "feed_forward" in message
+               for rule, message in runs.findings("not_read"))
+
+
+def test_a_swap_before_a_recomputed_reader_takes_effect_on_2_9_0(runs: Runs) -> None:
+    effect = runs.effect("consumer_recomputed")
+    assert {place.layer for place, _ in effect.by_operator if place.cell == "ffn_norm"} == {"0", "1"}
+    assert effect.by_layer["1"].num_tensors > effect.by_layer["0"].num_tensors
+    assert not [rule for rule, _ in runs.findings("consumer_recomputed") if rule.endswith("-effect")]
+
+
+def test_the_documented_rule_would_have_promised_less(runs: Runs) -> None:
+    documented = runs.strategy("consumer_recomputed", Versions(mindspore="2.6.0", mindformers="1.5.0"))
+    found = compare(documented, runs.effect("consumer_recomputed"), Origin(file="x.yaml"))
+    assert [finding.rule for finding in found] == ["effect-without-decision"]
+    assert "ffn_norm (Cast) in layer 1" in found[0].message

@@ -1,0 +1,151 @@
+"""From runs with fewer layers to the whole model, with a made-up MindSpore whose memory is known in closed form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from swapconf.dryrun.outcome import Outcome, RankReport
+from swapconf.pipeline import Study
+from swapconf.rehearsal import folded as module
+from swapconf.rehearsal.child import Ran
+from swapconf.rehearsal.folded import rehearse
+from swapconf.rehearsal.order import Order
+from swapconf.trace import Block, Kernel, Trace, WorkerLog
+from tests.unit.test_folding import document, swap
+
+MIB = 1 << 20
+NETWORK = "Default/network-Train/backbone-Llama/layers-CellList"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Bytes in use: at the loss, ``head`` and ``activation`` for each layer; in the optimizer, ``state`` for each."""
+
+    head: int = 100 * MIB
+    activation: int = 20 * MIB
+    state: int = 5 * MIB
+    optimizer: int = 10 * MIB
+    bend: int = 0
+    fragments: int = 3 * MIB
+
+    def loss_bytes(self, layers: int) -> int:
+        return self.head + layers * (self.activation + self.state) + self.bend * layers ** 2
+
+    def optimizer_bytes(self, layers: int) -> int:
+        return self.optimizer + layers * 2 * self.state
+
+    def peak_bytes(self, layers: int) -> int:
+        return max(self.loss_bytes(layers), self.optimizer_bytes(layers))
+
+
+def block(start: int, name: str, used: int, peak: int, on_host: bool = False) -> Block:
+    return Block(start=start, end=start + 1, address=0, size_bytes=used, stream=0, pool="Other" if on_host else "Pool",
+                 kind="Kernel", task=start, task_name=f"{start}_{name}", node=name, users=(), is_persistent=False,
+                 used_bytes=used, pool_peak_bytes=peak)
+
+
+def trace(shape: Shape, layers: int) -> Trace:
+    places = [(f"{NETWORK}/{index}-LLamaDecodeLayer/attention-LLamaAttention/MatMul-op{index}",
+               shape.head // 2 + (index + 1) * (shape.activation + shape.state)) for index in range(layers)]
+    places += [("Default/network-Train/loss-CrossEntropy/Softmax-op0", shape.loss_bytes(layers))]
+    places += [("Default/optimizer-AdamW/Adam-op0", shape.optimizer_bytes(layers))]
+    peak = shape.peak_bytes(layers) + shape.fragments
+    blocks = [block(2 * step + 1, name, used, peak) for step, (name, used) in enumerate(places)]
+    blocks.append(block(2 * len(places) + 1, "MoveTo-op0", layers * MIB, 0, on_host=True))
+    kernels = [Kernel(index=index, name=f"{NETWORK}/{index}-LLamaDecodeLayer/attention-LLamaAttention/MoveTo-op{index}",
+                      stream=3, graph="g", primitive="MoveTo", output=f"%{index}", inputs=("ValueNode<StringImm> CPU",))
+               for index in range(layers)]
+    return Trace(folder="", rank=0, blocks=tuple(blocks), kernels=tuple(kernels), tasks=())
+
+
+@pytest.fixture
+def mindspore(monkeypatch: pytest.MonkeyPatch) -> Callable[[Shape], list[int]]:
+    """Puts a made-up MindSpore into the child's place; returns the list of the layers it was run with."""
+    ran: list[int] = []
+
+    def install(shape: Shape) -> list[int]:
+        def run(order: Order, study: Study, part: str = "") -> Ran:
+            layers = study.config.model.num_layers or 0
+            ran.append(layers)
+            report = RankReport(file=order.document.file, rank=order.rank, stage=0, level=order.level,
+                                outcome=Outcome.COMPLETED)
+            return Ran(report=report, log=WorkerLog(), trace=trace(shape, layers), reserved_bytes=2 << 30)
+
+        monkeypatch.setattr(module, "run", run)
+        return ran
+
+    return install
+
+
+def order(settings: dict[str, Any] | None = None, layers: int = 32) -> Order:
+    return Order(document=document(settings or swap(layer_swap=[{"backward_prefetch": 1, "layers": True}]), layers),
+                 rank=0, fold=True)
+
+
+def test_two_runs_are_enough_where_memory_is_on_a_line(mindspore: Callable[[Shape], list[int]]) -> None:
+    shape = Shape()
+    ran = mindspore(shape)
+    report = rehearse(order({"swap_config.swap": False}))
+    assert sorted(ran) == [4, 6]
+    assert report.used_peak_bytes == shape.peak_bytes(32)
+    assert report.with_fragments_peak_bytes == shape.peak_bytes(32) + shape.fragments
+    assert report.folded == (4, 6)
+    assert report.fold_note == "extrapolated from 4 and 6 of 32 equal layers"
+
+
+def test_moves_and_host_memory_are_those_of_all_layers(mindspore: Callable[[Shape], list[int]]) -> None:
+    mindspore(Shape())
+    report = rehearse(order())
+    assert [move.layer for move in report.moved] == [str(index) for index in range(32)]
+    assert {move.tensors for move in report.moved} == {1}
+    assert report.host_bytes == 32 * MIB
+    assert len(report.strategy_lines) == 32
+
+
+def test_a_peak_that_wanders_with_the_layers_is_found_and_confirmed(mindspore: Callable[[Shape], list[int]]) -> None:
+    shape = Shape(activation=-4 * MIB, state=40 * MIB, head=800 * MIB, optimizer=0)
+    assert shape.peak_bytes(6) == shape.loss_bytes(6)
+    assert shape.peak_bytes(32) == shape.optimizer_bytes(32)
+    ran = mindspore(shape)
+    report = rehearse(order({"swap_config.swap": False}))
+    assert report.used_peak_bytes == shape.optimizer_bytes(32)
+    assert ran == [4, 6, 8]
+    assert "confirmed with 8 because the peak moves" in report.fold_note
+
+
+def test_the_whole_model_is_run_where_a_third_run_is_off_the_line(mindspore: Callable[[Shape], list[int]]) -> None:
+    shape = Shape(bend=MIB, activation=-4 * MIB, state=40 * MIB, head=800 * MIB)
+    ran = mindspore(shape)
+    report = rehearse(order(swap(layer_swap=[{"backward_prefetch": 300, "layers": True}])))
+    assert ran == [4, 6, 8, 32]
+    assert report.used_peak_bytes == shape.peak_bytes(32)
+    assert report.folded is None
+    assert report.fold_note.startswith("the whole model was run: ")
+
+
+def test_a_folded_run_that_fails_says_nothing_of_the_whole_model(
+        mindspore: Callable[[Shape], list[int]], monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = mindspore(Shape())
+    run = module.run
+
+    def crash_when_small(order: Order, study: Study, part: str = "") -> Ran:
+        done = run(order, study, part)
+        crashed = replace(done, trace=None, report=replace(done.report, outcome=Outcome.CRASHED))
+        return crashed if part else done
+
+    monkeypatch.setattr(module, "run", crash_when_small)
+    report = rehearse(order())
+    assert report.outcome is Outcome.COMPLETED
+    assert ran[-1] == 32
+    assert "with 4 layers it crashed" in report.fold_note
+
+
+@pytest.mark.parametrize("change", [{"plain": True}, {"fold": False}, {"level": 0}])
+def test_what_is_never_folded(mindspore: Callable[[Shape], list[int]], change: dict[str, Any]) -> None:
+    ran = mindspore(Shape())
+    rehearse(replace(order(), **change))
+    assert ran == [32]
