@@ -6,13 +6,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
+
+from swapconf.blocks import Blocks
 from swapconf.errors import Finding, SwapconfError
 from swapconf.formats import execute_order, memory_block, tracker_graph
 from swapconf.formats.trace_lines import INCOMPLETE, Damage
-from swapconf.trace import Block, Kernel, Task, Trace
+from swapconf.trace import Kernel, Task, Trace
 
 BLOCKS, GRAPH, ORDER = "memory_block.csv", "tracker_graph.ir", "execute_order.csv"
-Item = TypeVar("Item", Block, Kernel, Task)
+Part = TypeVar("Part")
 
 
 def read(folder: str | Path, rank: int) -> Trace:
@@ -25,7 +28,7 @@ def read(folder: str | Path, rank: int) -> Trace:
     blocks = _part(memory_block.read, place / BLOCKS, findings)
     kernels = _part(execute_order.read, order_file(place), findings)
     tasks = _part(tracker_graph.read, place / GRAPH, findings) if (place / GRAPH).exists() else ()
-    if findings:
+    if blocks is None or kernels is None or tasks is None:
         raise SwapconfError(findings)
     if tasks:
         _check(place, blocks, kernels, tasks)
@@ -38,24 +41,23 @@ def order_file(folder: Path) -> Path:
     return nested if nested.exists() else folder / ORDER
 
 
-def _part(read_file: Callable[[Path], tuple[Item, ...]], path: Path, findings: list[Finding]) -> tuple[Item, ...]:
+def _part(read_file: Callable[[Path], Part], path: Path, findings: list[Finding]) -> Part | None:
     try:
         return read_file(path)
     except SwapconfError as error:
         findings.extend(error.findings)
-        return ()
+        return None
 
 
-def _check(folder: Path, blocks: Sequence[Block], kernels: Sequence[Kernel], tasks: Sequence[Task]) -> None:
+def _check(folder: Path, blocks: Blocks, kernels: Sequence[Kernel], tasks: Sequence[Task]) -> None:
     """A file that was cut between two lines is whole by itself, but lacks what the others speak of."""
-    born = {block.start for block in blocks}
-    launched = [kernel.name for kernel in kernels if not kernel.is_event]
-    known = {task.event for task in tasks}
-    if any(tensor not in born for task in tasks for tensor in (*task.inputs, *task.outputs)):
+    tensors = np.fromiter((tensor for task in tasks for tensor in (*task.inputs, *task.outputs)), dtype=np.int64)
+    known = np.fromiter((task.event for task in tasks), dtype=np.int64)
+    if not np.isin(tensors, blocks.start).all():
         _refuse(folder / BLOCKS, f"{GRAPH} speaks of tensors that this file does not have")
-    if any(user not in known for block in blocks for user in block.users):
+    if not np.isin(blocks.users, known).all():
         _refuse(folder / GRAPH, f"{BLOCKS} speaks of tasks that this file does not have")
-    if launched != [task.name for task in tasks if task.is_kernel]:
+    if [kernel.name for kernel in kernels if not kernel.is_event] != [task.name for task in tasks if task.is_kernel]:
         _refuse(order_file(folder), f"the kernels are not those of {GRAPH}")
 
 

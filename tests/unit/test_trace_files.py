@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from swapconf.blocks import Block, Blocks
 from swapconf.formats import execute_order, memory_block, trace_folder, tracker_graph
-from swapconf.trace import Block, Kernel, Task, Tensor, Trace, peak_bytes
+from swapconf.trace import Kernel, Task, Tensor, Trace
 
 TRACES = Path(__file__).parents[1] / "traces"
 NAMES = sorted(folder.name for folder in TRACES.iterdir() if (folder / "memory_block.csv").exists())
@@ -127,7 +128,32 @@ def test_size_of_a_tensor(dtype: str, shape: tuple[int, ...], size: int | None) 
 
 
 def test_peak_of_nothing() -> None:
-    assert peak_bytes(()) == 0
+    trace = Trace(folder="", rank=0, blocks=(), kernels=(), tasks=())
+    assert (trace.used_peak_bytes, trace.host_peak_bytes, trace.with_fragments_peak_bytes) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_columns_are_the_rows(name: str) -> None:
+    blocks = golden(name).blocks
+    rows = list(blocks)
+    assert [blocks[place] for place in range(len(blocks))] == rows
+    assert blocks[-1] == rows[-1]
+    assert blocks[5:20:3] == tuple(rows[5:20:3])
+    assert list(Blocks.of(rows)) == rows
+    assert blocks.on_host.tolist() == [row.on_host for row in rows]
+    assert blocks.size_bytes.sum() == sum(row.size_bytes for row in rows)
+    with pytest.raises(IndexError):
+        blocks[len(rows)]
+
+
+@pytest.mark.parametrize("on_host", [False, True])
+def test_peak_of_columns_is_that_of_rows(on_host: bool) -> None:
+    blocks = golden("llama_l2_layerswap_n1").blocks
+    rows = [row for row in blocks if row.on_host == on_host]
+    moments = {row.start for row in rows}
+    assert blocks.peak_bytes(on_host=on_host) == max(
+        sum(row.size_bytes for row in rows if row.start <= now and (row.end is None or row.end > now))
+        for now in moments)
 
 
 # --- forms that the golden traces do not have -----------------------------------------------------------------------
