@@ -147,7 +147,8 @@ def _graph(trace: Path, kernels: int) -> Iterator[str]:
                 count += 1
                 line = re.sub(r"(%|task_info: )(\d+)", lambda found: f"{found[1]}{int(found[2]) + shift}", line)
                 line = re.sub(r"(-op\d+)\(", rf"\g<1>{repeat % VARIANTS}(", line)
-            yield line
+            if not line.startswith("    #"):
+                yield line
             if line.startswith("    ("):
                 yield f"    # {STACK}\n"
         repeat += 1

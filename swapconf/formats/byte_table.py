@@ -7,8 +7,10 @@ tells which of its rows cannot be read so; why not, the reader finds by reading 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,20 +110,18 @@ class Table:
     def codes(self, column: str, names: Names) -> NDArray[np.int32]:
         """The values of a column as indices into ``names``, which grows."""
         start, stop = self.cells(column)
-        data = self.data
-        return np.array([names[data[first:last]] for first, last in zip(start.tolist(), stop.tolist(), strict=True)],
-                        dtype=np.int32)
+        cells = map(self.data.__getitem__, map(slice, start.tolist(), stop.tolist()))
+        return np.fromiter(map(names.__getitem__, cells), dtype=np.int32, count=len(start))
 
 
-class Names(dict[bytes, int]):
+class Names(defaultdict[bytes, int]):
     """Distinct texts, each with the index of its first appearance."""
 
-    def __missing__(self, name: bytes) -> int:
-        self[name] = code = len(self)
-        return code
+    def __init__(self) -> None:
+        super().__init__(count().__next__)
 
     def texts(self) -> tuple[str, ...]:
-        return tuple(name.decode("utf-8") for name in self)
+        return tuple(map(bytes.decode, self))
 
 
 def numbers(data: Bytes, start: Places, stop: Places, base: int = 10) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -132,11 +132,17 @@ def numbers(data: Bytes, start: Places, stop: Places, base: int = 10) -> tuple[N
     width = stop - start
     values = np.zeros(len(start), dtype=np.int64)
     are_numbers = (width > 0) & (width <= _MAX_WIDTH[base])
-    for place in range(min(int(width.max(initial=0)), _MAX_WIDTH[base])):
-        inside = place < width
-        digit = _VALUE[data[np.where(inside, start + place, start)]]
-        are_numbers &= (digit < base) | ~inside
-        values = np.where(inside, values * base + digit, values)
+    narrowest, widest = int(width.min(initial=19)), int(width.max(initial=0))
+    for place in range(min(widest, _MAX_WIDTH[base])):
+        if place < narrowest:  # the same without masks, twice as fast
+            digit = _VALUE[data[start + place]]
+            are_numbers &= digit < base
+            values = values * base + digit
+        else:
+            inside = place < width
+            digit = _VALUE[data[np.where(inside, start + place, start)]]
+            are_numbers &= (digit < base) | ~inside
+            values = np.where(inside, values * base + digit, values)
     return values, are_numbers & (values >= 0)
 
 

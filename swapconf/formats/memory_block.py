@@ -123,7 +123,7 @@ def _refuse(text: str, layout: Layout) -> None:
     raise ValueError("pool_type is empty" if not row["pool_type"] else f"{shown(text)} is not an allocation")
 
 
-def _joined(parts: list[Parts], names: Mapping[str, Names]) -> Blocks:
+def _joined(parts: list[Parts], names: dict[str, Names]) -> Blocks:
     """One column after another, so that no more than one is held twice."""
     def column(name: str) -> NDArray[Any]:
         return np.concatenate([part.pop(name) for part in parts]) if parts else np.zeros(0, np.int64)
@@ -131,8 +131,8 @@ def _joined(parts: list[Parts], names: Mapping[str, Names]) -> Blocks:
     return Blocks(
         **{name: column(name) for name in (*_NUMBERS, *_TEXTS, "address", "task", "is_persistent", "users")},
         user_offsets=offsets(column("num_users")),
-        pools=names["pool"].texts(), kinds=names["kind"].texts(), task_names=names["task_name"].texts(),
-        nodes=names["node"].texts())
+        pools=names.pop("pool").texts(), kinds=names.pop("kind").texts(), task_names=names.pop("task_name").texts(),
+        nodes=names.pop("node").texts())
 
 
 def _check(blocks: Blocks, damage: Damage) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from swapconf.errors import Finding, Origin, Severity, SwapconfError
 
-CHUNK_BYTES = 2**20
+CHUNK_BYTES = 2**21
 MAX_LINE_BYTES = 16 * 2**20
 MAX_FINDINGS = 20
 MAX_NUMBER = 2**63 - 1
