@@ -143,7 +143,7 @@ class Blocks(Sequence[Block]):
     @cached_property
     def on_host(self) -> NDArray[np.bool_]:
         """bool [n]: pinned host memory, which swap copies into; not part of any device sum."""
-        return self.pool == (self.pools.index(HOST_POOL) if HOST_POOL in self.pools else -1)
+        return np.equal(self.pool, self.pools.index(HOST_POOL) if HOST_POOL in self.pools else -1)
 
     def peak_bytes(self, *, on_host: bool) -> int:
         """The largest sum of the sizes of blocks that live at once, on the host or on the device."""

@@ -16,6 +16,9 @@ from functools import cached_property
 from math import prod
 from statistics import mode
 
+import numpy as np
+from numpy.typing import NDArray
+
 from swapconf.blocks import HOST_POOL as HOST_POOL
 from swapconf.blocks import Block as Block
 from swapconf.blocks import Blocks as Blocks
@@ -150,6 +153,27 @@ class Trace:
     def host_peak_bytes(self) -> int:
         """The most pinned host memory in use at once."""
         return self.blocks.peak_bytes(on_host=True)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TaskTable:
+    """The tasks of a trace by the graph that launched them, as columns of equal length n, in order of ``event``.
+
+    ``event``: int64 [n], ascending. ``actor``, ``node``, ``graph``: int32 [n], index into the tuple of names in the
+    plural. ``actor`` is who launched it: a kernel by its index and name, or another actor of MindSpore's runtime;
+    ``graph`` is ``kernel_graph0`` or "" outside of any graph.
+    """
+
+    event: NDArray[np.int64]
+    actor: NDArray[np.int32]
+    actors: tuple[str, ...]
+    node: NDArray[np.int32]
+    nodes: tuple[str, ...]
+    graph: NDArray[np.int32]
+    graphs: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.event)
 
 
 class Notice(Enum):

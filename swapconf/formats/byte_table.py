@@ -8,14 +8,15 @@ tells which of its rows cannot be read so; why not, the reader finds by reading 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from swapconf.formats.trace_lines import HEADER, Damage, shown
+from swapconf.formats.trace_lines import HEADER, TRUNCATED, Damage, chunks, shown
 
 _PATHS = "python_stack"
 _MAX_WIDTH = {10: 19, 16: 16}
@@ -63,14 +64,31 @@ class Layout:
         return {name: cells[place] for name, place in self.places.items()}
 
 
-class Table:
-    """The rows of some whole lines (which end with a line feed). ``rows``: those with the right number of values, as
-    indices of lines; the columns are told for these only."""
+def tables(path: str | Path, columns: Sequence[str], damage: Damage) -> Iterator[Table]:
+    """The rows of a file, some at a time. Raises SwapconfError when it is no text or another file."""
+    layout: Layout | None = None
+    for first, data in chunks(path, damage):
+        if layout is None:
+            header, _, data = data.partition(b"\n")
+            layout, first = Layout.of(header.decode("utf-8").rstrip("\r"), columns, damage), first + 1
+        if data:
+            yield Table(data, layout, first)
+    if layout is None:
+        damage.add(TRUNCATED, "the file is empty")
+    damage.refuse()
 
-    def __init__(self, data: bytes, layout: Layout) -> None:
+
+class Table:
+    """The rows of some whole lines, each ended by a line feed; the first one is line ``first`` of its file.
+
+    ``rows``: those with the right number of values, as indices of lines; the columns are told for these only.
+    """
+
+    def __init__(self, data: bytes, layout: Layout, first: int) -> None:
         self.data = data
         self.bytes: Bytes = np.frombuffer(data, dtype=np.uint8)
-        self._places = layout.places
+        self._layout = layout
+        self._first_line = first
         self._commas = np.flatnonzero(self.bytes == _COMMA)
         line_feeds = np.flatnonzero(self.bytes == _LINE_FEED)
         borders = np.concatenate([np.zeros(1, np.int64), np.searchsorted(self._commas, line_feeds)])
@@ -86,17 +104,23 @@ class Table:
             stop = stop - returns
         return stop
 
-    @property
-    def num_lines(self) -> int:
-        return len(self._start)
+    def explain(self, are_right: NDArray[np.bool_], refuse: Callable[[Mapping[str, str]], None],
+                damage: Damage) -> None:
+        """Finds what is wrong with each line that is not one of the rows that ``are_right``, bool [rows].
 
-    def line(self, index: int) -> str:
-        """The text of a line."""
-        return self.data[self._start[index]:self._stop[index]].decode("utf-8")
+        ``refuse`` takes the values of such a row by column and raises ValueError with what is wrong.
+        """
+        is_wrong = np.ones(len(self._start), dtype=np.bool_)
+        is_wrong[self.rows[are_right]] = False
+        for index in np.flatnonzero(is_wrong).tolist():
+            text = self.data[self._start[index]:self._stop[index]].decode("utf-8")
+            with damage.at(self._first_line + index):
+                refuse(self._layout.values(text))
+                raise ValueError(f"{shown(text)} cannot be read")
 
     def cells(self, column: str) -> tuple[Places, Places]:
         """Where the values of a column begin and end."""
-        place = self._places[column]
+        place = self._layout.places[column]
         if place >= 0:
             start = self._commas[self._first + place - 1] + 1 if place else self._start[self.rows]
             return start, self._commas[self._first + place]
@@ -149,4 +173,5 @@ def numbers(data: Bytes, start: Places, stop: Places, base: int = 10) -> tuple[N
 def ranges(start: Places, counts: Places) -> Places:
     """``start[i], start[i] + 1, ...``: ``counts[i]`` numbers for each i, one after another."""
     before = np.cumsum(counts) - counts
-    return np.arange(int(counts.sum())) + np.repeat(start - before, counts)
+    places: Places = np.arange(int(counts.sum())) + np.repeat(start - before, counts)
+    return places

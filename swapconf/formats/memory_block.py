@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapconf.blocks import NO_TASK, Blocks, offsets
-from swapconf.formats.byte_table import Layout, Names, Places, Table, numbers, ranges
-from swapconf.formats.trace_lines import GARBLED, TRUNCATED, Damage, chunks, number, shown
+from swapconf.formats.byte_table import Names, Places, Table, numbers, ranges, tables
+from swapconf.formats.trace_lines import GARBLED, Damage, number, shown
 from swapconf.simulation import NEVER
 
 _NUMBERS = {"start": "start_time_stamp", "end": "end_time_stamp", "size_bytes": "size", "stream": "stream_id",
@@ -31,20 +31,12 @@ Parts = dict[str, NDArray[Any]]
 def read(path: str | Path) -> Blocks:
     """The blocks of a file. Raises SwapconfError, with a finding for each line that is wrong."""
     damage = Damage(path)
-    layout: Layout | None = None
     parts: list[Parts] = []
     names = {column: Names() for column in _TEXTS}
-    for first, data in chunks(path, damage):
-        if layout is None:
-            header, _, data = data.partition(b"\n")
-            layout, first = Layout.of(header.decode("utf-8").rstrip("\r"), COLUMNS, damage), first + 1
-        if data:
-            table = Table(data, layout)
-            part, is_right = _part(table, names)
-            _explain(table, table.rows[is_right], layout, first, damage)
-            parts.append(part)
-    if layout is None:
-        damage.add(TRUNCATED, "the file is empty")
+    for table in tables(path, COLUMNS, damage):
+        part, are_right = _part(table, names)
+        table.explain(are_right, _refuse, damage)
+        parts.append(part)
     damage.refuse()
     blocks = _joined(parts, names)
     _check(blocks, damage)
@@ -54,26 +46,26 @@ def read(path: str | Path) -> Blocks:
 
 def _part(table: Table, names: Mapping[str, Names]) -> tuple[Parts, NDArray[np.bool_]]:
     """The columns of some rows, and which of the rows are right."""
-    is_right = np.ones(len(table.rows), dtype=np.bool_)
+    are_right = np.ones(len(table.rows), dtype=np.bool_)
     part: Parts = {}
     for name, column in _NUMBERS.items():
         part[name], are_numbers = table.numbers(column)
-        is_right &= are_numbers
+        are_right &= are_numbers
     part["address"], are_numbers = table.numbers(_ADDRESS, base=16)
-    is_right &= are_numbers
+    are_right &= are_numbers
     persistent, are_numbers = table.numbers(_PERSISTENT)
     part["is_persistent"] = persistent == 1
-    is_right &= are_numbers
+    are_right &= are_numbers
     task, are_numbers = table.numbers(_TASK)
     has_task = np.not_equal(*table.cells(_TASK))
     part["task"] = np.where(has_task, task, NO_TASK)
-    is_right &= are_numbers | ~has_task
+    are_right &= are_numbers | ~has_task
     part["users"], part["num_users"], are_lists = _users(table)
-    is_right &= are_lists
-    is_right &= (part["end"] > part["start"]) & np.not_equal(*table.cells("pool_type"))
+    are_right &= are_lists
+    are_right &= (part["end"] > part["start"]) & np.not_equal(*table.cells("pool_type"))
     for name, column in _TEXTS.items():
         part[name] = table.codes(column, names[name])
-    return part, is_right
+    return part, are_right
 
 
 def _users(table: Table) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
@@ -96,16 +88,8 @@ def _users(table: Table) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[
     return tasks, counts, are_lists
 
 
-def _explain(table: Table, right: Places, layout: Layout, first: int, damage: Damage) -> None:
-    """Says of each line that is not right what is wrong with it."""
-    for index in np.setdiff1d(np.arange(table.num_lines), right, assume_unique=True).tolist():
-        with damage.at(first + index):
-            _refuse(table.line(index), layout)
-
-
-def _refuse(text: str, layout: Layout) -> None:
-    """Raises ValueError with what is wrong with a row, of which it is known that something is."""
-    row = layout.values(text)
+def _refuse(row: Mapping[str, str]) -> None:
+    """Raises ValueError with what is wrong with a row."""
     values = {column: number(row[column], column, 16 if column == _ADDRESS else 10)
               for column in ("start_time_stamp", "end_time_stamp", _ADDRESS, "size", "stream_id")}
     if row[_TASK]:
@@ -120,7 +104,8 @@ def _refuse(text: str, layout: Layout) -> None:
         number(row[column], column)
     if values["end_time_stamp"] <= values["start_time_stamp"]:
         raise ValueError(f"freed at {values['end_time_stamp']}, before it is made at {values['start_time_stamp']}")
-    raise ValueError("pool_type is empty" if not row["pool_type"] else f"{shown(text)} is not an allocation")
+    if not row["pool_type"]:
+        raise ValueError("pool_type is empty")
 
 
 def _joined(parts: list[Parts], names: dict[str, Names]) -> Blocks:
@@ -158,6 +143,6 @@ def _used_bytes(start: Places, end: Places, size_bytes: Places) -> NDArray[np.in
 
 def _wrong_sums(start: Places, told: Places, used: Places) -> NDArray[np.bool_]:
     """Blocks made at once (outputs of a graph planned ahead, at successive events) carry the sum after the last."""
-    wrong = told != used
+    wrong: NDArray[np.bool_] = told != used
     wrong[:-1] &= (start[1:] != start[:-1] + 1) | (told[1:] != told[:-1])
     return wrong

@@ -10,28 +10,32 @@ import numpy as np
 
 from swapconf.blocks import Blocks
 from swapconf.errors import Finding, SwapconfError
-from swapconf.formats import execute_order, memory_block, tracker_graph
+from swapconf.formats import execute_order, memory_block, task_table, tracker_graph
 from swapconf.formats.trace_lines import INCOMPLETE, Damage
 from swapconf.trace import Kernel, Task, Trace
 
-BLOCKS, GRAPH, ORDER = "memory_block.csv", "tracker_graph.ir", "execute_order.csv"
+BLOCKS, GRAPH, ORDER, TASKS = "memory_block.csv", "tracker_graph.ir", "execute_order.csv", "task.csv"
 Part = TypeVar("Part")
 
 
 def read(folder: str | Path, rank: int) -> Trace:
     """The trace in a folder. Raises SwapconfError with what is wrong in any of its files.
 
-    The graph is optional, because MindSpore writes none with memory_optimize_level O1.
+    The graph is optional, because MindSpore writes none with memory_optimize_level O1. task.csv, where it was kept, is
+    a second witness of the tasks.
     """
     place = Path(folder)
     findings: list[Finding] = []
     blocks = _part(memory_block.read, place / BLOCKS, findings)
     kernels = _part(execute_order.read, order_file(place), findings)
     tasks = _part(tracker_graph.read, place / GRAPH, findings) if (place / GRAPH).exists() else ()
-    if blocks is None or kernels is None or tasks is None:
+    table = _part(task_table.read, place / TASKS, findings) if (place / TASKS).exists() else None
+    if blocks is None or kernels is None or tasks is None or findings:
         raise SwapconfError(findings)
     if tasks:
         _check(place, blocks, kernels, tasks)
+        if table is not None and not np.array_equal(table.event, [task.event for task in tasks]):
+            _refuse(place / TASKS, f"the tasks are not those of {GRAPH}")
     return Trace(folder=str(place), rank=rank, blocks=blocks, kernels=kernels, tasks=tasks)
 
 

@@ -7,7 +7,7 @@ it. A file that breaks off in the middle of a line is damaged, too: MindSpore en
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -43,8 +43,10 @@ RULES: dict[str, tuple[str, str]] = {
 class Damage:
     """What is wrong with one file, by line."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, hints: Mapping[str, str] | None = None, again: str = _AGAIN) -> None:
+        """``hints``: what to do, by rule; ``again`` for all others."""
         self.file = str(path)
+        self._hints, self._again = _HINTS if hints is None else hints, again
         self._findings: list[Finding] = []
 
     @contextmanager
@@ -59,13 +61,9 @@ class Damage:
         """Ends the reading when there is so much of it that the file must be another one."""
         origin = Origin(file=self.file, line=line, column=1 if line else 0)
         self._findings.append(Finding(origin=origin, rule=rule, severity=Severity.ERROR, message=message,
-                                      hint=_HINTS.get(rule, _AGAIN)))
+                                      hint=self._hints.get(rule, self._again)))
         if len(self._findings) >= MAX_FINDINGS:
             self.refuse()
-
-    @property
-    def is_found(self) -> bool:
-        return bool(self._findings)
 
     def refuse(self) -> None:
         """Raises SwapconfError with all that was found, if anything was."""
@@ -116,6 +114,7 @@ def _checked(first: int, data: bytes, damage: Damage) -> Iterator[tuple[int, byt
             damage.add(*found, line)
             damage.refuse()
         good += text
+    yield first, bytes(good)
 
 
 def _is_text(data: bytes) -> bool:

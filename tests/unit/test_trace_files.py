@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from swapconf.blocks import Block, Blocks
-from swapconf.formats import execute_order, memory_block, trace_folder, tracker_graph
+from swapconf.formats import execute_order, memory_block, task_table, trace_folder, trace_lines, tracker_graph
 from swapconf.trace import Kernel, Task, Tensor, Trace
 
 TRACES = Path(__file__).parents[1] / "traces"
@@ -188,6 +188,13 @@ GRAPH = """\
 """
 
 
+TASKS = """\
+time_stamp,task_name,node_name,graph_name,file_name,line_num,python_stack,
+0,PyNative,Reshape,,mindspore/ccsrc/pynative/utils/pyboost/pyboost_utils.cc,926,File:/data/a,b/run.py;Line:41|,
+3,12_Default/MatMul-op0,Default/MatMul-op0,kernel_graph0,mindspore/ccsrc/kernel_runner.cc,140,,
+"""
+
+
 def written(folder: Path, name: str, text: str) -> Path:
     path = folder / name
     path.write_text(text, encoding="utf-8")
@@ -233,3 +240,30 @@ def test_a_trace_without_graph(tmp_path: Path) -> None:
     written(tmp_path / "execute_order", "execute_order.csv", ORDER)
     trace = trace_folder.read(tmp_path, rank=3)
     assert (trace.rank, len(trace.kernels), trace.tasks) == (3, 4, ())
+
+
+def test_tasks(tmp_path: Path) -> None:
+    table = task_table.read(written(tmp_path, "task.csv", TASKS))
+    assert len(table) == 2
+    assert table.event.tolist() == [0, 3]
+    assert [table.actors[code] for code in table.actor] == ["PyNative", "12_Default/MatMul-op0"]
+    assert [table.nodes[code] for code in table.node] == ["Reshape", "Default/MatMul-op0"]
+    assert [table.graphs[code] for code in table.graph] == ["", "kernel_graph0"]
+
+
+@pytest.mark.parametrize("chunk_bytes", [64, 700, 4096])
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+def test_chunks_end_anywhere(tmp_path: Path, chunk_bytes: int, line_end: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inside of a row, between a carriage return and its line feed, and many times in a row that is longer."""
+    name = "llama_l2_layerswap_n1"
+    path = tmp_path / "memory_block.csv"
+    path.write_bytes((TRACES / name / "memory_block.csv").read_bytes().replace(b"\n", line_end))
+    monkeypatch.setattr(trace_lines, "CHUNK_BYTES", chunk_bytes)
+    assert list(memory_block.read(path)) == list(golden(name).blocks)
+
+
+def test_rows_given_by_hand_become_columns() -> None:
+    rows = golden("llama_l2_none").blocks[:4]
+    trace = Trace(folder="", rank=0, blocks=rows, kernels=(), tasks=())
+    assert tuple(trace.blocks) == rows
+    assert trace.used_peak_bytes == sum(row.size_bytes for row in rows)
