@@ -1,4 +1,4 @@
-"""However a trace file is cut into chunks, and whatever is wrong with it, reading it gives what reading row by row gives."""
+"""However a trace file is cut into chunks, and whatever is wrong with it: the same as reading it row by row."""
 
 from __future__ import annotations
 

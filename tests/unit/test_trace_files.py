@@ -253,7 +253,8 @@ def test_tasks(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("chunk_bytes", [64, 700, 4096])
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
-def test_chunks_end_anywhere(tmp_path: Path, chunk_bytes: int, line_end: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_end_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int,
+                             line_end: bytes) -> None:
     """Inside of a row, between a carriage return and its line feed, and many times in a row that is longer."""
     name = "llama_l2_layerswap_n1"
     path = tmp_path / "memory_block.csv"
