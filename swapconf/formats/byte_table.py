@@ -120,12 +120,11 @@ class Table:
 
     def cells(self, column: str) -> tuple[Places, Places]:
         """Where the values of a column begin and end."""
-        place = self._layout.places[column]
+        place, line_end = self._layout.places[column], self._stop[self.rows]
         if place >= 0:
             start = self._commas[self._first + place - 1] + 1 if place else self._start[self.rows]
-            return start, self._commas[self._first + place]
-        stop = self._commas[self._last + place + 1] if place < -1 else self._stop[self.rows]
-        return self._commas[self._last + place] + 1, stop
+            return start, self._commas[self._first + place] if place < self._layout.count - 1 else line_end
+        return self._commas[self._last + place] + 1, self._commas[self._last + place + 1] if place < -1 else line_end
 
     def numbers(self, column: str, base: int = 10) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """The values of a column, and which of them are natural numbers of at most 63 bits."""

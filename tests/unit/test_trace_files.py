@@ -207,6 +207,18 @@ def test_stacks_with_commas(tmp_path: Path) -> None:
     assert (second.end, second.users, second.is_persistent, second.task) == (9, (), False, 3)
 
 
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+@pytest.mark.parametrize("last", memory_block.COLUMNS)
+def test_any_column_may_be_the_last(tmp_path: Path, last: str, line_end: str) -> None:
+    """With and without a comma behind it, and with no stack before it."""
+    expected = list(memory_block.read(written(tmp_path, "memory_block.csv", FRESH)))
+    names, *rows = (line.replace("/data/a,b", "/data").split(",") for line in FRESH.splitlines())
+    order = [names.index(name) for name in (*(name for name in memory_block.COLUMNS if name != last), last)]
+    for comma in ("", ","):
+        text = "".join(",".join(row[place] for place in order) + comma + line_end for row in (names, *rows))
+        assert list(memory_block.read(written(tmp_path, "memory_block.csv", text))) == expected
+
+
 def test_rows_on_several_lines(tmp_path: Path) -> None:
     first, second, other, again = execute_order.read(written(tmp_path, "execute_order.csv", ORDER))
     assert first.inputs == ("a", "ValueNode<Tensor> Tensor(shape=[1, 1], dtype=Int32, value= <Ascend>)",
