@@ -9,48 +9,23 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from math import prod
 from statistics import mode
 
-HOST_POOL = "Other"
+import numpy as np
+from numpy.typing import NDArray
+
+from swapconf.blocks import HOST_POOL as HOST_POOL
+from swapconf.blocks import Block as Block
+from swapconf.blocks import Blocks as Blocks
+
 _EVENT_PRIMITIVES = frozenset({"StreamSend", "StreamRecv"})
 _KERNEL = re.compile(r"-op\d+$")
 _BITS = re.compile(r"(?:B?Float|HiFloat|U?Int|Complex)(\d+)")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Block:
-    """One allocation, a row of memory_block.csv.
-
-    ``start``: event of its birth, the id of its tensor. ``end``: event of its release (None: never).
-    ``kind``: ``Weight``, ``ConstantValue``, ``Kernel``, ... ``task``: the event of the launch that made it.
-    ``used_bytes``: what MindSpore had in use, on the device or on the host, after this allocation.
-    ``pool_peak_bytes``: the most that its pool had taken by then, fragments included.
-    """
-
-    start: int
-    end: int | None
-    address: int
-    size_bytes: int
-    stream: int
-    pool: str
-    kind: str
-    task: int | None
-    task_name: str
-    node: str
-    users: tuple[int, ...]
-    is_persistent: bool
-    used_bytes: int
-    pool_peak_bytes: int
-
-    @property
-    def on_host(self) -> bool:
-        """Pinned host memory, which swap copies into; not part of any device sum."""
-        return self.pool == HOST_POOL
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,9 +112,13 @@ class Trace:
 
     folder: str
     rank: int
-    blocks: tuple[Block, ...]
+    blocks: Blocks
     kernels: tuple[Kernel, ...]
     tasks: tuple[Task, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.blocks, Blocks):  # what is made by hand is written as rows
+            object.__setattr__(self, "blocks", Blocks.of(self.blocks))
 
     @cached_property
     def step(self) -> tuple[Kernel, ...]:
@@ -158,36 +137,43 @@ class Trace:
     @property
     def used_peak_bytes(self) -> int:
         """The most device memory in use at once, which MindSpore prints as the peak without fragments."""
-        return peak_bytes(block for block in self.blocks if not block.on_host)
+        return self.blocks.peak_bytes(on_host=False)
 
     @property
     def with_fragments_peak_bytes(self) -> int:
         """The most that the device pool took, as MindSpore itself recorded it."""
-        return max((block.pool_peak_bytes for block in self.blocks if not block.on_host), default=0)
+        return int(self.blocks.pool_peak_bytes[~self.blocks.on_host].max(initial=0))
 
     @property
     def is_planned(self) -> bool:
         """MindSpore laid out the memory of the graph before running it (memory_optimize_level O1)."""
-        return any(block.kind == "Somas" for block in self.blocks)
+        return "Somas" in self.blocks.kinds
 
     @property
     def host_peak_bytes(self) -> int:
         """The most pinned host memory in use at once."""
-        return peak_bytes(block for block in self.blocks if block.on_host)
+        return self.blocks.peak_bytes(on_host=True)
 
 
-def peak_bytes(blocks: Iterable[Block]) -> int:
-    """The largest sum of the sizes of blocks that live at once. No two events of a trace share a time."""
-    changes = []
-    for block in blocks:
-        changes.append((block.start, block.size_bytes))
-        if block.end is not None:
-            changes.append((block.end, -block.size_bytes))
-    used = highest = 0
-    for _, change in sorted(changes):
-        used += change
-        highest = max(highest, used)
-    return highest
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TaskTable:
+    """The tasks of a trace by the graph that launched them, as columns of equal length n, in order of ``event``.
+
+    ``event``: int64 [n], ascending. ``actor``, ``node``, ``graph``: int32 [n], index into the tuple of names in the
+    plural. ``actor`` is who launched it: a kernel by its index and name, or another actor of MindSpore's runtime;
+    ``graph`` is ``kernel_graph0`` or "" outside of any graph.
+    """
+
+    event: NDArray[np.int64]
+    actor: NDArray[np.int32]
+    actors: tuple[str, ...]
+    node: NDArray[np.int32]
+    nodes: tuple[str, ...]
+    graph: NDArray[np.int32]
+    graphs: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.event)
 
 
 class Notice(Enum):

@@ -14,9 +14,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from swapconf.trace import Task, Trace
+if TYPE_CHECKING:  # its columns need numpy, which `swapconf rules` and `--help` do without
+    from swapconf.trace import Task, Trace
 
 _LAYER = re.compile(r"(?:^|.*/)(\w+)-\w+/layers-CellList/(\d+)-\w+(?:/(.*))?$")
 _EXTRA_BLOCK = "mtp"

@@ -3,7 +3,8 @@
 Values are quoted, but a quote inside one is not escaped, so a row is cut at the quoted commas around the fields: the
 first four from the left, the last two from the right, what is left between them describes the node:
 ``@graph:output{[0]: ValueNode<Primitive> PrimFunc_Add, [1]: input, [2]: ValueNode<Int64Imm> 0}``. A constant tensor in
-there is printed on several lines, so a row goes on until it has all of its values.
+there is printed on several lines, so a row goes on until it has all of its values. A text that comes again, as most
+inputs do, is kept once.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from sys import intern
 
 from swapconf.formats.trace_lines import (
     GARBLED,
@@ -77,9 +79,9 @@ def _kernel(row: str) -> Kernel:
     index, name, _, stream, rest = row[1:-1].split(_CUT, 4)
     node, event, group = rest.rsplit(_CUT, 2)
     graph, output, arguments = _node(node)
-    return Kernel(index=number(index, "index"), name=name, stream=number(stream, "stream_id"), graph=graph,
-                  primitive=_primitive(arguments[0]), output=output, inputs=tuple(arguments[1:]), event=event,
-                  group=group)
+    return Kernel(index=number(index, "index"), name=intern(name), stream=number(stream, "stream_id"),
+                  graph=intern(graph), primitive=intern(_primitive(arguments[0])), output=intern(output),
+                  inputs=tuple(map(intern, arguments[1:])), event=intern(event), group=intern(group))
 
 
 def _node(text: str) -> tuple[str, str, list[str]]:
@@ -100,5 +102,5 @@ def _primitive(text: str) -> str:
 
 def _follows(kernels: list[Kernel]) -> None:
     """Rows count on from 1; a gap means that rows are missing."""
-    if kernels[-1].index != (expected := kernels[-2].index + 1 if kernels[1:] else 1):
+    if kernels[-1].index != (expected := kernels[-2].index + 1 if len(kernels) > 1 else 1):
         raise ValueError(f"row {kernels[-1].index} stands where row {expected} is expected")

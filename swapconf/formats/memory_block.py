@@ -1,125 +1,148 @@
 """MEMORY_BLOCK.CSV -> BLOCKS: every allocation that MindSpore's memory tracker saw, in order of birth.
 
-Columns are found by name. No value is quoted; only paths (``file_name``, ``python_stack``, more than half of the file)
-may hold a comma, so a row is read from both ends. Times count the tracker's events, and 2^63-1 stands for never.
+Columns are found by name. Times count the tracker's events, and 2^63-1 stands for never. Stacks of Python frames, more
+than half of the file, are skipped. Measured with 5 million rows: see scripts/bench/bench_trace_reading.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from swapconf.formats.trace_lines import GARBLED, HEADER, TRUNCATED, Damage, lines, number, shown
-from swapconf.trace import Block
+import numpy as np
+from numpy.typing import NDArray
 
-NEVER = 2**63 - 1
-COLUMNS = ("start_time_stamp", "end_time_stamp", "device_addr", "stream_id", "pool_type", "size",
-           "actual_used_memory", "actual_peak_memory", "type", "producer_task", "task_name", "node_name",
-           "user_tasks", "is_persistent")
-_PATHS = "python_stack"
+from swapconf.blocks import NO_TASK, Blocks, offsets
+from swapconf.formats.byte_table import Names, Places, Table, numbers, ranges, tables
+from swapconf.formats.trace_lines import GARBLED, Damage, number, shown
+from swapconf.simulation import NEVER
+
+_NUMBERS = {"start": "start_time_stamp", "end": "end_time_stamp", "size_bytes": "size", "stream": "stream_id",
+            "used_bytes": "actual_used_memory", "pool_peak_bytes": "actual_peak_memory"}
+_TEXTS = {"pool": "pool_type", "kind": "type", "task_name": "task_name", "node": "node_name"}
+_ADDRESS, _TASK, _USERS, _PERSISTENT = "device_addr", "producer_task", "user_tasks", "is_persistent"
+COLUMNS = (*_NUMBERS.values(), *_TEXTS.values(), _ADDRESS, _TASK, _USERS, _PERSISTENT)
+_OPEN, _CLOSE, _DASH = b"{}-"
+
+Parts = dict[str, NDArray[Any]]
 
 
-def read(path: str | Path) -> tuple[Block, ...]:
+def read(path: str | Path) -> Blocks:
     """The blocks of a file. Raises SwapconfError, with a finding for each line that is wrong."""
     damage = Damage(path)
-    columns: Columns | None = None
-    blocks: list[Block] = []
-    for line, text in lines(path, damage):
-        if columns is None:
-            columns = _columns(text, damage)
-            continue
-        with damage.at(line):
-            blocks.append(_block(columns.values(text)))
-    if columns is None:
-        damage.add(TRUNCATED, "the file is empty")
+    parts: list[Parts] = []
+    names = {column: Names() for column in _TEXTS}
+    for table in tables(path, COLUMNS, damage):
+        part, are_right = _part(table, names)
+        table.explain(are_right, _refuse, damage)
+        parts.append(part)
+    damage.refuse()
+    blocks = _joined(parts, names)
     _check(blocks, damage)
     damage.refuse()
-    return tuple(blocks)
+    return blocks
 
 
-class Columns:
-    """Where the columns stand: up to the paths counted from the left, behind them from the right."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self._count = len(names)
-        turn = names.index(_PATHS) if _PATHS in names else len(names)
-        self._open = turn < len(names)
-        self._places = {name: names.index(name) if names.index(name) <= turn else names.index(name) - len(names)
-                        for name in COLUMNS}
-
-    def values(self, row: str) -> dict[str, str]:
-        """The values of a row by column. Raises ValueError where there are too few or too many."""
-        cells = row.split(",")
-        if len(cells) < self._count or (len(cells) > self._count and not self._open):
-            raise ValueError(f"{len(cells)} values, where the header names {self._count}")
-        return {name: cells[place] for name, place in self._places.items()}
-
-
-def _columns(header: str, damage: Damage) -> Columns:
-    names = header.split(",")
-    if missing := [name for name in COLUMNS if name not in names]:
-        damage.add(HEADER, f"no column {', '.join(missing)} in {shown(header)}", 1)
-    damage.refuse()
-    return Columns(names)
+def _part(table: Table, names: Mapping[str, Names]) -> tuple[Parts, NDArray[np.bool_]]:
+    """The columns of some rows, and which of the rows are right."""
+    are_right = np.ones(len(table.rows), dtype=np.bool_)
+    part: Parts = {}
+    for name, column in _NUMBERS.items():
+        part[name], are_numbers = table.numbers(column)
+        are_right &= are_numbers
+    part["address"], are_numbers = table.numbers(_ADDRESS, base=16)
+    are_right &= are_numbers
+    persistent, are_numbers = table.numbers(_PERSISTENT)
+    part["is_persistent"] = persistent == 1
+    are_right &= are_numbers
+    task, are_numbers = table.numbers(_TASK)
+    has_task = np.not_equal(*table.cells(_TASK))
+    part["task"] = np.where(has_task, task, NO_TASK)
+    are_right &= are_numbers | ~has_task
+    part["users"], part["num_users"], are_lists = _users(table)
+    are_right &= are_lists
+    are_right &= (part["end"] > part["start"]) & np.not_equal(*table.cells("pool_type"))
+    for name, column in _TEXTS.items():
+        part[name] = table.codes(column, names[name])
+    return part, are_right
 
 
-def _block(row: Mapping[str, str]) -> Block:
-    end = number(row["end_time_stamp"], "end_time_stamp")
-    block = Block(
-        start=number(row["start_time_stamp"], "start_time_stamp"),
-        end=None if end == NEVER else end,
-        address=number(row["device_addr"], "device_addr", 16),
-        size_bytes=number(row["size"], "size"),
-        stream=number(row["stream_id"], "stream_id"),
-        pool=row["pool_type"],
-        kind=row["type"],
-        task=number(row["producer_task"], "producer_task") if row["producer_task"] else None,
-        task_name=row["task_name"],
-        node=row["node_name"],
-        users=_users(row["user_tasks"]),
-        is_persistent=number(row["is_persistent"], "is_persistent") == 1,
-        used_bytes=number(row["actual_used_memory"], "actual_used_memory"),
-        pool_peak_bytes=number(row["actual_peak_memory"], "actual_peak_memory"),
-    )
-    if end <= block.start:
-        raise ValueError(f"freed at {end}, before it is made at {block.start}")
-    if not block.pool:
+def _users(table: Table) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """(tasks of all rows, how many of each row, which rows have such a list): ``{652-664}``, ``{}`` or nothing."""
+    start, stop = table.cells(_USERS)
+    in_braces = (stop - start >= 2) & (table.bytes[start] == _OPEN) & (table.bytes[stop - 1] == _CLOSE)
+    are_lists = in_braces | (stop == start)
+    filled = np.flatnonzero(in_braces & (stop - start > 2))
+    length = (stop - start)[filled] - 1
+    inner = table.bytes[ranges(start[filled] + 1, length)]  # of each list all but the opening brace
+    row_end = np.cumsum(length) - 1
+    is_cut = inner == _DASH
+    is_cut[row_end] = True
+    cuts = np.flatnonzero(is_cut)
+    tasks, are_numbers = numbers(inner, np.concatenate([np.zeros(1, np.int64), cuts[:-1] + 1])[:len(cuts)], cuts)
+    row = np.searchsorted(row_end, cuts)
+    counts = np.zeros(len(start), dtype=np.int64)
+    counts[filled] = np.bincount(row, minlength=len(filled))
+    are_lists[filled[row[~are_numbers]]] = False
+    return tasks, counts, are_lists
+
+
+def _refuse(row: Mapping[str, str]) -> None:
+    """Raises ValueError with what is wrong with a row."""
+    values = {column: number(row[column], column, 16 if column == _ADDRESS else 10)
+              for column in ("start_time_stamp", "end_time_stamp", _ADDRESS, "size", "stream_id")}
+    if row[_TASK]:
+        number(row[_TASK], _TASK)
+    users = row[_USERS]
+    if users not in ("", "{}"):
+        if users[0] != "{" or users[-1] != "}":
+            raise ValueError(f"{_USERS} is {shown(users)}, not a list in braces")
+        for task in users[1:-1].split("-"):
+            number(task, _USERS)
+    for column in (_PERSISTENT, "actual_used_memory", "actual_peak_memory"):
+        number(row[column], column)
+    if values["end_time_stamp"] <= values["start_time_stamp"]:
+        raise ValueError(f"freed at {values['end_time_stamp']}, before it is made at {values['start_time_stamp']}")
+    if not row["pool_type"]:
         raise ValueError("pool_type is empty")
-    return block
 
 
-def _users(text: str) -> tuple[int, ...]:
-    """``{652-664}``, ``{}`` or nothing."""
-    if text in ("", "{}"):
-        return ()
-    if text[0] != "{" or text[-1] != "}":
-        raise ValueError(f"user_tasks is {shown(text)}, not a list in braces")
-    return tuple(number(task, "user_tasks") for task in text[1:-1].split("-"))
+def _joined(parts: list[Parts], names: dict[str, Names]) -> Blocks:
+    """One column after another, so that no more than one is held twice."""
+    def column(name: str) -> NDArray[Any]:
+        return np.concatenate([part.pop(name) for part in parts]) if parts else np.zeros(0, np.int64)
+
+    return Blocks(
+        **{name: column(name) for name in (*_NUMBERS, *_TEXTS, "address", "task", "is_persistent", "users")},
+        user_offsets=offsets(column("num_users")),
+        pools=names.pop("pool").texts(), kinds=names.pop("kind").texts(), task_names=names.pop("task_name").texts(),
+        nodes=names.pop("node").texts())
 
 
-def _check(blocks: Sequence[Block], damage: Damage) -> None:
+def _check(blocks: Blocks, damage: Damage) -> None:
     """Rows that are lost or doubled show in the running sums, which MindSpore writes for device and host."""
     for on_host in (False, True):
-        pool = [(line, block) for line, block in enumerate(blocks, 2) if block.on_host == on_host]
-        if wrong := _first_wrong_sum(sorted(pool, key=lambda item: item[1].start)):
-            line, used, block = wrong
-            damage.add(GARBLED, f"{block.used_bytes} bytes are in use according to this row, {used} according to the "
-                                "rows before it: rows are missing or changed", line)
+        rows = np.flatnonzero(blocks.on_host == on_host)
+        rows = rows[np.argsort(blocks.start[rows], kind="stable")]
+        used = _used_bytes(blocks.start[rows], blocks.end[rows], blocks.size_bytes[rows])
+        if (wrong := _wrong_sums(blocks.start[rows], blocks.used_bytes[rows], used)).any():
+            first = int(wrong.argmax())
+            damage.add(GARBLED, f"{blocks.used_bytes[rows[first]]} bytes are in use according to this row, "
+                                f"{used[first]} according to the rows before it: rows are missing or changed",
+                       int(rows[first]) + 2)
 
 
-def _first_wrong_sum(pool: Sequence[tuple[int, Block]]) -> tuple[int, int, Block] | None:
+def _used_bytes(start: Places, end: Places, size_bytes: Places) -> NDArray[np.int64]:
+    """Bytes in use after each birth; ``start`` is ascending."""
+    freed = end != NEVER
+    order = np.argsort(end[freed], kind="stable")
+    gone = offsets(size_bytes[freed][order])
+    return np.cumsum(size_bytes) - gone[np.searchsorted(end[freed][order], start)]
+
+
+def _wrong_sums(start: Places, told: Places, used: Places) -> NDArray[np.bool_]:
     """Blocks made at once (outputs of a graph planned ahead, at successive events) carry the sum after the last."""
-    freed = sorted((block.end, block.size_bytes) for _, block in pool if block.end is not None)
-    used = gone = 0
-    for place, (line, block) in enumerate(pool, 1):
-        used += block.size_bytes
-        while gone < len(freed) and freed[gone][0] < block.start:
-            used -= freed[gone][1]
-            gone += 1
-        if used != block.used_bytes and not (place < len(pool) and _at_once(block, pool[place][1])):
-            return line, used, block
-    return None
-
-
-def _at_once(block: Block, following: Block) -> bool:
-    return following.start == block.start + 1 and following.used_bytes == block.used_bytes
+    wrong: NDArray[np.bool_] = told != used
+    wrong[:-1] &= (start[1:] != start[:-1] + 1) | (told[1:] != told[:-1])
+    return wrong

@@ -6,29 +6,36 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from swapconf.errors import Finding, SwapconfError
-from swapconf.formats import execute_order, memory_block, tracker_graph
-from swapconf.formats.trace_lines import INCOMPLETE, Damage
-from swapconf.trace import Block, Kernel, Task, Trace
+import numpy as np
 
-BLOCKS, GRAPH, ORDER = "memory_block.csv", "tracker_graph.ir", "execute_order.csv"
-Item = TypeVar("Item", Block, Kernel, Task)
+from swapconf.blocks import Blocks
+from swapconf.errors import Finding, SwapconfError
+from swapconf.formats import execute_order, memory_block, task_table, tracker_graph
+from swapconf.formats.trace_lines import INCOMPLETE, Damage
+from swapconf.trace import Kernel, Task, Trace
+
+BLOCKS, GRAPH, ORDER, TASKS = "memory_block.csv", "tracker_graph.ir", "execute_order.csv", "task.csv"
+Part = TypeVar("Part")
 
 
 def read(folder: str | Path, rank: int) -> Trace:
     """The trace in a folder. Raises SwapconfError with what is wrong in any of its files.
 
-    The graph is optional, because MindSpore writes none with memory_optimize_level O1.
+    The graph is optional, because MindSpore writes none with memory_optimize_level O1. task.csv, where it was kept, is
+    a second witness of the tasks.
     """
     place = Path(folder)
     findings: list[Finding] = []
     blocks = _part(memory_block.read, place / BLOCKS, findings)
     kernels = _part(execute_order.read, order_file(place), findings)
     tasks = _part(tracker_graph.read, place / GRAPH, findings) if (place / GRAPH).exists() else ()
-    if findings:
+    table = _part(task_table.read, place / TASKS, findings) if (place / TASKS).exists() else None
+    if blocks is None or kernels is None or tasks is None or findings:
         raise SwapconfError(findings)
     if tasks:
         _check(place, blocks, kernels, tasks)
+        if table is not None and not np.array_equal(table.event, [task.event for task in tasks]):
+            _refuse(place / TASKS, f"the tasks are not those of {GRAPH}")
     return Trace(folder=str(place), rank=rank, blocks=blocks, kernels=kernels, tasks=tasks)
 
 
@@ -38,24 +45,23 @@ def order_file(folder: Path) -> Path:
     return nested if nested.exists() else folder / ORDER
 
 
-def _part(read_file: Callable[[Path], tuple[Item, ...]], path: Path, findings: list[Finding]) -> tuple[Item, ...]:
+def _part(read_file: Callable[[Path], Part], path: Path, findings: list[Finding]) -> Part | None:
     try:
         return read_file(path)
     except SwapconfError as error:
         findings.extend(error.findings)
-        return ()
+        return None
 
 
-def _check(folder: Path, blocks: Sequence[Block], kernels: Sequence[Kernel], tasks: Sequence[Task]) -> None:
+def _check(folder: Path, blocks: Blocks, kernels: Sequence[Kernel], tasks: Sequence[Task]) -> None:
     """A file that was cut between two lines is whole by itself, but lacks what the others speak of."""
-    born = {block.start for block in blocks}
-    launched = [kernel.name for kernel in kernels if not kernel.is_event]
-    known = {task.event for task in tasks}
-    if any(tensor not in born for task in tasks for tensor in (*task.inputs, *task.outputs)):
+    tensors = np.fromiter((tensor for task in tasks for tensor in (*task.inputs, *task.outputs)), dtype=np.int64)
+    known = np.fromiter((task.event for task in tasks), dtype=np.int64)
+    if not np.isin(tensors, blocks.start).all():
         _refuse(folder / BLOCKS, f"{GRAPH} speaks of tensors that this file does not have")
-    if any(user not in known for block in blocks for user in block.users):
+    if not np.isin(blocks.users, known).all():
         _refuse(folder / GRAPH, f"{BLOCKS} speaks of tasks that this file does not have")
-    if launched != [task.name for task in tasks if task.is_kernel]:
+    if [kernel.name for kernel in kernels if not kernel.is_event] != [task.name for task in tasks if task.is_kernel]:
         _refuse(order_file(folder), f"the kernels are not those of {GRAPH}")
 
 

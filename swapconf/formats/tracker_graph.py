@@ -5,13 +5,15 @@
         (BFloat16:[4096, 512]) <- (Float32:[1, 4096, 512], Float32:[512])
 
 The numbers are ids of tensors: the event at which their block was born. A view writes the id that it reads. There can
-be fewer ids than tensors, because a tensor on the host has none.
+be fewer ids than tensors, because a tensor on the host has none. Most lists of tensors come again, and are kept once.
 """
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from pathlib import Path
+from sys import intern
 
 from swapconf.formats.trace_lines import TRUNCATED, Damage, lines, number, shown
 from swapconf.trace import Task, Tensor
@@ -24,8 +26,9 @@ def read(path: str | Path) -> tuple[Task, ...]:
     """The tasks of a file. Raises SwapconfError, with a finding for each line that is wrong."""
     damage, reader, line = Damage(path), _Reader(), 0
     for line, text in lines(path, damage):
-        with damage.at(line):
-            reader.take(text)
+        if not text.startswith("    #"):
+            with damage.at(line):
+                reader.take(text)
     if not reader.tasks or reader.head:
         damage.add(TRUNCATED, "the tensors of the last task are missing" if line else "the file is empty", line)
     damage.refuse()
@@ -47,7 +50,7 @@ class _Reader:
             unfinished, self.head = self.head, text
             if unfinished:
                 raise ValueError("the task before this line has no tensors")
-        elif text and not text.startswith("    #"):
+        elif text:
             raise ValueError(f"{shown(text)} is neither a task nor its tensors")
 
 
@@ -61,7 +64,7 @@ def _task(head: str, tensors: str) -> Task:
         raise ValueError(f"{shown(head)} and {shown(tensors)} are not a task")
     return Task(
         event=number(event, "task_info"),
-        name=name,
+        name=intern(name),
         inputs=_ids(inputs),
         outputs=_ids(outputs.removeprefix("(")),
         attributes=_attributes(attributes),
@@ -74,6 +77,7 @@ def _ids(text: str) -> tuple[int, ...]:
     return tuple(number(item.removeprefix("%"), "an id") for item in text.split(", ")) if text else ()
 
 
+@lru_cache(maxsize=4096)
 def _attributes(text: str) -> tuple[tuple[str, str], ...]:
     """``event=72;stream_id=0}``."""
     body, brace, _ = text.rpartition("}")
@@ -83,6 +87,7 @@ def _attributes(text: str) -> tuple[tuple[str, str], ...]:
     return tuple((name, value) for name, _, value in parts)
 
 
+@lru_cache(maxsize=65536)
 def _tensors(text: str) -> tuple[Tensor, ...]:
     tensors, end = [], 0
     while match := _TENSOR.match(text, end):

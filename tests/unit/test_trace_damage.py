@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from swapconf.errors import Finding, SwapconfError
-from swapconf.formats import execute_order, memory_block, trace_folder, trace_lines, tracker_graph
-from tests.unit.test_trace_files import TRACES
+from swapconf.formats import execute_order, memory_block, task_table, trace_folder, trace_lines, tracker_graph
+from tests.unit.test_trace_files import FRESH, TASKS, TRACES, written
 
 SOURCE = TRACES / "llama_l2_none"
 READERS: dict[str, Callable[[Path], object]] = {
@@ -113,6 +113,11 @@ def test_half_a_task_is_missing(tmp_path: Path, line: int) -> None:
     (5, "5_12", "size is '5_12'"),
     (5, "9" * 30, "size is '999"),
     (5, "٣", "size is"),
+    (5, str(2**63), "size is '9223372036854775808', which is too large"),
+    (2, "0x" + "f" * 16, "device_addr is '0xffffffffffffffff', which is too large"),
+    (3, "0x1", "stream_id is '0x1'"),
+    (10, "x", "producer_task is 'x'"),
+    (14, "{652}664}", "user_tasks is '652}664'"),
     (14, "652-664", "user_tasks is '652-664'"),
     (14, "{652-}", "user_tasks is ''"),
     (16, "1,2,3", "20 values, where the header names 18"),
@@ -158,6 +163,28 @@ def test_everything_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
     assert [finding.origin.line for finding in caught.value.findings] == [4, 7]
 
 
+@pytest.mark.parametrize(("old", "new", "rule", "line", "words"), [
+    ("graph_name", "graph", "trace-header", 1, "no column graph_name"),
+    ("0,PyNative", "x,PyNative", "trace-garbled", 2, "time_stamp is 'x'"),
+    ("140,,", "", "trace-garbled", 3, "6 values, where the header names 8"),
+    ("0,PyNative", "3,PyNative", "trace-garbled", 3, "task 3 stands behind task 3"),
+])
+def test_garbled_table_of_tasks(tmp_path: Path, old: str, new: str, rule: str, line: int, words: str) -> None:
+    with pytest.raises(SwapconfError) as caught:
+        task_table.read(written(tmp_path, "task.csv", TASKS.replace(old, new, 1)))
+    (finding,) = caught.value.findings
+    assert (finding.rule, finding.origin.line) == (rule, line)
+    assert words in finding.message
+
+
+def test_a_comma_too_many_in_a_stack_is_none_in_the_columns_behind(tmp_path: Path) -> None:
+    """The values behind the stack are counted from the right, so a value too few or too many moves into it."""
+    lost = FRESH.replace("a.cc,393,PyNativeInput,0,PyNative", "a.cc,393,PyNativeInput,PyNative", 1)
+    with pytest.raises(SwapconfError) as caught:
+        memory_block.read(written(tmp_path, "memory_block.csv", lost))
+    assert caught.value.findings[0].origin.line == 2
+
+
 # --- files that do not belong together ------------------------------------------------------------------------------
 
 
@@ -178,3 +205,18 @@ def test_the_damage_of_all_files_is_told_together(tmp_path: Path) -> None:
         trace_folder.read(tmp_path, rank=0)
     assert [Path(finding.origin.file).name for finding in caught.value.findings] == [
         "execute_order.csv", "memory_block.csv"]
+
+
+def test_the_table_of_tasks_is_a_witness_of_the_graph(tmp_path: Path) -> None:
+    for file in READERS:
+        shutil.copy(SOURCE / file, tmp_path / file)
+    events = [task.event for task in trace_folder.read(tmp_path, rank=0).tasks]
+    head = "time_stamp,task_name,node_name,graph_name,file_name,line_num,python_stack,\n"
+    rows = [f"{event},Actor,Node,,a.cc,1,,\n" for event in events]
+    written(tmp_path, "task.csv", head + "".join(rows))
+    assert len(trace_folder.read(tmp_path, rank=0).tasks) == len(events)
+    written(tmp_path, "task.csv", head + "".join(rows[:-1]))
+    with pytest.raises(SwapconfError) as caught:
+        trace_folder.read(tmp_path, rank=0)
+    (finding,) = caught.value.findings
+    assert (finding.rule, finding.origin.file) == ("trace-incomplete", str(tmp_path / "task.csv"))

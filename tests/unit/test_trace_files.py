@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from swapconf.formats import execute_order, memory_block, trace_folder, tracker_graph
-from swapconf.trace import Block, Kernel, Task, Tensor, Trace, peak_bytes
+from swapconf.blocks import Block, Blocks
+from swapconf.formats import execute_order, memory_block, task_table, trace_folder, trace_lines, tracker_graph
+from swapconf.trace import Kernel, Task, Tensor, Trace
 
 TRACES = Path(__file__).parents[1] / "traces"
 NAMES = sorted(folder.name for folder in TRACES.iterdir() if (folder / "memory_block.csv").exists())
@@ -127,7 +128,32 @@ def test_size_of_a_tensor(dtype: str, shape: tuple[int, ...], size: int | None) 
 
 
 def test_peak_of_nothing() -> None:
-    assert peak_bytes(()) == 0
+    trace = Trace(folder="", rank=0, blocks=(), kernels=(), tasks=())
+    assert (trace.used_peak_bytes, trace.host_peak_bytes, trace.with_fragments_peak_bytes) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_columns_are_the_rows(name: str) -> None:
+    blocks = golden(name).blocks
+    rows = list(blocks)
+    assert [blocks[place] for place in range(len(blocks))] == rows
+    assert blocks[-1] == rows[-1]
+    assert blocks[5:20:3] == tuple(rows[5:20:3])
+    assert list(Blocks.of(rows)) == rows
+    assert blocks.on_host.tolist() == [row.on_host for row in rows]
+    assert blocks.size_bytes.sum() == sum(row.size_bytes for row in rows)
+    with pytest.raises(IndexError):
+        blocks[len(rows)]
+
+
+@pytest.mark.parametrize("on_host", [False, True])
+def test_peak_of_columns_is_that_of_rows(on_host: bool) -> None:
+    blocks = golden("llama_l2_layerswap_n1").blocks
+    rows = [row for row in blocks if row.on_host == on_host]
+    moments = {row.start for row in rows}
+    assert blocks.peak_bytes(on_host=on_host) == max(
+        sum(row.size_bytes for row in rows if row.start <= now and (row.end is None or row.end > now))
+        for now in moments)
 
 
 # --- forms that the golden traces do not have -----------------------------------------------------------------------
@@ -162,6 +188,13 @@ GRAPH = """\
 """
 
 
+TASKS = """\
+time_stamp,task_name,node_name,graph_name,file_name,line_num,python_stack,
+0,PyNative,Reshape,,mindspore/ccsrc/pynative/utils/pyboost/pyboost_utils.cc,926,File:/data/a,b/run.py;Line:41|,
+3,12_Default/MatMul-op0,Default/MatMul-op0,kernel_graph0,mindspore/ccsrc/kernel_runner.cc,140,,
+"""
+
+
 def written(folder: Path, name: str, text: str) -> Path:
     path = folder / name
     path.write_text(text, encoding="utf-8")
@@ -172,6 +205,18 @@ def test_stacks_with_commas(tmp_path: Path) -> None:
     first, second = memory_block.read(written(tmp_path, "memory_block.csv", FRESH))
     assert (first.kind, first.is_persistent, first.users) == ("PyNativeInput", True, (0,))
     assert (second.end, second.users, second.is_persistent, second.task) == (9, (), False, 3)
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+@pytest.mark.parametrize("last", memory_block.COLUMNS)
+def test_any_column_may_be_the_last(tmp_path: Path, last: str, line_end: str) -> None:
+    """With and without a comma behind it, and with no stack before it."""
+    expected = list(memory_block.read(written(tmp_path, "memory_block.csv", FRESH)))
+    names, *rows = (line.replace("/data/a,b", "/data").split(",") for line in FRESH.splitlines())
+    order = [names.index(name) for name in (*(name for name in memory_block.COLUMNS if name != last), last)]
+    for comma in ("", ","):
+        text = "".join(",".join(row[place] for place in order) + comma + line_end for row in (names, *rows))
+        assert list(memory_block.read(written(tmp_path, "memory_block.csv", text))) == expected
 
 
 def test_rows_on_several_lines(tmp_path: Path) -> None:
@@ -207,3 +252,31 @@ def test_a_trace_without_graph(tmp_path: Path) -> None:
     written(tmp_path / "execute_order", "execute_order.csv", ORDER)
     trace = trace_folder.read(tmp_path, rank=3)
     assert (trace.rank, len(trace.kernels), trace.tasks) == (3, 4, ())
+
+
+def test_tasks(tmp_path: Path) -> None:
+    table = task_table.read(written(tmp_path, "task.csv", TASKS))
+    assert len(table) == 2
+    assert table.event.tolist() == [0, 3]
+    assert [table.actors[code] for code in table.actor] == ["PyNative", "12_Default/MatMul-op0"]
+    assert [table.nodes[code] for code in table.node] == ["Reshape", "Default/MatMul-op0"]
+    assert [table.graphs[code] for code in table.graph] == ["", "kernel_graph0"]
+
+
+@pytest.mark.parametrize("chunk_bytes", [64, 700, 4096])
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+def test_chunks_end_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int,
+                             line_end: bytes) -> None:
+    """Inside of a row, between a carriage return and its line feed, and many times in a row that is longer."""
+    name = "llama_l2_layerswap_n1"
+    path = tmp_path / "memory_block.csv"
+    path.write_bytes((TRACES / name / "memory_block.csv").read_bytes().replace(b"\n", line_end))
+    monkeypatch.setattr(trace_lines, "CHUNK_BYTES", chunk_bytes)
+    assert list(memory_block.read(path)) == list(golden(name).blocks)
+
+
+def test_rows_given_by_hand_become_columns() -> None:
+    rows = golden("llama_l2_none").blocks[:4]
+    trace = Trace(folder="", rank=0, blocks=rows, kernels=(), tasks=())
+    assert tuple(trace.blocks) == rows
+    assert trace.used_peak_bytes == sum(row.size_bytes for row in rows)
