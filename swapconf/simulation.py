@@ -73,7 +73,8 @@ class Lifetimes:
         freed = np.flatnonzero(self.end != NEVER)
         asked = np.concatenate([~freed, np.arange(len(self))])
         time = np.concatenate([self.end[freed], self.start])
-        return asked[np.argsort(time, kind="stable")]
+        ordered: NDArray[np.int64] = asked[np.argsort(time, kind="stable")]
+        return ordered
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""RECTANGLES -> OFFSETS: stack blocks, time wide and bytes high, on the lowest stretch of the skyline (see offline.py)."""
+"""RECTANGLES -> OFFSETS: stack blocks, time wide and bytes high, on the lowest stretch of the skyline."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ Columns = NDArray[np.int64]
 
 
 def stack(start: Columns, end: Columns, size: Columns, order: NDArray[np.float64]) -> Columns:
-    """Offsets of the blocks, [n], the highest in the order first. ``start`` ascends, so that those inside a stretch stand
-    together."""
+    """Offsets of the blocks, [n], the highest in the order first. ``start`` ascends, so that those inside a stretch
+    stand together. The heuristic is explained where it is used, in the policy ``offline``."""
     offset = np.zeros(len(start), dtype=np.int64)
     waiting = order - order.min() + 1.0  # 0 once placed
     skyline = _Skyline(int(start.min()), int(end.max()))

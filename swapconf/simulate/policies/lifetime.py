@@ -1,4 +1,4 @@
-"""LIFETIMES -> PLACEMENT by lifetime: long-lived tensors in pools of their own, the large ones in pieces of exactly their size.
+"""LIFETIMES -> PLACEMENT by lifetime: pools for long-lived tensors, the large ones in pieces of exactly their size.
 
 The method of AscendSpeed's memory fragmentation optimisation (``MEMORY_FRAGMENTATION=1``; in MindSpeed's documentation
 "memory-fragmentation", there ``--memory-fragmentation``): tell tensors apart by how long they live, keep long and short

@@ -27,7 +27,6 @@ from swapconf.simulate.free_space import FreeSpace
 from swapconf.simulation import Lifetimes, Placement, high_water_bytes
 from swapconf.units import GIB
 
-
 TRAINER_GROWTH_BYTES = 2 * GIB
 _PERSISTENT_GROWTH_BYTES = GIB
 

@@ -1,4 +1,4 @@
-"""LIFETIMES -> PLACEMENT planned with all lifetimes known: what a packing can reach in practice, with no allocator at all.
+"""LIFETIMES -> PLACEMENT planned with all lifetimes known: what a packing can reach in practice.
 
 Blocks are rectangles, time wide and bytes high, to be stacked as low as possible (dynamic storage allocation, NP-hard).
 Two heuristics take the blocks in an order:
