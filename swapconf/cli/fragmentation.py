@@ -126,7 +126,7 @@ def _rehearse(config: Path, rank: int, block_gib: int) -> RankReport:
     from swapconf.formats import overrides
     from swapconf.simulate.knobs import BLOCK_SIZE
 
-    document = overrides.read(["--config", str(config)], [BLOCK_SIZE.change.format(block_gib)])
+    document = overrides.read(["--config", str(config)], [f"{BLOCK_SIZE.name}={block_gib}GB"])
     assert document is not None
     return rehearsal.rehearse(rehearsal.Order(document=document, rank=rank))
 

@@ -3,8 +3,8 @@
 MindSpore names a backward kernel ``Gradients/...`` and a kernel of a recomputed cell ``recompute_.../...``. The copy
 that recomputing a single primitive makes carries the plain name of the forward kernel; it is known by its readers,
 which are all backward or recomputed themselves, and by its place, after a backward kernel with no forward kernel
-between. The optimizer is told by the cells in which it stands. Kernels that MindSpore inserts have no cells (``Default/Cast-op3``);
-they belong to the phase in which they run.
+between. The optimizer is told by the cells in which it stands. Kernels that MindSpore inserts have no cells
+(``Default/Cast-op3``); they belong to the phase in which they run.
 """
 
 from __future__ import annotations

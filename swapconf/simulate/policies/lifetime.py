@@ -26,8 +26,10 @@ Nothing else is known of the future. A request goes through these levels:
 A piece to share is 2 MiB, as in PyTorch, but no more than 1/16384 of the peak of the first step, so that small models
 show what large ones would; what is not smaller than a piece is large.
 
-So fragments are only what small and short-lived blocks leave between them. The price is ``device_requests``: each gives
-back or asks anew, which makes the device wait; other libraries get only what the pool leaves.
+So fragments are only what small and short-lived blocks leave between them, and the gap stands and falls with giving
+back: pools that keep every piece hold several times more than MindSpore's pool wastes (``gives_back=False`` tells). The
+price is ``device_requests``: each asks anew, after giving back, while the device waits. Where memory is ample, a pool
+like this keeps what it has, and leaves other libraries, such as the collectives', what is left.
 """
 
 from __future__ import annotations
@@ -65,9 +67,9 @@ def kinds(lifetimes: Lifetimes) -> NDArray[np.uint8]:
     return np.where(never & lifetimes.is_persistent & is_state, Kind.OPTIMIZER, kind).astype(np.uint8)
 
 
-def place(lifetimes: Lifetimes) -> Placement:
+def place(lifetimes: Lifetimes, gives_back: bool = True) -> Placement:
     """Where the pools put each block. A segment is a piece of the device, numbered as it was asked for."""
-    device = _Device()
+    device = _Device(gives_back)
     piece_bytes = max(min(lifetimes.used_peak_bytes // MAX_PIECES, MAX_PIECE_BYTES) // _ALIGN * _ALIGN, _ALIGN)
     pools = [_Pool(device, piece_bytes, shares_large=kind is Kind.SHORT) for kind in Kind]
     owner = [pools[kind] for kind in kinds(lifetimes).tolist()]
@@ -89,9 +91,10 @@ class _Device:
     """``size_bytes``: of each piece ever asked for. ``most_bytes``: the most held at once. Free pieces are kept by
     size."""
 
-    def __init__(self) -> None:
+    def __init__(self, gives_back: bool) -> None:
         self.size_bytes: list[int] = []
         self.most_bytes = 0
+        self._gives_back = gives_back
         self._held_bytes = 0
         self._free: dict[int, list[int]] = {}
 
@@ -101,7 +104,7 @@ class _Device:
             if not same:
                 del self._free[size_bytes]
             return found
-        while self._free and self._held_bytes + size_bytes > self.most_bytes:
+        while self._gives_back and self._free and self._held_bytes + size_bytes > self.most_bytes:
             self._give_back(max(self._free))
         self._held_bytes += size_bytes
         self.most_bytes = max(self.most_bytes, self._held_bytes)

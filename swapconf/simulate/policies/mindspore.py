@@ -9,9 +9,9 @@ fragments of all traces is reproduced by these rules.
   request tries its own, then the other, then asks the device for a new piece.
 - Only the first piece asked for a persistent block belongs to the persistent manager; it is 1 GiB, or as many whole GiB
   as the request needs. All others belong to the common one; they come in multiples of ``growth_bytes``.
-- ``growth_bytes`` is ``increase_size`` of ``mindspore.runtime.set_memory``: 2 GiB unless set. mindformers calls it when
-  the YAML has ``context.max_device_memory``, and passes ``context.mempool_block_size`` as this size. Where nobody calls
-  it (a bare training cell), pieces are 1 GiB.
+- ``growth_bytes`` (measured: 1 and 2 GiB) is ``increase_size`` of ``mindspore.runtime.set_memory``: 2 GiB unless set.
+  mindformers calls it when the YAML has ``context.max_device_memory``, and passes ``context.mempool_block_size`` as
+  this size. Where nobody calls it (a bare training cell), pieces are 1 GiB.
 - The device gives pieces from the top of its memory downwards, so that of two equal holes the later piece wins.
 
 The peak with fragments is the sum over the pieces of the highest byte ever used.
