@@ -107,7 +107,8 @@ def _summary(found: list[Row]) -> Iterator[str]:
     least, most = (limit(_over(row.kept) for row in found) for limit in (min, max))
     times = max(row.fragmentation.placements["lifetime"].device_requests / row.kept.device_requests for row in found)
     yield "- That is the effect of giving back: if `lifetime` kept every piece, it would hold " \
-          f"{least:.0%} to {most:.0%} more than is in use. Giving back takes up to {times:.1f} times as many requests.\n"
+          f"{least:.0%} to {most:.0%} more than is in use. Giving back takes up to {times:.1f} times as many " \
+          "requests.\n"
     worst = max(found, key=lambda row: _over(row.fragmentation.placements["offline"]))
     yield f"- `offline`: at most {_over(worst.fragmentation.placements['offline']):.2%} over the lower bound " \
           f"(`{worst.name}`).\n"

@@ -1,7 +1,7 @@
 """What a user can set against fragments, as data: what it does, and what a dry run is known to show of it.
 
-The sources are MindSpore's documentation of ``mindspore.runtime.set_memory`` (2.9.0) and of ``MS_ALLOC_CONF`` in its list
-of environment variables.
+The sources are MindSpore's documentation of ``mindspore.runtime.set_memory`` (2.9.0) and of ``MS_ALLOC_CONF`` in its
+list of environment variables.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Knob:
 
 
 BLOCK_SIZE = Knob(
-    name="context.mempool_block_size", default="2GB", in_dry_run="pieces of 1 and 2 GiB measured; --confirm tries others",
+    name="context.mempool_block_size", default="2GB", in_dry_run="1 and 2 GiB measured; --confirm tries others",
     effect="the size in which MindSpore's pool grows; mindformers passes it to mindspore.runtime.set_memory as "
            "increase_size, with context.max_device_memory only")
 

@@ -23,8 +23,8 @@ Nothing else is known of the future. A request goes through these levels:
 3. a new piece of the device: of exactly its size, or for small ones a piece to share. Before the pools grow over the
    most that they ever held, they give free pieces back, the largest first.
 
-A piece to share is 2 MiB, as in PyTorch, but no more than 1/16384 of the peak of the first step, so that small models
-show what large ones would; what is not smaller than a piece is large.
+A piece to share is 2 MiB, as in PyTorch, but no more than 1/32768 of the peak of the first step (2 MiB of 64 GiB), so
+that small models show what large ones would. What is not smaller than a quarter of such a piece is large.
 
 So fragments are only what small and short-lived blocks leave between them, and the gap stands and falls with giving
 back: pools that keep every piece hold several times more than MindSpore's pool wastes (``gives_back=False`` tells). The
@@ -44,7 +44,7 @@ from swapconf.simulation import CATEGORIES, NEVER, Category, Lifetimes, Placemen
 from swapconf.units import MIB
 
 SHORT_LIFE = 20
-MAX_PIECE_BYTES, MAX_PIECES = 2 * MIB, 16384
+MAX_PIECE_BYTES, MIN_PIECES, MIN_SHARING = 2 * MIB, 32768, 4
 _ALIGN = 512
 _STRIDE = 1 << 45  # more than any piece
 
@@ -70,7 +70,7 @@ def kinds(lifetimes: Lifetimes) -> NDArray[np.uint8]:
 def place(lifetimes: Lifetimes, gives_back: bool = True) -> Placement:
     """Where the pools put each block. A segment is a piece of the device, numbered as it was asked for."""
     device = _Device(gives_back)
-    piece_bytes = max(min(lifetimes.used_peak_bytes // MAX_PIECES, MAX_PIECE_BYTES) // _ALIGN * _ALIGN, _ALIGN)
+    piece_bytes = max(min(lifetimes.used_peak_bytes // MIN_PIECES, MAX_PIECE_BYTES) // _ALIGN * _ALIGN, _ALIGN)
     pools = [_Pool(device, piece_bytes, shares_large=kind is Kind.SHORT) for kind in Kind]
     owner = [pools[kind] for kind in kinds(lifetimes).tolist()]
     sizes = lifetimes.size_bytes.tolist()
@@ -134,10 +134,10 @@ class _Pool:
         self._used_bytes: dict[int, int] = {}
 
     def allocate(self, size_bytes: int) -> int:
-        is_large = size_bytes >= self._piece_bytes
+        is_large = size_bytes >= self._piece_bytes // MIN_SHARING
         address = self._holes.take(size_bytes) if self._shares_large or not is_large else None
         if address is None:
-            address = self._new_piece(size_bytes, max(size_bytes, self._piece_bytes))
+            address = self._new_piece(size_bytes, size_bytes if is_large else self._piece_bytes)
         self._used_bytes[address // _STRIDE] += size_bytes
         return address
 
