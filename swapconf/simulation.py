@@ -67,6 +67,15 @@ class Lifetimes:
         """The most bytes in use at once: MindSpore's peak without fragments."""
         return self.used.peak_bytes
 
+    @cached_property
+    def events(self) -> NDArray[np.int64]:
+        """What an allocator is asked for, in order: i for the birth of block i, ~i for its release."""
+        freed = np.flatnonzero(self.end != NEVER)
+        asked = np.concatenate([~freed, np.arange(len(self))])
+        time = np.concatenate([self.end[freed], self.start])
+        ordered: NDArray[np.int64] = asked[np.argsort(time, kind="stable")]
+        return ordered
+
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
@@ -92,3 +101,42 @@ def usage(start: NDArray[np.int64], end: NDArray[np.int64], size_bytes: NDArray[
     change = np.concatenate([-size_bytes[freed], size_bytes])
     order = np.argsort(time, kind="stable")
     return Usage(time=time[order], bytes_after=np.cumsum(change[order]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placement:
+    """Where a policy puts each block of a ``Lifetimes`` (columns of length n, same order).
+
+    ``segment``: int32 [n], which piece of device memory; ``offset``: int64 [n], bytes from the start of the segment.
+    ``mapped_bytes``: the most device memory that held blocks or was caught between them: for each segment up to its
+    highest byte ever used (MindSpore's peak with fragments); where a policy gives memory back, what it held at once.
+    ``reserved_bytes``: what it held of the device, in the pieces in which it asks; at least ``mapped_bytes``.
+    ``device_requests``: how often it asked the device, which is slow; as often again after giving back.
+    ``used_peak_bytes``: the most in use at once, whatever the policy.
+    """
+
+    segment: NDArray[np.int32]
+    offset: NDArray[np.int64]
+    mapped_bytes: int
+    reserved_bytes: int
+    device_requests: int
+    used_peak_bytes: int
+
+    @property
+    def gap_bytes(self) -> int:
+        """What the policy needs beyond what is in use, in one way for all policies: mapped at its peak minus used at
+        its peak. Of ``mindspore``, the peak with fragments minus the peak without."""
+        return self.mapped_bytes - self.used_peak_bytes
+
+    @property
+    def fragmentation_ratio(self) -> float:
+        """The part of the mapped memory that no block needs, 0 to 1."""
+        return self.gap_bytes / self.mapped_bytes if self.mapped_bytes else 0.0
+
+
+def high_water_bytes(segment: NDArray[np.int32], offset: NDArray[np.int64],
+                     size_bytes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The highest byte ever used of each segment, int64 [number of segments]."""
+    highest = np.zeros(int(segment.max(initial=-1)) + 1, dtype=np.int64)
+    np.maximum.at(highest, segment, offset + size_bytes)
+    return highest

@@ -10,13 +10,14 @@ from swapconf.dryrun import comparison, outcome
 from swapconf.formats import trace_lines
 from swapconf.formats.reading_rules import READING, STRUCTURE
 from swapconf.resolve.rules import RULES
+from swapconf.simulate.findings import RULES as SIMULATED
 
 
 @click.command()
 @click.argument("rule", required=False)
 def command(rule: str | None) -> None:
     """List the rules, or print the manual page of one."""
-    known = {**READING, **STRUCTURE, **outcome.RULES, **comparison.RULES, **trace_lines.RULES}
+    known = {**READING, **STRUCTURE, **outcome.RULES, **comparison.RULES, **trace_lines.RULES, **SIMULATED}
     pages = {name: f"{name}: {text} ({severity})" for name, (severity, text) in known.items()}
     pages.update((module.RULE, inspect.getdoc(module) or "") for module in RULES)
     if rule is None:

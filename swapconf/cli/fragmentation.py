@@ -1,0 +1,198 @@
+"""``swapconf fragmentation``: what each allocator makes of the allocations of a dry run."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings
+from swapconf.errors import Finding, Origin, Severity, SwapconfError
+from swapconf.units import show_bytes
+
+if TYPE_CHECKING:
+    from swapconf.dryrun.outcome import RankReport
+    from swapconf.simulate.fragmentation import Fragmentation
+    from swapconf.simulate.replay import Replay
+    from swapconf.trace import Trace
+
+NUM_CAUSES = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Row:
+    """All about one trace."""
+
+    folder: Path
+    rank: int
+    replay: Replay
+    fragmentation: Fragmentation
+    findings: tuple[Finding, ...]
+    confirmed: RankReport | None = None
+
+
+@click.command()
+@click.argument("traces", nargs=-1, required=True, metavar="TRACE...", type=click.Path(path_type=Path))
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--confirm", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="YAML",
+              help="Dry-run this YAML, the one of the trace, with the recommended pool setting.")
+def command(traces: tuple[Path, ...], form: str, confirm: Path | None) -> None:
+    """Compare allocators on the traces of dry runs: folders that `swapconf dryrun --keep DIR` left behind.
+
+    gap: what an allocator holds at its peak beyond what is in use at the peak. mindspore is MindSpore's own pool, its
+    with-fragments peak exact; lifetime is AscendSpeed's method (MEMORY_FRAGMENTATION=1 makes it the policy in use);
+    expandable is virtual memory; offline is a plan with all lifetimes known; the lower bound is the used peak.
+
+    \b
+    swapconf dryrun train.yaml --keep traces
+    swapconf fragmentation traces/rank_0
+    swapconf fragmentation traces/rank_0 --confirm train.yaml
+
+    Exit codes: 0 done; 1 the pool of a trace does not follow MindSpore's known rules, or --confirm found another peak
+    than was predicted; 2 a file could not be read, or the command line is wrong.
+    """
+    from swapconf.simulate.policies import default_policy
+
+    policy = default_policy(os.environ)
+    try:
+        rows = [_study(folder, policy, confirm) for folder in traces]
+    except SwapconfError as error:
+        print_findings(error.findings, err=True)
+        raise SystemExit(EXIT_UNREADABLE) from None
+    if form == "json":
+        click.echo(json.dumps([_as_record(row, policy) for row in rows], indent=2))
+    else:
+        for row in rows:
+            _print(row, policy)
+    wrong = any(not row.replay.is_exact or _misses(row) for row in rows)
+    raise SystemExit(EXIT_ERRORS if wrong else 0)
+
+
+def _study(given: Path, policy: str, confirm: Path | None) -> _Row:
+    from swapconf.formats import trace_folder
+    from swapconf.simulate import fragmentation
+    from swapconf.simulate.findings import Device, findings
+    from swapconf.simulate.replay import replay
+    from swapconf.simulate.trace_lifetimes import lifetimes
+
+    folder = _trace_folder(given)
+    report = _report_beside(folder)
+    rank = int(report.get("rank", 0))
+    trace = trace_folder.read(folder, rank)
+    live = lifetimes(trace)
+    replayed = replay(trace, live)
+    result = fragmentation.study(live, replayed.growth_bytes)
+    device = Device(device_bytes=report.get("device_bytes"), limit_bytes=report.get("limit_bytes"),
+                    num_communicators=_num_communicators(trace))
+    confirmed = _rehearse(confirm, rank, result.best_block_gib) if confirm else None
+    return _Row(folder=folder, rank=rank, replay=replayed, fragmentation=result, confirmed=confirmed,
+                findings=tuple(findings(result, policy, device, str(folder))))
+
+
+def _trace_folder(given: Path) -> Path:
+    """The folder itself, or the only one below it that has a trace."""
+    if (given / "memory_block.csv").exists():
+        return given
+    below = sorted(path.parent for path in given.glob("rank_*/memory_block.csv"))
+    if len(below) == 1:
+        return below[0]
+    what = f"name one of {', '.join(path.name for path in below)}" if below else "run `swapconf dryrun --keep DIR`"
+    raise SwapconfError([Finding(
+        origin=Origin(file=str(given)), rule="file-not-found", severity=Severity.ERROR, hint=what,
+        message=f"the traces of {len(below)} ranks are in this folder" if below else "has no memory_block.csv")])
+
+
+def _report_beside(folder: Path) -> dict[str, Any]:
+    """What ``swapconf dryrun --keep`` recorded of the run; empty where another program made the trace."""
+    try:
+        known = json.loads((folder / "run.json").read_text(encoding="utf-8"))["report"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def _num_communicators(trace: Trace) -> int:
+    return len({kernel.group for kernel in trace.kernels if kernel.group})
+
+
+def _rehearse(config: Path, rank: int, block_gib: int) -> RankReport:
+    """The dry run of a YAML with another block size of the pool."""
+    from swapconf import rehearsal
+    from swapconf.formats import overrides
+    from swapconf.simulate.knobs import BLOCK_SIZE
+
+    document = overrides.read(["--config", str(config)], [f"{BLOCK_SIZE.name}={block_gib}GB"])
+    assert document is not None
+    return rehearsal.rehearse(rehearsal.Order(document=document, rank=rank))
+
+
+def _misses(row: _Row) -> bool:
+    if row.confirmed is None:
+        return False
+    predicted = row.fragmentation.mapped_by_block_size[row.fragmentation.best_block_gib]
+    return row.confirmed.with_fragments_peak_bytes != predicted
+
+
+def _as_record(row: _Row, policy: str) -> dict[str, Any]:
+    result = row.fragmentation
+    return {
+        "trace": str(row.folder), "rank": row.rank, "policy": policy, "lower_bound_bytes": result.lower_bound_bytes,
+        "replay": {"exact": row.replay.is_exact, "same_addresses": row.replay.num_same,
+                   "blocks": row.replay.num_blocks, "growth_bytes": row.replay.growth_bytes},
+        "policies": [{
+            "policy": name, "allocated_bytes": placement.used_peak_bytes, "mapped_bytes": placement.mapped_bytes,
+            "reserved_bytes": placement.reserved_bytes, "gap_bytes": placement.gap_bytes,
+            "fragmentation_ratio": round(placement.fragmentation_ratio, 6),
+            "device_requests": placement.device_requests} for name, placement in result.placements.items()],
+        "causes": [{"hole_bytes": cause.hole_bytes, "block_bytes": cause.size_bytes, "layer": cause.layer,
+                    "category": cause.category.value, "name": cause.name} for cause in result.causes[:NUM_CAUSES]],
+        "mapped_bytes_by_block_gib": dict(result.mapped_by_block_size), "best_block_gib": result.best_block_gib,
+        "confirmed": None if row.confirmed is None else {
+            "outcome": row.confirmed.outcome.value, "as_predicted": not _misses(row),
+            "mapped_bytes": row.confirmed.with_fragments_peak_bytes},
+        "findings": [str(finding) for finding in row.findings],
+    }
+
+
+def _print(row: _Row, policy: str) -> None:
+    result = row.fragmentation
+    click.secho(f"{row.folder}", bold=True)
+    cells = [(f"{name} (in use)" if name == policy else name, *map(show_bytes, (
+        placement.used_peak_bytes, placement.mapped_bytes, placement.reserved_bytes, placement.gap_bytes)),
+        f"{placement.fragmentation_ratio:.2%}", str(placement.device_requests))
+        for name, placement in result.placements.items()]
+    bound = show_bytes(result.lower_bound_bytes)
+    _table(("policy", "allocated", "with fragments", "reserved", "gap", "ratio", "device requests"),
+           [*cells, ("lower bound", bound, bound, bound, "0B", "0.00%", "-")])
+    if not row.replay.is_exact:
+        click.secho(f"only {row.replay.num_same} of {row.replay.num_blocks} addresses follow MindSpore's known rules; "
+                    "the figures of `mindspore` are approximate", fg="red")
+    if result.causes:
+        click.echo("Largest holes in MindSpore's pool when it last grew, and the block above each:")
+        _table(("hole", "block", "holds", "layer", "made by"), [
+            (show_bytes(cause.hole_bytes), show_bytes(cause.size_bytes), cause.category.value,
+             str(cause.layer) if cause.layer >= 0 else "-", cause.name) for cause in result.causes[:NUM_CAUSES]])
+    print_findings(row.findings)
+    if row.confirmed is not None:
+        predicted = result.mapped_by_block_size[result.best_block_gib]
+        click.echo(f"mempool_block_size {result.best_block_gib}GB: predicted {show_bytes(predicted)}, dry run "
+                   f"{show_bytes(row.confirmed.with_fragments_peak_bytes)} ({row.confirmed.outcome.value})")
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from swapconf.cli.tables import print_table
+
+    table = Table(box=None, pad_edge=False)
+    for index, name in enumerate(head):
+        table.add_column(name, overflow="fold", justify="right" if 0 < index < len(head) - 1 else "left")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    print_table(table)

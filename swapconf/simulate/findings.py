@@ -1,0 +1,69 @@
+"""FRAGMENTATION -> FINDINGS: when the gap is worth acting upon, what to set, and who else needs the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from swapconf.errors import Finding, Origin, Severity
+from swapconf.units import GIB, MIB, show_bytes
+
+if TYPE_CHECKING:
+    from swapconf.simulate.fragmentation import Fragmentation
+
+GAP_LIMIT_BYTES = GIB  # MindSpeed's documentation recommends its method from here on
+COMMUNICATOR_BYTES = 2 * 200 * MIB  # HCCL_BUFFSIZE, 200 MiB by default, to send and to receive
+
+# (severity, manual page) by name
+RULES = {
+    "fragmentation-gap": ("warning", "The pool needs over 1 GiB more than is in use at once. The hint names the "
+                                     "setting with the lowest peak in a replay of the same allocations."),
+    "collectives-starved": ("warning", "What the pool may take leaves less of the device than the buffers of the "
+                                       "collective library (2 x HCCL_BUFFSIZE for each communicator) need. The pool "
+                                       "does not give memory back to other libraries."),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Device:
+    """``device_bytes``: all memory of the device; ``limit_bytes``: what MindSpore may take of it (None: not known).
+    ``num_communicators``: groups of ranks that talk to each other."""
+
+    device_bytes: int | None = None
+    limit_bytes: int | None = None
+    num_communicators: int = 0
+
+
+def findings(fragmentation: Fragmentation, policy: str, device: Device, file: str) -> Iterator[Finding]:
+    """What is worth saying of one trace. ``policy``: the allocator in use; ``file``: where the trace lies."""
+    placement = fragmentation.placements[policy]
+    origin = Origin(file=file)
+    if placement.gap_bytes > GAP_LIMIT_BYTES:
+        yield Finding(
+            origin=origin, rule="fragmentation-gap", severity=Severity.WARNING, hint=_hint(fragmentation, policy),
+            message=f"the pool ({policy}) needs {show_bytes(placement.mapped_bytes)} where "
+                    f"{show_bytes(placement.used_peak_bytes)} are in use, a gap of {show_bytes(placement.gap_bytes)}")
+    # a pool by lifetime prefers new memory to reuse, up to its limit
+    taken = placement.reserved_bytes if policy == "mindspore" else device.limit_bytes
+    needed = device.num_communicators * COMMUNICATOR_BYTES
+    if device.device_bytes is not None and taken is not None and device.device_bytes - taken < needed:
+        yield Finding(
+            origin=origin, rule="collectives-starved", severity=Severity.WARNING,
+            message=f"the pool ({policy}) may take {show_bytes(taken)} of {show_bytes(device.device_bytes)}, but the "
+                    f"buffers of {device.num_communicators} communicators need {show_bytes(needed)}",
+            hint=f"lower context.max_device_memory to {(device.device_bytes - needed) // GIB}GB or less, or lower "
+                 "HCCL_BUFFSIZE")
+
+
+def _hint(fragmentation: Fragmentation, policy: str) -> str:
+    if policy != "mindspore":
+        return "swap or recompute less of what is short-lived, or compare the other policies of this report"
+    size = fragmentation.best_block_gib
+    saved = fragmentation.placements[policy].mapped_bytes - fragmentation.mapped_by_block_size[size]
+    kept = "keep virtual memory on (MS_ALLOC_CONF=enable_vmm:True, the default), which joins free granules on a card; "
+    torch = "under AscendSpeed (PyTorch), set MEMORY_FRAGMENTATION=1"
+    if saved <= 0:
+        return kept + torch
+    return f"set context.mempool_block_size to {size}GB (increase_size of mindspore.runtime.set_memory), which needs " \
+           f"{show_bytes(saved)} less in a replay and is tried with --confirm; {kept}{torch}"

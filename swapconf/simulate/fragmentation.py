@@ -1,0 +1,83 @@
+"""LIFETIMES -> FRAGMENTATION: what each allocator needs beyond what is in use, which blocks cause it, what would help.
+
+The gap is defined in one way for all policies, see ``Placement.gap_bytes``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from swapconf.simulate.memory import alive
+from swapconf.simulate.policies import POLICIES, mindspore
+from swapconf.simulation import CATEGORIES, Category, Lifetimes, Placement
+from swapconf.units import GIB
+
+_BLOCK_SIZES_GIB = (1, 2, 4, 8, 16, 32)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cause:
+    """A block that keeps ``hole_bytes`` below it from joining the free memory above it."""
+
+    hole_bytes: int
+    size_bytes: int
+    category: Category
+    layer: int
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fragmentation:
+    """``placements`` by policy. ``causes``: of MindSpore's gap, the largest first. ``mapped_by_block_size``: the peak
+    with fragments by the size in which MindSpore's pool grows, in GiB."""
+
+    lower_bound_bytes: int
+    growth_bytes: int
+    placements: Mapping[str, Placement]
+    causes: tuple[Cause, ...]
+    mapped_by_block_size: Mapping[int, int]
+
+    @property
+    def best_block_gib(self) -> int:
+        """The size with the lowest peak, the smallest of several."""
+        return min(self.mapped_by_block_size, key=lambda size: (self.mapped_by_block_size[size], size))
+
+
+def study(lifetimes: Lifetimes, growth_bytes: int = mindspore.TRAINER_GROWTH_BYTES) -> Fragmentation:
+    """All policies on one set of lifetimes. ``growth_bytes``: see the policy ``mindspore``."""
+    placements = {name: place(lifetimes) for name, place in POLICIES.items()}
+    placements["mindspore"] = mindspore.place(lifetimes, growth_bytes)
+    return Fragmentation(
+        lower_bound_bytes=lifetimes.used_peak_bytes, growth_bytes=growth_bytes, placements=placements,
+        causes=causes(lifetimes, placements["mindspore"]),
+        mapped_by_block_size={size: mindspore.place(lifetimes, size * GIB).mapped_bytes for size in _BLOCK_SIZES_GIB})
+
+
+def causes(lifetimes: Lifetimes, placement: Placement) -> tuple[Cause, ...]:
+    """The blocks above the holes at the moment when the placement, which gives nothing back, reaches its height. Free
+    memory at the top of a segment is the doing of the block that raised it so high, though it may be gone."""
+    if not len(lifetimes):
+        return ()
+    top = placement.offset + lifetimes.size_bytes
+    holes: dict[int, int] = {}
+    raised = [_highest(placement, top, segment) for segment in np.unique(placement.segment).tolist()]
+    live = alive(lifetimes, int(lifetimes.start[raised].max()))
+    for segment, highest in enumerate(raised):
+        rows = np.flatnonzero(live & (placement.segment == segment))
+        rows = rows[np.argsort(placement.offset[rows], kind="stable")]
+        ends = np.concatenate([[0], top[rows]])
+        for block, hole in zip([*rows.tolist(), highest], [*placement.offset[rows], top[highest]] - ends, strict=True):
+            holes[block] = holes.get(block, 0) + int(hole)
+    ranked = sorted((block for block in holes if holes[block]), key=lambda block: (-holes[block], block))
+    return tuple(Cause(hole_bytes=holes[block], size_bytes=int(lifetimes.size_bytes[block]),
+                       category=CATEGORIES[lifetimes.category[block]], layer=int(lifetimes.layer[block]),
+                       name=lifetimes.names[lifetimes.name[block]]) for block in ranked)
+
+
+def _highest(placement: Placement, top: np.ndarray[tuple[int], np.dtype[np.int64]], segment: int) -> int:
+    """The first block that reached the height of its segment."""
+    rows = np.flatnonzero(placement.segment == segment)
+    return int(rows[top[rows].argmax()])

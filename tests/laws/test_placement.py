@@ -1,0 +1,91 @@
+"""What holds of every placement, whatever the blocks: nothing overlaps, nothing is lost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from swapconf.simulate.policies import POLICIES
+from swapconf.simulation import CATEGORIES, NEVER, TICKS, Lifetimes, Placement, usage
+from swapconf.units import GIB, MIB
+
+SIZES = st.one_of(st.integers(1, 64), st.integers(1, 64 * 2048), st.integers(1, 3 * 2048 * 1024)).map(lambda n: 512 * n)
+
+
+@st.composite
+def lives(draw: st.DrawFn, max_blocks: int = 40, released: bool = False) -> Lifetimes:
+    """Blocks whose births and releases are shuffled events; as in predictions, a release may share its time."""
+    count = draw(st.integers(1, max_blocks))
+    length = draw(st.lists(st.integers(1, 2 * count), min_size=count, max_size=count))
+    kept = [False] * count if released else draw(st.lists(st.booleans(), min_size=count, max_size=count))
+    start = np.arange(count, dtype=np.int64) * TICKS
+    end = start + np.array(length, dtype=np.int64) * TICKS // draw(st.sampled_from([1, 2]))
+    persistent = draw(st.lists(st.booleans(), min_size=count, max_size=count))
+    category = draw(st.lists(st.integers(0, len(CATEGORIES) - 1), min_size=count, max_size=count))
+    return Lifetimes(
+        start=start, end=np.where(kept, NEVER, end), category=np.array(category, dtype=np.uint8),
+        size_bytes=np.array(draw(st.lists(SIZES, min_size=count, max_size=count)), dtype=np.int64),
+        is_persistent=np.array(persistent) & np.array(kept), layer=np.full(count, -1, dtype=np.int32),
+        name=np.zeros(count, dtype=np.int32), names=("x",))
+
+
+def overlaps(live: Lifetimes, placement: Placement) -> list[tuple[int, int]]:
+    """Pairs of blocks that live at once and share bytes, from scratch."""
+    found = []
+    for first in range(len(live)):
+        for second in range(first):
+            if placement.segment[first] == placement.segment[second] \
+                    and live.start[first] < live.end[second] and live.start[second] < live.end[first] \
+                    and placement.offset[first] < placement.offset[second] + live.size_bytes[second] \
+                    and placement.offset[second] < placement.offset[first] + live.size_bytes[first]:
+                found.append((second, first))
+    return found
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@settings(deadline=None)
+@given(live=lives())
+def test_no_two_live_blocks_share_a_byte(policy: str, live: Lifetimes) -> None:
+    placement = POLICIES[policy](live)
+    assert (placement.offset >= 0).all()
+    assert overlaps(live, placement) == []
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@settings(deadline=None)
+@given(live=lives())
+def test_no_less_is_reserved_than_mapped_nor_mapped_than_used(policy: str, live: Lifetimes) -> None:
+    placement = POLICIES[policy](live)
+    assert placement.reserved_bytes >= placement.mapped_bytes >= placement.used_peak_bytes == live.used_peak_bytes
+    assert 0 <= placement.fragmentation_ratio < 1
+    assert placement.device_requests > 0
+
+
+@settings(deadline=None)
+@given(live=lives(released=True))
+def test_what_is_released_is_gone(live: Lifetimes) -> None:
+    assert live.used.bytes_after[-1] == 0
+    assert live.used.bytes_after.min() >= 0
+    assert usage(live.start, live.end, live.size_bytes).peak_bytes == live.used_peak_bytes
+
+
+@pytest.mark.parametrize("policy", ["mindspore", "lifetime", "expandable"])
+@settings(deadline=None)
+@given(live=lives(released=True, max_blocks=12))
+def test_when_all_is_released_all_can_be_used_again(policy: str, live: Lifetimes) -> None:
+    """A last block, as large as what the pool may give it in one piece, needs nothing new."""
+    before = POLICIES[policy](live)
+    piece = 2 * GIB if policy == "mindspore" else before.mapped_bytes // (2 * MIB) * (2 * MIB)
+    if piece:
+        assert POLICIES[policy](followed_by(live, piece)).reserved_bytes == before.reserved_bytes
+
+
+def followed_by(live: Lifetimes, size_bytes: int) -> Lifetimes:
+    time = int(live.end.max()) + TICKS
+    return Lifetimes(
+        start=np.append(live.start, time), end=np.append(live.end, time + TICKS),
+        size_bytes=np.append(live.size_bytes, size_bytes), is_persistent=np.append(live.is_persistent, False),
+        category=np.append(live.category, np.uint8(0)), layer=np.append(live.layer, np.int32(-1)),
+        name=np.append(live.name, np.int32(0)), names=live.names)

@@ -1,0 +1,194 @@
+"""Allocators: rules of MindSpore's pool, kinds of tensors, and how close each policy comes to the lower bound."""
+
+from __future__ import annotations
+
+import ast
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from swapconf.simulate.free_space import FreeSpace
+from swapconf.simulate.policies import POLICIES, default_policy, expandable, lifetime, mindspore, offline
+from swapconf.simulate.policies.lifetime import Kind
+from swapconf.simulation import CATEGORIES, NEVER, Category, Lifetimes
+from swapconf.units import GIB, MIB
+from tests.unit.test_replay import NAMES, columns
+
+FOLDER = Path(mindspore.__file__).parent
+Row = tuple[int, int, int] | tuple[int, int, int, Category]
+
+
+def blocks(*rows: Row, persistent: Sequence[int] = ()) -> Lifetimes:
+    """From (start, end, size_bytes[, category]), in order of birth; ``persistent``: which of them are."""
+    kinds = [row[3] if len(row) > 3 else Category.ACTIVATION for row in rows]
+    return Lifetimes(
+        start=np.array([row[0] for row in rows], dtype=np.int64),
+        end=np.array([row[1] for row in rows], dtype=np.int64),
+        size_bytes=np.array([row[2] for row in rows], dtype=np.int64),
+        is_persistent=np.array([index in persistent for index in range(len(rows))], dtype=np.bool_),
+        category=np.array([CATEGORIES.index(kind) for kind in kinds], dtype=np.uint8),
+        layer=np.full(len(rows), -1, dtype=np.int32), name=np.zeros(len(rows), dtype=np.int32), names=("x",))
+
+
+def test_policies_never_import_each_other() -> None:
+    names = {path.stem for path in FOLDER.glob("*.py")} - {"__init__"}
+    assert names == set(POLICIES)
+    for name in names:
+        tree = ast.parse((FOLDER / f"{name}.py").read_text(encoding="utf-8"))
+        imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        assert not any(module and module.startswith("swapconf.simulate.policies") for module in imported)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_nothing_needs_nothing(name: str) -> None:
+    placement = POLICIES[name](blocks())
+    assert (placement.mapped_bytes, placement.reserved_bytes, placement.gap_bytes) == (0, 0, 0)
+    assert placement.fragmentation_ratio == 0
+
+
+# --- holes ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_smallest_hole_that_fits_is_taken_and_of_several_the_lowest() -> None:
+    free = FreeSpace()
+    for address, size in ((0, 30), (100, 20), (200, 20), (300, 10)):
+        free.give(address, size)
+    assert [free.take(15), free.take(15), free.take(15), free.take(15)] == [100, 200, 0, 15]
+    assert free.take(15) is None
+
+
+def test_neighbours_join() -> None:
+    free = FreeSpace()
+    for address in (10, 0, 20):
+        free.give(address, 10)
+    assert free.take(30) == 0
+    free.give(0, 30)
+    free.remove(0, 30)
+    assert free.take(1) is None
+    with pytest.raises(KeyError):
+        free.remove(0, 30)
+
+
+# --- mindspore ------------------------------------------------------------------------------------------------------
+
+
+def test_persistent_blocks_have_one_piece_of_their_own() -> None:
+    """The second persistent piece belongs to the common manager."""
+    live = blocks((1, NEVER, 900 * MIB), (2, NEVER, GIB), (3, NEVER, 200 * MIB), (4, NEVER, GIB), (5, NEVER, 100 * MIB),
+                  persistent=(0, 2, 4))
+    placement = mindspore.place(live, growth_bytes=GIB)
+    assert placement.segment.tolist() == [0, 1, 2, 3, 0]
+    assert placement.offset.tolist() == [0, 0, 0, 0, 900 * MIB]
+    assert (placement.reserved_bytes, placement.device_requests) == (4 * GIB, 4)
+    assert placement.mapped_bytes == 2 * GIB + 1200 * MIB
+    beside = blocks((1, NEVER, 900 * MIB), (2, NEVER, 200 * MIB), (3, NEVER, 500 * MIB), persistent=(0, 1))
+    assert mindspore.place(beside, growth_bytes=GIB).segment.tolist() == [0, 1, 1]
+
+
+def test_the_first_persistent_block_never_goes_to_the_common_manager() -> None:
+    placement = mindspore.place(blocks((1, NEVER, 512), (2, NEVER, 512), persistent=(1,)))
+    assert placement.segment.tolist() == [0, 1]
+    assert placement.reserved_bytes == 3 * GIB
+
+
+@pytest.mark.parametrize(("size", "growth", "piece"), [
+    (GIB, GIB, GIB), (GIB + 512, GIB, 2 * GIB), (GIB, 2 * GIB, 2 * GIB), (5 * GIB, 2 * GIB, 6 * GIB)])
+def test_a_piece_is_a_multiple_of_the_growth(size: int, growth: int, piece: int) -> None:
+    assert mindspore.place(blocks((1, 2, size)), growth).reserved_bytes == piece
+
+
+def test_of_two_equal_holes_the_later_piece_wins() -> None:
+    live = blocks((1, 3, GIB), (2, 4, GIB), (5, 6, 512))
+    assert mindspore.place(live, growth_bytes=GIB).segment.tolist() == [0, 1, 1]
+
+
+def test_the_peak_with_fragments_counts_the_highest_byte_ever_used() -> None:
+    live = blocks((1, 4, 10 * MIB), (2, 3, 5 * MIB), (5, 6, MIB))
+    placement = mindspore.place(live)
+    assert (placement.mapped_bytes, placement.gap_bytes) == (15 * MIB, 0)
+    fragmented = mindspore.place(blocks((1, 3, 10 * MIB), (2, NEVER, MIB), (4, 5, 12 * MIB)))
+    assert fragmented.gap_bytes == 10 * MIB
+
+
+def test_three_hundred_thousand_blocks_in_seconds() -> None:
+    generator = np.random.default_rng(7)
+    count = 300_000
+    start = np.arange(count, dtype=np.int64) * 2
+    end = start + 1 + 2 * generator.integers(1, 2000, count)
+    size = 512 * generator.integers(1, 4000, count)
+    zeros = np.zeros(count, dtype=np.int32)
+    live = Lifetimes(start=start, end=end, size_bytes=size, is_persistent=zeros.astype(bool), layer=zeros,
+                     category=zeros.astype(np.uint8), name=zeros, names=("x",))
+    before = time.process_time()
+    mindspore.place(live)
+    assert time.process_time() - before < 30
+
+
+# --- lifetime -------------------------------------------------------------------------------------------------------
+
+
+def test_kinds() -> None:
+    crowd: list[Row] = [(time, time + 1, 512) for time in range(10, 10 + 2 * lifetime.SHORT_LIFE, 2)]
+    last = 10 + 2 * lifetime.SHORT_LIFE
+    live = blocks((1, NEVER, 512, Category.WEIGHT), (2, NEVER, 512, Category.OPTIMIZER), (3, NEVER, 512),
+                  (4, last + 5, 512), (5, last - 1, 512), *crowd, (last, last + 9, 512), persistent=(0, 1))
+    kinds = [Kind(kind) for kind in lifetime.kinds(live)]
+    assert kinds[:5] == [Kind.INITIAL, Kind.OPTIMIZER, Kind.KEPT, Kind.WAITING, Kind.SHORT]
+    assert set(kinds[5:]) == {Kind.SHORT}
+
+
+def test_a_large_long_lived_tensor_has_a_piece_of_exactly_its_size() -> None:
+    live = blocks((1, NEVER, 96 * MIB), (2, NEVER, 33 * MIB + 512), persistent=(0, 1))
+    placement = lifetime.place(live)
+    assert placement.segment.tolist() == [0, 1]
+    assert placement.reserved_bytes == placement.mapped_bytes == 129 * MIB + 512
+
+
+def test_a_free_piece_is_used_again_or_given_back() -> None:
+    same = lifetime.place(blocks((1, 2, 8 * MIB), (3, 4, 8 * MIB)))
+    assert (same.mapped_bytes, same.device_requests) == (8 * MIB, 1)
+    other = lifetime.place(blocks((1, 2, 8 * MIB), (3, 4, 9 * MIB)))
+    assert (other.mapped_bytes, other.device_requests) == (9 * MIB, 2)
+    kept = lifetime.place(blocks((1, 2, 8 * MIB), (3, 4, 9 * MIB)), gives_back=False)
+    assert (kept.mapped_bytes, kept.device_requests) == (17 * MIB, 2)
+
+
+# --- expandable -----------------------------------------------------------------------------------------------------
+
+
+def test_only_granules_that_blocks_touch_are_mapped() -> None:
+    live = blocks((1, 3, 20 * MIB), (2, NEVER, 2 * MIB), (4, 5, 22 * MIB))
+    assert mindspore.place(live).gap_bytes == 20 * MIB
+    assert expandable.place(live).gap_bytes == 0
+
+
+def test_a_small_block_maps_a_whole_granule() -> None:
+    assert expandable.place(blocks((1, 2, 512), (3, 4, 512))).mapped_bytes == 2 * MIB
+    assert expandable.place(blocks((1, 2, 512), (3, 4, 512))).device_requests == 2
+
+
+# --- how good -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_lifetime_needs_at_most_a_third_of_the_gap_of_mindspore(name: str) -> None:
+    assert 0 <= lifetime.place(columns(name)).gap_bytes <= mindspore.place(columns(name)).gap_bytes / 3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_offline_is_within_one_percent_of_the_lower_bound(name: str) -> None:
+    assert offline.place(columns(name)).mapped_bytes <= 1.01 * columns(name).used_peak_bytes
+
+
+def test_the_same_blocks_give_the_same_plan() -> None:
+    live = columns("llama_l2_recompute")
+    assert (offline.place(live).offset == offline.place(live).offset).all()
+
+
+@pytest.mark.parametrize(("environment", "policy"), [
+    ({}, "mindspore"), ({"MEMORY_FRAGMENTATION": "1"}, "lifetime"), ({"MEMORY_FRAGMENTATION": "0"}, "mindspore")])
+def test_the_policy_in_use(environment: dict[str, str], policy: str) -> None:
+    assert default_policy(environment) == policy
