@@ -122,13 +122,14 @@ def _num_communicators(trace: Trace) -> int:
 
 def _rehearse(config: Path, rank: int, block_gib: int) -> RankReport:
     """The dry run of a YAML with another block size of the pool."""
-    from swapconf import rehearsal
     from swapconf.formats import overrides
+    from swapconf.rehearsal import folded
+    from swapconf.rehearsal.order import Order
     from swapconf.simulate.knobs import BLOCK_SIZE
 
     document = overrides.read(["--config", str(config)], [f"{BLOCK_SIZE.name}={block_gib}GB"])
     assert document is not None
-    return rehearsal.rehearse(rehearsal.Order(document=document, rank=rank))
+    return folded.rehearse(Order(document=document, rank=rank))
 
 
 def _misses(row: _Row) -> bool:

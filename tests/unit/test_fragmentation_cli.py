@@ -97,7 +97,7 @@ def test_confirm_rehearses_the_recommended_block_size(monkeypatch: pytest.Monkey
         return RankReport(file="", rank=0, stage=0, level=1, outcome=Outcome.COMPLETED,
                           with_fragments_peak_bytes=predicted + found_more)
 
-    monkeypatch.setattr("swapconf.rehearsal.rehearse", rehearse)
+    monkeypatch.setattr("swapconf.rehearsal.folded.rehearse", rehearse)
     result = run(RECOMPUTE, "--confirm", CONFIG)
     assert result.exit_code == exit_code
     (order,) = asked
