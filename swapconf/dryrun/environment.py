@@ -109,7 +109,7 @@ def prepare(python: str = sys.executable, base: Mapping[str, str] = os.environ, 
     if runtime is None:
         if level not in LEVELS_WITHOUT_CARD:
             raise DryRunError(f"simulation level {level} measures on a card, and this machine has no CANN; use level 0 "
-                              "(compile only) or 1 (adds memory)")
+                              "(compile only) or 1 (adds memory); estimates for it come with a later release")
         runtime = ensure_shim(installation.folder, clean)
     changes = child_environment(runtime, clean, level)
     return Prepared(installation=installation, runtime=runtime, variables={**clean, **changes}, changes=changes)

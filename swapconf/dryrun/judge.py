@@ -13,7 +13,7 @@ _SHOWN_LINES = 6
 _FULL_BYTES = 16 << 10
 _NO_SPACE = re.compile(r"No space left on device|Errno 28|No free disk")
 _ERROR = re.compile(r"^\s*(?:[A-Za-z_.]+(?:Error|Exception|Interrupt)|E\s{2,})\b.*")
-_NOISE = re.compile(r"^\s*(?:$|-{5,}|\[(?:WARNING|INFO|ERROR)\]|File \"|- C\+\+ Call Stack|\d{4}-\d\d-\d\d)")
+_NOISE = re.compile(r"^\s*(?:$|-{5,}|\[(?:WARNING|INFO|ERROR|CRITICAL)\]|File \"|- C\+\+ Call Stack|\d{4}-\d\d-\d\d)")
 
 # where in the YAML a mistake probably stands, by what MindSpore or mindformers says of it
 _PLACES = (

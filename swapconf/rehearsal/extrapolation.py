@@ -64,12 +64,13 @@ def sample(trace: Trace, effect: Effect, fold: Fold, size: int) -> Sample:
 
 
 def extrapolated(small: Sample, big: Sample, fold: Fold, size: int) -> Sample:
-    """The run with ``size`` layers left (``fold.own``: the whole model). Fragments are on a line, too, from 0 on."""
+    """The run with ``size`` layers left (``fold.own``: the whole model). Fragments follow no line: theirs is an
+    estimate, on the line but never below what a run had."""
     steps = (size - small.size) / (big.size - small.size)
     highest = {label: _line(small.highest[label], big.highest[label], steps)
                for label in small.highest.keys() & big.highest.keys()}
     used = max(highest.values())
-    gap = max(0, _line(_fragments(small), _fragments(big), steps))
+    gap = max(_fragments(small), _fragments(big), _line(_fragments(small), _fragments(big), steps))
     return Sample(size=size, highest=highest, used_peak_bytes=used, with_fragments_peak_bytes=used + gap,
                   effect=_effect(small, big, fold, size, steps), kernels_per_layer=big.kernels_per_layer)
 

@@ -80,7 +80,7 @@ def _folded(order: Order, study: Study) -> RankReport:
     small, big = _samples(parts[:2], plan, order.children)
     whole = extrapolated(small.sample, big.sample, plan, plan.own)
     sizes: tuple[int, ...] = (small_size, big_size)
-    note = f"extrapolated from {small_size} and {big_size} of {plan.own} equal layers"
+    note = f"extrapolated from {small_size} and {big_size} of {plan.own} equal layers (fragments are estimated)"
     if reason := doubt(small.sample, big.sample, whole, _longest_prefetch(strategy)):
         (third,) = _samples(parts[2:], plan, 1)
         if not holds(extrapolated(small.sample, big.sample, plan, third_size), third.sample):

@@ -94,7 +94,7 @@ def test_two_runs_are_enough_where_memory_is_on_a_line(mindspore: Callable[[Shap
     assert report.used_peak_bytes == shape.peak_bytes(32)
     assert report.with_fragments_peak_bytes == shape.peak_bytes(32) + shape.fragments
     assert report.folded == (4, 6)
-    assert report.fold_note == "extrapolated from 4 and 6 of 32 equal layers"
+    assert report.fold_note == "extrapolated from 4 and 6 of 32 equal layers (fragments are estimated)"
 
 
 def test_moves_and_host_memory_are_those_of_all_layers(mindspore: Callable[[Shape], list[int]]) -> None:
