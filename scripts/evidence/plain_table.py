@@ -34,7 +34,8 @@ the peaks are MindSpore's own, from a dry run at level 1 (operator workspace exc
 Where `moved` is 0 although the log says `Set`, the log is wrong: with `pipeline_stage: 1` and one accumulation step
 mindformers turns lazy inline off, and MindSpore then ignores every swap. swapconf keeps lazy inline on, and the same
 lines come true. One of the examples MindSpore 2.9.0 cannot compile like this (`The pointer[ker_ptr] is null`; README,
-Limits); the dry run tells before a card does. With two steps both are the same, because nothing hinders mindformers there.
+Limits); the dry run tells before a card does. With two steps both are the same, because nothing hinders mindformers
+there.
 
 """
 
