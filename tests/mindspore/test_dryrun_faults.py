@@ -9,15 +9,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.mindspore.test_dryrun import EXAMPLE, STAGES, TINY
+from tests.mindspore.test_dryrun import ROOT, STAGES
 
 pytestmark = pytest.mark.mindspore
+EXAMPLE = ROOT / "configs/llama2_7b/example1_default_swap.yaml"
+TINY = ("hidden_size=64", "num_heads=4", "seq_length=64", "vocab_size=128", "multiple_of=16")
 
 
 @pytest.fixture
@@ -32,8 +34,9 @@ def cache(tmp_path: Path) -> Path:
     return folder
 
 
-def command(keep: Path, *words: str, changes: Sequence[str] = STAGES) -> list[str]:
-    settings = [*(f"model.model_config.{item}" for item in TINY), *changes]
+def command(keep: Path, *words: str, layers: int = 2) -> list[str]:
+    """Two stages, one rank of each."""
+    settings = [*(f"model.model_config.{item}" for item in (*TINY, f"num_layers={layers}")), *STAGES]
     return [sys.executable, "-m", "swapconf", "dryrun", str(EXAMPLE), "--keep", str(keep), "--format", "json",
             *(word for setting in settings for word in ("--set", setting)), *words]
 
@@ -102,7 +105,7 @@ def test_a_prefetch_that_kills_the_compiler_is_told_and_other_ranks_stay(
         tmp_path: Path, cache: Path, started: list[subprocess.Popen[str]]) -> None:
     swap = ('swap_config={"swap": true, "layer_swap": [{"backward_prefetch": 400, "layers": [0, 1]}, '
             '{"backward_prefetch": 1, "layers": [2, 3]}]}')
-    process = start(command(tmp_path / "keep", "--set", swap), cache, started)
+    process = start(command(tmp_path / "keep", "--set", swap, layers=4), cache, started)
     out, err = process.communicate(timeout=400)
     assert out, err
     first, last = json.loads(out)
