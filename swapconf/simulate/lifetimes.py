@@ -1,0 +1,126 @@
+"""BASELINE + STRATEGY -> PREDICTION: the memory timeline under any mixture of swap and recompute."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from swapconf.network import Network
+from swapconf.prediction import Moves, Prediction
+from swapconf.simulate.baseline import Baseline, Flags, Ints, born_at, freed_after
+from swapconf.simulate.recompute import Program, descends, recompute
+from swapconf.simulate.sites import Sites, assign
+from swapconf.simulate.swap import Windows, swap
+from swapconf.simulation import CATEGORIES, NEVER, TICKS, Category, Lifetimes
+from swapconf.strategy import Recompute, Strategy, Swap
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A baseline whose nodes are known as sites of a network; made once, asked often."""
+
+    baseline: Baseline
+    sites: Sites
+
+
+def placed(baseline: Baseline, network: Network) -> Prepared:
+    return Prepared(baseline=baseline, sites=assign(baseline, network))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Actions:
+    """By site; ``roots``: by layer name, the cells whose recompute was asked for."""
+
+    again: Flags
+    prefetch: Ints
+    roots: dict[str, frozenset[str]]
+
+
+def predict(prepared: Prepared, strategy: Strategy) -> Prediction:
+    """The same blocks as in the baseline, where the strategy does not touch them."""
+    baseline, sites = prepared.baseline, prepared.sites
+    actions = _actions(sites, strategy)
+    flagged = _flagged(baseline, sites, actions)
+    owned = sites.of_read >= 0
+    flagged_read = np.where(owned, actions.again[sites.of_read], flagged[baseline.reads.face]
+                            & baseline.kernels.backward[baseline.reads.kernel]) & (baseline.reads.face >= 0)
+    program = recompute(baseline, sites.of_read, flagged, flagged_read, sites.of_node)
+    reach = np.where(program.site >= 0, actions.prefetch[program.site], -1)
+    windows = swap(baseline, program, reach >= 0, reach)
+    return _prediction(baseline, sites, program, windows)
+
+
+def _actions(sites: Sites, strategy: Strategy) -> _Actions:
+    known = strategy.actions()
+    again = np.zeros(len(sites.names) + 1, dtype=np.bool_)
+    prefetch = np.full(len(sites.names) + 1, -1, dtype=np.int64)
+    roots: dict[str, set[str]] = {}
+    for index, name in enumerate(sites.names):
+        action = known.get(name)
+        if isinstance(action, Recompute):
+            again[index] = True
+            roots.setdefault(name[0], set()).add(action.root)
+        elif isinstance(action, Swap):
+            prefetch[index] = action.prefetch
+    return _Actions(again=again, prefetch=prefetch, roots={layer: frozenset(found) for layer, found in roots.items()})
+
+
+def _flagged(baseline: Baseline, sites: Sites, actions: _Actions) -> Flags:
+    """Nodes to run again. What is no site (communication of a sharded primitive) follows the cell around it."""
+    kernels = baseline.kernels
+    flagged = np.where(sites.of_node >= 0, actions.again[sites.of_node], False)
+    for node in np.flatnonzero((sites.of_node < 0) & (kernels.passing >= 0)).tolist():
+        roots = actions.roots.get(str(int(kernels.layer[node])))
+        if roots and descends(kernels.cell[node], roots):
+            flagged[node] = True
+    reads = baseline.reads
+    leaving = (reads.face >= 0) & (kernels.passing[reads.face] >= 0) & ~kernels.backward[reads.kernel]
+    leaving &= kernels.passing[reads.face] != kernels.passing[reads.kernel]
+    flagged[reads.face[leaving]] = False
+    return np.asarray(flagged)
+
+
+def _prediction(baseline: Baseline, sites: Sites, program: Program, windows: Windows) -> Prediction:
+    blocks, count = baseline.blocks, len(baseline.blocks)
+    total = count + len(program.origin)
+    held = np.full(total, -1, dtype=np.int64)
+    held[:count] = baseline.maker * TICKS
+    held[count:] = program.born
+    staying = windows.uses < 0
+    np.maximum.at(held, program.block[staying], program.until[staying])
+    np.maximum.at(held, windows.block, windows.released)
+    old = baseline.maker.copy() * TICKS
+    np.maximum.at(old, baseline.reads.block, baseline.reads.until * TICKS)
+    start = np.concatenate([blocks.start, born_at(baseline, program.born)])
+    for row, position in program.earlier.items():
+        start[row] = int(born_at(baseline, np.array([position]))[0])
+    end = np.concatenate([blocks.end, np.zeros(total - count, dtype=np.int64)])
+    changed = np.flatnonzero(np.concatenate([(held[:count] != old) & (baseline.maker >= 0),
+                                             np.ones(total - count, dtype=np.bool_)]))
+    end[changed] = freed_after(baseline, held[changed])
+    moves = Moves(
+        sites=sites.names, site=windows.site, size_bytes=blocks.size_bytes[windows.block],
+        host_bytes=baseline.host_bytes[windows.block], prefetch=windows.prefetch,
+        copied=born_at(baseline, windows.copied), released=end[windows.block],
+        returned=born_at(baseline, windows.returned), used=born_at(baseline, windows.used),
+        end=freed_after(baseline, windows.until),
+    )
+    device = _with_copies(blocks, program, start, end, moves, windows)
+    return Prediction(device=device, moves=moves, recomputed=len(program.copies) // max(baseline.steps, 1),
+                      steps=baseline.steps)
+
+
+def _with_copies(blocks: Lifetimes, program: Program, start: Ints, end: Ints, moves: Moves,
+                 windows: Windows) -> Lifetimes:
+    """All blocks, those that ran again and those that came back included, in order of birth."""
+    origin = np.concatenate([np.arange(len(blocks)), program.origin, windows.block])
+    category = blocks.category[origin]
+    again = slice(len(blocks), len(blocks) + len(program.origin))
+    category[again] = CATEGORIES.index(Category.RECOMPUTED)
+    category[again.stop:] = CATEGORIES.index(Category.SWAP)
+    start, end = np.concatenate([start, moves.returned]), np.concatenate([end, moves.end])
+    order = np.argsort(start, kind="stable")
+    return Lifetimes(start=start[order], end=np.minimum(end[order], NEVER), size_bytes=blocks.size_bytes[origin][order],
+                     is_persistent=blocks.is_persistent[origin][order], category=category[order],
+                     layer=blocks.layer[origin][order], name=blocks.name[origin][order], names=blocks.names)

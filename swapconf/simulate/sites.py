@@ -1,0 +1,97 @@
+"""BASELINE + NETWORK -> SITES: which primitive of which layer a node is, and which one owns what a gradient reads.
+
+MindSpore flags primitives before it removes what is superfluous: a Linear's own Reshape of its input is a site of its
+own, although three Linears that read one norm share one Reshape in the executed graph. So a gradient kernel in a cell
+that has such a view of its own reads that site, not the one whose view survived (measured with MindSpore 2.9.0:
+``attention\\.wq`` moves the norm's output, and the device copy stays for ``wk`` and ``wv``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from swapconf.network import LayerTemplate, Network, Operator
+from swapconf.simulate.baseline import Baseline, Ints
+
+VIEWS = frozenset({"Reshape", "ExpandDims", "Squeeze", "Flatten"})
+_SAME = {"AddExt": "Add", "SubExt": "Sub", "StackExt": "Stack", "SumExt": "ReduceSum", "DropoutExt": "Dropout"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sites:
+    """``names``: (layer name, path of the primitive). ``of_node``: [kernels], ``of_read``: [reads] indexes into them,
+    -1 where the catalog knows nothing."""
+
+    names: tuple[tuple[str, str], ...]
+    of_node: Ints
+    of_read: Ints
+
+
+def assign(baseline: Baseline, network: Network) -> Sites:
+    templates = {layer.index: (layer.name, _Cells(layer.template)) for layer in network.layers
+                 if layer.name == str(layer.index)}
+    names: dict[tuple[str, str], int] = {}
+    kernels = baseline.kernels
+    readers = _reader_cells(baseline)
+    of_node = np.full(len(kernels), -1, dtype=np.int64)
+    for node in np.flatnonzero(kernels.passing >= 0).tolist():
+        layer = templates.get(int(kernels.layer[node]))
+        if layer is not None:
+            path = layer[1].path(kernels.cell[node], kernels.primitive[node], readers.get(node, frozenset()))
+            if path is not None:
+                of_node[node] = names.setdefault((layer[0], path), len(names))
+    of_read = np.full(len(baseline.reads.block), -1, dtype=np.int64)
+    faces, reading = baseline.reads.face, baseline.reads.kernel
+    for row in np.flatnonzero((kernels.passing[faces] >= 0) & kernels.backward[reading]).tolist():
+        face = int(faces[row])
+        of_read[row] = of_node[face]
+        layer = templates.get(int(kernels.layer[face]))
+        if layer is not None and kernels.primitive[face] in VIEWS:
+            own = layer[1].own_view(kernels.cell[int(reading[row])], kernels.cell[face], kernels.primitive[face])
+            if own is not None:
+                of_read[row] = names.setdefault((layer[0], own), len(names))
+    return Sites(names=tuple(names), of_node=of_node, of_read=of_read)
+
+
+def _reader_cells(baseline: Baseline) -> dict[int, frozenset[tuple[str, str]]]:
+    """(cell, primitive) of the nodes that read each node, by its face."""
+    kernels, reads = baseline.kernels, baseline.reads
+    found: dict[int, set[tuple[str, str]]] = {}
+    inside = (kernels.passing[reads.face] >= 0) & (kernels.passing[reads.kernel] >= 0)
+    for face, reader in zip(reads.face[inside].tolist(), reads.kernel[inside].tolist(), strict=True):
+        found.setdefault(face, set()).add((kernels.cell[reader], kernels.primitive[reader]))
+    return {face: frozenset(cells) for face, cells in found.items()}
+
+
+class _Cells:
+    """The primitives of a template by cell and type."""
+
+    def __init__(self, template: LayerTemplate) -> None:
+        self._by_path: Mapping[str, Operator] = template.by_path
+        self._found: dict[tuple[str, str], list[Operator]] = {}
+        for operator in template.primitives:
+            if operator.executed is not False:
+                key = operator.path.rpartition(".")[0], _SAME.get(operator.type, operator.type)
+                self._found.setdefault(key, []).append(operator)
+
+    def path(self, cell: str, primitive: str, readers: frozenset[tuple[str, str]]) -> str | None:
+        """The candidate whose readers in the catalog are most like those in the trace."""
+        candidates = self._found.get((cell, _SAME.get(primitive, primitive)), ())
+        if len(candidates) < 2:
+            return candidates[0].path if candidates else None
+        return max(candidates, key=lambda operator: self._likeness(operator, readers)).path
+
+    def _likeness(self, operator: Operator, readers: frozenset[tuple[str, str]]) -> int:
+        expected = [self._by_path[path] for path in operator.consumers if path in self._by_path]
+        return sum((reader.path.rpartition(".")[0], _SAME.get(reader.type, reader.type)) in readers
+                   for reader in expected)
+
+    def own_view(self, reader: str, owner: str, primitive: str) -> str | None:
+        """The view that the reading cell has itself, where another cell's stands in the graph."""
+        if reader == owner:
+            return None
+        own = self._found.get((reader, primitive), ())
+        return own[0].path if own and own[0].saved is not False else None

@@ -1,0 +1,64 @@
+"""PROGRAM + ACTIONS -> MOVES: what is copied to the host and back, and when.
+
+Rules of MindSpore 2.9.0, measured on its traces: what moves is a tensor that the backward pass reads directly from a
+flagged primitive, once for each such primitive. The copy out starts right behind the primitive; the device memory is
+kept until 3 * prefetch kernels later (copies count as kernels), then until stream 0 launches its next kernel. The copy
+back starts ``prefetch`` kernels before its first reader (copies do not count).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from swapconf.simulate.baseline import HALF, Baseline, Flags, Ints
+from swapconf.simulate.recompute import Program
+from swapconf.simulation import TICKS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Windows:
+    """Columns of equal length, one for each tensor that moves; positions as in Program. ``uses``: [uses of the
+    program] the window that serves a use, -1 for none."""
+
+    block: Ints
+    face: Ints
+    site: Ints
+    prefetch: Ints
+    copied: Ints
+    released: Ints
+    returned: Ints
+    used: Ints
+    until: Ints
+    uses: Ints
+
+
+def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints) -> Windows:
+    """``moving``: [uses] served by a copy from the host; ``prefetch``: [uses] the prefetch of the site that owns it."""
+    served = np.flatnonzero(moving)
+    key = program.block[served] * (len(baseline.kernels) + 1) + program.face[served]
+    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    count = len(first)
+    used, until = np.full(count, np.iinfo(np.int64).max), np.zeros(count, dtype=np.int64)
+    np.minimum.at(used, group, program.position[served])
+    np.maximum.at(until, group, program.until[served])
+    block, face, reach = program.block[served][first], program.face[served][first], prefetch[served][first]
+    copied = face * TICKS + HALF
+    before = np.sort(np.concatenate([np.arange(len(baseline.kernels)) * TICKS, program.inserted]))
+    place = np.searchsorted(before, used) - reach
+    returned = np.maximum(before[np.maximum(place, 0)] - TICKS // 4, copied + 1)
+    order = np.sort(np.concatenate([before, copied, returned]))
+    target = np.searchsorted(order, copied) + 3 * reach
+    released = _next_launch(baseline, order[np.minimum(target, len(order) - 1)])
+    uses = np.full(len(program.block), -1, dtype=np.int64)
+    uses[served] = group
+    return Windows(block=block, face=face, site=program.site[served][first], prefetch=reach, copied=copied,
+                   released=released, returned=returned, used=used, until=until, uses=uses)
+
+
+def _next_launch(baseline: Baseline, position: Ints) -> Ints:
+    """The kernel of stream 0 at or behind each position."""
+    launches = np.flatnonzero(baseline.kernels.stream == 0)
+    kernel = -(-position // TICKS)
+    return launches[np.minimum(np.searchsorted(launches, kernel), len(launches) - 1)] * TICKS
