@@ -18,6 +18,7 @@ from swapconf.simulation import TICKS, Lifetimes
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 HALF = TICKS // 2
+VIEWS = frozenset({"Reshape", "ExpandDims", "Squeeze", "Flatten"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,19 +64,46 @@ class Baseline:
     steps: int
 
     @cached_property
-    def made(self) -> dict[int, list[int]]:
-        """Kernel -> rows of the blocks that it makes."""
-        found: dict[int, list[int]] = {}
-        for row in np.flatnonzero(self.maker >= 0).tolist():
-            found.setdefault(int(self.maker[row]), []).append(row)
+    def below(self) -> Ints:
+        """[kernels] what a view shows: the face that it reads; -1 for what is no view."""
+        found = np.full(len(self.kernels), -1, dtype=np.int64)
+        is_view = np.array([primitive in VIEWS for primitive in self.kernels.primitive])
+        rows = np.flatnonzero(is_view[self.reads.kernel])
+        found[self.reads.kernel[rows]] = self.reads.face[rows]
         return found
 
     @cached_property
-    def reads_of(self) -> dict[int, list[int]]:
-        """Kernel -> rows of its reads."""
-        found: dict[int, list[int]] = {}
-        for row, kernel in enumerate(self.reads.kernel.tolist()):
-            found.setdefault(kernel, []).append(row)
+    def edges(self) -> tuple[Ints, Ints]:
+        """(reader, face): nodes of one pass."""
+        passing, reads = self.kernels.passing, self.reads
+        inside = (passing[reads.face] >= 0) & (passing[reads.face] == passing[reads.kernel])
+        return reads.kernel[inside], reads.face[inside]
+
+    @cached_property
+    def twin(self) -> Ints:
+        """[kernels] the kernel of the backward pass by which the model computes a node again, -1 for none."""
+        kernels, reads = self.kernels, self.reads
+        found = np.full(len(kernels), -1, dtype=np.int64)
+        readers: dict[tuple[int, str], list[int]] = {}
+        for block, kernel in zip(reads.block.tolist(), reads.kernel.tolist(), strict=True):
+            readers.setdefault((block, kernels.primitive[kernel]), []).append(kernel)
+        for (_, primitive), group in readers.items():
+            again = [kernel for kernel in group if kernels.backward[kernel] and kernels.layer[kernel] >= 0
+                     and not kernels.name[kernel].startswith("Gradients")]
+            if again and primitive not in VIEWS:
+                found[[kernel for kernel in group if kernels.passing[kernel] >= 0]] = again[0]
+        return found
+
+    @cached_property
+    def twin_block(self) -> Ints:
+        """[blocks] the block that the twin of its maker makes, -1 for none."""
+        found = np.full(len(self.maker), -1, dtype=np.int64)
+        made: dict[int, list[int]] = {}
+        for row, kernel in enumerate(self.maker.tolist()):
+            made.setdefault(kernel, []).append(row)
+        for node in np.flatnonzero(self.twin >= 0).tolist():
+            rows, others = made.get(node, []), made.get(int(self.twin[node]), [])
+            found[rows] = others if len(rows) == len(others) else -1
         return found
 
 
@@ -94,4 +122,5 @@ def freed_after(baseline: Baseline, position: Ints) -> Ints:
     """When a block is released whose last use stands at a position."""
     kernel, part = np.divmod(position, TICKS)
     before = baseline.kernels.before
-    return (before[np.minimum(kernel + 1, len(before) - 1)] - 1) * TICKS + np.where(part == 0, 1, part + 1)
+    window = (before[np.minimum(kernel + 1, len(before) - 1)] - 1) * TICKS
+    return np.asarray(window + np.where(part == 0, 1, part + 1))

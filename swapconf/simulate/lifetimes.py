@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from swapconf.network import Network
 from swapconf.prediction import Moves, Prediction
 from swapconf.simulate.baseline import Baseline, Flags, Ints, born_at, freed_after
-from swapconf.simulate.recompute import Program, descends, recompute
+from swapconf.simulate.recompute import Program, recompute
 from swapconf.simulate.sites import Sites, assign
 from swapconf.simulate.swap import Windows, swap
 from swapconf.simulation import CATEGORIES, NEVER, TICKS, Category, Lifetimes
@@ -67,18 +68,21 @@ def _actions(sites: Sites, strategy: Strategy) -> _Actions:
 
 
 def _flagged(baseline: Baseline, sites: Sites, actions: _Actions) -> Flags:
-    """Nodes to run again. What is no site (communication of a sharded primitive) follows the cell around it."""
-    kernels = baseline.kernels
+    """Nodes to run again. What is no site (communication of a sharded primitive) follows the cell around it; what
+    leaves its layer is kept."""
+    kernels, reads = baseline.kernels, baseline.reads
     flagged = np.where(sites.of_node >= 0, actions.again[sites.of_node], False)
     for node in np.flatnonzero((sites.of_node < 0) & (kernels.passing >= 0)).tolist():
-        roots = actions.roots.get(str(int(kernels.layer[node])))
-        if roots and descends(kernels.cell[node], roots):
-            flagged[node] = True
-    reads = baseline.reads
+        flagged[node] = _descends(kernels.cell[node], actions.roots.get(str(kernels.layer[node]), frozenset()))
     leaving = (reads.face >= 0) & (kernels.passing[reads.face] >= 0) & ~kernels.backward[reads.kernel]
     leaving &= kernels.passing[reads.face] != kernels.passing[reads.kernel]
     flagged[reads.face[leaving]] = False
     return np.asarray(flagged)
+
+
+def _descends(path: str, roots: Set[str]) -> bool:
+    """A path stands at or below one of these operators; "" is the layer."""
+    return any(root == "" or path == root or path.startswith(f"{root}.") for root in roots)
 
 
 def _prediction(baseline: Baseline, sites: Sites, program: Program, windows: Windows) -> Prediction:
@@ -93,8 +97,7 @@ def _prediction(baseline: Baseline, sites: Sites, program: Program, windows: Win
     old = baseline.maker.copy() * TICKS
     np.maximum.at(old, baseline.reads.block, baseline.reads.until * TICKS)
     start = np.concatenate([blocks.start, born_at(baseline, program.born)])
-    for row, position in program.earlier.items():
-        start[row] = int(born_at(baseline, np.array([position]))[0])
+    start[program.earlier] = born_at(baseline, program.earlier_born)
     end = np.concatenate([blocks.end, np.zeros(total - count, dtype=np.int64)])
     changed = np.flatnonzero(np.concatenate([(held[:count] != old) & (baseline.maker >= 0),
                                              np.ones(total - count, dtype=np.bool_)]))

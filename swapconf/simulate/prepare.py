@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from statistics import mode
 
 import numpy as np
 
@@ -42,7 +44,7 @@ def prepare(trace: Trace) -> Baseline:
         kernels=Kernels(
             name=tuple(kernel.name for kernel in kernels), layer=layer, cell=tuple(cell),
             primitive=tuple(task.primitive for task in tasks), stream=stream, backward=backward,
-            passing=_passes(layer, backward, reads, maker), before=_before(maker, blocks, len(kernels)),
+            passing=_passes(kernels, layer, cell, backward, reads, maker), before=_before(maker, blocks, len(kernels)),
         ),
         reads=reads,
         steps=trace.num_steps,
@@ -155,10 +157,9 @@ def _backward(kernels: Sequence[Kernel], reads: Reads, maker: Ints) -> Flags:
     gradients = np.concatenate([[0], np.cumsum(backward)])
     readers: dict[int, list[int]] = {}
     latest = np.full(len(kernels), -1, dtype=np.int64)
-    for block, kernel in zip(reads.block.tolist(), reads.kernel.tolist(), strict=True):
-        source = int(maker[block])
-        readers.setdefault(source, []).append(kernel)
-        latest[kernel] = max(latest[kernel], source)
+    for face, block, kernel in zip(reads.face.tolist(), reads.block.tolist(), reads.kernel.tolist(), strict=True):
+        readers.setdefault(face, []).append(kernel)
+        latest[kernel] = max(latest[kernel], int(maker[block]))
     for index in np.flatnonzero(~backward)[::-1].tolist():
         later = [reader for reader in readers.get(index, ()) if reader > index]
         if later and all(backward[reader] for reader in later) and gradients[index] > gradients[latest[index] + 1]:
@@ -168,32 +169,53 @@ def _backward(kernels: Sequence[Kernel], reads: Reads, maker: Ints) -> Flags:
 
 def _adopt(kernels: Sequence[Kernel], layer: Ints, cell: list[str], backward: Flags, reads: Reads,
            maker: Ints) -> tuple[Ints, list[str]]:
-    """A cast that several cells share after common subexpressions were merged has lost its scope; it belongs to the
-    forward kernel that reads it first."""
+    """A kernel that MindSpore merged for several cells, or put in itself, has no scope: it belongs to the innermost
+    cell of the layer among those that it reads from and that read it."""
     layer = layer.copy()
-    for row in range(len(reads.block) - 1, -1, -1):
-        source, reader = int(maker[reads.block[row]]), int(reads.kernel[row])
-        if kernels[source].scope == "Default" and not backward[source] and not backward[reader] and layer[reader] >= 0:
-            layer[source], cell[source] = layer[reader], cell[reader]
+    lost = np.array([kernel.scope == "Default" for kernel in kernels]) & ~backward
+    near: dict[int, list[int]] = {}
+    for source, reader in zip(maker[reads.block].tolist(), reads.kernel.tolist(), strict=True):
+        if not backward[reader] and not backward[source]:
+            if lost[source]:
+                near.setdefault(source, []).append(reader)
+            if lost[reader]:
+                near.setdefault(reader, []).append(source)
+    for _ in range(2):  # two of them may stand side by side
+        for index in sorted(near, reverse=True):
+            known = [other for other in near[index] if layer[other] >= 0]
+            readers = [other for other in near[index] if other > index and (layer[other] >= 0 or not lost[other])]
+            home = int(layer[min(readers)] if readers else layer[max(known, default=index)])
+            if home >= 0:
+                layer[index] = home
+                cell[index] = max((cell[other] for other in known if layer[other] == home), key=len)
     return layer, cell
 
 
-def _passes(layer: Ints, backward: Flags, reads: Reads, maker: Ints) -> Ints:
-    """Nodes of one layer that are connected."""
-    parent = np.arange(len(layer))
+def _passes(kernels: Sequence[Kernel], layer: Ints, cell: Sequence[str], backward: Flags, reads: Reads,
+            maker: Ints) -> Ints:
+    """Nodes of one layer that are connected; not what several passes share, such as the tables of a rotary embedding,
+    which is less often there than the rest of the layer."""
+    inside = (layer >= 0) & ~backward
+    keys = {index: (int(layer[index]), cell[index], kernels[index].primitive)
+            for index in np.flatnonzero(inside).tolist()}
+    counts = Counter(keys.values())
+    usual = {number: mode([count for key, count in counts.items() if key[0] == number])
+             for number in {key[0] for key in counts}}
+    for index, key in keys.items():
+        inside[index] = counts[key] % usual[key[0]] == 0
+    parent = list(range(len(layer)))
 
     def root(node: int) -> int:
         while parent[node] != node:
             parent[node] = parent[parent[node]]
-            node = int(parent[node])
+            node = parent[node]
         return node
 
     source = maker[reads.block]
-    inside = (layer[source] == layer[reads.kernel]) & (layer[source] >= 0) & ~backward[source] & ~backward[reads.kernel]
-    for one, other in zip(source[inside].tolist(), reads.kernel[inside].tolist(), strict=True):
+    joined = inside[source] & inside[reads.kernel] & (layer[source] == layer[reads.kernel])
+    for one, other in zip(source[joined].tolist(), reads.kernel[joined].tolist(), strict=True):
         parent[root(other)] = root(one)
-    return np.array([root(node) if layer[node] >= 0 and not backward[node] else -1 for node in range(len(layer))],
-                    dtype=np.int64)
+    return np.array([root(node) if inside[node] else -1 for node in range(len(layer))], dtype=np.int64)
 
 
 def _lifetimes(blocks: Sequence[Block], maker: Ints, kernels: Sequence[Kernel], layer: Ints,

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from swapconf.network import LayerTemplate, Network, Operator
-from swapconf.simulate.baseline import Baseline, Ints
+from swapconf.simulate.baseline import VIEWS, Baseline, Ints
 
-VIEWS = frozenset({"Reshape", "ExpandDims", "Squeeze", "Flatten"})
 _SAME = {"AddExt": "Add", "SubExt": "Sub", "StackExt": "Stack", "SumExt": "ReduceSum", "DropoutExt": "Dropout"}
 
 

@@ -61,4 +61,4 @@ def _next_launch(baseline: Baseline, position: Ints) -> Ints:
     """The kernel of stream 0 at or behind each position."""
     launches = np.flatnonzero(baseline.kernels.stream == 0)
     kernel = -(-position // TICKS)
-    return launches[np.minimum(np.searchsorted(launches, kernel), len(launches) - 1)] * TICKS
+    return np.asarray(launches[np.minimum(np.searchsorted(launches, kernel), len(launches) - 1)] * TICKS)
