@@ -26,6 +26,8 @@ class Prepared:
 
 
 def placed(baseline: Baseline, network: Network) -> Prepared:
+    """Also computes what the baseline derives from its columns, so that the first question is as fast as the next."""
+    _ = baseline.below, baseline.edges, baseline.twin_block
     return Prepared(baseline=baseline, sites=assign(baseline, network))
 
 
@@ -101,17 +103,23 @@ def _prediction(baseline: Baseline, sites: Sites, program: Program, windows: Win
     end = np.concatenate([blocks.end, np.zeros(total - count, dtype=np.int64)])
     changed = np.flatnonzero(np.concatenate([(held[:count] != old) & (baseline.maker >= 0),
                                              np.ones(total - count, dtype=np.bool_)]))
-    end[changed] = freed_after(baseline, held[changed])
+    origin = np.concatenate([np.arange(count), program.origin])[changed]
+    end[changed] = _freed(baseline, held[changed], origin, old)
     moves = Moves(
         sites=sites.names, site=windows.site, size_bytes=blocks.size_bytes[windows.block],
         host_bytes=baseline.host_bytes[windows.block], prefetch=windows.prefetch,
         copied=born_at(baseline, windows.copied), released=end[windows.block],
         returned=born_at(baseline, windows.returned), used=born_at(baseline, windows.used),
-        end=freed_after(baseline, windows.until),
+        end=_freed(baseline, windows.until, windows.block, old),
     )
     device = _with_copies(blocks, program, start, end, moves, windows)
     return Prediction(device=device, moves=moves, recomputed=len(program.copies) // max(baseline.steps, 1),
                       steps=baseline.steps)
+
+
+def _freed(baseline: Baseline, position: Ints, row: Ints, old: Ints) -> Ints:
+    """When a block is released after its last use; as the trace has it where that use is the last there, too."""
+    return np.where(position == old[row], baseline.blocks.end[row], freed_after(baseline, position))
 
 
 def _with_copies(blocks: Lifetimes, program: Program, start: Ints, end: Ints, moves: Moves,
