@@ -7,6 +7,7 @@ block, the kernel that made it or a view of it. A *pass* is one layer computed f
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -78,6 +79,32 @@ class Baseline:
         passing, reads = self.kernels.passing, self.reads
         inside = (passing[reads.face] >= 0) & (passing[reads.face] == passing[reads.kernel])
         return reads.kernel[inside], reads.face[inside]
+
+    @cached_property
+    def rootless(self) -> Flags:
+        """[kernels] nodes that read nothing of their pass, such as the casts of weights."""
+        found = self.kernels.passing >= 0
+        found[self.edges[0]] = False
+        return found
+
+    @cached_property
+    def upfront(self) -> Ints:
+        """[kernels] for rootless nodes: the first kernel of their micro-batch, where it is not the first of a step;
+        -1 for the others. Passes follow one another by layer; a micro-batch begins where the layers do."""
+        passing, layer = self.kernels.passing, self.kernels.layer
+        busy = np.flatnonzero((passing >= 0) & ~self.rootless)
+        first = {int(number): int(node) for number, node in zip(passing[busy][::-1], busy[::-1], strict=True)}
+        begin, seen, start, above = np.full(len(passing), -1, dtype=np.int64), Counter[int](), -1, -1
+        per_step = max(Counter(layer[list(first)].tolist()).values(), default=0) // max(self.steps, 1)
+        for number, node in sorted(first.items(), key=lambda item: item[1]):
+            here = int(layer[number])
+            if here <= above or start < 0:
+                start = node
+            above = here
+            if per_step and seen[here] % per_step:
+                begin[number] = start
+            seen[here] += 1
+        return np.where(self.rootless, begin[passing], -1)
 
     @cached_property
     def twin(self) -> Ints:

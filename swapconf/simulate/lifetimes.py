@@ -27,7 +27,7 @@ class Prepared:
 
 def placed(baseline: Baseline, network: Network) -> Prepared:
     """Also computes what the baseline derives from its columns, so that the first question is as fast as the next."""
-    _ = baseline.below, baseline.edges, baseline.twin_block
+    _ = baseline.below, baseline.edges, baseline.twin_block, baseline.upfront
     return Prepared(baseline=baseline, sites=assign(baseline, network))
 
 
@@ -100,6 +100,7 @@ def _prediction(baseline: Baseline, sites: Sites, program: Program, windows: Win
     np.maximum.at(old, baseline.reads.block, baseline.reads.until * TICKS)
     start = np.concatenate([blocks.start, born_at(baseline, program.born)])
     start[program.earlier] = born_at(baseline, program.earlier_born)
+    start[windows.block[windows.early]] = born_at(baseline, windows.copied[windows.early] - 2)
     end = np.concatenate([blocks.end, np.zeros(total - count, dtype=np.int64)])
     changed = np.flatnonzero(np.concatenate([(held[:count] != old) & (baseline.maker >= 0),
                                              np.ones(total - count, dtype=np.bool_)]))

@@ -91,12 +91,13 @@ def _closure(baseline: Baseline, wanted: Ints, flagged: Flags) -> Flags:
 
 
 def _places(baseline: Baseline, again: Flags, wanted: Ints, readers: Ints) -> Ints:
-    """The positions of nodes that run again: pass by pass, in their order, in front of the first reader."""
+    """The positions of nodes that run again: pass by pass, in front of the first reader; first the casts of weights, which
+    wait for nothing else, then the others in their order."""
     passing = baseline.kernels.passing
     first = np.full(len(passing), NEVER, dtype=np.int64)
     np.minimum.at(first, passing[wanted], readers)
     nodes = np.flatnonzero(again)
-    nodes = nodes[np.lexsort((nodes, passing[nodes]))]
+    nodes = nodes[np.lexsort((nodes, ~baseline.rootless[nodes], passing[nodes]))]
     group = passing[nodes]
     starts = np.flatnonzero(np.diff(group, prepend=-1))
     rank = np.arange(len(nodes)) - np.repeat(starts, np.diff(starts, append=len(nodes)))

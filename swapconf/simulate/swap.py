@@ -3,7 +3,8 @@
 Rules of MindSpore 2.9.0, measured on its traces: what moves is a tensor that the backward pass reads directly from a
 flagged primitive, once for each such primitive. The copy out starts right behind the primitive; the device memory is
 kept until 3 * prefetch kernels later (copies count as kernels), then until stream 0 launches its next kernel. The copy
-back starts ``prefetch`` kernels before its first reader (copies do not count).
+back starts ``prefetch`` kernels before its first reader (copies do not count). Casts of weights that move run at the
+start of their micro-batch, except in the first one of a step.
 """
 
 from __future__ import annotations
@@ -33,6 +34,11 @@ class Windows:
     until: Ints
     uses: Ints
 
+    @property
+    def early(self) -> Flags:
+        """Where the primitive itself runs right before the copy, at the start of its micro-batch."""
+        return np.asarray(self.copied < self.face * TICKS)
+
 
 def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints) -> Windows:
     """``moving``: [uses] served by a copy from the host; ``prefetch``: [uses] the prefetch of the site that owns it."""
@@ -44,7 +50,8 @@ def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints) ->
     np.minimum.at(used, group, program.position[served])
     np.maximum.at(until, group, program.until[served])
     block, face, reach = program.block[served][first], program.face[served][first], prefetch[served][first]
-    copied = face * TICKS + HALF
+    early = baseline.upfront[face]
+    copied = np.where(early >= 0, (early - 1) * TICKS + HALF + 2, face * TICKS + HALF)
     before = np.sort(np.concatenate([np.arange(len(baseline.kernels)) * TICKS, program.inserted]))
     place = np.searchsorted(before, used) - reach
     returned = np.maximum(before[np.maximum(place, 0)] - TICKS // 4, copied + 1)
