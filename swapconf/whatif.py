@@ -14,6 +14,7 @@ from swapconf.pipeline import Study
 from swapconf.prediction import Prediction
 from swapconf.resolve.expand import expand
 from swapconf.resolve.knowledge import Versions
+from swapconf.simulate.baseline import EXTRA
 from swapconf.simulate.bound import safe_peak_bytes
 from swapconf.simulate.lifetimes import Prepared, placed, predict
 from swapconf.simulate.prepare import prepare
@@ -134,7 +135,7 @@ def with_prefetch(config: Config, prefetch: int) -> Config:
 def _check(prepared: Prepared, network: Network, file: str) -> None:
     layers = prepared.baseline.kernels.layer
     known = {layer.index for layer in network.layers}
-    seen = set(layers[layers >= 0].tolist())
+    seen = set(layers[(layers >= 0) & (layers < EXTRA)].tolist())
     if not seen:
         raise Mismatch("the trace has no decoder layers")
     if not seen <= known or (len({layer.stage for layer in network.layers}) == 1 and seen != known):

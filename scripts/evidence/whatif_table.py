@@ -4,9 +4,9 @@
     python scripts/evidence/whatif_table.py FOLDER [--out docs/what-if.md]
 
 FOLDER has one trace per case (``llama512-l4.layer-n20``) and its baseline (``llama512-l4.none``). Two errors are told:
-of the peak of the whole run, and of the most that is in use when a kernel of the decoder layers or a gradient allocates,
-because in small models the optimizer often holds the peak, whatever the strategy. What deviates by more than 0.3 % is
-explained below the table; a deviation without a known cause is listed as such.
+of the peak of the whole run, and of the most that is in use when a kernel of the decoder layers or a gradient
+allocates, because in small models the optimizer often holds the peak, whatever the strategy. What deviates by more
+than 0.3 % is explained below the table; a deviation without a known cause is listed as such.
 """
 
 from __future__ import annotations
@@ -137,25 +137,25 @@ def _page(rows: list[Row]) -> Iterator[str]:
     yield "# What-if against true dry runs"
     yield ""
     yield "Made by `scripts/evidence/whatif_table.py` from dry runs of level 1 (operator workspace excluded) with"
-    yield "MindSpore 2.9.0 and MindSpore Transformers 1.9.0. Each line predicts one run from the trace of the same model"
-    yield "and rank without swap and recompute. *Inside* is the most in use while decoder layers or gradients allocate;"
-    yield "the peak of the whole run is often the optimizer's. *Moves* are copies to the host in one training step."
+    yield "MindSpore 2.9.0 and MindSpore Transformers 1.9.0. Each line predicts one run from the trace of the same"
+    yield "model and rank without swap and recompute. *Inside* is the most in use while decoder layers or gradients"
+    yield "allocate; the peak of the whole run is often the optimizer's. *Safe* is how far the bound of `--safe` lies over"
+    yield "the true peak. *Moves* are copies to the host in one training step."
     yield ""
     yield from _summary("peak", [row.error for row in rows])
     yield from _summary("peak inside", [row.inside_error for row in rows])
     whole = [row.error for row in rows if ".recompute" in row.case or ".layer-" in row.case]
     yield from _summary("peak of whole-layer swap and full recompute", whole)
     below = [row.case for row in rows if row.safe_bytes < row.true_bytes]
-    yield f"- safe bound: below the truth in {len(below)} of {len(rows)} cases" + (f" ({', '.join(below)})" if below
-                                                                                    else "")
-    yield f"  ; over it by {median(row.over for row in rows):.1f} % in the median, {max(row.over for row in rows):.1f} % " \
-          "at most"
+    over = [row.over for row in rows]
+    yield f"- safe bound: below the truth in {len(below)} of {len(rows)} cases{' '.join(['', *below])}; over it by " \
+          f"{median(over):.1f} % in the median, {max(over):.1f} % at most"
     yield ""
     yield "| case | true peak | predicted | error % | inside % | safe % | moves true / predicted | host error | ms |"
     yield "|---|---:|---:|---:|---:|---:|---:|---:|---:|"
     for row in rows:
-        yield (f"| {row.case} | {row.true_bytes} | {row.predicted_bytes} | {row.error:+.3f} | {row.inside_error:+.3f} | "
-               f"{row.over:+.1f} | {row.true_moves} / {row.predicted_moves} | "
+        yield (f"| {row.case} | {row.true_bytes} | {row.predicted_bytes} | {row.error:+.3f} | "
+               f"{row.inside_error:+.3f} | {row.over:+.1f} | {row.true_moves} / {row.predicted_moves} | "
                f"{row.predicted_host_bytes - row.true_host_bytes:+d} | {row.milliseconds:.1f} |")
     yield ""
     yield from _explained(rows)

@@ -19,6 +19,7 @@ from swapconf.simulation import TICKS, Lifetimes
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 HALF = TICKS // 2
+EXTRA = 1_000_000  # number of the first layer of multi-token prediction, which the network calls mtp0
 VIEWS = frozenset({"Reshape", "ExpandDims", "Squeeze", "Flatten"})
 
 
@@ -132,6 +133,11 @@ class Baseline:
             rows, others = made.get(node, []), made.get(int(self.twin[node]), [])
             found[rows] = others if len(rows) == len(others) else -1
         return found
+
+
+def layer_name(number: int) -> str:
+    """What the network calls the layer of a kernel."""
+    return str(number) if number < EXTRA else f"mtp{number - EXTRA}"
 
 
 # A *position* tells where something happens: kernel i stands at i * TICKS, what is inserted before it in the

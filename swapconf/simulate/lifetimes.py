@@ -9,10 +9,10 @@ import numpy as np
 
 from swapconf.network import Network
 from swapconf.prediction import Moves, Prediction
-from swapconf.simulate.baseline import Baseline, Flags, Ints, born_at, freed_after
+from swapconf.simulate.baseline import Baseline, Flags, Ints, born_at, freed_after, layer_name
 from swapconf.simulate.recompute import Program, recompute
 from swapconf.simulate.sites import Sites, assign
-from swapconf.simulate.swap import Windows, swap
+from swapconf.simulate.swap import Slack, Windows, swap
 from swapconf.simulation import CATEGORIES, NEVER, TICKS, Category, Lifetimes
 from swapconf.strategy import Recompute, Strategy, Swap
 
@@ -40,7 +40,7 @@ class _Actions:
     roots: dict[str, frozenset[str]]
 
 
-def predict(prepared: Prepared, strategy: Strategy) -> Prediction:
+def predict(prepared: Prepared, strategy: Strategy, slack: Slack | None = None) -> Prediction:
     """The same blocks as in the baseline, where the strategy does not touch them."""
     baseline, sites = prepared.baseline, prepared.sites
     actions = _actions(sites, strategy)
@@ -50,7 +50,7 @@ def predict(prepared: Prepared, strategy: Strategy) -> Prediction:
                             & baseline.kernels.backward[baseline.reads.kernel]) & (baseline.reads.face >= 0)
     program = recompute(baseline, sites.of_read, flagged, flagged_read, sites.of_node)
     reach = np.where(program.site >= 0, actions.prefetch[program.site], -1)
-    windows = swap(baseline, program, reach >= 0, reach)
+    windows = swap(baseline, program, reach >= 0, reach, slack)
     return _prediction(baseline, sites, program, windows)
 
 
@@ -75,7 +75,8 @@ def _flagged(baseline: Baseline, sites: Sites, actions: _Actions) -> Flags:
     kernels, reads = baseline.kernels, baseline.reads
     flagged = np.where(sites.of_node >= 0, actions.again[sites.of_node], False)
     for node in np.flatnonzero((sites.of_node < 0) & (kernels.passing >= 0)).tolist():
-        flagged[node] = _descends(kernels.cell[node], actions.roots.get(str(kernels.layer[node]), frozenset()))
+        roots = actions.roots.get(layer_name(int(kernels.layer[node])), frozenset())
+        flagged[node] = _descends(kernels.cell[node], roots)
     leaving = (reads.face >= 0) & (kernels.passing[reads.face] >= 0) & ~kernels.backward[reads.kernel]
     leaving &= kernels.passing[reads.face] != kernels.passing[reads.kernel]
     flagged[reads.face[leaving]] = False

@@ -9,12 +9,12 @@ from statistics import mode
 
 import numpy as np
 
-from swapconf.simulate.baseline import Baseline, Flags, Ints, Kernels, Reads
+from swapconf.simulate.baseline import EXTRA, Baseline, Flags, Ints, Kernels, Reads
 from swapconf.simulation import CATEGORIES, NEVER, TICKS, Category, Lifetimes
 from swapconf.trace import Block, Kernel, Task, Trace
 
 _LAYER = re.compile(r"(?:^|.*/)(\w+)-\w+/layers-CellList/(\d+)-\w+(?:/(.*))?$")
-_GRADIENTS = "Gradients/"
+_GRADIENTS, _EXTRA_BLOCK = "Gradients/", "mtp"
 ALIGNMENT = 512
 
 
@@ -52,11 +52,12 @@ def prepare(trace: Trace) -> Baseline:
 
 
 def place_of(name: str) -> tuple[int, str]:
-    """(layer, dotted path of the cell); layer -1 outside of them."""
+    """(layer, dotted path of the cell); layer -1 outside of them, from EXTRA on for multi-token prediction."""
     match = _LAYER.match(name.rpartition("/")[0])
-    if match is None or match[1] == "mtp":
+    if match is None:
         return -1, ""
-    return int(match[2]), ".".join(part.partition("-")[0] for part in (match[3] or "").split("/") if "-" in part)
+    number = int(match[2]) + (EXTRA if match[1] == _EXTRA_BLOCK else 0)
+    return number, ".".join(part.partition("-")[0] for part in (match[3] or "").split("/") if "-" in part)
 
 
 def _places(names: Iterable[str]) -> list[tuple[int, str]]:
@@ -230,7 +231,7 @@ def _lifetimes(blocks: Sequence[Block], maker: Ints, kernels: Sequence[Kernel], 
         is_persistent=np.array([block.is_persistent for block in blocks], dtype=np.bool_),
         category=np.array([CATEGORIES.index(_category(block, source, backward, layer))
                            for block, source in zip(blocks, maker.tolist(), strict=True)], dtype=np.uint8),
-        layer=np.where(maker < 0, -1, layer[np.maximum(maker, 0)]).astype(np.int32),
+        layer=np.where((maker < 0) | (layer[maker] >= EXTRA), -1, layer[maker]).astype(np.int32),
         name=np.array([names[block.node if source < 0 else kernels[source].name]
                        for block, source in zip(blocks, maker.tolist(), strict=True)], dtype=np.int32),
         names=tuple(names),

@@ -91,8 +91,8 @@ def _closure(baseline: Baseline, wanted: Ints, flagged: Flags) -> Flags:
 
 
 def _places(baseline: Baseline, again: Flags, wanted: Ints, readers: Ints) -> Ints:
-    """The positions of nodes that run again: pass by pass, in front of the first reader; first the casts of weights, which
-    wait for nothing else, then the others in their order."""
+    """The positions of nodes that run again: pass by pass, in front of the first reader; first the casts of weights,
+    which wait for nothing else, then the others in their order."""
     passing = baseline.kernels.passing
     first = np.full(len(passing), NEVER, dtype=np.int64)
     np.minimum.at(first, passing[wanted], readers)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from swapconf.network import LayerTemplate, Network, Operator
-from swapconf.simulate.baseline import VIEWS, Baseline, Ints
+from swapconf.simulate.baseline import VIEWS, Baseline, Ints, layer_name
 
 _SAME = {"AddExt": "Add", "SubExt": "Sub", "StackExt": "Stack", "SumExt": "ReduceSum", "DropoutExt": "Dropout"}
 
@@ -30,14 +30,13 @@ class Sites:
 
 
 def assign(baseline: Baseline, network: Network) -> Sites:
-    templates = {layer.index: (layer.name, _Cells(layer.template)) for layer in network.layers
-                 if layer.name == str(layer.index)}
+    templates = {layer.name: (layer.name, _Cells(layer.template)) for layer in network.layers}
     names: dict[tuple[str, str], int] = {}
     kernels = baseline.kernels
     readers = _reader_cells(baseline)
     of_node = np.full(len(kernels), -1, dtype=np.int64)
     for node in np.flatnonzero(kernels.passing >= 0).tolist():
-        layer = templates.get(int(kernels.layer[node]))
+        layer = templates.get(layer_name(int(kernels.layer[node])))
         if layer is not None:
             path = layer[1].path(kernels.cell[node], kernels.primitive[node], readers.get(node, frozenset()))
             if path is not None:
@@ -47,7 +46,7 @@ def assign(baseline: Baseline, network: Network) -> Sites:
     for row in np.flatnonzero((kernels.passing[faces] >= 0) & kernels.backward[reading]).tolist():
         face = int(faces[row])
         of_read[row] = of_node[face]
-        layer = templates.get(int(kernels.layer[face]))
+        layer = templates.get(layer_name(int(kernels.layer[face])))
         if layer is not None and kernels.primitive[face] in VIEWS:
             own = layer[1].own_view(kernels.cell[int(reading[row])], kernels.cell[face], kernels.primitive[face])
             if own is not None:

@@ -40,8 +40,19 @@ class Windows:
         return np.asarray(self.copied < self.face * TICKS)
 
 
-def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints) -> Windows:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Slack:
+    """By how many kernels the copies may deviate from where the rules put them: the copy out starts ``late`` kernels
+    later, the copy back ``early`` kernels and one for each ``share`` of the prefetch earlier."""
+
+    late: int = 0
+    early: int = 0
+    share: int = 0
+
+
+def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints, slack: Slack | None = None) -> Windows:
     """``moving``: [uses] served by a copy from the host; ``prefetch``: [uses] the prefetch of the site that owns it."""
+    allowed = slack or Slack()
     served = np.flatnonzero(moving)
     key = program.block[served] * (len(baseline.kernels) + 1) + program.face[served]
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
@@ -53,10 +64,12 @@ def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints) ->
     early = baseline.upfront[face]
     copied = np.where(early >= 0, (early - 1) * TICKS + HALF + 2, face * TICKS + HALF)
     before = np.sort(np.concatenate([np.arange(len(baseline.kernels)) * TICKS, program.inserted]))
-    place = np.searchsorted(before, used) - reach
+    place = np.searchsorted(before, used) - reach - allowed.early
+    if allowed.share:
+        place -= reach // allowed.share
     returned = np.maximum(before[np.maximum(place, 0)] - TICKS // 4, copied + 1)
     order = np.sort(np.concatenate([before, copied, returned]))
-    target = np.searchsorted(order, copied) + 3 * reach
+    target = np.searchsorted(order, copied) + 3 * reach + allowed.late
     released = _next_launch(baseline, order[np.minimum(target, len(order) - 1)])
     uses = np.full(len(program.block), -1, dtype=np.int64)
     uses[served] = group

@@ -22,8 +22,8 @@ from swapconf.strategy import Strategy
 
 ROOT = Path(__file__).parents[2]
 CONFIG = str(ROOT / "configs" / "llama2_7b" / "example1_default_swap.yaml")
-OPERATORS = (r"attention\.wq", r"attention\.wk", r"attention\.wv", r"attention\.wo", "attention_norm", "ffn_norm", "add",
-             r"attention\.flash_attention", r"feed_forward\.w1", r"feed_forward\.w2", r"feed_forward\.w3")
+OPERATORS = (r"attention\.wq", r"attention\.wk", r"attention\.wv", r"attention\.wo", "attention_norm", "ffn_norm",
+             "add", r"attention\.flash_attention", r"feed_forward\.w1", r"feed_forward\.w2", r"feed_forward\.w3")
 entries = st.lists(st.tuples(st.sampled_from(OPERATORS), st.integers(1, 300)), min_size=1, max_size=6,
                    unique_by=lambda entry: entry[0])
 
