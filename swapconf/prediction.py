@@ -19,6 +19,7 @@ class Moves:
     on the host. ``copied``, ``released``: the copy to the host
     starts, and the device memory becomes free (NEVER: it does not, because others read it until their own last use).
     ``returned``, ``used``, ``end``: the copy back starts, is read first, and its device memory becomes free.
+    ``underflows``: the prefetch is one that makes MindSpore 2.9.0 die while it compiles.
     """
 
     sites: tuple[tuple[str, str], ...]
@@ -31,6 +32,7 @@ class Moves:
     returned: NDArray[np.int64]
     used: NDArray[np.int64]
     end: NDArray[np.int64]
+    underflows: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.site)

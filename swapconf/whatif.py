@@ -26,6 +26,10 @@ RULES = {
     "entry-saves-nothing": ("warning", "By a what-if, the peak is no lower with this entry of the YAML than without "
                                        "it, although it moves or recomputes tensors: the peak is at a moment when "
                                        "they are not in memory anyway, or their device copies are kept."),
+    "prefetch-underflow": ("error", "By a what-if, MindSpore 2.9.0 dies while it compiles: it checks backward_prefetch "
+                                    "against a position that counts the copies, and then subtracts it from one that "
+                                    "does not, which falls below zero (measured: every prefetch that was tried in this "
+                                    "range crashed, those beside it did not)."),
     "entry-costs-memory": ("warning", "By a what-if, the peak is higher with this entry of the YAML than without it: "
                                       "with a large prefetch two copies of a tensor live on the device at once."),
 }
@@ -58,11 +62,13 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One prefetch of a sweep. ``twice_bytes``: tensors of which two device copies live at some time."""
+    """One prefetch of a sweep. ``twice_bytes``: tensors of which two device copies live at some time. ``crashes``:
+    MindSpore cannot compile it."""
 
     prefetch: int
     peak_bytes: int
     twice_bytes: int
+    crashes: bool = False
 
 
 class Question:
@@ -96,14 +102,16 @@ class Question:
                         for origin, text, without in _entries(self._config))
         return Answer(prediction=whole, baseline_peak_bytes=self.baseline_peak_bytes, entries=entries,
                       safe_bytes=safe_peak_bytes(self._prepared, strategy),
-                      findings=tuple(finding for entry in entries for finding in _findings(entry)))
+                      findings=(*_underflow(whole, self._config),
+                                *(finding for entry in entries for finding in _findings(entry))))
 
     def sweep(self, prefetches: Sequence[int]) -> tuple[Point, ...]:
         points = []
         for prefetch in prefetches:
             found = self.predict(with_prefetch(self._config, prefetch))
             points.append(Point(prefetch=prefetch, peak_bytes=found.used_peak_bytes,
-                                twice_bytes=int(found.moves.size_bytes[found.moves.twice].sum()) // found.steps))
+                                twice_bytes=int(found.moves.size_bytes[found.moves.twice].sum()) // found.steps,
+                                crashes=bool(found.moves.underflows.any())))
         return tuple(points)
 
     def _strategy(self, config: Config) -> Strategy:
@@ -163,6 +171,18 @@ def _entries(config: Config) -> Iterator[tuple[Origin, str, Config]]:
     for index, chosen in enumerate(again.select):
         less = replace(again, select=again.select[:index] + again.select[index + 1:])
         yield chosen.origin, f"select_recompute {chosen.pattern}", replace(config, recompute=less)
+
+
+def _underflow(found: Prediction, config: Config) -> Iterator[Finding]:
+    moves = found.moves
+    if moves.underflows.any():
+        sites = {moves.sites[site] for site in moves.site[moves.underflows].tolist()}
+        layer, operator = min(sites)
+        yield Finding(origin=config.origin("swap_config.layer_swap", "swap_config"), rule="prefetch-underflow",
+                      severity=Severity.ERROR,
+                      message=f"a backward_prefetch of {int(moves.prefetch[moves.underflows].min())} makes MindSpore "
+                              f"2.9.0 crash, for {len(sites)} operators (first {operator} of layer {layer})",
+                      hint="choose a smaller one; --sweep backward_prefetch=1..400 shows which it can be")
 
 
 def _findings(entry: Entry) -> Iterator[Finding]:

@@ -91,7 +91,7 @@ def as_record(answer: Answer, points: Sequence[Point] = ()) -> dict[str, Any]:
                      "saved_bytes": entry.saved_bytes, "moved_bytes_per_step": entry.moved_bytes,
                      "recomputed_kernels_per_step": entry.recomputed} for entry in answer.entries],
         "sweep": [{"backward_prefetch": point.prefetch, "used_peak_bytes": point.peak_bytes,
-                   "two_copies_bytes": point.twice_bytes} for point in points],
+                   "two_copies_bytes": point.twice_bytes, "crashes": point.crashes} for point in points],
         "findings": [str(finding) for finding in answer.findings],
         "origin": "what-if from a dry run level 1 (operator workspace excluded)",
     }
@@ -121,7 +121,8 @@ def _print(answer: Answer, safe: bool) -> None:
 
 
 def chart(points: Sequence[Point]) -> list[str]:
-    """The peak against the prefetch, as lines of text; `!` below marks where two copies of a tensor live at once."""
+    """The peak against the prefetch, as lines of text; `!` below marks where two copies of a tensor live at once, `x`
+    where MindSpore cannot compile."""
     columns = min(len(points), _WIDTH)
     groups = [points[index * len(points) // columns:(index + 1) * len(points) // columns] for index in range(columns)]
     tops = [max(point.peak_bytes for point in group) for group in groups]
@@ -131,9 +132,10 @@ def chart(points: Sequence[Point]) -> list[str]:
     for row in range(_HEIGHT - 1, -1, -1):
         label = show_bytes(low + (high - low) * (row + 1) // _HEIGHT)
         lines.append(f"{label:>8} |" + "".join(_BARS[max(0, min(8, level - 8 * row))] for level in eighths).rstrip())
-    marks = "".join("!" if any(point.twice_bytes for point in group) else "-" for group in groups)
+    marks = "".join("x" if any(point.crashes for point in group) else
+                    "!" if any(point.twice_bytes for point in group) else "-" for group in groups)
     lines.append(f"{'':>8} +{marks}")
-    lines.append(f"{'':>10}{points[0].prefetch} to {points[-1].prefetch}; ! two copies live on the device; lowest "
+    lines.append(f"{'':>10}{points[0].prefetch} to {points[-1].prefetch}; ! two copies live on the device; x MindSpore crashes; lowest "
                  f"{show_bytes(min(point.peak_bytes for point in points))} at "
                  f"{min(points, key=lambda point: point.peak_bytes).prefetch}")
     return lines

@@ -66,6 +66,12 @@ class Baseline:
     steps: int
 
     @cached_property
+    def step_starts(self) -> Ints:
+        """The first kernel of each training step, and the number of kernels."""
+        names = self.kernels.name
+        return np.array([*(index for index, name in enumerate(names) if name == names[0]), len(names)])
+
+    @cached_property
     def below(self) -> Ints:
         """[kernels] what a view shows: the face that it reads; -1 for what is no view."""
         found = np.full(len(self.kernels), -1, dtype=np.int64)

@@ -27,7 +27,7 @@ class Prepared:
 
 def placed(baseline: Baseline, network: Network) -> Prepared:
     """Also computes what the baseline derives from its columns, so that the first question is as fast as the next."""
-    _ = baseline.below, baseline.edges, baseline.twin_block, baseline.upfront
+    _ = baseline.below, baseline.edges, baseline.twin_block, baseline.upfront, baseline.step_starts
     return Prepared(baseline=baseline, sites=assign(baseline, network))
 
 
@@ -112,7 +112,7 @@ def _prediction(baseline: Baseline, sites: Sites, program: Program, windows: Win
         host_bytes=baseline.host_bytes[windows.block], prefetch=windows.prefetch,
         copied=born_at(baseline, windows.copied), released=end[windows.block],
         returned=born_at(baseline, windows.returned), used=born_at(baseline, windows.used),
-        end=_freed(baseline, windows.until, windows.block, old),
+        end=_freed(baseline, windows.until, windows.block, old), underflows=windows.underflows,
     )
     device = _with_copies(blocks, program, start, end, moves, windows)
     return Prediction(device=device, moves=moves, recomputed=len(program.copies) // max(baseline.steps, 1),

@@ -21,7 +21,8 @@ from swapconf.simulation import TICKS
 @dataclass(frozen=True, kw_only=True)
 class Windows:
     """Columns of equal length, one for each tensor that moves; positions as in Program. ``uses``: [uses of the
-    program] the window that serves a use, -1 for none."""
+    program] the window that serves a use, -1 for none. ``underflows``: the prefetch reaches back before the start of
+    the step when copies are not counted, but not when they are; MindSpore 2.9.0 dies of this while it compiles."""
 
     block: Ints
     face: Ints
@@ -33,6 +34,7 @@ class Windows:
     used: Ints
     until: Ints
     uses: Ints
+    underflows: Flags
 
     @property
     def early(self) -> Flags:
@@ -69,12 +71,19 @@ def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints, sl
         place -= reach // allowed.share
     returned = np.maximum(before[np.maximum(place, 0)] - TICKS // 4, copied + 1)
     order = np.sort(np.concatenate([before, copied, returned]))
-    target = np.searchsorted(order, copied) + 3 * reach + allowed.late
-    released = _next_launch(baseline, order[np.minimum(target, len(order) - 1)])
+    starts = baseline.step_starts
+    step = np.searchsorted(starts, face, side="right")
+    last = np.searchsorted(order, starts[step] * TICKS) - 1
+    target = np.minimum(np.searchsorted(order, copied) + 3 * reach + allowed.late, last)
+    released = _next_launch(baseline, order[target])
+    begin = starts[step - 1] * TICKS
+    plain = np.searchsorted(before, used) - np.searchsorted(before, begin)
+    counted = np.searchsorted(order, used) - np.searchsorted(order, begin)
     uses = np.full(len(program.block), -1, dtype=np.int64)
     uses[served] = group
     return Windows(block=block, face=face, site=program.site[served][first], prefetch=reach, copied=copied,
-                   released=released, returned=returned, used=used, until=until, uses=uses)
+                   released=released, returned=returned, used=used, until=until, uses=uses,
+                   underflows=(reach < counted) & (reach >= plain))
 
 
 def _next_launch(baseline: Baseline, position: Ints) -> Ints:
