@@ -16,7 +16,9 @@ from swapconf.resolve.rules import RULES
 @click.argument("rule", required=False)
 def command(rule: str | None) -> None:
     """List the rules, or print the manual page of one."""
-    known = {**READING, **STRUCTURE, **outcome.RULES, **comparison.RULES, **trace_lines.RULES}
+    from swapconf import whatif  # loads numpy
+
+    known = {**READING, **STRUCTURE, **outcome.RULES, **comparison.RULES, **trace_lines.RULES, **whatif.RULES}
     pages = {name: f"{name}: {text} ({severity})" for name, (severity, text) in known.items()}
     pages.update((module.RULE, inspect.getdoc(module) or "") for module in RULES)
     if rule is None:
