@@ -81,6 +81,32 @@ class Baseline:
         return found
 
     @cached_property
+    def _by_kernel(self) -> tuple[Ints, Ints]:
+        rows = np.argsort(self.reads.kernel, kind="stable")
+        return rows, np.searchsorted(self.reads.kernel[rows], np.arange(len(self.kernels) + 1))
+
+    def rows_of(self, kernel: int) -> list[int]:
+        """Rows of the reads of one kernel."""
+        rows, starts = self._by_kernel
+        found: list[int] = rows[starts[kernel]:starts[kernel + 1]].tolist()
+        return found
+
+    @cached_property
+    def num_readers(self) -> Ints:
+        """[kernels] how many kernels read what each makes, or shows as a view."""
+        faces = self.reads.face[self.reads.face >= 0]
+        return np.bincount(faces, minlength=len(self.kernels))
+
+    @cached_property
+    def codes(self) -> Ints:
+        """[kernels] equal numbers for equal primitives in equal cells; gradients are told by their primitive alone,
+        because MindSpore names many of them after another layer."""
+        known: dict[tuple[str, str], int] = {}
+        columns = zip(self.kernels.cell, self.kernels.primitive, self.kernels.backward.tolist(), strict=True)
+        return np.array([known.setdefault(("" if backward else cell, primitive), len(known))
+                         for cell, primitive, backward in columns], dtype=np.int64)
+
+    @cached_property
     def edges(self) -> tuple[Ints, Ints]:
         """(reader, face): nodes of one pass."""
         passing, reads = self.kernels.passing, self.reads

@@ -92,7 +92,8 @@ def _prediction(baseline: Baseline, sites: Sites, program: Program, windows: Win
     blocks, count = baseline.blocks, len(baseline.blocks)
     total = count + len(program.origin)
     held = np.full(total, -1, dtype=np.int64)
-    held[:count] = baseline.maker * TICKS
+    made = baseline.maker >= 0
+    held[:count][made] = program.where[baseline.maker[made]]
     held[count:] = program.born
     staying = windows.uses < 0
     np.maximum.at(held, program.block[staying], program.until[staying])
@@ -100,11 +101,11 @@ def _prediction(baseline: Baseline, sites: Sites, program: Program, windows: Win
     old = baseline.maker.copy() * TICKS
     np.maximum.at(old, baseline.reads.block, baseline.reads.until * TICKS)
     start = np.concatenate([blocks.start, born_at(baseline, program.born)])
-    start[program.earlier] = born_at(baseline, program.earlier_born)
+    elsewhere = np.flatnonzero(made)[program.where[baseline.maker[made]] != baseline.maker[made] * TICKS]
+    start[elsewhere] = born_at(baseline, program.where[baseline.maker[elsewhere]])
     start[windows.block[windows.early]] = born_at(baseline, windows.copied[windows.early] - 2)
     end = np.concatenate([blocks.end, np.zeros(total - count, dtype=np.int64)])
-    changed = np.flatnonzero(np.concatenate([(held[:count] != old) & (baseline.maker >= 0),
-                                             np.ones(total - count, dtype=np.bool_)]))
+    changed = np.flatnonzero(np.concatenate([(held[:count] != old) & made, np.ones(total - count, dtype=np.bool_)]))
     origin = np.concatenate([np.arange(count), program.origin])[changed]
     end[changed] = _freed(baseline, held[changed], origin, old)
     moves = Moves(

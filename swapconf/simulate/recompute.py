@@ -1,8 +1,7 @@
 """BASELINE + FLAGS -> PROGRAM: which nodes run again in the backward pass, where, and who uses which block then.
 
 Rules of MindSpore 2.9.0, as its traces show: a flagged node runs again when a gradient, or another node that runs
-again, reads it; all that runs again in one pass waits for the gradient that the first of its readers needs, and then
-stands in front of that reader. What the model itself computes again anyway is not computed twice, only earlier.
+again, reads it. What the model itself computes again anyway is not computed twice, only earlier.
 """
 
 from __future__ import annotations
@@ -11,21 +10,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swapconf.simulate.baseline import HALF, Baseline, Flags, Ints
-from swapconf.simulation import NEVER, TICKS
+from swapconf.simulate.baseline import Baseline, Flags, Ints
+from swapconf.simulate.regions import positions
 
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
     """The baseline with what runs again.
 
-    ``block``, ``position``, ``until``, ``face``, ``site``: every use of a block that kernels made, as in Reads, with
-    positions for kernels; ``site`` owns a use by the backward pass, -1 for the others. Blocks beyond those of the
-    baseline are new: ``origin``: the row they are a copy of, ``born``: position of the node that makes them.
-    ``earlier``: rows of blocks that are made at another position than in the baseline, ``earlier_born``.
-    ``copies``: the nodes that run again, ``inserted``: their positions.
+    ``where``: [kernels] the position of each kernel of the baseline. ``block``, ``position``, ``until``, ``face``,
+    ``site``: every use of a block that kernels made, as in Reads, with positions for kernels; ``site`` owns a use by
+    the backward pass, -1 for the others. Blocks beyond those of the baseline are new: ``origin``: the row they are a
+    copy of, ``born``: position of the node that makes them. ``copies``: the nodes that run again, ``inserted``: their
+    positions.
     """
 
+    where: Ints
     block: Ints
     position: Ints
     until: Ints
@@ -33,8 +33,6 @@ class Program:
     site: Ints
     origin: Ints
     born: Ints
-    earlier: Ints
-    earlier_born: Ints
     copies: Ints
     inserted: Ints
 
@@ -47,26 +45,28 @@ def recompute(baseline: Baseline, of_read: Ints, flagged: Flags, flagged_read: F
     node = _resolved(baseline, reads.face[rows], flagged)
     rows, node = rows[node >= 0], node[node >= 0]
     again = _closure(baseline, node, flagged)
-    place = _places(baseline, again, node, reads.kernel[rows])
-    copied, origin, earlier = _copies(baseline, again)
-    redirected = rows[(copied[reads.block[rows]] >= 0) & again[node]]
+    copied, origin = _copies(baseline, again)
+    redirected = rows[copied[reads.block[rows]] >= 0]
+    place, where = positions(baseline, again, flagged, node, rows)
     inner = np.flatnonzero(again[reads.kernel])
     keep = np.ones(len(reads.block), dtype=np.bool_)
     keep[redirected] = False
-    keep[np.isin(reads.kernel, baseline.twin[again & (baseline.twin >= 0)])] = False
+    twins = baseline.twin[again & (baseline.twin >= 0)]
+    keep[np.isin(reads.kernel, twins)] = False
     within = again[np.maximum(reads.face[inner], 0)] & (reads.face[inner] >= 0) & (copied[reads.block[inner]] >= 0)
     site = np.where(kernels.backward[reads.kernel], of_read, -1)
     nothing = np.full(len(redirected), -1, dtype=np.int64)
     at = place[reads.kernel[inner]]
+    until = np.maximum(where[reads.until], where[reads.kernel])
     return Program(
+        where=where,
         block=np.concatenate([reads.block[keep], copied[reads.block[redirected]],
                               np.where(within, copied[reads.block[inner]], reads.block[inner])]),
-        position=np.concatenate([reads.kernel[keep] * TICKS, reads.kernel[redirected] * TICKS, at]),
-        until=np.concatenate([reads.until[keep] * TICKS, reads.until[redirected] * TICKS, at]),
+        position=np.concatenate([where[reads.kernel[keep]], where[reads.kernel[redirected]], at]),
+        until=np.concatenate([until[keep], until[redirected], at]),
         face=np.concatenate([reads.face[keep], nothing, np.where(within, -1, reads.face[inner])]),
         site=np.concatenate([site[keep], nothing, np.where(within, -1, of_node[reads.face[inner]])]),
-        origin=origin, born=place[baseline.maker[origin]], earlier=baseline.twin_block[earlier],
-        earlier_born=place[baseline.maker[earlier]], copies=np.flatnonzero(again), inserted=place[again],
+        origin=origin, born=place[baseline.maker[origin]], copies=np.flatnonzero(again), inserted=place[again],
     )
 
 
@@ -90,29 +90,13 @@ def _closure(baseline: Baseline, wanted: Ints, flagged: Flags) -> Flags:
         again[added] = True
 
 
-def _places(baseline: Baseline, again: Flags, wanted: Ints, readers: Ints) -> Ints:
-    """The positions of nodes that run again: pass by pass, in front of the first reader; first the casts of weights,
-    which wait for nothing else, then the others in their order."""
-    passing = baseline.kernels.passing
-    first = np.full(len(passing), NEVER, dtype=np.int64)
-    np.minimum.at(first, passing[wanted], readers)
-    nodes = np.flatnonzero(again)
-    nodes = nodes[np.lexsort((nodes, ~baseline.rootless[nodes], passing[nodes]))]
-    group = passing[nodes]
-    starts = np.flatnonzero(np.diff(group, prepend=-1))
-    rank = np.arange(len(nodes)) - np.repeat(starts, np.diff(starts, append=len(nodes)))
-    place = np.zeros(len(passing), dtype=np.int64)
-    place[nodes] = (first[group] - 1) * TICKS + HALF + HALF // 2 + 2 * rank
-    return place
-
-
-def _copies(baseline: Baseline, again: Flags) -> tuple[Ints, Ints, Ints]:
-    """([blocks] the row of what is made again, -1 for nothing; rows that get a new block; rows whose block is made
-    again in the baseline already)."""
+def _copies(baseline: Baseline, again: Flags) -> tuple[Ints, Ints]:
+    """([blocks] the row of what is made again, -1 for nothing; rows that get a new block, because the baseline does
+    not make them again itself)."""
     made = np.flatnonzero((baseline.maker >= 0) & again[np.maximum(baseline.maker, 0)])
     twin = baseline.twin_block[made]
     origin = made[twin < 0]
     copied = np.full(len(baseline.maker), -1, dtype=np.int64)
     copied[origin] = len(baseline.maker) + np.arange(len(origin))
     copied[made[twin >= 0]] = twin[twin >= 0]
-    return copied, origin, made[twin >= 0]
+    return copied, origin

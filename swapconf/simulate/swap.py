@@ -65,7 +65,7 @@ def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints, sl
     block, face, reach = program.block[served][first], program.face[served][first], prefetch[served][first]
     early = baseline.upfront[face]
     copied = np.where(early >= 0, (early - 1) * TICKS + HALF + 2, face * TICKS + HALF)
-    before = np.sort(np.concatenate([np.arange(len(baseline.kernels)) * TICKS, program.inserted]))
+    before = np.sort(np.concatenate([program.where, program.inserted]))
     place = np.searchsorted(before, used) - reach - allowed.early
     if allowed.share:
         place -= reach // allowed.share
