@@ -139,8 +139,8 @@ def _page(rows: list[Row]) -> Iterator[str]:
     yield "Made by `scripts/evidence/whatif_table.py` from dry runs of level 1 (operator workspace excluded) with"
     yield "MindSpore 2.9.0 and MindSpore Transformers 1.9.0. Each line predicts one run from the trace of the same"
     yield "model and rank without swap and recompute. *Inside* is the most in use while decoder layers or gradients"
-    yield "allocate; the peak of the whole run is often the optimizer's. *Safe* is how far the bound of `--safe` lies over"
-    yield "the true peak. *Moves* are copies to the host in one training step."
+    yield "allocate; the peak of the whole run is often the optimizer's. *Safe* is how far the bound of `--safe` lies"
+    yield "over the true peak. *Moves* are copies to the host in one training step."
     yield ""
     yield from _summary("peak", [row.error for row in rows])
     yield from _summary("peak inside", [row.inside_error for row in rows])

@@ -135,7 +135,7 @@ def chart(points: Sequence[Point]) -> list[str]:
     marks = "".join("x" if any(point.crashes for point in group) else
                     "!" if any(point.twice_bytes for point in group) else "-" for group in groups)
     lines.append(f"{'':>8} +{marks}")
-    lines.append(f"{'':>10}{points[0].prefetch} to {points[-1].prefetch}; ! two copies live on the device; x MindSpore crashes; lowest "
-                 f"{show_bytes(min(point.peak_bytes for point in points))} at "
-                 f"{min(points, key=lambda point: point.peak_bytes).prefetch}")
+    best = min((point for point in points if not point.crashes), key=lambda point: point.peak_bytes, default=points[0])
+    lines.append(f"{'':>10}{points[0].prefetch} to {points[-1].prefetch}; ! two copies live on the device; x MindSpore "
+                 f"crashes; lowest {show_bytes(best.peak_bytes)} at {best.prefetch}")
     return lines

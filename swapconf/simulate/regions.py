@@ -95,7 +95,7 @@ def _connected(baseline: Baseline, flagged: Flags) -> Ints:
         before = label.copy()
         np.minimum.at(label, reader, lowest)
         np.minimum.at(label, face, lowest)
-        label = label[label]
+        label = np.asarray(label[label])
         if np.array_equal(before, label):
             return label
 
