@@ -98,6 +98,11 @@ class Baseline:
         return np.bincount(faces, minlength=len(self.kernels))
 
     @cached_property
+    def num_made(self) -> Ints:
+        """[kernels] how many blocks each makes."""
+        return np.bincount(self.maker[self.maker >= 0], minlength=len(self.kernels))
+
+    @cached_property
     def codes(self) -> Ints:
         """[kernels] equal numbers for equal primitives in equal cells; gradients are told by their primitive alone,
         because MindSpore names many of them after another layer."""

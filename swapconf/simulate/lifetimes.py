@@ -33,10 +33,13 @@ def placed(baseline: Baseline, network: Network) -> Prepared:
 
 @dataclass(frozen=True, kw_only=True)
 class _Actions:
-    """By site; ``roots``: by layer name, the cells whose recompute was asked for."""
+    """By site; ``cell``: index into ``cells`` of the cell whose recompute covers it, -1 for none or for a primitive
+    that was asked for itself. ``roots``: by layer name, the operators whose recompute was asked for."""
 
     again: Flags
     prefetch: Ints
+    cell: Ints
+    cells: tuple[str, ...]
     roots: dict[str, frozenset[str]]
 
 
@@ -45,10 +48,11 @@ def predict(prepared: Prepared, strategy: Strategy, slack: Slack | None = None) 
     baseline, sites = prepared.baseline, prepared.sites
     actions = _actions(sites, strategy)
     flagged = _flagged(baseline, sites, actions)
-    owned = sites.of_read >= 0
-    flagged_read = np.where(owned, actions.again[sites.of_read], flagged[baseline.reads.face]
-                            & baseline.kernels.backward[baseline.reads.kernel]) & (baseline.reads.face >= 0)
-    program = recompute(baseline, sites.of_read, flagged, flagged_read, sites.of_node)
+    reads = baseline.reads
+    owned = (sites.of_read >= 0) & (sites.of_node[reads.face] >= 0)
+    flagged_read = np.where(owned, actions.again[sites.of_read],
+                            flagged[reads.face] & baseline.kernels.backward[reads.kernel]) & (reads.face >= 0)
+    program = recompute(baseline, sites.of_read, flagged, flagged_read, sites.of_moved)
     reach = np.where(program.site >= 0, actions.prefetch[program.site], -1)
     windows = swap(baseline, program, reach >= 0, reach, slack)
     return _prediction(baseline, sites, program, windows)
@@ -58,20 +62,25 @@ def _actions(sites: Sites, strategy: Strategy) -> _Actions:
     known = strategy.actions()
     again = np.zeros(len(sites.names) + 1, dtype=np.bool_)
     prefetch = np.full(len(sites.names) + 1, -1, dtype=np.int64)
+    cell = np.full(len(sites.names) + 1, -1, dtype=np.int64)
+    cells: dict[str, int] = {}
     roots: dict[str, set[str]] = {}
     for index, name in enumerate(sites.names):
         action = known.get(name)
         if isinstance(action, Recompute):
             again[index] = True
             roots.setdefault(name[0], set()).add(action.root)
+            if action.root != name[1]:
+                cell[index] = cells.setdefault(action.root, len(cells))
         elif isinstance(action, Swap):
             prefetch[index] = action.prefetch
-    return _Actions(again=again, prefetch=prefetch, roots={layer: frozenset(found) for layer, found in roots.items()})
+    return _Actions(again=again, prefetch=prefetch, cell=cell, cells=tuple(cells),
+                    roots={layer: frozenset(found) for layer, found in roots.items()})
 
 
 def _flagged(baseline: Baseline, sites: Sites, actions: _Actions) -> Flags:
-    """Nodes to run again. What is no site (communication of a sharded primitive) follows the cell around it; what
-    leaves its layer is kept."""
+    """Nodes to run again. What is no site (communication of a sharded primitive) follows the cell around it; the
+    output of the cell that was asked for is kept (``Cell.recompute`` without ``output_recompute``)."""
     kernels, reads = baseline.kernels, baseline.reads
     flagged = np.where(sites.of_node >= 0, actions.again[sites.of_node], False)
     for node in np.flatnonzero((sites.of_node < 0) & (kernels.passing >= 0)).tolist():
@@ -80,6 +89,11 @@ def _flagged(baseline: Baseline, sites: Sites, actions: _Actions) -> Flags:
     leaving = (reads.face >= 0) & (kernels.passing[reads.face] >= 0) & ~kernels.backward[reads.kernel]
     leaving &= kernels.passing[reads.face] != kernels.passing[reads.kernel]
     flagged[reads.face[leaving]] = False
+    reader, face = baseline.edges
+    cell = np.where(sites.of_node >= 0, actions.cell[sites.of_node], -1)
+    for one, other in zip(*(side[(cell[face] >= 0) & (cell[face] != cell[reader])] for side in (reader, face)),
+                          strict=True):
+        flagged[other] &= _descends(kernels.cell[one], {actions.cells[cell[other]]}) or baseline.num_made[other] > 1
     return np.asarray(flagged)
 
 

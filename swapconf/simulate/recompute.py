@@ -37,9 +37,9 @@ class Program:
     inserted: Ints
 
 
-def recompute(baseline: Baseline, of_read: Ints, flagged: Flags, flagged_read: Flags, of_node: Ints) -> Program:
+def recompute(baseline: Baseline, of_read: Ints, flagged: Flags, flagged_read: Flags, of_moved: Ints) -> Program:
     """``flagged``: [kernels] nodes to run again; ``flagged_read``: [reads] reads whose owner runs again.
-    ``of_read``, ``of_node``: the site that owns a read, and that a node is."""
+    ``of_read``, ``of_moved``: the site that owns a read, and that moves the output of a node."""
     reads, kernels = baseline.reads, baseline.kernels
     rows = np.flatnonzero(flagged_read)
     node = _resolved(baseline, reads.face[rows], flagged)
@@ -65,7 +65,7 @@ def recompute(baseline: Baseline, of_read: Ints, flagged: Flags, flagged_read: F
         position=np.concatenate([where[reads.kernel[keep]], where[reads.kernel[redirected]], at]),
         until=np.concatenate([until[keep], until[redirected], at]),
         face=np.concatenate([reads.face[keep], nothing, np.where(within, -1, reads.face[inner])]),
-        site=np.concatenate([site[keep], nothing, np.where(within, -1, of_node[reads.face[inner]])]),
+        site=np.concatenate([site[keep], nothing, np.where(within, -1, of_moved[reads.face[inner]])]),
         origin=origin, born=place[baseline.maker[origin]], copies=np.flatnonzero(again), inserted=place[again],
     )
 

@@ -22,10 +22,12 @@ _SAME = {"AddExt": "Add", "SubExt": "Sub", "StackExt": "Stack", "SumExt": "Reduc
 @dataclass(frozen=True, kw_only=True)
 class Sites:
     """``names``: (layer name, path of the primitive). ``of_node``: [kernels], ``of_read``: [reads] indexes into them,
-    -1 where the catalog knows nothing."""
+    -1 where the catalog knows nothing. ``of_moved``: [kernels] the site whose swap moves the output of a node; as
+    ``of_node``, and for communication the site that it sends the output of."""
 
     names: tuple[tuple[str, str], ...]
     of_node: Ints
+    of_moved: Ints
     of_read: Ints
 
 
@@ -41,17 +43,24 @@ def assign(baseline: Baseline, network: Network) -> Sites:
             path = layer[1].path(kernels.cell[node], kernels.primitive[node], readers.get(node, frozenset()))
             if path is not None:
                 of_node[node] = names.setdefault((layer[0], path), len(names))
-    of_read = np.full(len(baseline.reads.block), -1, dtype=np.int64)
-    faces, reading = baseline.reads.face, baseline.reads.kernel
-    for row in np.flatnonzero((kernels.passing[faces] >= 0) & kernels.backward[reading]).tolist():
-        face = int(faces[row])
-        of_read[row] = of_node[face]
+
+    def owner(face: int, reader: int) -> int:
         layer = templates.get(layer_name(int(kernels.layer[face])))
         if layer is not None and kernels.primitive[face] in VIEWS:
-            own = layer[1].own_view(kernels.cell[int(reading[row])], kernels.cell[face], kernels.primitive[face])
+            own = layer[1].own_view(kernels.cell[reader], kernels.cell[face], kernels.primitive[face])
             if own is not None:
-                of_read[row] = names.setdefault((layer[0], own), len(names))
-    return Sites(names=tuple(names), of_node=of_node, of_read=of_read)
+                return names.setdefault((layer[0], own), len(names))
+        return int(of_moved[face])
+
+    of_moved = of_node.copy()
+    faces, reading = baseline.reads.face, baseline.reads.kernel
+    sent = (faces >= 0) & (kernels.stream[reading] != 0) & (kernels.passing[reading] >= 0)
+    for row in np.flatnonzero(sent & (of_node[reading] < 0)).tolist():
+        of_moved[reading[row]] = owner(int(faces[row]), int(reading[row]))
+    of_read = np.full(len(baseline.reads.block), -1, dtype=np.int64)
+    for row in np.flatnonzero((kernels.passing[faces] >= 0) & kernels.backward[reading]).tolist():
+        of_read[row] = owner(int(faces[row]), int(reading[row]))
+    return Sites(names=tuple(names), of_node=of_node, of_moved=of_moved, of_read=of_read)
 
 
 def _reader_cells(baseline: Baseline) -> dict[int, frozenset[tuple[str, str]]]:
