@@ -9,7 +9,7 @@ import numpy as np
 
 from swapconf.network import Network
 from swapconf.prediction import Moves, Prediction
-from swapconf.simulate.baseline import Baseline, Flags, Ints, born_at, freed_after, layer_name
+from swapconf.simulate.baseline import Baseline, Flags, Ints, born_at, freed_after
 from swapconf.simulate.recompute import Program, recompute
 from swapconf.simulate.sites import Sites, assign
 from swapconf.simulate.swap import Slack, Windows, swap
@@ -28,7 +28,10 @@ class Prepared:
 def placed(baseline: Baseline, network: Network) -> Prepared:
     """Also computes what the baseline derives from its columns, so that the first question is as fast as the next."""
     _ = baseline.below, baseline.edges, baseline.twin_block, baseline.upfront, baseline.step_starts
-    return Prepared(baseline=baseline, sites=assign(baseline, network))
+    _ = baseline.codes, baseline.num_made, baseline.num_readers, baseline.rows_of(0)
+    sites = assign(baseline, network)
+    _ = sites.loose
+    return Prepared(baseline=baseline, sites=sites)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,17 +86,16 @@ def _flagged(baseline: Baseline, sites: Sites, actions: _Actions) -> Flags:
     output of the cell that was asked for is kept (``Cell.recompute`` without ``output_recompute``)."""
     kernels, reads = baseline.kernels, baseline.reads
     flagged = np.where(sites.of_node >= 0, actions.again[sites.of_node], False)
-    for node in np.flatnonzero((sites.of_node < 0) & (kernels.passing >= 0)).tolist():
-        roots = actions.roots.get(layer_name(int(kernels.layer[node])), frozenset())
-        flagged[node] = _descends(kernels.cell[node], roots)
+    for (layer, cell), nodes in sites.loose.items():
+        flagged[nodes] = _descends(cell, actions.roots.get(layer, frozenset()))
     leaving = (reads.face >= 0) & (kernels.passing[reads.face] >= 0) & ~kernels.backward[reads.kernel]
     leaving &= kernels.passing[reads.face] != kernels.passing[reads.kernel]
     flagged[reads.face[leaving]] = False
     reader, face = baseline.edges
-    cell = np.where(sites.of_node >= 0, actions.cell[sites.of_node], -1)
-    for one, other in zip(*(side[(cell[face] >= 0) & (cell[face] != cell[reader])] for side in (reader, face)),
-                          strict=True):
-        flagged[other] &= _descends(kernels.cell[one], {actions.cells[cell[other]]}) or baseline.num_made[other] > 1
+    asked = np.where(sites.of_node >= 0, actions.cell[sites.of_node], -1)
+    across = (asked[face] >= 0) & (asked[face] != asked[reader]) & (baseline.num_made[face] < 2)
+    for one, other in zip(reader[across].tolist(), face[across].tolist(), strict=True):
+        flagged[other] &= _descends(kernels.cell[one], {actions.cells[asked[other]]})
     return np.asarray(flagged)
 
 

@@ -61,7 +61,8 @@ def _parts(baseline: Baseline, again: Flags, flagged: Flags, wanted: Ints, reade
     place = np.searchsorted(names, group)
     np.minimum.at(first, place, readers)
     np.maximum.at(last, place, readers)
-    twins = set(baseline.twin[nodes][baseline.twin[nodes] >= 0].tolist())
+    done_already = np.zeros(len(label), dtype=np.bool_)
+    done_already[baseline.twin[nodes][baseline.twin[nodes] >= 0]] = True
     by_name = np.argsort(label[nodes], kind="stable")
     nodes = nodes[by_name]
     starts = np.searchsorted(label[nodes], names)
@@ -69,19 +70,19 @@ def _parts(baseline: Baseline, again: Flags, flagged: Flags, wanted: Ints, reade
     open_first, open_last, copies = -1, -1, list[int]()
     for name in np.argsort(first, kind="stable").tolist():
         if copies and first[name] > open_last:
-            yield _part(copies, open_first, open_last, twins)
+            yield _part(copies, open_first, open_last, done_already)
             copies = []
         if not copies:
             open_first, open_last = int(first[name]), -1
         open_last = max(open_last, int(last[name]))
         copies += nodes[starts[name]:ends[name]].tolist()
     if copies:
-        yield _part(copies, open_first, open_last, twins)
+        yield _part(copies, open_first, open_last, done_already)
 
 
-def _part(copies: list[int], first: int, last: int, twins: set[int]) -> Part:
-    return Part(copies=np.array(sorted(copies)),
-                kernels=np.array([kernel for kernel in range(first, last + 1) if kernel not in twins]))
+def _part(copies: list[int], first: int, last: int, done_already: Flags) -> Part:
+    kernels = np.arange(first, last + 1)
+    return Part(copies=np.array(sorted(copies)), kernels=kernels[~done_already[kernels]])
 
 
 def _connected(baseline: Baseline, flagged: Flags) -> Ints:

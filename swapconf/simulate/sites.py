@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -23,12 +24,23 @@ _SAME = {"AddExt": "Add", "SubExt": "Sub", "StackExt": "Stack", "SumExt": "Reduc
 class Sites:
     """``names``: (layer name, path of the primitive). ``of_node``: [kernels], ``of_read``: [reads] indexes into them,
     -1 where the catalog knows nothing. ``of_moved``: [kernels] the site whose swap moves the output of a node; as
-    ``of_node``, and for communication the site that it sends the output of."""
+    ``of_node``, and for communication the site that it sends the output of. ``of_place``: [kernels] the layer name
+    and the cell of a node, as index into ``places``.
+    """
 
     names: tuple[tuple[str, str], ...]
     of_node: Ints
     of_moved: Ints
     of_read: Ints
+    places: tuple[tuple[str, str], ...]
+    of_place: Ints
+
+    @cached_property
+    def loose(self) -> dict[tuple[str, str], Ints]:
+        """Nodes that are no site, by layer name and cell."""
+        nodes = np.flatnonzero((self.of_node < 0) & (self.of_place >= 0))
+        return {self.places[place]: nodes[self.of_place[nodes] == place]
+                for place in np.unique(self.of_place[nodes]).tolist()}
 
 
 def assign(baseline: Baseline, network: Network) -> Sites:
@@ -52,6 +64,11 @@ def assign(baseline: Baseline, network: Network) -> Sites:
                 return names.setdefault((layer[0], own), len(names))
         return int(of_moved[face])
 
+    places: dict[tuple[str, str], int] = {}
+    of_place = np.full(len(kernels), -1, dtype=np.int64)
+    for node in np.flatnonzero(kernels.passing >= 0).tolist():
+        place = layer_name(int(kernels.layer[node])), kernels.cell[node]
+        of_place[node] = places.setdefault(place, len(places))
     of_moved = of_node.copy()
     faces, reading = baseline.reads.face, baseline.reads.kernel
     sent = (faces >= 0) & (kernels.stream[reading] != 0) & (kernels.passing[reading] >= 0)
@@ -60,7 +77,8 @@ def assign(baseline: Baseline, network: Network) -> Sites:
     of_read = np.full(len(baseline.reads.block), -1, dtype=np.int64)
     for row in np.flatnonzero((kernels.passing[faces] >= 0) & kernels.backward[reading]).tolist():
         of_read[row] = owner(int(faces[row]), int(reading[row]))
-    return Sites(names=tuple(names), of_node=of_node, of_moved=of_moved, of_read=of_read)
+    return Sites(names=tuple(names), of_node=of_node, of_moved=of_moved, of_read=of_read,
+                 places=tuple(places), of_place=of_place)
 
 
 def _reader_cells(baseline: Baseline) -> dict[int, frozenset[tuple[str, str]]]:
