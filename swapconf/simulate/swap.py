@@ -64,8 +64,10 @@ def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints, sl
     np.maximum.at(until, group, program.until[served])
     block, face, reach = program.block[served][first], program.face[served][first], prefetch[served][first]
     early = baseline.upfront[face]
-    copied = np.where(early >= 0, (early - 1) * TICKS + HALF + 2, face * TICKS + HALF)
-    before = np.sort(np.concatenate([program.where, program.inserted]))
+    copied = np.where(early >= 0, (early - 1) * TICKS + HALF + 2, face * TICKS + HALF) + 4 * _turn(face)
+    where = program.where.copy()
+    where[face[early >= 0]] = copied[early >= 0] - 2
+    before = np.sort(np.concatenate([where, program.inserted]))
     place = np.searchsorted(before, used) - reach - allowed.early
     if allowed.share:
         place -= reach // allowed.share
@@ -84,6 +86,15 @@ def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints, sl
     return Windows(block=block, face=face, site=program.site[served][first], prefetch=reach, copied=copied,
                    released=released, returned=returned, used=used, until=until, uses=uses,
                    underflows=(reach < counted) & (reach >= plain))
+
+
+def _turn(face: Ints) -> Ints:
+    """Outputs of one primitive are copied one after the other."""
+    order = np.argsort(face, kind="stable")
+    starts = np.flatnonzero(np.diff(face[order], prepend=-1))
+    turn = np.empty(len(face), dtype=np.int64)
+    turn[order] = np.arange(len(face)) - np.repeat(starts, np.diff(starts, append=len(face)))
+    return turn
 
 
 def _next_launch(baseline: Baseline, position: Ints) -> Ints:
