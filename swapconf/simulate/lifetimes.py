@@ -57,7 +57,7 @@ def predict(prepared: Prepared, strategy: Strategy, slack: Slack | None = None) 
                             flagged[reads.face] & baseline.kernels.backward[reads.kernel]) & (reads.face >= 0)
     program = recompute(baseline, sites.of_read, flagged, flagged_read, sites.of_moved)
     reach = np.where(program.site >= 0, actions.prefetch[program.site], -1)
-    windows = swap(baseline, program, reach >= 0, reach, slack)
+    windows = swap(baseline, program, reach >= 0, reach, sites.of_moved, slack)
     return _prediction(baseline, sites, program, windows)
 
 

@@ -8,7 +8,7 @@ that has such a view of its own reads that site, not the one whose view survived
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -59,7 +59,8 @@ def assign(baseline: Baseline, network: Network) -> Sites:
     def owner(face: int, reader: int) -> int:
         layer = templates.get(layer_name(int(kernels.layer[face])))
         if layer is not None and kernels.primitive[face] in VIEWS:
-            own = layer[1].own_view(kernels.cell[reader], kernels.cell[face], kernels.primitive[face])
+            cells = {cell for cell, _ in readers.get(face, ())}
+            own = layer[1].own_view(_cell_of(baseline, reader, cells), kernels.cell[face], kernels.primitive[face])
             if own is not None:
                 return names.setdefault((layer[0], own), len(names))
         return int(of_moved[face])
@@ -91,6 +92,22 @@ def _reader_cells(baseline: Baseline) -> dict[int, frozenset[tuple[str, str]]]:
     return {face: frozenset(cells) for face, cells in found.items()}
 
 
+def _cell_of(baseline: Baseline, reader: int, cells: Set[str]) -> str | None:
+    """Which of some cells a kernel serves. MindSpore names many gradient kernels after another cell; the two gradients
+    of a Linear read the same gradient of its output, and one of them reads the cast of its weight."""
+    kernels, reads = baseline.kernels, baseline.reads
+    if not kernels.backward[reader]:
+        return kernels.cell[reader]
+    for row in baseline.rows_of(reader):
+        if kernels.backward[baseline.maker[reads.block[row]]]:
+            low, high = np.searchsorted(reads.block, [reads.block[row], reads.block[row] + 1])
+            for other in reads.kernel[low:high].tolist():
+                for face in reads.face[baseline.rows_of(other)].tolist():
+                    if baseline.rootless[face] and kernels.cell[face] in cells:
+                        return kernels.cell[face]
+    return kernels.cell[reader] if kernels.cell[reader] in cells else None
+
+
 class _Cells:
     """The primitives of a template by cell and type."""
 
@@ -114,9 +131,9 @@ class _Cells:
         return sum((reader.path.rpartition(".")[0], _SAME.get(reader.type, reader.type)) in readers
                    for reader in expected)
 
-    def own_view(self, reader: str, owner: str, primitive: str) -> str | None:
+    def own_view(self, reader: str | None, owner: str, primitive: str) -> str | None:
         """The view that the reading cell has itself, where another cell's stands in the graph."""
-        if reader == owner:
+        if reader is None or reader == owner:
             return None
         own = self._found.get((reader, primitive), ())
         return own[0].path if own and own[0].saved is not False else None

@@ -52,8 +52,10 @@ class Slack:
     share: int = 0
 
 
-def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints, slack: Slack | None = None) -> Windows:
-    """``moving``: [uses] served by a copy from the host; ``prefetch``: [uses] the prefetch of the site that owns it."""
+def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints, of_moved: Ints,
+         slack: Slack | None = None) -> Windows:
+    """``moving``: [uses] served by a copy from the host; ``prefetch``: [uses] the prefetch of the site that owns it;
+    ``of_moved``: [kernels] the site of a face, after which the copy is named where it is among the owners."""
     allowed = slack or Slack()
     served = np.flatnonzero(moving)
     key = program.block[served] * (len(baseline.kernels) + 1) + program.face[served]
@@ -62,6 +64,8 @@ def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints, sl
     used, until = np.full(count, np.iinfo(np.int64).max), np.zeros(count, dtype=np.int64)
     np.minimum.at(used, group, program.position[served])
     np.maximum.at(until, group, program.until[served])
+    named = program.site[served] == of_moved[program.face[served]]
+    first[group[named]] = np.flatnonzero(named)
     block, face, reach = program.block[served][first], program.face[served][first], prefetch[served][first]
     early = baseline.upfront[face]
     copied = np.where(early >= 0, (early - 1) * TICKS + HALF + 2, face * TICKS + HALF) + 4 * _turn(face)
