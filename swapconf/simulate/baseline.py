@@ -98,6 +98,14 @@ class Baseline:
         return np.bincount(faces, minlength=len(self.kernels))
 
     @cached_property
+    def made(self) -> dict[int, list[int]]:
+        """Kernel -> the rows of the blocks that it makes."""
+        found: dict[int, list[int]] = {}
+        for row, kernel in enumerate(self.maker.tolist()):
+            found.setdefault(kernel, []).append(row)
+        return found
+
+    @cached_property
     def num_made(self) -> Ints:
         """[kernels] how many blocks each makes."""
         return np.bincount(self.maker[self.maker >= 0], minlength=len(self.kernels))
@@ -163,11 +171,8 @@ class Baseline:
     def twin_block(self) -> Ints:
         """[blocks] the block that the twin of its maker makes, -1 for none."""
         found = np.full(len(self.maker), -1, dtype=np.int64)
-        made: dict[int, list[int]] = {}
-        for row, kernel in enumerate(self.maker.tolist()):
-            made.setdefault(kernel, []).append(row)
         for node in np.flatnonzero(self.twin >= 0).tolist():
-            rows, others = made.get(node, []), made.get(int(self.twin[node]), [])
+            rows, others = self.made.get(node, []), self.made.get(int(self.twin[node]), [])
             found[rows] = others if len(rows) == len(others) else -1
         return found
 

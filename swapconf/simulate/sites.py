@@ -8,7 +8,7 @@ that has such a view of its own reads that site, not the one whose view survived
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -49,12 +49,16 @@ def assign(baseline: Baseline, network: Network) -> Sites:
     kernels = baseline.kernels
     readers = _reader_cells(baseline)
     of_node = np.full(len(kernels), -1, dtype=np.int64)
-    for node in np.flatnonzero(kernels.passing >= 0).tolist():
+    below: dict[int, str] = {}
+    for node in np.flatnonzero(kernels.passing >= 0)[::-1].tolist():
         layer = templates.get(layer_name(int(kernels.layer[node])))
         if layer is not None:
-            path = layer[1].path(kernels.cell[node], kernels.primitive[node], readers.get(node, frozenset()))
-            if path is not None:
+            known = readers.get(node, frozenset())
+            paths = (layer[1].path(cell, kernels.primitive[node], known)
+                     for cell in (kernels.cell[node], *_near(baseline, node, known, below)))
+            if (path := next((path for path in paths if path is not None), None)) is not None:
                 of_node[node] = names.setdefault((layer[0], path), len(names))
+                below[node] = path.rpartition(".")[0]
 
     def owner(face: int, reader: int) -> int:
         layer = templates.get(layer_name(int(kernels.layer[face])))
@@ -80,6 +84,18 @@ def assign(baseline: Baseline, network: Network) -> Sites:
         of_read[row] = owner(int(faces[row]), int(reading[row]))
     return Sites(names=tuple(names), of_node=of_node, of_moved=of_moved, of_read=of_read,
                  places=tuple(places), of_place=of_place)
+
+
+def _near(baseline: Baseline, node: int, readers: Set[tuple[str, str]], known: Mapping[int, str]) -> Iterator[str]:
+    """Other cells for a node whose own MindSpore has lost: those of its readers, and of what it reads."""
+    kernels, reads = baseline.kernels, baseline.reads
+    if kernels.name[node].count("/") == 1:
+        for block in baseline.made.get(node, ()):
+            low, high = np.searchsorted(reads.block, [block, block + 1])
+            yield from (known[reader] for reader in reads.kernel[low:high].tolist() if reader in known)
+        yield from sorted(cell for cell, _ in readers)
+        yield from (kernels.cell[face] for face in reads.face[baseline.rows_of(node)].tolist()
+                    if kernels.passing[face] >= 0)
 
 
 def _reader_cells(baseline: Baseline) -> dict[int, frozenset[tuple[str, str]]]:
