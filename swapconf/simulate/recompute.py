@@ -51,8 +51,9 @@ def recompute(baseline: Baseline, of_read: Ints, flagged: Flags, flagged_read: F
     inner = np.flatnonzero(again[reads.kernel])
     keep = np.ones(len(reads.block), dtype=np.bool_)
     keep[redirected] = False
-    twins = baseline.twin[again & (baseline.twin >= 0)]
-    keep[np.isin(reads.kernel, twins)] = False
+    done_already = np.zeros(len(kernels), dtype=np.bool_)
+    done_already[baseline.twin[again & (baseline.twin >= 0)]] = True
+    keep &= ~done_already[reads.kernel]
     within = again[np.maximum(reads.face[inner], 0)] & (reads.face[inner] >= 0) & (copied[reads.block[inner]] >= 0)
     site = np.where(kernels.backward[reads.kernel], of_read, -1)
     nothing = np.full(len(redirected), -1, dtype=np.int64)
