@@ -51,6 +51,8 @@ def predict(prepared: Prepared, strategy: Strategy, slack: Slack | None = None) 
     baseline, sites = prepared.baseline, prepared.sites
     actions = _actions(sites, strategy)
     flagged = _flagged(baseline, sites, actions)
+    if not strategy.recompute_options.get("mp_comm_recompute", True):
+        flagged &= baseline.kernels.stream == 0
     reads = baseline.reads
     owned = (sites.of_read >= 0) & (sites.of_node[reads.face] >= 0)
     flagged_read = np.where(owned, actions.again[sites.of_read],

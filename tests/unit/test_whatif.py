@@ -231,3 +231,12 @@ def test_places_of_kernels() -> None:
     assert place_of("Gradients/Default/model-M/layers-CellList/0-Layer/feed_forward-F/Grad_Mul/Mul-op1") == (
         0, "feed_forward")
     assert place_of("Default/lm_head-Linear/MatMul-op0") == (-1, "")
+
+
+def test_communication_that_is_not_to_run_again_does_not() -> None:
+    full = asked(OFF, "recompute_config.recompute=True")
+    quiet = asked(OFF, "recompute_config.recompute=True", "recompute_config.mp_comm_recompute=False")
+    kernels = [kernel for kernel in golden("llama_l2_none").kernels if not kernel.is_event]
+    sent = sum(kernel.primitive == "AllReduce" and "wo-Linear" in kernel.name and "Gradients" not in kernel.name
+               for kernel in kernels)
+    assert full.recomputed - quiet.recomputed >= sent > 0
