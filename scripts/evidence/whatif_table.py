@@ -47,6 +47,29 @@ CAUSES: tuple[tuple[str, str], ...] = (
 )
 
 
+RULES = """\
+## Rules
+
+What `swapconf/simulate/` does to the baseline, each measured on the traces above.
+
+- **What moves.** A tensor that a kernel of the backward pass reads directly from a flagged primitive, once for each such
+  primitive. Three Linears that read one norm have a Reshape of their input each, although one Reshape is left in the
+  graph: swapping one of them moves the tensor and keeps the device copy for the others. Communication that sends the
+  output of a flagged primitive moves with it.
+- **Copy out.** It starts behind the primitive, outputs of one primitive one after the other. The device memory is
+  released 3 N kernels later (copies count), not before the last forward use, and not behind the end of the step.
+- **Casts of weights.** In every micro-batch but the first of a step, the casts that move, and their copies, all run at
+  the start of the micro-batch: the 16-bit weights of the swapped layers are on the device together.
+- **Copy in.** It starts N kernels before its first reader (copies do not count). Where N reaches back before the start
+  of the step, it starts as early as it can; between the two ways of counting MindSpore dies while it compiles.
+- **What runs again.** A flagged primitive whose output the backward pass reads, or another primitive that runs again;
+  not the output of the cell that was asked for. A cast that the model computes again anyway is computed once, earlier.
+- **In which order.** Each connected part waits for the gradient that its first reader needs. Then it runs among the
+  gradient kernels in the order of MindSpore's queue: an only reader follows at once, other readers queue up, the one
+  nearest to the end of the step first, and what reads communication waits until the queue is empty.
+"""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Row:
     case: str
@@ -165,6 +188,8 @@ def _page(rows: list[Row]) -> Iterator[str]:
                f"{row.predicted_host_bytes - row.true_host_bytes:+d} | {row.milliseconds:.1f} |")
     yield ""
     yield from _explained(rows)
+    yield ""
+    yield RULES.rstrip()
 
 
 def _summary(name: str, errors: list[float]) -> Iterator[str]:
