@@ -53,9 +53,9 @@ RULES = """\
 What `swapconf/simulate/` does to the baseline, each measured on the traces above.
 
 - **What moves.** A tensor that a kernel of the backward pass reads directly from a flagged primitive, once for each
-  such primitive. Three Linears that read one norm have a Reshape of their input each, although one Reshape is left in the
-  graph: swapping one of them moves the tensor and keeps the device copy for the others. Communication that sends the
-  output of a flagged primitive moves with it.
+  such primitive. Three Linears that read one norm have a Reshape of their input each, although one Reshape is left in
+  the graph: swapping one of them moves the tensor and keeps the device copy for the others. Communication that sends
+  the output of a flagged primitive moves with it.
 - **Copy out.** It starts behind the primitive, outputs of one primitive one after the other. The device memory is
   released 3 N kernels later (copies count), not before the last forward use, and not behind the end of the step.
 - **Casts of weights.** In every micro-batch but the first of a step, the casts that move, and their copies, all run at
