@@ -150,7 +150,10 @@ def _check(prepared: Prepared, network: Network, file: str) -> None:
         raise Mismatch(f"the trace has the layers {min(seen)} to {max(seen)}, the model of {file} has "
                        f"{network.num_layers}; make a trace of this config: swapconf dryrun {file} {NO_STRATEGY} "
                        "--keep DIR")
-    if network.family is not None and not prepared.sites.names:
+    if network.family is None:
+        raise Mismatch(f"the catalog does not know the model of {file}, so its operators cannot be found in the trace; "
+                       "`swapconf families` lists the models that it knows, `swapconf dryrun` runs any")
+    if not prepared.sites.names:
         raise Mismatch(f"the operators of the trace are not those of a {network.family} model")
 
 

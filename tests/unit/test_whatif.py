@@ -240,3 +240,9 @@ def test_communication_that_is_not_to_run_again_does_not() -> None:
     sent = sum(kernel.primitive == "AllReduce" and "wo-Linear" in kernel.name and "Gradients" not in kernel.name
                for kernel in kernels)
     assert full.recomputed - quiet.recomputed >= sent > 0
+
+
+def test_a_model_that_the_catalog_does_not_know_is_refused() -> None:
+    unknown = study("model.model_config.type=MyConfig", "model.arch.type=MyModel")
+    with pytest.raises(Mismatch, match="catalog does not know"):
+        Question(TRACES / "llama_l2_none", unknown, VERSIONS)
