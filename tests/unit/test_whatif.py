@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -22,6 +23,7 @@ from swapconf.resolve.knowledge import Versions
 from swapconf.simulate.bound import safe_peak_bytes
 from swapconf.simulate.lifetimes import Prepared, placed, predict
 from swapconf.simulate.prepare import place_of, prepare
+from swapconf.simulation import TICKS
 from swapconf.trace import Trace
 from swapconf.whatif import Mismatch, Point, Question, with_prefetch
 
@@ -246,3 +248,46 @@ def test_a_model_that_the_catalog_does_not_know_is_refused() -> None:
     unknown = study("model.model_config.type=MyConfig", "model.arch.type=MyModel")
     with pytest.raises(Mismatch, match="catalog does not know"):
         Question(TRACES / "llama_l2_none", unknown, VERSIONS)
+
+
+def accumulated(trace: Trace) -> Trace:
+    """The same forward and backward passes for a second micro-batch: all that kernels make is made once more."""
+    made = {output for task in trace.tasks if task.is_kernel for output in task.outputs if output not in task.inputs}
+    later = 10 + max(block.end or block.start for block in trace.blocks)
+
+    def shifted(tensors: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(tensor + later * (tensor in made) for tensor in tensors)
+
+    def renamed(name: str) -> str:
+        return re.sub(r"-op(\d+)$", lambda match: f"-op{int(match[1]) + 5000}", name)
+
+    blocks = [replace(block, start=block.start + later, end=None if block.end is None else block.end + later)
+              for block in trace.blocks if block.start in made]
+    tasks = [replace(task, name=renamed(task.name), event=task.event + later, inputs=shifted(task.inputs),
+                     outputs=shifted(task.outputs)) for task in trace.tasks if task.is_kernel]
+    kernels = [replace(kernel, name=renamed(kernel.name)) for kernel in trace.kernels if not kernel.is_event]
+    return replace(trace, blocks=(*trace.blocks, *blocks), tasks=(*trace.tasks, *tasks),
+                   kernels=(*trace.kernels, *kernels))
+
+
+def test_casts_of_weights_that_move_run_at_the_start_of_later_micro_batches() -> None:
+    given, network = study(op_swap(r"feed_forward\.w1")), study().network
+    assert given.strategy is not None
+    assert network is not None
+    prepared = placed(prepare(accumulated(golden("llama_l2_none"))), network)
+    kernels = prepared.baseline.kernels
+    found = predict(prepared, given.strategy).moves
+    casts = [index for index, site in enumerate(found.site.tolist()) if found.sites[site][1] == "feed_forward.w1.cast"]
+    norms = [index for index, name in enumerate(kernels.name) if "0-LLamaDecodeLayer/attention_norm" in name
+             and kernels.primitive[index] == "RmsNorm"]
+    begins = [int(kernels.before[index]) * TICKS for index in norms]
+    assert len(begins) == 2
+    copied = sorted(found.copied[casts].tolist())
+    assert [sum(time > begin for begin in begins) for time in copied] == [1, 1, 1, 1]
+    assert begins[1] - copied[2] < (begins[1] - begins[0]) / 20
+
+
+def test_the_first_micro_batch_casts_where_it_needs_them() -> None:
+    found = asked(op_swap(r"feed_forward\.w1")).moves
+    casts = [index for index, site in enumerate(found.site.tolist()) if found.sites[site][1] == "feed_forward.w1.cast"]
+    assert np.ptp(found.copied[casts]) > 100 * TICKS
