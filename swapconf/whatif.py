@@ -191,8 +191,9 @@ def _underflow(found: Prediction, config: Config) -> Iterator[Finding]:
 def _findings(entry: Entry) -> Iterator[Finding]:
     if entry.saved_bytes == 0:
         yield Finding(origin=entry.origin, rule="entry-saves-nothing", severity=Severity.WARNING,
-                      message=f"{entry.text} saves nothing at the peak and moves {show_bytes(entry.moved_bytes)} in "
-                              "each step", hint="leave it out, or look at what holds the memory at the peak")
+                      message=f"without {entry.text} alone the peak is the same; it moves "
+                              f"{show_bytes(entry.moved_bytes)} and runs {entry.recomputed} kernels again in each step",
+                      hint="leave it out, or look at what holds the memory at the peak")
     elif entry.saved_bytes < 0:
         yield Finding(origin=entry.origin, rule="entry-costs-memory", severity=Severity.WARNING,
                       message=f"{entry.text} raises the peak by {show_bytes(-entry.saved_bytes)}",

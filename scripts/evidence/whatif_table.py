@@ -38,17 +38,16 @@ ROOT = Path(__file__).resolve().parents[2]
 WORTH_EXPLAINING = 0.3
 
 # what was found where a case deviates: (case, cause)
-CONSTANTS = ("MindSpore keeps scalar constants of the compiled graph on the device, 512 bytes each, and how many of "
-             "them it merges depends on the graph: {} of them here than in the baseline.")
+CONSTANTS = ("MindSpore keeps constants of the compiled graph on the device, most of them scalars in 512 bytes, and "
+             "how many it merges depends on the graph: here they take {:,} bytes more than in the baseline.")
 CAUSES: tuple[tuple[str, str], ...] = (
     ("llama512-l4-seq.layer-n10", "The baseline computes the cast before the last norm once for both passes, so that "
      "its input is not read by the backward pass; with swap it is, and two more tensors move."),
-    ("llama512-pp2.recompute", CONSTANTS.format("220 more") + " That is the whole difference."),
-    ("llama512-l4-once.layer-n1", CONSTANTS.format("176 more") + " Inside, one weight gradient less is in flight in "
-     "the true run: without accumulation each is reduced over the data parallel group at once, and the copies back "
-     "change the order of these reductions."),
+    ("llama512-pp2.recompute", CONSTANTS.format(178176) + " That is the whole difference."),
+    ("llama512-l4-once.layer-n1", CONSTANTS.format(90112) + " That is the whole difference at the peak. Inside, the "
+     "two gradients of a Linear change places: the one of its input and the one of its weight wait for different copies, "
+     "and without accumulation the latter is cast and reduced over the data parallel group at once."),
 )
-
 
 RULES = """\
 ## Rules
