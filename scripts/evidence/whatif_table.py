@@ -45,8 +45,8 @@ CAUSES: tuple[tuple[str, str], ...] = (
      "its input is not read by the backward pass; with swap it is, and two more tensors move."),
     ("llama512-pp2.recompute", CONSTANTS.format(178176) + " That is the whole difference."),
     ("llama512-l4-once.layer-n1", CONSTANTS.format(90112) + " That is the whole difference at the peak. Inside, the "
-     "two gradients of a Linear change places: the one of its input and the one of its weight wait for different copies, "
-     "and without accumulation the latter is cast and reduced over the data parallel group at once."),
+     "two gradients of a Linear change places: the one of its input and the one of its weight wait for different "
+     "copies, and without accumulation the latter is cast and reduced over the data parallel group at once."),
 )
 
 RULES = """\

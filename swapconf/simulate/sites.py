@@ -112,16 +112,18 @@ def _cell_of(baseline: Baseline, reader: int, cells: Set[str]) -> str | None:
     """Which of some cells a kernel serves. MindSpore names many gradient kernels after another cell; the two gradients
     of a Linear read the same gradient of its output, and one of them reads the cast of its weight."""
     kernels, reads = baseline.kernels, baseline.reads
+    named: str = kernels.cell[reader]
     if not kernels.backward[reader]:
-        return kernels.cell[reader]
+        return named
     for row in baseline.rows_of(reader):
         if kernels.backward[baseline.maker[reads.block[row]]]:
             low, high = np.searchsorted(reads.block, [reads.block[row], reads.block[row] + 1])
             for other in reads.kernel[low:high].tolist():
                 for face in reads.face[baseline.rows_of(other)].tolist():
-                    if baseline.rootless[face] and kernels.cell[face] in cells:
-                        return kernels.cell[face]
-    return kernels.cell[reader] if kernels.cell[reader] in cells else None
+                    cell: str = kernels.cell[face]
+                    if baseline.rootless[face] and cell in cells:
+                        return cell
+    return named if named in cells else None
 
 
 class _Cells:
