@@ -64,7 +64,8 @@ def assign(baseline: Baseline, network: Network) -> Sites:
         layer = templates.get(layer_name(int(kernels.layer[face])))
         if layer is not None and kernels.primitive[face] in VIEWS:
             cells = {cell for cell, _ in readers.get(face, ())}
-            own = layer[1].own_view(_cell_of(baseline, reader, cells), kernels.cell[face], kernels.primitive[face])
+            served = _cell_of(baseline, reader, int(kernels.passing[face]), cells)
+            own = layer[1].own_view(served, kernels.cell[face], kernels.primitive[face])
             if own is not None:
                 return names.setdefault((layer[0], own), len(names))
         return int(of_moved[face])
@@ -108,9 +109,10 @@ def _reader_cells(baseline: Baseline) -> dict[int, frozenset[tuple[str, str]]]:
     return {face: frozenset(cells) for face, cells in found.items()}
 
 
-def _cell_of(baseline: Baseline, reader: int, cells: Set[str]) -> str | None:
-    """Which of some cells a kernel serves. MindSpore names many gradient kernels after another cell; the two gradients
-    of a Linear read the same gradient of its output, and one of them reads the cast of its weight."""
+def _cell_of(baseline: Baseline, reader: int, passing: int, cells: Set[str]) -> str | None:
+    """Which cell of a pass a kernel serves. MindSpore names many gradient kernels after another cell; the two gradients
+    of a Linear read the same gradient of its output, and one of them reads the cast of its weight. Else its name
+    counts, if that is one of ``cells``."""
     kernels, reads = baseline.kernels, baseline.reads
     named: str = kernels.cell[reader]
     if not kernels.backward[reader]:
@@ -120,8 +122,8 @@ def _cell_of(baseline: Baseline, reader: int, cells: Set[str]) -> str | None:
             low, high = np.searchsorted(reads.block, [reads.block[row], reads.block[row] + 1])
             for other in reads.kernel[low:high].tolist():
                 for face in reads.face[baseline.rows_of(other)].tolist():
-                    cell: str = kernels.cell[face]
-                    if baseline.rootless[face] and cell in cells:
+                    if baseline.rootless[face] and kernels.passing[face] == passing:
+                        cell: str = kernels.cell[face]
                         return cell
     return named if named in cells else None
 
