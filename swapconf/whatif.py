@@ -28,8 +28,8 @@ RULES = {
                                        "they are not in memory anyway, or their device copies are kept."),
     "prefetch-underflow": ("error", "By a what-if, MindSpore 2.9.0 dies while it compiles: it checks backward_prefetch "
                                     "against a position that counts the copies, and then subtracts it from one that "
-                                    "does not, which falls below zero (measured: every prefetch that was tried in this "
-                                    "range crashed, those beside it did not)."),
+                                    "does not, which falls below zero. The rule was measured on a bare training cell; "
+                                    "where the range begins and ends is predicted."),
     "entry-costs-memory": ("warning", "By a what-if, the peak is higher with this entry of the YAML than without it: "
                                       "with a large prefetch two copies of a tensor live on the device at once."),
 }

@@ -52,7 +52,8 @@ CAUSES: tuple[tuple[str, str], ...] = (
 RULES = """\
 ## Rules
 
-What `swapconf/simulate/` does to the baseline, each measured on the traces above.
+What `swapconf/simulate/` does to the baseline. They were found on traces like those above, some of them on these very
+ones, so that the table is no blind test of them. *(not measured here)* marks what no line of the table shows.
 
 - **What moves.** A tensor that a kernel of the backward pass reads directly from a flagged primitive, once for each
   such primitive. Three Linears that read one norm have a Reshape of their input each, although one Reshape is left in
@@ -63,9 +64,12 @@ What `swapconf/simulate/` does to the baseline, each measured on the traces abov
 - **Casts of weights.** In every micro-batch but the first of a step, the casts that move, and their copies, all run at
   the start of the micro-batch: the 16-bit weights of the swapped layers are on the device together.
 - **Copy in.** It starts N kernels before its first reader (copies do not count). Where N reaches back before the start
-  of the step, it starts as early as it can; between the two ways of counting MindSpore dies while it compiles.
+  of the step, it starts as early as it can; between the two ways of counting MindSpore dies while it compiles
+  *(not measured here)*.
 - **What runs again.** A flagged primitive whose output the backward pass reads, or another primitive that runs again;
-  not the output of the cell that was asked for. A cast that the model computes again anyway is computed once, earlier.
+  not the output of the layer. Nor the output of a cell inside it that was asked for, nor communication with
+  `mp_comm_recompute: False` *(not measured here)*. A cast that the model computes again anyway is computed once,
+  earlier.
 - **In which order.** Each connected part waits for the gradient that its first reader needs. Then it runs among the
   gradient kernels in the order of MindSpore's queue: an only reader follows at once, other readers queue up, the one
   nearest to the end of the step first, and what reads communication waits until the queue is empty.
