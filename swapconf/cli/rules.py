@@ -17,7 +17,10 @@ from swapconf.simulate.findings import RULES as SIMULATED
 @click.argument("rule", required=False)
 def command(rule: str | None) -> None:
     """List the rules, or print the manual page of one."""
-    known = {**READING, **STRUCTURE, **outcome.RULES, **comparison.RULES, **trace_lines.RULES, **SIMULATED}
+    from swapconf import whatif  # loads numpy
+
+    known = {**READING, **STRUCTURE, **outcome.RULES, **comparison.RULES, **trace_lines.RULES, **SIMULATED,
+             **whatif.RULES}
     pages = {name: f"{name}: {text} ({severity})" for name, (severity, text) in known.items()}
     pages.update((module.RULE, inspect.getdoc(module) or "") for module in RULES)
     if rule is None:

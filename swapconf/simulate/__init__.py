@@ -1,0 +1,1 @@
+"""TRACE + STRATEGY -> SIMULATION: memory over time, replayed or predicted."""

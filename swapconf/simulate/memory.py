@@ -54,6 +54,14 @@ def holdings_at_peak(lifetimes: Lifetimes) -> tuple[Holding, ...]:
                  for (category, layer, operator), size in size_bytes.most_common())
 
 
+def bytes_at_peak(lifetimes: Lifetimes) -> dict[Category, int]:
+    """What each category holds at the first moment of the peak, the largest first; only what is there."""
+    there = alive(lifetimes, lifetimes.used.peak_time)
+    sums = np.bincount(lifetimes.category[there], weights=lifetimes.size_bytes[there], minlength=len(CATEGORIES))
+    found = {category: int(size) for category, size in zip(CATEGORIES, sums, strict=True) if size}
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
 def operator_of(name: str) -> str:
     """The dotted path from the layer, or else from the model, of a kernel or a parameter, with its primitive::
 

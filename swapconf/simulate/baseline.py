@@ -1,0 +1,201 @@
+"""BASELINE: a run without swap and recompute, laid out for what-if.
+
+Kernels are counted in launch order, without the kernels that only order streams. A *node* is a forward kernel inside
+a layer; a view is one, too. A *read* is one kernel using one block; its *face* is the node through which it sees the
+block, the kernel that made it or a view of it. A *pass* is one layer computed for one micro-batch.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swapconf.simulation import TICKS, Lifetimes
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+HALF = TICKS // 2
+EXTRA = 1_000_000  # number of the first layer of multi-token prediction, which the network calls mtp0
+VIEWS = frozenset({"Reshape", "ExpandDims", "Squeeze", "Flatten"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernels:
+    """Columns of length n. ``layer``: -1 outside the layers. ``cell``: dotted path from the layer. ``passing``: number
+    of the pass that a node belongs to, else -1. ``before``: [n + 1] the event of the first allocation from kernel i
+    on. ``backward``: computes gradients, or again for them what the model itself recomputes."""
+
+    name: tuple[str, ...]
+    layer: Ints
+    cell: tuple[str, ...]
+    primitive: tuple[str, ...]
+    stream: Ints
+    backward: Flags
+    passing: Ints
+    before: Ints
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reads:
+    """Columns of equal length, by block, then kernel. ``until``: the kernel after which this use ends; later than the
+    kernel itself where another stream reads. ``face``: a kernel, -1 where none made the block."""
+
+    block: Ints
+    kernel: Ints
+    until: Ints
+    face: Ints
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baseline:
+    """``blocks``: all device blocks of the trace. ``maker``: [blocks] the kernel that made each, -1 for none.
+    ``host_bytes``: [blocks] what a copy of each takes on the host. ``steps``: how often the training step is run."""
+
+    blocks: Lifetimes
+    maker: Ints
+    host_bytes: Ints
+    kernels: Kernels
+    reads: Reads
+    steps: int
+
+    @cached_property
+    def step_starts(self) -> Ints:
+        """The first kernel of each training step, and the number of kernels."""
+        names = self.kernels.name
+        return np.array([*(index for index, name in enumerate(names) if name == names[0]), len(names)])
+
+    @cached_property
+    def below(self) -> Ints:
+        """[kernels] what a view shows: the face that it reads; -1 for what is no view."""
+        found = np.full(len(self.kernels), -1, dtype=np.int64)
+        is_view = np.array([primitive in VIEWS for primitive in self.kernels.primitive])
+        rows = np.flatnonzero(is_view[self.reads.kernel])
+        found[self.reads.kernel[rows]] = self.reads.face[rows]
+        return found
+
+    @cached_property
+    def _by_kernel(self) -> tuple[Ints, Ints]:
+        rows = np.argsort(self.reads.kernel, kind="stable")
+        return rows, np.searchsorted(self.reads.kernel[rows], np.arange(len(self.kernels) + 1))
+
+    def rows_of(self, kernel: int) -> list[int]:
+        """Rows of the reads of one kernel."""
+        rows, starts = self._by_kernel
+        found: list[int] = rows[starts[kernel]:starts[kernel + 1]].tolist()
+        return found
+
+    @cached_property
+    def num_readers(self) -> Ints:
+        """[kernels] how many kernels read what each makes, or shows as a view."""
+        faces = self.reads.face[self.reads.face >= 0]
+        return np.bincount(faces, minlength=len(self.kernels))
+
+    @cached_property
+    def made(self) -> dict[int, list[int]]:
+        """Kernel -> the rows of the blocks that it makes."""
+        found: dict[int, list[int]] = {}
+        for row, kernel in enumerate(self.maker.tolist()):
+            found.setdefault(kernel, []).append(row)
+        return found
+
+    @cached_property
+    def num_made(self) -> Ints:
+        """[kernels] how many blocks each makes."""
+        return np.bincount(self.maker[self.maker >= 0], minlength=len(self.kernels))
+
+    @cached_property
+    def codes(self) -> Ints:
+        """[kernels] equal numbers for equal primitives in equal cells; gradients are told by their primitive alone,
+        because MindSpore names many of them after another layer."""
+        known: dict[tuple[str, str], int] = {}
+        columns = zip(self.kernels.cell, self.kernels.primitive, self.kernels.backward.tolist(), strict=True)
+        return np.array([known.setdefault(("" if backward else cell, primitive), len(known))
+                         for cell, primitive, backward in columns], dtype=np.int64)
+
+    @cached_property
+    def edges(self) -> tuple[Ints, Ints]:
+        """(reader, face): nodes of one pass."""
+        passing, reads = self.kernels.passing, self.reads
+        inside = (passing[reads.face] >= 0) & (passing[reads.face] == passing[reads.kernel])
+        return reads.kernel[inside], reads.face[inside]
+
+    @cached_property
+    def rootless(self) -> Flags:
+        """[kernels] nodes that read nothing of their pass, such as the casts of weights."""
+        found = self.kernels.passing >= 0
+        found[self.edges[0]] = False
+        return found
+
+    @cached_property
+    def upfront(self) -> Ints:
+        """[kernels] for rootless nodes: the first kernel of their micro-batch, where it is not the first of a step;
+        -1 for the others. Passes follow one another by layer; a micro-batch begins where the layers do."""
+        passing, layer = self.kernels.passing, self.kernels.layer
+        busy = np.flatnonzero((passing >= 0) & ~self.rootless)
+        first = {int(number): int(node) for number, node in zip(passing[busy][::-1], busy[::-1], strict=True)}
+        begin, seen, start, above = np.full(len(passing), -1, dtype=np.int64), Counter[int](), -1, -1
+        per_step = max(Counter(layer[list(first)].tolist()).values(), default=0) // max(self.steps, 1)
+        for number, node in sorted(first.items(), key=lambda item: item[1]):
+            here = int(layer[number])
+            if here <= above or start < 0:
+                start = node
+            above = here
+            if per_step and seen[here] % per_step:
+                begin[number] = start
+            seen[here] += 1
+        return np.where(self.rootless, begin[passing], -1)
+
+    @cached_property
+    def twin(self) -> Ints:
+        """[kernels] the kernel of the backward pass by which the model computes a node again, -1 for none."""
+        kernels, reads = self.kernels, self.reads
+        found = np.full(len(kernels), -1, dtype=np.int64)
+        readers: dict[tuple[int, str], list[int]] = {}
+        for block, kernel in zip(reads.block.tolist(), reads.kernel.tolist(), strict=True):
+            readers.setdefault((block, kernels.primitive[kernel]), []).append(kernel)
+        for (_, primitive), group in readers.items():
+            again = [kernel for kernel in group if kernels.backward[kernel] and kernels.layer[kernel] >= 0
+                     and not kernels.name[kernel].startswith("Gradients")]
+            if again and primitive not in VIEWS:
+                found[[kernel for kernel in group if kernels.passing[kernel] >= 0]] = again[0]
+        return found
+
+    @cached_property
+    def twin_block(self) -> Ints:
+        """[blocks] the block that the twin of its maker makes, -1 for none."""
+        found = np.full(len(self.maker), -1, dtype=np.int64)
+        for node in np.flatnonzero(self.twin >= 0).tolist():
+            rows, others = self.made.get(node, []), self.made.get(int(self.twin[node]), [])
+            found[rows] = others if len(rows) == len(others) else -1
+        return found
+
+
+def layer_name(number: int) -> str:
+    """What the network calls the layer of a kernel."""
+    return str(number) if number < EXTRA else f"mtp{number - EXTRA}"
+
+
+# A *position* tells where something happens: kernel i stands at i * TICKS, what is inserted before it in the
+# HALF below. Positions order what happens; the functions below turn them into times of Lifetimes.
+
+def born_at(baseline: Baseline, position: Ints) -> Ints:
+    """When a block is allocated by what stands at a position."""
+    kernel, part = np.divmod(position, TICKS)
+    before = baseline.kernels.before
+    return np.where(part == 0, before[kernel] * TICKS,
+                    (before[np.minimum(kernel + 1, len(before) - 1)] - 1) * TICKS + part)
+
+
+def freed_after(baseline: Baseline, position: Ints) -> Ints:
+    """When a block is released whose last use stands at a position."""
+    kernel, part = np.divmod(position, TICKS)
+    before = baseline.kernels.before
+    window = (before[np.minimum(kernel + 1, len(before) - 1)] - 1) * TICKS
+    return np.asarray(window + np.where(part == 0, 1, part + 1))

@@ -1,0 +1,158 @@
+"""BASELINE + STRATEGY -> PREDICTION: the memory timeline under any mixture of swap and recompute."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass
+
+import numpy as np
+
+from swapconf.network import Network
+from swapconf.prediction import Moves, Prediction
+from swapconf.simulate.baseline import Baseline, Flags, Ints, born_at, freed_after
+from swapconf.simulate.recompute import Program, recompute
+from swapconf.simulate.sites import Sites, assign
+from swapconf.simulate.swap import Slack, Windows, swap
+from swapconf.simulation import CATEGORIES, NEVER, TICKS, Category, Lifetimes
+from swapconf.strategy import Recompute, Strategy, Swap
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A baseline whose nodes are known as sites of a network; made once, asked often."""
+
+    baseline: Baseline
+    sites: Sites
+
+
+def placed(baseline: Baseline, network: Network) -> Prepared:
+    """Also computes what the baseline derives from its columns, so that the first question is as fast as the next."""
+    _ = baseline.below, baseline.edges, baseline.twin_block, baseline.upfront, baseline.step_starts
+    _ = baseline.codes, baseline.num_made, baseline.num_readers, baseline.rows_of(0)
+    sites = assign(baseline, network)
+    _ = sites.loose
+    return Prepared(baseline=baseline, sites=sites)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Actions:
+    """By site; ``cell``: index into ``cells`` of the cell whose recompute covers it, -1 for none or for a primitive
+    that was asked for itself. ``roots``: by layer name, the operators whose recompute was asked for."""
+
+    again: Flags
+    prefetch: Ints
+    cell: Ints
+    cells: tuple[str, ...]
+    roots: dict[str, frozenset[str]]
+
+
+def predict(prepared: Prepared, strategy: Strategy, slack: Slack | None = None) -> Prediction:
+    """The same blocks as in the baseline, where the strategy does not touch them."""
+    baseline, sites = prepared.baseline, prepared.sites
+    actions = _actions(sites, strategy)
+    flagged = _flagged(baseline, sites, actions)
+    if not strategy.recompute_options.get("mp_comm_recompute", True):
+        flagged &= baseline.kernels.stream == 0
+    reads = baseline.reads
+    owned = (sites.of_read >= 0) & (sites.of_node[reads.face] >= 0)
+    flagged_read = np.where(owned, actions.again[sites.of_read],
+                            flagged[reads.face] & baseline.kernels.backward[reads.kernel]) & (reads.face >= 0)
+    program = recompute(baseline, sites.of_read, flagged, flagged_read, sites.of_moved)
+    reach = np.where(program.site >= 0, actions.prefetch[program.site], -1)
+    windows = swap(baseline, program, reach >= 0, reach, sites.of_moved, slack)
+    return _prediction(baseline, sites, program, windows)
+
+
+def _actions(sites: Sites, strategy: Strategy) -> _Actions:
+    known = strategy.actions()
+    again = np.zeros(len(sites.names) + 1, dtype=np.bool_)
+    prefetch = np.full(len(sites.names) + 1, -1, dtype=np.int64)
+    cell = np.full(len(sites.names) + 1, -1, dtype=np.int64)
+    cells: dict[str, int] = {}
+    roots: dict[str, set[str]] = {}
+    for index, name in enumerate(sites.names):
+        action = known.get(name)
+        if isinstance(action, Recompute):
+            again[index] = True
+            roots.setdefault(name[0], set()).add(action.root)
+            if action.root != name[1]:
+                cell[index] = cells.setdefault(action.root, len(cells))
+        elif isinstance(action, Swap):
+            prefetch[index] = action.prefetch
+    return _Actions(again=again, prefetch=prefetch, cell=cell, cells=tuple(cells),
+                    roots={layer: frozenset(found) for layer, found in roots.items()})
+
+
+def _flagged(baseline: Baseline, sites: Sites, actions: _Actions) -> Flags:
+    """Nodes to run again. What is no site (communication of a sharded primitive) follows the cell around it; the
+    output of the cell that was asked for is kept (``Cell.recompute`` without ``output_recompute``)."""
+    kernels, reads = baseline.kernels, baseline.reads
+    flagged = np.where(sites.of_node >= 0, actions.again[sites.of_node], False)
+    for (layer, cell), nodes in sites.loose.items():
+        flagged[nodes] = _descends(cell, actions.roots.get(layer, frozenset()))
+    leaving = (reads.face >= 0) & (kernels.passing[reads.face] >= 0) & ~kernels.backward[reads.kernel]
+    leaving &= kernels.passing[reads.face] != kernels.passing[reads.kernel]
+    flagged[reads.face[leaving]] = False
+    reader, face = baseline.edges
+    asked = np.where(sites.of_node >= 0, actions.cell[sites.of_node], -1)
+    across = (asked[face] >= 0) & (asked[face] != asked[reader]) & (baseline.num_made[face] < 2)
+    for one, other in zip(reader[across].tolist(), face[across].tolist(), strict=True):
+        flagged[other] &= _descends(kernels.cell[one], {actions.cells[asked[other]]})
+    return np.asarray(flagged)
+
+
+def _descends(path: str, roots: Set[str]) -> bool:
+    """A path stands at or below one of these operators; "" is the layer."""
+    return any(root == "" or path == root or path.startswith(f"{root}.") for root in roots)
+
+
+def _prediction(baseline: Baseline, sites: Sites, program: Program, windows: Windows) -> Prediction:
+    blocks, count = baseline.blocks, len(baseline.blocks)
+    total = count + len(program.origin)
+    held = np.full(total, -1, dtype=np.int64)
+    made = baseline.maker >= 0
+    held[:count][made] = program.where[baseline.maker[made]]
+    held[count:] = program.born
+    staying = windows.uses < 0
+    np.maximum.at(held, program.block[staying], program.until[staying])
+    np.maximum.at(held, windows.block, windows.released)
+    old = baseline.maker.copy() * TICKS
+    np.maximum.at(old, baseline.reads.block, baseline.reads.until * TICKS)
+    start = np.concatenate([blocks.start, born_at(baseline, program.born)])
+    elsewhere = np.flatnonzero(made)[program.where[baseline.maker[made]] != baseline.maker[made] * TICKS]
+    start[elsewhere] = born_at(baseline, program.where[baseline.maker[elsewhere]])
+    start[windows.block[windows.early]] = born_at(baseline, windows.copied[windows.early] - 2)
+    end = np.concatenate([blocks.end, np.zeros(total - count, dtype=np.int64)])
+    changed = np.flatnonzero(np.concatenate([(held[:count] != old) & made, np.ones(total - count, dtype=np.bool_)]))
+    origin = np.concatenate([np.arange(count), program.origin])[changed]
+    end[changed] = _freed(baseline, held[changed], origin, old)
+    moves = Moves(
+        sites=sites.names, site=windows.site, size_bytes=blocks.size_bytes[windows.block],
+        host_bytes=baseline.host_bytes[windows.block], prefetch=windows.prefetch,
+        copied=born_at(baseline, windows.copied), released=end[windows.block],
+        returned=born_at(baseline, windows.returned), used=born_at(baseline, windows.used),
+        end=_freed(baseline, windows.until, windows.block, old), underflows=windows.underflows,
+    )
+    device = _with_copies(blocks, program, start, end, moves, windows)
+    return Prediction(device=device, moves=moves, recomputed=len(program.copies) // max(baseline.steps, 1),
+                      steps=baseline.steps)
+
+
+def _freed(baseline: Baseline, position: Ints, row: Ints, old: Ints) -> Ints:
+    """When a block is released after its last use; as the trace has it where that use is the last there, too."""
+    return np.where(position == old[row], baseline.blocks.end[row], freed_after(baseline, position))
+
+
+def _with_copies(blocks: Lifetimes, program: Program, start: Ints, end: Ints, moves: Moves,
+                 windows: Windows) -> Lifetimes:
+    """All blocks, those that ran again and those that came back included, in order of birth."""
+    origin = np.concatenate([np.arange(len(blocks)), program.origin, windows.block])
+    category = blocks.category[origin]
+    again = slice(len(blocks), len(blocks) + len(program.origin))
+    category[again] = CATEGORIES.index(Category.RECOMPUTED)
+    category[again.stop:] = CATEGORIES.index(Category.SWAP)
+    start, end = np.concatenate([start, moves.returned]), np.concatenate([end, moves.end])
+    order = np.argsort(start, kind="stable")
+    return Lifetimes(start=start[order], end=np.minimum(end[order], NEVER), size_bytes=blocks.size_bytes[origin][order],
+                     is_persistent=blocks.is_persistent[origin][order], category=category[order],
+                     layer=blocks.layer[origin][order], name=blocks.name[origin][order], names=blocks.names)

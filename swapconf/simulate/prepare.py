@@ -1,0 +1,226 @@
+"""TRACE -> BASELINE: once per trace, linear in its size."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from statistics import mode
+
+import numpy as np
+
+from swapconf.simulate.baseline import EXTRA, Baseline, Flags, Ints, Kernels, Reads
+from swapconf.simulate.trace_lifetimes import lifetimes
+from swapconf.simulation import NEVER, TICKS, Lifetimes
+from swapconf.trace import Block, Kernel, Task, Trace
+
+_LAYER = re.compile(r"(?:^|.*/)(\w+)-\w+/layers-CellList/(\d+)-\w+(?:/(.*))?$")
+_GRADIENTS, _EXTRA_BLOCK = "Gradients/", "mtp"
+ALIGNMENT = 512
+
+
+def prepare(trace: Trace) -> Baseline:
+    """Raises ValueError where the trace has no graph, or swaps or recomputes already."""
+    kernels = [kernel for kernel in trace.kernels if not kernel.is_event]
+    tasks = [task for task in trace.tasks if task.is_kernel]
+    if not tasks:
+        raise ValueError("the trace has no graph: MindSpore writes none with memory_optimize_level O1")
+    if any(kernel.primitive == "MoveTo" for kernel in kernels):
+        raise ValueError("the trace swaps already")
+    if any("recompute_Default" in kernel.name for kernel in kernels):
+        raise ValueError("the trace recomputes already")
+    blocks = sorted((block for block in trace.blocks if not block.on_host), key=lambda block: block.start)
+    row = {block.start: index for index, block in enumerate(blocks)}
+    maker = _makers(tasks, row)
+    places = _places(kernel.name for kernel in kernels)
+    stream = np.array([kernel.stream for kernel in kernels], dtype=np.int64)
+    reads = _reads(kernels, tasks, row, maker, stream)
+    layer = np.array([place[0] for place in places], dtype=np.int64)
+    backward = _backward(kernels, reads, maker)
+    layer, cell = _adopt(kernels, layer, [place[1] for place in places], backward, reads, maker)
+    return Baseline(
+        blocks=_in_ticks(lifetimes(trace)),
+        maker=maker,
+        host_bytes=_host_bytes(tasks, row),
+        kernels=Kernels(
+            name=tuple(kernel.name for kernel in kernels), layer=layer, cell=tuple(cell),
+            primitive=tuple(task.primitive for task in tasks), stream=stream, backward=backward,
+            passing=_passes(kernels, layer, cell, backward, reads, maker), before=_before(maker, blocks, len(kernels)),
+        ),
+        reads=reads,
+        steps=trace.num_steps,
+    )
+
+
+def place_of(name: str) -> tuple[int, str]:
+    """(layer, dotted path of the cell); layer -1 outside of them, from EXTRA on for multi-token prediction."""
+    match = _LAYER.match(name.rpartition("/")[0])
+    if match is None:
+        return -1, ""
+    number = int(match[2]) + (EXTRA if match[1] == _EXTRA_BLOCK else 0)
+    return number, ".".join(part.partition("-")[0] for part in (match[3] or "").split("/") if "-" in part)
+
+
+def _places(names: Iterable[str]) -> list[tuple[int, str]]:
+    known: dict[str, tuple[int, str]] = {}
+    found = []
+    for name in names:
+        scope = name.rpartition("/")[0]
+        if scope not in known:
+            known[scope] = place_of(name)
+        found.append(known[scope])
+    return found
+
+
+def _makers(tasks: Sequence[Task], row: dict[int, int]) -> Ints:
+    maker = np.full(len(row), -1, dtype=np.int64)
+    for index, task in enumerate(tasks):
+        for output in task.outputs:
+            if output not in task.inputs and maker[row[output]] < 0:
+                maker[row[output]] = index
+    return maker
+
+
+def _host_bytes(tasks: Sequence[Task], row: dict[int, int]) -> Ints:
+    found = np.zeros(len(row), dtype=np.int64)
+    for task in tasks:
+        for tensor, output in zip(task.outputs, task.output_tensors, strict=False):
+            found[row[tensor]] = -(-(output.size_bytes or 0) // ALIGNMENT) * ALIGNMENT
+    return found
+
+
+def _before(maker: Ints, blocks: Sequence[Block], count: int) -> Ints:
+    last = max((block.end or block.start for block in blocks), default=0) + 2
+    first = np.full(count + 1, last, dtype=np.int64)
+    for index, block in zip(maker.tolist(), blocks, strict=True):
+        if index >= 0 and block.start < first[index]:
+            first[index] = block.start
+    return np.asarray(np.minimum.accumulate(first[::-1])[::-1])
+
+
+def _reads(kernels: Sequence[Kernel], tasks: Sequence[Task], row: dict[int, int], maker: Ints,
+           stream: Ints) -> Reads:
+    """All uses of blocks that kernels made."""
+    faces: dict[int, list[tuple[int, str, tuple[int, ...]]]] = {}
+    found: list[tuple[int, int, int]] = []
+    for index, (kernel, task) in enumerate(zip(kernels, tasks, strict=True)):
+        for tensor, shape in _inputs(task):
+            if maker[row[tensor]] >= 0:
+                found.append((row[tensor], index, _face(faces[tensor], kernel, shape)))
+        for place, output in enumerate(task.outputs):
+            shape = task.output_tensors[place].shape if place < len(task.output_tensors) else ()
+            faces.setdefault(output, []).append((index, kernel.output, shape))
+    found.sort()
+    block, reader, face = (np.array(column, dtype=np.int64) for column in zip(*found, strict=True))
+    return Reads(block=block, kernel=reader, until=_until(block, reader, maker, stream), face=face)
+
+
+def _inputs(task: Task) -> list[tuple[int, tuple[int, ...] | None]]:
+    """Ids with shapes; strings on the host have no id, so that shapes are only known where the counts agree."""
+    if len(task.inputs) == len(task.input_tensors):
+        shapes: dict[int, tuple[int, ...] | None] = {}
+        for tensor, given in zip(task.inputs, task.input_tensors, strict=True):
+            shapes.setdefault(tensor, given.shape)
+        return list(shapes.items())
+    return [(tensor, None) for tensor in dict.fromkeys(task.inputs)]
+
+
+def _face(candidates: Sequence[tuple[int, str, tuple[int, ...]]], kernel: Kernel,
+          shape: tuple[int, ...] | None) -> int:
+    """By name inside one graph; a gradient sees the forward pass through a tuple, so there the shape tells."""
+    if len(candidates) == 1:
+        return candidates[0][0]
+    named = [index for index, name, _ in candidates if name in kernel.inputs]
+    if named:
+        return named[-1]
+    like = [index for index, _, given in candidates if given == shape]
+    return (like or [index for index, _, _ in candidates])[-1]
+
+
+def _until(block: Ints, reader: Ints, maker: Ints, stream: Ints) -> Ints:
+    """What another stream reads is held until stream 0 waits for it: before it uses the result."""
+    until: Ints = reader.copy()
+    first: dict[int, int] = {}
+    for row, kernel in zip(block.tolist(), reader.tolist(), strict=True):
+        source = int(maker[row])
+        if stream[source] != 0 and stream[kernel] == 0 and kernel < first.get(source, NEVER):
+            first[source] = kernel
+    for place in np.flatnonzero(stream[reader] != 0).tolist():
+        waiting = first.get(int(reader[place]))
+        if waiting is not None:
+            until[place] = max(waiting - 1, int(reader[place]))
+    return until
+
+
+def _backward(kernels: Sequence[Kernel], reads: Reads, maker: Ints) -> Flags:
+    """Gradients by name; by position what is computed again for them: it is read by gradients only, and other
+    gradients came between it and its inputs."""
+    backward = np.array([kernel.name.startswith(_GRADIENTS) for kernel in kernels])
+    gradients = np.concatenate([[0], np.cumsum(backward)])
+    readers: dict[int, list[int]] = {}
+    latest = np.full(len(kernels), -1, dtype=np.int64)
+    for face, block, kernel in zip(reads.face.tolist(), reads.block.tolist(), reads.kernel.tolist(), strict=True):
+        readers.setdefault(face, []).append(kernel)
+        latest[kernel] = max(latest[kernel], int(maker[block]))
+    for index in np.flatnonzero(~backward)[::-1].tolist():
+        later = [reader for reader in readers.get(index, ()) if reader > index]
+        if later and all(backward[reader] for reader in later) and gradients[index] > gradients[latest[index] + 1]:
+            backward[index] = True
+    return backward
+
+
+def _adopt(kernels: Sequence[Kernel], layer: Ints, cell: list[str], backward: Flags, reads: Reads,
+           maker: Ints) -> tuple[Ints, list[str]]:
+    """A kernel that MindSpore merged for several cells, or put in itself, has no scope: it belongs to the innermost
+    cell of the layer among those that it reads from and that read it."""
+    layer = layer.copy()
+    lost = np.array([kernel.scope == "Default" for kernel in kernels]) & ~backward
+    near: dict[int, list[int]] = {}
+    for source, reader in zip(maker[reads.block].tolist(), reads.kernel.tolist(), strict=True):
+        if not backward[reader] and not backward[source]:
+            if lost[source]:
+                near.setdefault(source, []).append(reader)
+            if lost[reader]:
+                near.setdefault(reader, []).append(source)
+    for _ in range(2):  # two of them may stand side by side
+        for index in sorted(near, reverse=True):
+            known = [other for other in near[index] if layer[other] >= 0]
+            readers = [other for other in near[index] if other > index and (layer[other] >= 0 or not lost[other])]
+            home = int(layer[min(readers)] if readers else layer[max(known, default=index)])
+            if home >= 0:
+                layer[index] = home
+                cell[index] = max((cell[other] for other in known if layer[other] == home), key=len)
+    return layer, cell
+
+
+def _passes(kernels: Sequence[Kernel], layer: Ints, cell: Sequence[str], backward: Flags, reads: Reads,
+            maker: Ints) -> Ints:
+    """Nodes of one layer that are connected; not what several passes share, such as the tables of a rotary embedding,
+    which is less often there than the rest of the layer."""
+    inside = (layer >= 0) & ~backward
+    keys = {index: (int(layer[index]), cell[index], kernels[index].primitive)
+            for index in np.flatnonzero(inside).tolist()}
+    counts = Counter(keys.values())
+    usual = {number: mode([count for key, count in counts.items() if key[0] == number])
+             for number in {key[0] for key in counts}}
+    for index, key in keys.items():
+        inside[index] = counts[key] % usual[key[0]] == 0
+    parent = list(range(len(layer)))
+
+    def root(node: int) -> int:
+        while parent[node] != node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+    source = maker[reads.block]
+    joined = inside[source] & inside[reads.kernel] & (layer[source] == layer[reads.kernel])
+    for one, other in zip(source[joined].tolist(), reads.kernel[joined].tolist(), strict=True):
+        parent[root(other)] = root(one)
+    return np.array([root(node) if inside[node] else -1 for node in range(len(layer))], dtype=np.int64)
+
+
+def _in_ticks(live: Lifetimes) -> Lifetimes:
+    """The same blocks, with room for new events between two of the trace's."""
+    return replace(live, start=live.start * TICKS, end=np.where(live.end == NEVER, NEVER, live.end * TICKS))

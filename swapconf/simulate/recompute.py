@@ -1,0 +1,103 @@
+"""BASELINE + FLAGS -> PROGRAM: which nodes run again in the backward pass, where, and who uses which block then.
+
+Rules of MindSpore 2.9.0, as its traces show: a flagged node runs again when a gradient, or another node that runs
+again, reads it. What the model itself computes again anyway is not computed twice, only earlier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from swapconf.simulate.baseline import Baseline, Flags, Ints
+from swapconf.simulate.regions import positions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """The baseline with what runs again.
+
+    ``where``: [kernels] the position of each kernel of the baseline. ``block``, ``position``, ``until``, ``face``,
+    ``site``: every use of a block that kernels made, as in Reads, with positions for kernels; ``site`` owns a use by
+    the backward pass, -1 for the others. Blocks beyond those of the baseline are new: ``origin``: the row they are a
+    copy of, ``born``: position of the node that makes them. ``copies``: the nodes that run again, ``inserted``: their
+    positions.
+    """
+
+    where: Ints
+    block: Ints
+    position: Ints
+    until: Ints
+    face: Ints
+    site: Ints
+    origin: Ints
+    born: Ints
+    copies: Ints
+    inserted: Ints
+
+
+def recompute(baseline: Baseline, of_read: Ints, flagged: Flags, flagged_read: Flags, of_moved: Ints) -> Program:
+    """``flagged``: [kernels] nodes to run again; ``flagged_read``: [reads] reads whose owner runs again.
+    ``of_read``, ``of_moved``: the site that owns a read, and that moves the output of a node."""
+    reads, kernels = baseline.reads, baseline.kernels
+    rows = np.flatnonzero(flagged_read)
+    node = _resolved(baseline, reads.face[rows], flagged)
+    rows, node = rows[node >= 0], node[node >= 0]
+    again = _closure(baseline, node, flagged)
+    copied, origin = _copies(baseline, again)
+    redirected = rows[copied[reads.block[rows]] >= 0]
+    place, where = positions(baseline, again, flagged, node, rows)
+    inner = np.flatnonzero(again[reads.kernel])
+    keep = np.ones(len(reads.block), dtype=np.bool_)
+    keep[redirected] = False
+    done_already = np.zeros(len(kernels), dtype=np.bool_)
+    done_already[baseline.twin[again & (baseline.twin >= 0)]] = True
+    keep &= ~done_already[reads.kernel]
+    within = again[np.maximum(reads.face[inner], 0)] & (reads.face[inner] >= 0) & (copied[reads.block[inner]] >= 0)
+    site = np.where(kernels.backward[reads.kernel], of_read, -1)
+    nothing = np.full(len(redirected), -1, dtype=np.int64)
+    at = place[reads.kernel[inner]]
+    until = np.maximum(where[reads.until], where[reads.kernel])
+    return Program(
+        where=where,
+        block=np.concatenate([reads.block[keep], copied[reads.block[redirected]],
+                              np.where(within, copied[reads.block[inner]], reads.block[inner])]),
+        position=np.concatenate([where[reads.kernel[keep]], where[reads.kernel[redirected]], at]),
+        until=np.concatenate([until[keep], until[redirected], at]),
+        face=np.concatenate([reads.face[keep], nothing, np.where(within, -1, reads.face[inner])]),
+        site=np.concatenate([site[keep], nothing, np.where(within, -1, of_moved[reads.face[inner]])]),
+        origin=origin, born=place[baseline.maker[origin]], copies=np.flatnonzero(again), inserted=place[again],
+    )
+
+
+def _resolved(baseline: Baseline, face: Ints, flagged: Flags) -> Ints:
+    """The node to run again for a face, -1 for none; a view that only survived for another cell is looked through."""
+    below = baseline.below[face]
+    return np.where(flagged[face], face, np.where((below >= 0) & flagged[np.maximum(below, 0)], below, -1))
+
+
+def _closure(baseline: Baseline, wanted: Ints, flagged: Flags) -> Flags:
+    """What they read themselves runs again, too, as far as it is flagged."""
+    again = np.zeros(len(baseline.kernels), dtype=np.bool_)
+    again[wanted] = True
+    reader, face = baseline.edges
+    usable = flagged[face]
+    reader, face = reader[usable], face[usable]
+    while True:
+        added = face[again[reader] & ~again[face]]
+        if not len(added):
+            return again
+        again[added] = True
+
+
+def _copies(baseline: Baseline, again: Flags) -> tuple[Ints, Ints]:
+    """([blocks] the row of what is made again, -1 for nothing; rows that get a new block, because the baseline does
+    not make them again itself)."""
+    made = np.flatnonzero((baseline.maker >= 0) & again[np.maximum(baseline.maker, 0)])
+    twin = baseline.twin_block[made]
+    origin = made[twin < 0]
+    copied = np.full(len(baseline.maker), -1, dtype=np.int64)
+    copied[origin] = len(baseline.maker) + np.arange(len(origin))
+    copied[made[twin >= 0]] = twin[twin >= 0]
+    return copied, origin

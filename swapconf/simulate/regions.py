@@ -1,0 +1,136 @@
+"""BASELINE + COPIES -> POSITIONS: what runs again, among the gradient kernels that wait for it.
+
+What runs again in one connected part of a pass (a *region*) starts where the gradient arrives that the first of its
+readers needs. From there to its last reader, kernels are launched in the order that `order` finds; all other kernels
+keep their place. Passes of equal layers have equal regions, so each pattern is ordered once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from swapconf.simulate.baseline import HALF, Baseline, Flags, Ints
+from swapconf.simulate.order import Region, order
+from swapconf.simulation import TICKS
+
+NEAR = 8  # kernels before a region in which the communication stands that brings its gradient
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """``copies``: nodes that run again, ascending. ``kernels``: of the baseline, ascending, without those that do
+    already what a copy does."""
+
+    copies: Ints
+    kernels: Ints
+
+
+def positions(baseline: Baseline, again: Flags, flagged: Flags, wanted: Ints, rows: Ints) -> tuple[Ints, Ints]:
+    """(positions of nodes that run again, positions of all kernels). ``rows``: reads by gradients of what runs again,
+    ``wanted``: the node that each of them reads."""
+    place = np.zeros(len(baseline.kernels), dtype=np.int64)
+    where = np.arange(len(baseline.kernels)) * TICKS
+    redirected = np.zeros(len(baseline.reads.block), dtype=np.bool_)
+    redirected[rows] = True
+    known: dict[bytes, list[int]] = {}
+    for part in _parts(baseline, again, flagged, wanted, baseline.reads.kernel[rows]):
+        pattern = baseline.codes[np.concatenate([part.copies, part.kernels])].tobytes()
+        key = len(part.copies).to_bytes(4, "little") + pattern
+        if key not in known:
+            known[key] = order(_region(baseline, part, redirected))
+        rank = np.empty(len(known[key]), dtype=np.int64)
+        rank[known[key]] = np.arange(len(rank))
+        spot = (part.kernels[0] - 1) * TICKS + HALF + HALF // 2 + 2 * rank
+        place[part.copies], where[part.kernels] = spot[:len(part.copies)], spot[len(part.copies):]
+    twins = np.flatnonzero(again & (baseline.twin >= 0))
+    where[baseline.twin[twins]] = place[twins]
+    return place, where
+
+
+def _parts(baseline: Baseline, again: Flags, flagged: Flags, wanted: Ints, readers: Ints) -> Iterator[Part]:
+    """Regions in the order of their first readers; those that overlap are one."""
+    label = _connected(baseline, flagged)
+    nodes = np.flatnonzero(again)
+    group = label[wanted]
+    names = np.unique(group)
+    first = np.full(len(names), len(label), dtype=np.int64)
+    last = np.zeros(len(names), dtype=np.int64)
+    place = np.searchsorted(names, group)
+    np.minimum.at(first, place, readers)
+    np.maximum.at(last, place, readers)
+    done_already = np.zeros(len(label), dtype=np.bool_)
+    done_already[baseline.twin[nodes][baseline.twin[nodes] >= 0]] = True
+    by_name = np.argsort(label[nodes], kind="stable")
+    nodes = nodes[by_name]
+    starts = np.searchsorted(label[nodes], names)
+    ends = np.searchsorted(label[nodes], names, side="right")
+    open_first, open_last, copies = -1, -1, list[int]()
+    for name in np.argsort(first, kind="stable").tolist():
+        if copies and first[name] > open_last:
+            yield _part(copies, open_first, open_last, done_already)
+            copies = []
+        if not copies:
+            open_first, open_last = int(first[name]), -1
+        open_last = max(open_last, int(last[name]))
+        copies += nodes[starts[name]:ends[name]].tolist()
+    if copies:
+        yield _part(copies, open_first, open_last, done_already)
+
+
+def _part(copies: list[int], first: int, last: int, done_already: Flags) -> Part:
+    kernels = np.arange(first, last + 1)
+    return Part(copies=np.array(sorted(copies)), kernels=kernels[~done_already[kernels]])
+
+
+def _connected(baseline: Baseline, flagged: Flags) -> Ints:
+    """A label for each node, equal for flagged nodes of one pass that are connected."""
+    reader, face = baseline.edges
+    inside = flagged[reader] & flagged[face]
+    reader, face = reader[inside], face[inside]
+    label = np.arange(len(flagged))
+    while True:
+        lowest = np.minimum(label[reader], label[face])
+        before = label.copy()
+        np.minimum.at(label, reader, lowest)
+        np.minimum.at(label, face, lowest)
+        label = np.asarray(label[label])
+        if np.array_equal(before, label):
+            return label
+
+
+def _region(baseline: Baseline, part: Part, redirected: Flags) -> Region:
+    reads, kernels = baseline.reads, baseline.kernels
+    copies, launched = part.copies.tolist(), part.kernels.tolist()
+    copy = {node: item for item, node in enumerate(copies)}
+    copy_of = copy | {int(baseline.twin[node]): item for node, item in copy.items() if baseline.twin[node] >= 0}
+    item_of = {kernel: len(copies) + item for item, kernel in enumerate(launched)}
+    needs: list[list[int]] = []
+    late = set()
+    for node in copies:
+        needs.append([copy[face] for face in _faces(baseline, node) if face in copy])
+    for kernel in launched:
+        found = []
+        for row in baseline.rows_of(kernel):
+            face = int(reads.face[row])
+            if redirected[row]:
+                found.append(copy.get(face, copy.get(int(baseline.below[face]), -1)))
+            elif face in item_of or face in copy_of:
+                found.append(item_of.get(face, copy_of.get(face, -1)))
+            elif 0 < launched[0] - face <= NEAR and kernels.stream[face] != 0:
+                late.add(item_of[kernel])
+        needs.append([item for item in dict.fromkeys(found) if item >= 0])
+    return Region(needs=needs, late=frozenset(late), talks=(kernels.stream[[*copies, *launched]] != 0).tolist(),
+                  single=_single(baseline, needs, len(copies), launched))
+
+
+def _faces(baseline: Baseline, kernel: int) -> list[int]:
+    return list(dict.fromkeys(int(baseline.reads.face[row]) for row in baseline.rows_of(kernel)))
+
+
+def _single(baseline: Baseline, needs: list[list[int]], num_copies: int, launched: list[int]) -> list[bool]:
+    """Which items have one reader in all: a copy within the region, a kernel anywhere."""
+    inside = np.bincount(np.array([item for given in needs for item in given], dtype=np.int64), minlength=len(needs))
+    return [*(inside[:num_copies] == 1).tolist(), *(baseline.num_readers[launched] == 1).tolist()]

@@ -1,0 +1,159 @@
+"""BASELINE + NETWORK -> SITES: which primitive of which layer a node is, and which one owns what a gradient reads.
+
+MindSpore flags primitives before it removes what is superfluous: a Linear's own Reshape of its input is a site of its
+own, although three Linears that read one norm share one Reshape in the executed graph. So a gradient kernel in a cell
+that has such a view of its own reads that site, not the one whose view survived (measured with MindSpore 2.9.0:
+``attention\\.wq`` moves the norm's output, and the device copy stays for ``wk`` and ``wv``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from swapconf.network import LayerTemplate, Network, Operator
+from swapconf.simulate.baseline import VIEWS, Baseline, Ints, layer_name
+
+_SAME = {"AddExt": "Add", "SubExt": "Sub", "StackExt": "Stack", "SumExt": "ReduceSum", "DropoutExt": "Dropout"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sites:
+    """``names``: (layer name, path of the primitive). ``of_node``: [kernels], ``of_read``: [reads] indexes into them,
+    -1 where the catalog knows nothing. ``of_moved``: [kernels] the site whose swap moves the output of a node; as
+    ``of_node``, and for communication the site that it sends the output of. ``of_place``: [kernels] the layer name
+    and the cell of a node, as index into ``places``.
+    """
+
+    names: tuple[tuple[str, str], ...]
+    of_node: Ints
+    of_moved: Ints
+    of_read: Ints
+    places: tuple[tuple[str, str], ...]
+    of_place: Ints
+
+    @cached_property
+    def loose(self) -> dict[tuple[str, str], Ints]:
+        """Nodes that are no site, by layer name and cell."""
+        nodes = np.flatnonzero((self.of_node < 0) & (self.of_place >= 0))
+        return {self.places[place]: nodes[self.of_place[nodes] == place]
+                for place in np.unique(self.of_place[nodes]).tolist()}
+
+
+def assign(baseline: Baseline, network: Network) -> Sites:
+    templates = {layer.name: (layer.name, _Cells(layer.template)) for layer in network.layers}
+    names: dict[tuple[str, str], int] = {}
+    kernels = baseline.kernels
+    readers = _reader_cells(baseline)
+    of_node = np.full(len(kernels), -1, dtype=np.int64)
+    below: dict[int, str] = {}
+    for node in np.flatnonzero(kernels.passing >= 0)[::-1].tolist():
+        layer = templates.get(layer_name(int(kernels.layer[node])))
+        if layer is not None:
+            known = readers.get(node, frozenset())
+            paths = (layer[1].path(cell, kernels.primitive[node], known)
+                     for cell in (kernels.cell[node], *_near(baseline, node, known, below)))
+            if (path := next((path for path in paths if path is not None), None)) is not None:
+                of_node[node] = names.setdefault((layer[0], path), len(names))
+                below[node] = path.rpartition(".")[0]
+
+    def owner(face: int, reader: int) -> int:
+        layer = templates.get(layer_name(int(kernels.layer[face])))
+        if layer is not None and kernels.primitive[face] in VIEWS:
+            cells = {cell for cell, _ in readers.get(face, ())}
+            served = _cell_of(baseline, reader, int(kernels.passing[face]), cells)
+            own = layer[1].own_view(served, kernels.cell[face], kernels.primitive[face])
+            if own is not None:
+                return names.setdefault((layer[0], own), len(names))
+        return int(of_moved[face])
+
+    places: dict[tuple[str, str], int] = {}
+    of_place = np.full(len(kernels), -1, dtype=np.int64)
+    for node in np.flatnonzero(kernels.passing >= 0).tolist():
+        place = layer_name(int(kernels.layer[node])), kernels.cell[node]
+        of_place[node] = places.setdefault(place, len(places))
+    of_moved = of_node.copy()
+    faces, reading = baseline.reads.face, baseline.reads.kernel
+    sent = (faces >= 0) & (kernels.stream[reading] != 0) & (kernels.passing[reading] >= 0)
+    for row in np.flatnonzero(sent & (of_node[reading] < 0)).tolist():
+        of_moved[reading[row]] = owner(int(faces[row]), int(reading[row]))
+    of_read = np.full(len(baseline.reads.block), -1, dtype=np.int64)
+    for row in np.flatnonzero((kernels.passing[faces] >= 0) & kernels.backward[reading]).tolist():
+        of_read[row] = owner(int(faces[row]), int(reading[row]))
+    return Sites(names=tuple(names), of_node=of_node, of_moved=of_moved, of_read=of_read,
+                 places=tuple(places), of_place=of_place)
+
+
+def _near(baseline: Baseline, node: int, readers: Set[tuple[str, str]], known: Mapping[int, str]) -> Iterator[str]:
+    """Other cells for a node whose own MindSpore has lost: those of its readers, and of what it reads."""
+    kernels, reads = baseline.kernels, baseline.reads
+    if kernels.name[node].count("/") == 1:
+        for block in baseline.made.get(node, ()):
+            low, high = np.searchsorted(reads.block, [block, block + 1])
+            yield from (known[reader] for reader in reads.kernel[low:high].tolist() if reader in known)
+        yield from sorted(cell for cell, _ in readers)
+        yield from (kernels.cell[face] for face in reads.face[baseline.rows_of(node)].tolist()
+                    if kernels.passing[face] >= 0)
+
+
+def _reader_cells(baseline: Baseline) -> dict[int, frozenset[tuple[str, str]]]:
+    """(cell, primitive) of the nodes that read each node, by its face."""
+    kernels, reads = baseline.kernels, baseline.reads
+    found: dict[int, set[tuple[str, str]]] = {}
+    inside = (kernels.passing[reads.face] >= 0) & (kernels.passing[reads.kernel] >= 0)
+    for face, reader in zip(reads.face[inside].tolist(), reads.kernel[inside].tolist(), strict=True):
+        found.setdefault(face, set()).add((kernels.cell[reader], kernels.primitive[reader]))
+    return {face: frozenset(cells) for face, cells in found.items()}
+
+
+def _cell_of(baseline: Baseline, reader: int, passing: int, cells: Set[str]) -> str | None:
+    """Which cell of a pass a kernel serves. MindSpore names many gradient kernels after another cell; the two gradients
+    of a Linear read the same gradient of its output, and one of them reads the cast of its weight. Else its name
+    counts, if that is one of ``cells``."""
+    kernels, reads = baseline.kernels, baseline.reads
+    named: str = kernels.cell[reader]
+    if not kernels.backward[reader]:
+        return named
+    for row in baseline.rows_of(reader):
+        if kernels.backward[baseline.maker[reads.block[row]]]:
+            low, high = np.searchsorted(reads.block, [reads.block[row], reads.block[row] + 1])
+            for other in reads.kernel[low:high].tolist():
+                for face in reads.face[baseline.rows_of(other)].tolist():
+                    if baseline.rootless[face] and kernels.passing[face] == passing:
+                        cell: str = kernels.cell[face]
+                        return cell
+    return named if named in cells else None
+
+
+class _Cells:
+    """The primitives of a template by cell and type."""
+
+    def __init__(self, template: LayerTemplate) -> None:
+        self._by_path: Mapping[str, Operator] = template.by_path
+        self._found: dict[tuple[str, str], list[Operator]] = {}
+        for operator in template.primitives:
+            if operator.executed is not False:
+                key = operator.path.rpartition(".")[0], _SAME.get(operator.type, operator.type)
+                self._found.setdefault(key, []).append(operator)
+
+    def path(self, cell: str, primitive: str, readers: frozenset[tuple[str, str]]) -> str | None:
+        """The candidate whose readers in the catalog are most like those in the trace."""
+        candidates = self._found.get((cell, _SAME.get(primitive, primitive)), ())
+        if len(candidates) < 2:
+            return candidates[0].path if candidates else None
+        return max(candidates, key=lambda operator: self._likeness(operator, readers)).path
+
+    def _likeness(self, operator: Operator, readers: frozenset[tuple[str, str]]) -> int:
+        expected = [self._by_path[path] for path in operator.consumers if path in self._by_path]
+        return sum((reader.path.rpartition(".")[0], _SAME.get(reader.type, reader.type)) in readers
+                   for reader in expected)
+
+    def own_view(self, reader: str | None, owner: str, primitive: str) -> str | None:
+        """The view that the reading cell has itself, where another cell's stands in the graph."""
+        if reader is None or reader == owner:
+            return None
+        own = self._found.get((reader, primitive), ())
+        return own[0].path if own and own[0].saved is not False else None

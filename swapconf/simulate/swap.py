@@ -1,0 +1,108 @@
+"""PROGRAM + ACTIONS -> MOVES: what is copied to the host and back, and when.
+
+Rules of MindSpore 2.9.0, measured on its traces: what moves is a tensor that the backward pass reads directly from a
+flagged primitive, once for each such primitive. The copy out starts right behind the primitive; the device memory is
+kept until 3 * prefetch kernels later (copies count as kernels), then until stream 0 launches its next kernel. The copy
+back starts ``prefetch`` kernels before its first reader (copies do not count). Casts of weights that move run at the
+start of their micro-batch, except in the first one of a step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from swapconf.simulate.baseline import HALF, Baseline, Flags, Ints
+from swapconf.simulate.recompute import Program
+from swapconf.simulation import TICKS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Windows:
+    """Columns of equal length, one for each tensor that moves; positions as in Program. ``uses``: [uses of the
+    program] the window that serves a use, -1 for none. ``underflows``: the prefetch reaches back before the start of
+    the step when copies are not counted, but not when they are; MindSpore 2.9.0 dies of this while it compiles."""
+
+    block: Ints
+    face: Ints
+    site: Ints
+    prefetch: Ints
+    copied: Ints
+    released: Ints
+    returned: Ints
+    used: Ints
+    until: Ints
+    uses: Ints
+    underflows: Flags
+
+    @property
+    def early(self) -> Flags:
+        """Where the primitive itself runs right before the copy, at the start of its micro-batch."""
+        return np.asarray(self.copied < self.face * TICKS)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Slack:
+    """By how many kernels the copies may deviate from where the rules put them: the copy out starts ``late`` kernels
+    later, the copy back ``early`` kernels and one for each ``share`` of the prefetch earlier."""
+
+    late: int = 0
+    early: int = 0
+    share: int = 0
+
+
+def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints, of_moved: Ints,
+         slack: Slack | None = None) -> Windows:
+    """``moving``: [uses] served by a copy from the host; ``prefetch``: [uses] the prefetch of the site that owns it;
+    ``of_moved``: [kernels] the site of a face, after which the copy is named where it is among the owners."""
+    allowed = slack or Slack()
+    served = np.flatnonzero(moving)
+    key = program.block[served] * (len(baseline.kernels) + 1) + program.face[served]
+    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    count = len(first)
+    used, until = np.full(count, np.iinfo(np.int64).max), np.zeros(count, dtype=np.int64)
+    np.minimum.at(used, group, program.position[served])
+    np.maximum.at(until, group, program.until[served])
+    named = program.site[served] == of_moved[program.face[served]]
+    first[group[named]] = np.flatnonzero(named)
+    block, face, reach = program.block[served][first], program.face[served][first], prefetch[served][first]
+    early = baseline.upfront[face]
+    copied = np.where(early >= 0, (early - 1) * TICKS + HALF + 2, face * TICKS + HALF) + 4 * _turn(face)
+    where = program.where.copy()
+    where[face[early >= 0]] = copied[early >= 0] - 2
+    before = np.sort(np.concatenate([where, program.inserted]))
+    place = np.searchsorted(before, used) - reach - allowed.early
+    if allowed.share:
+        place -= reach // allowed.share
+    returned = np.maximum(before[np.maximum(place, 0)] - TICKS // 4, copied + 1)
+    order = np.sort(np.concatenate([before, copied, returned]))
+    starts = baseline.step_starts
+    step = np.searchsorted(starts, face, side="right")
+    last = np.searchsorted(order, starts[step] * TICKS) - 1
+    target = np.minimum(np.searchsorted(order, copied) + 3 * reach + allowed.late, last)
+    released = _next_launch(baseline, order[target])
+    begin = starts[step - 1] * TICKS
+    plain = np.searchsorted(before, used) - np.searchsorted(before, begin)
+    counted = np.searchsorted(order, used) - np.searchsorted(order, begin)
+    uses = np.full(len(program.block), -1, dtype=np.int64)
+    uses[served] = group
+    return Windows(block=block, face=face, site=program.site[served][first], prefetch=reach, copied=copied,
+                   released=released, returned=returned, used=used, until=until, uses=uses,
+                   underflows=(reach < counted) & (reach >= plain))
+
+
+def _turn(face: Ints) -> Ints:
+    """Outputs of one primitive are copied one after the other."""
+    order = np.argsort(face, kind="stable")
+    starts = np.flatnonzero(np.diff(face[order], prepend=-1))
+    turn = np.empty(len(face), dtype=np.int64)
+    turn[order] = np.arange(len(face)) - np.repeat(starts, np.diff(starts, append=len(face)))
+    return turn
+
+
+def _next_launch(baseline: Baseline, position: Ints) -> Ints:
+    """The kernel of stream 0 at or behind each position."""
+    launches = np.flatnonzero(baseline.kernels.stream == 0)
+    kernel = -(-position // TICKS)
+    return np.asarray(launches[np.minimum(np.searchsorted(launches, kernel), len(launches) - 1)] * TICKS)

@@ -1,0 +1,208 @@
+"""One trace, asked many configs: what each would do to the memory of that rank, composed from the arrows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from swapconf.config import Config, DefaultSwap, ListedSwap
+from swapconf.errors import Finding, Origin, Severity
+from swapconf.formats import trace_folder
+from swapconf.network import Network
+from swapconf.pipeline import Study
+from swapconf.prediction import Prediction
+from swapconf.resolve.expand import expand
+from swapconf.resolve.knowledge import Versions
+from swapconf.simulate.baseline import EXTRA
+from swapconf.simulate.bound import safe_peak_bytes
+from swapconf.simulate.lifetimes import Prepared, placed, predict
+from swapconf.simulate.policies import mindspore
+from swapconf.simulate.prepare import prepare
+from swapconf.simulate.replay import replay
+from swapconf.simulation import Placement
+from swapconf.strategy import Strategy
+from swapconf.units import show_bytes
+
+# (severity, manual page) by name
+RULES = {
+    "entry-saves-nothing": ("warning", "By a what-if, the peak is no lower with this entry of the YAML than without "
+                                       "it, although it moves or recomputes tensors: the peak is at a moment when "
+                                       "they are not in memory anyway, or their device copies are kept."),
+    "prefetch-underflow": ("error", "By a what-if, MindSpore 2.9.0 dies while it compiles: it checks backward_prefetch "
+                                    "against a position that counts the copies, and then subtracts it from one that "
+                                    "does not, which falls below zero. The rule was measured on a bare training cell; "
+                                    "where the range begins and ends is predicted."),
+    "entry-costs-memory": ("warning", "By a what-if, the peak is higher with this entry of the YAML than without it: "
+                                      "with a large prefetch two copies of a tensor live on the device at once."),
+}
+
+
+class Mismatch(ValueError):
+    """The trace and the config do not belong together; the text says why and what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One entry of the YAML. ``saved_bytes``: how much lower the peak is with it than without it, everything else
+    unchanged. ``moved_bytes``: what it copies to the host in a training step. ``recomputed``: kernels in a step."""
+
+    origin: Origin
+    text: str
+    saved_bytes: int
+    moved_bytes: int
+    recomputed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """``placement``: where MindSpore's pool would put the predicted blocks."""
+
+    prediction: Prediction
+    placement: Placement
+    baseline_peak_bytes: int
+    safe_bytes: int
+    entries: tuple[Entry, ...]
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One prefetch of a sweep. ``twice_bytes``: tensors of which two device copies live at some time. ``crashes``:
+    MindSpore cannot compile it."""
+
+    prefetch: int
+    peak_bytes: int
+    twice_bytes: int
+    crashes: bool = False
+
+
+class Question:
+    """A trace that is read and prepared, for one config and its variants. Raises SwapconfError for files that cannot
+    be read, Mismatch where the trace is no baseline for the config."""
+
+    def __init__(self, folder: Path, study: Study, versions: Versions) -> None:
+        if study.network is None:
+            raise Mismatch("the YAML does not give the number of layers")
+        trace = trace_folder.read(folder, rank=0)
+        try:
+            baseline = prepare(trace)
+        except ValueError as error:
+            raise Mismatch(f"{error}; make a trace without swap and recompute: "
+                           f"swapconf dryrun {study.config.file} {NO_STRATEGY} --keep DIR") from None
+        self._config, self._network, self._versions = study.config, study.network, versions
+        self._prepared = placed(baseline, study.network)
+        self._growth_bytes = replay(trace, baseline.blocks).growth_bytes
+        _check(self._prepared, study.network, study.config.file)
+
+    @property
+    def baseline_peak_bytes(self) -> int:
+        return self._prepared.baseline.blocks.used_peak_bytes
+
+    def predict(self, config: Config) -> Prediction:
+        return predict(self._prepared, self._strategy(config))
+
+    def answer(self) -> Answer:
+        strategy = self._strategy(self._config)
+        whole = predict(self._prepared, strategy)
+        entries = tuple(self._entry(whole, origin, text, without)
+                        for origin, text, without in _entries(self._config))
+        return Answer(prediction=whole, baseline_peak_bytes=self.baseline_peak_bytes, entries=entries,
+                      placement=mindspore.place(whole.device, self._growth_bytes),
+                      safe_bytes=safe_peak_bytes(self._prepared, strategy),
+                      findings=(*_underflow(whole, self._config),
+                                *(finding for entry in entries for finding in _findings(entry))))
+
+    def sweep(self, prefetches: Sequence[int]) -> tuple[Point, ...]:
+        points = []
+        for prefetch in prefetches:
+            found = self.predict(with_prefetch(self._config, prefetch))
+            points.append(Point(prefetch=prefetch, peak_bytes=found.used_peak_bytes,
+                                twice_bytes=int(found.moves.size_bytes[found.moves.twice].sum()) // found.steps,
+                                crashes=bool(found.moves.underflows.any())))
+        return tuple(points)
+
+    def _strategy(self, config: Config) -> Strategy:
+        return expand(config, self._network, self._versions)
+
+    def _entry(self, whole: Prediction, origin: Origin, text: str, without: Config) -> Entry:
+        rest = self.predict(without)
+        return Entry(origin=origin, text=text, saved_bytes=rest.used_peak_bytes - whole.used_peak_bytes,
+                     moved_bytes=whole.moved_bytes - rest.moved_bytes,
+                     recomputed=whole.recomputed - rest.recomputed)
+
+
+NO_STRATEGY = ("--set swap_config.swap=False --set recompute_config.recompute=False "
+               "--set recompute_config.select_recompute=False")
+
+
+def with_prefetch(config: Config, prefetch: int) -> Config:
+    """The same config with this ``backward_prefetch`` everywhere."""
+    swap = config.swap
+    if isinstance(swap, DefaultSwap):
+        return replace(config, swap=replace(swap, prefetch=prefetch))
+    if isinstance(swap, ListedSwap):
+        return replace(config, swap=replace(
+            swap, layer_swap=tuple(replace(entry, prefetch=prefetch) for entry in swap.layer_swap),
+            op_swap=tuple(replace(entry, prefetch=prefetch) for entry in swap.op_swap)))
+    return config
+
+
+def _check(prepared: Prepared, network: Network, file: str) -> None:
+    layers = prepared.baseline.kernels.layer
+    known = {layer.index for layer in network.layers}
+    seen = set(layers[(layers >= 0) & (layers < EXTRA)].tolist())
+    if not seen:
+        raise Mismatch("the trace has no decoder layers")
+    if not seen <= known or (len({layer.stage for layer in network.layers}) == 1 and seen != known):
+        raise Mismatch(f"the trace has the layers {min(seen)} to {max(seen)}, the model of {file} has "
+                       f"{network.num_layers}; make a trace of this config: swapconf dryrun {file} {NO_STRATEGY} "
+                       "--keep DIR")
+    if network.family is None:
+        raise Mismatch(f"the catalog does not know the model of {file}, so its operators cannot be found in the trace; "
+                       "`swapconf families` lists the models that it knows, `swapconf dryrun` runs any")
+    if not prepared.sites.names:
+        raise Mismatch(f"the operators of the trace are not those of a {network.family} model")
+
+
+def _entries(config: Config) -> Iterator[tuple[Origin, str, Config]]:
+    """Every entry with the config that lacks it."""
+    swap, again = config.swap, config.recompute
+    if isinstance(swap, DefaultSwap):
+        yield swap.origin, "default swap", replace(config, swap=ListedSwap())
+    elif isinstance(swap, ListedSwap):
+        for index, layer in enumerate(swap.layer_swap):
+            rest = replace(swap, layer_swap=swap.layer_swap[:index] + swap.layer_swap[index + 1:])
+            yield layer.origin, "layer_swap", replace(config, swap=rest)
+        for index, op in enumerate(swap.op_swap):
+            rest = replace(swap, op_swap=swap.op_swap[:index] + swap.op_swap[index + 1:])
+            yield op.origin, f"op_swap {op.pattern}", replace(config, swap=rest)
+    if again.full is not None:
+        yield again.full.origin, "recompute", replace(config, recompute=replace(again, full=None))
+    for index, chosen in enumerate(again.select):
+        less = replace(again, select=again.select[:index] + again.select[index + 1:])
+        yield chosen.origin, f"select_recompute {chosen.pattern}", replace(config, recompute=less)
+
+
+def _underflow(found: Prediction, config: Config) -> Iterator[Finding]:
+    moves = found.moves
+    if moves.underflows.any():
+        sites = {moves.sites[site] for site in moves.site[moves.underflows].tolist()}
+        layer, operator = min(sites)
+        yield Finding(origin=config.origin("swap_config.layer_swap", "swap_config"), rule="prefetch-underflow",
+                      severity=Severity.ERROR,
+                      message=f"a backward_prefetch of {int(moves.prefetch[moves.underflows].min())} makes MindSpore "
+                              f"2.9.0 crash, for {len(sites)} operators (first {operator} of layer {layer})",
+                      hint="choose a smaller one; --sweep backward_prefetch=1..400 shows which it can be")
+
+
+def _findings(entry: Entry) -> Iterator[Finding]:
+    if entry.saved_bytes == 0:
+        yield Finding(origin=entry.origin, rule="entry-saves-nothing", severity=Severity.WARNING,
+                      message=f"without {entry.text} alone the peak is the same; it moves "
+                              f"{show_bytes(entry.moved_bytes)} and runs {entry.recomputed} kernels again in each step",
+                      hint="leave it out, or look at what holds the memory at the peak")
+    elif entry.saved_bytes < 0:
+        yield Finding(origin=entry.origin, rule="entry-costs-memory", severity=Severity.WARNING,
+                      message=f"{entry.text} raises the peak by {show_bytes(-entry.saved_bytes)}",
+                      hint="lower its backward_prefetch; --sweep backward_prefetch=1..400 shows where two copies live")

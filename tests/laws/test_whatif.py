@@ -1,0 +1,89 @@
+"""More swap never raises what is in use outside the windows of the tensors that move: from the copy out until the
+release, and from the copy back until the last use."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from swapconf.formats import overrides, trace_folder
+from swapconf.pipeline import study_document
+from swapconf.prediction import Prediction
+from swapconf.resolve.knowledge import Versions
+from swapconf.simulate.baseline import Ints
+from swapconf.simulate.lifetimes import Prepared, placed, predict
+from swapconf.simulate.prepare import prepare
+from swapconf.simulation import Usage
+from swapconf.strategy import Strategy
+
+ROOT = Path(__file__).parents[2]
+CONFIG = str(ROOT / "configs" / "llama2_7b" / "example1_default_swap.yaml")
+OPERATORS = (r"attention\.wq", r"attention\.wk", r"attention\.wv", r"attention\.wo", "attention_norm", "ffn_norm",
+             "add", r"attention\.flash_attention", r"feed_forward\.w1", r"feed_forward\.w2", r"feed_forward\.w3")
+entries = st.lists(st.tuples(st.sampled_from(OPERATORS), st.integers(1, 300)), min_size=1, max_size=6,
+                   unique_by=lambda entry: entry[0])
+
+
+@cache
+def strategy(chosen: tuple[tuple[str, int], ...]) -> Strategy:
+    listed = ", ".join(f"{{op_name: '{name}', backward_prefetch: {prefetch}, layers: True}}"
+                       for name, prefetch in chosen)
+    changes = ("model.model_config.num_layers=2", f"swap_config={{swap: True, op_swap: [{listed}]}}")
+    document = overrides.read(["--config", CONFIG], changes)
+    assert document is not None
+    found = study_document(document, Versions(mindspore="2.9.0", mindformers="1.9.0"), os.environ).strategy
+    assert found is not None
+    return found
+
+
+@cache
+def prepared() -> Prepared:
+    trace = trace_folder.read(ROOT / "tests" / "traces" / "llama_l2_none", rank=0)
+    return placed(prepare(trace), strategy(()).network)
+
+
+def ask(chosen: list[tuple[str, int]]) -> Prediction:
+    return predict(prepared(), strategy(tuple(chosen)))
+
+
+def windows(found: Prediction) -> list[tuple[int, int, int]]:
+    moves = found.moves
+    return [*zip(moves.returned.tolist(), moves.end.tolist(), moves.size_bytes.tolist(), strict=True),
+            *zip(moves.copied.tolist(), moves.released.tolist(), moves.size_bytes.tolist(), strict=True)]
+
+
+def level(used: Usage, moments: Ints) -> Ints:
+    return np.asarray(used.bytes_after[np.searchsorted(used.time, moments, side="right") - 1])
+
+
+@settings(deadline=None)
+@given(entries)
+def test_more_swap_never_raises_what_is_in_use_outside_the_windows(chosen: list[tuple[str, int]]) -> None:
+    more, less = ask(chosen), ask(chosen[:-1])
+    moments = np.unique(np.concatenate([more.device.used.time, less.device.used.time]))
+    open_bytes = np.zeros(len(moments), dtype=np.int64)
+    for start, end, size in set(windows(more)) - set(windows(less)):
+        open_bytes += np.where((moments >= start) & (moments < end), size, 0)
+    assert np.all(level(more.device.used, moments) <= level(less.device.used, moments) + open_bytes)
+
+
+@settings(deadline=None)
+@given(entries)
+def test_a_tensor_that_moved_is_not_on_the_device_between_its_windows(chosen: list[tuple[str, int]]) -> None:
+    moves = ask(chosen).moves
+    assert np.all(moves.copied < moves.returned)
+    assert np.all(moves.returned < moves.used)
+    assert np.all(moves.used < moves.end)
+
+
+@settings(deadline=None)
+@given(entries)
+def test_host_memory_is_what_is_on_its_way(chosen: list[tuple[str, int]]) -> None:
+    found = ask(chosen)
+    assert found.moves.host.bytes_after[-1] == 0 if len(found.moves) else found.moves.host.peak_bytes == 0
+    assert 0 <= found.moves.host.peak_bytes <= found.moves.host_bytes.sum()

@@ -1,0 +1,293 @@
+"""What-if on the golden traces: the bare training cell of a two-layer Llama, without and with swap and recompute."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from swapconf.cli.main import main
+from swapconf.cli.whatif import chart
+from swapconf.errors import Severity
+from swapconf.formats import overrides, trace_folder
+from swapconf.pipeline import Study, study_document
+from swapconf.prediction import Prediction
+from swapconf.resolve.knowledge import Versions
+from swapconf.simulate.bound import safe_peak_bytes
+from swapconf.simulate.lifetimes import Prepared, placed, predict
+from swapconf.simulate.prepare import place_of, prepare
+from swapconf.simulation import TICKS
+from swapconf.trace import Trace
+from swapconf.whatif import Mismatch, Point, Question, with_prefetch
+
+ROOT = Path(__file__).parents[2]
+TRACES = ROOT / "tests" / "traces"
+CONFIG = str(ROOT / "configs" / "llama2_7b" / "example1_default_swap.yaml")
+OFF = "swap_config={swap: False}"
+VERSIONS = Versions(mindspore="2.9.0", mindformers="1.9.0")
+
+
+@cache
+def golden(name: str) -> Trace:
+    return trace_folder.read(TRACES / name, rank=0)
+
+
+def study(*changes: str) -> Study:
+    document = overrides.read(["--config", CONFIG], ("model.model_config.num_layers=2", *changes))
+    assert document is not None
+    return study_document(document, VERSIONS, os.environ)
+
+
+@cache
+def baseline() -> Prepared:
+    network = study().network
+    assert network is not None
+    return placed(prepare(golden("llama_l2_none")), network)
+
+
+def asked(*changes: str) -> Prediction:
+    strategy = study(*changes).strategy
+    assert strategy is not None
+    return predict(baseline(), strategy)
+
+
+def layer_swap(prefetch: int, layers: str = "True") -> str:
+    return f"swap_config={{swap: True, layer_swap: [{{backward_prefetch: {prefetch}, layers: {layers}}}]}}"
+
+
+def op_swap(name: str, prefetch: int = 1) -> str:
+    return f"swap_config={{swap: True, op_swap: [{{op_name: '{name}', backward_prefetch: {prefetch}, layers: True}}]}}"
+
+
+def moved(found: Prediction, layer: str = "0") -> set[str]:
+    return {found.moves.sites[site][1] for site in found.moves.site if found.moves.sites[site][0] == layer}
+
+
+def test_nothing_asked_for_leaves_the_trace_as_it_is() -> None:
+    found, known = asked(OFF), baseline().baseline.blocks
+    assert found.used_peak_bytes == golden("llama_l2_none").used_peak_bytes
+    assert np.array_equal(found.device.start, known.start)
+    assert np.array_equal(found.device.end, known.end)
+    assert found.moved_bytes == found.recomputed == 0
+
+
+def test_layer_swap_moves_what_the_true_run_moved() -> None:
+    found, true = asked(layer_swap(1)), golden("llama_l2_layerswap_n1")
+    assert len(found.moves) == sum(kernel.copies_to_host for kernel in true.step)
+    assert found.moves.host.peak_bytes == true.host_peak_bytes
+    sizes = sorted(block.size_bytes for block in true.blocks if block.on_host)
+    assert sorted(found.moves.host_bytes.tolist()) == sizes
+
+
+def test_layer_swap_peak_is_within_three_percent_of_the_true_run() -> None:
+    """The true run makes the causal mask at another moment, and this trace has its peak there."""
+    found, true = asked(layer_swap(1)), golden("llama_l2_layerswap_n1").used_peak_bytes
+    assert true <= found.used_peak_bytes <= 1.03 * true
+
+
+def test_full_recompute_is_within_a_ten_thousandth_of_the_true_run() -> None:
+    found, true = asked(OFF, "recompute_config.recompute=True"), golden("llama_l2_recompute")
+    assert found.used_peak_bytes == pytest.approx(true.used_peak_bytes, rel=1e-4)
+
+
+def test_full_recompute_runs_the_kernels_again_that_the_true_run_did() -> None:
+    true, before = (sum(task.is_kernel for task in golden(name).tasks)
+                    for name in ("llama_l2_recompute", "llama_l2_none"))
+    added = true - before
+    found = asked(OFF, "recompute_config.recompute=True")
+    assert found.recomputed == pytest.approx(added, abs=0.1 * added)
+
+
+def test_the_share_of_a_linear_is_its_own() -> None:
+    """``attention.wq`` reads the norm through a Reshape of its own, though wk and wv share it in the graph."""
+    found = asked(op_swap(r"attention\.wk"))
+    assert moved(found) == {"attention.wk.reshape", "attention.wk.cast"}
+
+
+def test_a_device_copy_stays_while_others_read_it() -> None:
+    """wq and wk still read the norm's output from the device when only wv, the first, reads it from the host."""
+    alone, together = asked(op_swap(r"attention\.wv")), asked(op_swap("attention"))
+    largest = alone.moves.size_bytes.argmax()
+    same = together.moves.copied == alone.moves.copied[largest]
+    assert np.all(together.moves.released[same] < together.moves.returned[same])
+    assert alone.moves.released[largest] > alone.moves.returned[largest]
+
+
+def test_recompute_wins_over_swap_at_a_primitive() -> None:
+    found = asked(layer_swap(1), "recompute_config.recompute=[1]")
+    assert moved(found, "1") == set()
+    assert moved(found, "0")
+
+
+def test_a_recomputed_consumer_makes_its_input_a_saved_tensor_that_moves() -> None:
+    swapped = asked(op_swap("ffn_norm"))
+    mixed = asked(op_swap("ffn_norm"), "recompute_config.select_recompute={feed_forward: [0, 1]}")
+    assert "ffn_norm.rcast" in moved(mixed) - moved(swapped)
+    assert mixed.used_peak_bytes < swapped.used_peak_bytes
+
+
+def test_a_large_prefetch_keeps_two_copies() -> None:
+    near, far = asked(layer_swap(1)), asked(layer_swap(200))
+    assert not near.moves.twice.any()
+    assert far.moves.twice.any()
+    assert far.used_peak_bytes > near.used_peak_bytes
+
+
+def test_lifetimes_are_in_order_and_end_after_they_start() -> None:
+    for found in (asked(layer_swap(20)), asked(OFF, "recompute_config.recompute=True")):
+        assert np.all(np.diff(found.device.start) >= 0)
+        assert np.all(found.device.end > found.device.start)
+        assert len(found.device.names) > found.device.name.max()
+
+
+def test_the_bound_is_not_below_the_true_runs() -> None:
+    for name, changes in (("llama_l2_layerswap_n1", (layer_swap(1),)),
+                          ("llama_l2_recompute", (OFF, "recompute_config.recompute=True"))):
+        strategy = study(*changes).strategy
+        assert strategy is not None
+        assert safe_peak_bytes(baseline(), strategy) >= golden(name).used_peak_bytes
+
+
+@pytest.mark.parametrize(("name", "words"), [("llama_l2_layerswap_n1", "swaps already"),
+                                             ("llama_l2_recompute", "recomputes already")])
+def test_a_trace_with_a_strategy_is_refused(name: str, words: str) -> None:
+    with pytest.raises(Mismatch, match=words) as refused:
+        Question(TRACES / name, study(), VERSIONS)
+    assert "swapconf dryrun" in str(refused.value)
+
+
+def test_a_trace_of_another_model_is_refused() -> None:
+    with pytest.raises(Mismatch, match="layers 0 to 1"):
+        Question(TRACES / "llama_l2_none", study("model.model_config.num_layers=4"), VERSIONS)
+
+
+def test_a_trace_without_a_graph_is_refused() -> None:
+    with pytest.raises(ValueError, match="no graph"):
+        prepare(replace(golden("llama_l2_none"), tasks=()))
+
+
+def test_an_entry_that_saves_nothing_is_found() -> None:
+    question = Question(TRACES / "llama_l2_none", study(op_swap(r"feed_forward\.mul")), VERSIONS)
+    answer = question.answer()
+    assert [(finding.rule, finding.severity) for finding in answer.findings] == [
+        ("entry-saves-nothing", Severity.WARNING)]
+
+
+def test_what_an_entry_saves_is_the_peak_without_it() -> None:
+    given = study(layer_swap(1))
+    answer = Question(TRACES / "llama_l2_none", given, VERSIONS).answer()
+    assert answer.entries[0].saved_bytes == golden("llama_l2_none").used_peak_bytes - answer.prediction.used_peak_bytes
+    assert not answer.findings
+
+
+def test_a_sweep_changes_every_prefetch() -> None:
+    given = study(layer_swap(7))
+    assert with_prefetch(given.config, 9) == study(layer_swap(9)).config
+    points = Question(TRACES / "llama_l2_none", given, VERSIONS).sweep((1, 200))
+    assert [point.prefetch for point in points] == [1, 200]
+    assert points[0].twice_bytes == 0 < points[1].twice_bytes
+
+
+def test_the_chart_marks_where_two_copies_live() -> None:
+    lines = chart([Point(prefetch=1, peak_bytes=10, twice_bytes=0), Point(prefetch=2, peak_bytes=20, twice_bytes=5)])
+    assert lines[-2].strip() == "+-!"
+    assert "lowest 10B at 1" in lines[-1]
+
+
+def test_the_command_prints_json_with_the_keys_that_replay_has() -> None:
+    run = CliRunner().invoke(main, ["whatif", str(TRACES / "llama_l2_none"), "--config", CONFIG, "--format", "json",
+                                    "--set", "model.model_config.num_layers=2", "--set", layer_swap(1),
+                                    "--sweep", "backward_prefetch=1..3"])
+    assert run.exit_code == 0, run.output
+    record = json.loads(run.output)
+    assert record["used_peak_bytes"] == asked(layer_swap(1)).used_peak_bytes
+    assert sum(record["categories"].values()) == record["used_peak_bytes"]
+    assert {"with_fragments_peak_bytes", "reserved_bytes"} <= record.keys()
+    assert [point["backward_prefetch"] for point in record["sweep"]] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("sweep", ["backward_prefetch=0..4", "backward_prefetch=4..1", "layers=1..2"])
+def test_a_sweep_that_makes_no_sense_is_refused(sweep: str) -> None:
+    run = CliRunner().invoke(main, ["whatif", str(TRACES / "llama_l2_none"), "--config", CONFIG, "--sweep", sweep,
+                                    "--set", "model.model_config.num_layers=2"])
+    assert run.exit_code == 2
+    assert "backward_prefetch=1..400" in run.output
+
+
+def test_the_command_says_what_to_run_for_a_trace_that_swaps() -> None:
+    run = CliRunner().invoke(main, ["whatif", str(TRACES / "llama_l2_layerswap_n1"), "--config", CONFIG])
+    assert run.exit_code == 2
+    assert "swapconf dryrun" in run.output
+
+
+def test_places_of_kernels() -> None:
+    assert place_of("Default/model-M/layers-CellList/3-LLamaDecodeLayer/attention-A/wq-Linear/MatMul-op0") == (
+        3, "attention.wq")
+    assert place_of("Gradients/Default/model-M/layers-CellList/0-Layer/feed_forward-F/Grad_Mul/Mul-op1") == (
+        0, "feed_forward")
+    assert place_of("Default/lm_head-Linear/MatMul-op0") == (-1, "")
+
+
+def test_communication_that_is_not_to_run_again_does_not() -> None:
+    full = asked(OFF, "recompute_config.recompute=True")
+    quiet = asked(OFF, "recompute_config.recompute=True", "recompute_config.mp_comm_recompute=False")
+    kernels = [kernel for kernel in golden("llama_l2_none").kernels if not kernel.is_event]
+    sent = sum(kernel.primitive == "AllReduce" and "wo-Linear" in kernel.name and "Gradients" not in kernel.name
+               for kernel in kernels)
+    assert full.recomputed - quiet.recomputed >= sent > 0
+
+
+def test_a_model_that_the_catalog_does_not_know_is_refused() -> None:
+    unknown = study("model.model_config.type=MyConfig", "model.arch.type=MyModel")
+    with pytest.raises(Mismatch, match="catalog does not know"):
+        Question(TRACES / "llama_l2_none", unknown, VERSIONS)
+
+
+def accumulated(trace: Trace) -> Trace:
+    """The same forward and backward passes for a second micro-batch: all that kernels make is made once more."""
+    made = {output for task in trace.tasks if task.is_kernel for output in task.outputs if output not in task.inputs}
+    later = 10 + max(block.end or block.start for block in trace.blocks)
+
+    def shifted(tensors: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(tensor + later * (tensor in made) for tensor in tensors)
+
+    def renamed(name: str) -> str:
+        return re.sub(r"-op(\d+)$", lambda match: f"-op{int(match[1]) + 5000}", name)
+
+    blocks = [replace(block, start=block.start + later, end=None if block.end is None else block.end + later)
+              for block in trace.blocks if block.start in made]
+    tasks = [replace(task, name=renamed(task.name), event=task.event + later, inputs=shifted(task.inputs),
+                     outputs=shifted(task.outputs)) for task in trace.tasks if task.is_kernel]
+    kernels = [replace(kernel, name=renamed(kernel.name)) for kernel in trace.kernels if not kernel.is_event]
+    return replace(trace, blocks=(*trace.blocks, *blocks), tasks=(*trace.tasks, *tasks),
+                   kernels=(*trace.kernels, *kernels))
+
+
+def test_casts_of_weights_that_move_run_at_the_start_of_later_micro_batches() -> None:
+    given, network = study(op_swap(r"feed_forward\.w1")), study().network
+    assert given.strategy is not None
+    assert network is not None
+    prepared = placed(prepare(accumulated(golden("llama_l2_none"))), network)
+    kernels = prepared.baseline.kernels
+    found = predict(prepared, given.strategy).moves
+    casts = [index for index, site in enumerate(found.site.tolist()) if found.sites[site][1] == "feed_forward.w1.cast"]
+    norms = [index for index, name in enumerate(kernels.name) if "0-LLamaDecodeLayer/attention_norm" in name
+             and kernels.primitive[index] == "RmsNorm"]
+    begins = [int(kernels.before[index]) * TICKS for index in norms]
+    assert len(begins) == 2
+    copied = sorted(found.copied[casts].tolist())
+    assert [sum(time > begin for begin in begins) for time in copied] == [1, 1, 1, 1]
+    assert begins[1] - copied[2] < (begins[1] - begins[0]) / 20
+
+
+def test_the_first_micro_batch_casts_where_it_needs_them() -> None:
+    found = asked(op_swap(r"feed_forward\.w1")).moves
+    casts = [index for index, site in enumerate(found.site.tolist()) if found.sites[site][1] == "feed_forward.w1.cast"]
+    assert np.ptp(found.copied[casts]) > 100 * TICKS

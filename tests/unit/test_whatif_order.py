@@ -1,0 +1,37 @@
+"""The order in which what runs again and the gradients are launched, on graphs that fit on a line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from swapconf.simulate.order import Region, order
+
+
+def ordered(needs: Sequence[Sequence[int]], *, late: Sequence[int] = (), single: Sequence[int] = (),
+            talks: Sequence[int] = ()) -> list[int]:
+    items = range(len(needs))
+    return order(Region(needs=needs, late=frozenset(late), single=[item in single for item in items],
+                        talks=[item in talks for item in items]))
+
+
+def test_what_is_ready_queues_up() -> None:
+    assert ordered([[], [], [0], [1]]) == [0, 1, 2, 3]
+
+
+def test_an_only_reader_follows_at_once() -> None:
+    assert ordered([[], [], [0], [1]], single=(0, 1)) == [0, 2, 1, 3]
+
+
+def test_what_waits_for_communication_comes_when_nothing_else_is_ready() -> None:
+    """0 sends what 3 waits for; 1 and 2 need nothing of it."""
+    assert ordered([[], [], [1], [0]], talks=(0,), single=(1,)) == [0, 1, 2, 3]
+
+
+def test_readers_of_earlier_communication_come_first_then() -> None:
+    """4 reads what came before the region, 3 what 0 sends."""
+    assert ordered([[], [], [1], [0], []], talks=(0,), late=(4,)) == [0, 1, 2, 4, 3]
+
+
+def test_of_two_readers_the_one_nearer_to_the_end_comes_first() -> None:
+    """Both 1 and 2 read 0; 2 is read by nothing, 1 by 3."""
+    assert ordered([[], [0], [0], [1]]) == [0, 2, 1, 3]
