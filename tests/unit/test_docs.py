@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import runpy
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -94,7 +95,7 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
 @pytest.mark.parametrize("shown", blocks(ROOT / "README.md", "console"), ids=lambda text: text.splitlines()[0][2:])
 def test_the_readme_shows_what_the_command_prints(shown: str) -> None:
     command, *expected = shown.splitlines()
-    words = command.split()
+    words = shlex.split(command)
     assert words[:2] == ["$", "swapconf"]
     done = subprocess.run([sys.executable, "-m", "swapconf", *words[2:]], cwd=ROOT, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, check=False)
