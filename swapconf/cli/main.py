@@ -8,7 +8,7 @@ import click
 
 from swapconf import __version__
 
-COMMANDS = ("check", "dryrun", "explain", "families", "fragmentation", "register_path", "rules", "run")
+COMMANDS = ("check", "dryrun", "explain", "families", "fragmentation", "memory", "register_path", "rules", "run")
 
 
 class LazyGroup(click.Group):
