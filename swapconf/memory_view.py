@@ -51,7 +51,7 @@ class Timeline:
 class BlockMap:
     """Blocks as rectangles over time and place, columns of equal length k: the largest of ``num_blocks``.
 
-    ``start``, ``end``: int64 [k], life in events; ``is_released``: bool [k], else ``end`` is that of the trace.
+    ``start``, ``end``: int64 [k], life in units of time; ``is_released``: bool [k], else ``end`` is that of the trace.
     ``bottom``: int64 [k], bytes; the pieces of the pool stand one upon another, each up to its highest byte ever used,
     so that the picture is as high as the peak with fragments. ``piece_bytes``: those heights.
     ``size_bytes``: int64 [k]. ``category``: uint8 [k], index into CATEGORIES. ``layer``: int32 [k], -1 outside of
@@ -80,7 +80,8 @@ class BlockMap:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MemoryView:
     """One rank of one run. ``origin``: where the figures come from. ``peak_time``: the first moment of the peak.
-    ``held_at_peak``: the largest first; in sum the used peak. ``notes``: what a reader should know of the figures."""
+    ``held_at_peak``: the largest first; in sum the used peak. ``notes``: what a reader should know of the figures.
+    ``ticks``: how many units of time an event of the trace is, 1 or TICKS."""
 
     title: str
     rank: int
@@ -93,6 +94,12 @@ class MemoryView:
     held_at_peak: tuple[Holding, ...]
     blocks: BlockMap
     notes: tuple[str, ...] = ()
+    ticks: int = 1
+
+    @property
+    def peak_event(self) -> int:
+        """The event of the trace at which the peak is reached."""
+        return self.peak_time // self.ticks
 
     @cached_property
     def category_bytes(self) -> dict[Category, int]:

@@ -75,7 +75,7 @@ def _as_record(folder: Path, view: MemoryView) -> dict[str, Any]:
     return {
         "trace": str(folder), "rank": view.rank, "origin": view.origin,
         "used_peak_bytes": view.used_peak_bytes, "with_fragments_peak_bytes": view.with_fragments_peak_bytes,
-        "reserved_bytes": view.reserved_bytes, "peak_event": view.peak_time,
+        "reserved_bytes": view.reserved_bytes, "peak_event": view.peak_event,
         "categories": {category.value: size for category, size in view.category_bytes.items()},
         "at_peak": [{"category": held.category.value, "layer": held.layer, "operator": held.operator,
                      "blocks": held.num_blocks, "bytes": held.size_bytes} for held in view.held_at_peak],

@@ -89,7 +89,7 @@ def _cell(share: float, category: Category, in_colour: bool) -> tuple[str, str]:
 def _foot(view: MemoryView, num_columns: int) -> Text:
     """Below the chart: the peak's place, and what the time is."""
     place = int(_column(view.timeline, view.peak_time, num_columns))
-    words = f"peak {show_bytes(view.used_peak_bytes)} at event {view.peak_time}"
+    words = f"peak {show_bytes(view.used_peak_bytes)} at event {view.peak_event}"
     before = place + 2 + len(words) > num_columns
     mark = f"{words} ^".rjust(place + 1) if before else f"{'^':>{place + 1}} {words}"
     return Text(mark[-num_columns:] if before else mark)

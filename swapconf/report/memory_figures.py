@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from swapconf.memory_view import BlockMap, MemoryView
+from swapconf.memory_view import MemoryView
 from swapconf.simulation import CATEGORIES, Category
 from swapconf.units import show_bytes
 
@@ -40,7 +40,7 @@ class Unit(NamedTuple):
 def timeline_figure(view: MemoryView, place: str, unit: Unit, top_bytes: int) -> Figure:
     """Used memory over time, stacked by category, the peak marked. ``place``: id of the element to draw in."""
     line = view.timeline
-    time = line.time.tolist()
+    time = _events(line.time, view)
     data: list[Figure] = [{
         "type": "scatter", "mode": "lines", "stackgroup": "used", "name": category.value,
         "x": time, "y": _scaled(line.by_category[category], unit),
@@ -51,8 +51,8 @@ def timeline_figure(view: MemoryView, place: str, unit: Unit, top_bytes: int) ->
         "type": "scatter", "mode": "lines", "name": "in use", "x": time, "y": _scaled(line.used_bytes, unit),
         "line": {"shape": "hv", "width": 1}, "showlegend": False, "meta": "ink",
         "customdata": [show_bytes(size) for size in line.used_bytes.tolist()], "hovertemplate": "<b>%{customdata}</b>"})
-    peak = {"x": view.peak_time, "y": round(view.used_peak_bytes / unit.size_bytes, 6)}
-    is_late = bool(len(time)) and view.peak_time > (time[0] + time[-1]) / 2
+    peak = {"x": view.peak_time / view.ticks, "y": round(view.used_peak_bytes / unit.size_bytes, 6)}
+    is_late = bool(len(time)) and peak["x"] > (time[0] + time[-1]) / 2
     layout = _layout(view, unit, top_bytes) | {
         "hovermode": "x unified",
         "shapes": [{"type": "line", "x0": peak["x"], "x1": peak["x"], "y0": 0, "y1": 1, "yref": "paper",
@@ -66,13 +66,14 @@ def timeline_figure(view: MemoryView, place: str, unit: Unit, top_bytes: int) ->
 def blocks_figure(view: MemoryView, place: str, unit: Unit, top_bytes: int) -> Figure:
     """Blocks over time and place: free memory between them is what fragments cost."""
     blocks = view.blocks
-    data = [_rectangles(blocks, index, unit) for index in np.unique(blocks.category).tolist()]
+    data = [_rectangles(view, index, unit) for index in np.unique(blocks.category).tolist()]
+    peak = view.peak_time / view.ticks
     borders = np.cumsum([0, *blocks.piece_bytes])
     layout = _layout(view, unit, top_bytes) | {
         "hovermode": "closest", "barmode": "overlay", "bargap": 0,
         "shapes": [{"type": "line", "x0": 0, "x1": 1, "xref": "paper", "y0": border, "y1": border,
                     "line": {"width": 1, "dash": "dash"}} for border in _scaled(borders[1:], unit)]
-        + [{"type": "line", "x0": view.peak_time, "x1": view.peak_time, "y0": 0, "y1": 1, "yref": "paper",
+        + [{"type": "line", "x0": peak, "x1": peak, "y0": 0, "y1": 1, "yref": "paper",
             "line": {"width": 1, "dash": "dot"}}]}
     return {"place": place, "data": data, "layout": layout, "names": [plotly_text(name) for name in blocks.names]}
 
@@ -88,19 +89,19 @@ def plotly_text(name: str) -> str:
     return "<br>".join(map(escape, lines))
 
 
-def _rectangles(blocks: BlockMap, index: int, unit: Unit) -> Figure:
+def _rectangles(view: MemoryView, index: int, unit: Unit) -> Figure:
     """The blocks of one category: bars that begin at their birth. The page puts names for ``hovertext``. Only blocks
     that are large enough have a border, else there would be nothing but borders."""
+    blocks, category = view.blocks, CATEGORIES[index]
     rows = np.flatnonzero(blocks.category == index)
-    category = CATEGORIES[index]
     start, end = blocks.start[rows], blocks.end[rows]
     is_large = blocks.size_bytes[rows] > sum(blocks.piece_bytes) * _BORDER_FROM
     about = [[show_bytes(size), f"layer {layer}" if layer >= 0 else "outside of the layers",
               f"to {last:,}" if released else "on, never released"]
              for size, layer, last, released in zip(*(column[rows].tolist() for column in (
-                 blocks.size_bytes, blocks.layer, blocks.end, blocks.is_released)), strict=True)]
+                 blocks.size_bytes, blocks.layer, blocks.end // view.ticks, blocks.is_released)), strict=True)]
     return {
-        "type": "bar", "name": category.value, "x": start.tolist(), "width": (end - start).tolist(), "offset": 0,
+        "type": "bar", "name": category.value, "x": _events(start, view), "width": _events(end - start, view), "offset": 0,
         "base": _scaled(blocks.bottom[rows], unit), "y": _scaled(blocks.size_bytes[rows], unit),
         "marker": {"color": COLOURS[category], "line": {
             "width": np.where(is_large, 0.5, 0).tolist(), "color": "rgba(0, 0, 0, 0.5)"}},
@@ -110,14 +111,19 @@ def _rectangles(blocks: BlockMap, index: int, unit: Unit) -> Figure:
 
 
 def _layout(view: MemoryView, unit: Unit, top_bytes: int) -> Figure:
-    time = view.timeline.time
-    span = [int(time[0]), int(time[-1])] if len(time) else [0, 1]
+    time = _events(view.timeline.time, view)
+    span = [time[0], time[-1]] if time else [0, 1]
     return {
         "xaxis": {"title": {"text": "event", "standoff": 6}, "range": span, "zeroline": False, "tickformat": ",d"},
         "yaxis": {"range": [0, round(top_bytes / unit.size_bytes * _ROOM, 6) or 1], "ticksuffix": f" {unit.name}",
                   "zeroline": False},
         "margin": {"l": 76, "r": 12, "t": 30, "b": 44}, "height": 400, "showlegend": False,
         "dragmode": "zoom", "hoverlabel": {"align": "left", "namelength": -1}}
+
+
+def _events(times: np.ndarray[Any, np.dtype[np.int64]], view: MemoryView) -> list[float]:
+    events: list[float] = np.round(times / view.ticks, 3).tolist()
+    return events
 
 
 def _scaled(sizes: np.ndarray[Any, np.dtype[np.int64]], unit: Unit) -> list[float]:

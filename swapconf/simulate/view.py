@@ -30,13 +30,14 @@ def of_trace(trace: Trace, title: str, origin: str, reserved_bytes: int | None =
 
 
 def view(live: Lifetimes, placement: Placement, *, title: str, rank: int, origin: str, with_fragments_peak_bytes: int,
-         reserved_bytes: int, notes: tuple[str, ...] = ()) -> MemoryView:
-    """The view of any set of lifetimes, recorded or predicted, as an allocator places it."""
+         reserved_bytes: int, notes: tuple[str, ...] = (), ticks: int = 1) -> MemoryView:
+    """The view of any set of lifetimes, recorded or predicted, as an allocator places it. ``ticks``: TICKS where the
+    lifetimes are predicted."""
     return MemoryView(
         title=title, rank=rank, origin=origin, used_peak_bytes=live.used_peak_bytes,
         with_fragments_peak_bytes=with_fragments_peak_bytes, reserved_bytes=reserved_bytes,
         peak_time=live.used.peak_time, timeline=timeline(live), held_at_peak=holdings_at_peak(live),
-        blocks=block_map(live, placement), notes=notes)
+        blocks=block_map(live, placement), notes=notes, ticks=ticks)
 
 
 def timeline(live: Lifetimes, num_spans: int = NUM_SPANS) -> Timeline:
