@@ -86,7 +86,7 @@ def plotly_text(name: str) -> str:
             lines[-1] += part
         else:
             lines += wrap(part, _LINE_WIDTH) or [part]
-    return "<br>".join(map(escape, lines))
+    return "<br>".join(escape(line, quote=False) for line in lines)  # it knows no name for quotes
 
 
 def _rectangles(view: MemoryView, index: int, unit: Unit) -> Figure:
@@ -101,7 +101,8 @@ def _rectangles(view: MemoryView, index: int, unit: Unit) -> Figure:
              for size, layer, last, released in zip(*(column[rows].tolist() for column in (
                  blocks.size_bytes, blocks.layer, blocks.end // view.ticks, blocks.is_released)), strict=True)]
     return {
-        "type": "bar", "name": category.value, "x": _events(start, view), "width": _events(end - start, view), "offset": 0,
+        "type": "bar", "name": category.value, "offset": 0,
+        "x": _events(start, view), "width": _events(end - start, view),
         "base": _scaled(blocks.bottom[rows], unit), "y": _scaled(blocks.size_bytes[rows], unit),
         "marker": {"color": COLOURS[category], "line": {
             "width": np.where(is_large, 0.5, 0).tolist(), "color": "rgba(0, 0, 0, 0.5)"}},
