@@ -85,20 +85,21 @@ def _as_record(folder: Path, view: MemoryView) -> dict[str, Any]:
 
 def _print(view: MemoryView) -> None:
     from rich.console import Console
+    from rich.text import Text
 
     from swapconf.report.memory_chart import chart
 
-    click.secho(printable(view.title), bold=True)
-    click.echo(f"used peak {show_bytes(view.used_peak_bytes)}, with fragments "
-               f"{show_bytes(view.with_fragments_peak_bytes)}, reserved {show_bytes(view.reserved_bytes)}; "
-               f"rank {view.rank}, {printable(view.origin)}")
-    for note in view.notes:
-        click.secho(note, fg="yellow")
     console = Console()
-    in_colour = console.color_system is not None and not console.no_color and not console.options.ascii_only
     width = console.width if console.is_terminal else _PIPE_WIDTH
-    click.echo()
-    Console(width=width).print(chart(view, width, in_colour=in_colour))
+    in_colour = console.color_system is not None and not console.no_color and not console.options.ascii_only
+    console.print(Text(printable(view.title), style="bold"), soft_wrap=True)
+    console.print(Text(f"used peak {show_bytes(view.used_peak_bytes)}, with fragments "
+                       f"{show_bytes(view.with_fragments_peak_bytes)}, reserved {show_bytes(view.reserved_bytes)}; "
+                       f"rank {view.rank}, {printable(view.origin)}"), soft_wrap=True)
+    for note in view.notes:
+        console.print(Text(note, style="yellow"), soft_wrap=True)
+    console.print()
+    console.print(chart(view, width, in_colour=in_colour), soft_wrap=True)
     _print_tables(view)
 
 

@@ -22,6 +22,7 @@ from tests.unit.test_replay import golden
 pytest.importorskip("selenium")
 
 from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
@@ -38,26 +39,29 @@ FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-u
 SECONDS = 60
 
 
-def test_the_browser_is_there_where_it_has_to_be() -> None:
-    if not (CHROMIUM and DRIVER):
-        assert "SWAPCONF_REQUIRE_BROWSER" not in os.environ, "chromium or chromedriver is not installed"
-        pytest.skip("there is no chromium with chromedriver")
-
-
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    if not (CHROMIUM and DRIVER):
-        pytest.skip("there is no chromium with chromedriver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    try:
+        driver = start(str(tmp_path_factory.mktemp("profile")))
+    except (WebDriverException, FileNotFoundError) as error:
+        assert "SWAPCONF_REQUIRE_BROWSER" not in os.environ, error
+        pytest.skip(f"no Chromium can be driven here: {str(error).splitlines()[0]}")
     try:
         yield driver
     finally:
         driver.quit()
+
+
+def start(profile: str) -> webdriver.Chrome:
+    """A new browser. Without both paths selenium would download some."""
+    if not (CHROMIUM and DRIVER):
+        raise FileNotFoundError("chromium or chromedriver is not installed")
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in (*FLAGS, f"--user-data-dir={profile}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    return webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
 
 
 @pytest.fixture(scope="module")

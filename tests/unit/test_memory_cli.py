@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import sys
 from dataclasses import replace
@@ -74,6 +75,16 @@ def test_text_shows_peaks_chart_and_tables() -> None:
     assert result.output.isascii()
 
 
+def test_a_terminal_has_colours_and_no_color_takes_them_away() -> None:
+    terminal = {"FORCE_COLOR": "1", "TERM": "xterm-256color", "COLUMNS": "90", "NO_COLOR": ""}
+    coloured = run(SWAPPED, environment=terminal).output
+    assert "█ weights" in re.sub(r"\x1b\[[\d;]*m", "", coloured)
+    assert "\x1b[34m" in coloured
+    letters = run(SWAPPED, environment={**terminal, "NO_COLOR": "1"}).output
+    assert "W weights" in letters
+    assert not re.search(r"\x1b\[[\d;]*3\dm", letters)
+
+
 def test_a_folder_without_a_trace_is_refused(tmp_path: Path) -> None:
     result = run(tmp_path)
     assert result.exit_code == 2
@@ -96,14 +107,14 @@ def test_the_chart_is_as_wide_as_it_may_be(width: int) -> None:
 
 
 def test_letters_stand_for_categories_and_the_peak_is_marked_below_its_column() -> None:
-    view = view_of(blocks((0, 100, 512, Category.WEIGHT), (50, 52, 1536, Category.SWAP)))
+    view = view_of(blocks((0, 1000, 512, Category.WEIGHT), (498, 1000, 512), (500, 502, 1024, Category.SWAP)))
     drawn = lines(chart(view, 60, in_colour=False, height=4).plain)
     rows, foot, legend = drawn[:4], drawn[4], drawn[5]
     place = foot.index("^")
-    assert [row[place] for row in rows] == ["S", "S", "S", "W"]
+    assert [row[place] for row in rows] == ["S", "S", "A", "W"]
     assert rows[0].count("S") == 1
-    assert "2.0K at event 50" in foot
-    assert legend.split() == ["W", "weights", "S", "swap", "buffers"]
+    assert "2.0K at event 500" in foot
+    assert legend.split() == ["W", "weights", "A", "forward", "activations", "S", "swap", "buffers"]
 
 
 def test_in_colour_the_top_is_drawn_in_eighths() -> None:

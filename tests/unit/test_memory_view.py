@@ -86,6 +86,11 @@ def test_a_large_block_is_drawn_however_short_it_lives() -> None:
     assert 10**8 in block_map(live, mindspore.place(live), num_drawn=5).size_bytes
 
 
+def test_what_is_thinner_than_a_pixel_counts_by_its_life() -> None:
+    live = blocks((0, 1000, 2**30), (1, 1000, 512), (2, 102, 8192))
+    assert block_map(live, mindspore.place(live), num_drawn=2).size_bytes.tolist() == [2**30, 512]
+
+
 def test_blocks_that_live_together_never_overlap_in_the_picture() -> None:
     found = of_trace(golden("llama_l2_none"), "t", "o").blocks
     top = found.bottom + found.size_bytes
