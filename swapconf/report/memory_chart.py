@@ -45,6 +45,7 @@ def chart(view: MemoryView, width: int, *, in_colour: bool, height: int = HEIGHT
     text = Text()
     for index, row in enumerate(rows):
         label = show_bytes(labels[index]) if index in labels else ""
+        row.rstrip()
         text.append(f"{label:>{label_width}} ").append_text(row).append("\n")
     text.append(" " * (label_width + 1)).append_text(_foot(view, num_columns)).append("\n")
     return text.append_text(_legend(categories, width, in_colour))
@@ -96,14 +97,13 @@ def _foot(view: MemoryView, num_columns: int) -> Text:
 
 
 def _legend(categories: list[Category], width: int, in_colour: bool) -> Text:
-    text, room = Text(), width
+    text = Text()
+    room = width
     for category in categories:
-        needed = len(category.value) + 5
-        if room < needed - 3:
-            text.append("\n")
-            room = width
-        text.append("█" if in_colour else _LETTERS[category], style=_COLOURS[category] if in_colour else "")
-        text.append(f" {category.value}   ")
+        mark = "█" if in_colour else _LETTERS[category]
+        gap, needed = ("   ", len(category.value) + 5) if room < width else ("", len(category.value) + 2)
+        if needed > room:
+            gap, needed, room = "\n", len(category.value) + 2, width
+        text.append(gap).append(mark, style=_COLOURS[category] if in_colour else "").append(f" {category.value}")
         room -= needed
-    text.rstrip()
     return text

@@ -44,7 +44,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chro
     try:
         driver = start(str(tmp_path_factory.mktemp("profile")))
     except (WebDriverException, FileNotFoundError) as error:
-        assert "SWAPCONF_REQUIRE_BROWSER" not in os.environ, error
+        if "SWAPCONF_REQUIRE_BROWSER" in os.environ:
+            raise
         pytest.skip(f"no Chromium can be driven here: {str(error).splitlines()[0]}")
     try:
         yield driver

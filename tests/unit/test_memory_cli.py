@@ -103,6 +103,8 @@ def test_the_chart_is_as_wide_as_it_may_be(width: int) -> None:
     view = of_trace(golden(SWAPPED.name), "t", "o")
     drawn = lines(chart(view, width, in_colour=False).plain)
     assert max(map(len, drawn)) <= width
+    assert all(line == line.rstrip() for line in drawn)
+    assert sum(line.count("forward activations") for line in drawn) == 1
     assert max(map(len, drawn[:HEIGHT])) == width
 
 
