@@ -49,7 +49,8 @@ def command(traces: tuple[Path, ...], form: str, html: Path | None) -> None:
     if form == "json":
         click.echo(json.dumps([_as_record(folder, view) for folder, view in zip(traces, views, strict=True)], indent=2))
     else:
-        for view in views:
+        for number, view in enumerate(views):
+            click.echo(nl=number > 0)
             _print(view)
     if html is not None:
         _write(views, html)
