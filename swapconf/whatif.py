@@ -9,6 +9,7 @@ from pathlib import Path
 from swapconf.config import Config, DefaultSwap, ListedSwap
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.formats import trace_folder
+from swapconf.memory_view import EntryTotal, MemoryView
 from swapconf.network import Network
 from swapconf.pipeline import Study
 from swapconf.prediction import Prediction
@@ -20,7 +21,8 @@ from swapconf.simulate.lifetimes import Prepared, placed, predict
 from swapconf.simulate.policies import mindspore
 from swapconf.simulate.prepare import prepare
 from swapconf.simulate.replay import replay
-from swapconf.simulation import Placement
+from swapconf.simulate.view import of_trace, view
+from swapconf.simulation import TICKS, Placement
 from swapconf.strategy import Strategy
 from swapconf.units import show_bytes
 
@@ -36,6 +38,10 @@ RULES = {
     "entry-costs-memory": ("warning", "By a what-if, the peak is higher with this entry of the YAML than without it: "
                                       "with a large prefetch two copies of a tensor live on the device at once."),
 }
+
+
+BASELINE_ORIGIN = "dry run level 1 (operator workspace excluded)"
+ORIGIN = f"what-if from a {BASELINE_ORIGIN}"
 
 
 class Mismatch(ValueError):
@@ -90,6 +96,7 @@ class Question:
         except ValueError as error:
             raise Mismatch(f"{error}; make a trace without swap and recompute: "
                            f"swapconf dryrun {study.config.file} {NO_STRATEGY} --keep DIR") from None
+        self._trace = trace
         self._config, self._network, self._versions = study.config, study.network, versions
         self._prepared = placed(baseline, study.network)
         self._growth_bytes = replay(trace, baseline.blocks).growth_bytes
@@ -98,6 +105,16 @@ class Question:
     @property
     def baseline_peak_bytes(self) -> int:
         return self._prepared.baseline.blocks.used_peak_bytes
+
+    def views(self, answer: Answer) -> tuple[MemoryView, MemoryView]:
+        """Pictures of the baseline and of the prediction."""
+        found, place = answer.prediction, answer.placement
+        return of_trace(self._trace, title="without swap and recompute", origin=BASELINE_ORIGIN), view(
+            found.device, place, title=self._config.file, rank=self._trace.rank, origin=ORIGIN, ticks=TICKS,
+            with_fragments_peak_bytes=place.mapped_bytes, reserved_bytes=place.reserved_bytes,
+            entries=tuple(EntryTotal(entry=entry.text, line=entry.origin.line, saved_bytes=entry.saved_bytes,
+                                     moved_bytes=entry.moved_bytes, recomputed=entry.recomputed)
+                          for entry in answer.entries))
 
     def predict(self, config: Config) -> Prediction:
         return predict(self._prepared, self._strategy(config))

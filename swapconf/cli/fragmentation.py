@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from swapconf.cli import trace_folders
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings
-from swapconf.errors import Finding, Origin, Severity, SwapconfError
+from swapconf.errors import Finding, SwapconfError
 from swapconf.units import show_bytes
 
 if TYPE_CHECKING:
@@ -80,8 +81,8 @@ def _study(given: Path, policy: str, confirm: Path | None) -> _Row:
     from swapconf.simulate.replay import replay
     from swapconf.simulate.trace_lifetimes import lifetimes
 
-    folder = _trace_folder(given)
-    report = _report_beside(folder)
+    folder = trace_folders.trace_folder(given)
+    report = trace_folders.report_beside(folder)
     rank = int(report.get("rank", 0))
     trace = trace_folder.read(folder, rank)
     live = lifetimes(trace)
@@ -92,28 +93,6 @@ def _study(given: Path, policy: str, confirm: Path | None) -> _Row:
     confirmed = _rehearse(confirm, rank, result.best_block_gib) if confirm else None
     return _Row(folder=folder, rank=rank, replay=replayed, fragmentation=result, confirmed=confirmed,
                 findings=tuple(findings(result, policy, device, str(folder))))
-
-
-def _trace_folder(given: Path) -> Path:
-    """The folder itself, or the only one below it that has a trace."""
-    if (given / "memory_block.csv").exists():
-        return given
-    below = sorted(path.parent for path in given.glob("rank_*/memory_block.csv"))
-    if len(below) == 1:
-        return below[0]
-    what = f"name one of {', '.join(path.name for path in below)}" if below else "run `swapconf dryrun --keep DIR`"
-    raise SwapconfError([Finding(
-        origin=Origin(file=str(given)), rule="file-not-found", severity=Severity.ERROR, hint=what,
-        message=f"the traces of {len(below)} ranks are in this folder" if below else "has no memory_block.csv")])
-
-
-def _report_beside(folder: Path) -> dict[str, Any]:
-    """What ``swapconf dryrun --keep`` recorded of the run; empty where another program made the trace."""
-    try:
-        known = json.loads((folder / "run.json").read_text(encoding="utf-8"))["report"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
-    return known if isinstance(known, dict) else {}
 
 
 def _num_communicators(trace: Trace) -> int:

@@ -8,7 +8,8 @@ import click
 
 from swapconf import __version__
 
-COMMANDS = ("check", "dryrun", "explain", "families", "fragmentation", "register_path", "rules", "run", "whatif")
+COMMANDS = ("check", "dryrun", "explain", "families", "fragmentation", "memory", "register_path", "rules", "run",
+            "whatif")
 
 
 class LazyGroup(click.Group):

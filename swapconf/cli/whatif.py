@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from swapconf.cli.common import EXIT_UNREADABLE, print_findings, versions
+from swapconf.cli.memory import write_page
 from swapconf.errors import SwapconfError
 from swapconf.units import show_bytes
 
@@ -29,8 +30,11 @@ _HEIGHT, _WIDTH = 10, 100
 @click.option("--set", "changes", multiple=True, metavar="A.B.C=VALUE", help="Override a key of the YAML; repeatable.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--sweep", metavar="backward_prefetch=1..400", help="The peak for every prefetch; A..B..STEP skips some.")
+@click.option("--html", type=click.Path(path_type=Path, dir_okay=False, writable=True), metavar="FILE",
+              help="Write one page with the pictures before and after; it opens without a network.")
 @click.option("--safe", is_flag=True, help="Print a bound that the true dry run does not exceed, for use as a gate.")
-def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: str | None, safe: bool) -> None:
+def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: str | None, html: Path | None,
+            safe: bool) -> None:
     """Predict the memory of one rank under any swap and recompute, in milliseconds, without running anything.
 
     TRACE is the folder of one rank of a run without both:
@@ -61,6 +65,8 @@ def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: 
     except SwapconfError as error:
         print_findings(error.findings, err=True)
         raise SystemExit(EXIT_UNREADABLE) from None
+    if html is not None:
+        write_page(question.views(answer), html)
     if form == "json":
         click.echo(json.dumps(as_record(answer, points), indent=2))
         return
@@ -80,6 +86,7 @@ def _prefetches(text: str) -> range:
 def as_record(answer: Answer, points: Sequence[Point] = ()) -> dict[str, Any]:
     """The JSON form. Bytes as whole numbers."""
     from swapconf.simulate.memory import bytes_at_peak
+    from swapconf.whatif import ORIGIN
 
     found = answer.prediction
     return {
@@ -95,7 +102,7 @@ def as_record(answer: Answer, points: Sequence[Point] = ()) -> dict[str, Any]:
         "sweep": [{"backward_prefetch": point.prefetch, "used_peak_bytes": point.peak_bytes,
                    "two_copies_bytes": point.twice_bytes, "crashes": point.crashes} for point in points],
         "findings": [str(finding) for finding in answer.findings],
-        "origin": "what-if from a dry run level 1 (operator workspace excluded)",
+        "origin": ORIGIN,
     }
 
 

@@ -4,25 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from swapconf.memory_view import Holding
 from swapconf.simulation import CATEGORIES, Category, Lifetimes, Usage, usage
 
 _IN_LAYER = re.compile(r"[./]layers(?:-CellList/|\.)\d+(?:-\w+/|\.)(.*)$")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Holding:
-    """What one operator of one layer (-1: outside of the layers) holds of one category."""
-
-    category: Category
-    layer: int
-    operator: str
-    num_blocks: int
-    size_bytes: int
 
 
 def by_category(lifetimes: Lifetimes) -> dict[Category, Usage]:

@@ -291,3 +291,14 @@ def test_the_first_micro_batch_casts_where_it_needs_them() -> None:
     found = asked(op_swap(r"feed_forward\.w1")).moves
     casts = [index for index, site in enumerate(found.site.tolist()) if found.sites[site][1] == "feed_forward.w1.cast"]
     assert np.ptp(found.copied[casts]) > 100 * TICKS
+
+
+def test_the_page_shows_before_and_after_with_the_entries(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    run = CliRunner().invoke(main, ["whatif", str(TRACES / "llama_l2_none"), "--config", CONFIG, "--format", "json",
+                                    "--set", "model.model_config.num_layers=2", "--html", str(page)])
+    assert run.exit_code == 0, run.output
+    text = page.read_text(encoding="utf-8")
+    assert "without swap and recompute" in text
+    assert "saved at the peak" in text
+    assert "what-if from a dry run level 1 (operator workspace excluded)" in text

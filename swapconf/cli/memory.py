@@ -1,0 +1,135 @@
+"""``swapconf memory``: what fills the memory of a dry run, over time, at the peak and as a picture."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from swapconf import __version__
+from swapconf.cli import trace_folders
+from swapconf.cli.common import EXIT_UNREADABLE, print_findings
+from swapconf.errors import SwapconfError
+from swapconf.report.findings import printable
+from swapconf.units import show_bytes
+
+if TYPE_CHECKING:
+    from swapconf.memory_view import MemoryView
+
+NUM_ROWS = 10
+_PIPE_WIDTH = 100
+
+
+@click.command()
+@click.argument("traces", nargs=-1, required=True, metavar="TRACE...", type=click.Path(path_type=Path))
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--html", type=click.Path(path_type=Path, dir_okay=False, writable=True), metavar="FILE",
+              help="Write one page with the pictures of all traces; it opens without a network.")
+def command(traces: tuple[Path, ...], form: str, html: Path | None) -> None:
+    """Show what fills the device memory in a dry run: folders that `swapconf dryrun --keep DIR` left behind.
+
+    Used memory by category over time, then what is alive at the peak by category, layer and operator. The page has a
+    chart to zoom into, and the blocks over time and address, where fragments show as holes.
+
+    \b
+    swapconf dryrun train.yaml --keep traces
+    swapconf memory traces/rank_0
+    swapconf memory before/rank_0 after/rank_0 --html memory.html
+
+    Exit codes: 0 done; 1 the page could not be written; 2 a trace could not be read, or the command line is wrong.
+    """
+    try:
+        views = [_view(folder) for folder in traces]
+    except SwapconfError as error:
+        print_findings(error.findings, err=True)
+        raise SystemExit(EXIT_UNREADABLE) from None
+    if form == "json":
+        click.echo(json.dumps([_as_record(folder, view) for folder, view in zip(traces, views, strict=True)], indent=2))
+    else:
+        for number, view in enumerate(views):
+            click.echo(nl=number > 0)
+            _print(view)
+    if html is not None:
+        write_page(views, html)
+
+
+def _view(given: Path) -> MemoryView:
+    from swapconf.formats import trace_folder
+    from swapconf.simulate import view
+
+    folder = trace_folders.trace_folder(given)
+    report = trace_folders.report_beside(folder)
+    trace = trace_folder.read(folder, _number(report, "rank") or 0)
+    return view.of_trace(trace, title=str(given), origin=str(report.get("origin") or "measured"),
+                         reserved_bytes=_number(report, "reserved_bytes"))
+
+
+def _number(report: Mapping[str, Any], key: str) -> int | None:
+    value = report.get(key)
+    return value if isinstance(value, int) else None
+
+
+def _as_record(folder: Path, view: MemoryView) -> dict[str, Any]:
+    return {
+        "trace": str(folder), "rank": view.rank, "origin": view.origin,
+        "used_peak_bytes": view.used_peak_bytes, "with_fragments_peak_bytes": view.with_fragments_peak_bytes,
+        "reserved_bytes": view.reserved_bytes, "peak_event": view.peak_event,
+        "categories": {category.value: size for category, size in view.category_bytes.items()},
+        "at_peak": [{"category": held.category.value, "layer": held.layer, "operator": held.operator,
+                     "blocks": held.num_blocks, "bytes": held.size_bytes} for held in view.held_at_peak],
+        "notes": list(view.notes),
+    }
+
+
+def _print(view: MemoryView) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    from swapconf.report.memory_chart import chart
+
+    console = Console()
+    width = console.width if console.is_terminal else _PIPE_WIDTH
+    in_colour = console.color_system is not None and not console.no_color and not console.options.ascii_only
+    console.print(Text(printable(view.title), style="bold"), soft_wrap=True)
+    console.print(Text(f"used peak {show_bytes(view.used_peak_bytes)}, with fragments "
+                       f"{show_bytes(view.with_fragments_peak_bytes)}, reserved {show_bytes(view.reserved_bytes)}; "
+                       f"rank {view.rank}, {printable(view.origin)}"), soft_wrap=True)
+    for note in view.notes:
+        console.print(Text(note, style="yellow"), soft_wrap=True)
+    console.print()
+    console.print(chart(view, width, in_colour=in_colour), soft_wrap=True)
+    _print_tables(view)
+
+
+def _print_tables(view: MemoryView) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from swapconf.cli.tables import print_table
+    from swapconf.report.memory_tables import categories_table, layers_table, operators_table
+
+    for head, rows, in_words in (categories_table(view), layers_table(view, NUM_ROWS),
+                                 operators_table(view, NUM_ROWS)):
+        table = Table(box=None, pad_edge=False)
+        for name in head:
+            table.add_column(name, overflow="fold", justify="left" if name in in_words else "right")
+        for row in rows:
+            table.add_row(*(Text(printable(cell)) for cell in row))
+        click.echo()
+        print_table(table)
+
+
+def write_page(views: Sequence[MemoryView], file: Path) -> None:
+    """Write the page; the message of a ClickException says why it cannot be."""
+    try:
+        from swapconf.report import memory_page
+    except ImportError as error:
+        raise click.ClickException(f"--html needs {error.name}: pip install 'swapconf[report]'") from None
+    try:
+        file.write_text(memory_page.page(views, __version__), encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise click.ClickException(f"{file} cannot be written ({error.strerror or error})") from None
+    click.echo(f"Wrote {file}", err=True)

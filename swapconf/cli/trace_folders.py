@@ -1,0 +1,31 @@
+"""Where the trace of a rank lies, and what the dry run said of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from swapconf.errors import Finding, Origin, Severity, SwapconfError
+
+
+def trace_folder(given: Path) -> Path:
+    """The folder itself, or the only one below it that has a trace. Raises SwapconfError else."""
+    if (given / "memory_block.csv").exists():
+        return given
+    below = sorted(path.parent for path in given.glob("rank_*/memory_block.csv"))
+    if len(below) == 1:
+        return below[0]
+    what = f"name one of {', '.join(path.name for path in below)}" if below else "run `swapconf dryrun --keep DIR`"
+    raise SwapconfError([Finding(
+        origin=Origin(file=str(given)), rule="file-not-found", severity=Severity.ERROR, hint=what,
+        message=f"the traces of {len(below)} ranks are in this folder" if below else "has no memory_block.csv")])
+
+
+def report_beside(folder: Path) -> dict[str, Any]:
+    """What ``swapconf dryrun --keep`` recorded of the run; empty where another program made the trace."""
+    try:
+        known = json.loads((folder / "run.json").read_text(encoding="utf-8"))["report"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return known if isinstance(known, dict) else {}

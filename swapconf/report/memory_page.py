@@ -1,0 +1,87 @@
+"""MEMORY VIEWS -> HTML: one page that needs no network. It carries plotly.js, which draws, and the figures as data.
+
+Names come from traces that anybody may have made, so nothing of them is ever markup: the template escapes, data sits
+in a block that no script runs, and texts for plotly.js, which reads some HTML itself, are escaped once more. The
+page's policy runs the two scripts that are named by their hash, and loads nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Sequence
+from importlib.resources import files
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from plotly.offline import get_plotlyjs
+
+from swapconf.memory_view import MemoryView
+from swapconf.report.memory_figures import COLOURS, Unit, blocks_figure, timeline_figure
+from swapconf.report.memory_tables import Table, categories_table, entries_table, layers_table, operators_table
+from swapconf.simulation import CATEGORIES, Category
+from swapconf.units import GIB, MIB, show_bytes
+
+NUM_OPERATORS = 200
+
+
+def page(views: Sequence[MemoryView], version: str) -> str:
+    """The text of the page. Traces share the scales of their axes, so that they can be compared by eye.
+    ``version``: of swapconf, for the foot."""
+    templates = Environment(loader=PackageLoader("swapconf.report"), autoescape=True, undefined=StrictUndefined,
+                            trim_blocks=True, lstrip_blocks=True)
+    scripts = [get_plotlyjs(), files("swapconf.report").joinpath("templates/memory.js").read_text(encoding="utf-8")]
+    top = max((view.with_fragments_peak_bytes for view in views), default=0)
+    unit = Unit("GiB", GIB) if top >= GIB else Unit("MiB", MIB)
+    figures = [figure for number, view in enumerate(views) for figure in (
+        timeline_figure(view, f"timeline-{number}", unit, top), blocks_figure(view, f"blocks-{number}", unit, top))]
+    tables = [_tables(view) for view in views]
+    return templates.get_template("memory.html.j2").render(
+        version=version, views=views, show=show_bytes, share=_share, legend=_legend(views), figures=figures,
+        tables=tables, comparison=_comparison(views), scripts=scripts, policy=_policy(scripts))
+
+
+def _tables(view: MemoryView) -> list[tuple[str, Table]]:
+    entries = [("By entry of the YAML", entries_table(view))] if view.entries else []
+    return [*entries, ("Alive at the peak, by category", categories_table(view)), ("By layer", layers_table(view)),
+            ("By operator", operators_table(view, NUM_OPERATORS))]
+
+
+def _legend(views: Iterable[MemoryView]) -> list[tuple[str, str]]:
+    """(name, colour) of the categories that occur."""
+    found = {category for view in views for category in view.timeline.by_category}
+    return [(category.value, COLOURS[category]) for category in CATEGORIES if category in found]
+
+
+def _policy(scripts: Iterable[str]) -> str:
+    """The Content-Security-Policy. plotly.js sets styles, and draws pictures to save as data."""
+    hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
+    allowed = " ".join(f"'sha256-{value}'" for value in hashes)
+    return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; " \
+           "base-uri 'none'; form-action 'none'"
+
+
+def _comparison(views: Sequence[MemoryView]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Rows of the table of all traces: the figure of each, and how far it is from the first."""
+    found = {category for view in views for category in view.category_bytes}
+    rows: list[tuple[str, list[int]]] = [
+        ("used peak", [view.used_peak_bytes for view in views]),
+        ("peak with fragments", [view.with_fragments_peak_bytes for view in views]),
+        ("reserved", [view.reserved_bytes for view in views])]
+    rows += [(f"{category.value} at the peak", _of_category(views, category)) for category in CATEGORIES
+             if category in found]
+    return [(name, [(show_bytes(size), _difference(size, sizes[0]) if index else "")
+                    for index, size in enumerate(sizes)]) for name, sizes in rows]
+
+
+def _of_category(views: Iterable[MemoryView], category: Category) -> list[int]:
+    return [view.category_bytes.get(category, 0) for view in views]
+
+
+def _difference(size: int, first: int) -> str:
+    sign = "+" if size > first else "−"
+    return "same" if size == first else f"{sign}{show_bytes(abs(size - first))}"
+
+
+def _share(part: float) -> str:
+    """A percentage that says 100 % only of all."""
+    return "100%" if part >= 1 else f"{min(part, 0.9999):.2%}"

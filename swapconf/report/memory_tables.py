@@ -1,0 +1,74 @@
+"""MEMORY VIEW -> TABLES of what is alive at the peak: by category, by layer, by operator. Each table adds up to the
+used peak; what does not fit into ``num_rows`` is the last row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from swapconf.memory_view import MemoryView
+from swapconf.simulation import CATEGORIES
+from swapconf.units import show_bytes
+
+OUTSIDE = "outside"
+
+
+class Table(NamedTuple):
+    """``in_words``: the names of the columns that hold words; the others hold figures."""
+
+    head: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    in_words: frozenset[str]
+
+
+def categories_table(view: MemoryView) -> Table:
+    """One row a category."""
+    total = view.used_peak_bytes
+    rows = [(category.value, show_bytes(size), f"{size / total:.1%}") for category, size in view.category_bytes.items()]
+    return Table(("at the peak", "bytes", "share"), rows, frozenset({"at the peak"}))
+
+
+def layers_table(view: MemoryView, num_rows: int | None = None) -> Table:
+    """One row a layer, one column a category; the rows with the most, in order of layers."""
+    categories = [category for category in CATEGORIES if category in view.category_bytes]
+    ranked = sorted(view.layer_bytes, key=lambda layer: -sum(view.layer_bytes[layer].values()))
+    kept, rest = sorted(ranked[:num_rows]), ranked[len(ranked[:num_rows]):]
+
+    def row(name: str, layers: Iterable[int]) -> tuple[str, ...]:
+        sizes = [sum(view.layer_bytes[layer].get(category, 0) for layer in layers) for category in categories]
+        return (name, show_bytes(sum(sizes)), *(show_bytes(size) if size else "-" for size in sizes))
+
+    rows = [row(OUTSIDE if layer < 0 else str(layer), [layer]) for layer in kept]
+    if rest:
+        rows.append(row(f"{len(rest)} more", rest))
+    return Table(("layer", "bytes", *(category.value for category in categories)), rows, frozenset({"layer"}))
+
+
+def operators_table(view: MemoryView, num_rows: int | None = None) -> Table:
+    """One row an operator and category, over all layers, the largest first."""
+    kept, rest = view.operators[:num_rows], view.operators[len(view.operators[:num_rows]):]
+    rows = [(total.operator, total.category.value, layers_in_words(total.layers), str(total.num_blocks),
+             show_bytes(total.size_bytes)) for total in kept]
+    if rest:
+        rows.append((f"{len(rest)} more", "", "", str(sum(total.num_blocks for total in rest)),
+                     show_bytes(sum(total.size_bytes for total in rest))))
+    head = ("operator", "holds", "layers", "blocks", "bytes")
+    return Table(head, rows, frozenset({"operator", "holds", "layers"}))
+
+
+def entries_table(view: MemoryView) -> Table:
+    """One row an entry of the YAML; empty where the view is no prediction."""
+    rows = [(total.entry, str(total.line or "-"), show_bytes(total.saved_bytes), show_bytes(total.moved_bytes),
+             str(total.recomputed)) for total in view.entries]
+    return Table(("entry", "line", "saved at the peak", "moved per step", "run again"), rows, frozenset({"entry"}))
+
+
+def layers_in_words(layers: Sequence[int]) -> str:
+    """``0-3, 5`` of ascending indices; ``outside`` of -1."""
+    runs: list[list[int]] = []
+    for layer in layers:
+        if runs and runs[-1][0] >= 0 and layer == runs[-1][-1] + 1:
+            runs[-1].append(layer)
+        else:
+            runs.append([layer])
+    return ", ".join(OUTSIDE if run[0] < 0 else str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
