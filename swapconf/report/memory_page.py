@@ -17,7 +17,13 @@ from plotly.offline import get_plotlyjs
 
 from swapconf.memory_view import MemoryView
 from swapconf.report.memory_figures import COLOURS, Unit, blocks_figure, timeline_figure
-from swapconf.report.memory_tables import Table, categories_table, entries_table, layers_table, operators_table
+from swapconf.report.memory_tables import (
+    Table,
+    categories_table,
+    entries_table,
+    layers_table,
+    operators_table,
+)
 from swapconf.simulation import CATEGORIES, Category
 from swapconf.units import GIB, MIB, show_bytes
 
