@@ -93,7 +93,7 @@ class BlockMap:
 class MemoryView:
     """One rank of one run. ``origin``: where the figures come from. ``peak_time``: the first moment of the peak.
     ``held_at_peak``: the largest first; in sum the used peak. ``notes``: what a reader should know of the figures.
-    ``ticks``: how many units of time an event of the trace is, 1 or TICKS. ``entries``: of the YAML, of a prediction."""
+    ``ticks``: how many units of time an event of the trace is, 1 or TICKS. ``entries``: of the YAML asked about."""
 
     title: str
     rank: int
