@@ -10,17 +10,16 @@ A trace repeats its kernels for every training step; an effect speaks of one ste
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
+from swapconf.scopes import EXTRA_BLOCK, in_layer
+
 if TYPE_CHECKING:  # its columns need numpy, which `swapconf rules` and `--help` do without
     from swapconf.trace import Task, Trace
 
-_LAYER = re.compile(r"(?:^|.*/)(\w+)-\w+/layers-CellList/(\d+)-\w+(?:/(.*))?$")
-_EXTRA_BLOCK = "mtp"
 Key = TypeVar("Key")
 
 
@@ -94,14 +93,12 @@ def observed(trace: Trace, num_layers: int) -> Effect:
 
 def place_of(scope: str, num_layers: int) -> Place:
     """``.../layers-CellList/0-LLamaDecodeLayer/attention-LLamaAttention`` -> layer 0, ``attention``."""
-    match = _LAYER.match(scope)
-    if match is None:
+    found = in_layer(scope)
+    if found is None:
         return Place("", scope)
-    parent, index, below = match[1], int(match[2]), match[3] or ""
-    cells = [element.partition("-")[0] for element in below.split("/") if "-" in element]
-    if parent == _EXTRA_BLOCK:
-        return Place(f"mtp{index}", ".".join(cells))
-    return Place(str(index), ".".join(cells)) if index < num_layers else Place("", scope)
+    if found.is_extra:
+        return Place(f"{EXTRA_BLOCK}{found.index}", found.cell)
+    return Place(str(found.index), found.cell) if found.index < num_layers else Place("", scope)
 
 
 def _moves(trace: Trace, places: Mapping[str, Place]) -> Iterator[Move]:

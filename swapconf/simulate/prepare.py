@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -10,13 +9,13 @@ from statistics import mode
 
 import numpy as np
 
+from swapconf.scopes import in_layer
 from swapconf.simulate.baseline import EXTRA, Baseline, Flags, Ints, Kernels, Reads
 from swapconf.simulate.trace_lifetimes import lifetimes
 from swapconf.simulation import NEVER, TICKS, Lifetimes
 from swapconf.trace import Block, Kernel, Task, Trace
 
-_LAYER = re.compile(r"(?:^|.*/)(\w+)-\w+/layers-CellList/(\d+)-\w+(?:/(.*))?$")
-_GRADIENTS, _EXTRA_BLOCK = "Gradients/", "mtp"
+_GRADIENTS = "Gradients/"
 ALIGNMENT = 512
 
 
@@ -55,11 +54,8 @@ def prepare(trace: Trace) -> Baseline:
 
 def place_of(name: str) -> tuple[int, str]:
     """(layer, dotted path of the cell); layer -1 outside of them, from EXTRA on for multi-token prediction."""
-    match = _LAYER.match(name.rpartition("/")[0])
-    if match is None:
-        return -1, ""
-    number = int(match[2]) + (EXTRA if match[1] == _EXTRA_BLOCK else 0)
-    return number, ".".join(part.partition("-")[0] for part in (match[3] or "").split("/") if "-" in part)
+    found = in_layer(name.rpartition("/")[0])
+    return (-1, "") if found is None else (found.index + EXTRA * found.is_extra, found.cell)
 
 
 def _places(names: Iterable[str]) -> list[tuple[int, str]]:
