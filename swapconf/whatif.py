@@ -18,7 +18,7 @@ from swapconf.resolve.knowledge import Versions
 from swapconf.simulate.baseline import EXTRA
 from swapconf.simulate.bound import safe_peak_bytes
 from swapconf.simulate.lifetimes import Prepared, placed, predict
-from swapconf.simulate.policies import mindspore
+from swapconf.simulate.policies import place
 from swapconf.simulate.prepare import prepare
 from swapconf.simulate.replay import replay
 from swapconf.simulate.view import of_trace, view
@@ -84,10 +84,11 @@ class Point:
 
 
 class Question:
-    """A trace that is read and prepared, for one config and its variants. Raises SwapconfError for files that cannot
+    """A trace that is read and prepared, for one config and its variants. ``policy``: the allocator of its
+    predictions. Raises SwapconfError for files that cannot
     be read, Mismatch where the trace is no baseline for the config."""
 
-    def __init__(self, folder: Path, study: Study, versions: Versions) -> None:
+    def __init__(self, folder: Path, study: Study, versions: Versions, policy: str = "mindspore") -> None:
         if study.network is None:
             raise Mismatch("the YAML does not give the number of layers")
         trace = trace_folder.read(folder, rank=0)
@@ -96,7 +97,7 @@ class Question:
         except ValueError as error:
             raise Mismatch(f"{error}; make a trace without swap and recompute: "
                            f"swapconf dryrun {study.config.file} {NO_STRATEGY} --keep DIR") from None
-        self._trace = trace
+        self._trace, self._policy = trace, policy
         self._config, self._network, self._versions = study.config, study.network, versions
         self._prepared = placed(baseline, study.network)
         self._growth_bytes = replay(trace, baseline.blocks).growth_bytes
@@ -108,10 +109,11 @@ class Question:
 
     def views(self, answer: Answer) -> tuple[MemoryView, MemoryView]:
         """Pictures of the baseline and of the prediction."""
-        found, place = answer.prediction, answer.placement
-        return of_trace(self._trace, title="without swap and recompute", origin=BASELINE_ORIGIN), view(
-            found.device, place, title=self._config.file, rank=self._trace.rank, origin=ORIGIN, ticks=TICKS,
-            with_fragments_peak_bytes=place.mapped_bytes, reserved_bytes=place.reserved_bytes,
+        found, placed_at = answer.prediction, answer.placement
+        return of_trace(self._trace, title="without swap and recompute", origin=BASELINE_ORIGIN,
+                        policy=self._policy), view(
+            found.device, placed_at, title=self._config.file, rank=self._trace.rank, origin=ORIGIN, ticks=TICKS,
+            with_fragments_peak_bytes=placed_at.mapped_bytes, reserved_bytes=placed_at.reserved_bytes,
             entries=tuple(EntryTotal(entry=entry.text, line=entry.origin.line, saved_bytes=entry.saved_bytes,
                                      moved_bytes=entry.moved_bytes, recomputed=entry.recomputed)
                           for entry in answer.entries))
@@ -125,7 +127,7 @@ class Question:
         entries = tuple(self._entry(whole, origin, text, without)
                         for origin, text, without in _entries(self._config))
         return Answer(prediction=whole, baseline_peak_bytes=self.baseline_peak_bytes, entries=entries,
-                      placement=mindspore.place(whole.device, self._growth_bytes),
+                      placement=place(self._policy, whole.device, self._growth_bytes),
                       safe_bytes=safe_peak_bytes(self._prepared, strategy),
                       findings=(*_underflow(whole, self._config),
                                 *(finding for entry in entries for finding in _findings(entry))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,8 @@ def command(traces: tuple[Path, ...], form: str, html: Path | None) -> None:
     swapconf memory traces/rank_0
     swapconf memory before/rank_0 after/rank_0 --html memory.html
 
+    MEMORY_FRAGMENTATION=1 shows the pools of AscendSpeed in the place of MindSpore's.
+
     Exit codes: 0 done; 1 the page could not be written; 2 a trace could not be read, or the command line is wrong.
     """
     try:
@@ -59,12 +62,13 @@ def command(traces: tuple[Path, ...], form: str, html: Path | None) -> None:
 def _view(given: Path) -> MemoryView:
     from swapconf.formats import trace_folder
     from swapconf.simulate import view
+    from swapconf.simulate.policies import default_policy
 
     folder = trace_folders.trace_folder(given)
     report = trace_folders.report_beside(folder)
     trace = trace_folder.read(folder, _number(report, "rank") or 0)
     return view.of_trace(trace, title=str(given), origin=str(report.get("origin") or "measured"),
-                         reserved_bytes=_number(report, "reserved_bytes"))
+                         reserved_bytes=_number(report, "reserved_bytes"), policy=default_policy(os.environ))
 
 
 def _number(report: Mapping[str, Any], key: str) -> int | None:

@@ -49,13 +49,15 @@ def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: 
     """
     from swapconf import pipeline
     from swapconf.formats import overrides
+    from swapconf.simulate.policies import default_policy
     from swapconf.whatif import Mismatch, Question
 
     try:
         document = overrides.read(["--config", file], changes)
         assert document is not None
         used = versions(None, None)
-        question = Question(trace, pipeline.study_document(document, used, os.environ), used)
+        question = Question(trace, pipeline.study_document(document, used, os.environ), used,
+                            default_policy(os.environ))
         points = question.sweep(_prefetches(sweep)) if sweep else ()
         answer = question.answer()
     except Mismatch as error:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from swapconf.simulate.memory import alive
-from swapconf.simulate.policies import POLICIES, mindspore
+from swapconf.simulate.policies import POLICIES, mindspore, place
 from swapconf.simulation import CATEGORIES, Category, Lifetimes, Placement
 from swapconf.units import GIB
 
@@ -48,8 +48,7 @@ class Fragmentation:
 
 def study(lifetimes: Lifetimes, growth_bytes: int = mindspore.TRAINER_GROWTH_BYTES) -> Fragmentation:
     """All policies on one set of lifetimes. ``growth_bytes``: see the policy ``mindspore``."""
-    placements = {name: place(lifetimes) for name, place in POLICIES.items()}
-    placements["mindspore"] = mindspore.place(lifetimes, growth_bytes)
+    placements = {name: place(name, lifetimes, growth_bytes) for name in POLICIES}
     return Fragmentation(
         lower_bound_bytes=lifetimes.used_peak_bytes, growth_bytes=growth_bytes, placements=placements,
         causes=causes(lifetimes, placements["mindspore"]),

@@ -130,3 +130,11 @@ def test_what_is_not_exact_is_said() -> None:
     assert "approximate" in note
     (note,) = of_trace(replace(trace, tasks=()), "t", "o").notes
     assert "temporaries" in note
+
+
+def test_another_policy_places_the_same_blocks_otherwise() -> None:
+    trace = golden("llama_l2_recompute")
+    own, pools = (of_trace(trace, "t", "o", policy=policy) for policy in ("mindspore", "lifetime"))
+    assert own.used_peak_bytes == pools.used_peak_bytes <= pools.with_fragments_peak_bytes
+    assert pools.with_fragments_peak_bytes < own.with_fragments_peak_bytes
+    assert pools.origin == "o, placed by the policy lifetime"

@@ -302,3 +302,14 @@ def test_the_page_shows_before_and_after_with_the_entries(tmp_path: Path) -> Non
     assert "without swap and recompute" in text
     assert "saved at the peak" in text
     assert "what-if from a dry run level 1 (operator workspace excluded)" in text
+
+
+def test_the_environment_chooses_the_allocator_of_a_prediction() -> None:
+    def fragments(environment: dict[str, str]) -> int:
+        run = CliRunner().invoke(main, ["whatif", str(TRACES / "llama_l2_none"), "--config", CONFIG, "--format", "json",
+                                        "--set", "model.model_config.num_layers=2"], env=environment)
+        found = json.loads(run.output)["with_fragments_peak_bytes"]
+        assert isinstance(found, int)
+        return found
+
+    assert fragments({"MEMORY_FRAGMENTATION": "1"}) < fragments({"MEMORY_FRAGMENTATION": "0"})

@@ -20,6 +20,11 @@ POLICIES: dict[str, Callable[[Lifetimes], Placement]] = {
 }
 
 
+def place(policy: str, lifetimes: Lifetimes, growth_bytes: int) -> Placement:
+    """Where a policy puts each block. ``growth_bytes``: the size of the pieces that MindSpore's own pool asks for."""
+    return mindspore.place(lifetimes, growth_bytes) if policy == "mindspore" else POLICIES[policy](lifetimes)
+
+
 def default_policy(environment: Mapping[str, str]) -> str:
     """The policy that a report is about: ``lifetime`` where MEMORY_FRAGMENTATION is 1, as for AscendSpeed."""
     return "lifetime" if environment.get(MEMORY_FRAGMENTATION) == "1" else "mindspore"
