@@ -83,3 +83,21 @@ def test_a_wrong_parallel_strategy_is_quoted_at_level_0_and_a_right_one_compiles
     assert report["outcome"] == "stopped with an error"
     assert "Error" in report["detail"]
     assert wrong.returncode == 1
+
+
+def test_nine_equal_layers_from_five_and_seven() -> None:
+    """The fewest layers that are folded, at the smallest size; every figure is known from the whole model, too."""
+    shape = ("hidden_size=64", "num_heads=8", "num_layers=9", "seq_length=256", "vocab_size=128", "multiple_of=16")
+    words = [word for setting in (*(f"model.model_config.{item}" for item in shape),
+                                  'swap_config={"swap": true, "default_prefetch": 2}',
+                                  "recompute_config.select_recompute=false") for word in ("--set", setting)]
+    base = [sys.executable, "-m", "swapconf", "dryrun", str(EXAMPLE), "--no-cache", "--format", "json", *words]
+    started = [subprocess.Popen([*base, *more], stdout=subprocess.PIPE, text=True)
+               for more in (["--fold", "--jobs", "1"], ["--no-fold"])]
+    (folded,), (whole,) = (json.loads(process.communicate(timeout=600)[0]) for process in started)
+    assert folded["folded"] == [5, 7]
+    assert whole["folded"] is None
+    assert folded["used_peak_bytes"] == pytest.approx(whole["used_peak_bytes"], rel=0.005)
+    assert folded["host_bytes"] == whole["host_bytes"]
+    assert folded["moved"] == whole["moved"]
+    assert folded["strategy_lines"] == whole["strategy_lines"]
