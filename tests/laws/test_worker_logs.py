@@ -24,7 +24,9 @@ LINES = st.sampled_from([
     b"Set full recompute at layer 1 Set full recompute at layer 2", b"z" * 5000,
     b"rank 5: Set full recompute at layer 6",
 ])
-LOGS = st.lists(LINES | st.binary(max_size=40), max_size=12).map(b"\n".join)
+ENDS = (st.sampled_from([b"\n", b"\n", b"", b"z" * 100, b"z" * 300])
+        | st.integers(90, 140).map(lambda n: b"z" * n + b"\n"))
+LOGS = st.lists(st.tuples(LINES | st.binary(max_size=40), ENDS).map(b"".join), max_size=12).map(b"".join)
 
 
 def told(parts: list[bytes], block: int, limit: int) -> dict[int | None, Said]:
@@ -38,7 +40,7 @@ def told(parts: list[bytes], block: int, limit: int) -> dict[int | None, Said]:
         return read(Stream(paths=paths, rank=None, own_rank=True)).by_rank
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=400)
 @given(log=LOGS, cuts=st.lists(st.integers(0, 2000), max_size=5), block=st.sampled_from([3, 50, 999]),
        limit=st.sampled_from([128, 2**16]))
 def test_where_a_log_is_cut_does_not_matter(log: bytes, cuts: list[int], block: int, limit: int) -> None:

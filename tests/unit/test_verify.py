@@ -154,6 +154,15 @@ def test_a_log_may_tell_its_own_rank(logs: Path) -> None:
     assert list(read(stream).by_rank) == [0]
 
 
+def test_only_the_beginning_of_a_log_tells_its_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_logs, "BLOCK_BYTES", 64)
+    (tmp_path / "worker_0.log").write_text("step\n" * 1000 + "rank id: 5\n" + log())
+    (stream,) = log_folder.find(tmp_path)[0]
+    assert list(read(stream).by_rank) == [5]
+    monkeypatch.setattr(worker_logs, "_RANK_BYTES", 4999)
+    assert list(read(stream).by_rank) == [0]
+
+
 def test_rotated_parts_are_one_stream_the_oldest_first(tmp_path: Path) -> None:
     for part, lines in ((".10", "Used peak memory usage (without frag"), (".9", "ments): 7M\nSet full recomp"),
                         (".1", "ute at layer 1\n"), ("", "Used peak memory usage (without fragments): 9M")):
