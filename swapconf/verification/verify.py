@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from swapconf.errors import Finding, Origin, Severity, in_order
 from swapconf.formats import log_folder, worker_logs
 from swapconf.formats.log_folder import Stream
 from swapconf.formats.predicted_peaks import PredictedPeaks
-from swapconf.formats.worker_logs import Said, Told
+from swapconf.formats.worker_logs import Entry, Said, Told
 from swapconf.pipeline import Study
 from swapconf.strategy import Strategy
 from swapconf.units import MIB, show_bytes
@@ -53,12 +53,10 @@ def verify(folder: Path, study: Study, strategy: Strategy, cluster: Cluster, ran
     Raises OSError where the folder cannot be listed.
     """
     streams, packed = log_folder.find(folder)
-    told = list(_read_all(streams, jobs))
+    logs, trouble = _by_rank(streams, _read_all(streams, jobs), cluster)
+    trouble += [(path, "it is compressed") for path in packed]
     here = str(folder)
     found: dict[Deviation, dict[int, int]] = defaultdict(dict)
-    trouble = [(path, "it is compressed") for path in packed] + [item for one in told for item in one.trouble]
-    logs, strangers = _by_rank(streams, told, cluster)
-    trouble += [(path, "neither its name nor its lines tell the rank") for path in strangers]
     general = [Finding(origin=Origin(file=path), rule=UNREAD, severity=Severity.WARNING, message=f"not read: {why}",
                        hint="unpack it, make it readable, or name it worker_RANK.log") for path, why in trouble]
     comparison = Comparison(study, strategy, here)
@@ -81,8 +79,8 @@ def verify(folder: Path, study: Study, strategy: Strategy, cluster: Cluster, ran
     return Verification(findings=in_order([*general, *findings]), ranks=tuple(verdicts))
 
 
-def _read_all(streams: list[Stream], jobs: int) -> Iterable[Told]:
-    """In processes where there is much to read, and joblib is installed."""
+def _read_all(streams: list[Stream], jobs: int) -> Iterator[Told]:
+    """One by one, in order; read by processes where there is much to read, and joblib is installed."""
     size = sum(_size(path) for stream in streams for path in stream.paths)
     if jobs > 1 and len(streams) > 1 and size >= POOL_FROM_BYTES:
         try:
@@ -91,9 +89,10 @@ def _read_all(streams: list[Stream], jobs: int) -> Iterable[Told]:
             pass
         else:
             with joblib.parallel_config(backend="loky", n_jobs=min(jobs, len(streams)), inner_max_num_threads=1):
-                told: list[Told] = joblib.Parallel()(joblib.delayed(worker_logs.read)(stream) for stream in streams)
-            return told
-    return map(worker_logs.read, streams)
+                yield from joblib.Parallel(return_as="generator")(
+                    joblib.delayed(worker_logs.read)(stream) for stream in streams)
+            return
+    yield from map(worker_logs.read, streams)
 
 
 def _size(path: Path) -> int:
@@ -103,19 +102,22 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _by_rank(streams: list[Stream], told: Iterable[Told], cluster: Cluster) -> tuple[dict[int, Said], list[str]]:
-    """What each rank's logs say, and the logs that belong to no rank although they say something."""
-    parts: dict[int, list[Said]] = defaultdict(list)
-    strangers = []
+def _by_rank(streams: list[Stream], told: Iterable[Told], cluster: Cluster
+             ) -> tuple[dict[int, Said], list[tuple[str, str]]]:
+    """What each rank's logs say, and what could not be read or belongs to no rank."""
+    logs: dict[int, Said] = {}
+    trouble: list[tuple[str, str]] = []
+    known: dict[frozenset[Entry], frozenset[Entry]] = {}  # most ranks say the same, which is held once
     for stream, one in zip(streams, told, strict=True):
-        for rank, said in one.by_rank.items():
+        trouble += one.trouble
+        for name, said in one.by_rank.items():
+            rank = 0 if name is None and cluster.num_devices == 1 and len(streams) == 1 else name
             if rank is not None:
-                parts[rank].append(said)
-            elif cluster.num_devices == 1 and len(streams) == 1:
-                parts[0].append(said)
+                both = worker_logs.merge([logs[rank], said] if rank in logs else [said])
+                logs[rank] = replace(both, entries=known.setdefault(both.entries, both.entries))
             elif said.entries or said.used_peak_bytes is not None:
-                strangers.append(str(stream.paths[-1]))
-    return {rank: worker_logs.merge(said) for rank, said in parts.items()}, strangers
+                trouble.append((str(stream.paths[-1]), "neither its name nor its lines tell the rank"))
+    return logs, trouble
 
 
 def _prediction(rank: int, cluster: Cluster, predicted: Mapping[int, PredictedPeaks]) -> PredictedPeaks | None:
