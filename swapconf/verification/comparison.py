@@ -57,14 +57,14 @@ class Comparison:
     def _of(self, said: Said, stage: int) -> Iterator[Deviation]:
         if said.outside_lazy_inline and (swaps := [item for item in said.entries if item.value is not None]):
             yield Deviation(VOID, self._section, "swap is set", "raise pipeline_stage or gradient_accumulation_steps "
-                             "above 1, or use `swapconf run` (see `swapconf rules lazy-inline-off`)",
-                             _layers(swaps), ", but MindSpore warns that it has no effect outside of lazy inline")
+                            "above 1, or use `swapconf run` (see `swapconf rules lazy-inline-off`)",
+                            _layers(swaps), ", but MindSpore warns that it has no effect outside of lazy inline")
         if not self.known:
             return
         expected = self._stages.get(stage, set())
         if expected and not said.entries and not said.skipped:
             yield Deviation(NO_LINE, self._folder, "the log says nothing of swap or recompute",
-                             "look for an error in the log, and let mindformers log at level INFO")
+                            "look for an error in the log, and let mindformers log at level INFO")
             return
         missing, extra = expected - said.entries, said.entries - self._decided
         logged = {item[:3]: item.value for item in extra}
@@ -93,7 +93,7 @@ class Comparison:
             groups[origin, f"{item.kind} of {item.operator or _WHOLE}", text].append(item)
         for (origin, subject, text), entries in groups.items():
             yield Deviation(rule, origin, subject, OTHER_RUN if rule != RECOMPUTED else "nothing to do; "
-                             "`swapconf run` logs it as skipped", _layers(entries), text)
+                            "`swapconf run` logs it as skipped", _layers(entries), text)
 
 
 def _kind(kind: str) -> str:

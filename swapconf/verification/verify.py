@@ -131,10 +131,10 @@ def _prediction(rank: int, cluster: Cluster, predicted: Mapping[int, PredictedPe
 def _absent(rank: int, said: Said | None, cluster: Cluster, folder: str) -> Iterator[Deviation]:
     if rank >= cluster.num_devices:
         yield Deviation(NO_LOG, Origin(file=folder), "there is a log, but the config describes "
-                         f"{cluster.num_devices} devices only", OTHER_RUN)
+                        f"{cluster.num_devices} devices only", OTHER_RUN)
     elif said is None:
-        yield Deviation(NO_LOG, Origin(file=folder), "there is no log",
-                         "collect the logs of all nodes in one folder, as worker_RANK.log or rank_RANK/info.log")
+        yield Deviation(NO_LOG, Origin(file=folder), "there is no log", "collect the logs of all nodes in one folder, "
+                        "as worker_RANK.log or rank_RANK/info.log, or name the ranks that have one with --ranks")
 
 
 def _peaks(said: Said, predicted: PredictedPeaks | None, slack_bytes: int, folder: str

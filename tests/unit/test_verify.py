@@ -192,6 +192,11 @@ def test_a_log_of_no_rank(logs: Path, config: Path) -> None:
     assert findings(logs, config) == [("log-unread", "not read: neither its name nor its lines tell the rank")]
 
 
+def test_a_compressed_part_is_told(logs: Path, config: Path) -> None:
+    (logs / "worker_0.log.1.gz").write_bytes(b"")
+    assert findings(logs, config) == [("log-unread", "not read: it is compressed")]
+
+
 def test_a_line_that_breaks_off_says_nothing(tmp_path: Path) -> None:
     (tmp_path / "worker_0.log").write_text(LINES[0] + "\n" + LINES[1][:-1])
     assert said(tmp_path).entries == {Entry(0, "op_swap", "attention", 20)}
