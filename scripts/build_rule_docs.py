@@ -14,6 +14,7 @@ from swapconf.formats import trace_lines
 from swapconf.formats.reading_rules import READING, STRUCTURE
 from swapconf.resolve.rules import RULES
 from swapconf.simulate.findings import RULES as SIMULATED
+from swapconf.verification import deviation
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "rules.md"
 
@@ -41,6 +42,7 @@ def render():
     parts += ["### The file itself\n\n", _table(READING), "### Structure of the two sections\n\n", _table(STRUCTURE)]
     parts += ["### Dry runs and their traces\n\n", _table({**outcome.RULES, **comparison.RULES, **trace_lines.RULES})]
     parts += ["### Memory, from a trace\n\n", _table({**SIMULATED, **whatif.RULES})]
+    parts += ["### Logs of a run\n\n", _table(deviation.RULES)]
     parts += ["## Meaning\n\n", *map(_page, RULES)]
     parts += ["## Reasons that are not rules\n\n",
               "The JSON of `swapconf explain` names what asked for a decision in the place of a rule:\n\n",

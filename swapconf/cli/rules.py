@@ -11,6 +11,7 @@ from swapconf.formats import trace_lines
 from swapconf.formats.reading_rules import READING, STRUCTURE
 from swapconf.resolve.rules import RULES
 from swapconf.simulate.findings import RULES as SIMULATED
+from swapconf.verification import deviation
 
 
 @click.command()
@@ -20,7 +21,7 @@ def command(rule: str | None) -> None:
     from swapconf import whatif  # loads numpy
 
     known = {**READING, **STRUCTURE, **outcome.RULES, **comparison.RULES, **trace_lines.RULES, **SIMULATED,
-             **whatif.RULES}
+             **whatif.RULES, **deviation.RULES}
     pages = {name: f"{name}: {text} ({severity})" for name, (severity, text) in known.items()}
     pages.update((module.RULE, inspect.getdoc(module) or "") for module in RULES)
     if rule is None:

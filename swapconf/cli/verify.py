@@ -1,0 +1,153 @@
+"""``swapconf verify``: after a run, the logs of all ranks against the YAML."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, version_options, versions
+from swapconf.errors import SwapconfError, has_errors
+from swapconf.units import parse_bytes, show_bytes
+
+if TYPE_CHECKING:
+    from swapconf.dryrun.job import Cluster
+    from swapconf.formats.nodes import Document
+    from swapconf.formats.predicted_peaks import PredictedPeaks
+    from swapconf.verification.verify import RankVerdict, Verification
+
+_MOST_JOBS = 3  # unless asked for more: each takes about 60 MB
+
+
+@click.command()
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="LOGDIR")
+@click.option("--config", "file", required=True, metavar="FILE", help="The training YAML that was run.")
+@click.option("--set", "changes", multiple=True, metavar="A.B.C=VALUE", help="Override a key of the YAML; repeatable.")
+@click.option("--ranks", default="all", show_default=True, metavar="stages|all|0,7",
+              help="Which ranks must have a log; stages: the first one of each pipeline stage.")
+@click.option("--predicted", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE.json",
+              help="Compare peaks with this output of `swapconf dryrun --format json` (default: earlier dry runs).")
+@click.option("--slack", default="0", show_default=True, metavar="2GB",
+              help="How far above the predicted a peak may be.")
+@click.option("--jobs", type=click.IntRange(1), help="Logs to read at once (default: by cores, at most 3).")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@version_options
+def command(folder: Path, file: str, changes: tuple[str, ...], ranks: str, predicted: Path | None, slack: str,
+            jobs: int | None, form: str, mindspore_version: str | None, mindformers_version: str | None) -> None:
+    """Compare what the worker logs below LOGDIR say with what the YAML decides for each rank.
+
+    Logs of msrun (worker_RANK.log) and of mindformers (rank_RANK/info.log), rotated or not, written with swapconf or
+    without it.
+
+    \b
+    swapconf verify output/msrun --config train.yaml
+    swapconf dryrun train.yaml --format json > predicted.json
+    swapconf verify output/msrun --config train.yaml --predicted predicted.json --slack 2GB
+
+    Exit codes: 0 every rank agrees; 1 a rank misses something, differs, is void, or needs more than predicted; 2 a file
+    or folder could not be read, or the command line is wrong.
+    """
+    from swapconf.formats import overrides, predicted_peaks
+    from swapconf.pipeline import study_document
+    from swapconf.rehearsal.order import cluster_of, ranks_of
+    from swapconf.verification.verify import verify
+
+    used = versions(mindspore_version, mindformers_version)
+    try:
+        slack_bytes = parse_bytes(slack)
+        document = overrides.read(["--config", file], changes)
+        assert document is not None
+        cluster, study = cluster_of(document), study_document(document, used, os.environ)
+        wanted = ranks_of(ranks, cluster)
+        peaks = predicted_peaks.read(predicted, file) if predicted else _cached_peaks(document, cluster)
+    except SwapconfError as error:
+        print_findings(error.findings, err=True)
+        raise SystemExit(EXIT_UNREADABLE) from None
+    except (ValueError, OSError) as error:
+        raise click.UsageError(str(error)) from None
+    if has_errors(study.findings):
+        print_findings(study.findings, err=True)
+    if study.strategy is None:
+        raise click.UsageError("the YAML does not give the number of layers, so there is nothing to compare with")
+    try:
+        found = verify(folder, study, study.strategy, cluster, wanted, peaks, slack_bytes,
+                       jobs or min(len(os.sched_getaffinity(0)), _MOST_JOBS))
+    except OSError as error:
+        raise click.UsageError(f"{folder}: {error.strerror or error}") from None
+    if all(verdict.said is None for verdict in found.ranks):
+        click.echo(f"{folder}: there is no log of a rank here (worker_RANK.log, rank_RANK/info.log)", err=True)
+        raise SystemExit(EXIT_UNREADABLE)
+    if form == "json":
+        click.echo(json.dumps(as_record(found), indent=2))
+    else:
+        _print(found)
+    raise SystemExit(0 if found.agrees else EXIT_ERRORS)
+
+
+def _cached_peaks(document: Document, cluster: Cluster) -> Mapping[int, PredictedPeaks]:
+    """Of earlier dry runs of the same YAML with the default options, of one rank for each stage."""
+    from swapconf.dryrun.outcome import as_record as record_of
+    from swapconf.formats.predicted_peaks import PredictedPeaks
+    from swapconf.rehearsal import cache
+    from swapconf.rehearsal.order import Order
+
+    reports = (cache.find(Order(document=document, rank=rank, fold=True)) for rank in cluster.first_ranks())
+    return {report.rank: PredictedPeaks(used_bytes=report.used_peak_bytes, origin=str(record_of(report)["origin"]),
+                                        with_fragments_bytes=report.with_fragments_peak_bytes)
+            for report in reports if report is not None}
+
+
+def as_record(found: Verification) -> dict[str, Any]:
+    """The JSON form. Bytes as whole numbers."""
+    return {
+        "agrees": found.agrees,
+        "ranks": [{
+            "rank": verdict.rank, "stage": verdict.stage, "rules": list(verdict.rules),
+            "log_bytes": verdict.said.size_bytes if verdict.said else None,
+            "log_entries": len(verdict.said.entries) if verdict.said else None,
+            "used_peak_bytes": verdict.said.used_peak_bytes if verdict.said else None,
+            "with_fragments_peak_bytes": verdict.said.with_fragments_peak_bytes if verdict.said else None,
+            "predicted_used_peak_bytes": verdict.predicted.used_bytes if verdict.predicted else None,
+            "predicted_with_fragments_peak_bytes":
+                verdict.predicted.with_fragments_bytes if verdict.predicted else None,
+            "predicted_by": verdict.predicted.origin if verdict.predicted else None,
+        } for verdict in found.ranks],
+        "findings": [finding.as_record() for finding in found.findings],
+    }
+
+
+def _print(found: Verification) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from swapconf.cli.tables import print_table
+    from swapconf.verification.verify import ranges
+
+    table = Table(box=None, pad_edge=False)
+    for name in ("ranks", "stage", "log", "used peak", "predicted", "with fragments", "predicted", "verdict"):
+        table.add_column(name, overflow="fold", justify="left" if name in ("ranks", "verdict") else "right")
+    groups: dict[tuple[object, ...], list[RankVerdict]] = {}
+    for verdict in found.ranks:
+        groups.setdefault((verdict.stage, verdict.rules, verdict.predicted), []).append(verdict)
+    for group in groups.values():
+        first, said = group[0], [verdict.said for verdict in group if verdict.said]
+        peaks = first.predicted
+        cells = (ranges(verdict.rank for verdict in group), str(first.stage),
+                 show_bytes(sum(one.size_bytes for one in said) if said else None),
+                 _span([one.used_peak_bytes for one in said]), show_bytes(peaks.used_bytes if peaks else None),
+                 _span([one.with_fragments_peak_bytes for one in said]),
+                 show_bytes(peaks.with_fragments_bytes if peaks else None), ", ".join(first.rules) or "agrees")
+        table.add_row(*(Text(cell, style="bold red" if first.rules else "") for cell in cells))
+    print_table(table)
+    print_findings(found.findings)
+
+
+def _span(peaks_bytes: Sequence[int | None]) -> str:
+    """Of several ranks, the lowest and the highest."""
+    known = [peak for peak in peaks_bytes if peak is not None]
+    ends = dict.fromkeys(show_bytes(end) for end in (min(known), max(known))) if known else {"-": None}
+    return " to ".join(ends)

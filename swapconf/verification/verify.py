@@ -1,0 +1,182 @@
+"""FOLDER + STUDY -> VERIFICATION: all ranks, each once; ranks that deviate in the same way are told together."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+
+from swapconf.dryrun.job import Cluster
+from swapconf.errors import Finding, Origin, Severity, in_order
+from swapconf.formats import log_folder, worker_logs
+from swapconf.formats.log_folder import Stream
+from swapconf.formats.predicted_peaks import PredictedPeaks
+from swapconf.formats.worker_logs import Entry, Said, Told
+from swapconf.pipeline import Study
+from swapconf.strategy import Strategy
+from swapconf.units import MIB, show_bytes
+from swapconf.verification.comparison import Comparison
+from swapconf.verification.deviation import ABOVE, ENDED, NO_LOG, NO_PEAK, OTHER_RUN, RULES, UNKNOWN, UNREAD, Deviation
+
+POOL_FROM_BYTES = 2**29  # of logs; for less, starting processes costs more than it gives
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankVerdict:
+    """One rank: what its logs say, what was predicted, and the rules that it breaks (notes not counted)."""
+
+    rank: int
+    stage: int
+    said: Said | None
+    predicted: PredictedPeaks | None
+    rules: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verification:
+    """``findings`` tell equal ranks together; ``ranks`` in order."""
+
+    findings: tuple[Finding, ...]
+    ranks: tuple[RankVerdict, ...]
+
+    @property
+    def agrees(self) -> bool:
+        return all(finding.severity is Severity.NOTE for finding in self.findings)
+
+
+def verify(folder: Path, study: Study, strategy: Strategy, cluster: Cluster, ranks: Iterable[int],
+           predicted: Mapping[int, PredictedPeaks], slack_bytes: int = 0, jobs: int = 1) -> Verification:
+    """Compare the logs below a folder with a config. ``ranks``: those that must have one; others are compared, too.
+
+    Raises OSError where the folder cannot be listed.
+    """
+    streams, packed = log_folder.find(folder)
+    logs, trouble = _by_rank(streams, _read_all(streams, jobs), cluster)
+    trouble += [(path, "it is compressed") for path in packed]
+    here = str(folder)
+    found: dict[Deviation, dict[int, int]] = defaultdict(dict)
+    general = [Finding(origin=Origin(file=path), rule=UNREAD, severity=Severity.WARNING, message=f"not read: {why}",
+                       hint="unpack it, make it readable, or name it worker_RANK.log") for path, why in trouble]
+    comparison = Comparison(study, strategy, here)
+    if not comparison.known:
+        general.append(Finding(origin=Origin(file=here), rule=UNKNOWN, severity=Severity.NOTE,
+                               message="the operators of this model are not known",
+                               hint="only logs, warnings and peaks are looked at; `swapconf families` lists models"))
+    verdicts = []
+    for rank in sorted({*ranks, *logs}):
+        said, peaks = logs.get(rank), _prediction(rank, cluster, predicted)
+        deviations = dict.fromkeys(_absent(rank, said, cluster, here), 0)
+        if said is not None and not deviations:
+            deviations.update(dict.fromkeys(comparison.of(said, cluster.stage_of(rank)), 0))
+            deviations.update(_peaks(said, peaks, slack_bytes, here))
+        for deviation, excess_bytes in deviations.items():
+            found[deviation][rank] = excess_bytes
+        verdicts.append(RankVerdict(rank=rank, stage=cluster.stage_of(rank), said=said, predicted=peaks, rules=tuple(
+            sorted({item.rule for item in deviations if RULES[item.rule][0] != "note"}))))
+    findings = [_finding(deviation, ranks) for deviation, ranks in found.items()]
+    return Verification(findings=in_order([*general, *findings]), ranks=tuple(verdicts))
+
+
+def _read_all(streams: list[Stream], jobs: int) -> Iterator[Told]:
+    """One by one, in order; read by processes where there is much to read, and joblib is installed."""
+    size = sum(_size(path) for stream in streams for path in stream.paths)
+    if jobs > 1 and len(streams) > 1 and size >= POOL_FROM_BYTES:
+        try:
+            import joblib
+        except ImportError:
+            pass
+        else:
+            with joblib.parallel_config(backend="loky", n_jobs=min(jobs, len(streams)), inner_max_num_threads=1):
+                yield from joblib.Parallel(return_as="generator")(
+                    joblib.delayed(worker_logs.read)(stream) for stream in streams)
+            return
+    yield from map(worker_logs.read, streams)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _by_rank(streams: list[Stream], told: Iterable[Told], cluster: Cluster
+             ) -> tuple[dict[int, Said], list[tuple[str, str]]]:
+    """What each rank's logs say, and what could not be read or belongs to no rank."""
+    logs: dict[int, Said] = {}
+    trouble: list[tuple[str, str]] = []
+    known: dict[frozenset[Entry], frozenset[Entry]] = {}  # most ranks say the same, which is held once
+    for stream, one in zip(streams, told, strict=True):
+        trouble += one.trouble
+        for name, said in one.by_rank.items():
+            rank = 0 if name is None and cluster.num_devices == 1 and len(streams) == 1 else name
+            if rank is not None:
+                both = worker_logs.merge([logs[rank], said] if rank in logs else [said])
+                logs[rank] = replace(both, entries=known.setdefault(both.entries, both.entries))
+            elif said.entries or said.used_peak_bytes is not None:
+                trouble.append((str(stream.paths[-1]), "neither its name nor its lines tell the rank"))
+    return logs, trouble
+
+
+def _prediction(rank: int, cluster: Cluster, predicted: Mapping[int, PredictedPeaks]) -> PredictedPeaks | None:
+    """Of the rank itself, else of another one of its stage, which holds the same."""
+    if rank in predicted:
+        return predicted[rank]
+    stage = cluster.stage_of(rank)
+    return next((peaks for other, peaks in sorted(predicted.items()) if cluster.stage_of(other) == stage), None)
+
+
+def _absent(rank: int, said: Said | None, cluster: Cluster, folder: str) -> Iterator[Deviation]:
+    if rank >= cluster.num_devices:
+        yield Deviation(NO_LOG, Origin(file=folder), "there is a log, but the config describes "
+                        f"{cluster.num_devices} devices only", OTHER_RUN)
+    elif said is None:
+        yield Deviation(NO_LOG, Origin(file=folder), "there is no log", "collect the logs of all nodes in one folder, "
+                        "as worker_RANK.log or rank_RANK/info.log, or name the ranks that have one with --ranks")
+
+
+def _peaks(said: Said, predicted: PredictedPeaks | None, slack_bytes: int, folder: str
+           ) -> Iterator[tuple[Deviation, int]]:
+    """What is wrong with the peaks of a rank, and by how many bytes."""
+    if said.used_peak_bytes == 0:
+        yield Deviation(ENDED, Origin(file=folder), "the logged peak is 0, so that no step was run",
+                        "look for an error in the log"), 0
+        return
+    if predicted is None:
+        return
+    if said.used_peak_bytes is None:
+        yield Deviation(NO_PEAK, Origin(file=folder), "no peak is logged", "let the run end by itself"), 0
+        return
+    for name, logged, limit in (("used peak", said.used_peak_bytes, predicted.used_bytes),
+                                ("peak with fragments", said.with_fragments_peak_bytes,
+                                 predicted.with_fragments_bytes)):
+        # the log rounds down to whole MiB
+        if logged is not None and limit is not None and logged > limit // MIB * MIB + slack_bytes:
+            yield Deviation(ABOVE, Origin(file=folder), f"the {name} is above the predicted {show_bytes(limit)}",
+                            f"predicted by {predicted.origin}; allow for the difference with --slack, or see what "
+                            "fills the memory with `swapconf memory`"), logged - limit
+
+
+def _finding(deviation: Deviation, excess_bytes: Mapping[int, int]) -> Finding:
+    """``excess_bytes``: by rank, 0 where nothing is measured."""
+    layers = f" at {counted('layer', deviation.layers)}" if deviation.layers else ""
+    most = max(excess_bytes.values())
+    amount = f", by {'up to ' * (len(excess_bytes) > 1)}{show_bytes(most)}" if most else ""
+    return Finding(origin=deviation.origin, rule=deviation.rule, severity=Severity(RULES[deviation.rule][0]),
+                   message=f"{counted('rank', excess_bytes)}: {deviation.subject}{layers}{deviation.rest}{amount}",
+                   hint=deviation.hint)
+
+
+def counted(noun: str, numbers: Iterable[int]) -> str:
+    """``rank 3``, ``ranks 0-7, 12``."""
+    distinct = set(numbers)
+    return f"{noun}{'s' * (len(distinct) > 1)} {ranges(distinct)}"
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """``0-7, 12``."""
+    ordered = enumerate(sorted(set(numbers)))
+    runs = [[number for _, number in run] for _, run in groupby(ordered, lambda item: item[1] - item[0])]
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
