@@ -59,7 +59,7 @@ def work(primitive: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor], nu
         return Work()
     read, written = size_bytes(inputs), size_bytes(outputs)
     if primitive == COPY:
-        return Work(copied_bytes=max(read, written))
+        return Work(copied_bytes=max(tensor.size_bytes or 0 for tensor in (*inputs, *outputs)))
     if primitive in COLLECTIVES:
         return Work(sent_bytes=_sent(primitive, max(read, written), num_ranks))
     product = _matrix_ops(primitive, inputs, outputs, attention)
