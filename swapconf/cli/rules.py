@@ -18,9 +18,10 @@ from swapconf.simulate.findings import RULES as SIMULATED
 def command(rule: str | None) -> None:
     """List the rules, or print the manual page of one."""
     from swapconf import whatif  # loads numpy
+    from swapconf.formats import hardware
 
     known = {**READING, **STRUCTURE, **outcome.RULES, **comparison.RULES, **trace_lines.RULES, **SIMULATED,
-             **whatif.RULES}
+             **whatif.RULES, **hardware.RULES}
     pages = {name: f"{name}: {text} ({severity})" for name, (severity, text) in known.items()}
     pages.update((module.RULE, inspect.getdoc(module) or "") for module in RULES)
     if rule is None:
