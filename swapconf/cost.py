@@ -33,8 +33,8 @@ FIGURES: Mapping[str, str] = {
 
 class Origin(Enum):
     """``measured``: a profiler saw this kernel, or one of its type and shapes; ``calibrated``: estimated, times what a
-    profiler saw of its type over what is estimated of that; ``estimated``: from shapes and peak rates alone, which is
-    less than the kernel really takes."""
+    profiler saw of its type over what is estimated of that (of a copy: its bytes at the rate that was seen);
+    ``estimated``: from shapes and peak rates alone, which is less than the kernel really takes."""
 
     MEASURED = "measured"
     CALIBRATED = "calibrated"
@@ -94,10 +94,21 @@ class MeasuredKernel:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class MeasuredCopy:
+    """One copy between device and host, with all that shared the link at that time."""
+
+    to_host: bool
+    size_bytes: int
+    duration_us: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Measured:
-    """``kernels``: of kernel_details.csv. ``average_us``: of op_statistic.csv, by type."""
+    """``kernels``: of kernel_details.csv. ``average_us``: by type, of op_statistic.csv, and of the collectives in
+    trace_view.json, which also has the ``copies``."""
 
     kernels: tuple[MeasuredKernel, ...] = ()
+    copies: tuple[MeasuredCopy, ...] = ()
     average_us: Mapping[str, float] = field(default_factory=dict)
 
 

@@ -43,7 +43,8 @@ class _Step:
               help="ascend_910b1, ascend_910b2, ascend_910b3, ascend_910b4, ascend_910_93, ascend_910a, generic, or a "
                    "file of your own.")
 @click.option("--measured", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR",
-              help="ASCEND_PROFILER_OUTPUT of a real run: kernel_details.csv and op_statistic.csv replace the model.")
+              help="ASCEND_PROFILER_OUTPUT of a real run: its kernel_details.csv, op_statistic.csv and "
+                   "trace_view.json replace the model.")
 @click.option("--cards-per-host", type=click.IntRange(1), default=1, show_default=True, metavar="N",
               help="How many cards of a host copy at once.")
 @click.option("--host-bandwidth", type=click.FloatRange(0, min_open=True), metavar="GB/S",
@@ -93,12 +94,12 @@ def _size(text: str) -> int:
 
 
 def _study(given: Path, profile: str, measured: Path | None, host: Host) -> _Step:
-    from swapconf.formats import hardware, kernel_details, trace_folder
+    from swapconf.formats import hardware, profiler_folder, trace_folder
     from swapconf.simulate import costing, program, timeline
     from swapconf.simulate.trace_lifetimes import lifetimes
 
     card = hardware.load(profile)
-    seen = kernel_details.read_folder(measured) if measured else None
+    seen = profiler_folder.read(measured) if measured else None
     folder = trace_folders.trace_folder(given)
     trace = trace_folder.read(folder, int(trace_folders.report_beside(folder).get("rank") or 0))
     try:

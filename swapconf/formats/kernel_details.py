@@ -1,4 +1,4 @@
-"""KERNEL_DETAILS.CSV, OP_STATISTIC.CSV -> MEASURED: how long kernels took on a real card.
+"""KERNEL_DETAILS.CSV, OP_STATISTIC.CSV -> TIMES: how long kernels took on a real card.
 
 Columns as ``mindspore.profiler`` of 2.9.0 writes them (AscendKernelDetailsViewer) and as the Ascend PyTorch Profiler
 documents them (tables *kernel_details* and *op_statistic*). MindSpore names a row after the kernel that it launched,
@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from swapconf.cost import Measured, MeasuredKernel
+from swapconf.cost import MeasuredKernel
 from swapconf.formats.profiler_csv import Header, profiler_damage, rows
-from swapconf.formats.trace_lines import HEADER, number, shown
+from swapconf.formats.trace_lines import number, shown
 from swapconf.trace import Tensor
 
 NEEDED = ("Name", "Type", "Duration")
@@ -56,17 +56,6 @@ def read_statistic(path: str | Path) -> dict[str, float]:
             total_ns[name] = total_ns.get(name, 0) + total
     damage.refuse()
     return {name: total_ns[name] / 1000 / times for name, times in count.items() if times}
-
-
-def read_folder(folder: str | Path) -> Measured:
-    """What an ASCEND_PROFILER_OUTPUT has of the two. Raises SwapconfError where it has neither."""
-    details, statistic = Path(folder) / "kernel_details.csv", Path(folder) / "op_statistic.csv"
-    if not details.exists() and not statistic.exists():
-        damage = profiler_damage(folder)
-        damage.add(HEADER, "has neither kernel_details.csv nor op_statistic.csv")
-        damage.refuse()
-    return Measured(kernels=read(details) if details.exists() else (),
-                    average_us=read_statistic(statistic) if statistic.exists() else {})
 
 
 def _parser(header: Header) -> Callable[[Sequence[str]], MeasuredKernel]:

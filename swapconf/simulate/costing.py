@@ -76,7 +76,8 @@ def costs(load: Workload, hardware: Hardware, host: Host | None = None, measured
                  for item, time, times in zip(load.signatures, estimated, launches, strict=True))
     for kernel, (name, which) in enumerate(zip(load.names, load.index.tolist(), strict=True)):
         item = load.signatures[which]
-        duration[kernel], found = table.time_us(name, item.primitive, item.inputs, float(estimated[which]))
+        duration[kernel], found = table.time_us(
+            name, item.primitive, item.inputs, item.outputs, float(estimated[which]))
         origin[kernel] = ORIGINS.index(found)
     return Costs(duration_us=duration, origin=origin)
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from swapconf.cost import Measured, Origin
+from swapconf.cost import Measured, MeasuredCopy, Origin
+from swapconf.simulate.work import COPY, work
 from swapconf.trace import Tensor
 
 Estimate = Callable[[str, tuple[Tensor, ...], tuple[Tensor, ...]], float]
@@ -40,6 +41,7 @@ class Table:
         self._kernel = {name: sum(map(_mean, parts.values())) for name, parts in of_kernel.items()}
         self._shape = {key: _mean(times) for key, times in of_shape.items()}
         self._scale = {name: took / modelled for name, (took, modelled) in seen.items()}
+        self._copy, self._us_a_byte = _copies(measured.copies)
         self._average = {plain(name): time for name, time in measured.average_us.items()}
 
     def spread(self, launched: Iterable[tuple[str, float, int]]) -> None:
@@ -53,16 +55,26 @@ class Table:
             if name not in self._scale and modelled.get(name):
                 self._scale[name] = average * times[name] / modelled[name]
 
-    def time_us(self, kernel: str, primitive: str, inputs: tuple[Tensor, ...],
+    def time_us(self, kernel: str, primitive: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...],
                 estimated_us: float) -> tuple[float, Origin]:
         """What a kernel takes, and how that is known."""
         if kernel in self._kernel:
             return self._kernel[kernel], Origin.MEASURED
+        if primitive == COPY:
+            return self._copy_us(not outputs, int(work(COPY, inputs, outputs).copied_bytes), estimated_us)
         name = plain(primitive)
         if (key := (name, shapes(inputs))) in self._shape:
             return self._shape[key], Origin.MEASURED
         if name in self._scale:
             return estimated_us * self._scale[name], Origin.CALIBRATED
+        return estimated_us, Origin.ESTIMATED
+
+
+    def _copy_us(self, to_host: bool, size_bytes: int, estimated_us: float) -> tuple[float, Origin]:
+        if (to_host, size_bytes) in self._copy:
+            return self._copy[to_host, size_bytes], Origin.MEASURED
+        if to_host in self._us_a_byte:
+            return size_bytes * self._us_a_byte[to_host], Origin.CALIBRATED
         return estimated_us, Origin.ESTIMATED
 
 
@@ -77,6 +89,18 @@ def plain(name: str) -> str:
 def shapes(tensors: tuple[Tensor, ...]) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """Of all that are no scalars, which MindSpore counts as tensors and the device does not."""
     return tuple((tensor.dtype, tensor.shape) for tensor in tensors if tensor.shape and 0 not in tensor.shape)
+
+
+def _copies(copies: Sequence[MeasuredCopy]) -> tuple[dict[tuple[bool, int], float], dict[bool, float]]:
+    """(microseconds by direction and size, microseconds a byte by direction)."""
+    times: dict[tuple[bool, int], list[float]] = defaultdict(list)
+    for copy in copies:
+        times[copy.to_host, copy.size_bytes].append(copy.duration_us)
+    rates = {}
+    for direction in {direction for direction, _ in times}:
+        mine = [copy for copy in copies if copy.to_host is direction]
+        rates[direction] = sum(copy.duration_us for copy in mine) / sum(copy.size_bytes for copy in mine)
+    return {key: _mean(found) for key, found in times.items()}, rates
 
 
 def _mean(times: list[float]) -> float:

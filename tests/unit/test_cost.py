@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swapconf.cost import FIGURES, ORIGINS, Host, Measured, MeasuredKernel, Origin
+from swapconf.cost import FIGURES, ORIGINS, Host, Measured, MeasuredCopy, MeasuredKernel, Origin
 from swapconf.errors import Finding, SwapconfError
-from swapconf.formats import hardware, kernel_details, trace_folder
+from swapconf.formats import hardware, kernel_details, profiler_folder, trace_folder, trace_view
 from swapconf.simulate.costing import costs, group_gbps, seconds, workload
 from swapconf.simulate.measured import plain
 from swapconf.simulate.work import Attention, Work, work
@@ -202,10 +202,10 @@ def test_averages_by_type_are_read(tmp_path: Path) -> None:
     (tmp_path / "op_statistic.csv").write_text(
         "Device_id,OP Type,Core Type,Count,Total Time(us),Min Time(us),Avg Time(us),Max Time(us),Ratio(%)\n"
         "0,MatMulV3,AI_CORE,4,100.0,1,25,90,50\n0,MatMulV3,MIX_AIC,1,50,50,50,50,25\n0,Add,AIV,0,0,0,0,0,0\n")
-    found = kernel_details.read_folder(tmp_path)
+    found = profiler_folder.read(tmp_path)
     assert found == Measured(average_us={"MatMulV3": 30.0})
     with pytest.raises(SwapconfError):
-        kernel_details.read_folder(tmp_path / "elsewhere")
+        profiler_folder.read(tmp_path / "elsewhere")
 
 
 @pytest.mark.parametrize(("device", "primitive"), [
@@ -251,3 +251,58 @@ def test_what_was_measured_replaces_the_model_and_the_report_says_so() -> None:
     adds = [number for number, item in enumerate(which) if item.primitive == "Add"]
     assert found.duration_us[adds].mean() == pytest.approx(11.0)
     assert sum(found.share(item) for item in Origin) == pytest.approx(1.0)
+
+
+def view(tmp_path: Path, events: object) -> Measured:
+    path = tmp_path / "trace_view.json"
+    path.write_text(events if isinstance(events, str) else json.dumps(events), encoding="utf-8")
+    return trace_view.read(path)
+
+
+def copied(operation: str, size: object, us: object) -> dict[str, object]:
+    return {"ph": "X", "name": "MEMCPY_ASYNC", "ts": "1704161511420306.491", "dur": us,
+            "args": {"Task Type": "SDMA_SQE", "size(B)": size, "bandwidth(GB/s)": 1.0, "operation": operation}}
+
+
+EVENTS = [{"ph": "M", "name": "process_name"}, copied("device to host", 4096, "2.5"),
+          copied("host to device ex", 8192, 4), copied("device to device", 8192, 4), copied("host to device", 0, 4),
+          {"ph": "X", "name": "hcom_allReduce__628_0_1", "dur": 10},
+          {"ph": "X", "name": "hcom_allReduce__628_1_1", "dur": 30.0}, {"ph": "X", "name": "aclnnAdd", "dur": 1}]
+
+
+@pytest.mark.parametrize("events", [EVENTS, {"traceEvents": EVENTS}])
+def test_copies_and_collectives_are_read_from_a_timeline(tmp_path: Path, events: object) -> None:
+    assert view(tmp_path, events) == Measured(
+        copies=(MeasuredCopy(to_host=True, size_bytes=4096, duration_us=2.5),
+                MeasuredCopy(to_host=False, size_bytes=8192, duration_us=4.0)), average_us={"hcom_allReduce_": 20.0})
+
+
+@pytest.mark.parametrize("events", ["", "[", '"text"', "{}", "[" * 100_000, [copied("device to host", "x", 1)],
+                                    [copied("device to host", 1, None)], [copied("device to host", 1, -1)],
+                                    [copied("device to host", True, 1)], [copied("device to host", 1, "nan")],
+                                    [{"ph": "X", "name": "hcom_send_1"}]])
+def test_a_broken_timeline_is_refused(tmp_path: Path, events: object) -> None:
+    with pytest.raises(SwapconfError):
+        view(tmp_path, events)
+
+
+def test_copies_take_what_was_seen_of_their_size_and_direction() -> None:
+    load = workload(trace_folder.read(TRACES / "llama_l2_layerswap_n1", 0))
+    plainly = costs(load, CARD)
+    which = [load.signatures[index] for index in load.index]
+    out = [number for number, item in enumerate(which) if item.primitive == "MoveTo" and not item.outputs]
+    back = [number for number, item in enumerate(which) if item.primitive == "MoveTo" and item.outputs]
+    size = {number: which[number].inputs[0].size_bytes or 0 for number in out}
+    seen = size[out[0]]
+    assert len({*size.values()}) > 3
+    found = costs(load, CARD, measured=Measured(copies=(
+        MeasuredCopy(to_host=True, size_bytes=seen, duration_us=3.0),
+        MeasuredCopy(to_host=True, size_bytes=3 * seen + 1, duration_us=8.0))))
+    for number in out:
+        if size[number] == seen:
+            assert (found.duration_us[number], ORIGINS[found.origin[number]]) == (3.0, Origin.MEASURED)
+        else:
+            assert found.duration_us[number] == pytest.approx(size[number] * 11 / (4 * seen + 1))
+            assert ORIGINS[found.origin[number]] is Origin.CALIBRATED
+    assert (found.duration_us[back] == plainly.duration_us[back]).all()
+    assert {ORIGINS[found.origin[number]] for number in back} == {Origin.ESTIMATED}
