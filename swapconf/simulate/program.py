@@ -29,7 +29,7 @@ def program(trace: Trace) -> Program:
         elif kernel.primitive == "StreamRecv":
             pending |= sent.get((kernel.graph, kernel.event), frozenset())
         else:
-            waits.append(tuple(sorted(item for item in pending if kernels[item].stream != stream)))
+            waits.append(_others(pending, kernels, stream) if pending else ())
             pending.clear()
             last[stream] = len(kernels)
             kernels.append(kernel)
@@ -44,12 +44,19 @@ def step_tasks(trace: Trace) -> tuple[Task, ...]:
     """The tracker's record of each kernel of the step, in the same order. Raises ValueError where there is none."""
     if not trace.tasks:
         raise ValueError("the trace has no graph: MindSpore writes none with memory_optimize_level O1")
+    wanted = sum(not kernel.is_event for kernel in trace.step)
     of_kernel = zip((kernel for kernel in trace.kernels if not kernel.is_event),
                     (task for task in trace.tasks if task.is_kernel), strict=True)
     first: dict[tuple[str, str], Task] = {}
     for kernel, task in of_kernel:
         first.setdefault((kernel.graph, kernel.name), task)
+        if len(first) == wanted:
+            break
     return tuple(first.values())
+
+
+def _others(pending: set[int], kernels: list[Kernel], stream: int) -> tuple[int, ...]:
+    return tuple(sorted(item for item in pending if kernels[item].stream != stream))
 
 
 def _kind(kernel: Kernel) -> int:
