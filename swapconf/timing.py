@@ -33,13 +33,15 @@ COMPUTE, COLLECTIVE, TO_HOST, TO_DEVICE = range(len(KINDS))
 class Program:
     """``names`` of the n kernels, ``stream`` int32 [n], ``kind`` uint8 [n] (index into KINDS), and ``waits``: by kernel
     those of other streams that it waits for; that it waits for the one before it on its own stream is not told again.
-    ``event``: int64 [n], when the memory tracker saw it launched, ascending."""
+    ``event``: int64 [n], when the memory tracker saw it launched, ascending. ``freed``: int64 [n], of a copy to the
+    host the event at which the block on the device is released, NEVER of all others and where it is kept."""
 
     names: tuple[str, ...]
     stream: NDArray[np.int32]
     kind: NDArray[np.uint8]
     waits: tuple[tuple[int, ...], ...]
     event: NDArray[np.int64]
+    freed: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.names)
@@ -94,7 +96,7 @@ class Timeline:
 class Prefetch:
     """One copy back to the device, all else unchanged. ``late_us``: how long the main stream waits for it.
     ``later_us``: by how much later it could end without being waited for. ``earlier_us``: by how much earlier it could
-    start before the forward copy is released, so that both are held; negative where they already are."""
+    start before the forward copy is released, so that both are held; negative where they are."""
 
     kernel: int
     to_host: int

@@ -7,9 +7,13 @@ and received once in a step (all traces of MindSpore 2.9.0); a receive without a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import NDArray
 
 from swapconf.simulate.work import COLLECTIVES, COPY
+from swapconf.simulation import NEVER
 from swapconf.timing import COLLECTIVE, COMPUTE, TO_DEVICE, TO_HOST, Program
 from swapconf.trace import Kernel, Task, Trace
 
@@ -33,11 +37,12 @@ def program(trace: Trace) -> Program:
             pending.clear()
             last[stream] = len(kernels)
             kernels.append(kernel)
+    tasks = step_tasks(trace)
     return Program(
         names=tuple(kernel.name for kernel in kernels), waits=tuple(waits),
         stream=np.array([kernel.stream for kernel in kernels], dtype=np.int32),
         kind=np.array([_kind(kernel) for kernel in kernels], dtype=np.uint8),
-        event=np.array([task.event for task in step_tasks(trace)], dtype=np.int64))
+        event=np.array([task.event for task in tasks], dtype=np.int64), freed=_freed(trace, kernels, tasks))
 
 
 def step_tasks(trace: Trace) -> tuple[Task, ...]:
@@ -53,6 +58,16 @@ def step_tasks(trace: Trace) -> tuple[Task, ...]:
         if len(first) == wanted:
             break
     return tuple(first.values())
+
+
+def _freed(trace: Trace, kernels: Sequence[Kernel], tasks: Sequence[Task]) -> NDArray[np.int64]:
+    freed = np.full(len(kernels), NEVER, dtype=np.int64)
+    copies = [index for index, kernel in enumerate(kernels) if kernel.copies_to_host and tasks[index].inputs]
+    if copies:
+        end = {block.start: block.end for block in trace.blocks if not block.on_host}
+        for index in copies:
+            freed[index] = end.get(tasks[index].inputs[0]) or NEVER
+    return freed
 
 
 def _others(pending: set[int], kernels: list[Kernel], stream: int) -> tuple[int, ...]:

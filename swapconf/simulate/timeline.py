@@ -6,11 +6,13 @@ the main stream is handed back along the kernels whose ends let each other start
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from swapconf.simulation import NEVER, Lifetimes, usage
-from swapconf.timing import COMPUTE, TO_DEVICE, TO_HOST, Floats, Prefetch, Program, Timeline
+from swapconf.timing import TO_DEVICE, TO_HOST, Floats, Prefetch, Program, Timeline
 
 
 def replay(program: Program, duration_us: Floats) -> Timeline:
@@ -36,8 +38,7 @@ def replay(program: Program, duration_us: Floats) -> Timeline:
 
 def serial(program: Program) -> Program:
     """The same kernels one after another, so that nothing overlaps."""
-    return Program(names=program.names, kind=program.kind, event=program.event, waits=((),) * len(program),
-                   stream=np.zeros(len(program), dtype=np.int32))
+    return replace(program, waits=((),) * len(program), stream=np.zeros(len(program), dtype=np.int32))
 
 
 def _exposed(program: Program, start: list[float], end: list[float], cause: list[int]) -> Floats:
@@ -63,43 +64,50 @@ def _blame(kernel: int, since: float, start: list[float], end: list[float], caus
 def prefetches(timeline: Timeline) -> tuple[Prefetch, ...]:
     """Every copy back to the device whose copy to the host is in the same step and whose reader waits for it."""
     program = timeline.program
-    kind = program.kind
     reader = _first_waiter(program)
-    found = []
-    for kernel in np.flatnonzero(kind == TO_DEVICE).tolist():
-        to_host = next((item for item in program.waits[kernel] if kind[item] == TO_HOST), -1)
-        if to_host < 0 or kernel not in reader or to_host not in reader:
-            continue
-        needed = float(timeline.start_us[reader[kernel]])
-        found.append(Prefetch(
-            kernel=kernel, to_host=to_host, late_us=float(timeline.exposed_us[kernel]),
-            later_us=needed - float(timeline.end_us[kernel]),
-            earlier_us=float(timeline.start_us[kernel]) - float(timeline.start_us[reader[to_host]])))
-    return tuple(found)
+    pairs = [(kernel, to_host, reader[kernel]) for kernel in np.flatnonzero(program.kind == TO_DEVICE).tolist()
+             if kernel in reader and (to_host := _undone(program, kernel)) >= 0]
+    released_us = _clock_us(timeline, program.freed[[to_host for _, to_host, _ in pairs]])
+    return tuple(Prefetch(
+        kernel=kernel, to_host=to_host, late_us=float(timeline.exposed_us[kernel]),
+        later_us=float(timeline.start_us[reading] - timeline.end_us[kernel]),
+        earlier_us=float(timeline.start_us[kernel] - released))
+        for (kernel, to_host, reading), released in zip(pairs, released_us, strict=True))
+
+
+def _undone(program: Program, kernel: int) -> int:
+    """The copy to the host that a copy back undoes: of those that it waits for the first, -1 where there is none. The
+    others are those that had been launched until then."""
+    return next((item for item in program.waits[kernel] if program.kind[item] == TO_HOST), -1)
 
 
 def _first_waiter(program: Program) -> dict[int, int]:
-    """By copy the first kernel of the main stream that waits for it; before that its block is not released or read."""
+    """By copy the first kernel of the main stream that waits for it."""
     first: dict[int, int] = {}
     for kernel in np.flatnonzero(program.stream == program.main_stream).tolist():
         for awaited in program.waits[kernel]:
-            if program.kind[awaited] != COMPUTE:
+            if program.kind[awaited] == TO_DEVICE:
                 first.setdefault(awaited, kernel)
     return first
+
+
+def _clock_us(timeline: Timeline, event: NDArray[np.int64]) -> Floats:
+    """When an event of the memory tracker happens: when the main stream gets to the kernel that is launched next."""
+    program = timeline.program
+    main = np.flatnonzero(program.stream == program.main_stream)
+    clock = np.append(timeline.start_us[main], timeline.step_us)
+    at: Floats = clock[np.searchsorted(program.event[main], event, side="left")]
+    return at
 
 
 def memory(timeline: Timeline, live: Lifetimes) -> tuple[Floats, NDArray[np.int64]]:
     """Device bytes in use over the clock of the step: (microseconds, bytes from then on), both [m].
 
-    Memory is given out in the order of launches, so an event happens when the main stream gets to the kernel launched
-    next; what is born after the step is left out, what lives through it is in use from the start.
+    Memory is given out in the order of launches. What is born after the step is left out, what lives through it is in
+    use from the start.
     """
-    program = timeline.program
-    main = np.flatnonzero(program.stream == program.main_stream)
-    after = program.event.max(initial=0)
+    after = timeline.program.event.max(initial=0)
     inside = live.start <= after
     curve = usage(live.start[inside], np.where(live.end[inside] > after, NEVER, live.end[inside]),
                   live.size_bytes[inside])
-    index = np.searchsorted(program.event[main], curve.time, side="left")
-    clock = np.append(timeline.start_us[main], timeline.step_us)
-    return clock[index], curve.bytes_after
+    return _clock_us(timeline, curve.time), curve.bytes_after

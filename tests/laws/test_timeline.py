@@ -10,9 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swapconf.simulate.timeline import prefetches, replay, serial
+from swapconf.simulation import NEVER
 from swapconf.timing import COLLECTIVE, COMPUTE, KINDS, TO_DEVICE, TO_HOST, Floats, Program, covered_us
 
 BY_STREAM = (COMPUTE, COLLECTIVE, TO_HOST, TO_DEVICE, COMPUTE)
+
+
+def unfreed(count: int) -> np.ndarray:
+    return np.full(count, NEVER, dtype=np.int64)
 
 
 @st.composite
@@ -28,7 +33,7 @@ def programs(draw: st.DrawFn, max_kernels: int = 30) -> tuple[Program, Floats]:
     duration = draw(st.lists(st.integers(0, 50), min_size=count, max_size=count))
     return Program(names=tuple(map(str, range(count))), stream=np.array(stream, dtype=np.int32), waits=tuple(waits),
                    kind=np.array([BY_STREAM[item] for item in stream], dtype=np.uint8),
-                   event=np.arange(count, dtype=np.int64)), np.array(duration, dtype=np.float64)
+                   event=np.arange(count, dtype=np.int64), freed=unfreed(count)), np.array(duration, dtype=np.float64)
 
 
 def edges(program: Program) -> list[tuple[int, int]]:
@@ -124,9 +129,10 @@ def swaps(draw: st.DrawFn) -> tuple[Program, Program, Floats]:
                 moved.append(copy)
     with_swap = Program(
         names=tuple(map(str, range(len(stream)))), stream=np.array(stream, dtype=np.int32), waits=tuple(waits),
-        kind=np.array([BY_STREAM[item] for item in stream], dtype=np.uint8), event=np.arange(len(stream)))
+        kind=np.array([BY_STREAM[item] for item in stream], dtype=np.uint8), event=np.arange(len(stream)),
+        freed=unfreed(len(stream)))
     without = Program(names=tuple(map(str, main)), stream=np.zeros(count, dtype=np.int32), waits=((),) * count,
-                      kind=np.zeros(count, dtype=np.uint8), event=np.arange(count))
+                      kind=np.zeros(count, dtype=np.uint8), event=np.arange(count), freed=unfreed(count))
     return with_swap, without, np.array(kept)
 
 
@@ -184,7 +190,7 @@ def test_covered_time_is_that_of_the_union(intervals: list[tuple[int, int]]) -> 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_takes_no_time(kind: object) -> None:
     nothing = Program(names=(), stream=np.zeros(0, dtype=np.int32), kind=np.zeros(0, dtype=np.uint8), waits=(),
-                      event=np.zeros(0, dtype=np.int64))
+                      event=np.zeros(0, dtype=np.int64), freed=unfreed(0))
     line = replay(nothing, np.zeros(0))
     assert line.step_us == line.occupancy(kind) == 0  # type: ignore[arg-type]
     assert line.critical_path == ()

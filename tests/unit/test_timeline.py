@@ -108,6 +108,23 @@ def test_every_prefetch_is_found_with_the_tensor_that_it_brings_back(folder: Pat
 
 
 @pytest.mark.parametrize("folder", SWAPPED, ids=lambda folder: folder.name)
+def test_a_tensor_is_held_twice_where_its_blocks_live_at_once(folder: Path) -> None:
+    """Each prefetch is moved in the trace to before the release of the forward copy."""
+    trace, line = golden(folder), timed(folder)
+    tasks = step_tasks(trace)
+    device = {block.start: block for block in trace.blocks if not block.on_host}
+    for room in prefetches(line):
+        forward = device[tasks[room.to_host].inputs[0]]
+        assert forward.end is not None
+        assert forward.end < device[tasks[room.kernel].outputs[0]].start
+        assert room.earlier_us >= 0
+        twice = np.where(np.arange(len(line.program)) == room.to_host, tasks[-1].event, line.program.freed)
+        [kept] = [item for item in prefetches(replace(line, program=replace(line.program, freed=twice)))
+                  if item.kernel == room.kernel]
+        assert kept.earlier_us < 0
+
+
+@pytest.mark.parametrize("folder", SWAPPED, ids=lambda folder: folder.name)
 def test_free_copies_cost_nothing_and_slow_ones_cost_their_sum(folder: Path) -> None:
     line = timed(folder)
     is_copy = (line.program.kind == TO_HOST) | (line.program.kind == TO_DEVICE)
