@@ -21,7 +21,7 @@ def unfreed(count: int) -> np.ndarray:
 
 
 @st.composite
-def programs(draw: st.DrawFn, max_kernels: int = 30) -> tuple[Program, Floats]:
+def programs(draw: st.DrawFn, max_kernels: int = 16) -> tuple[Program, Floats]:
     """Kernels on up to five streams; each waits for any earlier ones of other streams. Whole microseconds, so that
     sums are exact."""
     count = draw(st.integers(1, max_kernels))
@@ -163,7 +163,7 @@ def test_a_prefetch_that_uses_up_its_room_makes_nothing_later(made: tuple[Progra
 
 
 @settings(deadline=None)
-@given(programs(), st.integers(0, 29), st.integers(1, 20))
+@given(programs(), st.integers(0, 15), st.integers(1, 20))
 def test_a_longer_kernel_never_makes_the_step_shorter(made: tuple[Program, Floats], which: int, more: int) -> None:
     program, duration = made
     longer = duration.copy()
