@@ -10,7 +10,7 @@ from pathlib import Path
 
 from swapconf import whatif
 from swapconf.dryrun import comparison, outcome
-from swapconf.formats import trace_lines
+from swapconf.formats import hardware, trace_lines
 from swapconf.formats.reading_rules import READING, STRUCTURE
 from swapconf.resolve.rules import RULES
 from swapconf.simulate.findings import RULES as SIMULATED
@@ -43,6 +43,7 @@ def render():
     parts += ["### Dry runs and their traces\n\n", _table({**outcome.RULES, **comparison.RULES, **trace_lines.RULES})]
     parts += ["### Memory, from a trace\n\n", _table({**SIMULATED, **whatif.RULES})]
     parts += ["### Logs of a run\n\n", _table(deviation.RULES)]
+    parts += ["### Time\n\n", _table(hardware.RULES)]
     parts += ["## Meaning\n\n", *map(_page, RULES)]
     parts += ["## Reasons that are not rules\n\n",
               "The JSON of `swapconf explain` names what asked for a decision in the place of a rule:\n\n",

@@ -124,7 +124,8 @@ def _rows(folder: Path) -> Iterator[Row]:
         return placed(prepare(trace_folder.read(folder / baseline, rank=0)), network)
 
     for case in cases():
-        if case.name != case.baseline and (folder / case.name / "memory_block.csv").exists() and (folder / case.baseline).exists():
+        ended_well = (folder / case.name / "memory_block.csv").exists()
+        if case.name != case.baseline and ended_well and (folder / case.baseline).exists():
             yield _row(case, prepared(case.baseline), trace_folder.read(folder / case.name, rank=0))
 
 

@@ -9,7 +9,7 @@ import click
 from swapconf import __version__
 
 COMMANDS = ("check", "dryrun", "explain", "families", "fragmentation", "memory", "register_path", "rules", "run",
-            "verify", "whatif")
+            "timeline", "verify", "whatif")
 
 
 class LazyGroup(click.Group):

@@ -19,9 +19,10 @@ from swapconf.verification import deviation
 def command(rule: str | None) -> None:
     """List the rules, or print the manual page of one."""
     from swapconf import whatif  # loads numpy
+    from swapconf.formats import hardware
 
     known = {**READING, **STRUCTURE, **outcome.RULES, **comparison.RULES, **trace_lines.RULES, **SIMULATED,
-             **whatif.RULES, **deviation.RULES}
+             **whatif.RULES, **deviation.RULES, **hardware.RULES}
     pages = {name: f"{name}: {text} ({severity})" for name, (severity, text) in known.items()}
     pages.update((module.RULE, inspect.getdoc(module) or "") for module in RULES)
     if rule is None:

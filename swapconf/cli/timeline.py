@@ -1,0 +1,213 @@
+"""``swapconf timeline``: how long a step takes on a card, and what its copies and collectives cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from swapconf.cli import trace_folders
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings
+from swapconf.errors import Finding, Severity, SwapconfError
+from swapconf.errors import Origin as Place
+from swapconf.units import parse_bytes, show_bytes
+
+if TYPE_CHECKING:
+    from swapconf.cost import Costs, Hardware, Host
+    from swapconf.timing import Prefetch, Timeline
+
+NUM_ROWS = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Step:
+    """All that is shown of one trace."""
+
+    folder: Path
+    hardware: Hardware
+    host: Host
+    costs: Costs
+    line: Timeline
+    prefetches: tuple[Prefetch, ...]
+    device_peak_bytes: int
+    host_peak_bytes: int
+
+
+@click.command()
+@click.argument("trace", type=click.Path(path_type=Path))
+@click.option("--hardware", "profile", default="generic", show_default=True, metavar="NAME|FILE",
+              help="ascend_910b1, ascend_910b2, ascend_910b3, ascend_910b4, ascend_910_93, ascend_910a, generic, or a "
+                   "file of your own.")
+@click.option("--measured", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR",
+              help="ASCEND_PROFILER_OUTPUT of a real run: its kernel_details.csv, op_statistic.csv and "
+                   "trace_view.json replace the model.")
+@click.option("--cards-per-host", type=click.IntRange(1), default=1, show_default=True, metavar="N",
+              help="How many cards of a host copy at once.")
+@click.option("--host-bandwidth", type=click.FloatRange(0, min_open=True), metavar="GB/S",
+              help="10^9 bytes a second in one direction that they share (default: no limit but the card's link).")
+@click.option("--host-memory", metavar="SIZE", help="Memory of the host that they share, for example 1.5TB.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def command(trace: Path, profile: str, measured: Path | None, cards_per_host: int, host_bandwidth: float | None,
+            host_memory: str | None, form: str) -> None:
+    """Replay one step of a dry run on its streams: the folder that `swapconf dryrun --keep DIR` left behind.
+
+    Times are estimated from shapes and the card's peak rates unless --measured replaces them. exposed: how long the
+    main stream stands still because of a kernel. Of a prefetch, `later` is how much later it could end without being
+    waited for, `earlier` how much earlier it could start without holding the tensor twice.
+
+    \b
+    swapconf timeline traces/rank_0 --hardware ascend_910b2
+    swapconf timeline traces/rank_0 --cards-per-host 8 --host-bandwidth 100 --host-memory 1.5TB
+
+    Exit codes: 0 done; 1 the copies do not fit into --host-memory; 2 a file could not be read, or the command line is
+    wrong.
+    """
+    from swapconf.cost import Host
+
+    limit = _size(host_memory) if host_memory else None
+    host = Host(cards=cards_per_host, bandwidth_gbps=host_bandwidth or float("inf"))
+    try:
+        step = _study(trace, profile, measured, host)
+    except SwapconfError as error:
+        print_findings(error.findings, err=True)
+        raise SystemExit(EXIT_UNREADABLE) from None
+    if form == "json":
+        click.echo(json.dumps(_as_record(step), indent=2))
+    else:
+        _print(step)
+    needed = step.host_peak_bytes * cards_per_host
+    if limit is not None and needed > limit:
+        click.echo(f"{cards_per_host} cards hold {show_bytes(needed)} on the host, which has {show_bytes(limit)}",
+                   err=True)
+        raise SystemExit(EXIT_ERRORS)
+
+
+def _size(text: str) -> int:
+    try:
+        return parse_bytes(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--host-memory") from None
+
+
+def _study(given: Path, profile: str, measured: Path | None, host: Host) -> _Step:
+    from swapconf.formats import hardware, profiler_folder, trace_folder
+    from swapconf.simulate import costing, program, timeline
+    from swapconf.simulate.trace_lifetimes import lifetimes
+
+    card = hardware.load(profile)
+    seen = profiler_folder.read(measured) if measured else None
+    folder = trace_folders.trace_folder(given)
+    trace = trace_folder.read(folder, int(trace_folders.report_beside(folder).get("rank") or 0))
+    try:
+        load, steps = costing.workload(trace), program.program(trace)
+    except ValueError as error:
+        raise SwapconfError([Finding(
+            origin=Place(file=str(folder)), rule="trace-incomplete", severity=Severity.ERROR, message=str(error),
+            hint="run the dry run with memory_optimize_level O0")]) from None
+    known = costing.costs(load, card, host, seen)
+    line = timeline.replay(steps, known.duration_us)
+    _, used = timeline.memory(line, lifetimes(trace))
+    return _Step(folder=folder, hardware=card, host=host, costs=known, line=line, prefetches=timeline.prefetches(line),
+                 device_peak_bytes=int(used.max(initial=0)), host_peak_bytes=trace.host_peak_bytes)
+
+
+def _streams(step: _Step) -> list[dict[str, Any]]:
+    from swapconf.timing import KINDS
+
+    line, program = step.line, step.line.program
+    rows = []
+    for stream in sorted(set(program.stream.tolist())):
+        mine = program.stream == stream
+        rows.append({
+            "stream": stream, "does": "/".join(KINDS[kind].value for kind in sorted(set(program.kind[mine].tolist()))),
+            "kernels": int(mine.sum()), "busy_us": line.busy_us(stream), "idle_us": line.step_us - line.busy_us(stream),
+            "exposed_us": float(line.exposed_us[mine].sum())})
+    return rows
+
+
+def _as_record(step: _Step) -> dict[str, Any]:
+    from swapconf.cost import Origin
+    from swapconf.timing import KINDS, Kind
+
+    line, program = step.line, step.line.program
+    return {
+        "trace": str(step.folder), "hardware": step.hardware.name, "step_us": line.step_us,
+        "figures": {name: {"value": figure.value, "source": figure.source, "assumed": name in step.hardware.assumed}
+                    for name, figure in step.hardware.figures.items()},
+        "share": {origin.value: step.costs.share(origin) for origin in Origin},
+        "host_link_gbps": step.host.link_gbps(step.hardware),
+        "critical_path_kernels": len(line.critical_path), "streams": _streams(step),
+        "exposed_us": {kind.value: line.exposed_of(kind) for kind in Kind if kind is not Kind.COMPUTE},
+        "occupancy": {kind.value: line.occupancy(kind) for kind in Kind},
+        "exposed": [{
+            "name": program.names[kernel], "kind": KINDS[program.kind[kernel]].value,
+            "stream": int(program.stream[kernel]), "start_us": float(line.start_us[kernel]),
+            "end_us": float(line.end_us[kernel]), "exposed_us": float(line.exposed_us[kernel]),
+            "origin": _origin(step, kernel),
+        } for kernel in _exposed(line)],
+        "prefetches": [{
+            "name": program.names[item.kernel], "late_us": item.late_us, "later_us": item.later_us,
+            "earlier_us": item.earlier_us} for item in step.prefetches],
+        "device_peak_bytes": step.device_peak_bytes, "host_peak_bytes": step.host_peak_bytes,
+    }
+
+
+def _origin(step: _Step, kernel: int) -> str:
+    from swapconf.cost import ORIGINS
+
+    return str(ORIGINS[step.costs.origin[kernel]].value)
+
+
+def _exposed(line: Timeline) -> list[int]:
+    """Kernels off the main stream that it stands still for, the longest first."""
+    return [int(kernel) for kernel in (-line.exposed_us).argsort(kind="stable") if line.exposed_us[kernel] > 0]
+
+
+def _print(step: _Step) -> None:
+    from swapconf.cost import Origin
+    from swapconf.timing import KINDS, Kind
+
+    line, program = step.line, step.line.program
+    known = {origin.value: step.costs.share(origin) for origin in Origin}
+    shares = ", ".join(f"{name} {share:.0%}" for name, share in known.items() if share)
+    click.secho(f"{step.folder}: {line.step_us / 1000:.3f} ms a step on {step.hardware.name} ({shares})", bold=True)
+    if step.hardware.assumed:
+        names = ", ".join(sorted(step.hardware.assumed))
+        click.echo(f"not publicly known of it, taken from the generic profile: {names}")
+    _table(("stream", "does", "kernels", "busy ms", "idle ms", "exposed ms"), [
+        (str(row["stream"]), row["does"], str(row["kernels"]), *(f"{row[name] / 1000:.3f}" for name in
+         ("busy_us", "idle_us", "exposed_us"))) for row in _streams(step)])
+    in_use = ", ".join(f"{kind.value} {line.occupancy(kind):.1%}" for kind in Kind)
+    click.echo(f"in use: {in_use}; host link {step.host.link_gbps(step.hardware):.1f} GB/s a card")
+    click.echo(f"memory: device {show_bytes(step.device_peak_bytes)}, host {show_bytes(step.host_peak_bytes)} a card")
+    if longest := _exposed(line)[:NUM_ROWS]:
+        click.echo("What the main stream waits for longest:")
+        _table(("exposed us", "takes us", "kind", "known", "name"), [(
+            f"{line.exposed_us[kernel]:.1f}", f"{line.end_us[kernel] - line.start_us[kernel]:.1f}",
+            KINDS[program.kind[kernel]].value, _origin(step, kernel), program.names[kernel]) for kernel in longest])
+    if step.prefetches:
+        late = [item for item in step.prefetches if item.late_us > 0]
+        twice = [item for item in step.prefetches if item.earlier_us < 0]
+        click.echo(f"prefetches: {len(step.prefetches)}, waited for {len(late)}, tensor held twice {len(twice)}")
+        _table(("late us", "later us", "earlier us", "name"), [
+            (f"{item.late_us:.1f}", f"{item.later_us:.1f}", f"{item.earlier_us:.1f}", program.names[item.kernel])
+            for item in sorted(step.prefetches, key=lambda item: -item.late_us)[:NUM_ROWS]])
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from swapconf.cli.tables import print_table
+
+    table = Table(box=None, pad_edge=False)
+    for name in head:
+        is_text = name in ("does", "kind", "known", "name")
+        table.add_column(name, overflow="fold", justify="left" if is_text else "right")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    print_table(table)

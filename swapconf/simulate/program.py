@@ -1,0 +1,80 @@
+"""TRACE -> PROGRAM: the kernels of one step with what each waits for, from the events in execute_order.csv.
+
+A StreamSend records what its stream has been given so far; the StreamRecv of the same event makes its stream wait for
+that. A send hands on what its stream itself still waits for, where no kernel stands in between. Each event is sent once
+and received once in a step (all traces of MindSpore 2.9.0); a receive without a send waits for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swapconf.simulate.work import COLLECTIVES, COPY
+from swapconf.simulation import NEVER
+from swapconf.timing import COLLECTIVE, COMPUTE, TO_DEVICE, TO_HOST, Program
+from swapconf.trace import Kernel, Task, Trace
+
+
+def program(trace: Trace) -> Program:
+    """Raises ValueError where the trace has no graph, which tells shapes and times."""
+    last: dict[int, int] = {}
+    waiting: dict[int, set[int]] = {}
+    sent: dict[tuple[str, str], frozenset[int]] = {}
+    kernels: list[Kernel] = []
+    waits: list[tuple[int, ...]] = []
+    for kernel in trace.step:
+        stream = kernel.stream
+        pending = waiting.setdefault(stream, set())
+        if kernel.primitive == "StreamSend":
+            sent[kernel.graph, kernel.event] = frozenset(pending | ({last[stream]} if stream in last else set()))
+        elif kernel.primitive == "StreamRecv":
+            pending |= sent.get((kernel.graph, kernel.event), frozenset())
+        else:
+            waits.append(_others(pending, kernels, stream) if pending else ())
+            pending.clear()
+            last[stream] = len(kernels)
+            kernels.append(kernel)
+    tasks = step_tasks(trace)
+    return Program(
+        names=tuple(kernel.name for kernel in kernels), waits=tuple(waits),
+        stream=np.array([kernel.stream for kernel in kernels], dtype=np.int32),
+        kind=np.array([_kind(kernel) for kernel in kernels], dtype=np.uint8),
+        event=np.array([task.event for task in tasks], dtype=np.int64), freed=_freed(trace, kernels, tasks))
+
+
+def step_tasks(trace: Trace) -> tuple[Task, ...]:
+    """The tracker's record of each kernel of the step, in the same order. Raises ValueError where there is none."""
+    if not trace.tasks:
+        raise ValueError("the trace has no graph: MindSpore writes none with memory_optimize_level O1")
+    wanted = sum(not kernel.is_event for kernel in trace.step)
+    of_kernel = zip((kernel for kernel in trace.kernels if not kernel.is_event),
+                    (task for task in trace.tasks if task.is_kernel), strict=True)
+    first: dict[tuple[str, str], Task] = {}
+    for kernel, task in of_kernel:
+        first.setdefault((kernel.graph, kernel.name), task)
+        if len(first) == wanted:
+            break
+    return tuple(first.values())
+
+
+def _freed(trace: Trace, kernels: Sequence[Kernel], tasks: Sequence[Task]) -> NDArray[np.int64]:
+    freed = np.full(len(kernels), NEVER, dtype=np.int64)
+    copies = [index for index, kernel in enumerate(kernels) if kernel.copies_to_host and tasks[index].inputs]
+    if copies:
+        end = {block.start: block.end for block in trace.blocks if not block.on_host}
+        for index in copies:
+            freed[index] = end.get(tasks[index].inputs[0]) or NEVER
+    return freed
+
+
+def _others(pending: set[int], kernels: list[Kernel], stream: int) -> tuple[int, ...]:
+    return tuple(sorted(item for item in pending if kernels[item].stream != stream))
+
+
+def _kind(kernel: Kernel) -> int:
+    if kernel.primitive == COPY:
+        return TO_HOST if kernel.copies_to_host else TO_DEVICE
+    return COLLECTIVE if kernel.primitive in COLLECTIVES else COMPUTE

@@ -1,0 +1,115 @@
+"""TIMING: one training step of one rank on its streams, and when each of its kernels runs.
+
+A `Program` is what has to run and what must wait for what; a `Timeline` is when it runs. Kernels are counted in the
+order in which they are launched, and none waits for a later one. Times are microseconds from the start of the step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+class Kind(Enum):
+    """What a kernel occupies."""
+
+    COMPUTE = "compute"
+    COLLECTIVE = "communication"
+    TO_HOST = "D2H"
+    TO_DEVICE = "H2D"
+
+
+KINDS = tuple(Kind)
+COMPUTE, COLLECTIVE, TO_HOST, TO_DEVICE = range(len(KINDS))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """``names`` of the n kernels, ``stream`` int32 [n], ``kind`` uint8 [n] (index into KINDS), and ``waits``: by kernel
+    those of other streams that it waits for; that it waits for the one before it on its own stream is not told again.
+    ``event``: int64 [n], when the memory tracker saw it launched, ascending. ``freed``: int64 [n], of a copy to the
+    host the event at which the block on the device is released, NEVER of all others and where it is kept."""
+
+    names: tuple[str, ...]
+    stream: NDArray[np.int32]
+    kind: NDArray[np.uint8]
+    waits: tuple[tuple[int, ...], ...]
+    event: NDArray[np.int64]
+    freed: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def main_stream(self) -> int:
+        """The one with the most kernels that compute."""
+        streams, counts = np.unique(self.stream[self.kind == COMPUTE], return_counts=True)
+        return int(streams[counts.argmax()]) if len(streams) else -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timeline:
+    """``start_us``, ``end_us``: float64 [n]. ``cause``: int64 [n], the kernel whose end let this one start, -1 for the
+    start of the step. ``exposed_us``: float64 [n], how long the main stream stood still because of this kernel; with
+    the time that the main stream is busy it adds up to ``step_us``."""
+
+    program: Program
+    start_us: Floats
+    end_us: Floats
+    cause: NDArray[np.int64]
+    exposed_us: Floats
+
+    @cached_property
+    def step_us(self) -> float:
+        return float(self.end_us.max(initial=0.0))
+
+    def busy_us(self, stream: int) -> float:
+        mine = self.program.stream == stream
+        return float((self.end_us[mine] - self.start_us[mine]).sum())
+
+    def occupancy(self, kind: Kind) -> float:
+        """The part of the step, 0 to 1, in which a kernel of this kind runs; for a copy, its link is in use."""
+        mine = np.flatnonzero(self.program.kind == KINDS.index(kind))
+        return covered_us(self.start_us[mine], self.end_us[mine]) / self.step_us if self.step_us else 0.0
+
+    def exposed_of(self, kind: Kind) -> float:
+        return float(self.exposed_us[self.program.kind == KINDS.index(kind)].sum())
+
+    @cached_property
+    def critical_path(self) -> tuple[int, ...]:
+        """Kernels that follow each other without a gap from the start of the step to its end."""
+        path: list[int] = []
+        kernel = int(self.end_us.argmax()) if len(self.end_us) else -1
+        while kernel >= 0:
+            path.append(kernel)
+            kernel = int(self.cause[kernel])
+        return tuple(reversed(path))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prefetch:
+    """One copy back to the device, all else unchanged. ``late_us``: how long the main stream waits for it.
+    ``later_us``: by how much later it could end without being waited for. ``earlier_us``: by how much earlier it could
+    start before the forward copy is released, so that both are held; negative where they are."""
+
+    kernel: int
+    to_host: int
+    late_us: float
+    later_us: float
+    earlier_us: float
+
+
+def covered_us(start_us: Floats, end_us: Floats) -> float:
+    """The length of the union of intervals, both [m]."""
+    if not len(start_us):
+        return 0.0
+    order = np.argsort(start_us, kind="stable")
+    start, reached = start_us[order], np.maximum.accumulate(end_us[order])
+    before = np.concatenate([start[:1], reached[:-1]])
+    return float(np.maximum(reached - np.maximum(start, before), 0.0).sum())

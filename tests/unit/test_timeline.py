@@ -1,0 +1,199 @@
+"""Steps of real traces on their streams. Every order is checked against the events in the file itself."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections import defaultdict
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from swapconf.cost import Host
+from swapconf.formats import hardware, trace_folder
+from swapconf.formats.trace_folder import order_file
+from swapconf.simulate.costing import costs, workload
+from swapconf.simulate.program import program, step_tasks
+from swapconf.simulate.timeline import memory, prefetches, replay, serial
+from swapconf.simulate.trace_lifetimes import lifetimes
+from swapconf.timing import KINDS, TO_DEVICE, TO_HOST, Kind, Program, Timeline
+from swapconf.trace import Trace
+
+TRACES = Path(__file__).parents[1] / "traces"
+MORE = os.environ.get("SWAPCONF_TRACES", "")
+
+
+def found() -> list[Path]:
+    """The traces of the project, and those of real training jobs in the folder that SWAPCONF_TRACES names."""
+    folders = [*TRACES.iterdir(), *(Path(MORE).iterdir() if MORE else ())]
+    return sorted(folder for folder in folders if (folder / "tracker_graph.ir").exists())
+
+
+ALL = found()
+MINE = [folder for folder in ALL if folder.parent == TRACES]
+SWAPPED = [folder for folder in MINE if "swap" in folder.name or "flash" in folder.name]
+
+
+@cache
+def golden(folder: Path) -> Trace:
+    return trace_folder.read(folder, rank=0)
+
+
+def timed(folder: Path, host: Host | None = None, trace: Trace | None = None) -> Timeline:
+    step = trace or golden(folder)
+    return replay(program(step), costs(workload(step), hardware.load("ascend_910b2"), host).duration_us)
+
+
+def rows_of_a_step(folder: Path) -> list[tuple[str, str, str]]:
+    """(name, stream, event) of each row that comes for the first time, read by other means than the package's."""
+    text = order_file(folder).read_text(encoding="utf-8")
+    rows = [row.rstrip().split('","') for row in re.split(r'^"(?=\d+",")', text, flags=re.MULTILINE)[1:]]
+    first = {(row[4].partition(":")[0], row[1]): (row[1], row[3], row[-2]) for row in reversed(rows)}
+    return [first.pop(key) for row in rows if (key := (row[4].partition(":")[0], row[1])) in first]
+
+
+@pytest.mark.parametrize("folder", ALL, ids=lambda folder: folder.name)
+def test_the_order_respects_every_event(folder: Path) -> None:
+    """What a stream was given before it sends must end before what the receiving stream is given afterwards starts."""
+    trace = trace_folder.read(folder, rank=0)
+    line = timed(folder, trace=trace)
+    rows = rows_of_a_step(folder)
+    index = -1
+    ended: dict[str, float] = defaultdict(float)
+    must: dict[str, float] = defaultdict(float)
+    sent: dict[str, float] = {}
+    events = 0
+    for name, stream, event in rows:
+        if "StreamSend" in name:
+            sent[event] = max(ended[stream], must[stream])
+        elif "StreamRecv" in name:
+            must[stream] = max(must[stream], sent[event])
+            events += 1
+        else:
+            index += 1
+            assert line.program.names[index] == name
+            assert line.start_us[index] >= must[stream]
+            assert line.start_us[index] >= ended[stream]
+            ended[stream] = line.end_us[index]
+    assert events > 10
+    assert index == len(line.program) - 1
+    assert line.step_us == max(ended.values())
+    assert line.step_us >= max(line.busy_us(stream) for stream in set(line.program.stream.tolist()))
+
+
+@pytest.mark.parametrize("folder", MINE, ids=lambda folder: folder.name)
+def test_the_peak_over_the_clock_is_that_of_mindspore(folder: Path) -> None:
+    trace = golden(folder)
+    at_us, used = memory(timed(folder), lifetimes(trace))
+    assert used.max() == trace.used_peak_bytes
+    assert (np.diff(at_us) >= 0).all()
+    assert at_us[-1] <= timed(folder).step_us
+
+
+@pytest.mark.parametrize("folder", SWAPPED, ids=lambda folder: folder.name)
+def test_every_prefetch_is_found_with_the_tensor_that_it_brings_back(folder: Path) -> None:
+    line = timed(folder)
+    tasks = step_tasks(golden(folder))
+    rooms = prefetches(line)
+    assert len(rooms) == (line.program.kind == TO_DEVICE).sum() > 3
+    assert len({room.to_host for room in rooms}) == len(rooms)
+    for room in rooms:
+        assert line.program.kind[room.to_host] == TO_HOST
+        assert tasks[room.to_host].input_tensors[0] == tasks[room.kernel].output_tensors[0]
+        assert room.later_us >= 0
+
+
+@pytest.mark.parametrize("folder", SWAPPED, ids=lambda folder: folder.name)
+def test_a_tensor_is_held_twice_where_its_blocks_live_at_once(folder: Path) -> None:
+    """Each prefetch is moved in the trace to before the release of the forward copy."""
+    trace, line = golden(folder), timed(folder)
+    tasks = step_tasks(trace)
+    device = {block.start: block for block in trace.blocks if not block.on_host}
+    for room in prefetches(line):
+        forward = device[tasks[room.to_host].inputs[0]]
+        assert forward.end is not None
+        assert forward.end < device[tasks[room.kernel].outputs[0]].start
+        assert room.earlier_us >= 0
+        twice = np.where(np.arange(len(line.program)) == room.to_host, tasks[-1].event, line.program.freed)
+        [kept] = [item for item in prefetches(replace(line, program=replace(line.program, freed=twice)))
+                  if item.kernel == room.kernel]
+        assert kept.earlier_us < 0
+
+
+@pytest.mark.parametrize("folder", SWAPPED, ids=lambda folder: folder.name)
+def test_free_copies_cost_nothing_and_slow_ones_cost_their_sum(folder: Path) -> None:
+    line = timed(folder)
+    is_copy = (line.program.kind == TO_HOST) | (line.program.kind == TO_DEVICE)
+    lasting = line.end_us - line.start_us
+    free = replay(line.program, np.where(is_copy, 0.0, lasting))
+    assert free.exposed_of(Kind.TO_HOST) == free.exposed_of(Kind.TO_DEVICE) == 0
+    assert without(line.program, is_copy, lasting) == pytest.approx(free.step_us, rel=1e-9)
+    assert replay(serial(line.program), lasting).step_us == pytest.approx(lasting.sum())
+
+
+def without(step: Program, is_copy: np.ndarray, lasting: np.ndarray) -> float:
+    """The step where copies are handed through: what waits for one waits for all that it waits for."""
+    handed: dict[int, set[int]] = {}
+    last: dict[int, int] = {}
+    end = np.zeros(len(step))
+    for kernel in range(len(step)):
+        stream = int(step.stream[kernel])
+        before = {last[stream]} if stream in last else set()
+        waits = {real for item in {*step.waits[kernel], *before}
+                 for real in (handed[item] if is_copy[item] else {item})}
+        last[stream] = kernel
+        if is_copy[kernel]:
+            handed[kernel] = waits
+        else:
+            end[kernel] = max((end[item] for item in waits), default=0.0) + lasting[kernel]
+    return float(end.max())
+
+
+def test_cards_that_share_a_host_copy_slower_and_never_faster() -> None:
+    folder = TRACES / "llama_l2_layerswap_n1"
+    alone = timed(folder, Host(cards=1, bandwidth_gbps=40))
+    shared = timed(folder, Host(cards=8, bandwidth_gbps=40))
+    copies = [index for index, kind in enumerate(KINDS) if kind in (Kind.TO_HOST, Kind.TO_DEVICE)]
+    is_copy = np.isin(alone.program.kind, copies)
+    took = [(line.end_us - line.start_us)[is_copy].sum() for line in (alone, shared)]
+    assert took[1] / took[0] == pytest.approx(hardware.load("ascend_910b2").value("host_link_gbps") / 5)
+    assert shared.step_us > alone.step_us
+
+
+def test_swap_is_slower_than_none_and_the_same_where_it_costs_nothing() -> None:
+    none, swap = timed(TRACES / "llama_l2_none"), timed(TRACES / "llama_l2_layerswap_n1")
+    assert none.exposed_of(Kind.TO_HOST) == 0
+    assert swap.step_us > none.step_us
+    assert swap.step_us - swap.exposed_us.sum() == pytest.approx(swap.busy_us(swap.program.main_stream))
+
+
+def test_a_step_of_32_layers_is_timed_in_200_ms() -> None:
+    """The step of two layers sixteen times over, with all that stands around them, which is longer than 32 layers."""
+    one, copies = golden(TRACES / "llama_l2_layerswap_n1"), 16
+    many = replace(
+        one, kernels=tuple(
+            replace(kernel, name=f"{turn}/{kernel.name}", event=kernel.event and f"{turn}.{kernel.event}")
+            for turn in range(copies) for kernel in one.kernels),
+        tasks=tuple(replace(task, name=f"{turn}/{task.name}") for turn in range(copies) for task in one.tasks))
+    card = hardware.load("generic")
+    took = []
+    for _ in range(5):
+        again = replace(many)
+        before = time.process_time()
+        line = replay(program(again), costs(workload(again), card).duration_us)
+        rooms = prefetches(line)
+        took.append(time.process_time() - before)
+    assert len(line.program) == copies * len(program(one))
+    assert len(rooms) == copies * 50
+    assert min(took) < 0.2, took
+
+
+def test_a_trace_without_a_graph_is_refused() -> None:
+    trace = golden(TRACES / "llama_l2_none")
+    bare = Trace(folder=trace.folder, rank=0, blocks=trace.blocks, kernels=trace.kernels, tasks=())
+    with pytest.raises(ValueError, match="no graph"):
+        program(bare)

@@ -1,0 +1,72 @@
+"""``swapconf timeline`` as a user calls it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from swapconf.cli.main import main
+from swapconf.formats import hardware
+
+TRACES = Path(__file__).parents[1] / "traces"
+SWAP = TRACES / "llama_l2_layerswap_n1"
+
+
+def run(*words: str | Path) -> Result:
+    return CliRunner().invoke(main, ["timeline", *map(str, words)])
+
+
+def record(*words: str | Path) -> dict[str, Any]:
+    found = json.loads(run(SWAP, "--format", "json", *words).stdout)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_the_step_its_streams_and_what_is_exposed_are_shown() -> None:
+    result = run(SWAP, "--hardware", "ascend_910b2")
+    assert result.exit_code == 0
+    for words in ("ms a step on Ascend 910B2 (estimated 100%)", "generic profile: host_link_gbps", "D2H", "H2D",
+                  "prefetches: 50"):
+        assert words in result.stdout
+
+
+def test_the_record_adds_up() -> None:
+    found = record()
+    main_stream = max((row for row in found["streams"] if "compute" in row["does"]), key=lambda row: row["kernels"])
+    assert main_stream["busy_us"] + sum(found["exposed_us"].values()) == pytest.approx(found["step_us"])
+    assert sum(row["exposed_us"] for row in found["exposed"]) == pytest.approx(sum(found["exposed_us"].values()))
+    assert all(row["busy_us"] + row["idle_us"] == pytest.approx(found["step_us"]) for row in found["streams"])
+    assert len(found["prefetches"]) == 50
+    assert {figure["source"] for figure in found["figures"].values()}
+
+
+def test_cards_share_the_bandwidth_and_the_memory_of_their_host() -> None:
+    shared = record("--cards-per-host", "8", "--host-bandwidth", "40")
+    assert shared["host_link_gbps"] == 5
+    assert shared["step_us"] > record()["step_us"]
+    needed = 8 * shared["host_peak_bytes"]
+    short = run(SWAP, "--cards-per-host", "8", "--host-memory", str(needed - 1))
+    assert short.exit_code == 1
+    assert "8 cards hold" in short.stderr
+    assert run(SWAP, "--cards-per-host", "8", "--host-memory", str(needed)).exit_code == 0
+
+
+def test_a_profile_of_a_real_run_replaces_the_model(tmp_path: Path) -> None:
+    (tmp_path / "op_statistic.csv").write_text("OP Type,Count,Total Time(us)\nMatMulV3,10,100000\n")
+    found = record("--measured", tmp_path)
+    assert found["share"]["calibrated"] > 0.5
+    assert found["step_us"] > record()["step_us"]
+
+
+@pytest.mark.parametrize("words", [("--hardware", "nothing"), ("--host-memory", "much"), ("--host-bandwidth", "0"),
+                                   ("--cards-per-host", "0"), ("--measured", "tests")])
+def test_what_cannot_be_read_ends_with_2(words: tuple[str, ...]) -> None:
+    assert run(SWAP, *words).exit_code == 2
+
+
+def test_the_help_names_every_profile() -> None:
+    assert all(name in run("--help").stdout.replace("\n", " ") for name in hardware.names())
