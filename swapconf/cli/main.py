@@ -41,6 +41,8 @@ def main() -> None:
     swapconf check configs/llama2_7b/example3_op_swap.yaml
     swapconf explain configs/llama2_7b/example4_swap_with_recompute.yaml --layer 0
     swapconf dryrun configs/llama2_7b/example2_layer_swap.yaml
+    swapconf whatif traces/rank_0 --config train.yaml
+    swapconf verify output/msrun --config train.yaml
     python -m swapconf run run_mindformer.py --config FILE ...
 
     Exit codes: 0 clean, or notes and warnings only; 1 findings of severity error; 2 a file could not be read, or the
