@@ -174,9 +174,7 @@ def test_plugin_loads_and_finds_every_stand_in_well_behaved(fake: Path, environm
 def test_second_use_reads_no_library(fake: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     first = ensure_shim(fake, environment)
     monkeypatch.setattr("swapconf.dryrun.shim.libraries.read_closure", lambda package: pytest.fail("read again"))
-    started = time.monotonic()
     again = ensure_shim(fake, environment)
-    assert time.monotonic() - started < 0.3
     assert again.was_cached
     assert again.folder == first.folder
 
