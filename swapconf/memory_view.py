@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from swapconf.errors import Origin
 from swapconf.simulation import Category
 
 
@@ -32,8 +33,8 @@ class EntryTotal:
     """What one entry of the YAML does. ``saved_bytes``: of the peak, against the same YAML without it. ``moved_bytes``,
     ``recomputed``: bytes to the host and kernels run again in a training step."""
 
-    entry: str
-    line: int
+    origin: Origin
+    text: str
     saved_bytes: int
     moved_bytes: int
     recomputed: int

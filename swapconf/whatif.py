@@ -49,18 +49,6 @@ class Mismatch(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
-    """One entry of the YAML. ``saved_bytes``: how much lower the peak is with it than without it, everything else
-    unchanged. ``moved_bytes``: what it copies to the host in a training step. ``recomputed``: kernels in a step."""
-
-    origin: Origin
-    text: str
-    saved_bytes: int
-    moved_bytes: int
-    recomputed: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class Answer:
     """``placement``: where MindSpore's pool would put the predicted blocks."""
 
@@ -68,7 +56,7 @@ class Answer:
     placement: Placement
     baseline_peak_bytes: int
     safe_bytes: int
-    entries: tuple[Entry, ...]
+    entries: tuple[EntryTotal, ...]
     findings: tuple[Finding, ...]
 
 
@@ -114,9 +102,7 @@ class Question:
                         policy=self._policy), view(
             found.device, placed_at, title=self._config.file, rank=self._trace.rank, origin=ORIGIN, ticks=TICKS,
             with_fragments_peak_bytes=placed_at.mapped_bytes, reserved_bytes=placed_at.reserved_bytes,
-            entries=tuple(EntryTotal(entry=entry.text, line=entry.origin.line, saved_bytes=entry.saved_bytes,
-                                     moved_bytes=entry.moved_bytes, recomputed=entry.recomputed)
-                          for entry in answer.entries))
+            entries=answer.entries)
 
     def predict(self, config: Config) -> Prediction:
         return predict(self._prepared, self._strategy(config))
@@ -144,11 +130,11 @@ class Question:
     def _strategy(self, config: Config) -> Strategy:
         return expand(config, self._network, self._versions)
 
-    def _entry(self, whole: Prediction, origin: Origin, text: str, without: Config) -> Entry:
+    def _entry(self, whole: Prediction, origin: Origin, text: str, without: Config) -> EntryTotal:
         rest = self.predict(without)
-        return Entry(origin=origin, text=text, saved_bytes=rest.used_peak_bytes - whole.used_peak_bytes,
-                     moved_bytes=whole.moved_bytes - rest.moved_bytes,
-                     recomputed=whole.recomputed - rest.recomputed)
+        return EntryTotal(origin=origin, text=text, saved_bytes=rest.used_peak_bytes - whole.used_peak_bytes,
+                          moved_bytes=whole.moved_bytes - rest.moved_bytes,
+                          recomputed=whole.recomputed - rest.recomputed)
 
 
 NO_STRATEGY = ("--set swap_config.swap=False --set recompute_config.recompute=False "
@@ -215,7 +201,7 @@ def _underflow(found: Prediction, config: Config) -> Iterator[Finding]:
                       hint="choose a smaller one; --sweep backward_prefetch=1..400 shows which it can be")
 
 
-def _findings(entry: Entry) -> Iterator[Finding]:
+def _findings(entry: EntryTotal) -> Iterator[Finding]:
     if entry.saved_bytes == 0:
         yield Finding(origin=entry.origin, rule="entry-saves-nothing", severity=Severity.WARNING,
                       message=f"without {entry.text} alone the peak is the same; it moves "

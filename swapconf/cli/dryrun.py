@@ -189,24 +189,16 @@ class _Progress:
 
 
 def _print(reports: Sequence[RankReport], limit: int | None) -> None:
-    from rich.table import Table
-    from rich.text import Text
+    from swapconf.cli.tables import print_rows
 
-    from swapconf.cli.tables import print_table
-
-    table = Table(box=None, pad_edge=False)
-    for name in ("file", "rank", "stage", "outcome", "used peak", "with fragments", "reserved", "host", "headroom",
-                 "moved", "seconds"):
-        table.add_column(name, overflow="fold", justify="left" if name in ("file", "outcome") else "right")
-    for report in reports:
-        style = "" if report.outcome.good else "bold red"
-        seconds = "cached" if report.cached else f"{report.seconds:.0f}"
-        cells = (Path(report.file).name, str(report.rank), str(report.stage), report.outcome.value,
-                 show_bytes(report.used_peak_bytes), show_bytes(report.with_fragments_peak_bytes),
-                 show_bytes(report.reserved_bytes), show_bytes(report.host_bytes), show_bytes(report.headroom_bytes),
-                 _moved(report), seconds)
-        table.add_row(*(Text(cell, style=style) for cell in cells))
-    print_table(table)
+    head = ("file", "rank", "stage", "outcome", "used peak", "with fragments", "reserved", "host", "headroom",
+            "moved", "seconds")
+    rows = [(Path(report.file).name, str(report.rank), str(report.stage), report.outcome.value,
+             show_bytes(report.used_peak_bytes), show_bytes(report.with_fragments_peak_bytes),
+             show_bytes(report.reserved_bytes), show_bytes(report.host_bytes), show_bytes(report.headroom_bytes),
+             _moved(report), "cached" if report.cached else f"{report.seconds:.0f}") for report in reports]
+    print_rows(head, rows, ("file", "outcome"),
+               styles=("" if report.outcome.good else "bold red" for report in reports))
     for report in reports:
         if report.device_bytes is not None:
             click.echo(f"Device MOC memory size {show_bytes(report.device_bytes)}, MindSpore may use "

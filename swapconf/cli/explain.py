@@ -53,21 +53,16 @@ def command(file: str, layer: int | None, form: str, mindspore_version: str | No
 
 
 def _print_table(strategy: Strategy, layer: int | None) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from swapconf.cli.tables import print_table  # loads rich
+    from swapconf.cli.tables import print_rows  # loads rich
 
     family = strategy.network.family or "unknown family, operators not known"
     title = f"{strategy.network.num_layers} layers, {family}"
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for name in ("layer", "operator", "asked", "in effect", "prefetch", "sites", "reason"):
-        table.add_column(name, overflow="fold", justify="right" if name == "prefetch" else "left")
-    for row in explanation.rows(strategy, layer):
-        style = "yellow" if row.void else ""
-        cells = (row.layers, row.operator, row.requested, row.effect, row.prefetch, row.sites, row.reason)
-        table.add_row(*(Text(cell, style=style) for cell in cells))
-    if table.row_count:
-        print_table(table)
+    head = ("layer", "operator", "asked", "in effect", "prefetch", "sites", "reason")
+    rows = list(explanation.rows(strategy, layer))
+    if rows:
+        print_rows(head, ((row.layers, row.operator, row.requested, row.effect, row.prefetch, row.sites, row.reason)
+                          for row in rows),
+                   [name for name in head if name != "prefetch"], title=title,
+                   styles=("yellow" if row.void else "" for row in rows))
     else:
         click.echo("Nothing is asked for: every activation stays on the device.")

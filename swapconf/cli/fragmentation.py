@@ -165,14 +165,6 @@ def _print(row: _Row, policy: str) -> None:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.table import Table
-    from rich.text import Text
+    from swapconf.cli.tables import print_rows
 
-    from swapconf.cli.tables import print_table
-
-    table = Table(box=None, pad_edge=False)
-    for index, name in enumerate(head):
-        table.add_column(name, overflow="fold", justify="right" if 0 < index < len(head) - 1 else "left")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    print_table(table)
+    print_rows(head, rows, (head[0], head[-1]))

@@ -109,21 +109,13 @@ def _print(view: MemoryView) -> None:
 
 
 def _print_tables(view: MemoryView) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from swapconf.cli.tables import print_table
+    from swapconf.cli.tables import print_rows
     from swapconf.report.memory_tables import categories_table, layers_table, operators_table
 
     for head, rows, in_words in (categories_table(view), layers_table(view, NUM_ROWS),
                                  operators_table(view, NUM_ROWS)):
-        table = Table(box=None, pad_edge=False)
-        for name in head:
-            table.add_column(name, overflow="fold", justify="left" if name in in_words else "right")
-        for row in rows:
-            table.add_row(*(Text(printable(cell)) for cell in row))
         click.echo()
-        print_table(table)
+        print_rows(head, ([printable(cell) for cell in row] for row in rows), in_words)
 
 
 def write_page(views: Sequence[MemoryView], file: Path) -> None:

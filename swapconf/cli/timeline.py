@@ -199,15 +199,6 @@ def _print(step: _Step) -> None:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.table import Table
-    from rich.text import Text
+    from swapconf.cli.tables import print_rows
 
-    from swapconf.cli.tables import print_table
-
-    table = Table(box=None, pad_edge=False)
-    for name in head:
-        is_text = name in ("does", "kind", "known", "name")
-        table.add_column(name, overflow="fold", justify="left" if is_text else "right")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    print_table(table)
+    print_rows(head, rows, ("does", "kind", "known", "name"))

@@ -121,28 +121,24 @@ def as_record(found: Verification) -> dict[str, Any]:
 
 
 def _print(found: Verification) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from swapconf.cli.tables import print_table
+    from swapconf.cli.tables import print_rows
     from swapconf.verification.verify import ranges
 
-    table = Table(box=None, pad_edge=False)
-    for name in ("ranks", "stage", "log", "used peak", "predicted", "with fragments", "predicted", "verdict"):
-        table.add_column(name, overflow="fold", justify="left" if name in ("ranks", "verdict") else "right")
+    head = ("ranks", "stage", "log", "used peak", "predicted", "with fragments", "predicted", "verdict")
+    rows, styles = [], []
     groups: dict[tuple[object, ...], list[RankVerdict]] = {}
     for verdict in found.ranks:
         groups.setdefault((verdict.stage, verdict.rules, verdict.predicted), []).append(verdict)
     for group in groups.values():
         first, said = group[0], [verdict.said for verdict in group if verdict.said]
         peaks = first.predicted
-        cells = (ranges(verdict.rank for verdict in group), str(first.stage),
-                 show_bytes(sum(one.size_bytes for one in said) if said else None),
-                 _span([one.used_peak_bytes for one in said]), show_bytes(peaks.used_bytes if peaks else None),
-                 _span([one.with_fragments_peak_bytes for one in said]),
-                 show_bytes(peaks.with_fragments_bytes if peaks else None), ", ".join(first.rules) or "agrees")
-        table.add_row(*(Text(cell, style="bold red" if first.rules else "") for cell in cells))
-    print_table(table)
+        rows.append((ranges(verdict.rank for verdict in group), str(first.stage),
+                     show_bytes(sum(one.size_bytes for one in said) if said else None),
+                     _span([one.used_peak_bytes for one in said]), show_bytes(peaks.used_bytes if peaks else None),
+                     _span([one.with_fragments_peak_bytes for one in said]),
+                     show_bytes(peaks.with_fragments_bytes if peaks else None), ", ".join(first.rules) or "agrees"))
+        styles.append("bold red" if first.rules else "")
+    print_rows(head, rows, ("ranks", "verdict"), styles=styles)
     print_findings(found.findings)
 
 

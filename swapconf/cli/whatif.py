@@ -109,10 +109,8 @@ def as_record(answer: Answer, points: Sequence[Point] = ()) -> dict[str, Any]:
 
 
 def _print(answer: Answer, safe: bool) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from swapconf.cli.tables import print_table
+    from swapconf.cli.tables import print_rows
+    from swapconf.report.memory_tables import entries_table
 
     found, before = answer.prediction, answer.baseline_peak_bytes
     peak = found.used_peak_bytes
@@ -123,13 +121,7 @@ def _print(answer: Answer, safe: bool) -> None:
     click.echo(f"host peak {show_bytes(found.moves.host.peak_bytes)}, moved in each step "
                f"{show_bytes(found.moved_bytes)}, kernels run again in each step {found.recomputed}")
     if answer.entries:
-        table = Table(box=None, pad_edge=False)
-        for name in ("entry", "line", "saved at the peak", "moved per step", "run again"):
-            table.add_column(name, justify="left" if name == "entry" else "right")
-        for entry in answer.entries:
-            table.add_row(*map(Text, (entry.text, str(entry.origin.line or "-"), show_bytes(entry.saved_bytes),
-                                      show_bytes(entry.moved_bytes), str(entry.recomputed))))
-        print_table(table)
+        print_rows(*entries_table(answer.entries))
 
 
 def chart(points: Sequence[Point]) -> list[str]:

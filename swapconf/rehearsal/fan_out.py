@@ -12,7 +12,7 @@ from typing import Any
 
 from swapconf.dryrun.outcome import RankReport
 from swapconf.rehearsal.folded import foldable, rehearse
-from swapconf.rehearsal.order import Order
+from swapconf.rehearsal.order import Order, cluster_of
 
 _SIDE_BY_SIDE = 2  # the children of a folded order
 _WATCH, _WATCH_SECONDS = "swapconf-parent-watch", 0.5
@@ -26,7 +26,9 @@ def rehearse_all(orders: Sequence[Order], jobs: int, dask: str | None = None) ->
     """
     import joblib
 
-    each = min(jobs, _SIDE_BY_SIDE) if any(foldable(order) for order in orders) else 1
+    # ranks of one stage fold alike, so the question is put once for each stage of a document
+    distinct = {(id(order.document), cluster_of(order.document).stage_of(order.rank)): order for order in orders}
+    each = min(jobs, _SIDE_BY_SIDE) if any(map(foldable, distinct.values())) else 1
     orders = [replace(order, children=each) for order in orders]
     if dask is not None:
         yield from _on_dask([joblib.delayed(rehearse)(order) for order in orders], dask)

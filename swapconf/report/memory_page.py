@@ -47,7 +47,7 @@ def page(views: Sequence[MemoryView], version: str) -> str:
 
 
 def _tables(view: MemoryView) -> list[tuple[str, Table]]:
-    entries = [("By entry of the YAML", entries_table(view))] if view.entries else []
+    entries = [("By entry of the YAML", entries_table(view.entries))] if view.entries else []
     return [*entries, ("Alive at the peak, by category", categories_table(view)), ("By layer", layers_table(view)),
             ("By operator", operators_table(view, NUM_OPERATORS))]
 

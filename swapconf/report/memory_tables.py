@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from swapconf.memory_view import MemoryView
+from swapconf.memory_view import EntryTotal, MemoryView
 from swapconf.simulation import CATEGORIES
 from swapconf.units import show_bytes
 
@@ -56,10 +56,10 @@ def operators_table(view: MemoryView, num_rows: int | None = None) -> Table:
     return Table(head, rows, frozenset({"operator", "holds", "layers"}))
 
 
-def entries_table(view: MemoryView) -> Table:
-    """One row an entry of the YAML; empty where the view is no prediction."""
-    rows = [(total.entry, str(total.line or "-"), show_bytes(total.saved_bytes), show_bytes(total.moved_bytes),
-             str(total.recomputed)) for total in view.entries]
+def entries_table(entries: Iterable[EntryTotal]) -> Table:
+    """One row an entry of the YAML."""
+    rows = [(total.text, str(total.origin.line or "-"), show_bytes(total.saved_bytes), show_bytes(total.moved_bytes),
+             str(total.recomputed)) for total in entries]
     return Table(("entry", "line", "saved at the peak", "moved per step", "run again"), rows, frozenset({"entry"}))
 
 
