@@ -60,6 +60,13 @@ def _llama(num_layers: int, **settings: Any) -> dict[str, Any]:
     return _model(num_layers=num_layers, **{**small, **settings})
 
 
+# at the hidden size of configs/small, the constants of the graph would weigh as much as the tensors
+_MCORE = {"hidden_size": 512, "num_attention_heads": 8, "seq_length": 512, "max_position_embeddings": 512,
+          "vocab_size": 1024, "intermediate_size": 1536}
+_QWEN3 = _model(**_MCORE, num_key_value_heads=4, head_dim=64)
+_DEEPSEEK_V3 = _model(**_MCORE, kv_lora_rank=256, q_lora_rank=384, qk_rope_head_dim=32, qk_nope_head_dim=64,
+                      v_head_dim=64, moe_intermediate_size=512, moe_shared_expert_intermediate_size=512)
+
 _PP2 = _layout(pipeline_stage=2, data_parallel=2, model_parallel=2, micro_batch_num=4)
 _PP4 = _layout(pipeline_stage=4, data_parallel=1, model_parallel=2, micro_batch_num=4)
 _ONCE = {"runner_config.gradient_accumulation_steps": 1}
@@ -82,8 +89,8 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama512-pp2-interleave": (LLAMA, {**_llama(8), **_PP2, **_ONCE, **_INTERLEAVE}),
     "llama4096-l2": (LLAMA, _model(num_layers=2)),
     "llama4096-l4": (LLAMA, _model(num_layers=4)),
-    "qwen3-l4": (QWEN3, {}),
-    "deepseek_v3-l4": (DEEPSEEK_V3, {}),
+    "qwen3-l4": (QWEN3, _QWEN3),
+    "deepseek_v3-l4": (DEEPSEEK_V3, _DEEPSEEK_V3),
 }
 
 
@@ -110,7 +117,7 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "select-flash": {**_OFF, **_recompute(select_recompute={r"attention\.flash_attention": True})},
     "default": {"swap_config": {"swap": True, "default_prefetch": 10}},
     "default-n1": {"swap_config": {"swap": True, "default_prefetch": 1}},
-    **{f"layer-n{prefetch}": _layer(prefetch) for prefetch in (1, 2, 5, 10, 20, 50, 100, 200, 300, 1000)},
+    **{f"layer-n{prefetch}": _layer(prefetch) for prefetch in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)},
     "layer-last": _layer(1, [3]),
     "layer-0-2-n50": _layer(50, [0, 1, 2]),
     "attention": _op(("attention", 10, True)),
@@ -132,14 +139,17 @@ STRATEGIES: dict[str, dict[str, Any]] = {
 
 # what is run: model -> (strategies, ranks)
 MATRIX: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
+    "qwen3-l4": (("none", "layer-n10", "recompute", "default"), (0, 4)),
+    "deepseek_v3-l4": (("none", "layer-n10", "recompute", "default"), (0, 4)),
+    "llama4096-l4": (("none", "layer-n20", "example4", "recompute"), (0,)),
     "llama512-l4": (("none", "layer-n1", "recompute", "layer-n10", "attention", "ffn", "select-ffn", "example4",
                      "default", "layer-n50", "layer-n200", "layer-n1000", "layer01-recompute23", "layer-n20",
                      "layer-n100", "layer-last", "layer-0-2-n50", "attention-recompute1", "select-attention", "norms",
                      "attention-ffn", "attention-select-ffn", "norm-ffn-recomputed", "wq", "w2", "add", "layer-n5",
                      "recompute-2"), (0,)),
-    "llama512-l2": (("none", "recompute", "layer-n1"), (0,)),
+    "llama512-l2": (("none", "recompute", "layer-n1", "layer-n1000", "layer-n2"), (0,)),
     "llama512-l6": (("none", "recompute", "layer-n1"), (0,)),
-    "llama512-l12": (("none", "layer-n10"), (0,)),
+    "llama512-l12": (("none", "layer-n10", "layer-n500"), (0,)),
     "llama512-l4-once": (("none", "layer-n1"), (0,)),
     "llama512-l4-seq": (("none", "layer-n10", "recompute"), (0,)),
     "llama512-l4-optimizer": (("none", "layer-n10"), (0,)),
@@ -149,9 +159,6 @@ MATRIX: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
     "llama512-pp4": (("none", "default"), (0, 2, 4, 6)),
     "llama512-pp2-interleave": (("none", "layer-n10"), (0, 4)),
     "llama4096-l2": (("none", "layer-n1"), (0,)),
-    "llama4096-l4": (("none", "layer-n20", "example4", "recompute"), (0,)),
-    "qwen3-l4": (("none", "default", "layer-n10", "recompute"), (0, 4)),
-    "deepseek_v3-l4": (("none", "default", "layer-n10", "recompute"), (0, 4)),
 }
 
 
