@@ -13,10 +13,9 @@ from swapconf.scopes import in_layer
 from swapconf.simulate.baseline import EXTRA, Baseline, Flags, Ints, Kernels, Reads
 from swapconf.simulate.trace_lifetimes import lifetimes
 from swapconf.simulation import NEVER, TICKS, Lifetimes
-from swapconf.trace import Block, Kernel, Task, Trace
+from swapconf.trace import ALIGNMENT, Block, Kernel, Task, Trace
 
 _GRADIENTS = "Gradients/"
-ALIGNMENT = 512
 
 
 def prepare(trace: Trace) -> Baseline:
