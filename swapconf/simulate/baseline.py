@@ -121,10 +121,9 @@ class Baseline:
                          for cell, primitive, backward in columns], dtype=np.int64)
 
     @cached_property
-    def is_piece(self) -> Flags:
-        """[blocks] a piece of a tensor that was split."""
-        makers = [self.kernels.primitive[kernel] if kernel >= 0 else "" for kernel in self.maker.tolist()]
-        return np.array([primitive in SPLITS for primitive in makers], dtype=np.bool_)
+    def splits(self) -> Flags:
+        """[kernels] makes pieces of a tensor."""
+        return np.array([primitive in SPLITS for primitive in self.kernels.primitive], dtype=np.bool_)
 
     @cached_property
     def edges(self) -> tuple[Ints, Ints]:
