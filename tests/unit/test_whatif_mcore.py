@@ -93,7 +93,7 @@ def predicted(unread: bool) -> Counter[tuple[int, str, int]]:
 
 
 def sizes(rows: Counter[tuple[int, str, int]]) -> list[int]:
-    """In a true run some tensors are made by a kernel that is named after no layer, so only their sizes are compared."""
+    """In a true run some kernels are named after no layer, so only the sizes of what they make are compared."""
     return sorted(size for _, _, size in rows.elements())
 
 
