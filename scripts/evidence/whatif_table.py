@@ -53,6 +53,10 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ("qwen3-l4.layer-n10@4", "On the last stage the casts of weights that move run a little later in a micro-batch "
      "than at its start. Not predicted are the copies of the outputs of the norms of query and key, which nobody reads "
      "back, and those of the tables of the rotary embedding, which all layers share."),
+    ("qwen3-l4.recompute@4", "Inside: the true run still holds what the stage received, 524,800 bytes, which the "
+     "prediction has released by then; the rest are constants."),
+    ("deepseek_v3-l4.layer-n10@4", "Inside: the highest place is another one, in the true run a few kernels later, "
+     "where more copies of the weights of experts are back."),
     ("deepseek_v3-l4.recompute@4", "Inside: the gradients of a MoE layer and what runs again for them are ordered "
      "otherwise around the exchange of tokens between experts, which runs on a stream of its own; more is predicted to "
      "be alive than is."),
