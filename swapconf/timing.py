@@ -122,12 +122,15 @@ class RankTimeline:
     and ``exposed_us`` tells of what the rank itself runs. ``ready_us``: float64 [n], when a kernel could have started
     if the others had been there. ``bubbles_us``: float64 [k, 2], from when until when the main stream stood still
     because they were not; their lengths, the time that it is busy and all exposed times add up to the step of all
-    ranks."""
+    ranks. ``stalls_us``: float64 [s, 2], from when until when it stood still because of ``staller``: int64 [s],
+    kernels; in sum the exposed times."""
 
     rank: int
     timeline: Timeline
     ready_us: Floats
     bubbles_us: Floats
+    stalls_us: Floats
+    staller: NDArray[np.int64]
 
     @property
     def bubble_us(self) -> float:

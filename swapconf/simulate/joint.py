@@ -129,7 +129,7 @@ def _line(rank: int, program: Program, ready: list[float], start: list[float], e
           step_us: float) -> RankTimeline:
     """With the gaps of the main stream handed back as in `timeline`: what a kernel runs of one is exposed, what it was
     ready and waited for others is a bubble, and so is the end of the step where others are still running."""
-    spans = _Spans(ready=ready, start=start, end=end, cause=cause, exposed=[0.0] * len(start), bubbles=[])
+    spans = _Spans(ready=ready, start=start, end=end, cause=cause, stalls=[], bubbles=[])
     reached = 0.0
     for kernel in np.flatnonzero(program.stream == program.main_stream).tolist():
         if start[kernel] > reached:
@@ -141,23 +141,28 @@ def _line(rank: int, program: Program, ready: list[float], start: list[float], e
         spans.blame(end.index(own_end), reached)
     if step_us > own_end:
         spans.bubbles.append((own_end, step_us))
+    stalls = sorted(spans.stalls)
+    stalls_us = np.array([span[:2] for span in stalls], dtype=np.float64).reshape(-1, 2)
+    staller = np.array([span[2] for span in stalls], dtype=np.int64)
+    exposed = np.zeros(len(start))
+    np.add.at(exposed, staller, stalls_us[:, 1] - stalls_us[:, 0])
     return RankTimeline(
-        rank=rank, ready_us=np.array(ready),
+        rank=rank, ready_us=np.array(ready), stalls_us=stalls_us, staller=staller,
         bubbles_us=np.array(sorted(spans.bubbles), dtype=np.float64).reshape(-1, 2),
         timeline=Timeline(program=program, start_us=np.array(start), end_us=np.array(end),
-                          cause=np.array(cause, dtype=np.int64), exposed_us=np.array(spans.exposed)))
+                          cause=np.array(cause, dtype=np.int64), exposed_us=exposed))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Spans:
-    """The kernels of one rank while the gaps of its main stream are handed out. ``exposed``: by kernel; ``bubbles``:
-    (from, until)."""
+    """The kernels of one rank while the gaps of its main stream are handed out. ``stalls``: (from, until, kernel),
+    ``bubbles``: (from, until)."""
 
     ready: list[float]
     start: list[float]
     end: list[float]
     cause: list[int]
-    exposed: list[float]
+    stalls: list[tuple[float, float, int]]
     bubbles: list[tuple[float, float]]
 
     def wait(self, kernel: int, since: float) -> None:
@@ -168,6 +173,6 @@ class _Spans:
     def blame(self, kernel: int, since: float) -> None:
         """Hands the time from ``since`` to the end of a kernel to it and to what it started after."""
         while kernel >= 0 and self.end[kernel] > since:
-            self.exposed[kernel] += self.end[kernel] - max(self.start[kernel], since)
+            self.stalls.append((max(self.start[kernel], since), self.end[kernel], kernel))
             self.wait(kernel, since)
             kernel = self.cause[kernel]
