@@ -43,6 +43,10 @@ class RankLanes:
     memory_us: Floats
     memory_bytes: NDArray[np.int64]
 
+    @property
+    def bubble_us(self) -> float:
+        return float((self.bubbles_us[:, 1] - self.bubbles_us[:, 0]).sum())
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TimelineView:

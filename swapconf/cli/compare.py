@@ -232,11 +232,10 @@ def _print(compared: Sequence[Variant]) -> None:
         head, rows, in_words = overall_table(good)
         print_rows([printable(name) for name in head], rows, in_words)
         places = ranks_of(good)
-        for rank, stage in places if len(places) > 1 else ():
-            head, rows, in_words = rank_table(good, rank)
+        for rank, name in places if len(places) > 1 else ():
+            head, rows, _ = rank_table(good, rank)
             click.echo()
-            print_rows([f"rank {rank} (stage {stage})", *map(printable, head[1:])], rows,
-                       {f"rank {rank} (stage {stage})"})
+            print_rows([name, *map(printable, head[1:])], rows, {name})
         click.echo()
     for variant in compared:
         for line in notes_of(variant):
@@ -248,4 +247,5 @@ def _print(compared: Sequence[Variant]) -> None:
 def _write(compared: Sequence[Variant], file: Path) -> None:
     from swapconf.cli.memory import write_page
 
-    write_page([view for variant in compared for view in variant.views], file)
+    write_page([view for variant in compared for view in variant.views], file,
+               [variant.timeline for variant in compared if variant.timeline is not None], compared)

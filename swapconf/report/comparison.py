@@ -13,9 +13,13 @@ from swapconf.variant import Figure, Pipeline, Unit, Variant
 _OPERATIONS = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6))
 
 
-def ranks_of(variants: Sequence[Variant]) -> list[tuple[int, int]]:
-    """(rank, stage) of all variants, in order."""
-    return sorted({(found.rank, found.stage) for variant in variants for found in variant.ranks})
+def ranks_of(variants: Sequence[Variant]) -> list[tuple[int, str]]:
+    """(rank, what to call it) of all ranks of all variants, in order; a rank can be of another stage in each."""
+    stages: dict[int, set[int]] = {}
+    for variant in variants:
+        for found in variant.ranks:
+            stages.setdefault(found.rank, set()).add(found.stage)
+    return [(rank, f"rank {rank} (stage {'/'.join(map(str, sorted(stages[rank])))})") for rank in sorted(stages)]
 
 
 def overall_table(variants: Sequence[Variant]) -> Table:

@@ -21,6 +21,8 @@ def lanes(line: RankTimeline, stage: int, live: Lifetimes | None = None) -> Rank
     code = np.zeros(len(program), dtype=np.int32)
     code[shown] = np.arange(len(shown))
     at_us, used = memory(timeline, live) if live is not None else (np.zeros(0), np.zeros(0, dtype=np.int64))
+    # what is there before the first launch is there from the start, however long the rank waits for others
+    at_us = np.where(at_us <= timeline.start_us[program.stream == program.main_stream].min(initial=np.inf), 0.0, at_us)
     return RankLanes(
         rank=line.rank, stage=stage, names=tuple(program.names[kernel] for kernel in shown.tolist()),
         lanes=tuple(Lane(kind=kind, start_us=timeline.start_us[row], end_us=timeline.end_us[row], name=code[row],
