@@ -56,8 +56,9 @@ class RankFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class Pipeline:
-    """How the stages of a pipeline share a step. ``formula_us``: `Schedule.step_us` of these stages.
-    ``imbalance``: by how much the busiest stage is busier than the mean. ``bubble_share``: of the step, in the mean."""
+    """How the stages of a pipeline share a step. ``formula_us``: `Schedule.step_us` of these stages, their messages
+    taking no time. ``imbalance``: by how much the busiest stage is busier than the mean. ``bubble_share``: of the step,
+    0 to 1, in the mean of the stages."""
 
     schedule: Schedule
     formula_us: float

@@ -16,11 +16,10 @@ from swapconf.simulate.meetings import absent, calls, meetings
 from swapconf.simulate.program import program
 from swapconf.simulate.recomputed import recomputed
 from swapconf.simulate.schedule import expected_us, schedule
-from swapconf.simulate.timeline import replay
 from swapconf.simulate.trace_lifetimes import lifetimes
 from swapconf.simulate.view import of_trace
 from swapconf.timeline_view import TimelineView
-from swapconf.timing import JointTimeline, Kind, Program, Timeline
+from swapconf.timing import JointTimeline, Kind
 from swapconf.variant import Figure, Pipeline, RankFigures, Variant
 
 TIMES = (Figure.STEP, Figure.EXPOSED_COPIES, Figure.EXPOSED_COLLECTIVES, Figure.BUBBLE)
@@ -72,17 +71,13 @@ def time_of(ranks: Sequence[RankTrace], machine: Machine) -> Timed:
     by_rank = {item.rank: calls(item.trace, item.rank) for item in ranks}
     if len(by_rank) < len(ranks):
         raise ValueError("two of the traces are of the same rank")
-    joint = joint_replay(list(by_rank), programs, [item.duration_us for item in known], meetings(by_rank),
-                         absent(by_rank))
+    durations_us = [item.duration_us for item in known]
+    joint = joint_replay(list(by_rank), programs, durations_us, meetings(by_rank), absent(by_rank))
     plan = None if joint.absent or len({item.stage for item in ranks}) < len(ranks) else schedule(by_rank)
     pipeline = None if plan is None else Pipeline(
-        schedule=plan, formula_us=expected_us(plan, _alone(programs, known)), imbalance=joint.imbalance,
-        bubble_share=joint.bubble_share)
+        schedule=plan, imbalance=joint.imbalance, bubble_share=joint.bubble_share,
+        formula_us=expected_us(plan, programs, durations_us, list(by_rank.values())))
     return Timed(joint=joint, origin=_origin(known, machine), pipeline=pipeline)
-
-
-def _alone(programs: Sequence[Program], known: Sequence[Costs]) -> list[Timeline]:
-    return [replay(steps, item.duration_us) for steps, item in zip(programs, known, strict=True)]
 
 
 def _memory(item: RankTrace) -> dict[Figure, float]:

@@ -73,7 +73,7 @@ def pipeline_line(found: Pipeline) -> str:
     cut = f", interleave {plan.num_chunks}" if plan.num_chunks > 1 else ""
     return (f"pipeline of {plan.num_stages} stages, {plan.num_micro_batches} micro-batches{cut}: bubbles "
             f"{found.bubble_share:.1%} of the step, the busiest stage {found.imbalance:.1%} over the mean; the formula "
-            f"of 1F1B with these stages gives {found.formula_us / 1000:.3f} ms")
+            f"of 1F1B, messages free, gives {found.formula_us / 1000:.3f} ms")
 
 
 def notes_of(variant: Variant) -> list[str]:

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from swapconf.simulate.meetings import Call
-from swapconf.timing import COMPUTE, Program, Schedule, Timeline
+from swapconf.simulate.timeline import replay
+from swapconf.timing import COMPUTE, Floats, Program, Schedule
 
 
 def schedule(by_rank: Mapping[int, Sequence[Call]]) -> Schedule | None:
@@ -36,9 +37,16 @@ def _is_gradient(name: str) -> bool:
     return name.startswith("Gradients/") and "-" in name.rpartition("/")[0]
 
 
-def expected_us(plan: Schedule, alone: Sequence[Timeline]) -> float:
-    """The step by the formula of 1F1B. ``alone``: each stage with the others on time; what it does after its last
-    micro-batch is added as it is, of the slowest."""
-    ends = [float(line.end_us[last]) if (last := micro_end(line.program)) >= 0 else 0.0 for line in alone]
-    rest = max(line.step_us - end for line, end in zip(alone, ends, strict=True))
-    return plan.step_us([end / plan.num_micro_batches for end in ends]) + rest
+def expected_us(plan: Schedule, programs: Sequence[Program], durations_us: Sequence[Floats],
+                made: Sequence[Sequence[Call]]) -> float:
+    """The step by the formula of 1F1B: each stage as it is alone, its messages taking no time. ``made``: the calls of
+    each. What a stage does after its last micro-batch is added as it is, of the slowest."""
+    micro_us, rest_us = [], 0.0
+    for program, duration, calls in zip(programs, durations_us, made, strict=True):
+        free = duration.copy()
+        free[[call.kernel for call in calls if call.sender >= 0]] = 0.0
+        line, last = replay(program, free), micro_end(program)
+        end = float(line.end_us[last]) if last >= 0 else 0.0
+        micro_us.append(end / plan.num_micro_batches)
+        rest_us = max(rest_us, line.step_us - end)
+    return plan.step_us(micro_us) + rest_us

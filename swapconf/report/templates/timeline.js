@@ -93,7 +93,10 @@
       if (memory.used[index] < memory.used[low]) low = index;
       if (memory.used[index] > memory.used[high]) high = index;
     }
-    if (cell !== null) { flush(); put(memory.time.length - 1); }
+    if (cell !== null) flush();
+    // the last value holds until the next one, or the end of what is shown
+    const rest = memory.time.findIndex((time) => time > to);
+    if (rest > 0) { x.push(to); y.push(memory.used[rest - 1]); }
     return {x, y};
   }
 
