@@ -65,7 +65,7 @@ def test_the_step_is_the_one_reckoned_by_hand(job: Path) -> None:
     assert joint.step_us == 5 + 3 + 3 * (12 + 3) + 2 * 3 + 7 + 3 + 5
     first, second = joint.ranks
     assert second.bubbles_us.tolist() == [[0, 5], [56, 66]]
-    assert first.bubbles_us.tolist() == [[10, 20], [30, 38], [48, 56]]
+    assert first.bubbles_us.tolist() == [[10, 20], [35, 38], [48, 56]]
     assert first.timeline.exposed_of(Kind.COLLECTIVE) + first.bubble_us + first.busy_us == joint.step_us
 
 

@@ -6,14 +6,14 @@
   const left = (figure) => (figure.ranks.length === 1 ? 118 : 190);
   const micros = (value) => `${value.toLocaleString("en", {maximumFractionDigits: 3})} µs`;
 
-  // What is drawn of intervals between two times: neighbours that less than a pixel divides are one, where one of them
-  // is thinner than a pixel itself. `same` tells whether two may be.
+  // What is drawn of intervals between two times: neighbours thinner than a pixel, with less than a pixel between them,
+  // are one; what is wider stays by itself. `same` tells whether two may be.
   function merged(lane, from, to, pixel, same = () => true) {
     const bars = [];
     for (let index = 0; index < lane.start.length; index += 1) {
       if (lane.end[index] < from || lane.start[index] > to) continue;
       const last = bars[bars.length - 1], start = lane.start[index], end = lane.end[index];
-      const thin = last && (end - start < pixel || last.end - last.start < pixel);
+      const thin = last && end - start < pixel && (last.count > 1 || last.busy < pixel);
       if (thin && start - last.end < pixel && same(last.first, index)) {
         last.end = Math.max(last.end, end);
         last.busy += end - start;
