@@ -95,6 +95,8 @@ def command(inputs: tuple[Path, ...], baseline: Path | None, changes: tuple[str,
         raise SystemExit(EXIT_UNREADABLE) from None
     if len({str(path) for path in inputs}) < len(inputs):
         raise click.UsageError("one of them is named twice")
+    if dask is not None and keep is None:
+        raise click.UsageError("--dask needs --keep DIR, on a disk that all machines of the cluster see")
     given = ([baseline] if baseline is not None else []) + list(inputs)
     read = [_read(path, options, on) for path in given]
     compared = _predicted(read, given[0]) if baseline is not None else _rehearsed(read, options, on)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -60,13 +62,13 @@ def _kept(order: Order) -> Mapping[str, Any]:
     """The report of an equal run whose trace is still in its folder; empty where there is none."""
     assert order.keep is not None
     place = order.keep / f"rank_{order.rank}"
-    found = folders.record_in(place)
-    report, environment = folders.report_in(place), found.get("environment") or {}
-    versions = Versions.in_use()
-    same = (found.get("settings") == order.document.root.plain() and found.get("level") == order.level
-            and found.get("plain") == order.plain and found.get("real_data") == order.real_data
-            and (environment.get("mindspore"), environment.get("mindformers"))
-            == (versions.mindspore, versions.mindformers))
+    found, report = folders.record_in(place), folders.report_in(place)
+    ran_in, versions = found.get("environment") or {}, Versions.in_use()
+    settings = json.loads(json.dumps(order.document.root.plain(), default=str))  # as it was written
+    same = ((found.get("settings"), found.get("level"), found.get("plain"), found.get("real_data"))
+            == (settings, order.level, order.plain, order.real_data)
+            and (found.get("swapconf"), ran_in.get("mindspore"), ran_in.get("mindformers"))
+            == (version("swapconf"), versions.mindspore, versions.mindformers))
     is_whole = report.get("folded") is None and (place / "memory_block.csv").exists()
     return report if same and is_whole and report.get("outcome") == "completed" else {}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +116,8 @@ def test_a_rank_that_does_not_fit_ends_with_1(tmp_path: Path) -> None:
     assert found["notes"] == ["rank 4: does not fit the device memory"]
 
 
-@pytest.mark.parametrize("words", [(), ("--hardware", "nothing"), (str(PLAIN),), ("--cards-per-host", "0")])
+@pytest.mark.parametrize("words", [(), ("--hardware", "nothing"), (str(PLAIN),), ("--cards-per-host", "0"),
+                                   ("--dask", "tcp://localhost:1")])
 def test_a_wrong_command_line_ends_with_2(words: tuple[str, ...]) -> None:
     assert run(*([PLAIN] if words else []), *words).exit_code == 2
 
@@ -199,7 +201,8 @@ def test_a_kept_run_is_used_again_only_where_it_is_the_same(tmp_path: Path, aske
     for rank in (0, 4):
         file = same.keep / f"rank_{rank}/run.json"
         file.write_text(json.dumps({
-            "settings": same.orders[0].document.root.plain(), "level": 1, "plain": False, "real_data": False,
+            "swapconf": version("swapconf"), "settings": same.orders[0].document.root.plain(),
+            "level": 1, "plain": False, "real_data": False,
             "environment": {"mindspore": versions.mindspore, "mindformers": versions.mindformers},
             "report": {**json.loads(file.read_text())["report"], "used_peak_bytes": 1, "findings": [], "detail": "",
                        "folded": None, "moved": []}}))
