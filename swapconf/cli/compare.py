@@ -144,8 +144,8 @@ def _predicted(read: Sequence[_Read], baseline: Path) -> list[Variant]:
         print_findings(first.findings if first is not None else (), err=True)
         raise SystemExit(EXIT_UNREADABLE)
     ranks, used, policy = folders.read(baseline), versions(None, None), default_policy(os.environ)
-    compared = []
-    for item in read:
+    compared = [predicted.baseline(first)]
+    for item in read[1:]:
         if item.document is None:
             assert item.variant is not None
             compared.append(item.variant)

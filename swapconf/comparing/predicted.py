@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from swapconf.comparing.folders import RankTrace
@@ -16,6 +16,10 @@ from swapconf.whatif import ORIGIN, Answer, Question
 
 NO_TIME = "a what-if tells memory; for times dry-run the YAML (without --from)"
 NO_OPERATIONS = "a what-if counts kernels, not their operations"
+
+
+ONLY_ADDED = ("kernels run again are those of the strategy, without what the model itself computes again where the "
+              "strategy does not")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +45,14 @@ def of_baseline(title: str, ranks: Sequence[RankTrace], study: Study, versions: 
         unknown=({} if timing is not None else dict.fromkeys(TIMES, NO_TIME))
         | {Figure.RECOMPUTED_OPERATIONS: NO_OPERATIONS},
         findings=in_order([*study.findings, *(found for answer in answers for found in answer.findings)]),
+        notes=(ONLY_ADDED,),
         views=tuple(question.views(answer)[1] for question, answer in zip(questions, answers, strict=True)))
+
+
+def baseline(variant: Variant) -> Variant:
+    """What the traces say, with kernels counted as a what-if counts them: nothing is recomputed by a strategy."""
+    return replace(variant, notes=(*variant.notes, ONLY_ADDED), ranks=tuple(
+        replace(rank, values={**rank.values, Figure.RECOMPUTED_KERNELS: 0}) for rank in variant.ranks))
 
 
 def _figures(answer: Answer) -> dict[Figure, float]:

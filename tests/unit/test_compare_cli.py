@@ -132,6 +132,7 @@ def test_a_yaml_is_predicted_from_a_baseline() -> None:
     assert baseline["title"] == str(PLAIN)
     assert figures["used_peak_bytes"] == alone["used_peak_bytes"] < baseline["overall"]["figures"]["used_peak_bytes"]
     assert figures["moved_bytes"] == alone["moved_bytes_per_step"]
+    assert baseline["overall"]["figures"]["recomputed_kernels"] == figures["recomputed_kernels"] == 0
     assert figures["step_us"] is None
     assert "dry-run the YAML" in found["unknown"]["step_us"]
     assert found["origins"] == {"memory": alone["origin"]}
