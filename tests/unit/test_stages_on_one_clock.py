@@ -17,7 +17,7 @@ from swapconf.formats import hardware, trace_folder
 from swapconf.simulate.costing import costs, workload
 from swapconf.simulate.joint import Deadlock, joint_replay
 from swapconf.simulate.lanes import lanes
-from swapconf.simulate.meetings import absent, calls, meetings
+from swapconf.simulate.meetings import Call, absent, calls, meetings
 from swapconf.simulate.program import program
 from swapconf.simulate.schedule import expected_us, micro_end, schedule
 from swapconf.simulate.trace_lifetimes import lifetimes
@@ -140,6 +140,20 @@ def test_real_pipelines_that_only_compute_take_what_the_formula_says(name: str) 
     assert plan.num_chunks == (2 if "interleave" in name else 1)
     expected = expected_us(plan, steps, durations, list(made.values()))
     assert joint_replay(ranks, steps, durations, meetings(made)).step_us == pytest.approx(expected, rel=0.01)
+
+
+@pytest.mark.parametrize(("micro_batches", "chunks"), [(4, 1), (4, 2), (6, 3)])
+def test_the_cut_of_a_pipeline_is_read_off_the_messages_of_its_first_stage(micro_batches: int, chunks: int) -> None:
+    """It sends all parts of all micro-batches, and gets back all but the first parts."""
+    def message(sender: int, is_gradient: bool) -> Call:
+        return Call(0, ("pp", str(sender), str(4 - sender)), frozenset({0, 4}), is_gradient)
+
+    forward = [message(0, False)] * (micro_batches * chunks) + [message(4, False)] * (micro_batches * (chunks - 1))
+    backward = [message(4 - call.sender, True) for call in forward]
+    assert schedule({0: [*forward, *backward], 4: []}) == Schedule(
+        num_stages=2, num_micro_batches=micro_batches, num_chunks=chunks)
+    assert schedule({0: [*forward, *backward]}) is None
+    assert schedule({0: [Call(0, ("norm",), frozenset({0, 4}))], 4: []}) is None
 
 
 def test_the_last_micro_batch_ends_before_gradients_are_added_up(job: Path) -> None:

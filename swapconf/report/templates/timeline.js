@@ -2,7 +2,7 @@
 (() => {
   const {themed, colour, config, dark} = window.swapconf;
   const timelines = JSON.parse(document.getElementById("timelines").textContent);
-  const ROW = 26, MEMORY = 190, TOP = 26, BOTTOM = 46, GAP = 18;
+  const ROW = 26, MEMORY = 190, TOP = 26, BOTTOM = 46, GAP = 28;
   const left = (figure) => (figure.ranks.length === 1 ? 118 : 190);
   const micros = (value) => `${value.toLocaleString("en", {maximumFractionDigits: 3})} µs`;
 
@@ -148,7 +148,7 @@
                ticksuffix: ` ${figure.unit}`, nticks: 5},
       shapes: borders.map((border) => ({type: "line", xref: "paper", x0: 0, x1: 1, y0: border, y1: border,
                                         line: {width: 1}})),
-      annotations: [{xref: "paper", x: 0, yref: "paper", y: split, xanchor: "left", yanchor: "top", showarrow: false,
+      annotations: [{xref: "paper", x: 0, yref: "paper", y: split, xanchor: "left", yanchor: "bottom", showarrow: false,
                      text: "device memory in use"}],
     });
   }
