@@ -124,3 +124,12 @@ class Costs:
         total = float(self.duration_us.sum())
         mine = float(self.duration_us[self.origin == ORIGINS.index(origin)].sum())
         return mine / total if total else 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Machine:
+    """On what a step is timed. ``measured``: None where no profile was given."""
+
+    hardware: Hardware
+    host: Host
+    measured: Measured | None = None

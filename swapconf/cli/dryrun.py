@@ -145,7 +145,7 @@ def _run(orders: list[Order], jobs: int, dask: str | None, use_cache: bool) -> l
     todo = [order for index, order in enumerate(orders) if index not in known]
     found: list[RankReport] = [replace(report, cached=True) for report in known.values()]
     if todo:
-        with _Progress(len(todo)) as progress:
+        with Progress(len(todo)) as progress:
             for report in fan_out.rehearse_all(todo, jobs, dask):
                 found.append(report)
                 progress.step()
@@ -154,14 +154,14 @@ def _run(orders: list[Order], jobs: int, dask: str | None, use_cache: bool) -> l
     return sorted(found, key=lambda report: position[report.file, report.rank])
 
 
-class _Progress:
+class Progress:
     """Elapsed and expected time on a terminal; nothing in a pipe."""
 
     def __init__(self, total: int) -> None:
         self._total = total
         self._bar: Any = None
 
-    def __enter__(self) -> _Progress:
+    def __enter__(self) -> Progress:
         if sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import (

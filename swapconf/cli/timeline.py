@@ -51,8 +51,10 @@ class _Step:
               help="10^9 bytes a second in one direction that they share (default: no limit but the card's link).")
 @click.option("--host-memory", metavar="SIZE", help="Memory of the host that they share, for example 1.5TB.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--html", type=click.Path(path_type=Path, dir_okay=False, writable=True), metavar="FILE",
+              help="Write one page with the streams and the memory over the clock; it opens without a network.")
 def command(trace: Path, profile: str, measured: Path | None, cards_per_host: int, host_bandwidth: float | None,
-            host_memory: str | None, form: str) -> None:
+            host_memory: str | None, form: str, html: Path | None) -> None:
     """Replay one step of a dry run on its streams: the folder that `swapconf dryrun --keep DIR` left behind.
 
     Times are estimated from shapes and the card's peak rates unless --measured replaces them. exposed: how long the
@@ -79,11 +81,24 @@ def command(trace: Path, profile: str, measured: Path | None, cards_per_host: in
         click.echo(json.dumps(_as_record(step), indent=2))
     else:
         _print(step)
+    if html is not None:
+        _write(step, measured, host, html)
     needed = step.host_peak_bytes * cards_per_host
     if limit is not None and needed > limit:
         click.echo(f"{cards_per_host} cards hold {show_bytes(needed)} on the host, which has {show_bytes(limit)}",
                    err=True)
         raise SystemExit(EXIT_ERRORS)
+
+
+def _write(step: _Step, measured: Path | None, host: Host, html: Path) -> None:
+    from swapconf.cli.memory import write_page
+    from swapconf.comparing import folders, traced
+    from swapconf.cost import Machine
+    from swapconf.formats import profiler_folder
+
+    on = Machine(hardware=step.hardware, host=host, measured=profiler_folder.read(measured) if measured else None)
+    shown = traced.of_traces(str(step.folder), folders.read(step.folder), on)
+    write_page(shown.views, html, [shown.timeline] if shown.timeline is not None else [])
 
 
 def _size(text: str) -> int:

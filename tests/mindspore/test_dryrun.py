@@ -19,10 +19,13 @@ STAGES = ("parallel_config.pipeline_stage=2", "parallel_config.data_parallel=2",
           "parallel_config.micro_batch_num=2")
 
 
-def dryrun(*words: str, timeout: int = 400) -> subprocess.CompletedProcess[str]:
+def changes() -> list[str]:
     settings = [*(f"model.model_config.{item}" for item in TINY), *STAGES]
-    changes = [word for setting in settings for word in ("--set", setting)]
-    command = [sys.executable, "-m", "swapconf", "dryrun", str(EXAMPLE), "--no-cache", "--format", "json", *changes]
+    return [word for setting in settings for word in ("--set", setting)]
+
+
+def dryrun(*words: str, timeout: int = 400) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "swapconf", "dryrun", str(EXAMPLE), "--no-cache", "--format", "json", *changes()]
     command += words
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
 
@@ -67,6 +70,30 @@ def test_trace_files_and_record_are_kept(two_stages: tuple[list[dict[str, Any]],
     record = json.loads((keep / "rank_0/run.json").read_text())
     assert record["report"]["outcome"] == "completed"
     assert record["environment"]["mindspore"]
+
+
+def test_compare_takes_the_kept_run_and_makes_the_other_one(
+        two_stages: tuple[list[dict[str, Any]], Path, int], tmp_path: Path) -> None:
+    """The kept run is example 4 itself; only example 2 is dry-run here."""
+    reports, keep, _ = two_stages
+    (tmp_path / EXAMPLE.stem).symlink_to(keep, target_is_directory=True)
+    other = EXAMPLE.with_name("example2_layer_swap.yaml")
+    command = [sys.executable, "-m", "swapconf", "compare", str(EXAMPLE), str(other), "--keep", str(tmp_path),
+               "--format", "json", "--html", str(tmp_path / "compare.html"), *changes()]
+    before = (keep / "rank_0/run.json").stat().st_mtime_ns
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
+    assert done.stdout, done.stderr
+    first, second = json.loads(done.stdout)
+    assert (keep / "rank_0/run.json").stat().st_mtime_ns == before
+    assert [rank["figures"]["used_peak_bytes"] for rank in first["ranks"]] == [
+        report["used_peak_bytes"] for report in reports]
+    for found in (first, second):
+        assert (found["pipeline"]["stages"], found["pipeline"]["micro_batches"]) == (2, 2)
+        figures = [rank["figures"] for rank in found["ranks"]]
+        assert all(0 < rank["bubble_us"] < rank["step_us"] for rank in figures)
+        assert all(rank["moved_bytes"] > 0 for rank in figures)
+    assert first["overall"]["figures"]["recomputed_operations"] > second["overall"]["figures"]["recomputed_operations"]
+    assert "step-1" in (tmp_path / "compare.html").read_text(encoding="utf-8")
 
 
 def test_the_documented_lines_stand_in_the_log(two_stages: tuple[list[dict[str, Any]], Path, int]) -> None:

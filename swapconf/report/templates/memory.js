@@ -38,6 +38,7 @@
     });
   }
 
+  window.swapconf = {themed, colour, config, dark};
   const draw = (figure) => Plotly.newPlot(figure.place, figure.data, themed(figure.layout), config);
   Promise.all(figures.map(draw)).then((charts) => {
     for (let index = 0; index < charts.length; index += 2) {
