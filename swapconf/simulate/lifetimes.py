@@ -46,8 +46,21 @@ class _Actions:
     roots: dict[str, frozenset[str]]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """What a strategy has launched, and where: the kernels of the baseline with those that run again, and copies."""
+
+    program: Program
+    windows: Windows
+
+
 def predict(prepared: Prepared, strategy: Strategy, slack: Slack | None = None) -> Prediction:
     """The same blocks as in the baseline, where the strategy does not touch them."""
+    return prediction(prepared, schedule(prepared, strategy, slack))
+
+
+def schedule(prepared: Prepared, strategy: Strategy, slack: Slack | None = None) -> Schedule:
+    """Positions of all that is launched; `prediction` turns them into memory, `predicted_program` into a program."""
     baseline, sites = prepared.baseline, prepared.sites
     actions = _actions(sites, strategy)
     flagged = _flagged(baseline, sites, actions)
@@ -59,8 +72,7 @@ def predict(prepared: Prepared, strategy: Strategy, slack: Slack | None = None) 
                             flagged[reads.face] & baseline.kernels.backward[reads.kernel]) & (reads.face >= 0)
     program = recompute(baseline, sites.of_read, flagged, flagged_read, sites.of_moved)
     reach = np.where(program.site >= 0, actions.prefetch[program.site], -1)
-    windows = swap(baseline, program, reach >= 0, reach, sites.of_moved, slack)
-    return _prediction(baseline, sites, program, windows)
+    return Schedule(program=program, windows=swap(baseline, program, reach >= 0, reach, sites.of_moved, slack))
 
 
 def _actions(sites: Sites, strategy: Strategy) -> _Actions:
@@ -106,7 +118,9 @@ def _descends(path: str, roots: Set[str]) -> bool:
     return any(root == "" or path == root or path.startswith(f"{root}.") for root in roots)
 
 
-def _prediction(baseline: Baseline, sites: Sites, program: Program, windows: Windows) -> Prediction:
+def prediction(prepared: Prepared, launched: Schedule) -> Prediction:
+    """The memory of a schedule; row i of ``moves`` is window i."""
+    baseline, program, windows = prepared.baseline, launched.program, launched.windows
     blocks, count = baseline.blocks, len(baseline.blocks)
     total = count + len(program.origin)
     held = np.full(total, -1, dtype=np.int64)
@@ -127,7 +141,7 @@ def _prediction(baseline: Baseline, sites: Sites, program: Program, windows: Win
     origin = np.concatenate([np.arange(count), program.origin])[changed]
     end[changed] = _freed(baseline, held[changed], origin, old)
     moves = Moves(
-        sites=sites.names, site=windows.site, size_bytes=blocks.size_bytes[windows.block],
+        sites=prepared.sites.names, site=windows.site, size_bytes=blocks.size_bytes[windows.block],
         host_bytes=baseline.host_bytes[windows.block], prefetch=windows.prefetch,
         copied=born_at(baseline, windows.copied), released=end[windows.block],
         returned=born_at(baseline, windows.returned), used=born_at(baseline, windows.used),
