@@ -24,7 +24,6 @@ from swapconf.blocks import Block as Block
 from swapconf.blocks import Blocks as Blocks
 
 _EVENT_PRIMITIVES = frozenset({"StreamSend", "StreamRecv"})
-_KERNEL = re.compile(r"-op\d+$")
 _BITS = re.compile(r"(?:B?Float|HiFloat|U?Int|Complex)(\d+)")
 
 
@@ -98,7 +97,7 @@ class Task:
     @property
     def is_kernel(self) -> bool:
         """A launch of the executed graph; the others prepare data, wait for events or run outside of it."""
-        return _KERNEL.search(self.name) is not None
+        return self.name.rpartition("-op")[2].isdecimal() and "-op" in self.name
 
     @property
     def primitive(self) -> str:
@@ -126,6 +125,19 @@ class Trace:
         first: dict[tuple[str, str], Kernel] = {}
         for kernel in self.kernels:
             first.setdefault((kernel.graph, kernel.name), kernel)
+        return tuple(first.values())
+
+    @cached_property
+    def step_tasks(self) -> tuple[Task, ...]:
+        """The tracker's record of each kernel of `step` that is no event, in the same order; nothing without a graph."""
+        wanted = sum(not kernel.is_event for kernel in self.step)
+        of_kernel = zip((kernel for kernel in self.kernels if not kernel.is_event),
+                        (task for task in self.tasks if task.is_kernel), strict=bool(self.tasks))
+        first: dict[tuple[str, str], Task] = {}
+        for kernel, task in of_kernel:
+            first.setdefault((kernel.graph, kernel.name), task)
+            if len(first) == wanted:
+                break
         return tuple(first.values())
 
     @cached_property

@@ -23,16 +23,13 @@ from swapconf.trace import Tensor, Trace
 @dataclass(frozen=True, kw_only=True)
 class Step:
     """``program``: the k kernels of the step. ``kernel``: int64 [k], which kernel of the baseline each of them is;
-    ``item``: [kernels of the baseline] the other way round, -1 for those of other steps. ``waiter``, ``awaited``:
-    pairs of the k kernels, the waits of the program. ``load``: what the kernels do; ``tensors``: [blocks] what a copy
-    of each block moves."""
+    ``item``: [kernels of the baseline] the other way round, -1 for those of other steps. ``load``: what the kernels
+    do; ``tensors``: [blocks] what a copy of each block moves."""
 
     baseline: Baseline
     program: Program
     kernel: Ints
     item: Ints
-    waiter: Ints
-    awaited: Ints
     load: Workload
     tensors: tuple[Tensor, ...]
 
@@ -50,10 +47,7 @@ def step_of(trace: Trace, baseline: Baseline) -> Step:
     kernel = _first_launches(trace)
     item = np.full(len(baseline.kernels), -1, dtype=np.int64)
     item[kernel] = np.arange(len(kernel))
-    waiter = np.repeat(np.arange(len(once)), [len(awaited) for awaited in once.waits])
-    awaited = np.array([other for awaited in once.waits for other in awaited], dtype=np.int64)
-    return Step(baseline=baseline, program=once, kernel=kernel, item=item, waiter=waiter, awaited=awaited,
-                load=workload(trace), tensors=_tensors(trace, baseline))
+    return Step(baseline=baseline, program=once, kernel=kernel, item=item, load=workload(trace), tensors=_tensors(trace, baseline))
 
 
 def table(step: Step, hardware: Hardware, host: Host | None = None, measured: Measured | None = None) -> Costs:

@@ -27,7 +27,7 @@ from swapconf.simulate.baseline import Flags, Ints, born_at
 from swapconf.simulate.baseline_step import Step
 from swapconf.simulate.lifetimes import Schedule
 from swapconf.simulation import NEVER
-from swapconf.timing import COLLECTIVE, TO_DEVICE, TO_HOST, Program
+from swapconf.timing import COLLECTIVE, TO_DEVICE, TO_HOST, Program, Waits
 
 _Pairs = tuple[Ints, Ints]  # (waiter, awaited), of equal length
 _KERNEL, _AGAIN, _OUT, _BACK = range(4)
@@ -120,7 +120,7 @@ def _order(launches: _Launches) -> _Pairs:
 
 def _kept(step: Step, launches: _Launches) -> _Pairs:
     """What waits in the baseline waits here, and so does what runs again, for what runs again where that does."""
-    waiter, awaited = step.waiter, step.awaited
+    waiter, awaited = step.program.waits.waiter, step.program.waits.awaited
     talking = step.program.stream[awaited] != step.program.main_stream
     waiter, awaited = waiter[talking], awaited[talking]
     twice = launches.again_at[waiter] >= 0
@@ -186,11 +186,8 @@ def _joined(*pairs: _Pairs) -> _Pairs:
     return np.concatenate([waiter for waiter, _ in pairs]), np.concatenate([awaited for _, awaited in pairs])
 
 
-def _waits(stream: NDArray[np.int32], pairs: _Pairs) -> tuple[tuple[int, ...], ...]:
-    """By kernel, ascending; not for its own stream, nor for what is launched later because it has moved."""
+def _waits(stream: NDArray[np.int32], pairs: _Pairs) -> Waits:
+    """Without those for the own stream, and for what is launched later because it has moved."""
     waiter, awaited = pairs
     real = (awaited < waiter) & (stream[awaited] != stream[waiter])
-    keys = np.unique(waiter[real] * len(stream) + awaited[real])
-    flat = tuple((keys % len(stream)).tolist())
-    bounds = np.searchsorted(keys, np.arange(len(stream) + 1) * len(stream)).tolist()
-    return tuple(flat[low:high] for low, high in zip(bounds, bounds[1:]))
+    return Waits.of_pairs(waiter[real], awaited[real], len(stream))
