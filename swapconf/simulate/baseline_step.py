@@ -59,8 +59,9 @@ def table(step: Step, hardware: Hardware, host: Host | None = None, measured: Me
 
 
 def added_operations(step: Step, again: Ints) -> float:
-    """Of the kernels of the baseline that run again in a step: products, and one operation an element of the others."""
-    items = step.item[again]
+    """Of the kernels of the baseline that run again in a step: products, and one operation an element of the others.
+    What the model computes again anyway adds nothing."""
+    items = step.item[again[step.baseline.twin[again] < 0]]
     return float(operations(step.load)[items[items >= 0]].sum())
 
 
