@@ -19,6 +19,7 @@ class Moves:
     on the host. ``copied``, ``released``: the copy to the host
     starts, and the device memory becomes free (NEVER: it does not, because others read it until their own last use).
     ``returned``, ``used``, ``end``: the copy back starts, is read first, and its device memory becomes free.
+    ``unread``: copied to the host, where the memory is given back at once; the last three tell nothing.
     ``underflows``: the prefetch is one that makes MindSpore 2.9.0 die while it compiles.
     """
 
@@ -32,6 +33,7 @@ class Moves:
     returned: NDArray[np.int64]
     used: NDArray[np.int64]
     end: NDArray[np.int64]
+    unread: NDArray[np.bool_]
     underflows: NDArray[np.bool_]
 
     def __len__(self) -> int:
@@ -45,7 +47,7 @@ class Moves:
     @property
     def twice(self) -> NDArray[np.bool_]:
         """Where the copy back starts before the first copy is released, so that two copies live on the device."""
-        return np.asarray(self.returned < self.released)
+        return np.asarray((self.returned < self.released) & ~self.unread)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,6 +21,7 @@ Flags = NDArray[np.bool_]
 HALF = TICKS // 2
 EXTRA = 1_000_000  # number of the first layer of multi-token prediction, which the network calls mtp0
 VIEWS = frozenset({"Reshape", "ExpandDims", "Squeeze", "Flatten"})
+SPLITS = frozenset({"Split", "SplitWithSize"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +119,12 @@ class Baseline:
         columns = zip(self.kernels.cell, self.kernels.primitive, self.kernels.backward.tolist(), strict=True)
         return np.array([known.setdefault(("" if backward else cell, primitive), len(known))
                          for cell, primitive, backward in columns], dtype=np.int64)
+
+    @cached_property
+    def is_piece(self) -> Flags:
+        """[blocks] a piece of a tensor that was split."""
+        makers = [self.kernels.primitive[kernel] if kernel >= 0 else "" for kernel in self.maker.tolist()]
+        return np.array([primitive in SPLITS for primitive in makers], dtype=np.bool_)
 
     @cached_property
     def edges(self) -> tuple[Ints, Ints]:

@@ -12,7 +12,7 @@ from swapconf.prediction import Moves, Prediction
 from swapconf.simulate.baseline import Baseline, Flags, Ints, born_at, freed_after
 from swapconf.simulate.recompute import Program, recompute
 from swapconf.simulate.sites import Sites, assign
-from swapconf.simulate.swap import Slack, Windows, swap
+from swapconf.simulate.swap import Slack, Unread, Windows, swap
 from swapconf.simulation import CATEGORIES, NEVER, TICKS, Category, Lifetimes
 from swapconf.strategy import Recompute, Strategy, Swap
 
@@ -28,7 +28,7 @@ class Prepared:
 def placed(baseline: Baseline, network: Network) -> Prepared:
     """Also computes what the baseline derives from its columns, so that the first question is as fast as the next."""
     _ = baseline.below, baseline.edges, baseline.twin_block, baseline.upfront, baseline.step_starts
-    _ = baseline.codes, baseline.num_made, baseline.num_readers, baseline.rows_of(0)
+    _ = baseline.codes, baseline.num_made, baseline.num_readers, baseline.rows_of(0), baseline.is_piece, baseline.made
     sites = assign(baseline, network)
     _ = sites.loose
     return Prepared(baseline=baseline, sites=sites)
@@ -72,7 +72,22 @@ def schedule(prepared: Prepared, strategy: Strategy, slack: Slack | None = None)
                             flagged[reads.face] & baseline.kernels.backward[reads.kernel]) & (reads.face >= 0)
     program = recompute(baseline, sites.of_read, flagged, flagged_read, sites.of_moved)
     reach = np.where(program.site >= 0, actions.prefetch[program.site], -1)
-    return Schedule(program=program, windows=swap(baseline, program, reach >= 0, reach, sites.of_moved, slack))
+    return Schedule(program=program, windows=swap(
+        baseline, program, (reach >= 0) & ~_pieces(baseline, program), reach, sites.of_moved,
+        _unread(baseline, sites, actions, flagged), slack))
+
+
+def _pieces(baseline: Baseline, program: Program) -> Flags:
+    """[uses] of what a Split made, which MindSpore does not move, as the catalog has it for all families."""
+    origin = np.concatenate([np.arange(len(baseline.maker)), program.origin])
+    return np.asarray(baseline.is_piece[origin[program.block]])
+
+
+def _unread(baseline: Baseline, sites: Sites, actions: _Actions, flagged: Flags) -> Unread:
+    prefetch = actions.prefetch[sites.of_unread]
+    nodes = np.flatnonzero((sites.of_unread >= 0) & (prefetch >= 0) & ~flagged & (baseline.num_made > 0))
+    return Unread(block=np.array([baseline.made[node][0] for node in nodes.tolist()], dtype=np.int64), face=nodes,
+                  site=sites.of_unread[nodes], prefetch=prefetch[nodes])
 
 
 def _actions(sites: Sites, strategy: Strategy) -> _Actions:
@@ -145,7 +160,7 @@ def prediction(prepared: Prepared, launched: Schedule) -> Prediction:
         host_bytes=baseline.host_bytes[windows.block], prefetch=windows.prefetch,
         copied=born_at(baseline, windows.copied), released=end[windows.block],
         returned=born_at(baseline, windows.returned), used=born_at(baseline, windows.used),
-        end=_freed(baseline, windows.until, windows.block, old), underflows=windows.underflows,
+        end=_freed(baseline, windows.until, windows.block, old), unread=windows.unread, underflows=windows.underflows,
     )
     device = _with_copies(blocks, program, start, end, moves, windows)
     return Prediction(device=device, moves=moves, recomputed=len(program.copies) // max(baseline.steps, 1),
@@ -160,12 +175,13 @@ def _freed(baseline: Baseline, position: Ints, row: Ints, old: Ints) -> Ints:
 def _with_copies(blocks: Lifetimes, program: Program, start: Ints, end: Ints, moves: Moves,
                  windows: Windows) -> Lifetimes:
     """All blocks, those that ran again and those that came back included, in order of birth."""
-    origin = np.concatenate([np.arange(len(blocks)), program.origin, windows.block])
+    back = ~moves.unread
+    origin = np.concatenate([np.arange(len(blocks)), program.origin, windows.block[back]])
     category = blocks.category[origin]
     again = slice(len(blocks), len(blocks) + len(program.origin))
     category[again] = CATEGORIES.index(Category.RECOMPUTED)
     category[again.stop:] = CATEGORIES.index(Category.SWAP)
-    start, end = np.concatenate([start, moves.returned]), np.concatenate([end, moves.end])
+    start, end = np.concatenate([start, moves.returned[back]]), np.concatenate([end, moves.end[back]])
     order = np.argsort(start, kind="stable")
     return Lifetimes(start=start[order], end=np.minimum(end[order], NEVER), size_bytes=blocks.size_bytes[origin][order],
                      is_persistent=blocks.is_persistent[origin][order], category=category[order],

@@ -48,7 +48,8 @@ class _Launches:
     """All that is launched in a step, as columns in the order of launches. ``part``: one of the four constants above.
     ``source``: the kernel of the step that it is, repeats, or copies the output of. ``move``: the window of a copy,
     else -1. ``kernel_at``: [k] when each kernel of the step is launched, ``again_at``: [k] when it is launched again, -1
-    for never; ``out_at``, ``back_at``: [moves], -1 for those of other steps. ``is_main``: on the main stream."""
+    for never; ``out_at``, ``back_at``: [moves], -1 for those of other steps, and where nothing reads the tensor.
+    ``is_main``: on the main stream."""
 
     position: Ints
     part: Ints
@@ -88,27 +89,28 @@ def predicted_program(step: Step, schedule: Schedule, moves: Moves) -> Predicted
 def _launches(step: Step, schedule: Schedule) -> _Launches:
     program, windows, twin = schedule.program, schedule.windows, step.baseline.twin
     again = np.flatnonzero((step.item[program.copies] >= 0) & (twin[program.copies] < 0))
-    moved = np.flatnonzero(step.item[windows.face] >= 0)
-    moved = moved[np.argsort(-windows.copied[moved], kind="stable")]
-    kernels = np.arange(len(step.program))
-    repeated, copied = step.item[program.copies[again]], step.item[windows.face[moved]]
-    position = np.concatenate([program.where[step.kernel], program.inserted[again], windows.copied[moved],
-                               windows.returned[moved]])
+    out = np.flatnonzero(step.item[windows.face] >= 0)
+    out = out[np.argsort(-windows.copied[out], kind="stable")]
+    back = out[~windows.unread[out]]
+    where = program.where.copy()
+    where[windows.face[windows.early]] = windows.copied[windows.early] - 1
+    position = np.concatenate([where[step.kernel], program.inserted[again], windows.copied[out],
+                               windows.returned[back]])
     order = np.argsort(position, kind="stable")
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
-    part = np.repeat([_KERNEL, _AGAIN, _OUT, _BACK], [len(kernels), len(again), len(moved), len(moved)])
-    source = np.concatenate([kernels, repeated, copied, copied])
-    nothing = np.full(len(kernels) + len(again), -1, dtype=np.int64)
+    parts = np.arange(len(step.kernel)), step.item[program.copies[again]], step.item[windows.face[out]], \
+        step.item[windows.face[back]]
+    source, part = np.concatenate(parts), np.repeat([_KERNEL, _AGAIN, _OUT, _BACK], [len(items) for items in parts])
+    move = np.concatenate([np.full(len(step.kernel) + len(again), -1, dtype=np.int64), out, back])
     again_at, out_at, back_at = (np.full(count, -1, dtype=np.int64) for count in (
-        len(kernels), len(windows.face), len(windows.face)))
-    again_at[repeated] = rank[part == _AGAIN]
-    out_at[moved], back_at[moved] = rank[part == _OUT], rank[part == _BACK]
+        len(step.kernel), len(windows.face), len(windows.face)))
+    again_at[parts[_AGAIN]] = rank[part == _AGAIN]
+    out_at[out], back_at[back] = rank[part == _OUT], rank[part == _BACK]
     is_main = (part <= _AGAIN) & (step.program.stream[source] == step.program.main_stream)
     return _Launches(
-        position=position[order], part=part[order], source=source[order], is_main=is_main[order],
-        move=np.concatenate([nothing, moved, moved])[order], kernel_at=rank[:len(kernels)], again_at=again_at,
-        out_at=out_at, back_at=back_at)
+        position=position[order], part=part[order], source=source[order], move=move[order], is_main=is_main[order],
+        kernel_at=rank[:len(step.kernel)], again_at=again_at, out_at=out_at, back_at=back_at)
 
 
 def _order(launches: _Launches) -> _Pairs:
@@ -149,7 +151,7 @@ def _readers(step: Step, schedule: Schedule, launches: _Launches) -> _Pairs:
 def _copies(schedule: Schedule, launches: _Launches) -> _Pairs:
     """Copies back wait for copies to the host, and readers for copies back."""
     windows = schedule.windows
-    mine = np.flatnonzero(launches.out_at >= 0)
+    mine = np.flatnonzero(launches.back_at >= 0)
     out, back = launches.out_at[mine], launches.back_at[mine]
     number = np.arange(len(launches.part))
     latest = np.maximum.accumulate(np.where(launches.part == _OUT, number, -1))[back]

@@ -13,10 +13,10 @@ from swapconf.scopes import in_layer
 from swapconf.simulate.baseline import EXTRA, Baseline, Flags, Ints, Kernels, Reads
 from swapconf.simulate.trace_lifetimes import lifetimes
 from swapconf.simulation import NEVER, TICKS, Lifetimes
-from swapconf.trace import Block, Kernel, Task, Trace
+from swapconf.trace import ALIGNMENT, Block, Kernel, Task, Trace
 
 _GRADIENTS = "Gradients/"
-ALIGNMENT = 512
+_GRADIENT_VIEW = "TransposeExtView"  # of a weight of experts, measured with MindSpore 2.9.0
 
 
 def prepare(trace: Trace) -> Baseline:
@@ -37,6 +37,7 @@ def prepare(trace: Trace) -> Baseline:
     reads = _reads(kernels, tasks, row, maker, stream)
     layer = np.array([place[0] for place in places], dtype=np.int64)
     backward = _backward(kernels, reads, maker)
+    reads = _through_views(reads, maker, backward)
     layer, cell = _adopt(kernels, layer, [place[1] for place in places], backward, reads, maker)
     return Baseline(
         blocks=_in_ticks(lifetimes(trace)),
@@ -151,7 +152,7 @@ def _until(block: Ints, reader: Ints, maker: Ints, stream: Ints) -> Ints:
 
 def _backward(kernels: Sequence[Kernel], reads: Reads, maker: Ints) -> Flags:
     """Gradients by name; by position what is computed again for them: it is read by gradients only, and other
-    gradients came between it and its inputs."""
+    gradients came between it and its inputs. So is a view that only gradients make."""
     backward = np.array([kernel.name.startswith(_GRADIENTS) for kernel in kernels])
     gradients = np.concatenate([[0], np.cumsum(backward)])
     readers: dict[int, list[int]] = {}
@@ -161,9 +162,24 @@ def _backward(kernels: Sequence[Kernel], reads: Reads, maker: Ints) -> Flags:
         latest[kernel] = max(latest[kernel], int(maker[block]))
     for index in np.flatnonzero(~backward)[::-1].tolist():
         later = [reader for reader in readers.get(index, ()) if reader > index]
-        if later and all(backward[reader] for reader in later) and gradients[index] > gradients[latest[index] + 1]:
+        between = gradients[index] > gradients[latest[index] + 1] or kernels[index].primitive == _GRADIENT_VIEW
+        if later and between and all(backward[reader] for reader in later):
             backward[index] = True
     return backward
+
+
+def _through_views(reads: Reads, maker: Ints, backward: Flags) -> Reads:
+    """A view that a gradient makes for another one shows what it sees itself."""
+    below = {(block, kernel): face for block, kernel, face in
+             zip(reads.block.tolist(), reads.kernel.tolist(), reads.face.tolist(), strict=True)}
+    face = reads.face.copy()
+    shown = (face >= 0) & backward[face] & (face != maker[reads.block])
+    for row in np.flatnonzero(shown).tolist():
+        block, seen = int(reads.block[row]), int(face[row])
+        while seen != maker[block] and backward[seen]:
+            seen = below[block, seen]
+        face[row] = seen
+    return replace(reads, face=face)
 
 
 def _adopt(kernels: Sequence[Kernel], layer: Ints, cell: list[str], backward: Flags, reads: Reads,
@@ -195,7 +211,7 @@ def _passes(kernels: Sequence[Kernel], layer: Ints, cell: Sequence[str], backwar
     """Nodes of one layer that are connected; not what several passes share, such as the tables of a rotary embedding,
     which is less often there than the rest of the layer."""
     inside = (layer >= 0) & ~backward
-    keys = {index: (int(layer[index]), cell[index], kernels[index].primitive)
+    keys = {index: (int(layer[index]), cell[index], kernels[index].primitive, kernels[index].scope == "Default")
             for index in np.flatnonzero(inside).tolist()}
     counts = Counter(keys.values())
     usual = {number: mode([count for key, count in counts.items() if key[0] == number])

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from swapconf.network import LayerTemplate, Network, Operator
-from swapconf.simulate.baseline import VIEWS, Baseline, Ints, layer_name
+from swapconf.simulate.baseline import VIEWS, Baseline, Flags, Ints, layer_name
 
 _SAME = {"AddExt": "Add", "SubExt": "Sub", "StackExt": "Stack", "SumExt": "ReduceSum", "DropoutExt": "Dropout"}
 
@@ -24,7 +24,8 @@ _SAME = {"AddExt": "Add", "SubExt": "Sub", "StackExt": "Stack", "SumExt": "Reduc
 class Sites:
     """``names``: (layer name, path of the primitive). ``of_node``: [kernels], ``of_read``: [reads] indexes into them,
     -1 where the catalog knows nothing. ``of_moved``: [kernels] the site whose swap moves the output of a node; as
-    ``of_node``, and for communication the site that it sends the output of. ``of_place``: [kernels] the layer name
+    ``of_node``, and for communication the site that it sends the output of. ``of_unread``: [kernels] the site whose
+    swap copies the output of a node to the host although no gradient reads it. ``of_place``: [kernels] the layer name
     and the cell of a node, as index into ``places``.
     """
 
@@ -32,6 +33,7 @@ class Sites:
     of_node: Ints
     of_moved: Ints
     of_read: Ints
+    of_unread: Ints
     places: tuple[tuple[str, str], ...]
     of_place: Ints
 
@@ -59,6 +61,7 @@ def assign(baseline: Baseline, network: Network) -> Sites:
             if (path := next((path for path in paths if path is not None), None)) is not None:
                 of_node[node] = names.setdefault((layer[0], path), len(names))
                 below[node] = path.rpartition(".")[0]
+    of_node[_of_strangers(baseline, of_node)] = -1
 
     def owner(face: int, reader: int) -> int:
         layer = templates.get(layer_name(int(kernels.layer[face])))
@@ -84,13 +87,47 @@ def assign(baseline: Baseline, network: Network) -> Sites:
     for row in np.flatnonzero((kernels.passing[faces] >= 0) & kernels.backward[reading]).tolist():
         of_read[row] = owner(int(faces[row]), int(reading[row]))
     return Sites(names=tuple(names), of_node=of_node, of_moved=of_moved, of_read=of_read,
-                 places=tuple(places), of_place=of_place)
+                 of_unread=_unread(baseline, of_node, tuple(names), network), places=tuple(places), of_place=of_place)
+
+
+def _of_strangers(baseline: Baseline, of_node: Ints) -> Flags:
+    """Views without a cell of their own of what is no site, such as the dispatch of tokens to experts."""
+    below = baseline.below
+    is_lost = np.array([_is_lost(name) for name in baseline.kernels.name])
+    return np.asarray((below >= 0) & is_lost & (of_node[below] < 0) & (baseline.kernels.stream[below] == 0))
+
+
+def _is_lost(name: str) -> bool:
+    """MindSpore has lost the cell of this kernel."""
+    return name.count("/") == 1
+
+
+def _unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...], network: Network) -> Ints:
+    """A site that a Reshape reads which the model itself recomputes: MindSpore copies what that would read again, and
+    finds only later that a Reshape needs nothing run (measured with 2.9.0: the MatMuls of mcore's Linears). Where only
+    communication reads it, there is no Reshape, although the catalog knows one for another layout."""
+    templates = {layer.name: layer.template.by_path for layer in network.layers}
+    found = np.full(len(of_node), -1, dtype=np.int64)
+    again = np.zeros(len(of_node) + 1, dtype=np.bool_)
+    again[baseline.maker[baseline.reads.block[baseline.kernels.backward[baseline.reads.kernel]]]] = True
+    reader, face = baseline.edges
+    local = np.zeros(len(of_node), dtype=np.bool_)
+    local[face[baseline.kernels.stream[reader] == 0]] = True
+    for node in np.flatnonzero((of_node >= 0) & ~again[:-1] & local).tolist():
+        layer, path = names[of_node[node]]
+        known = templates[layer]
+        if known[path].saved and not _is_lost(baseline.kernels.name[node]) and (
+                baseline.kernels.primitive[node] not in VIEWS):
+            readers = [known[reader] for reader in known[path].consumers if reader in known]
+            if any(reader.preset_recompute and reader.type in VIEWS for reader in readers):
+                found[node] = of_node[node]
+    return found
 
 
 def _near(baseline: Baseline, node: int, readers: Set[tuple[str, str]], known: Mapping[int, str]) -> Iterator[str]:
     """Other cells for a node whose own MindSpore has lost: those of its readers, and of what it reads."""
     kernels, reads = baseline.kernels, baseline.reads
-    if kernels.name[node].count("/") == 1:
+    if _is_lost(kernels.name[node]):
         for block in baseline.made.get(node, ()):
             low, high = np.searchsorted(reads.block, [block, block + 1])
             yield from (known[reader] for reader in reads.kernel[low:high].tolist() if reader in known)

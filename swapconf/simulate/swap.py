@@ -21,8 +21,9 @@ from swapconf.simulation import TICKS
 @dataclass(frozen=True, kw_only=True)
 class Windows:
     """Columns of equal length, one for each tensor that moves; positions as in Program. ``uses``: [uses of the
-    program] the window that serves a use, -1 for none. ``underflows``: the prefetch reaches back before the start of
-    the step when copies are not counted, but not when they are; MindSpore 2.9.0 dies of this while it compiles."""
+    program] the window that serves a use, -1 for none. ``unread``: copied out only; ``returned`` to ``until`` tell
+    nothing of these. ``underflows``: the prefetch reaches back before the start of the step when copies are not
+    counted, but not when they are; MindSpore 2.9.0 dies of this while it compiles."""
 
     block: Ints
     face: Ints
@@ -34,12 +35,24 @@ class Windows:
     used: Ints
     until: Ints
     uses: Ints
+    unread: Flags
     underflows: Flags
 
     @property
     def early(self) -> Flags:
         """Where the primitive itself runs right before the copy, at the start of its micro-batch."""
         return np.asarray(self.copied < self.face * TICKS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unread:
+    """Blocks that are copied to the host and never back, as columns: the kernel that makes each, the site that moves
+    it, and that site's prefetch."""
+
+    block: Ints
+    face: Ints
+    site: Ints
+    prefetch: Ints
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,7 +66,7 @@ class Slack:
 
 
 def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints, of_moved: Ints,
-         slack: Slack | None = None) -> Windows:
+         unread: Unread, slack: Slack | None = None) -> Windows:
     """``moving``: [uses] served by a copy from the host; ``prefetch``: [uses] the prefetch of the site that owns it;
     ``of_moved``: [kernels] the site of a face, after which the copy is named where it is among the owners."""
     allowed = slack or Slack()
@@ -66,17 +79,22 @@ def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints, of
     np.maximum.at(until, group, program.until[served])
     named = program.site[served] == of_moved[program.face[served]]
     first[group[named]] = np.flatnonzero(named)
-    block, face, reach = program.block[served][first], program.face[served][first], prefetch[served][first]
+    block = np.concatenate([program.block[served][first], unread.block])
+    face = np.concatenate([program.face[served][first], unread.face])
+    site = np.concatenate([program.site[served][first], unread.site])
+    reach = np.concatenate([prefetch[served][first], unread.prefetch])
+    dead = np.arange(len(block)) >= count
     early = baseline.upfront[face]
     copied = np.where(early >= 0, (early - 1) * TICKS + HALF + 2, face * TICKS + HALF) + 4 * _turn(face)
+    used, until = np.concatenate([used, copied[dead] + 2]), np.concatenate([until, copied[dead] + 2])
     where = program.where.copy()
     where[face[early >= 0]] = copied[early >= 0] - 2
     before = np.sort(np.concatenate([where, program.inserted]))
     place = np.searchsorted(before, used) - reach - allowed.early
     if allowed.share:
         place -= reach // allowed.share
-    returned = np.maximum(before[np.maximum(place, 0)] - TICKS // 4, copied + 1)
-    order = np.sort(np.concatenate([before, copied, returned]))
+    returned = np.where(dead, copied + 1, np.maximum(before[np.maximum(place, 0)] - TICKS // 4, copied + 1))
+    order = np.sort(np.concatenate([before, copied, returned[~dead]]))
     starts = baseline.step_starts
     step = np.searchsorted(starts, face, side="right")
     last = np.searchsorted(order, starts[step] * TICKS) - 1
@@ -87,9 +105,9 @@ def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints, of
     counted = np.searchsorted(order, used) - np.searchsorted(order, begin)
     uses = np.full(len(program.block), -1, dtype=np.int64)
     uses[served] = group
-    return Windows(block=block, face=face, site=program.site[served][first], prefetch=reach, copied=copied,
+    return Windows(block=block, face=face, site=site, prefetch=reach, copied=copied,
                    released=released, returned=returned, used=used, until=until, uses=uses,
-                   underflows=(reach < counted) & (reach >= plain))
+                   unread=dead, underflows=~dead & (reach < counted) & (reach >= plain))
 
 
 def _turn(face: Ints) -> Ints:
