@@ -12,6 +12,7 @@ What waits for what, measured with MindSpore 2.9.0 on the events of its traces:
   kernels on that stands 3 * backward_prefetch or more kernels behind the copy (copies and collectives count). The
   wait falls before its next kernel, and a collective launched in between waits, too.
 - What runs again waits, and is waited for, like what it repeats. A collective stays on its stream.
+- Casts of weights that run at the start of a micro-batch have the copy to the host right behind them, one by one.
 - Copies back that are due at the same moment run in the opposite order of their copies to the host.
 """
 
@@ -89,12 +90,11 @@ def predicted_program(step: Step, schedule: Schedule, moves: Moves) -> Predicted
 def _launches(step: Step, schedule: Schedule) -> _Launches:
     program, windows, twin = schedule.program, schedule.windows, step.baseline.twin
     again = np.flatnonzero((step.item[program.copies] >= 0) & (twin[program.copies] < 0))
+    where, copied = _in_turn(schedule)
     out = np.flatnonzero(step.item[windows.face] >= 0)
-    out = out[np.argsort(-windows.copied[out], kind="stable")]
+    out = out[np.argsort(-copied[out], kind="stable")]
     back = out[~windows.unread[out]]
-    where = program.where.copy()
-    where[windows.face[windows.early]] = windows.copied[windows.early] - 1
-    position = np.concatenate([where[step.kernel], program.inserted[again], windows.copied[out],
+    position = np.concatenate([where[step.kernel], program.inserted[again], copied[out],
                                windows.returned[back]])
     order = np.argsort(position, kind="stable")
     rank = np.empty(len(order), dtype=np.int64)
@@ -111,6 +111,18 @@ def _launches(step: Step, schedule: Schedule) -> _Launches:
     return _Launches(
         position=position[order], part=part[order], source=source[order], move=move[order], is_main=is_main[order],
         kernel_at=rank[:len(step.kernel)], again_at=again_at, out_at=out_at, back_at=back_at)
+
+
+def _in_turn(schedule: Schedule) -> tuple[Ints, Ints]:
+    """(positions of the kernels of the baseline, of copies to the host): what runs at the start of a micro-batch only
+    to be copied does so in turn, each with its copy right behind it."""
+    windows, where, copied = schedule.windows, schedule.program.where.copy(), schedule.windows.copied.copy()
+    early = np.flatnonzero(windows.early)
+    early = early[np.lexsort((windows.face[early], copied[early]))]
+    _, first, turn = np.unique(copied[early], return_index=True, return_inverse=True)
+    copied[early] += 4 * (np.arange(len(early)) - first[turn])
+    where[windows.face[early]] = copied[early] - 1
+    return where, copied
 
 
 def _order(launches: _Launches) -> _Pairs:
