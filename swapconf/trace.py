@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
+from itertools import accumulate
 from math import prod
 from statistics import mode
 
@@ -125,23 +126,28 @@ class Trace:
     @cached_property
     def step(self) -> tuple[Kernel, ...]:
         """The kernels of one training step: what is launched for the first time."""
-        first: dict[tuple[str, str], Kernel] = {}
-        for kernel in self.kernels:
-            first.setdefault((kernel.graph, kernel.name), kernel)
-        return tuple(first.values())
+        kernels = self.kernels
+        return tuple(kernels[index] for index in self._first_launches)
+
+    @cached_property
+    def _first_launches(self) -> list[int]:
+        first: dict[tuple[str, str], int] = {}
+        for index, kernel in enumerate(self.kernels):
+            first.setdefault((kernel.graph, kernel.name), index)
+        return list(first.values())
+
+    @cached_property
+    def step_launches(self) -> list[int]:
+        """The kernels of `step` that are no events, as they are counted among all kernels that are none."""
+        is_kernel = [kernel.primitive not in _EVENT_PRIMITIVES for kernel in self.kernels]
+        number = list(accumulate(is_kernel))
+        return [number[index] - 1 for index in self._first_launches if is_kernel[index]]
 
     @cached_property
     def step_tasks(self) -> tuple[Task, ...]:
         """The tracker's record of each kernel of `step` that is no event, in the same order; nothing without a graph."""
-        wanted = sum(not kernel.is_event for kernel in self.step)
-        of_kernel = zip((kernel for kernel in self.kernels if not kernel.is_event),
-                        (task for task in self.tasks if task.is_kernel), strict=bool(self.tasks))
-        first: dict[tuple[str, str], Task] = {}
-        for kernel, task in of_kernel:
-            first.setdefault((kernel.graph, kernel.name), task)
-            if len(first) == wanted:
-                break
-        return tuple(first.values())
+        tasks = [task for task in self.tasks if task.is_kernel]
+        return tuple(tasks[number] for number in self.step_launches) if tasks else ()
 
     @cached_property
     def num_steps(self) -> int:

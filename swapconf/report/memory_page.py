@@ -24,15 +24,18 @@ from swapconf.report.memory_tables import (
     layers_table,
     operators_table,
 )
+from swapconf.report.sweep_chart import choices
+from swapconf.report.sweep_figure import sweep_figure
 from swapconf.simulation import CATEGORIES, Category
+from swapconf.sweep import Point
 from swapconf.units import GIB, MIB, show_bytes
 
 NUM_OPERATORS = 200
 
 
-def page(views: Sequence[MemoryView], version: str) -> str:
+def page(views: Sequence[MemoryView], version: str, sweep: Sequence[Point] = ()) -> str:
     """The text of the page. Traces share the scales of their axes, so that they can be compared by eye.
-    ``version``: of swapconf, for the foot."""
+    ``version``: of swapconf, for the foot. ``sweep``: drawn above the traces."""
     templates = Environment(loader=PackageLoader("swapconf.report"), autoescape=True, undefined=StrictUndefined,
                             trim_blocks=True, lstrip_blocks=True)
     scripts = [get_plotlyjs(), files("swapconf.report").joinpath("templates/memory.js").read_text(encoding="utf-8")]
@@ -40,10 +43,12 @@ def page(views: Sequence[MemoryView], version: str) -> str:
     unit = Unit("GiB", GIB) if top >= GIB else Unit("MiB", MIB)
     figures = [figure for number, view in enumerate(views) for figure in (
         timeline_figure(view, f"timeline-{number}", unit, top), blocks_figure(view, f"blocks-{number}", unit, top))]
+    figures += [sweep_figure(sweep, "sweep")] if sweep else []
     tables = [_tables(view) for view in views]
     return templates.get_template("memory.html.j2").render(
         version=version, views=views, show=show_bytes, share=_share, legend=_legend(views), figures=figures,
-        tables=tables, comparison=_comparison(views), scripts=scripts, policy=_policy(scripts))
+        tables=tables, comparison=_comparison(views), choices=choices(sweep) if sweep else [], sweep=sweep,
+        scripts=scripts, policy=_policy(scripts))
 
 
 def _tables(view: MemoryView) -> list[tuple[str, Table]]:

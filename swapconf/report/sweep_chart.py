@@ -69,4 +69,6 @@ def _told(choice: LayerChoice) -> str:
     if choice.punctual is not None:
         trades.append(f"at {choice.punctual[0]} nothing is waited for, and {show_bytes(choice.punctual[1])} are held "
                       "twice")
-    return "none; " + ("; ".join(trades) or "every prefetch waits and holds twice")
+    else:
+        trades.append("every prefetch is waited for")
+    return "none; " + "; ".join(trades)

@@ -44,7 +44,7 @@ class Step:
 def step_of(trace: Trace, baseline: Baseline) -> Step:
     """Once per trace. Raises ValueError where the trace has no graph."""
     once = program(trace)
-    kernel = _first_launches(trace)
+    kernel = np.array(trace.step_launches, dtype=np.int64)
     item = np.full(len(baseline.kernels), -1, dtype=np.int64)
     item[kernel] = np.arange(len(kernel))
     return Step(baseline=baseline, program=once, kernel=kernel, item=item, load=workload(trace), tensors=_tensors(trace, baseline))
@@ -63,18 +63,6 @@ def added_operations(step: Step, again: Ints) -> float:
     What the model computes again anyway adds nothing."""
     items = step.item[again[step.baseline.twin[again] < 0]]
     return float(operations(step.load)[items[items >= 0]].sum())
-
-
-def _first_launches(trace: Trace) -> Ints:
-    """[k] the kernels of `Trace.step`, counted without those that only order streams."""
-    seen: set[tuple[str, str]] = set()
-    found = []
-    for index, kernel in enumerate(kernel for kernel in trace.kernels if not kernel.is_event):
-        key = kernel.graph, kernel.name
-        if key not in seen:
-            seen.add(key)
-            found.append(index)
-    return np.array(found, dtype=np.int64)
 
 
 def _tensors(trace: Trace, baseline: Baseline) -> tuple[Tensor, ...]:

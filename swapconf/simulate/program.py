@@ -55,10 +55,10 @@ def step_tasks(trace: Trace) -> tuple[Task, ...]:
 def _freed(trace: Trace, kernels: Sequence[Kernel], tasks: Sequence[Task]) -> NDArray[np.int64]:
     freed = np.full(len(kernels), NEVER, dtype=np.int64)
     copies = [index for index, kernel in enumerate(kernels) if kernel.copies_to_host and tasks[index].inputs]
-    if copies:
-        end = {block.start: block.end for block in trace.blocks if not block.on_host}
-        for index in copies:
-            freed[index] = end.get(tasks[index].inputs[0]) or NEVER
+    on_device = ~trace.blocks.on_host
+    end = dict(zip(trace.blocks.start[on_device].tolist(), trace.blocks.end[on_device].tolist(), strict=True))
+    for index in copies:
+        freed[index] = end.get(tasks[index].inputs[0], NEVER)
     return freed
 
 
