@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +62,7 @@ class Waits:
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
         awaited, bounds = tuple(self.awaited.tolist()), self.bounds.tolist()
-        return (awaited[low:high] for low, high in zip(bounds, bounds[1:], strict=False))
+        return (awaited[low:high] for low, high in pairwise(bounds))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -145,7 +145,7 @@ class Trace:
 
     @cached_property
     def step_tasks(self) -> tuple[Task, ...]:
-        """The tracker's record of each kernel of `step` that is no event, in the same order; nothing without a graph."""
+        """The tracker's record of each kernel of `step` that is no event, in the same order; none without a graph."""
         tasks = [task for task in self.tasks if task.is_kernel]
         return tuple(tasks[number] for number in self.step_launches) if tasks else ()
 

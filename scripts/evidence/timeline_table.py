@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Predicted steps against true ones: every case of ``cases.py`` that a folder holds, as the page docs/timeline-predicted.md.
+"""Predicted steps against true ones: every case of ``cases.py`` that a folder holds, as docs/timeline-predicted.md.
 
     python scripts/evidence/timeline_table.py FOLDER [--out docs/timeline-predicted.md]
 

@@ -1,4 +1,4 @@
-"""What the commands that tell times share: the options for the card, its host and a profile, and how times are shown."""
+"""What the commands that tell times share: options for the card, its host and a profile, and how times are shown."""
 
 from __future__ import annotations
 

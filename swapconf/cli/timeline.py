@@ -119,11 +119,11 @@ def _as_record(step: _Step) -> dict[str, Any]:
     from swapconf.cost import Origin
     from swapconf.timing import KINDS, Kind
 
-    line, program = step.line, step.line.program
+    line, program, card = step.line, step.line.program, step.machine.hardware
     return {
-        "trace": str(step.folder), "hardware": step.machine.hardware.name, "step_us": line.step_us,
-        "figures": {name: {"value": figure.value, "source": figure.source, "assumed": name in step.machine.hardware.assumed}
-                    for name, figure in step.machine.hardware.figures.items()},
+        "trace": str(step.folder), "hardware": card.name, "step_us": line.step_us,
+        "figures": {name: {"value": figure.value, "source": figure.source, "assumed": name in card.assumed}
+                    for name, figure in card.figures.items()},
         "share": {origin.value: step.costs.share(origin) for origin in Origin},
         "host_link_gbps": step.machine.host.link_gbps(step.machine.hardware),
         "critical_path_kernels": len(line.critical_path), "streams": _streams(step),

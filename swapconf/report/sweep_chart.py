@@ -19,7 +19,7 @@ def chart(points: Sequence[Point]) -> list[str]:
     """Lines of text; `!` below marks where two copies of a tensor live at once, `x` where MindSpore cannot compile."""
     columns = min(len(points), _WIDTH)
     groups = [points[index * len(points) // columns:(index + 1) * len(points) // columns] for index in range(columns)]
-    lines = []
+    lines: list[str] = []
     if all(point.time for point in points):
         lines += _panel("ms a step", [max(point.time.step_us for point in group if point.time) for group in groups],
                         lambda step_us: f"{step_us / 1000:.2f}")

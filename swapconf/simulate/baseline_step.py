@@ -47,7 +47,8 @@ def step_of(trace: Trace, baseline: Baseline) -> Step:
     kernel = np.array(trace.step_launches, dtype=np.int64)
     item = np.full(len(baseline.kernels), -1, dtype=np.int64)
     item[kernel] = np.arange(len(kernel))
-    return Step(baseline=baseline, program=once, kernel=kernel, item=item, load=workload(trace), tensors=_tensors(trace, baseline))
+    return Step(baseline=baseline, program=once, kernel=kernel, item=item, load=workload(trace),
+                tensors=_tensors(trace, baseline))
 
 
 def table(step: Step, hardware: Hardware, host: Host | None = None, measured: Measured | None = None) -> Costs:

@@ -1,4 +1,4 @@
-"""STEP + COSTS -> TIME: how long a step takes under any strategy, from the costs of one step without swap and recompute.
+"""STEP + COSTS -> TIME: how long a step takes under any strategy, from the costs of one without swap and recompute.
 
 What a strategy is asked for again and again, as in a sweep, is the schedule; the table of costs stays the same.
 """

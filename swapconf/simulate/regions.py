@@ -3,7 +3,8 @@
 What runs again in one connected part of a pass (a *region*) starts where the gradient arrives that the first of its
 readers needs: right behind the kernel that makes it runs what needs nothing else that runs again, such as the casts of
 weights, and after the views and the communication of that gradient the rest. From there to its last reader, kernels are
-launched in the order that `order` finds; all other kernels keep their place. Passes of equal layers have equal regions, so each pattern is ordered once.
+launched in the order that `order` finds; all other kernels keep their place. Passes of equal layers have equal regions,
+so each pattern is ordered once.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def read(file: Path) -> list[Node]:
 def violations(nodes: Sequence[Node], names: Sequence[str], start_us: Sequence[float],
                end_us: Sequence[float]) -> list[str]:
     """What is wrong with a timeline of the kernels of these rows: their order, a start before something has ended that
-    the kernel follows through whatever rows, or a step that is not the longest path or shorter than a stream is busy."""
+    the kernel follows through whatever rows, a step that is not the longest path, or shorter than a stream is busy."""
     kernels = [index for index, node in enumerate(nodes) if not node.is_event]
     if [nodes[index].name for index in kernels] != list(names):
         return ["the kernels are not those of the file"]
