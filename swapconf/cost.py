@@ -112,6 +112,32 @@ class Measured:
     average_us: Mapping[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Machine:
+    """What a step is timed on, and what a profiler saw there."""
+
+    hardware: Hardware
+    host: Host = Host()
+    measured: Measured | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Known:
+    """A time, and how the kernels that it is made of are known: the part of their time, 0 to 1, by origin."""
+
+    us: float
+    share: Mapping[Origin, float]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepTime:
+    """One training step. ``exposed_copy``, ``exposed_collective``: how long the main stream stands still for them."""
+
+    step: Known
+    exposed_copy: Known
+    exposed_collective: Known
+
+
 @dataclass(frozen=True, kw_only=True)
 class Costs:
     """Of each kernel of a step, in order: ``duration_us`` float64 [n], ``origin`` uint8 [n], index into ORIGINS."""
@@ -125,11 +151,10 @@ class Costs:
         mine = float(self.duration_us[self.origin == ORIGINS.index(origin)].sum())
         return mine / total if total else 0.0
 
+    def shares(self) -> dict[Origin, float]:
+        """Of the origins that occur."""
+        return {origin: share for origin in Origin if (share := self.share(origin))}
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Machine:
-    """On what a step is timed. ``measured``: None where no profile was given."""
-
-    hardware: Hardware
-    host: Host
-    measured: Measured | None = None
+    def of(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Costs:
+        """Of some kernels, in their order."""
+        return Costs(duration_us=self.duration_us[rows], origin=self.origin[rows])

@@ -6,10 +6,11 @@ order in which they are launched, and none waits for a later one. Times are micr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,40 @@ KINDS = tuple(Kind)
 COMPUTE, COLLECTIVE, TO_HOST, TO_DEVICE = range(len(KINDS))
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Waits:
+    """Who waits for whom, of n kernels: int64 [m] each, ``waiter`` ascending, what one waits for ascending, too.
+    ``bounds``: int64 [n + 1], the pairs of kernel i are those from bounds[i] to bounds[i + 1]."""
+
+    waiter: NDArray[np.int64]
+    awaited: NDArray[np.int64]
+    bounds: NDArray[np.int64]
+
+    @classmethod
+    def of_pairs(cls, waiter: NDArray[np.int64], awaited: NDArray[np.int64], count: int) -> Waits:
+        """Pairs in any order, some of them several times. ``count``: of kernels."""
+        keys = np.unique(waiter * count + awaited)
+        return cls(waiter=keys // max(count, 1), awaited=keys % max(count, 1),
+                   bounds=np.searchsorted(keys, np.arange(count + 1) * count))
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[Sequence[int]]) -> Waits:
+        """By kernel, what it waits for."""
+        return cls.of_pairs(np.repeat(np.arange(len(rows)), [len(row) for row in rows]).astype(np.int64),
+                            np.array([item for row in rows for item in row], dtype=np.int64), len(rows))
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    def __getitem__(self, kernel: int) -> tuple[int, ...]:
+        """What one kernel waits for, ascending."""
+        return tuple(self.awaited[self.bounds[kernel]:self.bounds[kernel + 1]].tolist())
+
+    def __iter__(self) -> Iterator[tuple[int, ...]]:
+        awaited, bounds = tuple(self.awaited.tolist()), self.bounds.tolist()
+        return (awaited[low:high] for low, high in pairwise(bounds))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Program:
     """``names`` of the n kernels, ``stream`` int32 [n], ``kind`` uint8 [n] (index into KINDS), and ``waits``: by kernel
@@ -40,7 +75,7 @@ class Program:
     names: tuple[str, ...]
     stream: NDArray[np.int32]
     kind: NDArray[np.uint8]
-    waits: tuple[tuple[int, ...], ...]
+    waits: Waits
     event: NDArray[np.int64]
     freed: NDArray[np.int64]
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
+from itertools import accumulate
 from math import prod
 from statistics import mode
 
@@ -24,7 +25,6 @@ from swapconf.blocks import Block as Block
 from swapconf.blocks import Blocks as Blocks
 
 _EVENT_PRIMITIVES = frozenset({"StreamSend", "StreamRecv"})
-_KERNEL = re.compile(r"-op\d+$")
 _BITS = re.compile(r"(?:B?Float|HiFloat|U?Int|Complex)(\d+)")
 
 
@@ -98,7 +98,7 @@ class Task:
     @property
     def is_kernel(self) -> bool:
         """A launch of the executed graph; the others prepare data, wait for events or run outside of it."""
-        return _KERNEL.search(self.name) is not None
+        return self.name.rpartition("-op")[2].isdecimal() and "-op" in self.name
 
     @property
     def primitive(self) -> str:
@@ -123,10 +123,28 @@ class Trace:
     @cached_property
     def step(self) -> tuple[Kernel, ...]:
         """The kernels of one training step: what is launched for the first time."""
-        first: dict[tuple[str, str], Kernel] = {}
-        for kernel in self.kernels:
-            first.setdefault((kernel.graph, kernel.name), kernel)
-        return tuple(first.values())
+        kernels = self.kernels
+        return tuple(kernels[index] for index in self._first_launches)
+
+    @cached_property
+    def _first_launches(self) -> list[int]:
+        first: dict[tuple[str, str], int] = {}
+        for index, kernel in enumerate(self.kernels):
+            first.setdefault((kernel.graph, kernel.name), index)
+        return list(first.values())
+
+    @cached_property
+    def step_launches(self) -> list[int]:
+        """The kernels of `step` that are no events, as they are counted among all kernels that are none."""
+        is_kernel = [kernel.primitive not in _EVENT_PRIMITIVES for kernel in self.kernels]
+        number = list(accumulate(is_kernel))
+        return [number[index] - 1 for index in self._first_launches if is_kernel[index]]
+
+    @cached_property
+    def step_tasks(self) -> tuple[Task, ...]:
+        """The tracker's record of each kernel of `step` that is no event, in the same order; none without a graph."""
+        tasks = [task for task in self.tasks if task.is_kernel]
+        return tuple(tasks[number] for number in self.step_launches) if tasks else ()
 
     @cached_property
     def num_steps(self) -> int:

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from swapconf.config import Config, DefaultSwap, ListedSwap
+from swapconf.cost import Machine, StepTime
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.formats import trace_folder
 from swapconf.memory_view import EntryTotal, MemoryView
 from swapconf.network import Network
 from swapconf.pipeline import Study
-from swapconf.prediction import Prediction
+from swapconf.prediction import Moves, Prediction
 from swapconf.resolve.expand import expand
 from swapconf.resolve.knowledge import Versions
+from swapconf.simulate import clock
 from swapconf.simulate.baseline import EXTRA
+from swapconf.simulate.baseline_step import added_operations
 from swapconf.simulate.bound import safe_peak_bytes
-from swapconf.simulate.lifetimes import Prepared, placed, predict
+from swapconf.simulate.lifetimes import Prepared, Schedule, placed, predict, prediction, schedule
 from swapconf.simulate.policies import place
 from swapconf.simulate.prepare import prepare
 from swapconf.simulate.replay import replay
 from swapconf.simulate.view import of_trace, view
 from swapconf.simulation import TICKS, Placement
 from swapconf.strategy import Strategy
+from swapconf.sweep import Point
 from swapconf.units import show_bytes
 
 # (severity, manual page) by name
@@ -54,8 +58,19 @@ class Mismatch(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Times:
+    """``added_operations``: of the kernels that run again in a step."""
+
+    machine: Machine
+    before: StepTime
+    after: StepTime
+    added_operations: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Answer:
-    """``placement``: where MindSpore's pool would put the predicted blocks."""
+    """``placement``: where MindSpore's pool would put the predicted blocks. ``times``: None where no machine is
+    given."""
 
     prediction: Prediction
     placement: Placement
@@ -63,25 +78,16 @@ class Answer:
     safe_bytes: int
     entries: tuple[EntryTotal, ...]
     findings: tuple[Finding, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Point:
-    """One prefetch of a sweep. ``twice_bytes``: tensors of which two device copies live at some time. ``crashes``:
-    MindSpore cannot compile it."""
-
-    prefetch: int
-    peak_bytes: int
-    twice_bytes: int
-    crashes: bool = False
+    times: Times | None = None
 
 
 class Question:
     """A trace that is read and prepared, for one config and its variants. ``policy``: the allocator of its
-    predictions. Raises SwapconfError for files that cannot
-    be read, Mismatch where the trace is no baseline for the config."""
+    predictions. ``machine``: what steps are timed on; without one there are no times. Raises SwapconfError for files
+    that cannot be read, Mismatch where the trace is no baseline for the config."""
 
-    def __init__(self, folder: Path, study: Study, versions: Versions, policy: str = "mindspore") -> None:
+    def __init__(self, folder: Path, study: Study, versions: Versions, policy: str = "mindspore",
+                 machine: Machine | None = None) -> None:
         if study.network is None:
             raise Mismatch("the YAML does not give the number of layers")
         trace = trace_folder.read(folder, rank=0)
@@ -93,6 +99,8 @@ class Question:
         self._trace, self._policy = trace, policy
         self._config, self._network, self._versions = study.config, study.network, versions
         self._prepared = placed(baseline, study.network)
+        self._machine = machine
+        self._clock = None if machine is None else clock.clock(trace, baseline, machine)
         self._growth_bytes = replay(trace, baseline.blocks).growth_bytes
         _check(self._prepared, study.network, study.config.file)
 
@@ -114,23 +122,35 @@ class Question:
 
     def answer(self) -> Answer:
         strategy = self._strategy(self._config)
-        whole = predict(self._prepared, strategy)
+        launched = schedule(self._prepared, strategy)
+        whole = prediction(self._prepared, launched)
         entries = tuple(self._entry(whole, origin, text, without)
                         for origin, text, without in _entries(self._config))
         return Answer(prediction=whole, baseline_peak_bytes=self.baseline_peak_bytes, entries=entries,
+                      times=self._times(launched, whole.moves),
                       placement=place(self._policy, whole.device, self._growth_bytes),
                       safe_bytes=safe_peak_bytes(self._prepared, strategy),
                       findings=(*_underflow(whole, self._config), *_unread(whole, self._config),
                                 *(finding for entry in entries for finding in _findings(entry))))
 
-    def sweep(self, prefetches: Sequence[int]) -> tuple[Point, ...]:
-        points = []
-        for prefetch in prefetches:
-            found = self.predict(with_prefetch(self._config, prefetch))
-            points.append(Point(prefetch=prefetch, peak_bytes=found.used_peak_bytes,
-                                twice_bytes=int(found.moves.size_bytes[found.moves.twice].sum()) // found.steps,
-                                crashes=bool(found.moves.underflows.any())))
-        return tuple(points)
+    def sweep(self, prefetches: Iterable[int]) -> tuple[Point, ...]:
+        return tuple(self._point(prefetch) for prefetch in prefetches)
+
+    def _point(self, prefetch: int) -> Point:
+        launched = schedule(self._prepared, self._strategy(with_prefetch(self._config, prefetch)))
+        found = prediction(self._prepared, launched)
+        moves = found.moves
+        return Point(
+            prefetch=prefetch, peak_bytes=found.used_peak_bytes,
+            twice_bytes=int(moves.size_bytes[moves.twice].sum()) // found.steps, crashes=bool(moves.underflows.any()),
+            time=None if self._clock is None else clock.point_time(clock.time(self._clock, launched, moves), moves))
+
+    def _times(self, launched: Schedule, moves: Moves) -> Times | None:
+        if self._clock is None or self._machine is None:
+            return None
+        return Times(machine=self._machine, before=clock.step_time(clock.baseline_time(self._clock)),
+                     after=clock.step_time(clock.time(self._clock, launched, moves)),
+                     added_operations=added_operations(self._clock.step, launched.program.copies))
 
     def _strategy(self, config: Config) -> Strategy:
         return expand(config, self._network, self._versions)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, versions
-from swapconf.cli.hardware_options import hardware_options, machine
+from swapconf.cli.machine import load, machine_options
 from swapconf.errors import SwapconfError, has_errors
 from swapconf.report.findings import printable
 
@@ -64,7 +64,7 @@ class _Read:
               help="As in `swapconf dryrun`; a folded run has no times.")
 @click.option("--timeout", type=float, default=3600.0, show_default=True, metavar="SECONDS", help="For each rank.")
 @click.option("--no-cache", is_flag=True, help="Run again what is in --keep DIR.")
-@hardware_options
+@machine_options("generic")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False, writable=True), metavar="FILE",
               help="Write one page with the timelines and the memory of all; it opens without a network.")
@@ -89,7 +89,7 @@ def command(inputs: tuple[Path, ...], baseline: Path | None, changes: tuple[str,
     options = _Options(changes=changes, ranks=ranks, jobs=jobs, dask=dask, keep=keep, fold=fold, timeout=timeout,
                        use_cache=not no_cache)
     try:
-        on = machine(profile, measured, cards_per_host, host_bandwidth)
+        on = load(profile, measured, cards_per_host, host_bandwidth)
     except SwapconfError as error:
         print_findings(error.findings, err=True)
         raise SystemExit(EXIT_UNREADABLE) from None

@@ -12,12 +12,13 @@ import click
 
 from swapconf.cli import trace_folders
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings
+from swapconf.cli.machine import load, machine_options, print_assumed, shares
 from swapconf.errors import Finding, Severity, SwapconfError
 from swapconf.errors import Origin as Place
 from swapconf.units import parse_bytes, show_bytes
 
 if TYPE_CHECKING:
-    from swapconf.cost import Costs, Hardware, Host
+    from swapconf.cost import Costs, Machine
     from swapconf.timing import Prefetch, Timeline
 
 NUM_ROWS = 10
@@ -28,8 +29,7 @@ class _Step:
     """All that is shown of one trace."""
 
     folder: Path
-    hardware: Hardware
-    host: Host
+    machine: Machine
     costs: Costs
     line: Timeline
     prefetches: tuple[Prefetch, ...]
@@ -39,16 +39,7 @@ class _Step:
 
 @click.command()
 @click.argument("trace", type=click.Path(path_type=Path))
-@click.option("--hardware", "profile", default="generic", show_default=True, metavar="NAME|FILE",
-              help="ascend_910b1, ascend_910b2, ascend_910b3, ascend_910b4, ascend_910_93, ascend_910a, generic, or a "
-                   "file of your own.")
-@click.option("--measured", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR",
-              help="ASCEND_PROFILER_OUTPUT of a real run: its kernel_details.csv, op_statistic.csv and "
-                   "trace_view.json replace the model.")
-@click.option("--cards-per-host", type=click.IntRange(1), default=1, show_default=True, metavar="N",
-              help="How many cards of a host copy at once.")
-@click.option("--host-bandwidth", type=click.FloatRange(0, min_open=True), metavar="GB/S",
-              help="10^9 bytes a second in one direction that they share (default: no limit but the card's link).")
+@machine_options("generic")
 @click.option("--host-memory", metavar="SIZE", help="Memory of the host that they share, for example 1.5TB.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False, writable=True), metavar="FILE",
@@ -68,12 +59,9 @@ def command(trace: Path, profile: str, measured: Path | None, cards_per_host: in
     Exit codes: 0 done; 1 the copies do not fit into --host-memory; 2 a file could not be read, or the command line is
     wrong.
     """
-    from swapconf.cost import Host
-
     limit = _size(host_memory) if host_memory else None
-    host = Host(cards=cards_per_host, bandwidth_gbps=host_bandwidth or float("inf"))
     try:
-        step = _study(trace, profile, measured, host)
+        step = _study(trace, load(profile, measured, cards_per_host, host_bandwidth))
     except SwapconfError as error:
         print_findings(error.findings, err=True)
         raise SystemExit(EXIT_UNREADABLE) from None
@@ -82,7 +70,7 @@ def command(trace: Path, profile: str, measured: Path | None, cards_per_host: in
     else:
         _print(step)
     if html is not None:
-        _write(step, measured, host, html)
+        _write(step, html)
     needed = step.host_peak_bytes * cards_per_host
     if limit is not None and needed > limit:
         click.echo(f"{cards_per_host} cards hold {show_bytes(needed)} on the host, which has {show_bytes(limit)}",
@@ -90,14 +78,11 @@ def command(trace: Path, profile: str, measured: Path | None, cards_per_host: in
         raise SystemExit(EXIT_ERRORS)
 
 
-def _write(step: _Step, measured: Path | None, host: Host, html: Path) -> None:
+def _write(step: _Step, html: Path) -> None:
     from swapconf.cli.memory import write_page
     from swapconf.comparing import folders, traced
-    from swapconf.cost import Machine
-    from swapconf.formats import profiler_folder
 
-    on = Machine(hardware=step.hardware, host=host, measured=profiler_folder.read(measured) if measured else None)
-    shown = traced.of_traces(str(step.folder), folders.read(step.folder), on)
+    shown = traced.of_traces(str(step.folder), folders.read(step.folder), step.machine)
     write_page(shown.views, html, [shown.timeline] if shown.timeline is not None else [])
 
 
@@ -108,25 +93,23 @@ def _size(text: str) -> int:
         raise click.BadParameter(str(error), param_hint="--host-memory") from None
 
 
-def _study(given: Path, profile: str, measured: Path | None, host: Host) -> _Step:
-    from swapconf.formats import hardware, profiler_folder, trace_folder
+def _study(given: Path, machine: Machine) -> _Step:
+    from swapconf.formats import trace_folder
     from swapconf.simulate import costing, program, timeline
     from swapconf.simulate.trace_lifetimes import lifetimes
 
-    card = hardware.load(profile)
-    seen = profiler_folder.read(measured) if measured else None
     folder = trace_folders.trace_folder(given)
     trace = trace_folder.read(folder, int(trace_folders.report_beside(folder).get("rank") or 0))
     try:
-        load, steps = costing.workload(trace), program.program(trace)
+        work, steps = costing.workload(trace), program.program(trace)
     except ValueError as error:
         raise SwapconfError([Finding(
             origin=Place(file=str(folder)), rule="trace-incomplete", severity=Severity.ERROR, message=str(error),
             hint="run the dry run with memory_optimize_level O0")]) from None
-    known = costing.costs(load, card, host, seen)
+    known = costing.costs(work, machine.hardware, machine.host, machine.measured)
     line = timeline.replay(steps, known.duration_us)
     _, used = timeline.memory(line, lifetimes(trace))
-    return _Step(folder=folder, hardware=card, host=host, costs=known, line=line, prefetches=timeline.prefetches(line),
+    return _Step(folder=folder, machine=machine, costs=known, line=line, prefetches=timeline.prefetches(line),
                  device_peak_bytes=int(used.max(initial=0)), host_peak_bytes=trace.host_peak_bytes)
 
 
@@ -148,13 +131,13 @@ def _as_record(step: _Step) -> dict[str, Any]:
     from swapconf.cost import Origin
     from swapconf.timing import KINDS, Kind
 
-    line, program = step.line, step.line.program
+    line, program, card = step.line, step.line.program, step.machine.hardware
     return {
-        "trace": str(step.folder), "hardware": step.hardware.name, "step_us": line.step_us,
-        "figures": {name: {"value": figure.value, "source": figure.source, "assumed": name in step.hardware.assumed}
-                    for name, figure in step.hardware.figures.items()},
+        "trace": str(step.folder), "hardware": card.name, "step_us": line.step_us,
+        "figures": {name: {"value": figure.value, "source": figure.source, "assumed": name in card.assumed}
+                    for name, figure in card.figures.items()},
         "share": {origin.value: step.costs.share(origin) for origin in Origin},
-        "host_link_gbps": step.host.link_gbps(step.hardware),
+        "host_link_gbps": step.machine.host.link_gbps(step.machine.hardware),
         "critical_path_kernels": len(line.critical_path), "streams": _streams(step),
         "exposed_us": {kind.value: line.exposed_of(kind) for kind in Kind if kind is not Kind.COMPUTE},
         "occupancy": {kind.value: line.occupancy(kind) for kind in Kind},
@@ -183,21 +166,17 @@ def _exposed(line: Timeline) -> list[int]:
 
 
 def _print(step: _Step) -> None:
-    from swapconf.cost import Origin
     from swapconf.timing import KINDS, Kind
 
     line, program = step.line, step.line.program
-    known = {origin.value: step.costs.share(origin) for origin in Origin}
-    shares = ", ".join(f"{name} {share:.0%}" for name, share in known.items() if share)
-    click.secho(f"{step.folder}: {line.step_us / 1000:.3f} ms a step on {step.hardware.name} ({shares})", bold=True)
-    if step.hardware.assumed:
-        names = ", ".join(sorted(step.hardware.assumed))
-        click.echo(f"not publicly known of it, taken from the generic profile: {names}")
+    click.secho(f"{step.folder}: {line.step_us / 1000:.3f} ms a step on {step.machine.hardware.name} "
+                f"({shares(step.costs.shares())})", bold=True)
+    print_assumed(step.machine)
     _table(("stream", "does", "kernels", "busy ms", "idle ms", "exposed ms"), [
         (str(row["stream"]), row["does"], str(row["kernels"]), *(f"{row[name] / 1000:.3f}" for name in
          ("busy_us", "idle_us", "exposed_us"))) for row in _streams(step)])
     in_use = ", ".join(f"{kind.value} {line.occupancy(kind):.1%}" for kind in Kind)
-    click.echo(f"in use: {in_use}; host link {step.host.link_gbps(step.hardware):.1f} GB/s a card")
+    click.echo(f"in use: {in_use}; host link {step.machine.host.link_gbps(step.machine.hardware):.1f} GB/s a card")
     click.echo(f"memory: device {show_bytes(step.device_peak_bytes)}, host {show_bytes(step.host_peak_bytes)} a card")
     if longest := _exposed(line)[:NUM_ROWS]:
         click.echo("What the main stream waits for longest:")

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from swapconf.cli.common import EXIT_UNREADABLE, print_findings, versions
+from swapconf.cli.machine import load, machine_options, print_assumed, shares
 from swapconf.cli.memory import write_page
 from swapconf.errors import SwapconfError
 from swapconf.units import show_bytes
 
 if TYPE_CHECKING:
-    from swapconf.whatif import Answer, Point
+    from swapconf.cost import Known, StepTime
+    from swapconf.sweep import Point
+    from swapconf.whatif import Answer, Times
 
 _SWEEP = re.compile(r"backward_prefetch=(\d{1,6})\.\.(\d{1,6})(?:\.\.(\d{1,6}))?")
-_BARS = " ▁▂▃▄▅▆▇█"
-_HEIGHT, _WIDTH = 10, 100
 
 
 @click.command()
@@ -29,13 +30,17 @@ _HEIGHT, _WIDTH = 10, 100
 @click.option("--config", "file", required=True, metavar="FILE", help="The training YAML to ask about.")
 @click.option("--set", "changes", multiple=True, metavar="A.B.C=VALUE", help="Override a key of the YAML; repeatable.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--sweep", metavar="backward_prefetch=1..400", help="The peak for every prefetch; A..B..STEP skips some.")
+@click.option("--sweep", metavar="backward_prefetch=1..400",
+              help="The peak for every prefetch, and the time of a step with --hardware; A..B..STEP skips some.")
+@machine_options(None)
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False, writable=True), metavar="FILE",
               help="Write one page with the pictures before and after; it opens without a network.")
 @click.option("--safe", is_flag=True, help="Print a bound that the true dry run does not exceed, for use as a gate.")
-def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: str | None, html: Path | None,
+def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: str | None, profile: str | None,
+            measured: Path | None, cards_per_host: int, host_bandwidth: float | None, html: Path | None,
             safe: bool) -> None:
     """Predict the memory of one rank under any swap and recompute, in milliseconds, without running anything.
+    With --hardware also the time of a step.
 
     TRACE is the folder of one rank of a run without both:
 
@@ -43,21 +48,31 @@ def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: 
     swapconf dryrun train.yaml --set swap_config.swap=False --keep DIR
     swapconf whatif DIR/rank_0 --config train.yaml
     swapconf whatif DIR/rank_0 --config train.yaml --sweep backward_prefetch=1..400
+    swapconf whatif DIR/rank_0 --config train.yaml --sweep backward_prefetch=1..400 --hardware ascend_910b2
+
+    With --sweep and --hardware, the best prefetch is told: overall that of the least time of a step, where differences
+    up to 0.1 % do not count, among those of the lowest peak, among those the smallest; what makes MindSpore crash is
+    left out. For each layer it is the smallest for which none of the layer's copies is waited for and no tensor is
+    held twice, with the same prefetch everywhere.
 
     Exit codes: 0 predicted; 2 a file could not be read, or the trace is not one of this config without swap and
     recompute.
     """
     from swapconf import pipeline
     from swapconf.formats import overrides
+    from swapconf.report.sweep_chart import chart, choices
     from swapconf.simulate.policies import default_policy
     from swapconf.whatif import Mismatch, Question
 
+    if profile is None and (measured or cards_per_host > 1 or host_bandwidth):
+        raise click.UsageError("--measured, --cards-per-host and --host-bandwidth need --hardware")
     try:
         document = overrides.read(["--config", file], changes)
         assert document is not None
         used = versions(None, None)
+        machine = None if profile is None else load(profile, measured, cards_per_host, host_bandwidth)
         question = Question(trace, pipeline.study_document(document, used, os.environ), used,
-                            default_policy(os.environ))
+                            default_policy(os.environ), machine)
         points = question.sweep(_prefetches(sweep)) if sweep else ()
         answer = question.answer()
     except Mismatch as error:
@@ -68,13 +83,13 @@ def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: 
         print_findings(error.findings, err=True)
         raise SystemExit(EXIT_UNREADABLE) from None
     if html is not None:
-        write_page(question.views(answer), html)
+        write_page(question.views(answer), html, sweep=points)
     if form == "json":
         click.echo(json.dumps(as_record(answer, points), indent=2))
         return
     _print(answer, safe)
     if points:
-        click.echo("\n".join(["", *chart(points)]))
+        click.echo("\n".join(["", *chart(points), *choices(points)]))
     print_findings(answer.findings)
 
 
@@ -101,11 +116,48 @@ def as_record(answer: Answer, points: Sequence[Point] = ()) -> dict[str, Any]:
         "entries": [{"path": entry.origin.path, "line": entry.origin.line, "entry": entry.text,
                      "saved_bytes": entry.saved_bytes, "moved_bytes_per_step": entry.moved_bytes,
                      "recomputed_kernels_per_step": entry.recomputed} for entry in answer.entries],
-        "sweep": [{"backward_prefetch": point.prefetch, "used_peak_bytes": point.peak_bytes,
-                   "two_copies_bytes": point.twice_bytes, "crashes": point.crashes} for point in points],
+        "time": {} if answer.times is None else _time_record(answer.times),
+        "sweep": [_point_record(point) for point in points],
+        "best": _best_record(points),
         "findings": [str(finding) for finding in answer.findings],
         "origin": ORIGIN,
     }
+
+
+def _time_record(times: Times) -> dict[str, Any]:
+    def record(time: StepTime) -> dict[str, Any]:
+        return {f"{name}_us": {"value": known.us, "share": {origin.value: part for origin, part in known.share.items()}}
+                for name, known in _figures(time).items()}
+
+    return {"hardware": times.machine.hardware.name, "assumed": sorted(times.machine.hardware.assumed),
+            "host_link_gbps": times.machine.host.link_gbps(times.machine.hardware), "baseline": record(times.before),
+            "predicted": record(times.after), "added_operations_per_step": times.added_operations}
+
+
+def _figures(time: StepTime) -> dict[str, Known]:
+    return {"step": time.step, "exposed_copy": time.exposed_copy, "exposed_collective": time.exposed_collective}
+
+
+def _point_record(point: Point) -> dict[str, Any]:
+    known = {"backward_prefetch": point.prefetch, "used_peak_bytes": point.peak_bytes,
+             "two_copies_bytes": point.twice_bytes, "crashes": point.crashes}
+    if point.time is None:
+        return known
+    return known | {"step_us": point.time.step_us, "exposed_copy_us": point.time.exposed_copy_us}
+
+
+def _best_record(points: Sequence[Point]) -> dict[str, Any]:
+    from swapconf.sweep import best_of_layers, best_overall
+
+    best = best_overall(points)
+    if best is None:
+        return {}
+    return {"backward_prefetch": best.prefetch, "layers": {choice.layer: {
+        "backward_prefetch": choice.best,
+        "without_waiting": choice.punctual and {"backward_prefetch": choice.punctual[0],
+                                                "two_copies_bytes": choice.punctual[1]},
+        "without_two_copies": choice.single and {"backward_prefetch": choice.single[0], "late_us": choice.single[1]},
+    } for choice in best_of_layers(points)}}
 
 
 def _print(answer: Answer, safe: bool) -> None:
@@ -122,24 +174,19 @@ def _print(answer: Answer, safe: bool) -> None:
                f"{show_bytes(found.moved_bytes)}, kernels run again in each step {found.recomputed}")
     if answer.entries:
         print_rows(*entries_table(answer.entries))
+    if answer.times is not None:
+        _print_times(answer.times)
 
 
-def chart(points: Sequence[Point]) -> list[str]:
-    """The peak against the prefetch, as lines of text; `!` below marks where two copies of a tensor live at once, `x`
-    where MindSpore cannot compile."""
-    columns = min(len(points), _WIDTH)
-    groups = [points[index * len(points) // columns:(index + 1) * len(points) // columns] for index in range(columns)]
-    tops = [max(point.peak_bytes for point in group) for group in groups]
-    low, high = min(tops), max(tops)
-    eighths = [1 + (8 * _HEIGHT - 1) * (top - low) // max(high - low, 1) for top in tops]
-    lines = []
-    for row in range(_HEIGHT - 1, -1, -1):
-        label = show_bytes(low + (high - low) * (row + 1) // _HEIGHT)
-        lines.append(f"{label:>8} |" + "".join(_BARS[max(0, min(8, level - 8 * row))] for level in eighths).rstrip())
-    marks = "".join("x" if any(point.crashes for point in group) else
-                    "!" if any(point.twice_bytes for point in group) else "-" for group in groups)
-    lines.append(f"{'':>8} +{marks}")
-    best = min((point for point in points if not point.crashes), key=lambda point: point.peak_bytes, default=points[0])
-    lines.append(f"{'':>10}{points[0].prefetch} to {points[-1].prefetch}; ! two copies live on the device; x MindSpore "
-                 f"crashes; lowest {show_bytes(best.peak_bytes)} at {best.prefetch}")
-    return lines
+def _print_times(times: Times) -> None:
+    from swapconf.cli.tables import print_rows
+
+    after = _figures(times.after)
+    click.echo(f"one step on {times.machine.hardware.name}, host link "
+               f"{times.machine.host.link_gbps(times.machine.hardware):.1f} GB/s a card:")
+    print_rows(("what", "without ms", "predicted ms", "change ms", "known"), [(
+        name.replace("_", " "), f"{known.us / 1000:.3f}", f"{after[name].us / 1000:.3f}",
+        f"{(after[name].us - known.us) / 1000:+.3f}", shares(after[name].share))
+        for name, known in _figures(times.before).items()], ("what", "known"))
+    click.echo(f"recompute adds {times.added_operations / 1e9:.2f} GFLOP a step (counted from shapes)")
+    print_assumed(times.machine)

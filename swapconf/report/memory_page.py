@@ -25,8 +25,11 @@ from swapconf.report.memory_tables import (
     layers_table,
     operators_table,
 )
+from swapconf.report.sweep_chart import choices
+from swapconf.report.sweep_figure import sweep_figure
 from swapconf.report.timeline_figures import BUBBLE_COLOUR, kinds_of, stages_of, step_figure
 from swapconf.simulation import CATEGORIES, Category
+from swapconf.sweep import Point
 from swapconf.timeline_view import TimelineView
 from swapconf.units import GIB, MIB, show_bytes
 from swapconf.variant import Variant
@@ -35,10 +38,10 @@ NUM_OPERATORS = 200
 
 
 def page(views: Sequence[MemoryView], version: str, timelines: Sequence[TimelineView] = (),
-         variants: Sequence[Variant] = ()) -> str:
+         variants: Sequence[Variant] = (), sweep: Sequence[Point] = ()) -> str:
     """The text of the page. Traces share the scales of their axes, so that they can be compared by eye.
     ``version``: of swapconf, for the foot. ``timelines``: steps to draw above the memory. ``variants``: what is
-    compared in tables; without them, the peaks of ``views`` are."""
+    compared in tables; without them, the peaks of ``views`` are. ``sweep``: drawn above the traces."""
     templates = Environment(loader=PackageLoader("swapconf.report"), autoescape=True, undefined=StrictUndefined,
                             trim_blocks=True, lstrip_blocks=True)
     scripts = [get_plotlyjs(), *(files("swapconf.report").joinpath(f"templates/{name}").read_text(encoding="utf-8")
@@ -49,11 +52,13 @@ def page(views: Sequence[MemoryView], version: str, timelines: Sequence[Timeline
     unit = Unit("GiB", GIB) if top >= GIB else Unit("MiB", MIB)
     figures = [figure for number, view in enumerate(views) for figure in (
         timeline_figure(view, f"timeline-{number}", unit, top), blocks_figure(view, f"blocks-{number}", unit, top))]
+    figures += [sweep_figure(sweep, "sweep")] if sweep else []
     steps = [step_figure(view, f"step-{number}", unit, top, longest) for number, view in enumerate(timelines)]
     tables = [_tables(view) for view in views]
     return templates.get_template("memory.html.j2").render(
         version=version, views=views, show=show_bytes, share=_share, legend=_legend(views), figures=figures,
         tables=tables, comparison=[] if variants else _comparison(views), scripts=scripts, policy=_policy(scripts),
+        choices=choices(sweep) if sweep else [], sweep=sweep,
         timelines=timelines, steps=steps, milliseconds=_milliseconds, bubble=BUBBLE_COLOUR,
         kinds_of=kinds_of, stages_of=stages_of,
         summary=_summary(variants), summary_notes=[line for variant in variants for line in notes_of(variant)])

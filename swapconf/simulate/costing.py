@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from swapconf.cost import GIGA, ORIGINS, TERA, Costs, Hardware, Host, Measured, Origin
 from swapconf.simulate.measured import Table
 from swapconf.simulate.program import step_tasks
-from swapconf.simulate.work import FLASH, FLASH_GRAD, Attention, Work, work
+from swapconf.simulate.work import COPY, FLASH, FLASH_GRAD, Attention, Work, work
 from swapconf.trace import Kernel, Task, Tensor, Trace
 
 _INTEGER = re.compile(r"ValueNode<Int64Imm> (-?\d+)")
@@ -60,6 +60,22 @@ def workload(trace: Trace) -> Workload:
         index.append(same[key])
     return Workload(names=tuple(kernel.name for kernel in kernels), signatures=tuple(known),
                     index=np.array(index, dtype=np.int64))
+
+
+def copies(tensors: Sequence[Tensor], to_host: bool) -> Workload:
+    """Copies of these tensors between host and device, as MindSpore launches them: a copy to the host has no output on
+    the device, a copy back no input."""
+    known: dict[Tensor, int] = {}
+    index = [known.setdefault(tensor, len(known)) for tensor in tensors]
+    return Workload(names=("",) * len(tensors), index=np.array(index, dtype=np.int64), signatures=tuple(
+        Signature(COPY, *(((tensor,), ()) if to_host else ((), (tensor,)))) for tensor in known))
+
+
+def operations(load: Workload) -> NDArray[np.float64]:
+    """[n] operations of each kernel: of its matrix product, or one an element of the vector unit."""
+    each = [work(item.primitive, item.inputs, item.outputs, max(1, len(item.ranks)), item.attention)
+            for item in load.signatures]
+    return np.array([done.matrix_ops + done.wide_matrix_ops or done.vector_ops for done in each])[load.index]
 
 
 def costs(load: Workload, hardware: Hardware, host: Host | None = None, measured: Measured | None = None) -> Costs:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from swapconf.simulate.swap import Slack, Unread, Windows, swap
 from swapconf.simulation import CATEGORIES, NEVER, TICKS, Category, Lifetimes
 from swapconf.strategy import Recompute, Strategy, Swap
 
+_ONCE = frozenset({"Receive", "TensorMove"})
+
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
@@ -24,6 +27,12 @@ class Prepared:
     baseline: Baseline
     sites: Sites
 
+    @cached_property
+    def is_once(self) -> Flags:
+        """[kernels] what never runs again: copies that MindSpore puts in when all else is decided, and what another
+        stage sends (measured with MindSpore 2.9.0)."""
+        return np.array([primitive in _ONCE for primitive in self.baseline.kernels.primitive])
+
 
 def placed(baseline: Baseline, network: Network) -> Prepared:
     """Also computes what the baseline derives from its columns, so that the first question is as fast as the next."""
@@ -31,7 +40,9 @@ def placed(baseline: Baseline, network: Network) -> Prepared:
     _ = baseline.codes, baseline.num_made, baseline.num_readers, baseline.rows_of(0), baseline.splits, baseline.made
     sites = assign(baseline, network)
     _ = sites.loose
-    return Prepared(baseline=baseline, sites=sites)
+    prepared = Prepared(baseline=baseline, sites=sites)
+    _ = prepared.is_once
+    return prepared
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,11 +57,24 @@ class _Actions:
     roots: dict[str, frozenset[str]]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """What a strategy has launched, and where: the kernels of the baseline with those that run again, and copies."""
+
+    program: Program
+    windows: Windows
+
+
 def predict(prepared: Prepared, strategy: Strategy, slack: Slack | None = None) -> Prediction:
     """The same blocks as in the baseline, where the strategy does not touch them."""
+    return prediction(prepared, schedule(prepared, strategy, slack))
+
+
+def schedule(prepared: Prepared, strategy: Strategy, slack: Slack | None = None) -> Schedule:
+    """Positions of all that is launched; `prediction` turns them into memory, `predicted_program` into a program."""
     baseline, sites = prepared.baseline, prepared.sites
     actions = _actions(sites, strategy)
-    flagged = _flagged(baseline, sites, actions)
+    flagged = _flagged(baseline, sites, actions) & ~prepared.is_once
     if not strategy.recompute_options.get("mp_comm_recompute", True):
         flagged &= baseline.kernels.stream == 0
     reads = baseline.reads
@@ -61,8 +85,8 @@ def predict(prepared: Prepared, strategy: Strategy, slack: Slack | None = None) 
     reach = np.where(program.site >= 0, actions.prefetch[program.site], -1)
     # what a Split makes does not move, but a view of it does: measured, and so in the catalog of every family
     moving = (reach >= 0) & ~((program.face >= 0) & baseline.splits[program.face])
-    windows = swap(baseline, program, moving, reach, sites.of_moved, _unread(baseline, sites, actions, flagged), slack)
-    return _prediction(baseline, sites, program, windows)
+    return Schedule(program=program, windows=swap(
+        baseline, program, moving, reach, sites.of_moved, _unread(baseline, sites, actions, flagged), slack))
 
 
 def _unread(baseline: Baseline, sites: Sites, actions: _Actions, flagged: Flags) -> Unread:
@@ -115,7 +139,9 @@ def _descends(path: str, roots: Set[str]) -> bool:
     return any(root == "" or path == root or path.startswith(f"{root}.") for root in roots)
 
 
-def _prediction(baseline: Baseline, sites: Sites, program: Program, windows: Windows) -> Prediction:
+def prediction(prepared: Prepared, launched: Schedule) -> Prediction:
+    """The memory of a schedule; row i of ``moves`` is window i."""
+    baseline, program, windows = prepared.baseline, launched.program, launched.windows
     blocks, count = baseline.blocks, len(baseline.blocks)
     total = count + len(program.origin)
     held = np.full(total, -1, dtype=np.int64)
@@ -136,7 +162,7 @@ def _prediction(baseline: Baseline, sites: Sites, program: Program, windows: Win
     origin = np.concatenate([np.arange(count), program.origin])[changed]
     end[changed] = _freed(baseline, held[changed], origin, old)
     moves = Moves(
-        sites=sites.names, site=windows.site, size_bytes=blocks.size_bytes[windows.block],
+        sites=prepared.sites.names, site=windows.site, size_bytes=blocks.size_bytes[windows.block],
         host_bytes=baseline.host_bytes[windows.block], prefetch=windows.prefetch,
         copied=born_at(baseline, windows.copied), released=end[windows.block],
         returned=born_at(baseline, windows.returned), used=born_at(baseline, windows.used),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from swapconf.simulate.work import COLLECTIVES, COPY
 from swapconf.simulation import NEVER
-from swapconf.timing import COLLECTIVE, COMPUTE, TO_DEVICE, TO_HOST, Program
+from swapconf.timing import COLLECTIVE, COMPUTE, TO_DEVICE, TO_HOST, Program, Waits
 from swapconf.trace import Kernel, Task, Trace
 
 
@@ -39,7 +39,7 @@ def program(trace: Trace) -> Program:
             kernels.append(kernel)
     tasks = step_tasks(trace)
     return Program(
-        names=tuple(kernel.name for kernel in kernels), waits=tuple(waits),
+        names=tuple(kernel.name for kernel in kernels), waits=Waits.of_rows(waits),
         stream=np.array([kernel.stream for kernel in kernels], dtype=np.int32),
         kind=np.array([_kind(kernel) for kernel in kernels], dtype=np.uint8),
         event=np.array([task.event for task in tasks], dtype=np.int64), freed=_freed(trace, kernels, tasks))
@@ -49,24 +49,16 @@ def step_tasks(trace: Trace) -> tuple[Task, ...]:
     """The tracker's record of each kernel of the step, in the same order. Raises ValueError where there is none."""
     if not trace.tasks:
         raise ValueError("the trace has no graph: MindSpore writes none with memory_optimize_level O1")
-    wanted = sum(not kernel.is_event for kernel in trace.step)
-    of_kernel = zip((kernel for kernel in trace.kernels if not kernel.is_event),
-                    (task for task in trace.tasks if task.is_kernel), strict=True)
-    first: dict[tuple[str, str], Task] = {}
-    for kernel, task in of_kernel:
-        first.setdefault((kernel.graph, kernel.name), task)
-        if len(first) == wanted:
-            break
-    return tuple(first.values())
+    return trace.step_tasks
 
 
 def _freed(trace: Trace, kernels: Sequence[Kernel], tasks: Sequence[Task]) -> NDArray[np.int64]:
     freed = np.full(len(kernels), NEVER, dtype=np.int64)
     copies = [index for index, kernel in enumerate(kernels) if kernel.copies_to_host and tasks[index].inputs]
-    if copies:
-        end = {block.start: block.end for block in trace.blocks if not block.on_host}
-        for index in copies:
-            freed[index] = end.get(tasks[index].inputs[0]) or NEVER
+    on_device = ~trace.blocks.on_host
+    end = dict(zip(trace.blocks.start[on_device].tolist(), trace.blocks.end[on_device].tolist(), strict=True))
+    for index in copies:
+        freed[index] = end.get(tasks[index].inputs[0], NEVER)
     return freed
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from swapconf.simulate.timeline import prefetches, replay, serial
 from swapconf.simulation import NEVER
-from swapconf.timing import COLLECTIVE, COMPUTE, KINDS, TO_DEVICE, TO_HOST, Floats, Program, covered_us
+from swapconf.timing import COLLECTIVE, COMPUTE, KINDS, TO_DEVICE, TO_HOST, Floats, Program, Waits, covered_us
 
 BY_STREAM = (COMPUTE, COLLECTIVE, TO_HOST, TO_DEVICE, COMPUTE)
 
@@ -31,8 +31,8 @@ def programs(draw: st.DrawFn, max_kernels: int = 16) -> tuple[Program, Floats]:
         others = [item for item in range(kernel) if stream[item] != stream[kernel]]
         waits.append(tuple(sorted(draw(st.sets(st.sampled_from(others), max_size=3)))) if others else ())
     duration = draw(st.lists(st.integers(0, 50), min_size=count, max_size=count))
-    return Program(names=tuple(map(str, range(count))), stream=np.array(stream, dtype=np.int32), waits=tuple(waits),
-                   kind=np.array([BY_STREAM[item] for item in stream], dtype=np.uint8),
+    return Program(names=tuple(map(str, range(count))), stream=np.array(stream, dtype=np.int32),
+                   waits=Waits.of_rows(waits), kind=np.array([BY_STREAM[item] for item in stream], dtype=np.uint8),
                    event=np.arange(count, dtype=np.int64), freed=unfreed(count)), np.array(duration, dtype=np.float64)
 
 
@@ -128,11 +128,12 @@ def swaps(draw: st.DrawFn) -> tuple[Program, Program, Floats]:
             if move == "out":
                 moved.append(copy)
     with_swap = Program(
-        names=tuple(map(str, range(len(stream)))), stream=np.array(stream, dtype=np.int32), waits=tuple(waits),
+        names=tuple(map(str, range(len(stream)))), stream=np.array(stream, dtype=np.int32), waits=Waits.of_rows(waits),
         kind=np.array([BY_STREAM[item] for item in stream], dtype=np.uint8), event=np.arange(len(stream)),
         freed=unfreed(len(stream)))
-    without = Program(names=tuple(map(str, main)), stream=np.zeros(count, dtype=np.int32), waits=((),) * count,
-                      kind=np.zeros(count, dtype=np.uint8), event=np.arange(count), freed=unfreed(count))
+    without = Program(names=tuple(map(str, main)), stream=np.zeros(count, dtype=np.int32),
+                      waits=Waits.of_rows([()] * count), kind=np.zeros(count, dtype=np.uint8),
+                      event=np.arange(count), freed=unfreed(count))
     return with_swap, without, np.array(kept)
 
 
@@ -175,7 +176,7 @@ def test_a_longer_kernel_never_makes_the_step_shorter(made: tuple[Program, Float
 @given(programs())
 def test_a_missing_wait_never_makes_the_step_longer(made: tuple[Program, Floats]) -> None:
     program, duration = made
-    free = replace(program, waits=((),) * len(program))
+    free = replace(program, waits=Waits.of_rows([()] * len(program)))
     assert replay(free, duration).step_us <= replay(program, duration).step_us
 
 
@@ -189,8 +190,8 @@ def test_covered_time_is_that_of_the_union(intervals: list[tuple[int, int]]) -> 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_takes_no_time(kind: object) -> None:
-    nothing = Program(names=(), stream=np.zeros(0, dtype=np.int32), kind=np.zeros(0, dtype=np.uint8), waits=(),
-                      event=np.zeros(0, dtype=np.int64), freed=unfreed(0))
+    nothing = Program(names=(), stream=np.zeros(0, dtype=np.int32), kind=np.zeros(0, dtype=np.uint8),
+                      waits=Waits.of_rows(()), event=np.zeros(0, dtype=np.int64), freed=unfreed(0))
     line = replay(nothing, np.zeros(0))
     assert line.step_us == line.occupancy(kind) == 0  # type: ignore[arg-type]
     assert line.critical_path == ()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-from collections import defaultdict
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -21,6 +19,7 @@ from swapconf.simulate.timeline import memory, prefetches, replay, serial
 from swapconf.simulate.trace_lifetimes import lifetimes
 from swapconf.timing import KINDS, TO_DEVICE, TO_HOST, Kind, Program, Timeline
 from swapconf.trace import Trace
+from tests.unit import event_graph
 
 TRACES = Path(__file__).parents[1] / "traces"
 MORE = os.environ.get("SWAPCONF_TRACES", "")
@@ -47,41 +46,28 @@ def timed(folder: Path, host: Host | None = None, trace: Trace | None = None) ->
     return replay(program(step), costs(workload(step), hardware.load("ascend_910b2"), host).duration_us)
 
 
-def rows_of_a_step(folder: Path) -> list[tuple[str, str, str]]:
-    """(name, stream, event) of each row that comes for the first time, read by other means than the package's."""
-    text = order_file(folder).read_text(encoding="utf-8")
-    rows = [row.rstrip().split('","') for row in re.split(r'^"(?=\d+",")', text, flags=re.MULTILINE)[1:]]
-    first = {(row[4].partition(":")[0], row[1]): (row[1], row[3], row[-2]) for row in reversed(rows)}
-    return [first.pop(key) for row in rows if (key := (row[4].partition(":")[0], row[1])) in first]
-
-
 @pytest.mark.parametrize("folder", ALL, ids=lambda folder: folder.name)
 def test_the_order_respects_every_event(folder: Path) -> None:
-    """What a stream was given before it sends must end before what the receiving stream is given afterwards starts."""
-    trace = trace_folder.read(folder, rank=0)
-    line = timed(folder, trace=trace)
-    rows = rows_of_a_step(folder)
-    index = -1
-    ended: dict[str, float] = defaultdict(float)
-    must: dict[str, float] = defaultdict(float)
-    sent: dict[str, float] = {}
-    events = 0
-    for name, stream, event in rows:
-        if "StreamSend" in name:
-            sent[event] = max(ended[stream], must[stream])
-        elif "StreamRecv" in name:
-            must[stream] = max(must[stream], sent[event])
-            events += 1
-        else:
-            index += 1
-            assert line.program.names[index] == name
-            assert line.start_us[index] >= must[stream]
-            assert line.start_us[index] >= ended[stream]
-            ended[stream] = line.end_us[index]
-    assert events > 10
-    assert index == len(line.program) - 1
-    assert line.step_us == max(ended.values())
-    assert line.step_us >= max(line.busy_us(stream) for stream in set(line.program.stream.tolist()))
+    """By the graph of events in the file, which is read by other means than the package's."""
+    line = timed(folder, trace=trace_folder.read(folder, rank=0))
+    nodes = event_graph.read(order_file(folder))
+    assert sum(node.is_event for node in nodes) > 20
+    assert not event_graph.violations(nodes, line.program.names, line.start_us.tolist(), line.end_us.tolist())
+
+
+def test_the_check_finds_what_starts_before_its_event() -> None:
+    """A copy that starts when its tensor is not there yet, and a step that is longer than it must be."""
+    folder = TRACES / "llama_l2_layerswap_n1"
+    line, nodes = timed(folder), event_graph.read(order_file(folder))
+    copy = int(np.flatnonzero(line.program.kind == TO_HOST)[0])
+    start, end = line.start_us.copy(), line.end_us.copy()
+    start[copy], end[copy] = start[copy] - 1, end[copy] - 1
+    [wrong] = event_graph.violations(nodes, line.program.names, start.tolist(), end.tolist())
+    assert "too early" in wrong
+    later = np.where(np.arange(len(start)) == line.end_us.argmax(), 1.0, 0.0)
+    [wrong] = event_graph.violations(nodes, line.program.names, (line.start_us + later).tolist(),
+                                     (line.end_us + later).tolist())
+    assert "longest path" in wrong
 
 
 @pytest.mark.parametrize("folder", MINE, ids=lambda folder: folder.name)

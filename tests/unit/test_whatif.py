@@ -14,18 +14,19 @@ import pytest
 from click.testing import CliRunner
 
 from swapconf.cli.main import main
-from swapconf.cli.whatif import chart
 from swapconf.errors import Severity
 from swapconf.formats import overrides, trace_folder
 from swapconf.pipeline import Study, study_document
 from swapconf.prediction import Prediction
+from swapconf.report.sweep_chart import chart
 from swapconf.resolve.knowledge import Versions
 from swapconf.simulate.bound import safe_peak_bytes
 from swapconf.simulate.lifetimes import Prepared, placed, predict
 from swapconf.simulate.prepare import place_of, prepare
 from swapconf.simulation import TICKS
+from swapconf.sweep import Point
 from swapconf.trace import Trace
-from swapconf.whatif import Mismatch, Point, Question, with_prefetch
+from swapconf.whatif import Mismatch, Question, with_prefetch
 
 ROOT = Path(__file__).parents[2]
 TRACES = ROOT / "tests" / "traces"

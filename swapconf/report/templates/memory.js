@@ -10,10 +10,11 @@
   function themed(layout) {
     const ink = colour("--ink"), grid = colour("--line"), paper = colour("--paper");
     const axis = {gridcolor: grid, linecolor: grid, tickcolor: grid};
+    const axes = Object.keys(layout).filter((name) => /^[xy]axis\d*$/.test(name));
     return {
       ...layout, paper_bgcolor: paper, plot_bgcolor: paper,
       font: {color: ink, family: "system-ui, sans-serif", size: 12},
-      xaxis: {...layout.xaxis, ...axis}, yaxis: {...layout.yaxis, ...axis},
+      ...Object.fromEntries(axes.map((name) => [name, {...layout[name], ...axis}])),
       hoverlabel: {...layout.hoverlabel, bgcolor: paper, bordercolor: grid, font: {color: ink}},
       shapes: layout.shapes.map((shape) => ({...shape, line: {...shape.line, color: colour("--soft")}})),
       annotations: (layout.annotations || []).map((note) => ({...note, arrowcolor: ink, bgcolor: paper})),
@@ -41,7 +42,7 @@
   window.swapconf = {themed, colour, config, dark};
   const draw = (figure) => Plotly.newPlot(figure.place, figure.data, themed(figure.layout), config);
   Promise.all(figures.map(draw)).then((charts) => {
-    for (let index = 0; index < charts.length; index += 2) {
+    for (let index = 0; index + 1 < charts.length; index += 2) {  // the chart of a sweep is the last, and alone
       link(charts[index], charts[index + 1]);
       link(charts[index + 1], charts[index]);
     }

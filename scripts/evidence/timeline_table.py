@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+"""Predicted steps against true ones: every case of ``cases.py`` that a folder holds, as docs/timeline-predicted.md.
+
+    python scripts/evidence/timeline_table.py FOLDER [--out docs/timeline-predicted.md]
+
+FOLDER has one trace per case (``llama512-l4.layer-n20``) and its baseline (``llama512-l4.none``). What a case really
+ran is replayed with the costs of a hardware profile; the same step is predicted from the baseline, with the same
+costs; the two are compared. Nothing here ran on a card. Every trace is also checked against the events in its
+execute_order.csv, by code that shares nothing with the package.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import median
+
+from cases import Case, cases
+from whatif_table import strategy_of
+
+from swapconf.cost import Machine
+from swapconf.formats import hardware, trace_folder
+from swapconf.formats.trace_folder import order_file
+from swapconf.simulate.clock import Clock, clock
+from swapconf.simulate.clock import time as timed
+from swapconf.simulate.costing import costs, workload
+from swapconf.simulate.lifetimes import Prepared, placed, prediction, schedule
+from swapconf.simulate.prepare import prepare
+from swapconf.simulate.program import program
+from swapconf.simulate.timeline import replay
+from swapconf.timing import Kind, Timeline
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT))
+
+from tests.unit import event_graph  # noqa: E402
+
+CARD = "ascend_910b2"
+WORTH_EXPLAINING = 0.5  # percent of the step
+
+# what was found where a case deviates: (part of its name, cause)
+CAUSES: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    case: str
+    true: Timeline
+    predicted: Timeline
+    milliseconds: float
+
+    @property
+    def error(self) -> float:
+        return 100 * (self.predicted.step_us / self.true.step_us - 1)
+
+    def exposed_error(self, *kinds: Kind) -> float:
+        """In percent of the step."""
+        return 100 * (exposed_us(self.predicted, *kinds) - exposed_us(self.true, *kinds)) / self.true.step_us
+
+    @property
+    def worst(self) -> float:
+        return max(abs(self.error), abs(self.exposed_error(*COPIES)), abs(self.exposed_error(Kind.COLLECTIVE)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """``events``: how many times a stream waits for another. ``wrong``: what the check found."""
+
+    case: str
+    kernels: int
+    events: int
+    wrong: list[str]
+
+
+COPIES = (Kind.TO_HOST, Kind.TO_DEVICE)
+
+
+def exposed_us(line: Timeline, *kinds: Kind) -> float:
+    return sum(line.exposed_of(kind) for kind in kinds)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("folder", type=Path)
+    options.add_argument("--out", type=Path, default=ROOT / "docs" / "timeline-predicted.md")
+    given = options.parse_args()
+    checked: list[Checked] = []
+    rows = sorted(_rows(given.folder, checked), key=lambda row: row.case)
+    given.out.write_text("\n".join(_page(rows, sorted(checked, key=lambda item: item.case))) + "\n", encoding="utf-8")
+
+
+def _rows(folder: Path, checked: list[Checked]) -> Iterator[Row]:
+    machine = Machine(hardware=hardware.load(CARD))
+
+    @cache
+    def prepared(name: str) -> tuple[Prepared, Clock]:
+        trace = trace_folder.read(folder / name, rank=0)
+        baseline = prepare(trace)
+        network = strategy_of(next(case for case in cases() if case.name == name)).network
+        return placed(baseline, network), clock(trace, baseline, machine)
+
+    for case in cases():
+        if (folder / case.name / "memory_block.csv").exists():
+            line = _true(folder / case.name, machine)
+            checked.append(_checked(case, folder, line))
+            if case.name != case.baseline and (folder / case.baseline).exists():
+                yield _row(case, line, *prepared(case.baseline))
+
+
+def _true(folder: Path, machine: Machine) -> Timeline:
+    trace = trace_folder.read(folder, rank=0)
+    return replay(program(trace), costs(workload(trace), machine.hardware, machine.host).duration_us)
+
+
+def _checked(case: Case, folder: Path, line: Timeline) -> Checked:
+    nodes = event_graph.read(order_file(folder / case.name))
+    return Checked(case=case.name, kernels=len(line.program), events=sum("StreamRecv" in node.name for node in nodes),
+                   wrong=event_graph.violations(nodes, line.program.names, line.start_us.tolist(),
+                                                line.end_us.tolist()))
+
+
+def _row(case: Case, line: Timeline, prepared: Prepared, pace: Clock) -> Row:
+    strategy = strategy_of(case)
+    timed(pace, (launched := schedule(prepared, strategy)), prediction(prepared, launched).moves)
+    start = time.perf_counter()
+    launched = schedule(prepared, strategy)
+    found = timed(pace, launched, prediction(prepared, launched).moves)
+    milliseconds = 1e3 * (time.perf_counter() - start)
+    return Row(case=case.name, true=line, predicted=found.timeline, milliseconds=milliseconds)
+
+
+def _page(rows: list[Row], checked: list[Checked]) -> Iterator[str]:
+    yield "# Predicted steps against true ones"
+    yield ""
+    yield "Made by `scripts/evidence/timeline_table.py` from dry runs of level 1 with MindSpore 2.9.0 and MindSpore"
+    yield "Transformers 1.9.0. *True* is the step that a run with the strategy really launched, *predicted* the one"
+    yield "that what-if makes of a run without swap and recompute; both are timed with the same costs, estimated for"
+    yield f"`{CARD}`. So the table tells whether kernels, copies and waits are predicted right, not how well a card is"
+    yield "estimated. *Copies* and *collectives*: how long the main stream stands still for them; their errors are in"
+    yield "percent of the step."
+    yield ""
+    yield from _summary("step", [row.error for row in rows])
+    yield from _summary("exposed copies", [row.exposed_error(*COPIES) for row in rows])
+    yield from _summary("exposed collectives", [row.exposed_error(Kind.COLLECTIVE) for row in rows])
+    yield ""
+    yield "| case | step ms true | predicted | error % | copies ms true | predicted | error % | collectives ms true " \
+          "| predicted | error % | kernels true / predicted | ms to predict |"
+    yield "|---|" + "---:|" * 11
+    for row in rows:
+        yield (f"| {row.case} | {_ms(row.true.step_us)} | {_ms(row.predicted.step_us)} | {row.error:+.2f} | "
+               f"{_both(row, *COPIES)} | {_both(row, Kind.COLLECTIVE)} | {len(row.true.program)} / "
+               f"{len(row.predicted.program)} | {row.milliseconds:.1f} |")
+    yield ""
+    yield from _explained(rows)
+    yield ""
+    yield from _events(checked)
+
+
+def _both(row: Row, *kinds: Kind) -> str:
+    return (f"{_ms(exposed_us(row.true, *kinds))} | {_ms(exposed_us(row.predicted, *kinds))} | "
+            f"{row.exposed_error(*kinds):+.2f}")
+
+
+def _ms(time_us: float) -> str:
+    return f"{time_us / 1000:.3f}"
+
+
+def _summary(name: str, errors: list[float]) -> Iterator[str]:
+    sizes = [abs(error) for error in errors]
+    yield f"- {name}: {len(sizes)} cases, median error {median(sizes):.2f} %, worst {max(sizes):.2f} %"
+
+
+def _explained(rows: Iterable[Row]) -> Iterator[str]:
+    yield "## Deviations"
+    yield ""
+    yield f"Of more than {WORTH_EXPLAINING} % of the step:"
+    yield ""
+    for row in rows:
+        if row.worst > WORTH_EXPLAINING:
+            causes = [cause for part, cause in CAUSES if part in row.case]
+            yield f"- `{row.case}`: {' '.join(causes) or 'cause not found yet'}"
+
+
+def _events(checked: list[Checked]) -> Iterator[str]:
+    wrong = [item for item in checked if item.wrong]
+    yield "## The order of events"
+    yield ""
+    yield "Each true step was checked against the rows of its own execute_order.csv, by code that knows nothing of the"
+    yield "package's (`tests/unit/event_graph.py`): no kernel starts before all that its row follows, through whatever"
+    yield "StreamSend and StreamRecv, has ended; the step is as long as the longest path through these rows, and no"
+    yield "shorter than any stream is busy."
+    yield ""
+    yield f"- {len(checked)} traces, {sum(item.kernels for item in checked):,} kernels, " \
+          f"{sum(item.events for item in checked):,} events: {len(wrong)} traces with a violation"
+    yield ""
+    yield "| trace | kernels | events | violations |"
+    yield "|---|---:|---:|---:|"
+    for item in checked:
+        yield f"| {item.case} | {item.kernels} | {item.events} | {len(item.wrong)} |"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""What the commands that tell times share: options for the card, its host and a profile, and how times are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from swapconf.cost import Machine, Origin
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def machine_options(default: str | None) -> Callable[[F], F]:
+    """``--hardware``, ``--measured``, ``--cards-per-host`` and ``--host-bandwidth``, for `load`. ``default``: the
+    card where none is given; None: then there are no times."""
+    told = "" if default else " Without it no time is told."
+    options = (
+        click.option("--hardware", "profile", default=default, show_default=bool(default), metavar="NAME|FILE",
+                     help="ascend_910b1, ascend_910b2, ascend_910b3, ascend_910b4, ascend_910_93, ascend_910a, "
+                          f"generic, or a file of your own.{told}"),
+        click.option("--measured", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR",
+                     help="ASCEND_PROFILER_OUTPUT of a real run: its kernel_details.csv, op_statistic.csv and "
+                          "trace_view.json replace the model."),
+        click.option("--cards-per-host", type=click.IntRange(1), default=1, show_default=True, metavar="N",
+                     help="How many cards of a host copy at once."),
+        click.option("--host-bandwidth", type=click.FloatRange(0, min_open=True), metavar="GB/S",
+                     help="10^9 bytes a second in one direction that they share (default: no limit but the card's "
+                          "link)."),
+    )
+
+    def wrap(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return wrap
+
+
+def load(profile: str, measured: Path | None, cards_per_host: int, host_bandwidth: float | None) -> Machine:
+    """Raises SwapconfError for files that cannot be read."""
+    from swapconf.cost import Host, Machine
+    from swapconf.formats import hardware, profiler_folder
+
+    return Machine(hardware=hardware.load(profile), measured=profiler_folder.read(measured) if measured else None,
+                   host=Host(cards=cards_per_host, bandwidth_gbps=host_bandwidth or float("inf")))
+
+
+def shares(known: Mapping[Origin, float]) -> str:
+    """``measured 80%, estimated 20%``."""
+    return ", ".join(f"{origin.value} {share:.0%}" for origin, share in known.items())
+
+
+def print_assumed(machine: Machine) -> None:
+    """What is not publicly known of the card."""
+    if machine.hardware.assumed:
+        click.echo("not publicly known of it, taken from the generic profile: "
+                   + ", ".join(sorted(machine.hardware.assumed)))

@@ -1,0 +1,158 @@
+"""What holds of the step of every strategy, whatever it moves and runs again."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from swapconf.cost import Costs, Host, Machine
+from swapconf.formats import hardware, overrides, trace_folder
+from swapconf.pipeline import study_document
+from swapconf.prediction import Prediction
+from swapconf.resolve.knowledge import Versions
+from swapconf.simulate.clock import Clock, Timed, baseline_time, clock, point_time, time
+from swapconf.simulate.lifetimes import Prepared, placed, prediction, schedule
+from swapconf.simulate.prepare import prepare
+from swapconf.simulate.timeline import replay, serial
+from swapconf.strategy import Strategy
+from swapconf.timing import TO_DEVICE, TO_HOST, Floats, Kind, Program
+from swapconf.trace import Trace
+
+ROOT = Path(__file__).parents[2]
+CONFIG = str(ROOT / "configs" / "llama2_7b" / "example1_default_swap.yaml")
+SWAPPED = (r"attention\.wq", r"attention\.wv", "attention_norm", "ffn_norm", "add", r"attention\.flash_attention",
+           r"feed_forward\.w1", r"feed_forward\.w3")
+AGAIN = (r"attention\.wk", r"attention\.wo", r"feed_forward\.w2", "feed_forward")
+swaps = st.lists(st.tuples(st.sampled_from(SWAPPED), st.integers(1, 300)), max_size=5, unique_by=lambda entry: entry[0])
+recomputes = st.lists(st.sampled_from(AGAIN), max_size=2, unique=True)
+Chosen = list[tuple[str, int]]
+
+
+@cache
+def trace() -> Trace:
+    return trace_folder.read(ROOT / "tests" / "traces" / "llama_l2_none", rank=0)
+
+
+@cache
+def strategy(swapped: tuple[tuple[str, int], ...], again: tuple[str, ...]) -> Strategy:
+    listed = ", ".join(f"{{op_name: '{name}', backward_prefetch: {prefetch}, layers: True}}"
+                       for name, prefetch in swapped)
+    recompute = ", ".join(f"'{name}': [0, 1]" for name in again)
+    document = overrides.read(["--config", CONFIG], (
+        "model.model_config.num_layers=2", f"swap_config={{swap: True, op_swap: [{listed}]}}",
+        f"recompute_config={{recompute: False, select_recompute: {{{recompute}}}}}"))
+    assert document is not None
+    found = study_document(document, Versions(mindspore="2.9.0", mindformers="1.9.0"), os.environ).strategy
+    assert found is not None
+    return found
+
+
+@cache
+def prepared() -> Prepared:
+    return placed(prepare(trace()), strategy((), ()).network)
+
+
+@cache
+def pace(bandwidth_gbps: float = float("inf")) -> Clock:
+    machine = Machine(hardware=hardware.load("ascend_910b2"), host=Host(bandwidth_gbps=bandwidth_gbps))
+    return clock(trace(), prepared().baseline, machine)
+
+
+def free() -> Clock:
+    """Copies take no time."""
+    known, kernels = pace(), len(pace().step.program)
+    lasting = np.where(np.arange(len(known.costs.duration_us)) < kernels, known.costs.duration_us, 0.0)
+    return Clock(step=known.step, costs=Costs(duration_us=lasting, origin=known.costs.origin))
+
+
+def ask(swapped: Chosen, again: list[str], on: Clock) -> tuple[Prediction, Timed]:
+    launched = schedule(prepared(), strategy(tuple(swapped), tuple(again)))
+    found = prediction(prepared(), launched)
+    return found, time(on, launched, found.moves)
+
+
+def longest_path(program: Program, lasting: Floats) -> float:
+    """By relaxation along all that must follow each other."""
+    end, last = [0.0] * len(program), dict[int, int]()
+    for kernel, waits in enumerate(program.waits):
+        stream = int(program.stream[kernel])
+        ahead = (*waits, *([last[stream]] if stream in last else []))
+        end[kernel] = max((end[item] for item in ahead), default=0.0) + float(lasting[kernel])
+        last[stream] = kernel
+    return max(end)
+
+
+@settings(deadline=None)
+@given(swaps, recomputes, st.sampled_from([1.0, 10.0, 50.0]))
+def test_the_step_is_the_longest_path_and_no_shorter_than_any_stream(swapped: Chosen, again: list[str],
+                                                                      bandwidth_gbps: float) -> None:
+    _, timed = ask(swapped, again, pace(bandwidth_gbps))
+    line, waits = timed.timeline, timed.timeline.program.waits
+    assert line.step_us == pytest.approx(longest_path(line.program, timed.costs.duration_us), rel=1e-9)
+    assert (line.start_us[waits.waiter] >= line.end_us[waits.awaited]).all()
+    path = list(line.critical_path)
+    assert timed.costs.duration_us[path].sum() == pytest.approx(line.step_us, rel=1e-9)
+    for stream in set(line.program.stream.tolist()):
+        assert line.busy_us(stream) <= line.step_us * (1 + 1e-9)
+
+
+@settings(deadline=None)
+@given(swaps, recomputes)
+def test_nothing_is_shorter_than_what_it_launches_and_without_overlap_it_is_the_sum(swapped: Chosen,
+                                                                                    again: list[str]) -> None:
+    found, timed = ask(swapped, again, pace())
+    program, lasting = timed.timeline.program, timed.costs.duration_us
+    assert replay(serial(program), lasting).step_us == pytest.approx(lasting.sum())
+    assert (program.kind == TO_HOST).sum() == len(found.moves)
+    assert (program.kind == TO_DEVICE).sum() == (~found.moves.unread).sum()
+    assert timed.timeline.busy_us(program.main_stream) >= baseline_time(pace()).timeline.busy_us(0) * (1 - 1e-9)
+
+
+@settings(deadline=None)
+@given(swaps)
+def test_copies_that_take_no_time_cost_nothing(swapped: Chosen) -> None:
+    """The trace has one micro-batch, so that swap leaves the order of all other kernels as it is."""
+    _, timed = ask(swapped, [], free())
+    program = timed.timeline.program
+    assert timed.timeline.exposed_of(Kind.TO_HOST) == timed.timeline.exposed_of(Kind.TO_DEVICE) == 0
+    assert timed.timeline.step_us == pytest.approx(baseline_time(pace()).timeline.step_us, rel=1e-9)
+    assert [name for name, move in zip(program.names, timed.move, strict=True) if move < 0] == list(
+        pace().step.program.names)
+
+
+@settings(deadline=None)
+@given(swaps.filter(bool), st.integers(1, 60), st.integers(1, 60), st.sampled_from([2.0, 30.0]))
+def test_a_larger_prefetch_never_makes_a_copy_back_start_later(swapped: Chosen, one: int, other: int,
+                                                               bandwidth_gbps: float) -> None:
+    """As long as no copy back is held up by its own copy to the host."""
+    fewer, more = sorted((one, other))
+    late, early = (ask([(name, prefetch) for name, _ in swapped], [], pace(bandwidth_gbps))
+                   for prefetch in (fewer, more))
+    if (early[0].moves.returned - early[0].moves.copied < 2).any():
+        return
+    assert (early[0].moves.returned <= late[0].moves.returned).all()
+    assert (starts(*early) <= starts(*late) + 1e-6).all()
+
+
+def starts(found: Prediction, timed: Timed) -> Floats:
+    """By move, when its copy back starts."""
+    at = np.zeros(len(found.moves))
+    back = np.flatnonzero(timed.timeline.program.kind == TO_DEVICE)
+    at[timed.move[back]] = timed.timeline.start_us[back]
+    return at
+
+
+@settings(deadline=None)
+@given(swaps, recomputes)
+def test_what_layers_wait_for_is_what_the_step_waits_for(swapped: Chosen, again: list[str]) -> None:
+    found, timed = ask(swapped, again, pace(5.0))
+    told = point_time(timed, found.moves)
+    assert sum(layer.late_us for layer in told.layers) == pytest.approx(told.exposed_copy_us)
+    twice = found.moves.size_bytes[found.moves.twice].sum() // found.steps
+    assert sum(layer.twice_bytes for layer in told.layers) == twice
