@@ -112,6 +112,15 @@ class Measured:
     average_us: Mapping[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prices:
+    """What the times of kernels are taken from: a card, what it shares with others, and a profile of a real run."""
+
+    hardware: Hardware
+    host: Host = field(default_factory=Host)
+    measured: Measured | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Costs:
     """Of each kernel of a step, in order: ``duration_us`` float64 [n], ``origin`` uint8 [n], index into ORIGINS."""

@@ -12,13 +12,15 @@ import click
 
 from swapconf.cli import trace_folders
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings
+from swapconf.cli.hardware_options import hardware_options, prices
 from swapconf.errors import Finding, Severity, SwapconfError
 from swapconf.errors import Origin as Place
 from swapconf.units import parse_bytes, show_bytes
 
 if TYPE_CHECKING:
-    from swapconf.cost import Costs, Hardware, Host
+    from swapconf.cost import Costs, Hardware, Host, Prices
     from swapconf.timing import Prefetch, Timeline
+    from swapconf.trace import Trace
 
 NUM_ROWS = 10
 
@@ -28,6 +30,7 @@ class _Step:
     """All that is shown of one trace."""
 
     folder: Path
+    trace: Trace
     hardware: Hardware
     host: Host
     costs: Costs
@@ -39,20 +42,14 @@ class _Step:
 
 @click.command()
 @click.argument("trace", type=click.Path(path_type=Path))
-@click.option("--hardware", "profile", default="generic", show_default=True, metavar="NAME|FILE",
-              help="ascend_910b1, ascend_910b2, ascend_910b3, ascend_910b4, ascend_910_93, ascend_910a, generic, or a "
-                   "file of your own.")
-@click.option("--measured", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR",
-              help="ASCEND_PROFILER_OUTPUT of a real run: its kernel_details.csv, op_statistic.csv and "
-                   "trace_view.json replace the model.")
-@click.option("--cards-per-host", type=click.IntRange(1), default=1, show_default=True, metavar="N",
-              help="How many cards of a host copy at once.")
-@click.option("--host-bandwidth", type=click.FloatRange(0, min_open=True), metavar="GB/S",
-              help="10^9 bytes a second in one direction that they share (default: no limit but the card's link).")
+@hardware_options
 @click.option("--host-memory", metavar="SIZE", help="Memory of the host that they share, for example 1.5TB.")
+@click.option("--trace-view", type=click.Path(path_type=Path, dir_okay=False, writable=True), metavar="FILE",
+              help="Write the step as the profiler's trace_view.json, for Perfetto, chrome://tracing and MindStudio "
+                   "Insight.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(trace: Path, profile: str, measured: Path | None, cards_per_host: int, host_bandwidth: float | None,
-            host_memory: str | None, form: str) -> None:
+            host_memory: str | None, trace_view: Path | None, form: str) -> None:
     """Replay one step of a dry run on its streams: the folder that `swapconf dryrun --keep DIR` left behind.
 
     Times are estimated from shapes and the card's peak rates unless --measured replaces them. exposed: how long the
@@ -61,17 +58,15 @@ def command(trace: Path, profile: str, measured: Path | None, cards_per_host: in
 
     \b
     swapconf timeline traces/rank_0 --hardware ascend_910b2
+    swapconf timeline traces/rank_0 --trace-view trace_view.json
     swapconf timeline traces/rank_0 --cards-per-host 8 --host-bandwidth 100 --host-memory 1.5TB
 
-    Exit codes: 0 done; 1 the copies do not fit into --host-memory; 2 a file could not be read, or the command line is
-    wrong.
+    Exit codes: 0 done; 1 the copies do not fit into --host-memory, or a file could not be written; 2 a file could not
+    be read, or the command line is wrong.
     """
-    from swapconf.cost import Host
-
     limit = _size(host_memory) if host_memory else None
-    host = Host(cards=cards_per_host, bandwidth_gbps=host_bandwidth or float("inf"))
     try:
-        step = _study(trace, profile, measured, host)
+        step = _study(trace, prices(profile, measured, cards_per_host, host_bandwidth))
     except SwapconfError as error:
         print_findings(error.findings, err=True)
         raise SystemExit(EXIT_UNREADABLE) from None
@@ -79,6 +74,8 @@ def command(trace: Path, profile: str, measured: Path | None, cards_per_host: in
         click.echo(json.dumps(_as_record(step), indent=2))
     else:
         _print(step)
+    if trace_view is not None:
+        _write(step, trace_view)
     needed = step.host_peak_bytes * cards_per_host
     if limit is not None and needed > limit:
         click.echo(f"{cards_per_host} cards hold {show_bytes(needed)} on the host, which has {show_bytes(limit)}",
@@ -93,13 +90,26 @@ def _size(text: str) -> int:
         raise click.BadParameter(str(error), param_hint="--host-memory") from None
 
 
-def _study(given: Path, profile: str, measured: Path | None, host: Host) -> _Step:
-    from swapconf.formats import hardware, profiler_folder, trace_folder
+def _write(step: _Step, file: Path) -> None:
+    from swapconf.formats import trace_view_writer
+    from swapconf.simulate.replay import replay
+    from swapconf.simulate.step_profile import step_profile
+    from swapconf.simulate.trace_lifetimes import lifetimes
+
+    reserved_bytes = replay(step.trace, lifetimes(step.trace)).placement.reserved_bytes
+    profile = step_profile(step.trace, step.line, step.costs, step.hardware.name, reserved_bytes)
+    try:
+        file.write_text(trace_view_writer.text(profile), encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"{file} cannot be written ({error.strerror or error})") from None
+    click.echo(f"Wrote {file}", err=True)
+
+
+def _study(given: Path, chosen: Prices) -> _Step:
+    from swapconf.formats import trace_folder
     from swapconf.simulate import costing, program, timeline
     from swapconf.simulate.trace_lifetimes import lifetimes
 
-    card = hardware.load(profile)
-    seen = profiler_folder.read(measured) if measured else None
     folder = trace_folders.trace_folder(given)
     trace = trace_folder.read(folder, int(trace_folders.report_beside(folder).get("rank") or 0))
     try:
@@ -108,11 +118,12 @@ def _study(given: Path, profile: str, measured: Path | None, host: Host) -> _Ste
         raise SwapconfError([Finding(
             origin=Place(file=str(folder)), rule="trace-incomplete", severity=Severity.ERROR, message=str(error),
             hint="run the dry run with memory_optimize_level O0")]) from None
-    known = costing.costs(load, card, host, seen)
+    known = costing.costs(load, chosen.hardware, chosen.host, chosen.measured)
     line = timeline.replay(steps, known.duration_us)
     _, used = timeline.memory(line, lifetimes(trace))
-    return _Step(folder=folder, hardware=card, host=host, costs=known, line=line, prefetches=timeline.prefetches(line),
-                 device_peak_bytes=int(used.max(initial=0)), host_peak_bytes=trace.host_peak_bytes)
+    return _Step(folder=folder, trace=trace, hardware=chosen.hardware, host=chosen.host, costs=known, line=line,
+                 prefetches=timeline.prefetches(line), device_peak_bytes=int(used.max(initial=0)),
+                 host_peak_bytes=trace.host_peak_bytes)
 
 
 def _streams(step: _Step) -> list[dict[str, Any]]:

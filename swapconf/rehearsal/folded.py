@@ -16,6 +16,7 @@ from swapconf.rehearsal.child import Ran, record, run
 from swapconf.rehearsal.extrapolation import Sample, doubt, extrapolated, holds, sample
 from swapconf.rehearsal.fewer_layers import with_fewer_layers
 from swapconf.rehearsal.folding import LEAST_EQUAL_LAYERS, CannotFold, Fold, check, fold
+from swapconf.rehearsal.levels import raised
 from swapconf.rehearsal.order import Order, cluster_of
 from swapconf.rehearsal.verdict import Peaks, verdict, without_trace
 from swapconf.resolve.knowledge import Versions
@@ -28,7 +29,7 @@ def rehearse(order: Order) -> RankReport:
     start = time.monotonic()
     study = study_document(order.document, Versions.in_use(), os.environ)
     note = ""
-    if order.fold and order.level > 0:
+    if order.fold and order.level == 1:
         try:
             return replace(_folded(order, study), seconds=time.monotonic() - start)
         except CannotFold as reason:
@@ -40,7 +41,7 @@ def rehearse(order: Order) -> RankReport:
 
 def foldable(order: Order) -> bool:
     """Whether it will at least be tried to run fewer layers."""
-    if not order.fold or order.level == 0:
+    if not order.fold or order.level != 1:
         return False
     study = study_document(order.document, Versions.in_use(), os.environ)
     try:
@@ -58,9 +59,10 @@ def _whole(order: Order, study: Study) -> RankReport:
         return without_trace(ran.report, study, ran.log)
     peaks = Peaks(used_bytes=ran.trace.used_peak_bytes, with_fragments_bytes=ran.trace.with_fragments_peak_bytes,
                   reserved_bytes=ran.reserved_bytes)
-    report = verdict(ran.report, study, ran.log, peaks, observed(ran.trace, study.config.model.num_layers or 0))
+    effect = observed(ran.trace, study.config.model.num_layers or 0)
+    report = verdict(ran.report, study, ran.log, peaks, effect)
     record(order, ran, report)
-    return report
+    return raised(order, study, ran, report, effect) if order.level > 1 else report
 
 
 @dataclass(frozen=True, kw_only=True)
