@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +23,7 @@ def moments(spans: Intervals) -> set[int]:
 
 def is_apart(spans: Intervals) -> bool:
     flat = spans.ravel().tolist()
-    return all(before < after for before, after in zip(flat, flat[1:], strict=False))
+    return all(before < after for before, after in pairwise(flat))
 
 
 @given(SPANS)

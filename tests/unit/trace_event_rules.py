@@ -1,7 +1,7 @@
 """What the Trace Event Format asks of a whole file beyond the fields of one event, which its schema has.
 
-Source: Google, *Trace Event Format*. Slices of one thread nest or are apart; a flow ends where it was begun, not before,
-and both of its ends lie in a slice; every process and thread that is drawn has a name.
+Source: Google, *Trace Event Format*. Slices of one thread nest or are apart; a flow that began ends, not before it
+began, and both of its ends lie in a slice; every process and thread that is drawn has a name.
 """
 
 from __future__ import annotations
