@@ -191,3 +191,9 @@ def test_a_changed_sum_is_found(tmp_path: Path) -> None:
     (tmp_path / "memory_block.csv").write_text("".join(trace_writer.memory_block_lines(Blocks.of(rows), {})))
     with pytest.raises(Exception, match="rows are missing or changed"):
         memory_block.read(tmp_path / "memory_block.csv")
+
+
+def test_the_manual_has_every_rule_with_its_source() -> None:
+    page = (TRACES.parents[1] / "docs" / "levels.md").read_text(encoding="utf-8")
+    for rule in RULES.values():
+        assert f"| {rule.operators} | {rule.formula} | {rule.basis.value} | {rule.source} |" in page
