@@ -48,16 +48,16 @@ def raised(order: Order, study: Study, ran: Ran, report: RankReport, effect: Eff
         return replace(report, findings=(*report.findings, found))
     peaks = Peaks(used_bytes=grown.trace.used_peak_bytes, reserved_bytes=grown.reserved_bytes,
                   with_fragments_bytes=grown.trace.with_fragments_peak_bytes)
-    blank = replace(_named(ran.report, grown.workspace, ran.trace), level=order.level,
-                    outside_bytes=outside_bytes(ran.trace, os.environ))
-    profile = None
+    blank, profile = at_level(order.level, ran.report, grown.workspace, ran.trace), None
     if order.level > 2:
         prices = order.prices or Prices(hardware=hardware.load(hardware.GENERIC))
         profile = simulated(grown, prices)
         blank = replace(blank, step_us=profile.step_ns / 1000, hardware=prices.hardware.name)
     higher = verdict(blank, study, ran.log, peaks, effect)
     try:
-        _keep(order, ran, grown, higher, profile)
+        keep_trace(order, ran, grown, higher)
+        if profile is not None and order.keep is not None:
+            profiler_writer.write(profile, kept(order.keep, order, LEVEL_3), datetime.now(timezone.utc))
     except OSError as error:
         outcome = Outcome.NO_SPACE if error.errno == errno.ENOSPC else Outcome.BAD_TRACE
         told = Finding(origin=Origin(file=order.document.file), rule="framework-error", severity=Severity.ERROR,
@@ -83,10 +83,13 @@ def outside_bytes(trace: Trace, environment: Mapping[str, str]) -> int:
     return 2 * buffer_mib * MIB * len(groups)
 
 
-def _named(report: RankReport, workspace: Workspace, trace: Trace) -> RankReport:
-    """How workspace is known, and which is the largest."""
+def at_level(level: int, report: RankReport, workspace: Workspace, trace: Trace) -> RankReport:
+    """The report at a level with workspace: how it is known, which is the largest, and what HCCL takes besides.
+    ``trace``: as MindSpore left it."""
+    report = replace(report, level=level, workspace=ESTIMATED, workspace_bytes=0,
+                     outside_bytes=outside_bytes(trace, os.environ))
     if not len(workspace):
-        return replace(report, workspace=ESTIMATED, workspace_bytes=0)
+        return report
     largest = workspace.largest
     is_recorded = workspace.rules[workspace.rule[largest]].basis is Basis.TRACE
     names = {task.event: task.primitive for task in trace.tasks}
@@ -95,13 +98,11 @@ def _named(report: RankReport, workspace: Workspace, trace: Trace) -> RankReport
                    workspace_kernel=names.get(int(workspace.event[largest]), ""))
 
 
-def _keep(order: Order, ran: Ran, grown: Grown, report: RankReport, profile: StepProfile | None) -> None:
-    """Raises OSError."""
-    if order.keep is None:
-        return
-    if report.workspace == ESTIMATED:
-        executed_order = trace_folder.order_file(kept(order.keep, order))
-        trace_writer.write(grown.trace, grown.workspace, executed_order, kept(order.keep, order, LEVEL_2))
-        record(order, ran, report, LEVEL_2)
-    if profile is not None:
-        profiler_writer.write(profile, kept(order.keep, order, LEVEL_3), datetime.now(timezone.utc))
+def keep_trace(order: Order, ran: Ran, grown: Grown, report: RankReport, part: str = "") -> None:
+    """Write the trace with workspace in it, if it is estimated and files are kept; ``part`` as in `run`. Raises
+    OSError."""
+    if order.keep is not None and report.workspace == ESTIMATED:
+        executed_order = trace_folder.order_file(kept(order.keep, order, part))
+        folder = f"{part}/{LEVEL_2}" if part else LEVEL_2
+        trace_writer.write(grown.trace, grown.workspace, executed_order, kept(order.keep, order, folder))
+        record(order, ran, report, folder)
