@@ -100,7 +100,9 @@ def test_what_is_estimated_is_kept_apart_from_what_mindspore_wrote(tmp_path: Pat
     found = record("--level", "2", "--keep", tmp_path)
     original = tmp_path / "rank_0"
     assert (original / "memory_block.csv").read_bytes() == (RECORDED / "memory_block.csv").read_bytes()
-    told = [json.loads((folder / "run.json").read_text())["report"] for folder in (original, original / "level_2")]
+    records = [json.loads((folder / "run.json").read_text()) for folder in (original, original / "level_2")]
+    assert [item["level"] for item in records] == [1, 2]
+    told = [item["report"] for item in records]
     assert [item["origin"] for item in told] == ["dry run level 1 (operator workspace excluded)",
                                                  "dry run level 2, workspace estimated"]
     assert [item["used_peak_bytes"] for item in told] == [recorded.used_peak_bytes, found["used_peak_bytes"]]

@@ -114,6 +114,7 @@ def test_workspace_lives_with_the_inputs_and_outputs_of_its_kernel_and_no_longer
         task = tasks[block.task or 0]
         assert 0 <= block.size_bytes - size - 32 < 512
         assert block.size_bytes % 512 == 0
+        assert block.start < (block.end or 0) < task.event + SPREAD  # before anything else happens
         for tensor_id in (*task.outputs, *task.inputs):
             held = blocks.get(tensor_id)
             if held is not None and not held.on_host and (held.end is None or held.end > task.event):
