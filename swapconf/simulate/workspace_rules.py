@@ -36,15 +36,18 @@ RULES: Mapping[str, Rule] = {rule.name: rule for rule in (
          formula="16 MiB + 48 cores x (stages x 8 x 128 x 128 + widths x 128 x head) x 4 bytes; 2 stages, 3 if the "
                  "sequence is no multiple of 64, 4 for 32-bit input; 4 widths, 2 up to a head of 64",
          source="FlashAttentionScoreTilingS1s2Bn2gs1::GetWorkspaceSize, flash_attention_score_tiling_general.cpp of "
-                "cann/ops-transformer; blocks of 128 x 128 are the largest that it takes"),
+                "cann/ops-transformer (nRatio 8; blocks of 64 x 128 or 128 x 128, of which the larger is taken here). "
+                "It is used for more than 1,024 keys; for fewer, another template has a formula of its own"),
     Rule(name="flash gradient", operators=FLASH_GRAD, basis=Basis.PUBLIC,
          formula="20 MiB + 16 KiB + (query + key + value) x 4 bytes + 48 cores x ratio x 8192 x (2 x 4 + 4 x input) "
                  "bytes; ratio 8, 16 for a head of 64",
          source="FlashAttentionScoreGradTilingS1s2Bn2gs1s2::GetWorkspaceSize, "
-                "flash_attention_score_grad_tiling_s1s2_bn2gs1s2.cpp of cann/ops-transformer"),
+                "flash_attention_score_grad_tiling_s1s2_bn2gs1s2.cpp of cann/ops-transformer, the largest of its "
+                "templates' blocks (128 x 64)"),
     Rule(name="product", operators="MatMul, BatchMatMul, Dense, ...", basis=Basis.PUBLIC, formula="20 MiB",
-         source="GetWorkspaceSize of matmul_v3_base_tiling_advanced.h (RPC_WORKSIZE) in cann/ops-nn; what transposing "
-                "to another layout would add is not counted"),
+         source="RPC_WORKSIZE of matmul_v3_common.h, GetWorkspaceSize of matmul_v3_base_tiling_advanced.h in "
+                "cann/ops-nn; an A2 takes it where a matrix has to change its layout, and then a copy of it more, "
+                "which is not counted"),
     Rule(name="grouped product", operators="GroupedMatmul, ...", basis=Basis.PUBLIC,
          formula="20 MiB + 24 cores x 4 x 256 x 128 x 4 bytes",
          source="GroupedMatmulFinalizeRoutingBaseTiling of cann/ops-transformer (RPC_WORKSIZE, CV_PARALL_NUM), of the "
