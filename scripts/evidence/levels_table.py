@@ -42,7 +42,8 @@ def figures(folder: Path) -> str:
         step = simulated(grown, prices)
         rows.append(f"| {name} | {_mib(trace.used_peak_bytes)} | {_mib(grown.trace.used_peak_bytes)} | "
                     f"{_mib(int(grown.workspace.size_bytes[largest]))} | {kernel} | {step.step_ns / 1e6:.2f} |")
-    head = f"| case | used peak, level 1 (MiB) | level 2 | largest workspace | of | step on {prices.hardware.name} (ms) |"
+    card = prices.hardware.name
+    head = f"| case | used peak, level 1 (MiB) | level 2 | largest workspace | of | step on {card} (ms) |"
     return "\n".join([head, "|---|---|---|---|---|---|", *rows]) + "\n"
 
 
