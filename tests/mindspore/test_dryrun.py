@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from swapconf.formats import trace_folder
+from tests.unit.trace_event_rules import loads, mistakes
+
 pytestmark = pytest.mark.mindspore
 
 ROOT = Path(__file__).parents[2]
@@ -128,3 +131,18 @@ def test_nine_equal_layers_from_five_and_seven() -> None:
     assert folded["host_bytes"] == whole["host_bytes"]
     assert folded["moved"] == whole["moved"]
     assert folded["strategy_lines"] == whole["strategy_lines"]
+
+
+def test_level_3_without_cann_is_level_1_with_estimates(
+        two_stages: tuple[list[dict[str, Any]], Path, int], tmp_path: Path) -> None:
+    """The same run once more: MindSpore's own files are those of level 1, and the estimates stand beside them."""
+    reports, _, _ = two_stages
+    done = dryrun("--level", "3", "--ranks", "0", "--hardware", "ascend_910b2", "--keep", str(tmp_path))
+    (report,) = json.loads(done.stdout)
+    own = json.loads((tmp_path / "rank_0/result.json").read_text())
+    assert own["max_memory_allocated_bytes"] == reports[0]["used_peak_bytes"] < report["used_peak_bytes"]
+    assert report["origin"] == "dry run level 3, workspace estimated, times for Ascend 910B2"
+    assert report["moved"] == reports[0]["moved"]
+    assert trace_folder.read(tmp_path / "rank_0/level_2", rank=0).used_peak_bytes == report["used_peak_bytes"]
+    (view,) = (tmp_path / "rank_0/level_3").glob("*_ascend_ms/ASCEND_PROFILER_OUTPUT/trace_view.json")
+    assert mistakes(loads(view.read_text())) == []
