@@ -20,6 +20,7 @@ from swapconf.simulate import clock
 from swapconf.simulate.baseline import EXTRA
 from swapconf.simulate.baseline_step import added_operations
 from swapconf.simulate.bound import safe_peak_bytes
+from swapconf.simulate.clock import Timed
 from swapconf.simulate.lifetimes import Prepared, Schedule, placed, predict, prediction, schedule
 from swapconf.simulate.policies import place
 from swapconf.simulate.prepare import prepare
@@ -59,9 +60,10 @@ class Mismatch(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Times:
-    """``added_operations``: of the kernels that run again in a step."""
+    """``added_operations``: of the kernels that run again in a step. ``step``: on its streams, with the strategy."""
 
     machine: Machine
+    step: Timed
     before: StepTime
     after: StepTime
     added_operations: float
@@ -148,8 +150,9 @@ class Question:
     def _times(self, launched: Schedule, moves: Moves) -> Times | None:
         if self._clock is None or self._machine is None:
             return None
-        return Times(machine=self._machine, before=clock.step_time(clock.baseline_time(self._clock)),
-                     after=clock.step_time(clock.time(self._clock, launched, moves)),
+        step = clock.time(self._clock, launched, moves)
+        return Times(machine=self._machine, step=step, before=clock.step_time(clock.baseline_time(self._clock)),
+                     after=clock.step_time(step),
                      added_operations=added_operations(self._clock.step, launched.program.copies))
 
     def _strategy(self, config: Config) -> Strategy:

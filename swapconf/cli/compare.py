@@ -75,7 +75,7 @@ def command(inputs: tuple[Path, ...], baseline: Path | None, changes: tuple[str,
     """Compare training YAMLs, or runs that `swapconf dryrun --keep DIR` left behind: peak memory, host memory, step
     time, exposed stalls, bubbles of the pipeline and added operations, overall and by rank.
 
-    A YAML is really dry-run, one rank of each stage; --from predicts its memory instead, in milliseconds. The ranks of
+    A YAML is really dry-run, one rank of each stage; --from predicts it instead, in milliseconds. The ranks of
     a run are replayed on one clock, so that the stages of a pipeline wait for each other.
 
     \b
@@ -99,7 +99,7 @@ def command(inputs: tuple[Path, ...], baseline: Path | None, changes: tuple[str,
         raise click.UsageError("--dask needs --keep DIR, on a disk that all machines of the cluster see")
     given = ([baseline] if baseline is not None else []) + list(inputs)
     read = [_read(path, options, on) for path in given]
-    compared = _predicted(read, given[0]) if baseline is not None else _rehearsed(read, options, on)
+    compared = _predicted(read, given[0], on) if baseline is not None else _rehearsed(read, options, on)
     if form == "json":
         from swapconf.report.comparison import as_record
 
@@ -132,7 +132,7 @@ def _read(path: Path, options: _Options, on: Machine) -> _Read:
     return _Read(document=document)
 
 
-def _predicted(read: Sequence[_Read], baseline: Path) -> list[Variant]:
+def _predicted(read: Sequence[_Read], baseline: Path, on: Machine) -> list[Variant]:
     """What each YAML would make of the baseline, which is the first."""
     from swapconf.comparing import folders, predicted, rehearsed
     from swapconf.pipeline import study_document
@@ -152,7 +152,7 @@ def _predicted(read: Sequence[_Read], baseline: Path) -> list[Variant]:
             continue
         try:
             study = study_document(item.document, used, os.environ)
-            compared.append(predicted.of_baseline(item.document.file, ranks, study, used, policy))
+            compared.append(predicted.of_baseline(item.document.file, ranks, study, used, on, policy))
         except Mismatch as error:
             compared.append(rehearsed.failed(item.document.file, (), str(error)))
     return compared

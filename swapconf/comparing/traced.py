@@ -12,14 +12,15 @@ from swapconf.dryrun.effect import observed
 from swapconf.simulate.costing import costs, workload
 from swapconf.simulate.joint import joint_replay
 from swapconf.simulate.lanes import lanes
-from swapconf.simulate.meetings import absent, calls, meetings
+from swapconf.simulate.meetings import Call, absent, calls, meetings
 from swapconf.simulate.program import program
 from swapconf.simulate.recomputed import recomputed
 from swapconf.simulate.schedule import expected_us, schedule
 from swapconf.simulate.trace_lifetimes import lifetimes
 from swapconf.simulate.view import of_trace
+from swapconf.simulation import Lifetimes
 from swapconf.timeline_view import TimelineView
-from swapconf.timing import JointTimeline, Kind
+from swapconf.timing import JointTimeline, Kind, Program
 from swapconf.variant import Figure, Pipeline, RankFigures, Variant
 
 TIMES = (Figure.STEP, Figure.EXPOSED_COPIES, Figure.EXPOSED_COLLECTIVES, Figure.BUBBLE)
@@ -35,6 +36,24 @@ class Timed:
     origin: str
     pipeline: Pipeline | None = None
 
+    @property
+    def figures(self) -> dict[int, dict[Figure, float]]:
+        """By rank."""
+        return {line.rank: {
+            Figure.STEP: self.joint.step_us, Figure.BUBBLE: line.bubble_us,
+            Figure.EXPOSED_COLLECTIVES: line.timeline.exposed_of(Kind.COLLECTIVE),
+            Figure.EXPOSED_COPIES: line.timeline.exposed_of(Kind.TO_HOST) + line.timeline.exposed_of(Kind.TO_DEVICE)}
+            for line in self.joint.ranks}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return _missing(self.joint)
+
+    def picture(self, title: str, ranks: Sequence[RankTrace], live: Sequence[Lifetimes]) -> TimelineView:
+        """``live``: by rank, with times as in the events of its program."""
+        return TimelineView(title=title, origin=self.origin, step_us=self.joint.step_us, notes=self.notes, ranks=tuple(
+            lanes(line, item.stage, blocks) for line, item, blocks in zip(self.joint.ranks, ranks, live, strict=True)))
+
 
 def of_traces(title: str, ranks: Sequence[RankTrace], machine: Machine, policy: str = "mindspore") -> Variant:
     """Memory is that of the traces. What needs the tracker's graph is missing where there is none, and why is said."""
@@ -49,28 +68,29 @@ def of_traces(title: str, ranks: Sequence[RankTrace], machine: Machine, policy: 
         again = {item.rank: recomputed(item.trace) for item in ranks}
     except ValueError as error:
         return replace(found, unknown=dict.fromkeys((*TIMES, *AGAIN), str(error)), ranks=_figures(ranks, memory))
-    for item, line in zip(ranks, timed.joint.ranks, strict=True):
-        memory[item.rank] |= {
-            Figure.STEP: timed.joint.step_us, Figure.BUBBLE: line.bubble_us,
-            Figure.EXPOSED_COLLECTIVES: line.timeline.exposed_of(Kind.COLLECTIVE),
-            Figure.EXPOSED_COPIES: line.timeline.exposed_of(Kind.TO_HOST) + line.timeline.exposed_of(Kind.TO_DEVICE),
+    for item in ranks:
+        memory[item.rank] |= timed.figures[item.rank] | {
             Figure.RECOMPUTED_KERNELS: again[item.rank].kernels,
             Figure.RECOMPUTED_OPERATIONS: again[item.rank].operations}
-    notes = _missing(timed.joint)
-    picture = TimelineView(title=title, origin=timed.origin, step_us=timed.joint.step_us, notes=notes, ranks=tuple(
-        lanes(line, item.stage, lifetimes(item.trace)) for line, item in zip(timed.joint.ranks, ranks, strict=True)))
-    return replace(found, origins={**origins, "time": timed.origin}, ranks=_figures(ranks, memory),
-                   notes=notes, pipeline=timed.pipeline, timeline=picture)
+    return replace(found, origins={**origins, "time": timed.origin}, ranks=_figures(ranks, memory), notes=timed.notes,
+                   pipeline=timed.pipeline,
+                   timeline=timed.picture(title, ranks, [lifetimes(item.trace) for item in ranks]))
 
 
 def time_of(ranks: Sequence[RankTrace], machine: Machine) -> Timed:
-    """The joint step. Raises ValueError where a trace has no graph, the traces are not of one job, or the ranks would
-    hang."""
-    programs = [program(item.trace) for item in ranks]
-    known = [costs(workload(item.trace), machine.hardware, machine.host, machine.measured) for item in ranks]
+    """The joint step as it was run. Raises ValueError where a trace has no graph, the traces are not of one job, or the
+    ranks would hang."""
     by_rank = {item.rank: calls(item.trace, item.rank) for item in ranks}
     if len(by_rank) < len(ranks):
         raise ValueError("two of the traces are of the same rank")
+    known = [costs(workload(item.trace), machine.hardware, machine.host, machine.measured) for item in ranks]
+    return together(ranks, [program(item.trace) for item in ranks], known, by_rank, machine)
+
+
+def together(ranks: Sequence[RankTrace], programs: Sequence[Program], known: Sequence[Costs],
+             by_rank: Mapping[int, Sequence[Call]], machine: Machine) -> Timed:
+    """Programs of several ranks on one clock. ``by_rank``: which of their kernels need the others. Raises ValueError as
+    above."""
     durations_us = [item.duration_us for item in known]
     joint = joint_replay(list(by_rank), programs, durations_us, meetings(by_rank), absent(by_rank))
     plan = None if joint.absent or len({item.stage for item in ranks}) < len(ranks) else schedule(by_rank)

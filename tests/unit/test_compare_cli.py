@@ -127,15 +127,18 @@ def test_a_yaml_is_predicted_from_a_baseline() -> None:
              'swap_config={"swap": true, "layer_swap": [{"backward_prefetch": 1, "layers": true}]}')
     baseline, found = records(EXAMPLE, "--from", PLAIN, *words)
     alone = json.loads(CliRunner().invoke(
-        main, ["whatif", str(PLAIN), "--config", str(EXAMPLE), "--format", "json", *words]).stdout)
+        main, ["whatif", str(PLAIN), "--config", str(EXAMPLE), "--format", "json", "--hardware", "generic",
+               *words]).stdout)
     figures = found["overall"]["figures"]
     assert baseline["title"] == str(PLAIN)
     assert figures["used_peak_bytes"] == alone["used_peak_bytes"] < baseline["overall"]["figures"]["used_peak_bytes"]
     assert figures["moved_bytes"] == alone["moved_bytes_per_step"]
     assert baseline["overall"]["figures"]["recomputed_kernels"] == figures["recomputed_kernels"] == 0
-    assert figures["step_us"] is None
-    assert "dry-run the YAML" in found["unknown"]["step_us"]
-    assert found["origins"] == {"memory": alone["origin"]}
+    assert figures["step_us"] == pytest.approx(alone["time"]["predicted"]["step_us"]["value"])
+    assert figures["exposed_copies_us"] == pytest.approx(alone["time"]["predicted"]["exposed_copy_us"]["value"])
+    assert figures["step_us"] > baseline["overall"]["figures"]["step_us"]
+    assert found["origins"]["memory"] == alone["origin"]
+    assert found["origins"]["time"].startswith("predicted, on generic")
 
 
 # --- YAMLs that are run ----------------------------------------------------------------------------------------------
