@@ -91,7 +91,8 @@ class Kernels:
     def step_us(self) -> float:
         count = len(self.times_us)
         program = Program(
-            names=tuple(map(str, range(count))), waits=Waits.of_rows(self.waits), stream=np.array(self.streams, dtype=np.int32),
+            names=tuple(map(str, range(count))), waits=Waits.of_rows(self.waits),
+            stream=np.array(self.streams, dtype=np.int32),
             kind=np.array([COLLECTIVE if stream else COMPUTE for stream in self.streams], dtype=np.uint8),
             event=np.arange(count, dtype=np.int64), freed=np.full(count, NEVER, dtype=np.int64))
         return timeline.replay(program, np.array(self.times_us)).step_us
