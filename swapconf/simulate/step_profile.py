@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from swapconf.cost import Costs
 from swapconf.simulate.memory import by_category
 from swapconf.simulate.program import step_tasks
+from swapconf.simulate.timeline import clock_us
 from swapconf.simulate.trace_lifetimes import lifetimes
 from swapconf.simulation import NEVER, Category, Lifetimes
 from swapconf.step_profile import Allocations, StepProfile
@@ -35,11 +36,7 @@ def step_profile(trace: Trace, line: Timeline, costs: Costs, hardware: str, rese
 
 def clock_ns(line: Timeline, event: NDArray[np.int64]) -> NDArray[np.int64]:
     """When events of the memory tracker happen."""
-    program = line.program
-    main = np.flatnonzero(program.stream == program.main_stream)
-    clock = _whole_ns(np.append(line.start_us[main], line.step_us))
-    at: NDArray[np.int64] = clock[np.searchsorted(program.event[main], event, side="left")]
-    return at
+    return _whole_ns(clock_us(line, event))
 
 
 def _whole_ns(time_us: NDArray[np.float64]) -> NDArray[np.int64]:
