@@ -140,24 +140,65 @@ class Baseline:
         return found
 
     @cached_property
+    def batches(self) -> tuple[tuple[int, ...], ...]:
+        """The passes of each micro-batch, by number, as its layers follow one another; a micro-batch begins where the
+        layers do, with an interleaved pipeline in each of its pieces."""
+        layer = self.kernels.layer
+        found: list[list[int]] = []
+        above = -1
+        for number, node in sorted(self._first_nodes.items(), key=lambda item: item[1]):
+            here = int(layer[node])
+            if not found or here <= above or above + 1 < here < EXTRA:
+                found.append([])
+            found[-1].append(number)
+            above = here
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def _first_nodes(self) -> dict[int, int]:
+        """By pass the first node that is not rootless."""
+        passing = self.kernels.passing
+        busy = np.flatnonzero((passing >= 0) & ~self.rootless)
+        return {int(number): int(node) for number, node in zip(passing[busy][::-1], busy[::-1], strict=True)}
+
+    @cached_property
     def upfront(self) -> Ints:
         """[kernels] for rootless nodes: the first kernel of their micro-batch, where it is not the first of a step;
-        -1 for the others. Passes follow one another by layer; a micro-batch begins where the layers do, with an
-        interleaved pipeline in each of its pieces."""
-        passing, layer = self.kernels.passing, self.kernels.layer
-        busy = np.flatnonzero((passing >= 0) & ~self.rootless)
-        first = {int(number): int(node) for number, node in zip(passing[busy][::-1], busy[::-1], strict=True)}
-        begin, seen, start, above = np.full(len(passing), -1, dtype=np.int64), Counter[int](), -1, -1
-        per_step = max(Counter(layer[list(first)].tolist()).values(), default=0) // max(self.steps, 1)
-        for number, node in sorted(first.items(), key=lambda item: item[1]):
-            here = int(layer[number])
-            if start < 0 or here <= above or above + 1 < here < EXTRA:
-                start = node
-            above = here
-            if per_step and seen[here] % per_step:
-                begin[number] = start
-            seen[here] += 1
+        -1 for the others."""
+        passing, layer, first = self.kernels.passing, self.kernels.layer, self._first_nodes
+        begin, seen = np.full(len(passing), -1, dtype=np.int64), Counter[int]()
+        per_step = max(Counter(layer[list(first.values())].tolist()).values(), default=0) // max(self.steps, 1)
+        for batch in self.batches:
+            for number in batch:
+                here = int(layer[first[number]])
+                if per_step and seen[here] % per_step:
+                    begin[number] = first[batch[0]]
+                seen[here] += 1
         return np.where(self.rootless, begin[passing], -1)
+
+    @cached_property
+    def _gradients_of_forward(self) -> Ints:
+        """Kernels of the backward pass that read what the forward pass made for itself, too; the scale of the loss is
+        ready before that has ended."""
+        backward, maker, reader = self.kernels.backward, self.maker[self.reads.block], self.reads.kernel
+        forward = np.zeros(len(backward), dtype=np.bool_)
+        forward[maker[~backward[reader]]] = True
+        return np.asarray(reader[backward[reader] & ~backward[maker] & forward[maker]])
+
+    @cached_property
+    def returnable(self) -> Ints:
+        """[kernels] for nodes: the first kernel behind the forward pass of their micro-batch, a gradient of it or
+        another micro-batch; 0 for the others."""
+        passing, first = self.kernels.passing, self._first_nodes
+        last = np.zeros(len(passing), dtype=np.int64)
+        np.maximum.at(last, passing[passing >= 0], np.flatnonzero(passing >= 0))
+        stops = np.unique(np.concatenate([self._gradients_of_forward,
+                                          np.array([first[batch[0]] for batch in self.batches], dtype=np.int64)]))
+        found = np.zeros(len(passing), dtype=np.int64)
+        for batch in self.batches:
+            place = np.searchsorted(stops, max(int(last[number]) for number in batch), side="right")
+            found[list(batch)] = stops[place] if place < len(stops) else 0
+        return np.where(passing >= 0, found[passing], 0)
 
     @cached_property
     def twin(self) -> Ints:

@@ -36,7 +36,7 @@ class Prepared:
 
 def placed(baseline: Baseline, network: Network) -> Prepared:
     """Also computes what the baseline derives from its columns, so that the first question is as fast as the next."""
-    _ = baseline.below, baseline.edges, baseline.twin_block, baseline.upfront, baseline.step_starts
+    _ = baseline.below, baseline.edges, baseline.twin_block, baseline.upfront, baseline.returnable, baseline.step_starts
     _ = baseline.codes, baseline.num_made, baseline.num_readers, baseline.rows_of(0), baseline.splits, baseline.made
     sites = assign(baseline, network)
     _ = sites.loose

@@ -3,7 +3,8 @@
 Rules of MindSpore 2.9.0, measured on its traces: what moves is a tensor that the backward pass reads directly from a
 flagged primitive, once for each such primitive. The copy out starts right behind the primitive; the device memory is
 kept until 3 * prefetch kernels later (copies count as kernels), then until stream 0 launches its next kernel. The copy
-back starts ``prefetch`` kernels before its first reader (copies do not count). Casts of weights that move run at the
+back starts ``prefetch`` kernels before its first reader (copies do not count), not before the forward pass of the
+micro-batch has ended. Casts of weights that move run at the
 start of their micro-batch, except in the first one of a step.
 """
 
@@ -93,7 +94,8 @@ def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints, of
     place = np.searchsorted(before, used) - reach - allowed.early
     if allowed.share:
         place -= reach // allowed.share
-    returned = np.where(dead, copied + 1, np.maximum(before[np.maximum(place, 0)] - TICKS // 4, copied + 1))
+    soonest = np.maximum(copied + 1, program.where[baseline.returnable[face]] - TICKS // 4)
+    returned = np.where(dead, copied + 1, np.maximum(before[np.maximum(place, 0)] - TICKS // 4, soonest))
     order = np.sort(np.concatenate([before, copied, returned[~dead]]))
     starts = baseline.step_starts
     step = np.searchsorted(starts, face, side="right")
