@@ -78,9 +78,9 @@ ones, so that the table is no blind test of them. *(not measured here)* marks wh
   released 3 N kernels later (copies count), not before the last forward use, and not behind the end of the step.
 - **Casts of weights.** In every micro-batch but the first of a step, the casts that move, and their copies, all run at
   the start of the micro-batch: the 16-bit weights of the swapped layers are on the device together.
-- **Copy in.** It starts N kernels before its first reader (copies do not count). Where N reaches back before the start
-  of the step, it starts as early as it can; between the two ways of counting MindSpore dies while it compiles
-  *(not measured here)*.
+- **Copy in.** It starts N kernels before its first reader (copies do not count), but not before the forward pass of its
+  micro-batch has ended. Where N reaches back before the start of the step, it starts as early as it can; between the
+  two ways of counting MindSpore dies while it compiles.
 - **What runs again.** A flagged primitive whose output the backward pass reads, or another primitive that runs again;
   not the output of the layer. Nor the output of a cell inside it that was asked for, nor communication with
   `mp_comm_recompute: False` *(not measured here)*. A cast that the model computes again anyway is computed once,
@@ -248,7 +248,9 @@ def _explained(rows: Iterable[Row]) -> Iterator[str]:
         if abs(row.error) > WORTH_EXPLAINING / 4 and abs(rest) < WORTH_EXPLAINING / 10:
             causes.insert(0, f"Constants: {added:+,} bytes.")
         if causes or max(abs(row.error), abs(row.inside_error)) > WORTH_EXPLAINING:
-            causes = causes or ["cause not found yet"]
+            unknown = "The peak is right; inside, kernels run in another order." if abs(row.error) <= WORTH_EXPLAINING \
+                else "Cause not found yet."
+            causes = causes or [unknown]
             yield f"- `{row.case}` ({row.error:+.2f} %, inside {row.inside_error:+.2f} %): {' '.join(causes)}"
 
 

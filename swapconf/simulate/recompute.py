@@ -55,7 +55,8 @@ def recompute(baseline: Baseline, of_read: Ints, flagged: Flags, flagged_read: F
     done_already[baseline.twin[again & (baseline.twin >= 0)]] = True
     keep &= ~done_already[reads.kernel]
     within = again[np.maximum(reads.face[inner], 0)] & (reads.face[inner] >= 0) & (copied[reads.block[inner]] >= 0)
-    site = np.where(kernels.backward[reads.kernel], of_read, -1)
+    shown = _shown(baseline, again, reads.face)
+    site = np.where(kernels.backward[reads.kernel], np.where(shown == reads.face, of_read, of_moved[shown]), -1)
     nothing = np.full(len(redirected), -1, dtype=np.int64)
     at = place[reads.kernel[inner]]
     until = np.maximum(where[reads.until], where[reads.kernel])
@@ -65,8 +66,8 @@ def recompute(baseline: Baseline, of_read: Ints, flagged: Flags, flagged_read: F
                               np.where(within, copied[reads.block[inner]], reads.block[inner])]),
         position=np.concatenate([where[reads.kernel[keep]], where[reads.kernel[redirected]], at]),
         until=np.concatenate([until[keep], until[redirected], at]),
-        face=np.concatenate([reads.face[keep], nothing, np.where(within, -1, reads.face[inner])]),
-        site=np.concatenate([site[keep], nothing, np.where(within, -1, of_moved[reads.face[inner]])]),
+        face=np.concatenate([shown[keep], nothing, np.where(within, -1, shown[inner])]),
+        site=np.concatenate([site[keep], nothing, np.where(within, -1, of_moved[shown[inner]])]),
         origin=origin, born=place[baseline.maker[origin]], copies=np.flatnonzero(again), inserted=place[again],
     )
 
@@ -75,6 +76,16 @@ def _resolved(baseline: Baseline, face: Ints, flagged: Flags) -> Ints:
     """The node to run again for a face, -1 for none; a view that only survived for another cell is looked through."""
     below = baseline.below[face]
     return np.where(flagged[face], face, np.where((below >= 0) & flagged[np.maximum(below, 0)], below, -1))
+
+
+def _shown(baseline: Baseline, again: Flags, face: Ints) -> Ints:
+    """What is seen through a view that runs again: the view shows the copy of what it reads, where that has moved."""
+    below = baseline.below
+    while True:
+        deeper = (face >= 0) & again[face] & (below[face] >= 0)
+        if not deeper.any():
+            return face
+        face = np.where(deeper, below[face], face)
 
 
 def _closure(baseline: Baseline, wanted: Ints, flagged: Flags) -> Flags:
