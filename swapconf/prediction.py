@@ -66,5 +66,5 @@ class Prediction:
 
     @property
     def moved_bytes(self) -> int:
-        """What one training step copies to the host, and back again."""
+        """What one training step copies to the host; all but what is ``unread`` comes back."""
         return int(self.moves.size_bytes.sum()) // max(self.steps, 1)

@@ -149,3 +149,72 @@ def covered_us(start_us: Floats, end_us: Floats) -> float:
     start, reached = start_us[order], np.maximum.accumulate(end_us[order])
     before = np.concatenate([start[:1], reached[:-1]])
     return float(np.maximum(reached - np.maximum(start, before), 0.0).sum())
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankTimeline:
+    """One rank on a clock that it shares with others. ``timeline``: its kernels; there ``cause`` stays within the rank,
+    and ``exposed_us`` tells of what the rank itself runs. ``ready_us``: float64 [n], when a kernel could have started
+    if the others had been there. ``bubbles_us``: float64 [k, 2], from when until when the main stream stood still
+    because they were not; their lengths, the time that it is busy and all exposed times add up to the step of all
+    ranks. ``stalls_us``: float64 [s, 2], from when until when it stood still because of ``staller``: int64 [s],
+    kernels; in sum the exposed times."""
+
+    rank: int
+    timeline: Timeline
+    ready_us: Floats
+    bubbles_us: Floats
+    stalls_us: Floats
+    staller: NDArray[np.int64]
+
+    @property
+    def bubble_us(self) -> float:
+        return float((self.bubbles_us[:, 1] - self.bubbles_us[:, 0]).sum())
+
+    @property
+    def busy_us(self) -> float:
+        """Of the main stream."""
+        return self.timeline.busy_us(self.timeline.program.main_stream)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointTimeline:
+    """One step of several ranks, which wait for each other. ``absent``: ranks that some of these exchange data with,
+    and whose step is not known; they are taken to be on time."""
+
+    ranks: tuple[RankTimeline, ...]
+    absent: tuple[int, ...] = ()
+
+    @cached_property
+    def step_us(self) -> float:
+        return max((line.timeline.step_us for line in self.ranks), default=0.0)
+
+    @property
+    def imbalance(self) -> float:
+        """By how much the busiest rank is busier than the mean: 0 where all are equally busy."""
+        busy = [line.busy_us for line in self.ranks]
+        return max(busy) * len(busy) / sum(busy) - 1 if sum(busy) else 0.0
+
+    @property
+    def bubble_share(self) -> float:
+        """The part of the step, 0 to 1, that ranks wait for others, in the mean of the ranks."""
+        waited = sum(line.bubble_us for line in self.ranks)
+        return waited / (len(self.ranks) * self.step_us) if self.step_us else 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Schedule:
+    """How a pipeline is cut: ``num_chunks`` parts of the model on each stage (1: no interleave)."""
+
+    num_stages: int
+    num_micro_batches: int
+    num_chunks: int = 1
+
+    def step_us(self, micro_us: Sequence[float]) -> float:
+        """The least that 1F1B takes. ``micro_us``: by stage, forward and backward of one micro-batch.
+
+        A stage works through all micro-batches, and every stage before it once before that and once after it. Equal
+        stages make that (m + p - 1)(tf + tb), and (m + (p - 1) / v)(tf + tb) with an interleave of v (Narayanan et al.
+        2021, "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", section 2.2)."""
+        return max(self.num_micro_batches * own + sum(micro_us[:stage]) / self.num_chunks
+                   for stage, own in enumerate(micro_us))

@@ -23,10 +23,7 @@ from numpy.typing import NDArray
 from swapconf.blocks import HOST_POOL as HOST_POOL
 from swapconf.blocks import Block as Block
 from swapconf.blocks import Blocks as Blocks
-from swapconf.simulation import NEVER
 
-ALIGNMENT = 512  # MindSpore's pools give out multiples of it, in bytes
-_EVENTS_TO_FREE = 3
 _EVENT_PRIMITIVES = frozenset({"StreamSend", "StreamRecv"})
 _BITS = re.compile(r"(?:B?Float|HiFloat|U?Int|Complex)(\d+)")
 
@@ -170,24 +167,10 @@ class Trace:
         """MindSpore laid out the memory of the graph before running it (memory_optimize_level O1)."""
         return "Somas" in self.blocks.kinds
 
-    @cached_property
+    @property
     def host_peak_bytes(self) -> int:
-        """The most pinned host memory in use at once.
-
-        Without a card MindSpore 2.9.0 numbers the addresses of every 1 GiB piece of the host pool from nearly the same
-        start, and from the second piece on it frees in the wrong one: most copies seem to stay. So where some have no
-        end, they end with the copies back, three events after each (measured: in all copies that do have an end).
-        """
-        back = [(task.event, task.output_tensors[0].size_bytes or 0) for task in self.tasks
-                if task.primitive == "MoveTo" and task.outputs and task.output_tensors]
-        host = self.blocks.on_host
-        if (self.blocks.end[host] != NEVER).all() or len(back) != np.count_nonzero(host):
-            return self.blocks.peak_bytes(on_host=True)
-        freed = np.array([event + _EVENTS_TO_FREE for event, _ in back])
-        sizes = np.array([-(-size // ALIGNMENT) * ALIGNMENT for _, size in back])
-        time = np.concatenate([self.blocks.start[host], freed])
-        change = np.concatenate([self.blocks.size_bytes[host], -sizes])[np.argsort(time, kind="stable")]
-        return int(np.cumsum(change).max(initial=0))
+        """The most pinned host memory in use at once."""
+        return self.blocks.peak_bytes(on_host=True)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

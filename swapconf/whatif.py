@@ -20,6 +20,7 @@ from swapconf.simulate import clock
 from swapconf.simulate.baseline import EXTRA
 from swapconf.simulate.baseline_step import added_operations
 from swapconf.simulate.bound import safe_peak_bytes
+from swapconf.simulate.clock import Timed
 from swapconf.simulate.lifetimes import Prepared, Schedule, placed, predict, prediction, schedule
 from swapconf.simulate.policies import place
 from swapconf.simulate.prepare import prepare
@@ -39,6 +40,11 @@ RULES = {
                                     "against a position that counts the copies, and then subtracts it from one that "
                                     "does not, which falls below zero. The rule was measured on a bare training cell; "
                                     "where the range begins and ends is predicted."),
+    "copies-never-read": ("warning", "By a what-if, tensors are copied to the host and never back: the layer itself "
+                                     "recomputes a Reshape (mcore's Linears and MLP do), so MindSpore 2.9.0 takes its "
+                                     "input for needed, and finds only after it has placed the copy that nothing "
+                                     "reads it. The copies take the link and keep the device memory until they are "
+                                     "done."),
     "entry-costs-memory": ("warning", "By a what-if, the peak is higher with this entry of the YAML than without it: "
                                       "with a large prefetch two copies of a tensor live on the device at once."),
 }
@@ -54,9 +60,10 @@ class Mismatch(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Times:
-    """``added_operations``: of the kernels that run again in a step."""
+    """``added_operations``: of the kernels that run again in a step. ``step``: on its streams, with the strategy."""
 
     machine: Machine
+    step: Timed
     before: StepTime
     after: StepTime
     added_operations: float
@@ -125,7 +132,7 @@ class Question:
                       times=self._times(launched, whole.moves),
                       placement=place(self._policy, whole.device, self._growth_bytes),
                       safe_bytes=safe_peak_bytes(self._prepared, strategy),
-                      findings=(*_underflow(whole, self._config),
+                      findings=(*_underflow(whole, self._config), *_unread(whole, self._config),
                                 *(finding for entry in entries for finding in _findings(entry))))
 
     def sweep(self, prefetches: Iterable[int]) -> tuple[Point, ...]:
@@ -143,8 +150,9 @@ class Question:
     def _times(self, launched: Schedule, moves: Moves) -> Times | None:
         if self._clock is None or self._machine is None:
             return None
-        return Times(machine=self._machine, before=clock.step_time(clock.baseline_time(self._clock)),
-                     after=clock.step_time(clock.time(self._clock, launched, moves)),
+        step = clock.time(self._clock, launched, moves)
+        return Times(machine=self._machine, step=step, before=clock.step_time(clock.baseline_time(self._clock)),
+                     after=clock.step_time(step),
                      added_operations=added_operations(self._clock.step, launched.program.copies))
 
     def _strategy(self, config: Config) -> Strategy:
@@ -219,6 +227,18 @@ def _underflow(found: Prediction, config: Config) -> Iterator[Finding]:
                       message=f"a backward_prefetch of {int(moves.prefetch[moves.underflows].min())} makes MindSpore "
                               f"2.9.0 crash, for {len(sites)} operators (first {operator} of layer {layer})",
                       hint="choose a smaller one; --sweep backward_prefetch=1..400 shows which it can be")
+
+
+def _unread(found: Prediction, config: Config) -> Iterator[Finding]:
+    moves = found.moves
+    if moves.unread.any():
+        wasted = int(moves.size_bytes[moves.unread].sum()) // max(found.steps, 1)
+        operators = sorted({moves.sites[site][1] for site in moves.site[moves.unread].tolist()})
+        yield Finding(origin=config.origin("swap_config.layer_swap", "swap_config"), rule="copies-never-read",
+                      severity=Severity.WARNING,
+                      message=f"of {show_bytes(found.moved_bytes)} that each step copies to the host, "
+                              f"{show_bytes(wasted)} are never copied back: {', '.join(operators)}",
+                      hint="name the operators that are worth it in op_swap, instead of the whole layer")
 
 
 def _findings(entry: EntryTotal) -> Iterator[Finding]:

@@ -56,7 +56,8 @@ CAUSES: tuple[tuple[str, str], ...] = (
      "the prediction runs fewer of them again, because the catalog has no site for them."),
     ("layer-n1000", "The prefetch is longer than the step, so that no copy back is tied to a kernel; in which order "
      "MindSpore launches such copies is not known, only that none starts before its backward pass."),
-    ("qwen3-l4.layer", "The prediction has 26 MoveTo less than the run (408 of 434), all others are alike. " + ELSEWHERE),
+    ("qwen3-l4.layer", "The prediction has 26 MoveTo less than the run (408 of 434); all other kernels are alike. "
+     + ELSEWHERE),
     ("-recompute", "Not looked into kernel by kernel: a copy back for what runs again is placed like one for a "
      "gradient, and the region that runs again may start elsewhere when copies stand in it."),
     ("layer-", ELSEWHERE), ("attention", ELSEWHERE), ("example4", ELSEWHERE),

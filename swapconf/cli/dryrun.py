@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings
-from swapconf.dryrun.outcome import RankReport, as_record
+from swapconf.cli.machine import load, machine_options
+from swapconf.dryrun.outcome import RankReport, as_record, origin
 from swapconf.errors import Severity, SwapconfError, has_errors
 from swapconf.units import parse_bytes, show_bytes
 
 if TYPE_CHECKING:
+    from swapconf.cost import Machine
     from swapconf.rehearsal.order import Order
 
 EXIT_OVER_BUDGET = 3
@@ -34,12 +36,14 @@ class _Options:
     real_data: bool
     fold: bool
     timeout: float
+    machine: Machine | None
 
 
 @click.command()
 @click.argument("files", nargs=-1, metavar="FILE...")
 @click.option("--level", type=click.IntRange(0, 3), default=1, show_default=True,
-              help="0: compile only; 1: adds memory; 2 and 3 need a card.")
+              help="0: compile only; 1: adds memory; 2: adds operator workspace; 3: adds times. Without CANN 2 and 3 "
+                   "are estimated from 1.")
 @click.option("--ranks", default="stages", show_default=True, metavar="stages|all|0,7",
               help="Which ranks to run; stages: one for each pipeline stage.")
 @click.option("--set", "changes", multiple=True, metavar="A.B.C=VALUE", help="Override a key of the YAML; repeatable.")
@@ -54,17 +58,22 @@ class _Options:
               help="With more than 8 equal layers, run 4 and 6 of them and extrapolate, where that holds.")
 @click.option("--plain", is_flag=True, help="mindformers alone, without swapconf, for comparison.")
 @click.option("--no-cache", is_flag=True, help="Run again what was run before.")
+@machine_options("generic")
 @click.option("--env", "show_env", is_flag=True, help="Print the child's environment as shell lines, and stop.")
 def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, ...], jobs: int | None,
             dask: str | None, budget: str | None, keep: Path | None, form: str, timeout: float, real_data: bool,
-            fold: bool, plain: bool, no_cache: bool, show_env: bool) -> None:
+            fold: bool, plain: bool, no_cache: bool, profile: str, measured: Path | None, cards_per_host: int,
+            host_bandwidth: float | None, show_env: bool) -> None:
     """Run mindformers' own Trainer on training YAMLs, with MindSpore simulating the device, one child per rank.
 
-    Level 1 tells memory without operator workspace, which comes from CANN. No data set, checkpoint or card is needed;
-    a C compiler is, once.
+    Level 1 tells memory without operator workspace, which comes from CANN. Level 2 adds it: from CANN, else by a rule
+    for each operator (docs/levels.md), kept in DIR/rank_N/level_2. Level 3 adds times on --hardware, kept in
+    DIR/rank_N/level_3 as the profiler's own files; trace_view.json opens in Perfetto and chrome://tracing. No data set,
+    checkpoint or card is needed; a C compiler is, once.
 
     \b
     swapconf dryrun configs/llama2_7b/example2_layer_swap.yaml
+    swapconf dryrun train.yaml --level 3 --hardware ascend_910b2 --keep traces
     swapconf dryrun train.yaml --ranks all --budget 54GB --set parallel_config.pipeline_stage=2
     eval "$(swapconf dryrun --env)"
 
@@ -72,7 +81,7 @@ def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, 
     the command line is wrong; 3 a rank needs more than --budget.
     """
     from swapconf.dryrun import DryRunError
-    from swapconf.dryrun.environment import prepare
+    from swapconf.dryrun.environment import level_to_run, prepare
     from swapconf.rehearsal import fan_out
     from swapconf.rehearsal.order import jobs_at_once
 
@@ -86,11 +95,13 @@ def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, 
         if fan_out.missing():
             raise click.ClickException(fan_out.missing())
         limit = parse_bytes(budget) if budget else None
-        orders = _orders(files, _Options(level=level, ranks=ranks, changes=changes, keep=keep, plain=plain,
-                                         real_data=real_data, fold=fold, timeout=timeout))
+        orders = _orders(files, _Options(
+            level=level, ranks=ranks, changes=changes, keep=keep, plain=plain, real_data=real_data, fold=fold,
+            timeout=timeout, machine=load(profile, measured, cards_per_host, host_bandwidth) if level > 2 else None))
         if not plain and _stops_the_run(orders):
             raise SystemExit(EXIT_ERRORS)
-        prepare(sys.executable, os.environ, level)  # once, before the children, so that the shim is built once
+        # once, before the children, so that the shim is built once
+        prepare(sys.executable, os.environ, level_to_run(os.environ, level))
     except (ValueError, ImportError) as error:
         raise click.UsageError(str(error)) from None
     except DryRunError as error:
@@ -118,7 +129,7 @@ def _orders(files: Sequence[str], options: _Options) -> list[Order]:
             keep = options.keep / Path(file).stem if options.keep and len(files) > 1 else options.keep
             orders.append(Order(document=document, rank=rank, level=options.level, plain=options.plain,
                                 real_data=options.real_data, fold=options.fold, timeout_seconds=options.timeout,
-                                keep=keep.resolve() if keep else None))
+                                keep=keep.resolve() if keep else None, machine=options.machine))
     return orders
 
 
@@ -145,7 +156,7 @@ def _run(orders: list[Order], jobs: int, dask: str | None, use_cache: bool) -> l
     todo = [order for index, order in enumerate(orders) if index not in known]
     found: list[RankReport] = [replace(report, cached=True) for report in known.values()]
     if todo:
-        with _Progress(len(todo)) as progress:
+        with Progress(len(todo)) as progress:
             for report in fan_out.rehearse_all(todo, jobs, dask):
                 found.append(report)
                 progress.step()
@@ -154,14 +165,14 @@ def _run(orders: list[Order], jobs: int, dask: str | None, use_cache: bool) -> l
     return sorted(found, key=lambda report: position[report.file, report.rank])
 
 
-class _Progress:
+class Progress:
     """Elapsed and expected time on a terminal; nothing in a pipe."""
 
     def __init__(self, total: int) -> None:
         self._total = total
         self._bar: Any = None
 
-    def __enter__(self) -> _Progress:
+    def __enter__(self) -> Progress:
         if sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import (
@@ -207,6 +218,8 @@ def _print(reports: Sequence[RankReport], limit: int | None) -> None:
     if any(report.level == 1 for report in reports):
         click.echo("dry run level 1: operator workspace is not included")
     for report in reports:
+        if report.level > 1:
+            click.echo(f"rank {report.rank}: {_added(report)}")
         if report.fold_note:
             click.echo(f"rank {report.rank}: {report.fold_note}")
     print_findings([finding for report in reports for finding in report.findings])
@@ -214,6 +227,18 @@ def _print(reports: Sequence[RankReport], limit: int | None) -> None:
         peak = report.with_fragments_peak_bytes
         if limit is not None and peak is not None and peak > limit:
             click.secho(f"rank {report.rank}: {show_bytes(peak)} is over the budget of {show_bytes(limit)}", fg="red")
+
+
+def _added(report: RankReport) -> str:
+    """What levels 2 and 3 say beyond the table."""
+    parts = [origin(report)]
+    if report.workspace_bytes:
+        parts.append(f"the largest is {show_bytes(report.workspace_bytes)}, of {report.workspace_kernel}")
+    if report.outside_bytes:
+        parts.append(f"HCCL takes {show_bytes(report.outside_bytes)} besides (its own buffers, in no column above)")
+    if report.step_us is not None:
+        parts.append(f"{report.step_us / 1000:.3f} ms a step")
+    return "; ".join(parts)
 
 
 def _moved(report: RankReport) -> str:

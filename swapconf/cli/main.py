@@ -8,8 +8,8 @@ import click
 
 from swapconf import __version__
 
-COMMANDS = ("check", "dryrun", "explain", "families", "fragmentation", "memory", "register_path", "rules", "run",
-            "timeline", "verify", "whatif")
+COMMANDS = ("check", "compare", "dryrun", "explain", "families", "fragmentation", "memory", "register_path", "rules",
+            "run", "timeline", "verify", "whatif")
 
 
 class LazyGroup(click.Group):
@@ -42,6 +42,7 @@ def main() -> None:
     swapconf explain configs/llama2_7b/example4_swap_with_recompute.yaml --layer 0
     swapconf dryrun configs/llama2_7b/example2_layer_swap.yaml
     swapconf whatif traces/rank_0 --config train.yaml
+    swapconf compare plain.yaml swap.yaml
     swapconf verify output/msrun --config train.yaml
     python -m swapconf run run_mindformer.py --config FILE ...
 

@@ -20,6 +20,8 @@ from swapconf.units import show_bytes
 if TYPE_CHECKING:
     from swapconf.memory_view import MemoryView
     from swapconf.sweep import Point
+    from swapconf.timeline_view import TimelineView
+    from swapconf.variant import Variant
 
 NUM_ROWS = 10
 _PIPE_WIDTH = 100
@@ -119,14 +121,16 @@ def _print_tables(view: MemoryView) -> None:
         print_rows(head, ([printable(cell) for cell in row] for row in rows), in_words)
 
 
-def write_page(views: Sequence[MemoryView], file: Path, sweep: Sequence[Point] = ()) -> None:
+def write_page(views: Sequence[MemoryView], file: Path, timelines: Sequence[TimelineView] = (),
+               variants: Sequence[Variant] = (), sweep: Sequence[Point] = ()) -> None:
     """Write the page; the message of a ClickException says why it cannot be."""
     try:
         from swapconf.report import memory_page
     except ImportError as error:
         raise click.ClickException(f"--html needs {error.name}: pip install 'swapconf[report]'") from None
     try:
-        file.write_text(memory_page.page(views, __version__, sweep), encoding="utf-8", errors="backslashreplace")
+        file.write_text(memory_page.page(views, __version__, timelines, variants, sweep), encoding="utf-8",
+                        errors="backslashreplace")
     except OSError as error:
         raise click.ClickException(f"{file} cannot be written ({error.strerror or error})") from None
     click.echo(f"Wrote {file}", err=True)

@@ -20,6 +20,7 @@ from swapconf.units import parse_bytes, show_bytes
 if TYPE_CHECKING:
     from swapconf.cost import Costs, Machine
     from swapconf.timing import Prefetch, Timeline
+    from swapconf.trace import Trace
 
 NUM_ROWS = 10
 
@@ -29,6 +30,7 @@ class _Step:
     """All that is shown of one trace."""
 
     folder: Path
+    trace: Trace
     machine: Machine
     costs: Costs
     line: Timeline
@@ -41,9 +43,14 @@ class _Step:
 @click.argument("trace", type=click.Path(path_type=Path))
 @machine_options("generic")
 @click.option("--host-memory", metavar="SIZE", help="Memory of the host that they share, for example 1.5TB.")
+@click.option("--trace-view", type=click.Path(path_type=Path, dir_okay=False, writable=True), metavar="FILE",
+              help="Write the step as the profiler's trace_view.json, for Perfetto, chrome://tracing and MindStudio "
+                   "Insight.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--html", type=click.Path(path_type=Path, dir_okay=False, writable=True), metavar="FILE",
+              help="Write one page with the streams and the memory over the clock; it opens without a network.")
 def command(trace: Path, profile: str, measured: Path | None, cards_per_host: int, host_bandwidth: float | None,
-            host_memory: str | None, form: str) -> None:
+            host_memory: str | None, trace_view: Path | None, form: str, html: Path | None) -> None:
     """Replay one step of a dry run on its streams: the folder that `swapconf dryrun --keep DIR` left behind.
 
     Times are estimated from shapes and the card's peak rates unless --measured replaces them. exposed: how long the
@@ -52,10 +59,11 @@ def command(trace: Path, profile: str, measured: Path | None, cards_per_host: in
 
     \b
     swapconf timeline traces/rank_0 --hardware ascend_910b2
+    swapconf timeline traces/rank_0 --trace-view trace_view.json
     swapconf timeline traces/rank_0 --cards-per-host 8 --host-bandwidth 100 --host-memory 1.5TB
 
-    Exit codes: 0 done; 1 the copies do not fit into --host-memory; 2 a file could not be read, or the command line is
-    wrong.
+    Exit codes: 0 done; 1 the copies do not fit into --host-memory, or a file could not be written; 2 a file could not
+    be read, or the command line is wrong.
     """
     limit = _size(host_memory) if host_memory else None
     try:
@@ -67,6 +75,10 @@ def command(trace: Path, profile: str, measured: Path | None, cards_per_host: in
         click.echo(json.dumps(_as_record(step), indent=2))
     else:
         _print(step)
+    if trace_view is not None:
+        _write_trace_view(step, trace_view)
+    if html is not None:
+        _write_page(step, html)
     needed = step.host_peak_bytes * cards_per_host
     if limit is not None and needed > limit:
         click.echo(f"{cards_per_host} cards hold {show_bytes(needed)} on the host, which has {show_bytes(limit)}",
@@ -74,11 +86,34 @@ def command(trace: Path, profile: str, measured: Path | None, cards_per_host: in
         raise SystemExit(EXIT_ERRORS)
 
 
+def _write_page(step: _Step, html: Path) -> None:
+    from swapconf.cli.memory import write_page
+    from swapconf.comparing import folders, traced
+
+    shown = traced.of_traces(str(step.folder), folders.read(step.folder), step.machine)
+    write_page(shown.views, html, [shown.timeline] if shown.timeline is not None else [])
+
+
 def _size(text: str) -> int:
     try:
         return parse_bytes(text)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--host-memory") from None
+
+
+def _write_trace_view(step: _Step, file: Path) -> None:
+    from swapconf.formats import trace_view_writer
+    from swapconf.simulate.replay import replay
+    from swapconf.simulate.step_profile import step_profile
+    from swapconf.simulate.trace_lifetimes import lifetimes
+
+    reserved_bytes = replay(step.trace, lifetimes(step.trace)).placement.reserved_bytes
+    profile = step_profile(step.trace, step.line, step.costs, step.machine.hardware.name, reserved_bytes)
+    try:
+        file.write_text(trace_view_writer.text(profile), encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"{file} cannot be written ({error.strerror or error})") from None
+    click.echo(f"Wrote {file}", err=True)
 
 
 def _study(given: Path, machine: Machine) -> _Step:
@@ -97,8 +132,9 @@ def _study(given: Path, machine: Machine) -> _Step:
     known = costing.costs(work, machine.hardware, machine.host, machine.measured)
     line = timeline.replay(steps, known.duration_us)
     _, used = timeline.memory(line, lifetimes(trace))
-    return _Step(folder=folder, machine=machine, costs=known, line=line, prefetches=timeline.prefetches(line),
-                 device_peak_bytes=int(used.max(initial=0)), host_peak_bytes=trace.host_peak_bytes)
+    return _Step(folder=folder, trace=trace, machine=machine, costs=known, line=line,
+                 prefetches=timeline.prefetches(line), device_peak_bytes=int(used.max(initial=0)),
+                 host_peak_bytes=trace.host_peak_bytes)
 
 
 def _streams(step: _Step) -> list[dict[str, Any]]:

@@ -83,7 +83,7 @@ def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: 
         print_findings(error.findings, err=True)
         raise SystemExit(EXIT_UNREADABLE) from None
     if html is not None:
-        write_page(question.views(answer), html, points)
+        write_page(question.views(answer), html, sweep=points)
     if form == "json":
         click.echo(json.dumps(as_record(answer, points), indent=2))
         return

@@ -108,11 +108,18 @@ def prepare(python: str = sys.executable, base: Mapping[str, str] = os.environ, 
     runtime: Cann | Shim | None = find_cann(clean)
     if runtime is None:
         if level not in LEVELS_WITHOUT_CARD:
-            raise DryRunError(f"simulation level {level} measures on a card, and this machine has no CANN; use level 0 "
-                              "(compile only) or 1 (adds memory); estimates for it come with a later release")
+            raise DryRunError(f"simulation level {level} measures on a card, and this machine has no CANN; MindSpore "
+                              "itself runs at level 0 (compile only) or 1 (adds memory) here; `swapconf dryrun "
+                              f"FILE --level {level}` estimates the rest")
         runtime = ensure_shim(installation.folder, clean)
     changes = child_environment(runtime, clean, level)
     return Prepared(installation=installation, runtime=runtime, variables={**clean, **changes}, changes=changes)
+
+
+def level_to_run(base: Mapping[str, str], level: int) -> int:
+    """The simulation level for MindSpore itself: without a CANN 1 stands in for 2 and 3, which rehearsal/levels.py
+    estimates from it."""
+    return level if level in LEVELS_WITHOUT_CARD or find_cann(without_shim(base)) else max(LEVELS_WITHOUT_CARD)
 
 
 def child_environment(runtime: Cann | Shim, base: Mapping[str, str], level: int) -> dict[str, str]:

@@ -12,6 +12,8 @@ RULES = {
     "framework-error": ("error", "A rank did not end well; the framework's own words are quoted."),
     "does-not-fit": ("error", "The peak with fragments is above the device memory that the rank may use. MindSpore "
                               "does not report this in a dry run."),
+    "level-not-reached": ("warning", "Level 2 or 3 was asked for, and cannot be estimated: MindSpore wrote no graph "
+                                     "(`memory_optimize_level` O1), which tells what its kernels work on."),
     "memory-limit-cut": ("warning", "`context.max_device_memory` is above what MindSpore takes of the device; it cuts "
                                     "the limit silently."),
     "memory-pool-cut": ("note", "MindSpore's memory pool block is larger than the memory that is left, and is cut."),
@@ -62,9 +64,12 @@ class LayerMoves:
 class RankReport:
     """One rank of one config. Sizes are None where the run did not get that far, or its level does not tell.
 
-    Peaks come from a dry run at level 1: operator workspace is not in them. ``limit_bytes``: the device memory that
-    the rank may use. ``detail``: the last relevant lines where it went wrong. ``folded``: the numbers of equal layers
-    that were run where the rest is extrapolated, None for the whole model; ``fold_note`` says how it was done.
+    Peaks at level 1 are without operator workspace; from level 2 on it is in them, and ``workspace`` says how it is
+    known: "estimated" or "recorded", "" where it is not in them. ``workspace_bytes``, ``workspace_kernel``: the
+    largest, and who needs it. ``outside_bytes``: what HCCL takes of the device besides MindSpore's pool. ``step_us``:
+    of one step on ``hardware`` (level 3). ``limit_bytes``: the device memory that the rank may use. ``detail``: the
+    last relevant lines where it went wrong. ``folded``: the numbers of equal layers that were run where the rest is
+    extrapolated, None for the whole model; ``fold_note`` says how it was done.
     """
 
     file: str
@@ -87,6 +92,12 @@ class RankReport:
     seconds: float = 0.0
     folded: tuple[int, ...] | None = None
     fold_note: str = ""
+    workspace: str = ""
+    workspace_bytes: int | None = None
+    workspace_kernel: str = ""
+    outside_bytes: int | None = None
+    step_us: float | None = None
+    hardware: str = ""
     cached: bool = False
 
     @property
@@ -106,7 +117,6 @@ class Fault:
 
 def as_record(report: RankReport) -> dict[str, Any]:
     """The JSON form of a report."""
-    excluded = " (operator workspace excluded)" if report.level == 1 else ""
     folded = f", {report.fold_note}" if report.folded else ""
     return {
         "file": report.file, "rank": report.rank, "stage": report.stage, "level": report.level,
@@ -119,5 +129,15 @@ def as_record(report: RankReport) -> dict[str, Any]:
         "strategy_lines": list(report.strategy_lines), "seconds": round(report.seconds, 1), "cached": report.cached,
         "folded": list(report.folded) if report.folded else None, "fold_note": report.fold_note,
         "findings": [finding.as_record() for finding in report.findings],
-        "origin": f"dry run level {report.level}{excluded}{folded}",
+        "workspace": report.workspace, "workspace_bytes": report.workspace_bytes,
+        "workspace_kernel": report.workspace_kernel, "outside_bytes": report.outside_bytes,
+        "step_us": report.step_us, "hardware": report.hardware, "origin": f"{origin(report)}{folded}",
     }
+
+
+def origin(report: RankReport) -> str:
+    """Where the figures come from."""
+    excluded = " (operator workspace excluded)" if report.level == 1 else ""
+    workspace = f", workspace {report.workspace}" if report.workspace else ""
+    times = f", times for {report.hardware}" if report.hardware else ""
+    return f"dry run level {report.level}{excluded}{workspace}{times}"

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 STAND_IN = "stand_in_data"
+HOST_BYTES = 1 << 50
 _PR_SET_PDEATHSIG = 1
 
 
@@ -55,6 +56,7 @@ def prepare_mindspore() -> None:
     # few cores leave the runtime one thread, which refuses the training step's control flow at O0; set once only
     with contextlib.suppress(RuntimeError):
         mindspore.runtime.dispatch_threads_num(5)
+    _give_host_memory()
 
     def leave_as_it_is(_self: Any, _array: Any) -> None:
         """A dry run never reads the weights."""
@@ -63,6 +65,20 @@ def prepare_mindspore() -> None:
                         if isinstance(kind, type) and issubclass(kind, initializer.Initializer)]
     for kind in kinds:
         kind._initialize = leave_as_it_is
+
+
+def _give_host_memory() -> None:
+    """Pinned host memory without end, in one piece.
+
+    A simulated run of MindSpore 2.9.0 allots none, but counts it against this machine's memory, which says nothing of
+    the training host. It numbers the addresses of every 1 GiB piece of the pool from nearly the same start, so that
+    from the second piece on it frees in the wrong one, and a run that moves much stops with "memory isn't enough".
+    """
+    from mindspore._c_expression import OffloadContext
+
+    host = OffloadContext.get_instance()
+    host.set_offload_cpu_size(HOST_BYTES)
+    host.set_host_mem_block_size(HOST_BYTES)
 
 
 def leave_out(config: Any, level: int) -> None:

@@ -16,7 +16,7 @@ from swapconf.errors import Finding, Origin, Severity
 from swapconf.rehearsal.order import Order
 from swapconf.resolve.knowledge import Versions
 
-_FORM = 2  # of the files; raised whenever a report changes its meaning
+_FORM = 3  # of the files; raised whenever a report changes its meaning
 
 
 def folder() -> Path:
@@ -58,6 +58,7 @@ def store(order: Order, report: RankReport) -> None:
 def _path(order: Order) -> Path:
     content = {"form": _FORM, "swapconf": version("swapconf"), "versions": asdict(Versions.in_use()),
                "settings": order.document.root.plain(), "rank": order.rank, "level": order.level,
+               "machine": repr(order.machine) if order.level > 2 else "",
                "plain": order.plain, "real_data": order.real_data, "fold": order.fold,
                # findings point into the file
                "file": order.document.file, "text": _text(order.document.file)}

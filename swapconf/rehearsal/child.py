@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from swapconf.dryrun.environment import prepare
+from swapconf.dryrun.environment import level_to_run, prepare
 from swapconf.dryrun.job import Folder, Job
 from swapconf.dryrun.judge import TAIL_BYTES, fault
 from swapconf.dryrun.launch import Finished, launch
@@ -32,8 +32,8 @@ SMALLEST_TRACE_BYTES = 64 << 10
 
 @dataclass(frozen=True, kw_only=True)
 class Ran:
-    """How one child ended. ``report`` tells the outcome, and no memory yet. ``trace``: None where it left none.
-    ``environment``: what it ran in, for the record."""
+    """How one child ended. ``report`` tells the outcome and MindSpore's own level, and no memory yet. ``trace``: None
+    where it left none. ``environment``: what it ran in, for the record."""
 
     report: RankReport
     environment: Mapping[str, Any] = field(default_factory=dict)
@@ -44,14 +44,14 @@ class Ran:
 
 def run(order: Order, study: Study, part: str = "") -> Ran:
     """Dry-run one rank. Every fault is an outcome. ``part``: the folder below the rank's, when it has several runs."""
-    cluster = cluster_of(order.document)
+    cluster, level = cluster_of(order.document), level_to_run(os.environ, order.level)
     blank = RankReport(file=order.document.file, rank=order.rank, stage=cluster.stage_of(order.rank),
-                       level=order.level, outcome=Outcome.NOT_STARTED)
-    job = Job(settings=_settings(order.document), cluster=cluster, rank=order.rank, level=order.level,
+                       level=level, outcome=Outcome.NOT_STARTED)
+    job = Job(settings=_settings(order.document), cluster=cluster, rank=order.rank, level=level,
               plain=order.plain, real_data=order.real_data, timeout_seconds=order.timeout_seconds)
     try:
         with _place(order, part) as place:
-            prepared = prepare(sys.executable, os.environ, order.level)
+            prepared = prepare(sys.executable, os.environ, level)
             folder = Folder(place)
             finished = launch(job, folder, prepared.variables)
             ran = replace(_ran(blank, order, study, folder, finished), environment=prepared.summary())
@@ -72,20 +72,21 @@ def record(order: Order, ran: Ran, report: RankReport, part: str = "") -> None:
         return
     content = {"swapconf": version("swapconf"), "environment": ran.environment,
                "command": f"swapconf dryrun {order.document.file} --ranks {order.rank} --level {order.level}",
-               "settings": order.document.root.plain(), "level": order.level, "plain": order.plain,
+               "settings": order.document.root.plain(), "level": report.level, "plain": order.plain,
                "real_data": order.real_data, "report": as_record(report)}
     text = json.dumps(content, indent=2, default=str)
-    (_kept(order.keep, order, part) / "run.json").write_text(text, encoding="utf-8")
+    (kept(order.keep, order, part) / "run.json").write_text(text, encoding="utf-8")
 
 
-def _kept(keep: Path, order: Order, part: str) -> Path:
+def kept(keep: Path, order: Order, part: str = "") -> Path:
+    """Where the files of a rank are kept, or those of a part of them."""
     return keep / f"rank_{order.rank}" / part
 
 
 @contextmanager
 def _place(order: Order, part: str) -> Iterator[Path]:
     if order.keep is not None:
-        yield _kept(order.keep, order, part)
+        yield kept(order.keep, order, part)
         return
     with tempfile.TemporaryDirectory(prefix="swapconf-dryrun-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)

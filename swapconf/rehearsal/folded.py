@@ -16,11 +16,15 @@ from swapconf.rehearsal.child import Ran, record, run
 from swapconf.rehearsal.extrapolation import Sample, doubt, extrapolated, holds, sample
 from swapconf.rehearsal.fewer_layers import with_fewer_layers
 from swapconf.rehearsal.folding import LEAST_EQUAL_LAYERS, CannotFold, Fold, check, fold
+from swapconf.rehearsal.levels import at_level, keep_trace, raised
 from swapconf.rehearsal.order import Order, cluster_of
 from swapconf.rehearsal.verdict import Peaks, verdict, without_trace
 from swapconf.resolve.knowledge import Versions
+from swapconf.simulate.workspace import grow
 from swapconf.strategy import Strategy, Swap
 from swapconf.units import GIB
+
+_FOLDED = (1, 2)  # there is nothing to extrapolate at level 0, and the times of level 3 follow no line
 
 
 def rehearse(order: Order) -> RankReport:
@@ -28,7 +32,7 @@ def rehearse(order: Order) -> RankReport:
     start = time.monotonic()
     study = study_document(order.document, Versions.in_use(), os.environ)
     note = ""
-    if order.fold and order.level > 0:
+    if order.fold and order.level in _FOLDED:
         try:
             return replace(_folded(order, study), seconds=time.monotonic() - start)
         except CannotFold as reason:
@@ -40,7 +44,7 @@ def rehearse(order: Order) -> RankReport:
 
 def foldable(order: Order) -> bool:
     """Whether it will at least be tried to run fewer layers."""
-    if not order.fold or order.level == 0:
+    if not order.fold or order.level not in _FOLDED:
         return False
     study = study_document(order.document, Versions.in_use(), os.environ)
     try:
@@ -58,9 +62,10 @@ def _whole(order: Order, study: Study) -> RankReport:
         return without_trace(ran.report, study, ran.log)
     peaks = Peaks(used_bytes=ran.trace.used_peak_bytes, with_fragments_bytes=ran.trace.with_fragments_peak_bytes,
                   reserved_bytes=ran.reserved_bytes)
-    report = verdict(ran.report, study, ran.log, peaks, observed(ran.trace, study.config.model.num_layers or 0))
+    effect = observed(ran.trace, study.config.model.num_layers or 0)
+    report = verdict(ran.report, study, ran.log, peaks, effect)
     record(order, ran, report)
-    return report
+    return raised(order, study, ran, report, effect) if order.level > 1 else report
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +75,11 @@ class _Part:
     size: int
     order: Order
     study: Study
+
+    @property
+    def name(self) -> str:
+        """Of its folder."""
+        return f"layers_{self.size}"
 
 
 def _folded(order: Order, study: Study) -> RankReport:
@@ -91,7 +101,7 @@ def _folded(order: Order, study: Study) -> RankReport:
     peaks = Peaks(used_bytes=whole.used_peak_bytes, with_fragments_bytes=whole.with_fragments_peak_bytes,
                   reserved_bytes=_reserved(big, whole))
     lines = tuple(line for entry in strategy.layers for line in worker_log.lines(entry, strategy.swap_on))
-    blank = replace(big.ran.report, folded=sizes, fold_note=note, strategy_lines=lines)
+    blank = replace(big.report, folded=sizes, fold_note=note, strategy_lines=lines)
     report = verdict(blank, study, big.ran.log, peaks, whole.effect)
     record(order, big.ran, report)
     return report
@@ -113,29 +123,44 @@ def _part(order: Order, study: Study, strategy: Strategy, plan: Fold, size: int)
 
 @dataclass(frozen=True, kw_only=True)
 class _Measured:
+    """``report``: at the level that was asked for, without peaks. ``reserved_bytes``: at that level."""
+
     ran: Ran
     sample: Sample
+    report: RankReport
+    reserved_bytes: int | None
 
 
 def _samples(parts: Sequence[_Part], plan: Fold, at_once: int) -> list[_Measured]:
     """The children wait for processes, so threads are enough to have several of them."""
     with ThreadPoolExecutor(max_workers=max(1, at_once)) as pool:
-        done = list(pool.map(lambda part: run(part.order, part.study, f"layers_{part.size}"), parts))
-    return [_Measured(ran=ran, sample=_sample(ran, part, plan)) for ran, part in zip(done, parts, strict=True)]
+        done = list(pool.map(lambda part: run(part.order, part.study, part.name), parts))
+    return [_measured(ran, part, plan) for ran, part in zip(done, parts, strict=True)]
 
 
-def _sample(ran: Ran, part: _Part, plan: Fold) -> Sample:
+def _measured(ran: Ran, part: _Part, plan: Fold) -> _Measured:
     if ran.report.outcome is not Outcome.COMPLETED or ran.trace is None:
         raise CannotFold(f"with {part.size} layers it {ran.report.outcome.value}")
-    return sample(ran.trace, observed(ran.trace, len(plan.kept(part.size))), plan, part.size)
+    effect = observed(ran.trace, len(plan.kept(part.size)))
+    if part.order.level < 2:
+        return _Measured(ran=ran, sample=sample(ran.trace, effect, plan, part.size), report=ran.report,
+                         reserved_bytes=ran.reserved_bytes)
+    try:
+        grown = grow(ran.trace)
+        report = at_level(part.order.level, ran.report, grown.workspace, ran.trace)
+        keep_trace(part.order, ran, grown, report, part.name)
+    except (ValueError, OSError) as error:
+        raise CannotFold(str(error)) from None
+    return _Measured(ran=ran, sample=sample(grown.trace, effect, plan, part.size), report=report,
+                     reserved_bytes=grown.reserved_bytes)
 
 
 def _reserved(big: _Measured, whole: Sample) -> int | None:
     """MindSpore takes whole GiB; what it takes beyond the peak does not depend on the number of layers."""
-    if big.ran.reserved_bytes is None:
+    if big.reserved_bytes is None:
         return None
     peak = whole.with_fragments_peak_bytes
-    return big.ran.reserved_bytes + (-(-peak // GIB) + -big.sample.with_fragments_peak_bytes // GIB) * GIB
+    return big.reserved_bytes + (-(-peak // GIB) + -big.sample.with_fragments_peak_bytes // GIB) * GIB
 
 
 def _longest_prefetch(strategy: Strategy) -> int:

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from swapconf.cost import Machine
 from swapconf.dryrun.job import Cluster
 from swapconf.formats.nodes import Document
 
@@ -15,7 +16,8 @@ CHILD_BYTES = 3 << 30  # what one child may take of this machine's memory
 @dataclass(frozen=True, kw_only=True)
 class Order:
     """``fold``: extrapolate from fewer layers where that is possible. ``keep``: the folder for the files, None for a
-    temporary one. ``children``: how many child processes this order may have at once."""
+    temporary one. ``children``: how many child processes this order may have at once. ``machine``: for the times of
+    level 3; None for the generic card."""
 
     document: Document
     rank: int
@@ -26,6 +28,7 @@ class Order:
     timeout_seconds: float = 3600.0
     keep: Path | None = None
     children: int = 1
+    machine: Machine | None = None
 
 
 def cluster_of(document: Document) -> Cluster:

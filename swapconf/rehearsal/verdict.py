@@ -32,8 +32,8 @@ def verdict(report: RankReport, study: Study, log: WorkerLog, peaks: Peaks, effe
         findings.append(Finding(
             origin=study.config.origin("context.max_device_memory", "context"), rule="does-not-fit",
             severity=Severity.ERROR, message=f"rank {report.rank} needs {show_bytes(peaks.with_fragments_bytes)} with "
-            f"fragments, {show_bytes(over)} more than the {show_bytes(limit)} it may use (operator workspace not "
-            "counted)", hint="swap or recompute more, or give the rank fewer layers"))
+            f"fragments, {show_bytes(over)} more than the {show_bytes(limit)} it may use ({_counted(report)})",
+            hint="swap or recompute more, or give the rank fewer layers"))
     return replace(
         report, used_peak_bytes=peaks.used_bytes, with_fragments_peak_bytes=peaks.with_fragments_bytes,
         reserved_bytes=peaks.reserved_bytes, host_bytes=effect.host_peak_bytes, limit_bytes=limit,
@@ -41,6 +41,10 @@ def verdict(report: RankReport, study: Study, log: WorkerLog, peaks: Peaks, effe
                     for layer, copies in effect.by_layer.items()),
         findings=in_order([*report.findings, *findings]),
         outcome=Outcome.DOES_NOT_FIT if over > 0 else Outcome.COMPLETED)
+
+
+def _counted(report: RankReport) -> str:
+    return f"operator workspace {report.workspace}" if report.workspace else "operator workspace not counted"
 
 
 def without_trace(report: RankReport, study: Study, log: WorkerLog) -> RankReport:

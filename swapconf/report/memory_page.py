@@ -16,6 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
 from swapconf.memory_view import MemoryView
+from swapconf.report.comparison import notes_of, overall_table, rank_table, ranks_of
 from swapconf.report.memory_figures import COLOURS, Unit, blocks_figure, timeline_figure
 from swapconf.report.memory_tables import (
     Table,
@@ -26,29 +27,52 @@ from swapconf.report.memory_tables import (
 )
 from swapconf.report.sweep_chart import choices
 from swapconf.report.sweep_figure import sweep_figure
+from swapconf.report.timeline_figures import BUBBLE_COLOUR, kinds_of, stages_of, step_figure
 from swapconf.simulation import CATEGORIES, Category
 from swapconf.sweep import Point
+from swapconf.timeline_view import TimelineView
 from swapconf.units import GIB, MIB, show_bytes
+from swapconf.variant import Variant
 
 NUM_OPERATORS = 200
 
 
-def page(views: Sequence[MemoryView], version: str, sweep: Sequence[Point] = ()) -> str:
+def page(views: Sequence[MemoryView], version: str, timelines: Sequence[TimelineView] = (),
+         variants: Sequence[Variant] = (), sweep: Sequence[Point] = ()) -> str:
     """The text of the page. Traces share the scales of their axes, so that they can be compared by eye.
-    ``version``: of swapconf, for the foot. ``sweep``: drawn above the traces."""
+    ``version``: of swapconf, for the foot. ``timelines``: steps to draw above the memory. ``variants``: what is
+    compared in tables; without them, the peaks of ``views`` are. ``sweep``: drawn above the traces."""
     templates = Environment(loader=PackageLoader("swapconf.report"), autoescape=True, undefined=StrictUndefined,
                             trim_blocks=True, lstrip_blocks=True)
-    scripts = [get_plotlyjs(), files("swapconf.report").joinpath("templates/memory.js").read_text(encoding="utf-8")]
+    scripts = [get_plotlyjs(), *(files("swapconf.report").joinpath(f"templates/{name}").read_text(encoding="utf-8")
+                                 for name in (["memory.js", "timeline.js"] if timelines else ["memory.js"]))]
     top = max((view.with_fragments_peak_bytes for view in views), default=0)
+    top = max(top, *(view.peak_bytes for view in timelines), 0)
+    longest = max((view.step_us for view in timelines), default=0.0)
     unit = Unit("GiB", GIB) if top >= GIB else Unit("MiB", MIB)
     figures = [figure for number, view in enumerate(views) for figure in (
         timeline_figure(view, f"timeline-{number}", unit, top), blocks_figure(view, f"blocks-{number}", unit, top))]
     figures += [sweep_figure(sweep, "sweep")] if sweep else []
+    steps = [step_figure(view, f"step-{number}", unit, top, longest) for number, view in enumerate(timelines)]
     tables = [_tables(view) for view in views]
     return templates.get_template("memory.html.j2").render(
         version=version, views=views, show=show_bytes, share=_share, legend=_legend(views), figures=figures,
-        tables=tables, comparison=_comparison(views), choices=choices(sweep) if sweep else [], sweep=sweep,
-        scripts=scripts, policy=_policy(scripts))
+        tables=tables, comparison=[] if variants else _comparison(views), scripts=scripts, policy=_policy(scripts),
+        choices=choices(sweep) if sweep else [], sweep=sweep,
+        timelines=timelines, steps=steps, milliseconds=_milliseconds, bubble=BUBBLE_COLOUR,
+        kinds_of=kinds_of, stages_of=stages_of,
+        summary=_summary(variants), summary_notes=[line for variant in variants for line in notes_of(variant)])
+
+
+def _summary(variants: Sequence[Variant]) -> list[tuple[str, Table]]:
+    good = [variant for variant in variants if not variant.failure]
+    ranks = ranks_of(good)
+    by_rank = [(name, rank_table(good, rank)) for rank, name in ranks if len(ranks) > 1]
+    return [("overall", overall_table(good)), *by_rank] if good else []
+
+
+def _milliseconds(time_us: float) -> str:
+    return f"{time_us / 1000:.3f} ms"
 
 
 def _tables(view: MemoryView) -> list[tuple[str, Table]]:

@@ -121,10 +121,9 @@ class Baseline:
                          for cell, primitive, backward in columns], dtype=np.int64)
 
     @cached_property
-    def is_piece(self) -> Flags:
-        """[blocks] a piece of a tensor that was split."""
-        makers = [self.kernels.primitive[kernel] if kernel >= 0 else "" for kernel in self.maker.tolist()]
-        return np.array([primitive in SPLITS for primitive in makers], dtype=np.bool_)
+    def splits(self) -> Flags:
+        """[kernels] makes pieces of a tensor."""
+        return np.array([primitive in SPLITS for primitive in self.kernels.primitive], dtype=np.bool_)
 
     @cached_property
     def edges(self) -> tuple[Ints, Ints]:
@@ -143,7 +142,8 @@ class Baseline:
     @cached_property
     def upfront(self) -> Ints:
         """[kernels] for rootless nodes: the first kernel of their micro-batch, where it is not the first of a step;
-        -1 for the others. Passes follow one another by layer; a micro-batch begins where the layers do."""
+        -1 for the others. Passes follow one another by layer; a micro-batch begins where the layers do, with an
+        interleaved pipeline in each of its pieces."""
         passing, layer = self.kernels.passing, self.kernels.layer
         busy = np.flatnonzero((passing >= 0) & ~self.rootless)
         first = {int(number): int(node) for number, node in zip(passing[busy][::-1], busy[::-1], strict=True)}
@@ -151,7 +151,7 @@ class Baseline:
         per_step = max(Counter(layer[list(first)].tolist()).values(), default=0) // max(self.steps, 1)
         for number, node in sorted(first.items(), key=lambda item: item[1]):
             here = int(layer[number])
-            if here <= above or start < 0:
+            if start < 0 or here <= above or above + 1 < here < EXTRA:
                 start = node
             above = here
             if per_step and seen[here] % per_step:

@@ -33,10 +33,13 @@ class Clock:
 
 @dataclass(frozen=True, kw_only=True)
 class Timed:
-    """``costs``: of each kernel of the timeline; ``move``: int64 [n], which of the Moves a copy belongs to, else -1."""
+    """``costs``: of each kernel of the timeline; ``row``: int64 [n], the kernel of the step without a strategy that it
+    is or repeats, where that is below the number of those; ``move``: int64 [n], which of the Moves a copy belongs to,
+    else -1."""
 
     timeline: Timeline
     costs: Costs
+    row: Ints
     move: Ints
 
 
@@ -50,7 +53,7 @@ def baseline_time(clock: Clock) -> Timed:
     """The step as the trace has it."""
     count = len(clock.step.program)
     costs = clock.costs.of(np.arange(count))
-    return Timed(timeline=replay(clock.step.program, costs.duration_us), costs=costs,
+    return Timed(timeline=replay(clock.step.program, costs.duration_us), costs=costs, row=np.arange(count),
                  move=np.full(count, -1, dtype=np.int64))
 
 
@@ -58,7 +61,8 @@ def time(clock: Clock, schedule: Schedule, moves: Moves) -> Timed:
     """``moves``: those of the same schedule."""
     found = predicted_program(clock.step, schedule, moves)
     costs = clock.costs.of(found.row)
-    return Timed(timeline=replay(found.program, costs.duration_us), costs=costs, move=found.move)
+    return Timed(timeline=replay(found.program, costs.duration_us), costs=costs, row=found.row,
+                 move=found.move)
 
 
 def step_time(timed: Timed) -> StepTime:

@@ -37,7 +37,7 @@ class Prepared:
 def placed(baseline: Baseline, network: Network) -> Prepared:
     """Also computes what the baseline derives from its columns, so that the first question is as fast as the next."""
     _ = baseline.below, baseline.edges, baseline.twin_block, baseline.upfront, baseline.step_starts
-    _ = baseline.codes, baseline.num_made, baseline.num_readers, baseline.rows_of(0), baseline.is_piece, baseline.made
+    _ = baseline.codes, baseline.num_made, baseline.num_readers, baseline.rows_of(0), baseline.splits, baseline.made
     sites = assign(baseline, network)
     _ = sites.loose
     prepared = Prepared(baseline=baseline, sites=sites)
@@ -83,15 +83,10 @@ def schedule(prepared: Prepared, strategy: Strategy, slack: Slack | None = None)
                             flagged[reads.face] & baseline.kernels.backward[reads.kernel]) & (reads.face >= 0)
     program = recompute(baseline, sites.of_read, flagged, flagged_read, sites.of_moved)
     reach = np.where(program.site >= 0, actions.prefetch[program.site], -1)
+    # what a Split makes does not move, but a view of it does: measured, and so in the catalog of every family
+    moving = (reach >= 0) & ~((program.face >= 0) & baseline.splits[program.face])
     return Schedule(program=program, windows=swap(
-        baseline, program, (reach >= 0) & ~_pieces(baseline, program), reach, sites.of_moved,
-        _unread(baseline, sites, actions, flagged), slack))
-
-
-def _pieces(baseline: Baseline, program: Program) -> Flags:
-    """[uses] of what a Split made, which MindSpore does not move, as the catalog has it for all families."""
-    origin = np.concatenate([np.arange(len(baseline.maker)), program.origin])
-    return np.asarray(baseline.is_piece[origin[program.block]])
+        baseline, program, moving, reach, sites.of_moved, _unread(baseline, sites, actions, flagged), slack))
 
 
 def _unread(baseline: Baseline, sites: Sites, actions: _Actions, flagged: Flags) -> Unread:

@@ -1,16 +1,15 @@
 """TRACE -> PHASE of each tensor: forward, recomputed, backward or optimizer, from its name, its readers and its place.
 
-MindSpore names a backward kernel ``Gradients/...`` and a kernel of a recomputed cell ``recompute_.../...``. The copy
-that recomputing a single primitive makes carries the plain name of the forward kernel; it is known by its readers,
-which are all backward or recomputed themselves, and by its place, after a backward kernel with no forward kernel
-between. The optimizer is told by the cells in which it stands. Kernels that MindSpore inserts have no cells
-(``Default/Cast-op3``); they belong to the phase in which they run.
+MindSpore names a backward kernel ``Gradients/...``. What runs again carries the name of the forward kernel, also in a
+recomputed cell, where both begin with ``recompute_``; it is known by its readers, which are all backward or run again
+themselves, and by its place, after a backward kernel with no forward kernel between. The optimizer is told by the cells
+in which it stands. Kernels that MindSpore inserts have no cells (``Default/Cast-op3``); they belong to the phase in
+which they run.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from enum import Enum
 
 from swapconf.trace import Task, Trace
@@ -32,15 +31,16 @@ def phases(trace: Trace) -> dict[int, Phase]:
     tasks = [task for task in trace.tasks if task.is_kernel]
     wrapper = _wrapper(tasks)
     named = {task.event: _by_name(task, wrapper) for task in tasks}
-    copies = _read_by_backward_only(tasks, named, trace)
+    copies = _read_by_backward_only(tasks, trace)
     found: dict[int, Phase] = {}
-    current = Phase.FORWARD
+    current = direction = Phase.FORWARD
     for task in tasks:
         phase = named[task.event]
         if phase is Phase.FORWARD and task.event in copies:
-            phase = Phase.RECOMPUTED if current is Phase.BACKWARD else Phase.FORWARD
-        elif phase in (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER):
+            phase = Phase.RECOMPUTED if direction is Phase.BACKWARD else Phase.FORWARD
+        elif phase is not None:
             current = phase
+            direction = direction if phase is Phase.OPTIMIZER else phase  # MindSpore runs some of it in between
         for tensor in task.outputs:
             found.setdefault(tensor, current if phase is None else phase)
     return found
@@ -59,20 +59,19 @@ def _by_name(task: Task, wrapper: str) -> Phase | None:
     """None: the name does not tell."""
     if task.name.startswith("Gradients/"):
         return None if task.scope == "Gradients/Default" else Phase.BACKWARD
-    if task.name.startswith("recompute_"):
-        return Phase.RECOMPUTED
     if task.scope in (wrapper, "Default"):
         return None
     return Phase.OPTIMIZER if _OPTIMIZER.search(task.scope) else Phase.FORWARD
 
 
-def _read_by_backward_only(tasks: list[Task], named: Mapping[int, Phase | None], trace: Trace) -> set[int]:
+def _read_by_backward_only(tasks: list[Task], trace: Trace) -> set[int]:
     """Events of the launches that somebody reads, but only launches of the backward pass or such as these. Readers come
     later, so that one pass from the end decides."""
     readers = {block.start: block.users for block in trace.blocks}
+    gradients = {task.event for task in tasks if task.name.startswith("Gradients/")}
     chosen: set[int] = set()
     for task in reversed(tasks):
         users = [user for tensor in task.outputs for user in readers.get(tensor, ()) if user > task.event]
-        if users and all(user in chosen or named.get(user) in (Phase.BACKWARD, Phase.RECOMPUTED) for user in users):
+        if users and all(user in chosen or user in gradients for user in users):
             chosen.add(task.event)
     return chosen

@@ -97,7 +97,8 @@ def _launches(step: Step, schedule: Schedule) -> _Launches:
     out = np.flatnonzero(step.item[windows.face] >= 0)
     out = out[np.argsort(-copied[out], kind="stable")]
     back = out[~windows.unread[out]]
-    position = np.concatenate([where[step.kernel], program.inserted[again], copied[out], _returned(step, windows)[back]])
+    position = np.concatenate([where[step.kernel], program.inserted[again], copied[out],
+                               _returned(step, windows)[back]])
     order = np.argsort(position, kind="stable")
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))

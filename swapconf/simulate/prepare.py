@@ -13,9 +13,10 @@ from swapconf.scopes import in_layer
 from swapconf.simulate.baseline import EXTRA, Baseline, Flags, Ints, Kernels, Reads
 from swapconf.simulate.trace_lifetimes import lifetimes
 from swapconf.simulation import NEVER, TICKS, Lifetimes
-from swapconf.trace import ALIGNMENT, Block, Kernel, Task, Trace
+from swapconf.trace import Block, Kernel, Task, Trace
 
 _GRADIENTS = "Gradients/"
+ALIGNMENT = 512
 _GRADIENT_VIEW = "TransposeExtView"  # of a weight of experts, measured with MindSpore 2.9.0
 
 

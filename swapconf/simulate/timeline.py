@@ -104,7 +104,7 @@ def prefetches(timeline: Timeline) -> tuple[Prefetch, ...]:
     program = timeline.program
     undone, reader = _undone(program), _first_waiter(program)
     kernels = np.flatnonzero((undone >= 0) & (reader < len(program)))
-    released_us = _clock_us(timeline, program.freed[undone[kernels]])
+    released_us = clock_us(timeline, program.freed[undone[kernels]])
     columns = (kernels, undone[kernels], timeline.exposed_us[kernels],
                timeline.start_us[reader[kernels]] - timeline.end_us[kernels], timeline.start_us[kernels] - released_us)
     return tuple(Prefetch(kernel=kernel, to_host=to_host, late_us=late, later_us=later, earlier_us=earlier)
@@ -132,7 +132,7 @@ def _first_waiter(program: Program) -> NDArray[np.int64]:
     return first
 
 
-def _clock_us(timeline: Timeline, event: NDArray[np.int64]) -> Floats:
+def clock_us(timeline: Timeline, event: NDArray[np.int64]) -> Floats:
     """When an event of the memory tracker happens: when the main stream gets to the kernel that is launched next."""
     program = timeline.program
     main = np.flatnonzero(program.stream == program.main_stream)
@@ -151,4 +151,4 @@ def memory(timeline: Timeline, live: Lifetimes) -> tuple[Floats, NDArray[np.int6
     inside = live.start <= after
     curve = usage(live.start[inside], np.where(live.end[inside] > after, NEVER, live.end[inside]),
                   live.size_bytes[inside])
-    return _clock_us(timeline, curve.time), curve.bytes_after
+    return clock_us(timeline, curve.time), curve.bytes_after

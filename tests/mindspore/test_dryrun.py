@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from swapconf.formats import trace_folder
+from tests.unit.trace_event_rules import loads, mistakes
+
 pytestmark = pytest.mark.mindspore
 
 ROOT = Path(__file__).parents[2]
@@ -19,10 +22,13 @@ STAGES = ("parallel_config.pipeline_stage=2", "parallel_config.data_parallel=2",
           "parallel_config.micro_batch_num=2")
 
 
-def dryrun(*words: str, timeout: int = 400) -> subprocess.CompletedProcess[str]:
+def changes() -> list[str]:
     settings = [*(f"model.model_config.{item}" for item in TINY), *STAGES]
-    changes = [word for setting in settings for word in ("--set", setting)]
-    command = [sys.executable, "-m", "swapconf", "dryrun", str(EXAMPLE), "--no-cache", "--format", "json", *changes]
+    return [word for setting in settings for word in ("--set", setting)]
+
+
+def dryrun(*words: str, timeout: int = 400) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "swapconf", "dryrun", str(EXAMPLE), "--no-cache", "--format", "json", *changes()]
     command += words
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
 
@@ -69,6 +75,30 @@ def test_trace_files_and_record_are_kept(two_stages: tuple[list[dict[str, Any]],
     assert record["environment"]["mindspore"]
 
 
+def test_compare_takes_the_kept_run_and_makes_the_other_one(
+        two_stages: tuple[list[dict[str, Any]], Path, int], tmp_path: Path) -> None:
+    """The kept run is example 4 itself; only example 2 is dry-run here."""
+    reports, keep, _ = two_stages
+    (tmp_path / EXAMPLE.stem).symlink_to(keep, target_is_directory=True)
+    other = EXAMPLE.with_name("example2_layer_swap.yaml")
+    command = [sys.executable, "-m", "swapconf", "compare", str(EXAMPLE), str(other), "--keep", str(tmp_path),
+               "--format", "json", "--html", str(tmp_path / "compare.html"), *changes()]
+    before = (keep / "rank_0/run.json").stat().st_mtime_ns
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
+    assert done.stdout, done.stderr
+    first, second = json.loads(done.stdout)
+    assert (keep / "rank_0/run.json").stat().st_mtime_ns == before
+    assert [rank["figures"]["used_peak_bytes"] for rank in first["ranks"]] == [
+        report["used_peak_bytes"] for report in reports]
+    for found in (first, second):
+        assert (found["pipeline"]["stages"], found["pipeline"]["micro_batches"]) == (2, 2)
+        figures = [rank["figures"] for rank in found["ranks"]]
+        assert all(0 < rank["bubble_us"] < rank["step_us"] for rank in figures)
+        assert all(rank["moved_bytes"] > 0 for rank in figures)
+    assert first["overall"]["figures"]["recomputed_operations"] > second["overall"]["figures"]["recomputed_operations"]
+    assert "step-1" in (tmp_path / "compare.html").read_text(encoding="utf-8")
+
+
 def test_the_documented_lines_stand_in_the_log(two_stages: tuple[list[dict[str, Any]], Path, int]) -> None:
     reports, _, _ = two_stages
     assert reports[0]["strategy_lines"][:2] == ["Set select recompute at layer 0: feed_forward",
@@ -101,3 +131,18 @@ def test_nine_equal_layers_from_five_and_seven() -> None:
     assert folded["host_bytes"] == whole["host_bytes"]
     assert folded["moved"] == whole["moved"]
     assert folded["strategy_lines"] == whole["strategy_lines"]
+
+
+def test_level_3_without_cann_is_level_1_with_estimates(
+        two_stages: tuple[list[dict[str, Any]], Path, int], tmp_path: Path) -> None:
+    """The same run once more: MindSpore's own files are those of level 1, and the estimates stand beside them."""
+    reports, _, _ = two_stages
+    done = dryrun("--level", "3", "--ranks", "0", "--hardware", "ascend_910b2", "--keep", str(tmp_path))
+    (report,) = json.loads(done.stdout)
+    own = json.loads((tmp_path / "rank_0/result.json").read_text())
+    assert own["max_memory_allocated_bytes"] == reports[0]["used_peak_bytes"] < report["used_peak_bytes"]
+    assert report["origin"] == "dry run level 3, workspace estimated, times for Ascend 910B2"
+    assert report["moved"] == reports[0]["moved"]
+    assert trace_folder.read(tmp_path / "rank_0/level_2", rank=0).used_peak_bytes == report["used_peak_bytes"]
+    (view,) = (tmp_path / "rank_0/level_3").glob("*_ascend_ms/ASCEND_PROFILER_OUTPUT/trace_view.json")
+    assert mistakes(loads(view.read_text())) == []

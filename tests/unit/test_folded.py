@@ -14,7 +14,7 @@ from swapconf.rehearsal import folded as module
 from swapconf.rehearsal.child import Ran
 from swapconf.rehearsal.folded import rehearse
 from swapconf.rehearsal.order import Order
-from swapconf.trace import Block, Kernel, Trace, WorkerLog
+from swapconf.trace import Block, Kernel, Task, Tensor, Trace, WorkerLog
 from tests.unit.test_folding import document, swap
 
 MIB = 1 << 20
@@ -149,3 +149,42 @@ def test_what_is_never_folded(mindspore: Callable[[Shape], list[int]], change: d
     ran = mindspore(Shape())
     rehearse(replace(order(), **change))
     assert ran == [32]
+
+
+def with_graph(made: Trace) -> Trace:
+    """The same with the launch that made each device block, so that workspace can be estimated."""
+    small = Tensor("Float32", (8, 8))
+    return replace(made, tasks=tuple(
+        Task(event=block.start, name=block.node, inputs=(), outputs=(block.start,), attributes=(),
+             input_tensors=(small, small), output_tensors=(small,)) for block in made.blocks if not block.on_host))
+
+
+def test_level_2_is_folded_with_the_workspace_in_it(mindspore: Callable[[Shape], list[int]],
+                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    shape = Shape()
+    ran = mindspore(shape)
+    run = module.run
+
+    def run_with_graph(order: Order, study: Study, part: str = "") -> Ran:
+        done = run(order, study, part)
+        assert done.trace is not None
+        return replace(done, trace=with_graph(done.trace), report=replace(done.report, level=1))
+
+    monkeypatch.setattr(module, "run", run_with_graph)
+    report = rehearse(replace(order({"swap_config.swap": False}), level=2))
+    assert sorted(ran) == [4, 6]
+    workspace = 16 * MIB + 512  # of the Softmax at the loss, where the peak is; in whole blocks
+    assert report.used_peak_bytes == shape.peak_bytes(32) + workspace
+    assert (report.level, report.workspace, report.folded) == (2, "estimated", (4, 6))
+    assert report.workspace_kernel == "MatMul"  # the largest of all, though not at the peak
+    level_3 = rehearse(replace(order({"swap_config.swap": False}), level=3))
+    assert level_3.folded is None
+    assert ran[2:] == [32]
+
+
+def test_without_a_graph_level_2_is_not_folded(mindspore: Callable[[Shape], list[int]]) -> None:
+    ran = mindspore(Shape())
+    report = rehearse(replace(order({"swap_config.swap": False}), level=2))
+    assert ran == [4, 6, 32]
+    assert "no graph" in report.fold_note
+    assert "level-not-reached" in {finding.rule for finding in report.findings}

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from swapconf.cli.main import main
 from swapconf.formats import hardware
+from tests.unit.trace_event_rules import loads, mistakes
 
 TRACES = Path(__file__).parents[1] / "traces"
 SWAP = TRACES / "llama_l2_layerswap_n1"
@@ -70,3 +71,13 @@ def test_what_cannot_be_read_ends_with_2(words: tuple[str, ...]) -> None:
 
 def test_the_help_names_every_profile() -> None:
     assert all(name in run("--help").stdout.replace("\n", " ") for name in hardware.names())
+
+
+def test_the_step_is_written_as_the_profilers_view(tmp_path: Path) -> None:
+    file = tmp_path / "trace_view.json"
+    assert run(SWAP, "--trace-view", file).exit_code == 0
+    events = loads(file.read_text())
+    assert mistakes(events) == []
+    end = max(event["ts"] + event["dur"] for event in events if event["ph"] == "X")
+    assert float(end) == pytest.approx(record()["step_us"], abs=0.001)
+    assert run(SWAP, "--trace-view", tmp_path / "no folder" / "view.json").exit_code == 1

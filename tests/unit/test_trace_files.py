@@ -8,12 +8,10 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from swapconf.blocks import Block, Blocks
 from swapconf.formats import execute_order, memory_block, task_table, trace_folder, trace_lines, tracker_graph
-from swapconf.simulation import NEVER
 from swapconf.trace import Kernel, Task, Tensor, Trace
 
 TRACES = Path(__file__).parents[1] / "traces"
@@ -59,15 +57,6 @@ def test_counts(name: str, num_blocks: int, num_kernels: int, num_tasks: int, co
     assert sum(kernel.primitive == "MoveTo" for kernel in trace.kernels) == 2 * copies  # there and back
     assert sum(block.on_host for block in trace.blocks) == copies
     assert trace.host_peak_bytes == host_bytes
-
-
-@pytest.mark.parametrize("name", ["llama_l2_layerswap_n1", "llama_l3_flash_n1"])
-def test_the_host_peak_does_not_hang_on_the_ends_that_mindspore_loses(name: str) -> None:
-    trace = golden(name)
-    ends = trace.blocks.end.copy()
-    ends[np.flatnonzero(trace.blocks.on_host)[1::2]] = NEVER
-    lost = replace(trace, blocks=replace(trace.blocks, end=ends))
-    assert lost.host_peak_bytes == trace.host_peak_bytes
 
 
 @pytest.mark.parametrize("name", NAMES)

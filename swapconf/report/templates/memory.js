@@ -39,6 +39,7 @@
     });
   }
 
+  window.swapconf = {themed, colour, config, dark};
   const draw = (figure) => Plotly.newPlot(figure.place, figure.data, themed(figure.layout), config);
   Promise.all(figures.map(draw)).then((charts) => {
     for (let index = 0; index + 1 < charts.length; index += 2) {  // the chart of a sweep is the last, and alone

@@ -1,0 +1,253 @@
+"""``swapconf compare``: configs or runs side by side, in memory, time and added work."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, versions
+from swapconf.cli.machine import load, machine_options
+from swapconf.errors import SwapconfError, has_errors
+from swapconf.report.findings import printable
+
+if TYPE_CHECKING:
+    from swapconf.comparing.rehearsed import Candidate
+    from swapconf.cost import Machine
+    from swapconf.formats.nodes import Document
+    from swapconf.variant import Variant
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Options:
+    """How YAMLs are run. ``keep``: None for a temporary folder."""
+
+    changes: tuple[str, ...]
+    ranks: str
+    jobs: int | None
+    dask: str | None
+    keep: Path | None
+    fold: bool
+    timeout: float
+    use_cache: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Read:
+    """One of the things to compare, in the order of the command line: a YAML that is read, or what is known already."""
+
+    document: Document | None = None
+    variant: Variant | None = None
+    code: int = 0
+
+
+@click.command()
+@click.argument("inputs", nargs=-1, required=True, metavar="YAML|DIR...", type=click.Path(path_type=Path))
+@click.option("--from", "baseline", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR",
+              help="Predict the YAMLs by what-if from the traces in DIR, of a run without swap and recompute.")
+@click.option("--set", "changes", multiple=True, metavar="A.B.C=VALUE",
+              help="Override a key of all YAMLs; repeatable.")
+@click.option("--ranks", default="stages", show_default=True, metavar="stages|all|0,7",
+              help="Which ranks of a YAML to run; stages: one for each pipeline stage.")
+@click.option("--jobs", type=click.IntRange(1), help="Children at once (default: by cores and memory).")
+@click.option("--dask", metavar="ADDRESS", help="Run on this Dask cluster instead of here.")
+@click.option("--keep", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+              help="Keep the traces in DIR/YAML/rank_N, and take those of an equal run that are there already.")
+@click.option("--fold/--no-fold", default=True, show_default=True,
+              help="As in `swapconf dryrun`; a folded run has no times.")
+@click.option("--timeout", type=float, default=3600.0, show_default=True, metavar="SECONDS", help="For each rank.")
+@click.option("--no-cache", is_flag=True, help="Run again what is in --keep DIR.")
+@machine_options("generic")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--html", type=click.Path(path_type=Path, dir_okay=False, writable=True), metavar="FILE",
+              help="Write one page with the timelines and the memory of all; it opens without a network.")
+def command(inputs: tuple[Path, ...], baseline: Path | None, changes: tuple[str, ...], ranks: str, jobs: int | None,
+            dask: str | None, keep: Path | None, fold: bool, timeout: float, no_cache: bool, profile: str,
+            measured: Path | None, cards_per_host: int, host_bandwidth: float | None, form: str,
+            html: Path | None) -> None:
+    """Compare training YAMLs, or runs that `swapconf dryrun --keep DIR` left behind: peak memory, host memory, step
+    time, exposed stalls, bubbles of the pipeline and added operations, overall and by rank.
+
+    A YAML is really dry-run, one rank of each stage; --from predicts it instead, in milliseconds. The ranks of
+    a run are replayed on one clock, so that the stages of a pipeline wait for each other.
+
+    \b
+    swapconf compare plain.yaml swap.yaml recompute.yaml --keep traces --hardware ascend_910b2
+    swapconf compare traces/plain traces/swap --html compare.html
+    swapconf compare a.yaml b.yaml --from traces/plain
+
+    Exit codes: 0 done; 1 a config has errors, or a rank did not complete or does not fit; 2 a file could not be read,
+    or the command line is wrong.
+    """
+    options = _Options(changes=changes, ranks=ranks, jobs=jobs, dask=dask, keep=keep, fold=fold, timeout=timeout,
+                       use_cache=not no_cache)
+    try:
+        on = load(profile, measured, cards_per_host, host_bandwidth)
+    except SwapconfError as error:
+        print_findings(error.findings, err=True)
+        raise SystemExit(EXIT_UNREADABLE) from None
+    if len({str(path) for path in inputs}) < len(inputs):
+        raise click.UsageError("one of them is named twice")
+    if dask is not None and keep is None:
+        raise click.UsageError("--dask needs --keep DIR, on a disk that all machines of the cluster see")
+    given = ([baseline] if baseline is not None else []) + list(inputs)
+    read = [_read(path, options, on) for path in given]
+    compared = _predicted(read, given[0], on) if baseline is not None else _rehearsed(read, options, on)
+    if form == "json":
+        from swapconf.report.comparison import as_record
+
+        click.echo(json.dumps([as_record(variant, compared[0]) for variant in compared], indent=2))
+    else:
+        _print(compared)
+    if html is not None:
+        _write(compared, html)
+    raise SystemExit(max(_code(variant, item) for variant, item in zip(compared, read, strict=True)))
+
+
+def _read(path: Path, options: _Options, on: Machine) -> _Read:
+    from swapconf.comparing import folders, rehearsed, traced
+    from swapconf.formats import overrides
+    from swapconf.pipeline import study_document
+    from swapconf.simulate.policies import default_policy
+
+    try:
+        if path.is_dir():
+            return _Read(variant=traced.of_traces(str(path), folders.read(path), on, default_policy(os.environ)))
+        document = overrides.read(["--config", str(path)], options.changes)
+        assert document is not None
+        found = study_document(document, versions(None, None), os.environ).findings
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    except SwapconfError as error:
+        return _Read(variant=rehearsed.failed(str(path), error.findings, "cannot be read"), code=EXIT_UNREADABLE)
+    if has_errors(found):
+        return _Read(variant=rehearsed.failed(str(path), found, "has errors, so it was not run"), code=EXIT_ERRORS)
+    return _Read(document=document)
+
+
+def _predicted(read: Sequence[_Read], baseline: Path, on: Machine) -> list[Variant]:
+    """What each YAML would make of the baseline, which is the first."""
+    from swapconf.comparing import folders, predicted, rehearsed
+    from swapconf.pipeline import study_document
+    from swapconf.simulate.policies import default_policy
+    from swapconf.whatif import Mismatch
+
+    first = read[0].variant
+    if first is None or first.failure:
+        print_findings(first.findings if first is not None else (), err=True)
+        raise SystemExit(EXIT_UNREADABLE)
+    ranks, used, policy = folders.read(baseline), versions(None, None), default_policy(os.environ)
+    compared = [predicted.baseline(first)]
+    for item in read[1:]:
+        if item.document is None:
+            assert item.variant is not None
+            compared.append(item.variant)
+            continue
+        try:
+            study = study_document(item.document, used, os.environ)
+            compared.append(predicted.of_baseline(item.document.file, ranks, study, used, on, policy))
+        except Mismatch as error:
+            compared.append(rehearsed.failed(item.document.file, (), str(error)))
+    return compared
+
+
+def _rehearsed(read: Sequence[_Read], options: _Options, on: Machine) -> list[Variant]:
+    from swapconf.simulate.policies import default_policy
+
+    documents = {index: item.document for index, item in enumerate(read) if item.document is not None}
+    if not documents:
+        return [item.variant for item in read if item.variant is not None]
+    with _kept(options.keep) as keep:
+        candidates = _candidates(documents, keep, options)
+        found = dict(zip(documents, _run(candidates, options, on, default_policy(os.environ)), strict=True))
+    both = [found.get(index, item.variant) for index, item in enumerate(read)]
+    return [variant for variant in both if variant is not None]
+
+
+@contextmanager
+def _kept(keep: Path | None) -> Iterator[Path]:
+    if keep is not None:
+        yield keep.resolve()
+        return
+    with tempfile.TemporaryDirectory(prefix="swapconf-compare-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def _candidates(documents: dict[int, Document], keep: Path, options: _Options) -> list[Candidate]:
+    from swapconf.comparing.rehearsed import Candidate
+    from swapconf.rehearsal.order import Order, cluster_of, ranks_of
+
+    stems = [Path(document.file).stem for document in documents.values()]
+    candidates = []
+    for (index, document), stem in zip(documents.items(), stems, strict=True):
+        place = keep / (stem if stems.count(stem) == 1 else f"{stem}_{index + 1}")
+        try:
+            ranks = ranks_of(options.ranks, cluster_of(document))
+        except ValueError as error:
+            raise click.UsageError(f"{document.file}: {error}") from None
+        candidates.append(Candidate(title=document.file, keep=place, orders=tuple(
+            Order(document=document, rank=rank, fold=options.fold, timeout_seconds=options.timeout, keep=place)
+            for rank in ranks)))
+    return candidates
+
+
+def _run(candidates: Sequence[Candidate], options: _Options, on: Machine, policy: str) -> Sequence[Variant]:
+    import sys
+
+    from swapconf.cli.dryrun import Progress
+    from swapconf.comparing.rehearsed import rehearse
+    from swapconf.dryrun import DryRunError
+    from swapconf.dryrun.environment import prepare
+    from swapconf.rehearsal import fan_out
+    from swapconf.rehearsal.order import jobs_at_once
+
+    if fan_out.missing():
+        raise click.ClickException(fan_out.missing())
+    try:
+        prepare(sys.executable, os.environ, 1)  # once, before the children, so that the shim is built once
+    except DryRunError as error:
+        raise click.ClickException(str(error)) from None
+    with Progress(sum(len(candidate.orders) for candidate in candidates)) as progress:
+        return rehearse(candidates, jobs_at_once(options.jobs), on, policy=policy, dask=options.dask,
+                        reuse=options.keep is not None and options.use_cache, progress=progress.step)
+
+
+def _code(variant: Variant, item: _Read) -> int:
+    if item.code:
+        return item.code
+    return EXIT_ERRORS if variant.failure or variant.troubles or has_errors(variant.findings) else 0
+
+
+def _print(compared: Sequence[Variant]) -> None:
+    from swapconf.cli.tables import print_rows
+    from swapconf.report.comparison import notes_of, overall_table, rank_table, ranks_of
+
+    good = [variant for variant in compared if not variant.failure]
+    if good:
+        head, rows, in_words = overall_table(good)
+        print_rows([printable(name) for name in head], rows, in_words)
+        places = ranks_of(good)
+        for rank, name in places if len(places) > 1 else ():
+            head, rows, _ = rank_table(good, rank)
+            click.echo()
+            print_rows([name, *map(printable, head[1:])], rows, {name})
+        click.echo()
+    for variant in compared:
+        for line in notes_of(variant):
+            click.echo(printable(line))
+    for variant in compared:
+        print_findings(variant.findings, err=True)
+
+
+def _write(compared: Sequence[Variant], file: Path) -> None:
+    from swapconf.cli.memory import write_page
+
+    write_page([view for variant in compared for view in variant.views], file,
+               [variant.timeline for variant in compared if variant.timeline is not None], compared)

@@ -1,0 +1,115 @@
+"""YAMLS -> VARIANTS: one rank of each stage really dry-run, its traces kept, and read as any other traces."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from swapconf.comparing import folders
+from swapconf.comparing.traced import TIMES, of_traces
+from swapconf.cost import Machine
+from swapconf.dryrun.outcome import as_record
+from swapconf.errors import Finding, Origin, Severity, SwapconfError, in_order
+from swapconf.rehearsal import fan_out
+from swapconf.rehearsal.order import Order
+from swapconf.resolve.knowledge import Versions
+from swapconf.variant import Figure, RankFigures, Variant
+
+_FROM_REPORT = {Figure.USED_PEAK: "used_peak_bytes", Figure.WITH_FRAGMENTS: "with_fragments_peak_bytes",
+                Figure.HOST: "host_bytes"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """One YAML and the dry runs of it. ``keep``: of all orders, the folder that has ``rank_N``."""
+
+    title: str
+    keep: Path
+    orders: tuple[Order, ...]
+
+
+def rehearse(candidates: Sequence[Candidate], jobs: int, machine: Machine, *, policy: str = "mindspore",
+             reuse: bool = False, dask: str | None = None,
+             progress: Callable[[], None] = lambda: None) -> tuple[Variant, ...]:
+    """Dry-runs all ranks of all candidates, ``jobs`` at once. One that fails does not stop the others. ``reuse``: take
+    a kept run with the same settings and versions for a new one. ``progress``: called after each new run."""
+    known: dict[tuple[Path, int], Mapping[str, Any]] = {}
+    waiting = []
+    for order in (order for candidate in candidates for order in candidate.orders):
+        kept = _kept(order) if reuse else {}
+        if kept:
+            known[_key(order)] = kept
+        else:
+            waiting.append(order)
+    by_name = {(order.document.file, order.rank): order for order in waiting}
+    for report in fan_out.rehearse_all(waiting, jobs, dask) if waiting else ():
+        known[_key(by_name[report.file, report.rank])] = as_record(report)
+        progress()
+    return tuple(_variant(candidate, [known[_key(order)] for order in candidate.orders], machine, policy)
+                 for candidate in candidates)
+
+
+def _key(order: Order) -> tuple[Path, int]:
+    assert order.keep is not None
+    return order.keep, order.rank
+
+
+def _kept(order: Order) -> Mapping[str, Any]:
+    """The report of an equal run whose trace is still in its folder; empty where there is none."""
+    assert order.keep is not None
+    place = order.keep / f"rank_{order.rank}"
+    found, report = folders.record_in(place), folders.report_in(place)
+    ran_in, versions = found.get("environment") or {}, Versions.in_use()
+    settings = json.loads(json.dumps(order.document.root.plain(), default=str))  # as it was written
+    same = ((found.get("settings"), found.get("level"), found.get("plain"), found.get("real_data"))
+            == (settings, order.level, order.plain, order.real_data)
+            and (found.get("swapconf"), ran_in.get("mindspore"), ran_in.get("mindformers"))
+            == (version("swapconf"), versions.mindspore, versions.mindformers))
+    is_whole = report.get("folded") is None and (place / "memory_block.csv").exists()
+    return report if same and is_whole and report.get("outcome") == "completed" else {}
+
+
+def _variant(candidate: Candidate, reports: Sequence[Mapping[str, Any]], machine: Machine, policy: str) -> Variant:
+    findings = tuple(Finding(
+        origin=Origin(file=found["file"], line=found["line"], column=found["column"], path=found["path"]),
+        rule=found["rule"], severity=Severity(found["severity"]), message=found["message"], hint=found["hint"])
+        for report in reports for found in report["findings"])
+    blank = Variant(title=candidate.title, findings=in_order(findings))
+    broken = [report for report in reports if report["used_peak_bytes"] is None]
+    if broken:
+        return replace(blank, failure="; ".join(f"rank {report['rank']} {report['outcome']}: {report['detail']}"
+                                                for report in broken))
+    if any(report["folded"] for report in reports):
+        return _of_reports(blank, reports, "the dry run was folded, so there is no trace of the whole model; run it "
+                                           "with --no-fold")
+    try:
+        ranks = folders.read(candidate.keep)
+    except SwapconfError as error:
+        return _of_reports(blank, reports, f"the trace cannot be read: {error}")
+    wanted = {order.rank for order in candidate.orders}
+    found = of_traces(candidate.title, [item for item in ranks if item.rank in wanted], machine, policy)
+    return replace(found, findings=in_order([*blank.findings, *found.findings]))
+
+
+def _of_reports(blank: Variant, reports: Sequence[Mapping[str, Any]], why: str) -> Variant:
+    """Memory as the dry runs tell it."""
+    ranks = []
+    for report in reports:
+        values: dict[Figure, float] = {figure: report[key] for figure, key in _FROM_REPORT.items()
+                                       if report[key] is not None}
+        sizes = [move["bytes"] for move in report["moved"]]
+        if None not in sizes:
+            values[Figure.MOVED] = sum(sizes)
+        ranks.append(RankFigures(rank=report["rank"], stage=report["stage"], values=values))
+    unknown = dict.fromkeys((*TIMES, Figure.RECOMPUTED_KERNELS, Figure.RECOMPUTED_OPERATIONS), why)
+    return replace(blank, ranks=tuple(ranks), unknown=unknown,
+                   origins={"memory": ", ".join(dict.fromkeys(str(report["origin"]) for report in reports))})
+
+
+def failed(title: str, findings: Sequence[Finding], why: str) -> Variant:
+    """A YAML or a folder that there is nothing to compare of."""
+    return Variant(title=title, findings=in_order(findings), failure=why)

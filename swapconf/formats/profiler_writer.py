@@ -1,0 +1,36 @@
+"""STEP PROFILE -> FOLDER: ``WORKER_TIMESTAMP_ascend_ms/ASCEND_PROFILER_OUTPUT`` with the files of a simulated step.
+
+The names are those of mindspore.profiler 2.9.0 (ProfilerPathManager, ProfilerOutputPath).
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+
+from swapconf.formats import profiler_tables, trace_view_writer
+from swapconf.formats.profiler_folder import DETAILS, VIEW
+from swapconf.step_profile import StepProfile
+
+OUTPUT = "ASCEND_PROFILER_OUTPUT"
+METADATA = "profiler_metadata.json"
+
+
+def write(profile: StepProfile, parent: Path, now: datetime) -> Path:
+    """Write the files; the folder ASCEND_PROFILER_OUTPUT is returned. ``now``: in UTC, part of the name. Raises
+    OSError."""
+    stamp = now.strftime("%Y%m%d%H%M%S%f")[:-3]
+    folder = parent / f"swapconf-rank{profile.rank}_{stamp}_ascend_ms"
+    output = folder / OUTPUT
+    output.mkdir(parents=True, exist_ok=True)
+    files = {VIEW: trace_view_writer.text(profile), DETAILS: profiler_tables.kernel_details(profile),
+             "operator_memory.csv": profiler_tables.operator_memory(profile),
+             "memory_record.csv": profiler_tables.memory_record(profile),
+             "step_trace_time.csv": profiler_tables.step_trace_time(profile)}
+    for name, content in files.items():
+        with open(output / name, "w", encoding="utf-8", newline="") as stream:
+            stream.write(content)
+    told = {"swapconf": "simulated, not profiled", "hardware": profile.hardware, "rank": profile.rank}
+    (folder / METADATA).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    return output

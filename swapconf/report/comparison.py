@@ -1,0 +1,117 @@
+"""VARIANTS -> TABLES AND RECORDS: the figures side by side, each with how far it is from that of the first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from swapconf.report.memory_tables import Table
+from swapconf.units import show_bytes
+from swapconf.variant import Figure, Pipeline, Unit, Variant
+
+_OPERATIONS = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6))
+
+
+def ranks_of(variants: Sequence[Variant]) -> list[tuple[int, str]]:
+    """(rank, what to call it) of all ranks of all variants, in order; a rank can be of another stage in each."""
+    stages: dict[int, set[int]] = {}
+    for variant in variants:
+        for found in variant.ranks:
+            stages.setdefault(found.rank, set()).add(found.stage)
+    return [(rank, f"rank {rank} (stage {'/'.join(map(str, sorted(stages[rank])))})") for rank in sorted(stages)]
+
+
+def overall_table(variants: Sequence[Variant]) -> Table:
+    return _table(variants, lambda variant, figure: variant.overall(figure))
+
+
+def rank_table(variants: Sequence[Variant], rank: int) -> Table:
+    return _table(variants, lambda variant, figure: variant.of_rank(rank, figure))
+
+
+def _table(variants: Sequence[Variant], value: Callable[[Variant, Figure], float | None]) -> Table:
+    """One row a figure that any of them has; of each variant but the first also what is more or less."""
+    head = ["", *(part for index, variant in enumerate(variants)
+                  for part in ([variant.title, "change", "relative"] if index else [variant.title]))]
+    rows = []
+    for figure in Figure:
+        found = [value(variant, figure) for variant in variants]
+        if any(item is not None for item in found):
+            rows.append((figure.title, *(part for index, item in enumerate(found) for part in (
+                (show(figure, item), *change(figure, item, found[0])) if index else (show(figure, item),)))))
+    return Table(tuple(head), rows, frozenset({""}))
+
+
+def show(figure: Figure, value: float | None) -> str:
+    """With its unit; ``-`` where it is not known."""
+    if value is None:
+        return "-"
+    if figure.unit is Unit.BYTES:
+        return show_bytes(round(value))
+    if figure.unit is Unit.TIME:
+        return f"{value / 1000:.3f} ms"
+    if figure.unit is Unit.COUNT:
+        return f"{value:,.0f}"
+    return next((f"{value / size:.2f} {name}FLOP" for name, size in _OPERATIONS if value >= size), f"{value:.0f} FLOP")
+
+
+def change(figure: Figure, value: float | None, first: float | None) -> tuple[str, str]:
+    """(more or less than the first in its unit, and in per cent, or how many times the first)."""
+    if value is None or first is None:
+        return "-", "-"
+    if value == first:
+        return "same", ""
+    sign = "+" if value > first else "-"
+    part = "" if not first else f"{value / first:,.0f} times" if value > 10 * first else f"{value / first - 1:+.1%}"
+    return f"{sign}{show(figure, abs(value - first))}", part
+
+
+def pipeline_line(found: Pipeline) -> str:
+    """A sentence on how the stages share the step."""
+    plan = found.schedule
+    cut = f", interleave {plan.num_chunks}" if plan.num_chunks > 1 else ""
+    return (f"pipeline of {plan.num_stages} stages, {plan.num_micro_batches} micro-batches{cut}: bubbles "
+            f"{found.bubble_share:.1%} of the step, the busiest stage {found.imbalance:.1%} over the mean; the formula "
+            f"of 1F1B, messages free, gives {found.formula_us / 1000:.3f} ms")
+
+
+def notes_of(variant: Variant) -> list[str]:
+    """What stands below the tables: where the figures come from, what is missing and why."""
+    if variant.failure:
+        return [f"{variant.title}: {variant.failure}"]
+    told = "; ".join(f"{what} {how}" for what, how in variant.origins.items())
+    lines = [f"{variant.title}: {told}"]
+    if variant.pipeline is not None:
+        lines.append(f"  {pipeline_line(variant.pipeline)}")
+    missing: dict[str, list[str]] = {}
+    for figure, why in variant.unknown.items():
+        missing.setdefault(why, []).append(figure.title)
+    lines += [f"  {', '.join(names)}: {why}" for why, names in missing.items()]
+    return [*lines, *(f"  {note}" for note in (*variant.troubles, *variant.notes))]
+
+
+def as_record(variant: Variant, first: Variant) -> dict[str, Any]:
+    """The JSON form. Bytes, microseconds, operations and kernels, null where they are not known."""
+    plan = variant.pipeline
+    return {
+        "title": variant.title, "failure": variant.failure, "origins": dict(variant.origins),
+        "overall": _figures(variant.overall, first.overall),
+        "ranks": [{"rank": found.rank, "stage": found.stage,
+                   **_figures(found.values.get, partial(first.of_rank, found.rank))} for found in variant.ranks],
+        "unknown": {figure.key: why for figure, why in variant.unknown.items()},
+        "notes": [*variant.troubles, *variant.notes],
+        "pipeline": None if plan is None else {
+            "stages": plan.schedule.num_stages, "micro_batches": plan.schedule.num_micro_batches,
+            "interleave": plan.schedule.num_chunks, "formula_us": plan.formula_us, "imbalance": plan.imbalance,
+            "bubble_share": plan.bubble_share},
+        "findings": [finding.as_record() for finding in variant.findings],
+    }
+
+
+def _figures(value: Callable[[Figure], float | None], first: Callable[[Figure], float | None]) -> dict[str, Any]:
+    found = {figure: (value(figure), first(figure)) for figure in Figure}
+    return {
+        "figures": {figure.key: mine for figure, (mine, _) in found.items()},
+        "change": {figure.key: None if mine is None or base is None else mine - base
+                   for figure, (mine, base) in found.items()}}

@@ -1,0 +1,57 @@
+"""WORKSPACE: what the kernels of a rank need on the device while they run, and how that is known.
+
+Workspace is no tensor: a kernel gets it with its outputs and gives it back when it has run. MindSpore asks CANN for its
+size, so that a dry run without CANN has none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+KIND = "WorkSpace"  # as the memory tracker calls such a block
+
+
+class Basis(Enum):
+    """``trace``: MindSpore recorded it; ``public``: a formula of CANN's published sources, with the largest blocks that
+    they take where those depend on the card; ``assumed``: nothing public was found, a cautious rule stands in."""
+
+    TRACE = "trace"
+    PUBLIC = "public"
+    ASSUMED = "assumed"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rule:
+    """How the size for some operators follows from their tensors. ``source``: where the formula stands."""
+
+    name: str
+    operators: str
+    formula: str
+    basis: Basis
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Workspace:
+    """The workspace of each launch that needs any, as columns of equal length n, in order of launch.
+
+    ``event``: int64 [n], of the task that it belongs to. ``size_bytes``: int64 [n], as asked for. ``rule``: uint8 [n],
+    index into ``rules``.
+    """
+
+    event: NDArray[np.int64]
+    size_bytes: NDArray[np.int64]
+    rule: NDArray[np.uint8]
+    rules: tuple[Rule, ...]
+
+    def __len__(self) -> int:
+        return len(self.event)
+
+    @property
+    def largest(self) -> int:
+        """The row of the first of the largest. Raises ValueError where there is none."""
+        return int(self.size_bytes.argmax())

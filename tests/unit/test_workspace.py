@@ -1,0 +1,205 @@
+"""Workspace of kernels: by rule, and in the memory of a trace."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from swapconf.blocks import Blocks
+from swapconf.formats import memory_block, trace_folder, trace_writer
+from swapconf.simulate import workspace as module
+from swapconf.simulate.replay import replay
+from swapconf.simulate.trace_lifetimes import lifetimes
+from swapconf.simulate.workspace import SPREAD, grow, workspace
+from swapconf.simulate.workspace_rules import RULES, workspace_bytes
+from swapconf.trace import Tensor, Trace
+from swapconf.units import MIB
+from swapconf.workspace import KIND, Basis
+
+ROOT = Path(__file__).parents[2]
+TRACES = ROOT / "tests" / "traces"
+NAMES = sorted(folder.name for folder in TRACES.iterdir() if (folder / "memory_block.csv").exists())
+
+
+@cache
+def golden(name: str) -> Trace:
+    return trace_folder.read(TRACES / name, rank=0)
+
+
+@cache
+def grown(name: str) -> module.Grown:
+    return grow(golden(name))
+
+
+def tensor(*shape: int, dtype: str = "BFloat16") -> Tensor:
+    return Tensor(dtype, shape)
+
+
+# --- rules ------------------------------------------------------------------------------------------------------------
+
+
+def test_flash_attention_by_hand() -> None:
+    """A core holds two stages of 8 blocks of 128 x 128 scores and four widths of 128 rows of the head, in 32 bits."""
+    query, statistics = tensor(2, 8, 4096, 128), tensor(2, 8, 4096, 8, dtype="Float32")
+    expected = 16 * MIB + 48 * 4 * (2 * 8 * 128 * 128 + 4 * 128 * 128)
+    assert workspace_bytes("FlashAttentionScore", [query] * 3, [statistics, statistics, query]) == ("flash", expected)
+    packed = tensor(2, 4096, 8 * 128)  # BSH: the head follows from the statistics
+    assert workspace_bytes("FlashAttentionScore", [packed] * 3, [statistics, statistics, packed])[1] == expected
+
+
+@pytest.mark.parametrize(("sequence", "head", "dtype", "stages", "widths"), [
+    (4096, 64, "BFloat16", 2, 2), (4100, 128, "BFloat16", 3, 4), (4096, 128, "Float32", 4, 4),
+    (4096, 96, "Float16", 2, 4)])
+def test_flash_attention_needs_more_where_its_tiling_says_so(sequence: int, head: int, dtype: str, stages: int,
+                                                             widths: int) -> None:
+    query, statistics = tensor(1, 8, sequence, head, dtype=dtype), tensor(1, 8, sequence, 8, dtype="Float32")
+    _, size = workspace_bytes("FlashAttentionScore", [query] * 3, [statistics, statistics, query])
+    assert size == 16 * MIB + 48 * 4 * (stages * 8 * 128 * 128 + widths * 128 * head)
+
+
+@pytest.mark.parametrize(("head", "ratio"), [(128, 8), (64, 16)])
+def test_the_gradient_of_flash_attention_sums_up_in_32_bits(head: int, ratio: int) -> None:
+    query, key = tensor(1, 8, 4096, head), tensor(1, 2, 4096, head)
+    sums = (8 + 2 + 2) * 4096 * head * 4
+    _, size = workspace_bytes("FlashAttentionScoreGrad", [query, key, key, query], [query, key, key])
+    assert size == 20 * MIB + 16 * 1024 + sums + 48 * ratio * 8192 * (2 * 4 + 4 * 2)
+
+
+def test_the_other_rules() -> None:
+    wide, narrow = tensor(4096, 512, dtype="Float32"), tensor(4096, 512)
+    assert workspace_bytes("MatMul", [narrow, narrow], [narrow]) == ("product", 20 * MIB)
+    assert workspace_bytes("GroupedMatmul", [narrow], [narrow])[0] == "grouped product"
+    assert workspace_bytes("RmsNormGrad", [wide], [wide]) == ("norm gradient", 16 * MIB + 48 * (512 + 32) * 4)
+    assert workspace_bytes("ReduceSum", [wide], [wide]) == ("reduction", 16 * MIB)
+    assert workspace_bytes("ReduceSum", [narrow], [wide]) == ("reduction", 16 * MIB + 4096 * 512 * 4)
+    assert workspace_bytes("ReduceSum", [tensor(-1, 512)], [wide]) == ("reduction", 16 * MIB)
+    assert workspace_bytes("SiLU", [narrow], [narrow]) == ("other", 16 * MIB)
+    for primitive in ("Reshape", "AllReduce", "Send", "MoveTo", "StreamSend", "GetNext"):
+        assert workspace_bytes(primitive, [narrow], [narrow]) == ("", 0)
+
+
+def test_every_rule_tells_its_source_and_an_assumption_says_that_there_is_none() -> None:
+    for rule in RULES.values():
+        assert rule.formula
+        assert rule.source
+        assert ("no public source" in rule.source) == (rule.basis is Basis.ASSUMED)
+
+
+# --- in memory --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_its_workspace_the_grown_trace_is_the_old_one(name: str) -> None:
+    old, new = golden(name), grown(name).trace
+    kept = [replace(block, address=0, used_bytes=0, pool_peak_bytes=0) for block in new.blocks if block.kind != KIND]
+    times = {"start": lambda time: time // SPREAD, "end": lambda time: None if time is None else time // SPREAD,
+             "task": lambda time: None if time is None else time // SPREAD}
+    back = [replace(block, users=tuple(user // SPREAD for user in block.users),
+                    **{key: change(getattr(block, key)) for key, change in times.items()}) for block in kept]
+    assert back == [replace(block, address=0, used_bytes=0, pool_peak_bytes=0) for block in old.blocks]
+    assert [task.name for task in new.tasks] == [task.name for task in old.tasks]
+    assert new.kernels == old.kernels
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_workspace_lives_with_the_inputs_and_outputs_of_its_kernel_and_no_longer(name: str) -> None:
+    trace, needed = grown(name).trace, grown(name).workspace
+    blocks = {block.start: block for block in trace.blocks}
+    spaces = [block for block in trace.blocks if block.kind == KIND]
+    tasks = {task.event: task for task in trace.tasks}
+    assert [block.task for block in spaces] == [event * SPREAD for event in needed.event.tolist()]
+    for block, size in zip(spaces, needed.size_bytes.tolist(), strict=True):
+        task = tasks[block.task or 0]
+        assert 0 <= block.size_bytes - size - 32 < 512
+        assert block.size_bytes % 512 == 0
+        assert block.start < (block.end or 0) < task.event + SPREAD  # before anything else happens
+        for tensor_id in (*task.outputs, *task.inputs):
+            held = blocks.get(tensor_id)
+            if held is not None and not held.on_host and (held.end is None or held.end > task.event):
+                assert held.start < block.start
+                assert held.end is None or held.end >= (block.end or 0)
+    assert not {block.start for block in spaces} & {block.end for block in trace.blocks if block.kind != KIND}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_peak_grows_by_no_more_than_the_largest_workspace(name: str) -> None:
+    """Kernels run one after another, so that two workspaces are never held at once."""
+    old, new = golden(name), grown(name)
+    largest = -(-(int(new.workspace.size_bytes.max()) + 32) // 512) * 512
+    assert old.used_peak_bytes < new.trace.used_peak_bytes <= old.used_peak_bytes + largest
+    assert new.trace.with_fragments_peak_bytes >= new.trace.used_peak_bytes
+    assert new.reserved_bytes >= new.trace.with_fragments_peak_bytes
+    assert new.trace.host_peak_bytes == old.host_peak_bytes
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_grown_trace_stands_where_mindspore_would_put_it(name: str) -> None:
+    trace = grown(name).trace
+    found = replay(trace, lifetimes(trace))
+    assert found.is_exact
+    assert found.placement.mapped_bytes == trace.with_fragments_peak_bytes
+    assert found.placement.reserved_bytes == grown(name).reserved_bytes
+
+
+def test_recorded_workspace_is_taken_as_it_is() -> None:
+    recorded = grown("llama_l2_none").trace
+    again = grow(recorded)
+    assert again.trace is recorded
+    assert {rule.basis for rule in again.workspace.rules} == {Basis.TRACE}
+    assert len(again.workspace) == len(grown("llama_l2_none").workspace)
+
+
+def test_a_trace_without_a_graph_cannot_be_estimated() -> None:
+    with pytest.raises(ValueError, match="no graph"):
+        workspace(replace(golden("llama_l2_none"), tasks=()))
+
+
+# --- written ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_written_is_read_again(name: str, tmp_path: Path) -> None:
+    """The reader checks the running sums, and each file against the others."""
+    new = grown(name)
+    trace_writer.write(new.trace, new.workspace, TRACES / name / "execute_order.csv", tmp_path)
+    read = trace_folder.read(tmp_path, rank=0)
+    assert list(read.blocks) == list(new.trace.blocks)
+    assert read.tasks == new.trace.tasks
+    assert read.kernels == new.trace.kernels
+    table = (tmp_path / "workspace.csv").read_text().splitlines()
+    assert len(table) == 1 + len(new.workspace)
+
+
+def test_an_estimated_row_can_be_told_from_a_recorded_one(tmp_path: Path) -> None:
+    new = grown("llama_l2_none")
+    trace_writer.write(new.trace, new.workspace, TRACES / "llama_l2_none" / "execute_order.csv", tmp_path)
+    header, *rows = ((tmp_path / "memory_block.csv").read_text()).splitlines()
+    columns = header.split(",")
+    told = {row.split(",")[columns.index("file_name")] for row in rows
+            if row.split(",")[columns.index("type")] == KIND}
+    assert "public: flash" in told
+    assert all(item.split(": ")[0] in {"public", "assumed"} for item in told)
+
+
+def test_a_changed_sum_is_found(tmp_path: Path) -> None:
+    """The running sums that are written are checked, not only copied."""
+    new = grown("llama_l2_none")
+    rows = list(new.trace.blocks)
+    place = next(index for index, row in enumerate(rows) if row.kind == KIND)
+    rows[place] = replace(rows[place], size_bytes=rows[place].size_bytes + 512)
+    (tmp_path / "memory_block.csv").write_text("".join(trace_writer.memory_block_lines(Blocks.of(rows), {})))
+    with pytest.raises(Exception, match="rows are missing or changed"):
+        memory_block.read(tmp_path / "memory_block.csv")
+
+
+def test_the_manual_has_every_rule_with_its_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts" / "evidence"))
+    import levels_table
+
+    page = (ROOT / "docs" / "levels.md").read_text(encoding="utf-8")
+    assert levels_table.replaced(page, "rules", levels_table.rules()) == page, (
+        "run: python scripts/evidence/levels_table.py")
+    assert levels_table.rules() in page
