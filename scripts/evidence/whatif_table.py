@@ -88,6 +88,9 @@ ones, so that the table is no blind test of them. *(not measured here)* marks wh
 - **In which order.** Each connected part waits for the gradient that its first reader needs. Then it runs among the
   gradient kernels in the order of MindSpore's queue: an only reader follows at once, other readers queue up, the one
   nearest to the end of the step first, and what reads communication waits until the queue is empty.
+- **What never runs again.** `TensorMove`, which MindSpore puts in last, and `Receive`.
+- **How long it takes.** `--hardware` times the predicted step; see [timeline.md](timeline.md) and, for its errors,
+  [timeline-predicted.md](timeline-predicted.md).
 """
 
 

@@ -6,6 +6,8 @@ What waits for what, measured with MindSpore 2.9.0 on the events of its traces:
 - Whatever is launched on another stream waits for all that the main stream was given before, not just for the kernel
   that makes its input.
 - A copy back waits for all copies to the host launched before it, too; its own is among them.
+- A copy back never starts before the first gradient kernel behind the forward pass that made its tensor, however large
+  its prefetch.
 - The first kernel that reads a copy back waits for it; the first kernel of the main stream that reads what a collective
   made waits for that one.
 - The main stream waits for a copy to the host, so that the device memory can be released: from the first of its own
@@ -27,7 +29,8 @@ from swapconf.prediction import Moves
 from swapconf.simulate.baseline import Flags, Ints, born_at
 from swapconf.simulate.baseline_step import Step
 from swapconf.simulate.lifetimes import Schedule
-from swapconf.simulation import NEVER
+from swapconf.simulate.swap import Windows
+from swapconf.simulation import NEVER, TICKS
 from swapconf.timing import COLLECTIVE, TO_DEVICE, TO_HOST, Program, Waits
 
 _Pairs = tuple[Ints, Ints]  # (waiter, awaited), of equal length
@@ -95,7 +98,7 @@ def _launches(step: Step, schedule: Schedule) -> _Launches:
     out = out[np.argsort(-copied[out], kind="stable")]
     back = out[~windows.unread[out]]
     position = np.concatenate([where[step.kernel], program.inserted[again], copied[out],
-                               windows.returned[back]])
+                               _returned(step, windows)[back]])
     order = np.argsort(position, kind="stable")
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
@@ -123,6 +126,11 @@ def _in_turn(schedule: Schedule) -> tuple[Ints, Ints]:
     copied[early] += 4 * (np.arange(len(early)) - first[turn])
     where[windows.face[early]] = copied[early] - 1
     return where, copied
+
+
+def _returned(step: Step, windows: Windows) -> Ints:
+    """Positions of copies back: not before a backward pass begins behind the forward pass that made the tensor."""
+    return np.maximum(windows.returned, step.next_gradient[windows.face] * TICKS - TICKS // 4)
 
 
 def _order(launches: _Launches) -> _Pairs:

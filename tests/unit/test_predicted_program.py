@@ -120,6 +120,14 @@ def test_nothing_changes_without_swap_and_recompute() -> None:
     assert found.step_us == pytest.approx(before.step_us, rel=1e-12)
 
 
+def test_no_copy_back_starts_before_the_backward_pass() -> None:
+    step = predicted(LAYER_SWAP.replace("prefetch: 1", "prefetch: 300")).timeline.program
+    last_forward = max(index for index, name in enumerate(step.names)
+                       if "layers-CellList" in name and name.startswith("Default") and not name.endswith("H2D")
+                       and "/" in name and "_norm-LlamaRMSNorm/Cast" not in name and "D2H" not in name)
+    assert np.flatnonzero(step.kind == KINDS.index(Kind.TO_DEVICE)).min() > last_forward
+
+
 def test_recompute_adds_the_operations_of_what_runs_again() -> None:
     prepared, pace = started()
     launched = schedule(prepared, strategy(OFF, RECOMPUTE))
