@@ -84,7 +84,7 @@ def _recompute(sections: Sections, findings: list[Finding]) -> Recompute:
     section = sections.recompute
     node = section.node.get("mode")
     mode = node.scalar if node is not None and section.sound("mode") else "None"
-    full, kept = None, ()
+    full, kept = None, tuple[str, ...]()
     if mode != "None" and _filled(section, "full_recompute_layer"):
         full = FullRecompute(layers=_layers(section, ("full_recompute_layer",), sections.num_layers, findings),
                              origin=section.origin(("full_recompute_layer",)))

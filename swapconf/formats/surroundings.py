@@ -1,6 +1,7 @@
 """DOCUMENT -> CONFIG, the rest: what resolution needs from `context`, `parallel`, `parallel_config` and `model`.
 
-A PyNative YAML (mindformers 2.0) has `parallelism` for `parallel_config`, and no `model_config` below `model`. These sections belong to mindformers: they are read, not judged, except where a value that swapconf needs is unusable.
+A PyNative YAML (mindformers 2.0) has `parallelism` for `parallel_config`, and no `model_config` below `model`. These
+sections belong to mindformers: they are read, not judged, except where a value that swapconf needs is unusable.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from swapconf.config import Config, Dialect, SwapOff
 from swapconf.errors import Finding, Origin, Severity, in_order
-from swapconf.formats import pynative_sections, recompute_section, surroundings, swap_section
+from swapconf.formats import pynative_form, pynative_sections, recompute_section, surroundings, swap_section
 from swapconf.formats.dialects import MCORE_SWAP_KEYS, PYNATIVE_SECTIONS, clashes, dialect_of
 from swapconf.formats.nodes import Document, Node
 from swapconf.formats.pynative_sections import Sections
@@ -62,12 +62,13 @@ def _pynative(document: Document, base: Config) -> tuple[Config, list[Finding]]:
     blanks = [Section(document, entry.value if entry else Node("mapping", 0, 0), name)
               for name in PYNATIVE_SECTIONS for entry in [document.root.entries.get(name)]]
     swap_part, recompute_part, comm = (check_section(blank, f"pynative_{blank.path}") for blank in blanks)
-    swap, recompute, misfits = pynative_sections.read(
-        Sections(swap_part, recompute_part, comm, base.num_named_layers))
+    sections = Sections(swap_part, recompute_part, comm, base.num_named_layers)
+    swap, recompute, misfits = pynative_sections.read(sections)
     config = replace(base, swap=swap, recompute=recompute, origins={
         **base.origins, **_origins(swap_part, "swap"), **_origins(recompute_part, "recompute"),
         **_origins(comm, "recompute_comm")})
-    return config, [*swap_part.findings, *recompute_part.findings, *comm.findings, *misfits]
+    return config, [*swap_part.findings, *recompute_part.findings, *comm.findings, *misfits,
+                    *pynative_form.check(sections)]
 
 
 def _section(document: Document, name: str, keys: dict[str, tuple[str, ...]],
