@@ -11,7 +11,7 @@ from pathlib import Path
 from swapconf import whatif
 from swapconf.dryrun import comparison, outcome
 from swapconf.formats import hardware, trace_lines
-from swapconf.formats.reading_rules import READING, STRUCTURE
+from swapconf.formats.reading_rules import READING, REWRITING, STRUCTURE
 from swapconf.resolve.rules import RULES
 from swapconf.simulate.findings import RULES as SIMULATED
 from swapconf.verification import deviation
@@ -41,6 +41,7 @@ def render():
     """The text of docs/rules.md."""
     parts = [HEAD, "## Reading the file\n\n"]
     parts += ["### The file itself\n\n", _table(READING), "### Structure of the two sections\n\n", _table(STRUCTURE)]
+    parts += ["### Rewriting a file\n\n", _table(REWRITING)]
     parts += ["### Dry runs and their traces\n\n", _table({**outcome.RULES, **comparison.RULES, **trace_lines.RULES})]
     parts += ["### Memory, from a trace\n\n", _table({**SIMULATED, **whatif.RULES})]
     parts += ["### Logs of a run\n\n", _table(deviation.RULES)]

@@ -42,3 +42,10 @@ STRUCTURE: dict[str, tuple[str, str]] = {
     "section-misplaced": ("warning", "A legacy model with swap or recompute settings in `model.model_config`, where "
                                      "nothing reads them."),
 }
+
+# rewriting a file
+REWRITING: dict[str, tuple[str, str]] = {
+    "migrate-layout": ("error", "`swapconf migrate` changes lines of the sections for swap and recompute only, and "
+                                "these cannot be rewritten so: a section in a flow mapping, or an anchor or merge key "
+                                "that reaches into one."),
+}

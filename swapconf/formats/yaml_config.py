@@ -21,10 +21,9 @@ from swapconf.formats.pynative_sections import Sections
 from swapconf.formats.structure import Section, check_section
 from swapconf.formats.yaml_document import parse, read_text
 
-_RECOMPUTE_KEYS: dict[str, tuple[str, ...]] = {name: (name,) for name in (
-    "recompute", "select_recompute", "select_comm_recompute", "select_recompute_exclude",
-    "select_comm_recompute_exclude", "mp_comm_recompute", "recompute_slice_activation",
-    "parallel_optimizer_comm_recompute")}
+RECOMPUTE_KEYS = ("recompute", "select_recompute", "select_comm_recompute", "select_recompute_exclude",
+                  "select_comm_recompute_exclude", "mp_comm_recompute", "recompute_slice_activation",
+                  "parallel_optimizer_comm_recompute")
 
 
 def read(path: str | Path) -> tuple[Config, tuple[Finding, ...]]:
@@ -48,7 +47,8 @@ def _graph(document: Document, base: Config) -> tuple[Config, list[Finding]]:
     legacy = base.model.legacy
     in_model = not legacy or base.dialect is Dialect.MCORE
     swaps, swap_twice = _section(document, "swap_config", MCORE_SWAP_KEYS, in_model)
-    recomputes, recompute_twice = _section(document, "recompute_config", _RECOMPUTE_KEYS, in_model)
+    recomputes, recompute_twice = _section(document, "recompute_config", {key: (key,) for key in RECOMPUTE_KEYS},
+                                           in_model)
     swap = swap_section.read(swaps)
     recompute, misfits = recompute_section.read(recomputes, swap_on=not isinstance(swap, SwapOff), legacy=legacy)
     config = replace(base, swap=swap, recompute=recompute,

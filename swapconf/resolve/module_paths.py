@@ -43,6 +43,12 @@ def meet(first: str, second: str) -> bool:
     return _covers(second, one) if one is not None else _covers(first, other or "")
 
 
+def inside(path: str, other: str) -> bool:
+    """Whether a module surely lies in another: both are names, and the other's come first."""
+    one, above = literal(path), literal(other)
+    return one is not None and above is not None and one.startswith(f"{above}.")
+
+
 def _covers(pattern: str, path: str) -> bool:
     """Whether a regular expression matches a path or a module above it."""
     names = path.split(".")
