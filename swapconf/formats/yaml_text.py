@@ -36,8 +36,8 @@ def format_config(config: Config) -> str:
 
 
 def dump(sections: dict[str, Any]) -> str:
-    """YAML as mindformers writes it: keys in order, True and False, short lists in one line."""
-    return str(yaml.dump(sections, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=110))
+    """YAML as mindformers writes it: a line for each key, in order, True and False, lists of numbers in one line."""
+    return str(yaml.dump(sections, Dumper=_Dumper, sort_keys=False, default_flow_style=False, width=110))
 
 
 def swap_section(config: Config) -> Sections:
@@ -70,6 +70,12 @@ class _Dumper(yaml.SafeDumper):
         super().increase_indent(flow, False)
 
 
+def _list(dumper: yaml.SafeDumper, value: list[Any]) -> yaml.Node:
+    plain = not any(isinstance(item, dict) for item in value)
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", value, flow_style=plain)
+
+
+_Dumper.add_representer(list, _list)
 _Dumper.add_representer(_Quoted, lambda dumper, value: dumper.represent_scalar(
     "tag:yaml.org,2002:str", str(value), style="'"))
 _Dumper.add_representer(bool, lambda dumper, value: dumper.represent_scalar("tag:yaml.org,2002:bool", str(value)))

@@ -138,9 +138,9 @@ class _Work:
         layer_swap, op_swap = tuple(self._layer_swaps(swap)), tuple(self._op_swaps(swap))
         if not layer_swap and not op_swap:
             return SwapOff()
-        self.items.append(changed(first.prefetch_origin, f"default_prefetch {first.prefetch} (layers) becomes backward_prefetch "
-                                  f"{self.prefetch_operators} (operators) of every entry; there is no rule that turns "
-                                  "one into the other", "choose it with --prefetch, in operators"))
+        self.items.append(changed(first.prefetch_origin, f"default_prefetch {first.prefetch} (layers) becomes "
+                                  f"backward_prefetch {self.prefetch_operators} (operators) of every entry; there is "
+                                  "no rule that turns one into the other", "choose it with --prefetch, in operators"))
         return ListedSwap(layer_swap=layer_swap, op_swap=op_swap, given_entries=len(layer_swap) + len(op_swap))
 
     def _layer_swaps(self, swap: ListedSwap) -> Iterator[LayerSwap]:
