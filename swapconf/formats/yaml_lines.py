@@ -14,9 +14,11 @@ from swapconf.formats.nodes import Entry
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Lines ``first`` up to, not including, ``end``, counted from 0."""
+    """Lines ``first`` up to, not including, ``end``, counted from 0; the key stands in line ``key``, and before it
+    the comments that belong to it."""
 
     first: int
+    key: int
     end: int
 
 
@@ -30,18 +32,21 @@ def split(text: str) -> list[str]:
 def span(lines: Sequence[str], entry: Entry) -> Span:
     """The lines of a ``key: value`` in block style: its own, and all that are indented deeper.
 
-    Blank lines and comments behind it that are not indented deeper belong to what follows.
+    Comments right above it, at its own column, belong to it; blank lines and comments behind it that are not indented
+    deeper belong to what follows.
     """
-    first, column = entry.line - 1, entry.column - 1
-    end = first + 1
-    for index in range(first + 1, len(lines)):
+    key, column = entry.line - 1, entry.column - 1
+    first, end = key, key + 1
+    while first and lines[first - 1].startswith(" " * column + "#"):
+        first -= 1
+    for index in range(key + 1, len(lines)):
         text = lines[index].strip()
         deeper = _indent(lines[index]) > column
         if text and not text.startswith("#") and not deeper and not _item_of(lines[index], column):
             break
         if text and (deeper or not text.startswith("#")):
             end = index + 1
-    return Span(first, end)
+    return Span(first, key, end)
 
 
 def starts_line(lines: Sequence[str], entry: Entry) -> bool:

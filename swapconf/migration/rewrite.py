@@ -117,14 +117,15 @@ class _Writer:
         if [entry.key for entry in old] == [GRAPH_SECTIONS[0]] and has_block_value(old[0]):
             part = span(self.lines, old[0])
             column = min(entry.column for entry in old[0].value.entries.values()) - 1
-            return self.lines[part.first + 1:part.end], column
+            above = at_column(self.lines[part.first:part.key], 0, column)
+            return [*above, *self.lines[part.key + 1:part.end]], column
         if all(entry.column > 1 for entry in old) and self.made.dialect is Dialect.LEGACY:
             names = {entry.key: key for key, entry in mcore_entries(self.document).items()}
             lines = []
             for entry in sorted(old, key=lambda entry: entry.line):
                 part = span(self.lines, entry)
-                first = self.lines[part.first]
-                lines += [first.replace(entry.key, names[entry.key], 1), *self.lines[part.first + 1:part.end]]
+                renamed = self.lines[part.key].replace(entry.key, names[entry.key], 1)
+                lines += [*self.lines[part.first:part.key], renamed, *self.lines[part.key + 1:part.end]]
             return lines, old[0].column - 1
         return None
 

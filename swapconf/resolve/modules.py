@@ -18,7 +18,8 @@ from swapconf.config import (
     OpSwap,
     SelectRecompute,
 )
-from swapconf.resolve.module_paths import meet
+from swapconf.resolve.module_paths import compiled, meet
+from swapconf.resolve.patterns import BadPattern
 from swapconf.strategy import ModuleDecision, ModuleEffect, Reason, RequestKind
 
 OVERLAP = "pynative-overlap"
@@ -58,10 +59,10 @@ def _recompute(config: Config) -> Iterator[ModuleDecision]:
     whole = layers_of(recompute.full.layers, count) if recompute.full is not None else frozenset()
     if recompute.full is not None:
         yield from _split("recompute", "", whole, {}, "recompute", None)
-    for entry in recompute.select:
+    for entry in filter(_usable, recompute.select):
         layers = layers_of(entry.layers, count)
         yield from _split("select_recompute", entry.pattern, layers, {_COVERED: whole}, "recompute", None)
-    for entry in recompute.select_comm:
+    for entry in filter(_usable, recompute.select_comm):
         layers = layers_of(entry.layers, count)
         yield from _split("select_comm_recompute", entry.pattern, layers, {_COVERED: whole}, "recompute", None)
 
@@ -78,7 +79,7 @@ def _swap(config: Config) -> Iterator[ModuleDecision]:
     for layer_swap in swap.layer_swap:
         yield from _split("layer_swap", "", layers_of(layer_swap.layers, count),
                           {undecided: frozenset(both.get(id(layer_swap), ()))}, "swap", layer_swap.prefetch)
-    for op_swap in swap.op_swap:
+    for op_swap in filter(_usable, swap.op_swap):
         yield from _split("op_swap", op_swap.pattern, layers_of(op_swap.layers, count),
                           {undecided: frozenset(both.get(id(op_swap), ())), _COVERED: whole}, "swap",
                           op_swap.prefetch)
@@ -94,6 +95,15 @@ def _split(kind: RequestKind, module: str, layers: frozenset[int], except_for: d
             left -= here
     if left:
         yield ModuleDecision(kind, module, tuple(sorted(left)), effect, prefetch, Reason(kind, "as asked"))
+
+
+def _usable(entry: OpSwap | SelectRecompute) -> bool:
+    """An entry whose path is no regular expression asks for nothing (the rule pynative-bad-pattern reports it)."""
+    try:
+        compiled(entry.pattern)
+    except BadPattern:
+        return False
+    return True
 
 
 def _pattern(entry: LayerSwap | OpSwap | FullRecompute | SelectRecompute) -> str:
