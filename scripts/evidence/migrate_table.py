@@ -16,6 +16,7 @@ from pathlib import Path
 
 from swapconf.config import Config, DefaultSwap, Dialect, ListedSwap, Recompute, SwapOff
 from swapconf.errors import SwapconfError
+from swapconf.formats import yaml_config
 from swapconf.formats.yaml_document import read_text
 from swapconf.migration.migrate import Migration, Order, kinds, migrate, without_places
 from swapconf.migration.report import Fate
@@ -50,7 +51,8 @@ Each training YAML is written in each other dialect by `swapconf migrate --accep
 result against the original: **same config** (swap and recompute are equal, key by key), **same strategy** (every
 operator is kept, swapped or recomputed as before, in other words), **same but for what was lost**, or at how many
 operators the two differ, which all belong to what was lost. A prefetch has another unit in PyNative and no
-conversion, so on the way back `--prefetch` gives the first one of the original. What each dialect can say: [dialects](dialects.md).
+conversion, so on the way back `--prefetch` gives the first one of the original. What each dialect can say:
+[dialects](dialects.md).
 
 Every file stays the same, byte by byte, outside the sections for swap and recompute.
 
@@ -107,7 +109,8 @@ def trips(file: Path) -> Iterator[tuple[Trip, Config]]:
             back = migrate(there.text, file.name, Order(target=source, source=target, versions=VERSIONS,
                                                         prefetch=first_prefetch(there.before)))
         except SwapconfError as error:
-            yield Trip(target, f"refused: {error.findings[0].message}", "-", False), Config(file=file.name)
+            config, _ = yaml_config.read(file)
+            yield Trip(target, f"refused: {error.findings[0].message}", "-", False), config
             continue
         yield Trip(target, lost_there(there), compared(there, back), not there.lost), there.before
 
@@ -135,7 +138,7 @@ def compared(there: Migration, back: Migration) -> str:
     # without a catalog, and for what is no decision at an operator: the same layers for the same patterns
     forms = [config if config.dialect is Dialect.PYNATIVE else to_pynative(config)[0] for config in (before, after)]
     same = len({without_places((form.swap, form.recompute)) for form in forms}) == 1
-    return ("same but for what was lost" if there.lost else "same strategy") if same else "differs"
+    return ("same but for what was lost" if there.lost else "same strategy") if same else "differs, see what was lost"
 
 
 def asked(config: Config) -> str:
