@@ -9,10 +9,11 @@ import re
 from pathlib import Path
 
 from swapconf import whatif
+from swapconf.config import Dialect
 from swapconf.dryrun import comparison, outcome
 from swapconf.formats import hardware, trace_lines
 from swapconf.formats.reading_rules import READING, REWRITING, STRUCTURE
-from swapconf.resolve.rules import RULES
+from swapconf.resolve.rules import RULES, dialects_of
 from swapconf.simulate.findings import RULES as SIMULATED
 from swapconf.verification import deviation
 
@@ -62,7 +63,8 @@ def _page(module):
     title, _, body = inspect.getdoc(module).partition("\n")
     name, _, sentence = title.partition(": ")
     assert name == module.RULE, f"{module.__name__}: its docstring has to start with `{module.RULE}: `"
-    return f"### {name}\n\n{_markdown(_capitalised(sentence) + chr(10) + body)}\n\n"
+    holds_for = ", ".join(dialect.value for dialect in Dialect if dialect in dialects_of(module))
+    return f"### {name}\n\n{_markdown(_capitalised(sentence) + chr(10) + body)}\n\nHolds for: {holds_for}.\n\n"
 
 
 def _capitalised(sentence):

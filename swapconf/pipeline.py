@@ -37,6 +37,13 @@ class Study:
     findings: tuple[Finding, ...]
     modules: tuple[ModuleDecision, ...] = ()
 
+    @property
+    def why_no_strategy(self) -> str:
+        """What to say where a strategy is needed and there is none."""
+        if self.config.dialect is Dialect.PYNATIVE:
+            return "this is a PyNative config, and swapconf predicts graph mode only"
+        return "the YAML does not give the number of layers"
+
 
 def study_file(path: str | Path, versions: Versions, environment: Mapping[str, str]) -> Study:
     """Read, resolve and check one YAML. Raises SwapconfError when there is nothing to read."""

@@ -25,6 +25,7 @@ from swapconf.resolve.knowledge import Versions
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSIONS = Versions()
+REFUSED = "-"
 
 # how the report's sentences are shortened: a part of the sentence, and its word in the table
 SHORT = (
@@ -89,6 +90,9 @@ def table(files: list[Path], root: Path) -> Iterator[str]:
         for trip, config in trips(file):
             name = file.relative_to(root).as_posix().removeprefix("mindformers-r1.8.0/")
             yield f"| {name} | {asked(config)} | {trip.target.value} | {trip.there} | {trip.back} |\n"
+            if trip.back == REFUSED:
+                totals[trip.target, "refused"] += 1
+                continue
             totals[trip.target, "lost nothing" if trip.nothing_lost else "lost something"] += 1
             totals[trip.target, trip.back if trip.back.startswith("same") else "differ"] += 1
     yield "\n"
@@ -110,7 +114,7 @@ def trips(file: Path) -> Iterator[tuple[Trip, Config]]:
                                                         prefetch=first_prefetch(there.before)))
         except SwapconfError as error:
             config, _ = yaml_config.read(file)
-            yield Trip(target, f"refused: {error.findings[0].message}", "-", False), config
+            yield Trip(target, f"refused: {error.findings[0].message}", REFUSED, False), config
             continue
         yield Trip(target, lost_there(there), compared(there, back), not there.lost), there.before
 
