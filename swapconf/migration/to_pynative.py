@@ -174,7 +174,8 @@ class _Work:
         full = self._again(recompute.full.layers) if recompute.full else frozenset()
         if taken := layers & full:
             self.items.append(changed(entry.origin, f"{_words(taken)} left out: recomputed as a whole, and recompute "
-                                                    "wins over swap in graph mode, too"))
+                                                    "wins over swap in graph mode, too (but for operators that the "
+                                                    "model never recomputes)"))
         left = layers - full
         for other in recompute.select:
             here = left & self._again(other.layers)

@@ -5,18 +5,23 @@ from __future__ import annotations
 import os
 import re
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from swapconf.cli.main import main
-from swapconf.config import Dialect, LayerIndices, ListedSwap
+from swapconf.config import Config, Dialect, LayerIndices, ListedSwap, Recompute, SwapOff
 from swapconf.errors import SwapconfError
+from swapconf.formats.dialects import dialect_of
 from swapconf.formats.writing import replace_text
+from swapconf.formats.yaml_config import from_document
+from swapconf.formats.yaml_document import parse
 from swapconf.formats.yaml_lines import comments
+from swapconf.migration import migrate as module
 from swapconf.migration.migrate import Migration, Order, migrate
-from swapconf.migration.report import Fate
+from swapconf.migration.report import Fate, Item
 from swapconf.resolve.knowledge import Versions
 
 ROOT = Path(__file__).parents[2]
@@ -126,6 +131,78 @@ def test_what_pynative_cannot_say_is_named(section: str, word: str) -> None:
     assert any(word in text for text in lost), lost
 
 
+def test_modules_of_a_layer_that_is_swapped_as_a_whole_are_not_listed() -> None:
+    swap = done("""\
+model: {model_config: {num_layers: 4}}
+swap_config:
+  swap: True
+  layer_swap: [{backward_prefetch: 1, layers: [0, 1]}]
+  op_swap: [{op_name: 'mlp', backward_prefetch: 1, layers: [1, 2]}]
+""", Dialect.PYNATIVE).after.swap
+    assert isinstance(swap, ListedSwap)
+    assert [entry.layers for entry in swap.op_swap] == [LayerIndices((2,))]
+
+
+def test_with_swap_on_recomputed_layers_are_written_as_indices() -> None:
+    text = "model: {num_hidden_layers: 4}\nswap: {enable: True, layer_swap: [{layers: ['2']}]}\n" \
+           "recompute: {mode: full, full_recompute_layer: ['0-1']}\n"
+    full = done(text, Dialect.LEGACY).after.recompute.full
+    assert full is not None
+    assert full.layers == LayerIndices((0, 1))
+
+
+def test_a_layer_that_is_recomputed_and_swapped_stays_recomputed_only() -> None:
+    """R1 in graph mode; PyNative takes no both."""
+    text = "model: {model_config: {num_layers: 4}}\n" \
+           "swap_config: {swap: True, layer_swap: [{backward_prefetch: 1, layers: [0, 1, 2]}]}\n" \
+           "recompute_config: {recompute: [1]}\n"
+    there = done(text, Dialect.PYNATIVE)
+    assert not there.lost
+    assert isinstance(there.after.swap, ListedSwap)
+    assert there.after.swap.layer_swap[0].layers == LayerIndices((0, 2))
+
+
+def test_a_converter_that_forgets_something_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgetful(config: Config, order: Order) -> tuple[Config, tuple[Item, ...]]:
+        return replace(config, dialect=order.target, swap=SwapOff(), recompute=Recompute()), ()
+
+    monkeypatch.setattr(module, "_converted", forgetful)
+    text = (ROOT / "configs/small/example2_layer_swap.yaml").read_text(encoding="utf-8")
+    lost = told(done(text, Dialect.PYNATIVE), Fate.LOST)
+    assert len(lost) == 1
+    assert "operators are decided otherwise" in lost[0]
+
+
+# --- what is read ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("text", "legacy", "dialect"), [
+    ("swap_config: {swap: True}", True, Dialect.LEGACY),
+    ("model: {model_config: {cpu_offloading: True}}", True, Dialect.LEGACY),
+    ("model: {model_config: {cpu_offloading: True}}", False, Dialect.MCORE),
+    ("recompute: {mode: None}", True, Dialect.PYNATIVE),
+    ("parallelism: {tensor_parallel: 2}", True, Dialect.PYNATIVE),
+    ("training: {steps: 1}\nswap_config: {swap: True}", True, Dialect.PYNATIVE),
+    ("swap_config: {swap: True}\nswap: {enable: True}", True, Dialect.LEGACY),
+])
+def test_which_dialect_a_file_uses(text: str, legacy: bool, dialect: Dialect) -> None:
+    assert dialect_of(parse(text, "train.yaml"), legacy=legacy) is dialect
+
+
+def test_pynative_reads_the_first_entry_of_layer_swap_only() -> None:
+    text = "swap: {enable: True, default_prefetch: 3, layer_swap: [{layers: ['0-1', 3]}, {layers: ['5']}]}"
+    config, _ = from_document(parse(text, "train.yaml"))
+    assert isinstance(config.swap, ListedSwap)
+    assert [(entry.layers, entry.prefetch) for entry in config.swap.layer_swap] == [(LayerIndices((0, 1, 3)), 3)]
+    assert config.dialect.prefetch_unit == "layers"
+
+
+@pytest.mark.parametrize("ranges", ["['3', '3-4']", "['4', '1']", "['1-']", "['2-1']", "['-1']"])
+def test_ranges_that_mindformers_refuses(ranges: str) -> None:
+    _, findings = from_document(parse(f"recompute: {{mode: full, full_recompute_layer: {ranges}}}", "train.yaml"))
+    assert [finding.rule for finding in findings] == ["bad-value"]
+
+
 # --- what stays -----------------------------------------------------------------------------------------------------
 
 
@@ -149,6 +226,8 @@ def test_every_other_section_and_every_comment_stays_as_it_is(file: Path, target
         assert [line for line in before["model"].splitlines() if line not in after["model"]] == []
     else:
         assert after["model"] == before["model"]
+        names = {"swap_config": "swap", "recompute_config": "recompute"}
+        assert [names.get(name, name) for name in before] == list(after)
     assert sorted(comments(written.splitlines())) == sorted(comments(text.splitlines()))
 
 
@@ -169,6 +248,13 @@ def test_a_missing_line_end_at_the_end_of_the_file_does_no_harm() -> None:
 def test_what_cannot_be_rewritten_line_by_line_is_refused(text: str) -> None:
     with pytest.raises(SwapconfError, match="migrate-layout"):
         done(text, Dialect.MCORE)
+
+
+def test_a_section_that_is_merged_in_from_elsewhere_is_refused() -> None:
+    text = "use_legacy: False\nbase: &base\n  swap: True\n  layer_swap: []\n  other: 1\n" \
+           "model:\n  model_config:\n    <<: *base\n    num_layers: 4\n"
+    with pytest.raises(SwapconfError, match="would change another section"):
+        done(text, Dialect.LEGACY)
 
 
 def test_a_file_with_errors_is_refused_with_all_of_them() -> None:
