@@ -71,6 +71,20 @@ def test_a_pattern_survives_the_way_there_and_back(pattern: str) -> None:
         assert to_elements(path) == pattern
 
 
+module_paths = st.lists(st.sampled_from(["attention", "[^.]*", "w[^.]", "(attention|norm)", "wq|norm", ".*", "add?"]),
+                        min_size=1, max_size=3).map(r"\.".join)
+
+
+@settings(deadline=None)
+@given(module_paths, templates())
+def test_a_pattern_translated_back_matches_the_same_paths(path: str, template: LayerTemplate) -> None:
+    pattern = to_elements(path)
+    assume(pattern is not None)
+    assert pattern is not None
+    by_names = {operator.path for operator in matches(pattern, template)}
+    assert by_names == {operator.path for operator in template.operators if regex.fullmatch(path, operator.path)}
+
+
 @given(st.sets(st.integers(0, 40)))
 def test_ranges_name_the_same_layers(layers: set[int]) -> None:
     assert {layer for text in spell(layers) for layer in parse_range(text)} == layers

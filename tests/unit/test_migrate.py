@@ -143,6 +143,19 @@ swap_config:
     assert [entry.layers for entry in swap.op_swap] == [LayerIndices((2,))]
 
 
+def test_with_swap_off_the_first_layers_of_a_stage_are_counted() -> None:
+    text = "model: {num_hidden_layers: 4}\nrecompute: {mode: full, full_recompute_layer: ['0-1']}\n"
+    assert "recompute: [2]" in done(text, Dialect.LEGACY).text
+
+
+def test_layers_that_do_not_exist_are_left_out_and_named() -> None:
+    text = "model: {model_config: {num_layers: 4}}\n" \
+           "swap_config: {swap: True, layer_swap: [{backward_prefetch: 1, layers: [-1, 0, 9]}]}\n"
+    there = done(text, Dialect.PYNATIVE)
+    assert "layers: ['0']" in there.text
+    assert any("layer -1, 9 does not exist" in text for text in told(there, Fate.CHANGED))
+
+
 def test_with_swap_on_recomputed_layers_are_written_as_indices() -> None:
     text = "model: {num_hidden_layers: 4}\nswap: {enable: True, layer_swap: [{layers: ['2']}]}\n" \
            "recompute: {mode: full, full_recompute_layer: ['0-1']}\n"
