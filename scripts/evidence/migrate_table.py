@@ -51,7 +51,7 @@ Each training YAML is written in each other dialect by `swapconf migrate --accep
 *There*: what `migrate` reports as lost (without `--accept-loss` it writes nothing then and ends with 1). *Back*: the
 result against the original: **same config** (swap and recompute are equal, key by key), **same strategy** (every
 operator is kept, swapped or recomputed as before, in other words), **same but for what was lost**, or at how many
-operators the two differ, which all belong to what was lost. A prefetch has another unit in PyNative and no
+operators the two differ (only in files where something was lost). A prefetch has another unit in PyNative and no
 conversion, so on the way back `--prefetch` gives the first one of the original. What each dialect can say:
 [dialects](dialects.md).
 
