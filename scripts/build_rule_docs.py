@@ -9,10 +9,11 @@ import re
 from pathlib import Path
 
 from swapconf import whatif
+from swapconf.config import Dialect
 from swapconf.dryrun import comparison, outcome
 from swapconf.formats import hardware, trace_lines
-from swapconf.formats.reading_rules import READING, STRUCTURE
-from swapconf.resolve.rules import RULES
+from swapconf.formats.reading_rules import READING, REWRITING, STRUCTURE
+from swapconf.resolve.rules import RULES, dialects_of
 from swapconf.simulate.findings import RULES as SIMULATED
 from swapconf.verification import deviation
 
@@ -21,6 +22,7 @@ TARGET = Path(__file__).resolve().parents[1] / "docs" / "rules.md"
 REASONS = {
     "default, layer_swap, op_swap": "Swapped as asked; in `swapconf explain --format json` only.",
     "recompute": "Recomputed as asked; in `swapconf explain --format json` only.",
+    "covered": "PyNative: the whole layer is named already, so the module in it is, too.",
     "not-asked": "Nothing was asked for at this operator; in `swapconf explain --format json` only.",
 }
 
@@ -40,6 +42,7 @@ def render():
     """The text of docs/rules.md."""
     parts = [HEAD, "## Reading the file\n\n"]
     parts += ["### The file itself\n\n", _table(READING), "### Structure of the two sections\n\n", _table(STRUCTURE)]
+    parts += ["### Rewriting a file\n\n", _table(REWRITING)]
     parts += ["### Dry runs and their traces\n\n", _table({**outcome.RULES, **comparison.RULES, **trace_lines.RULES})]
     parts += ["### Memory, from a trace\n\n", _table({**SIMULATED, **whatif.RULES})]
     parts += ["### Logs of a run\n\n", _table(deviation.RULES)]
@@ -60,7 +63,8 @@ def _page(module):
     title, _, body = inspect.getdoc(module).partition("\n")
     name, _, sentence = title.partition(": ")
     assert name == module.RULE, f"{module.__name__}: its docstring has to start with `{module.RULE}: `"
-    return f"### {name}\n\n{_markdown(_capitalised(sentence) + chr(10) + body)}\n\n"
+    holds_for = ", ".join(dialect.value for dialect in Dialect if dialect in dialects_of(module))
+    return f"### {name}\n\n{_markdown(_capitalised(sentence) + chr(10) + body)}\n\nHolds for: {holds_for}.\n\n"
 
 
 def _capitalised(sentence):

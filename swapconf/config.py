@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from enum import Enum
+from typing import Literal, TypeAlias
 
 from swapconf.errors import Origin
 
-Prefetch: TypeAlias = int  # in operators; the documentation's `backward_prefetch`, 1 or more
+PrefetchUnit: TypeAlias = Literal["operators", "layers"]
+Prefetch: TypeAlias = int  # 1 or more, in the unit of the config's dialect; graph mode calls it `backward_prefetch`
+
+
+class Dialect(Enum):
+    """How mindformers spells swap and recompute; a file uses one. docs/dialects.md compares them key by key."""
+
+    LEGACY = "legacy"  # swap_config and recompute_config
+    MCORE = "mcore"  # the keys of swap_config inside model.model_config, beside recompute_config
+    PYNATIVE = "pynative"  # swap, recompute and recompute_comm, mindformers 2.0
+
+    @property
+    def prefetch_unit(self) -> PrefetchUnit:
+        """What a prefetch counts: operators of the compiled graph, or decoder layers."""
+        return "layers" if self is Dialect.PYNATIVE else "operators"
 
 
 # --- which layers ---------------------------------------------------------------------------------------------
@@ -120,7 +135,10 @@ class SelectRecompute:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recompute:
-    """``recompute_config``. The three switches keep mindformers' names and defaults."""
+    """``recompute_config``. The three switches keep mindformers' names and defaults.
+
+    ``kept_ops``: PyNative's ``exclude_op``, parts of the names of operators whose output is kept wherever they run.
+    """
 
     full: FullRecompute | None = None
     select: tuple[SelectRecompute, ...] = ()
@@ -130,6 +148,7 @@ class Recompute:
     mp_comm_recompute: bool = True
     recompute_slice_activation: bool = False
     parallel_optimizer_comm_recompute: bool = False
+    kept_ops: tuple[str, ...] = ()
 
 
 # --- the rest of the YAML, as far as resolution needs it ----------------------------------------------------------
@@ -165,10 +184,12 @@ class Runtime:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Model:
     """``section``: the YAML's ``model`` as plain values. ``legacy``: False for mcore models (``use_legacy: False``).
-    ``num_layers``: decoder layers, None when the YAML does not say."""
+    ``num_layers``: decoder layers, None when the YAML does not say. ``num_mtp_layers``: layers for multi-token
+    prediction; graph mode gives them the settings of the last decoder layer, PyNative numbers them after it."""
 
     legacy: bool = True
     num_layers: int | None = None
+    num_mtp_layers: int = 0
     section: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -186,6 +207,7 @@ class Config:
     """
 
     file: str
+    dialect: Dialect = Dialect.LEGACY
     swap: Swap = SwapOff()
     recompute: Recompute = Recompute()
     pipeline: Pipeline = Pipeline()
@@ -196,6 +218,13 @@ class Config:
     @property
     def swap_on(self) -> bool:
         return not isinstance(self.swap, SwapOff)
+
+    @property
+    def num_named_layers(self) -> int | None:
+        """How many layers an index can name, None when the YAML does not say."""
+        if self.model.num_layers is None or self.dialect is not Dialect.PYNATIVE:
+            return self.model.num_layers
+        return self.model.num_layers + self.model.num_mtp_layers
 
     def origin(self, *paths: str) -> Origin:
         """The place of the first of these paths that the YAML has, else of the file."""

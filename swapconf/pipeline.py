@@ -7,17 +7,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from swapconf import catalog
-from swapconf.config import Config
+from swapconf.config import Config, Dialect
 from swapconf.errors import Finding, in_order
 from swapconf.formats import yaml_config
 from swapconf.formats.nodes import Document
 from swapconf.network import Layer, LayerTemplate, Network
+from swapconf.resolve import modules
 from swapconf.resolve.expand import expand
 from swapconf.resolve.knowledge import Versions
 from swapconf.resolve.requests import stage_map
 from swapconf.resolve.rules import check_all
 from swapconf.resolve.rules.case import Case
-from swapconf.strategy import Strategy
+from swapconf.strategy import ModuleDecision, Strategy
 
 _UNKNOWN = LayerTemplate(name="unknown", cell="?", operators=())
 
@@ -26,13 +27,22 @@ _UNKNOWN = LayerTemplate(name="unknown", cell="?", operators=())
 class Study:
     """All that is known of one config: what it asks for, what that means, and what is wrong with it.
 
-    ``network`` and ``strategy`` are None when the number of layers is not known.
+    ``network`` and ``strategy`` are None when the number of layers is not known, and in PyNative mode, where
+    ``modules`` says what is decided.
     """
 
     config: Config
     network: Network | None
     strategy: Strategy | None
     findings: tuple[Finding, ...]
+    modules: tuple[ModuleDecision, ...] = ()
+
+    @property
+    def why_no_strategy(self) -> str:
+        """What to say where a strategy is needed and there is none."""
+        if self.config.dialect is Dialect.PYNATIVE:
+            return "this is a PyNative config, and swapconf predicts graph mode only"
+        return "the YAML does not give the number of layers"
 
 
 def study_file(path: str | Path, versions: Versions, environment: Mapping[str, str]) -> Study:
@@ -52,13 +62,14 @@ def study(config: Config, findings: tuple[Finding, ...], versions: Versions,
     network = network_of(config)
     strategy = expand(config, network, versions) if network is not None else None
     case = Case(config=config, versions=versions, network=network, strategy=strategy, environment=environment)
-    return Study(config, network, strategy, in_order([*findings, *check_all(case)]))
+    decided = modules.decide(config) if config.dialect is Dialect.PYNATIVE else ()
+    return Study(config, network, strategy, in_order([*findings, *check_all(case)]), decided)
 
 
 def network_of(config: Config) -> Network | None:
     """The network that the catalog knows for a config; one without operators for an unknown family."""
     count = config.model.num_layers
-    if count is None:
+    if count is None or config.dialect is Dialect.PYNATIVE:  # the catalog holds operators of graph mode
         return None
     family = catalog.identify(config.model.section, use_legacy=config.model.legacy)
     if family is None:

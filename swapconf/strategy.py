@@ -118,3 +118,21 @@ class Strategy:
         """The action at every site (layer name, primitive path)."""
         return {(entry.layer.name, path): decision.action
                 for entry in self.layers for path, decision in entry.plan.decisions.items()}
+
+
+# --- PyNative -----------------------------------------------------------------------------------------------------
+
+ModuleEffect = Literal["swap", "recompute", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleDecision:
+    """What a PyNative config decides for a module (a path as the YAML writes it, "" for the whole layer) in some
+    layers. ``prefetch_layers``: how many layers ahead a swap returns, None for a recompute."""
+
+    kind: RequestKind
+    module: str
+    layers: tuple[int, ...]
+    effect: ModuleEffect
+    prefetch_layers: int | None
+    reason: Reason

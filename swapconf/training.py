@@ -9,7 +9,7 @@ from typing import Any
 
 from swapconf.annotate import hook
 from swapconf.annotate.edits import Edit, edits
-from swapconf.config import Config, SwapOff
+from swapconf.config import Config, Dialect, SwapOff
 from swapconf.errors import SwapconfError, has_errors
 from swapconf.formats import worker_log, yaml_config
 from swapconf.formats.nodes import Document, from_plain, nowhere
@@ -37,15 +37,21 @@ class Session:
             raise SwapconfError(study.findings)
         self._study = study
 
+    @property
+    def _pynative(self) -> bool:
+        """Whether the sections are PyNative's, of which graph mode reads nothing."""
+        return self._study is not None and self._study.config.dialect is Dialect.PYNATIVE
+
     def wants_lazy_inline(self) -> bool:
-        return self._study is not None and self._study.config.swap_on
+        return self._study is not None and self._study.config.swap_on and not self._pynative
 
     def planner(self, block: Mapping[str, Any]) -> LayerPlanner:
         config, findings = yaml_config.from_document(from_plain(dict(block), nowhere("<model config>")))
         if has_errors(findings):
             raise SwapconfError(findings)
         known = self._study.network if self._study is not None else None
-        if self._study is not None and not config.model.legacy and isinstance(config.swap, SwapOff):
+        if self._study is not None and not self._pynative and not config.model.legacy and \
+                isinstance(config.swap, SwapOff):
             # mindformers 1.9.0 loses swap_config on the way to an mcore model (TransformerOpParallelConfig.to_dict)
             config = replace(config, swap=self._study.config.swap)
         return LayerPlanner(config, known or network_of(config), self._versions)

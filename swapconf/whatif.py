@@ -91,7 +91,7 @@ class Question:
     def __init__(self, folder: Path, study: Study, versions: Versions, policy: str = "mindspore",
                  machine: Machine | None = None) -> None:
         if study.network is None:
-            raise Mismatch("the YAML does not give the number of layers")
+            raise Mismatch(study.why_no_strategy)
         trace = trace_folder.read(folder, rank=0)
         try:
             baseline = prepare(trace)

@@ -15,6 +15,7 @@ import click
 
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings
 from swapconf.cli.machine import load, machine_options
+from swapconf.config import Dialect
 from swapconf.dryrun.outcome import RankReport, as_record, origin
 from swapconf.errors import Severity, SwapconfError, has_errors
 from swapconf.units import parse_bytes, show_bytes
@@ -139,8 +140,11 @@ def _stops_the_run(orders: Sequence[Order]) -> bool:
     from swapconf.resolve.knowledge import Versions
 
     documents = {id(order.document): order.document for order in orders}
-    found = [finding for document in documents.values()
-             for finding in study_document(document, Versions.in_use(), os.environ).findings]
+    studies = [study_document(document, Versions.in_use(), os.environ) for document in documents.values()]
+    for study in studies:
+        if study.config.dialect is Dialect.PYNATIVE:
+            raise click.UsageError(f"{study.config.file}: {study.why_no_strategy}")
+    found = [finding for study in studies for finding in study.findings]
     if not has_errors(found):
         return False
     print_findings(found, err=True)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from swapconf import pipeline
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, environment, print_findings, version_options, versions
+from swapconf.config import Dialect
 from swapconf.errors import SwapconfError, has_errors
 from swapconf.formats import worker_log
 from swapconf.report import explanation
-from swapconf.strategy import Strategy
+from swapconf.strategy import ModuleDecision, Strategy
 
 
 @click.command()
@@ -34,6 +37,9 @@ def command(file: str, layer: int | None, form: str, mindspore_version: str | No
         print_findings(error.findings, err=True)
         raise SystemExit(EXIT_UNREADABLE) from None
     print_findings(study.findings, err=True)
+    if study.config.dialect is Dialect.PYNATIVE:
+        _explain_modules(study.modules, layer, form)
+        raise SystemExit(EXIT_ERRORS if has_errors(study.findings) else 0)
     strategy = study.strategy
     if strategy is None:
         raise click.ClickException("the YAML does not give the number of layers, so there is nothing to lay out")
@@ -50,6 +56,24 @@ def command(file: str, layer: int | None, form: str, mindspore_version: str | No
                 for line in lines[entry.layer.name]:
                     click.echo(f"  {line}")
     raise SystemExit(EXIT_ERRORS if has_errors(study.findings) else 0)
+
+
+def _explain_modules(decided: tuple[ModuleDecision, ...], layer: int | None, form: str) -> None:
+    chosen = [replace(decision, layers=decision.layers if layer is None else (layer,)) for decision in decided
+              if layer is None or layer in decision.layers]
+    if form == "json":
+        click.echo(explanation.modules_as_json(chosen))
+        return
+    from swapconf.cli.tables import print_rows  # loads rich
+
+    head = ("layer", "module", "asked", "in effect", "prefetch", "reason")
+    rows = explanation.module_rows(chosen)
+    if rows:
+        print_rows(head, ((row.layers, row.operator, row.requested, row.effect, row.prefetch, row.reason)
+                          for row in rows), head, title="PyNative mode: modules as the YAML names them",
+                   styles=("yellow" if row.void else "" for row in rows))
+    else:
+        click.echo("Nothing is asked for: every activation stays on the device.")
 
 
 def _print_table(strategy: Strategy, layer: int | None) -> None:

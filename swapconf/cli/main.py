@@ -8,8 +8,8 @@ import click
 
 from swapconf import __version__
 
-COMMANDS = ("check", "compare", "dryrun", "explain", "families", "fragmentation", "memory", "register_path", "rules",
-            "run", "timeline", "verify", "whatif")
+COMMANDS = ("check", "compare", "dryrun", "explain", "families", "fragmentation", "memory", "migrate", "register_path",
+            "rules", "run", "timeline", "verify", "whatif")
 
 
 class LazyGroup(click.Group):
@@ -44,6 +44,7 @@ def main() -> None:
     swapconf whatif traces/rank_0 --config train.yaml
     swapconf compare plain.yaml swap.yaml
     swapconf verify output/msrun --config train.yaml
+    swapconf migrate train.yaml --to pynative --diff
     python -m swapconf run run_mindformer.py --config FILE ...
 
     Exit codes: 0 clean, or notes and warnings only; 1 findings of severity error; 2 a file could not be read, or the

@@ -8,7 +8,7 @@ import click
 
 from swapconf.dryrun import comparison, outcome
 from swapconf.formats import trace_lines
-from swapconf.formats.reading_rules import READING, STRUCTURE
+from swapconf.formats.reading_rules import READING, REWRITING, STRUCTURE
 from swapconf.resolve.rules import RULES
 from swapconf.simulate.findings import RULES as SIMULATED
 from swapconf.verification import deviation
@@ -21,8 +21,8 @@ def command(rule: str | None) -> None:
     from swapconf import whatif  # loads numpy
     from swapconf.formats import hardware
 
-    known = {**READING, **STRUCTURE, **outcome.RULES, **comparison.RULES, **trace_lines.RULES, **SIMULATED,
-             **whatif.RULES, **deviation.RULES, **hardware.RULES}
+    known = {**READING, **STRUCTURE, **REWRITING, **outcome.RULES, **comparison.RULES, **trace_lines.RULES,
+             **SIMULATED, **whatif.RULES, **deviation.RULES, **hardware.RULES}
     pages = {name: f"{name}: {text} ({severity})" for name, (severity, text) in known.items()}
     pages.update((module.RULE, inspect.getdoc(module) or "") for module in RULES)
     if rule is None:

@@ -72,7 +72,7 @@ def command(folder: Path, file: str, changes: tuple[str, ...], ranks: str, predi
     if has_errors(study.findings):
         print_findings(study.findings, err=True)
     if study.strategy is None:
-        raise click.UsageError("the YAML does not give the number of layers, so there is nothing to compare with")
+        raise click.UsageError(f"{study.why_no_strategy}, so there is nothing to compare with")
     try:
         found = verify(folder, study, study.strategy, cluster, wanted, peaks, slack_bytes,
                        jobs or min(len(os.sched_getaffinity(0)), _MOST_JOBS))

@@ -32,8 +32,20 @@ STRUCTURE: dict[str, tuple[str, str]] = {
     "recompute-form": ("error", "A form of `recompute`, `select_recompute` or their relatives that mindformers does "
                                 "not take, or not together with swap: counts are flat or nested one level without "
                                 "swap, layer indices are flat with it."),
-    "section-given-twice": ("error", "An mcore model with settings both in `swap_config` (or `recompute_config`) and "
-                                     "in `model.model_config`."),
+    "section-given-twice": ("error", "Settings both in `swap_config` (or `recompute_config`) and in "
+                                     "`model.model_config`: the legacy and the mcore dialect in one file."),
+    "two-dialects": ("error", "A PyNative section (`swap`, `recompute`, `recompute_comm`) beside one of graph mode "
+                              "(`swap_config`, `recompute_config`, the mcore keys of `model_config`)."),
+    "pynative-form": ("error, warning, note", "In a PyNative YAML: an entry of `layer_swap` after the first, which "
+                      "mindformers 2.0.0 does not read; a mode or switch without the list that it needs, or a list "
+                      "without the mode that reads it; a swap that names nothing."),
     "section-misplaced": ("warning", "A legacy model with swap or recompute settings in `model.model_config`, where "
                                      "nothing reads them."),
+}
+
+# rewriting a file
+REWRITING: dict[str, tuple[str, str]] = {
+    "migrate-layout": ("error", "`swapconf migrate` changes lines of the sections for swap and recompute only, and "
+                                "these cannot be rewritten so: a section in a flow mapping, or an anchor or merge key "
+                                "that reaches into one."),
 }

@@ -1,6 +1,7 @@
 """DOCUMENT -> CONFIG, the rest: what resolution needs from `context`, `parallel`, `parallel_config` and `model`.
 
-These sections belong to mindformers: they are read, not judged, except where a value that swapconf needs is unusable.
+A PyNative YAML (mindformers 2.0) has `parallelism` for `parallel_config`, and no `model_config` below `model`. These
+sections belong to mindformers: they are read, not judged, except where a value that swapconf needs is unusable.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from swapconf.formats.structure import describe
 
 # mindformers' names for the same setting; the first that is given counts
 NUM_LAYERS = ("num_layers", "num_hidden_layers", "n_layers", "n_layer", "num_layer")
+_NUM_MTP_LAYERS = ("mtp_num_layers", "num_nextn_predict_layers", "mtp_depth")
 _NUM_INTERLEAVES = ("pp_interleave_num", "virtual_pipeline_model_parallel_size")
 _MAX_LAYERS = 10_000  # far above any model; keeps a typo from costing memory
 
@@ -36,10 +38,14 @@ def read(document: Document) -> Surroundings:
         pipeline=reader.pipeline(),
         runtime=reader.runtime(),
         model=Model(legacy=legacy is not False, section=section if isinstance(section, dict) else {},
-                    num_layers=reader.count(*(f"model.model_config.{name}" for name in NUM_LAYERS),
-                                            least=0, most=_MAX_LAYERS)),
+                    num_layers=reader.count(*_in_model(NUM_LAYERS), least=0, most=_MAX_LAYERS),
+                    num_mtp_layers=reader.count(*_in_model(_NUM_MTP_LAYERS), least=0, most=_MAX_LAYERS) or 0),
         origins=reader.origins)
     return Surroundings(config, tuple(reader.findings))
+
+
+def _in_model(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"{section}.{name}" for section in ("model.model_config", "model") for name in names)
 
 
 class _Reader:
@@ -83,7 +89,8 @@ class _Reader:
         return None
 
     def pipeline(self) -> Pipeline:
-        stages = self.count("parallel_config.pipeline_stage", "parallel_config.pipeline_model_parallel_size") or 1
+        stages = self.count("parallel_config.pipeline_stage", "parallel_config.pipeline_model_parallel_size",
+                            "parallelism.pipeline_parallel") or 1
         interleaved = self.value("parallel.pipeline_config.pipeline_interleave") is True
         scheduler = self.word("parallel.pipeline_config.pipeline_scheduler")
         interleaves = self.count(*(f"model.model_config.{name}" for name in _NUM_INTERLEAVES)) or 1

@@ -1,8 +1,9 @@
-"""DOCUMENT -> CONFIG: the swap and recompute sections of a training YAML, in both of mindformers' spellings.
+"""DOCUMENT -> CONFIG: the swap and recompute sections of a training YAML, in each of mindformers' three dialects.
 
 The legacy models read ``swap_config`` and ``recompute_config``; the mcore models (``use_legacy: False``) also take the
 same keys inside ``model.model_config``, where ``cpu_offloading`` is ``swap`` and ``cpu_offloading_num_layers`` is
-``layer_swap`` (mindformers 1.9.0, parallel_core/transformer_config_utils.py).
+``layer_swap`` (mindformers 1.9.0, parallel_core/transformer_config_utils.py). PyNative training has ``swap``,
+``recompute`` and ``recompute_comm`` (mindformers 2.0.0, pynative/config/config.py).
 A value that is wrong becomes a finding and is left out of the config; everything else is still read.
 """
 
@@ -11,19 +12,18 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from swapconf.config import Config, SwapOff
+from swapconf.config import Config, Dialect, SwapOff
 from swapconf.errors import Finding, Origin, Severity, in_order
-from swapconf.formats import recompute_section, surroundings, swap_section
+from swapconf.formats import pynative_form, pynative_sections, recompute_section, surroundings, swap_section
+from swapconf.formats.dialects import MCORE_SWAP_KEYS, PYNATIVE_SECTIONS, clashes, dialect_of
 from swapconf.formats.nodes import Document, Node
+from swapconf.formats.pynative_sections import Sections
 from swapconf.formats.structure import Section, check_section
 from swapconf.formats.yaml_document import parse, read_text
 
-_SWAP_KEYS = {"swap": ("swap", "cpu_offloading"), "layer_swap": ("layer_swap", "cpu_offloading_num_layers"),
-              "op_swap": ("op_swap",), "default_prefetch": ("default_prefetch",)}
-_RECOMPUTE_KEYS: dict[str, tuple[str, ...]] = {name: (name,) for name in (
-    "recompute", "select_recompute", "select_comm_recompute", "select_recompute_exclude",
-    "select_comm_recompute_exclude", "mp_comm_recompute", "recompute_slice_activation",
-    "parallel_optimizer_comm_recompute")}
+RECOMPUTE_KEYS = ("recompute", "select_recompute", "select_comm_recompute", "select_recompute_exclude",
+                  "select_comm_recompute_exclude", "mp_comm_recompute", "recompute_slice_activation",
+                  "parallel_optimizer_comm_recompute")
 
 
 def read(path: str | Path) -> tuple[Config, tuple[Finding, ...]]:
@@ -31,44 +31,68 @@ def read(path: str | Path) -> tuple[Config, tuple[Finding, ...]]:
     return from_document(parse(read_text(path), str(path)))
 
 
-def from_document(document: Document) -> tuple[Config, tuple[Finding, ...]]:
-    """The config in a document and every finding of its reading, in order."""
+def from_document(document: Document, dialect: Dialect | None = None) -> tuple[Config, tuple[Finding, ...]]:
+    """The config in a document and every finding of its reading, in order.
+
+    ``dialect``: read this one's sections, even where the model of the YAML does not (a migration does so).
+    """
     around = surroundings.read(document)
-    legacy = around.config.model.legacy
-    swaps, swap_twice = _section(document, "swap_config", _SWAP_KEYS, legacy)
-    recomputes, recompute_twice = _section(document, "recompute_config", _RECOMPUTE_KEYS, legacy)
+    chosen = dialect or dialect_of(document, legacy=around.config.model.legacy)
+    base = replace(around.config, dialect=chosen)
+    config, found = _pynative(document, base) if chosen is Dialect.PYNATIVE else _graph(document, base)
+    return config, in_order([*document.findings, *around.findings, *clashes(document), *found])
+
+
+def _graph(document: Document, base: Config) -> tuple[Config, list[Finding]]:
+    legacy = base.model.legacy
+    in_model = not legacy or base.dialect is Dialect.MCORE
+    swaps, swap_twice = _section(document, "swap_config", MCORE_SWAP_KEYS, in_model)
+    recomputes, recompute_twice = _section(document, "recompute_config", {key: (key,) for key in RECOMPUTE_KEYS},
+                                           in_model)
     swap = swap_section.read(swaps)
     recompute, misfits = recompute_section.read(recomputes, swap_on=not isinstance(swap, SwapOff), legacy=legacy)
-    config = replace(around.config, swap=swap, recompute=recompute,
-                     origins={**around.config.origins, **_origins(swaps, "swap_config"),
+    config = replace(base, swap=swap, recompute=recompute,
+                     origins={**base.origins, **_origins(swaps, "swap_config"),
                               **_origins(recomputes, "recompute_config")})
-    findings = [*document.findings, *around.findings, *swap_twice, *recompute_twice, *swaps.findings,
-                *recomputes.findings, *swap_section.refused_by_mindformers(swaps), *misfits]
-    return config, in_order(findings)
+    return config, [*swap_twice, *recompute_twice, *swaps.findings, *recomputes.findings,
+                    *swap_section.refused_by_mindformers(swaps), *misfits]
+
+
+def _pynative(document: Document, base: Config) -> tuple[Config, list[Finding]]:
+    blanks = [Section(document, entry.value if entry else Node("mapping", 0, 0), name)
+              for name in PYNATIVE_SECTIONS for entry in [document.root.entries.get(name)]]
+    swap_part, recompute_part, comm = (check_section(blank, f"pynative_{blank.path}") for blank in blanks)
+    sections = Sections(swap_part, recompute_part, comm, base.num_named_layers)
+    swap, recompute, misfits = pynative_sections.read(sections)
+    config = replace(base, swap=swap, recompute=recompute, origins={
+        **base.origins, **_origins(swap_part, "swap"), **_origins(recompute_part, "recompute"),
+        **_origins(comm, "recompute_comm")})
+    return config, [*swap_part.findings, *recompute_part.findings, *comm.findings, *misfits,
+                    *pynative_form.check(sections)]
 
 
 def _section(document: Document, name: str, keys: dict[str, tuple[str, ...]],
-             legacy: bool) -> tuple[Section, list[Finding]]:
-    """The checked section, gathered from the place that this kind of model reads."""
+             in_model: bool) -> tuple[Section, list[Finding]]:
+    """The checked section, gathered from the place that is read; ``in_model``: model_config is one."""
     own = document.root.entries.get(name)
     model = document.root.get("model")
     settings = model.get("model_config") if model else None
     inner = {key: settings.entries[written] for key, spellings in keys.items() for written in spellings
              if settings and written in settings.entries}
     findings = []
-    if inner and own and own.value.entries and not legacy:
+    if inner and own and own.value.entries:
         key, entry = next(iter(inner.items()))
         findings.append(Finding(
             origin=document.key_origin(entry, f"model.model_config.{entry.key}"), rule="section-given-twice",
             severity=Severity.ERROR, message=f"`{key}` is set here and there is a `{name}` at line {own.line} as well",
             hint=f"keep one of the two; `{name}` works for every model under swapconf"))
-    if inner and legacy:
+    elif inner and not in_model:
         for entry in inner.values():
             findings.append(Finding(
                 origin=document.key_origin(entry, f"model.model_config.{entry.key}"), rule="section-misplaced",
                 severity=Severity.WARNING, message=f"a legacy model does not read `{entry.key}` here",
                 hint=f"move it to `{name}:` at the top level"))
-    if inner and not legacy and not (own and own.value.entries):
+    if inner and in_model and not (own and own.value.entries):
         assert settings
         node = Node("mapping", settings.line, settings.column, entries=inner)
         written = {key: entry.key for key, entry in inner.items()}

@@ -7,7 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from swapconf.strategy import Action, Decision, Keep, LayerStrategy, Outcome, Recompute, Request, Strategy, Swap
+from swapconf.strategy import (
+    Action,
+    Decision,
+    Keep,
+    LayerStrategy,
+    ModuleDecision,
+    Outcome,
+    Recompute,
+    Request,
+    Strategy,
+    Swap,
+)
 
 _WORDS = {"default": "swap (default)", "layer_swap": "swap (layer_swap)", "op_swap": "swap (op_swap)",
           "recompute": "recompute", "select_recompute": "recompute (select)",
@@ -46,8 +57,12 @@ def _groups(strategy: Strategy, only_layer: int | None) -> list[list[LayerStrate
 def _names(group: Sequence[LayerStrategy]) -> str:
     plain = [entry.layer.index for entry in group if entry.layer.name == str(entry.layer.index)]
     extra = [entry.layer.name for entry in group if entry.layer.name != str(entry.layer.index)]
-    runs = [[index for _, index in run] for _, run in groupby(enumerate(plain), lambda pair: pair[1] - pair[0])]
-    return ", ".join([str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs] + extra)
+    return ", ".join([_runs(plain)] * bool(plain) + extra)
+
+
+def _runs(layers: Sequence[int]) -> str:
+    runs = [[index for _, index in run] for _, run in groupby(enumerate(layers), lambda pair: pair[1] - pair[0])]
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
 def _rows(layers: str, entry: LayerStrategy, outcome: Outcome) -> Iterator[Row]:
@@ -120,3 +135,24 @@ def _site(path: str, decision: Decision) -> dict[str, object]:
             "prefetch": action.prefetch if isinstance(action, Swap) else None,
             "recompute_root": action.root if isinstance(action, Recompute) else None,
             "rule": decision.reason.rule, "reason": decision.reason.text}
+
+
+def module_rows(decisions: Sequence[ModuleDecision]) -> list[Row]:
+    """The table of a PyNative config; its prefetch counts layers, and modules are named as in the YAML."""
+    return [Row(_runs(decision.layers), decision.module or "(layer)", _WORDS[decision.kind], decision.effect,
+                _layers_ahead(decision.prefetch_layers), "",
+                decision.reason.text if decision.effect != "unknown" else
+                f"{decision.reason.text} [{decision.reason.rule}]", decision.effect == "unknown")
+            for decision in decisions]
+
+
+def _layers_ahead(prefetch: int | None) -> str:
+    return "" if prefetch is None else f"{prefetch} layer{'s' * (prefetch > 1)}"
+
+
+def modules_as_json(decisions: Sequence[ModuleDecision]) -> str:
+    """Every decision of a PyNative config, its prefetch in layers."""
+    return json.dumps({"dialect": "pynative", "modules": [
+        {"layers": list(decision.layers), "module": decision.module, "requested": _WORDS[decision.kind],
+         "effective": decision.effect, "prefetch_layers": decision.prefetch_layers,
+         "rule": decision.reason.rule, "reason": decision.reason.text} for decision in decisions]}, indent=2)

@@ -33,13 +33,7 @@ class BadPattern(ValueError):
 @lru_cache(maxsize=1024)
 def compiled(pattern: str) -> tuple[regex.Pattern[str], ...]:
     """The elements of a pattern. Raises BadPattern."""
-    if len(pattern) > MAX_LENGTH:
-        raise BadPattern(f"longer than {MAX_LENGTH} characters")
-    repeats = 1
-    for low, high in _REPEAT.findall(pattern):
-        repeats *= int((high or low)[:9] or 1)
-    if repeats > MAX_REPEATS or _RECURSION.search(pattern):
-        raise BadPattern("its repetitions or recursion are unbounded; operator names are short")
+    checked_length(pattern)
     elements = []
     for element in pattern.split(SEPARATOR):
         try:
@@ -47,6 +41,17 @@ def compiled(pattern: str) -> tuple[regex.Pattern[str], ...]:
         except (regex.error, RecursionError, OverflowError, MemoryError) as error:
             raise BadPattern(f"'{element}' is not a regular expression: {error}") from None
     return tuple(elements)
+
+
+def checked_length(pattern: str) -> None:
+    """Raises BadPattern for one that is too long to be meant, or that would take for ever to compile."""
+    if len(pattern) > MAX_LENGTH:
+        raise BadPattern(f"longer than {MAX_LENGTH} characters")
+    repeats = 1
+    for low, high in _REPEAT.findall(pattern):
+        repeats *= int((high or low)[:9] or 1)
+    if repeats > MAX_REPEATS or _RECURSION.search(pattern):
+        raise BadPattern("its repetitions or recursion are unbounded; operator names are short")
 
 
 def matches(pattern: str, template: LayerTemplate) -> tuple[Operator, ...]:

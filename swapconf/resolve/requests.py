@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from swapconf.config import Config, DefaultSwap, LayerSelection, ListedSwap, SelectRecompute
+from swapconf.config import Config, DefaultSwap, Dialect, LayerSelection, ListedSwap, SelectRecompute
 from swapconf.network import Layer, LayerTemplate, Network
 from swapconf.resolve.patterns import BadPattern, matches
 from swapconf.resolve.stages import BadDeal, StageMap, deal
@@ -33,6 +33,8 @@ class Requests:
     """Answers, for every layer of a network, which requests the config makes there, in the order of application."""
 
     def __init__(self, config: Config, network: Network) -> None:
+        if config.dialect is Dialect.PYNATIVE:
+            raise ValueError("a PyNative config decides modules (resolve.modules), not operators of a graph")
         self.config = config
         self.flash_attention = network.flash_attention
         self._stages = stage_map(config, network.num_layers)

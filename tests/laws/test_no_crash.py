@@ -9,28 +9,32 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from swapconf.config import Dialect
 from swapconf.errors import SwapconfError
 from swapconf.formats.nodes import from_plain, nowhere
 from swapconf.formats.worker_log import lines
 from swapconf.formats.yaml_document import parse
+from swapconf.migration.migrate import Order, migrate
 from swapconf.pipeline import Study, study_document, study_file
-from swapconf.report.explanation import as_json, rows
+from swapconf.report.explanation import as_json, module_rows, modules_as_json, rows
 from swapconf.report.findings import as_lines
 from swapconf.resolve.knowledge import Versions
 
 KEYS = ("swap", "default_prefetch", "layer_swap", "op_swap", "layers", "backward_prefetch", "op_name", "recompute",
         "select_recompute", "select_comm_recompute", "select_recompute_exclude", "mp_comm_recompute", "model_config",
-        "num_layers", "type", "offset", "pp_interleave_num", "pipeline_stage", "pipeline_config", "pipeline_interleave")
+        "num_layers", "type", "offset", "pp_interleave_num", "pipeline_stage", "pipeline_config", "pipeline_interleave",
+        "enable", "mode", "full_recompute_layer", "select_module", "exclude_op", "cpu_offloading", "num_hidden_layers")
 TOP = ("swap_config", "recompute_config", "model", "parallel_config", "parallel", "context", "use_legacy",
-       "runner_config", "use_parallel")
+       "runner_config", "use_parallel", "swap", "recompute", "recompute_comm", "training", "parallelism")
 
 scalars = st.one_of(
     st.none(), st.booleans(), st.integers(-3, 6), st.integers(), st.floats(), st.text(max_size=8),
     st.sampled_from(["attention", r"attention\.flash_attention", "attention.wq", ".*", "(", "Auto", "LlamaConfig",
-                     "qwen3", "deepseek_v3", "True"]))
+                     "qwen3", "deepseek_v3", "True", "0-2", "3", "2-0", "full", "select"]))
 keys = st.one_of(st.sampled_from(KEYS), st.text(max_size=5))
 values = st.recursive(scalars, lambda inner: st.one_of(
     st.lists(inner, max_size=4), st.dictionaries(keys, inner, max_size=5)), max_leaves=12)
@@ -47,6 +51,8 @@ def use(study: Study) -> None:
     for finding in study.findings:
         assert finding.hint
         assert finding.message
+    module_rows(study.modules)
+    json.loads(modules_as_json(study.modules))
     if study.strategy is not None:
         rows(study.strategy)
         logged = {entry.layer.name: lines(entry, study.strategy.swap_on) for entry in study.strategy.layers}
@@ -71,6 +77,30 @@ def test_any_sections_for_a_real_model(model: dict[str, Any], swap: Any, recompu
     if isinstance(swap, dict) and on:
         swap = {**swap, "swap": True}
     studied({"model": model, "swap_config": swap, "recompute_config": recompute})
+
+
+@settings(deadline=None, max_examples=100)
+@given(models, values, values, st.sampled_from(Dialect))
+def test_any_pynative_sections_and_their_migration(model: dict[str, Any], swap: Any, recompute: Any,
+                                                   target: Dialect) -> None:
+    if isinstance(swap, dict):
+        swap = {**swap, "enable": True}
+    document = {"model": model, "swap": swap, "recompute": recompute}
+    studied(document)
+    migrated(document, target)
+
+
+@settings(deadline=None, max_examples=100)
+@given(documents, st.sampled_from(Dialect))
+def test_any_mapping_is_migrated_or_refused(document: dict[str, Any], target: Dialect) -> None:
+    migrated(document, target)
+
+
+def migrated(document: Any, target: Dialect) -> None:
+    with contextlib.suppress(SwapconfError):
+        done = migrate(yaml.safe_dump(document), "law.yaml", Order(target=target, versions=Versions()))
+        assert all(item.text for item in done.items)
+        assert done.after.dialect is target
 
 
 @settings(deadline=None, max_examples=300)

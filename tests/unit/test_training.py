@@ -75,3 +75,13 @@ def test_pipeline_stages_and_fusion_with_a_pipeline() -> None:
     assert [order.pipeline_stage for order in orders] == [0, 0, 1, 1]
     assert {order.comm_fusion for order in orders} == {2}
     assert {order.pipeline_segment for order in orders} == {None}
+
+
+def test_sections_of_pynative_decide_nothing_in_a_graph_mode_run() -> None:
+    """mindformers reads nothing of them there, and a prefetch in layers must not become one in operators."""
+    session = Session()
+    session.review({"use_legacy": False, "model": {"model_config": {"num_layers": 4}},
+                    "swap": {"enable": True, "layer_swap": [{"layers": ["0-1"]}]}})
+    assert not session.wants_lazy_inline()
+    order = session.planner(block(legacy=False)).order(0, TOY)
+    assert order.edits == ()

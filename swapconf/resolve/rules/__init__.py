@@ -1,9 +1,13 @@
-"""CONFIG + STRATEGY -> FINDINGS: one rule, one module, its docstring the manual page. Registration is this list."""
+"""CONFIG + STRATEGY -> FINDINGS: one rule, one module, its docstring the manual page. Registration is this list.
+
+A rule holds for graph mode (legacy and mcore) unless its module says otherwise in ``DIALECTS``.
+"""
 
 from __future__ import annotations
 
 from types import ModuleType
 
+from swapconf.config import Dialect
 from swapconf.errors import Finding, in_order
 from swapconf.resolve.rules import (
     bad_pattern,
@@ -20,6 +24,11 @@ from swapconf.resolve.rules import (
     op_unescaped_dot,
     plain_refuses,
     prefetch_too_large,
+    pynative_bad_pattern,
+    pynative_not_predicted,
+    pynative_overlap,
+    pynative_prefetch,
+    pynative_runtime,
     r1_recompute_wins,
     r2_recomputed_consumer,
     r3_list_meaning,
@@ -33,7 +42,7 @@ from swapconf.resolve.rules import (
     swap_nothing,
     unknown_family,
 )
-from swapconf.resolve.rules.case import Case
+from swapconf.resolve.rules.case import GRAPH_MODE, Case
 
 RULES: tuple[ModuleType, ...] = (
     r1_recompute_wins, r2_recomputed_consumer, r3_list_meaning,
@@ -41,9 +50,17 @@ RULES: tuple[ModuleType, ...] = (
     prefetch_too_large, default_prefetch_ignored, swap_is_off, default_swap_flash,
     memory_level, lazy_inline, lazy_inline_env, runtime_limits, mcore, plain_refuses,
     recompute_nothing, recompute_void, recompute_count, stage_offset, shared_primitive, unknown_family,
+    pynative_prefetch, pynative_overlap, pynative_bad_pattern, pynative_runtime, pynative_not_predicted,
 )
 
 
 def check_all(case: Case) -> tuple[Finding, ...]:
-    """What every rule finds, in order."""
-    return in_order(finding for rule in RULES for finding in rule.check(case))
+    """What every rule that holds for the dialect finds, in order."""
+    return in_order(finding for rule in RULES if case.config.dialect in dialects_of(rule)
+                    for finding in rule.check(case))
+
+
+def dialects_of(rule: ModuleType) -> frozenset[Dialect]:
+    """The dialects for which a rule holds."""
+    declared: frozenset[Dialect] = getattr(rule, "DIALECTS", GRAPH_MODE)
+    return declared

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from swapconf.config import Config, FullRecompute, LayerSelection, ListedSwap, OpSwap, SelectRecompute
+from swapconf.config import Config, Dialect, FullRecompute, LayerSelection, ListedSwap, OpSwap, SelectRecompute
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.network import LayerTemplate, Network
 from swapconf.resolve.knowledge import Versions
@@ -14,6 +14,10 @@ from swapconf.resolve.patterns import BadPattern, matches
 from swapconf.resolve.requests import stage_map
 from swapconf.resolve.stages import BadDeal
 from swapconf.strategy import LayerStrategy, Outcome, Reason, Strategy
+
+GRAPH_MODE = frozenset({Dialect.LEGACY, Dialect.MCORE})  # a rule without DIALECTS holds for these
+PYNATIVE = frozenset({Dialect.PYNATIVE})
+EVERY_DIALECT = GRAPH_MODE | PYNATIVE
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,9 @@
 r"""layer-out-of-range: a layer index that the model does not have.
 
 Layers count from 0 over all pipeline stages; negative indices do not count from the end. mindformers ignores them
-without a word. Fails with 4 layers: ``layers: [4]``, ``layers: [-1]``. Passes: ``layers: [3]``.
+without a word; in PyNative mode, where layers for multi-token prediction follow the others, it stops.
+
+Fails with 4 layers: ``layers: [4]``, ``layers: [-1]``. Passes: ``layers: [3]``.
 """
 
 from __future__ import annotations
@@ -10,13 +12,14 @@ from collections.abc import Iterator
 
 from swapconf.config import LayerIndices, LayerSelection, LayerSwap, ListedSwap, OpSwap
 from swapconf.errors import Finding, Origin, Severity
-from swapconf.resolve.rules.case import Case, finding
+from swapconf.resolve.rules.case import EVERY_DIALECT, Case, finding
 
 RULE = "layer-out-of-range"
+DIALECTS = EVERY_DIALECT
 
 
 def check(case: Case) -> Iterator[Finding]:
-    count = case.config.model.num_layers
+    count = case.config.num_named_layers
     for layers, origin in dict.fromkeys(_selections(case)):
         if not isinstance(layers, LayerIndices):
             continue

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""Every training YAML to each other dialect and back, as the page docs/migrate.md.
+
+    python scripts/evidence/migrate_table.py FOLDER [--out docs/migrate.md]
+
+FOLDER holds training YAMLs (those that mindformers r1.8.0 ships, say); the documented examples in configs/ come first.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from swapconf.config import Config, DefaultSwap, Dialect, ListedSwap, Recompute, SwapOff
+from swapconf.errors import SwapconfError
+from swapconf.formats import yaml_config
+from swapconf.formats.yaml_document import read_text
+from swapconf.migration.migrate import Migration, Order, kinds, migrate, without_places
+from swapconf.migration.report import Fate
+from swapconf.migration.to_pynative import to_pynative
+from swapconf.resolve.knowledge import Versions
+
+ROOT = Path(__file__).resolve().parents[2]
+VERSIONS = Versions()
+REFUSED = "-"
+
+# how the report's sentences are shortened: a part of the sentence, and its word in the table
+SHORT = (
+    ("builds a legacy model", "legacy model reads no swap there"),
+    ("pipeline stages", "swap with pipeline stages"),
+    ("no default strategy", "default strategy"),
+    ("cannot swap layer", "swap of the last layer"),
+    ("one prefetch for everything", "different prefetches"),
+    ("mp_comm_recompute", "mp_comm_recompute: False"),
+    ("recompute_slice_activation", "recompute_slice_activation: True"),
+    ("parallel_optimizer_comm_recompute", "parallel_optimizer_comm_recompute: True"),
+    ("exclusion by path", "exclusion by path"),
+    ("how many there are", "every layer, of an unknown number"),
+    ("counts do not fit", "counts that do not fit the stages"),
+    ("decided otherwise", "decisions"),
+)
+
+HEAD = """\
+<!-- Made by scripts/evidence/migrate_table.py; edit that. -->
+# Migration, there and back
+
+Each training YAML is written in each other dialect by `swapconf migrate --accept-loss`, and that file is written back.
+*There*: what `migrate` reports as lost (without `--accept-loss` it writes nothing then and ends with 1). *Back*: the
+result against the original: **same config** (swap and recompute are equal, key by key), **same strategy** (every
+operator is kept, swapped or recomputed as before, in other words), **same but for what was lost**, or at how many
+operators the two differ (only in files where something was lost). A prefetch has another unit in PyNative and no
+conversion, so on the way back `--prefetch` gives the first one of the original. What each dialect can say:
+[dialects](dialects.md).
+
+Every file stays the same, byte by byte, outside the sections for swap and recompute.
+
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Trip:
+    target: Dialect
+    there: str
+    back: str
+    nothing_lost: bool
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "migrate.md")
+    arguments = parser.parse_args()
+    examples = [*sorted((ROOT / "configs").rglob("*.yaml"))]
+    corpus = sorted(arguments.folder.rglob("*.yaml"))
+    pynative = sorted((ROOT / "tests" / "examples").glob("valid_pynative*.yaml"))
+    parts = [HEAD, "## The documented examples\n\n", *table(examples, ROOT / "configs"),
+             f"\n## {len(corpus)} training YAMLs that mindformers ships\n\n", *table(corpus, arguments.folder),
+             "\n## Documented PyNative sections\n\n", *table(pynative, ROOT / "tests" / "examples")]
+    arguments.out.write_text("".join(parts), encoding="utf-8")
+    print(f"wrote {arguments.out}")
+
+
+def table(files: list[Path], root: Path) -> Iterator[str]:
+    yield "| file | asks for | to | lost there | back |\n|---|---|---|---|---|\n"
+    totals: Counter[tuple[Dialect, str]] = Counter()
+    for file in files:
+        for trip, config in trips(file):
+            name = file.relative_to(root).as_posix().removeprefix("mindformers-r1.8.0/")
+            yield f"| {name} | {asked(config)} | {trip.target.value} | {trip.there} | {trip.back} |\n"
+            if trip.back == REFUSED:
+                totals[trip.target, "refused"] += 1
+                continue
+            totals[trip.target, "lost nothing" if trip.nothing_lost else "lost something"] += 1
+            totals[trip.target, trip.back if trip.back.startswith("same") else "differ"] += 1
+    yield "\n"
+    for target in dict.fromkeys(target for target, _ in totals):
+        told = ", ".join(f"{count} {word}" for (which, word), count in sorted(totals.items(), key=str)
+                         if which is target)
+        yield f"To {target.value} and back: {told}.\n"
+
+
+def trips(file: Path) -> Iterator[tuple[Trip, Config]]:
+    text = read_text(file)
+    for target in Dialect:
+        try:
+            there = migrate(text, file.name, Order(target=target, versions=VERSIONS))
+            source = there.before.dialect
+            if source is target:
+                continue
+            back = migrate(there.text, file.name, Order(target=source, source=target, versions=VERSIONS,
+                                                        prefetch=first_prefetch(there.before)))
+        except SwapconfError as error:
+            config, _ = yaml_config.read(file)
+            yield Trip(target, f"refused: {error.findings[0].message}", REFUSED, False), config
+            continue
+        yield Trip(target, lost_there(there), compared(there, back), not there.lost), there.before
+
+
+def first_prefetch(config: Config) -> int:
+    swap = config.swap
+    entries = (*swap.layer_swap, *swap.op_swap) if isinstance(swap, ListedSwap) else ()
+    return entries[0].prefetch if entries else 1
+
+
+def lost_there(done: Migration) -> str:
+    texts = [item.text for item in done.items if item.fate is Fate.LOST]
+    words = [next((word for part, word in SHORT if part in text), text) for text in texts]
+    return ", ".join(dict.fromkeys(words)) or "nothing"
+
+
+def compared(there: Migration, back: Migration) -> str:
+    before, after = there.before, back.after
+    if without_places((before.swap, before.recompute)) == without_places((after.swap, after.recompute)):
+        return "same config"
+    one, other = kinds(before, VERSIONS), kinds(after, VERSIONS)
+    differ = sum(one[site] != other[site] for site in one)
+    if differ:
+        return f"differs at {differ:,} of {len(one):,} operators"
+    # without a catalog, and for what is no decision at an operator: the same layers for the same patterns
+    forms = [config if config.dialect is Dialect.PYNATIVE else to_pynative(config)[0] for config in (before, after)]
+    same = len({without_places((form.swap, form.recompute)) for form in forms}) == 1
+    return ("same but for what was lost" if there.lost else "same strategy") if same else "differs, see what was lost"
+
+
+def asked(config: Config) -> str:
+    words = [] if isinstance(config.swap, SwapOff) else [
+        "default swap" if isinstance(config.swap, DefaultSwap) else "swap"]
+    plain = Recompute()
+    words += ["recompute"] * (config.recompute.full is not None)
+    words += ["select_recompute"] * (config.recompute.select != plain.select)
+    words += ["select_comm_recompute"] * (config.recompute.select_comm != plain.select_comm)
+    return ", ".join(words) or "nothing"
+
+
+if __name__ == "__main__":
+    main()

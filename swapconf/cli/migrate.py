@@ -1,0 +1,95 @@
+"""``swapconf migrate``: write the swap and recompute of a YAML in another of mindformers' dialects."""
+
+from __future__ import annotations
+
+from difflib import unified_diff
+from pathlib import Path
+
+import click
+
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, version_options, versions
+from swapconf.config import Dialect
+from swapconf.errors import SwapconfError
+from swapconf.formats.writing import replace_text
+from swapconf.formats.yaml_document import read_text
+from swapconf.migration.migrate import Migration, Order, migrate
+from swapconf.migration.report import Fate
+from swapconf.report.findings import printable
+
+_NAMES = [dialect.value for dialect in Dialect]
+_STYLES = {Fate.LOST: "red", Fate.CHANGED: "yellow", Fate.CARRIED: "green", Fate.CHECK: "cyan"}
+
+
+@click.command()
+@click.argument("file", metavar="FILE")
+@click.option("--to", "target", type=click.Choice(_NAMES), required=True, help="The dialect to write.")
+@click.option("--from", "source", type=click.Choice(_NAMES), help="The dialect to read (default: the one in the file).")
+@click.option("--out", type=click.Path(dir_okay=False), help="Write the whole YAML to this file.")
+@click.option("--in-place", is_flag=True, help="Write it back to FILE.")
+@click.option("--diff", is_flag=True, help="Print the changed lines; nothing else is written to the standard output.")
+@click.option("--prefetch", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
+              help="The prefetch in the new unit, where it changes: layers for pynative, operators for the others.")
+@click.option("--accept-loss", is_flag=True, help="Write, and exit with 0, although something cannot be carried over.")
+@version_options
+def command(file: str, target: str, source: str | None, out: str | None, in_place: bool, diff: bool, prefetch: int,
+            accept_loss: bool, mindspore_version: str | None, mindformers_version: str | None) -> None:
+    """Write swap and recompute in another dialect. Only their lines change; comments are kept.
+
+    \b
+    legacy     swap_config and recompute_config, prefetch in operators
+    mcore      the keys of swap_config inside model.model_config (use_legacy: False)
+    pynative   swap, recompute and recompute_comm of mindformers 2.0, prefetch in layers
+
+    \b
+    swapconf migrate train.yaml --to pynative --diff
+    swapconf migrate train.yaml --to pynative --prefetch 2 --out pynative.yaml
+    swapconf migrate qwen3.yaml --to mcore --in-place
+    swapconf migrate pynative.yaml --to legacy --prefetch 20 --accept-loss > train.yaml
+
+    The report goes to the standard error: what cannot be carried over and what to do about it, what changes its
+    meaning, what is carried over, what is to be checked. Without --out, --in-place or --diff the YAML goes to the
+    standard output. docs/dialects.md compares the three dialects key by key.
+
+    Exit codes: 0 nothing was lost, or --accept-loss; 1 something cannot be carried over, and no file was written;
+    2 the file could not be read, has errors, or cannot be rewritten.
+    """
+    if out is not None and in_place:
+        raise click.UsageError("--out and --in-place exclude each other")
+    order = Order(target=Dialect(target), source=Dialect(source) if source else None, prefetch=prefetch,
+                  versions=versions(mindspore_version, mindformers_version))
+    try:
+        text = read_text(file)
+        done = migrate(text, file, order)
+    except SwapconfError as error:
+        print_findings(error.findings, err=True)
+        raise SystemExit(EXIT_UNREADABLE) from None
+    _print_report(done)
+    if diff:
+        lines = unified_diff(text.splitlines(True), done.text.splitlines(True), file, out or file)
+        click.echo("".join(lines), nl=False)
+    elif out is None and not in_place:
+        click.echo(done.text, nl=False)
+    refused = done.lost and not accept_loss
+    if refused and (out is not None or in_place):
+        click.secho("nothing is written: correct the YAML, or accept the loss with --accept-loss", err=True)
+    elif out is not None or (in_place and done.text != text):
+        _write(out or file, done.text)
+    raise SystemExit(EXIT_ERRORS if refused else 0)
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        replace_text(path, text)
+    except OSError as error:
+        raise click.ClickException(f"{Path(path)} is not written: {error}") from None
+
+
+def _print_report(done: Migration) -> None:
+    if not done.items:
+        click.echo("nothing to change" if done.before == done.after else "nothing asks for swap or recompute", err=True)
+    for fate in Fate:
+        lines = list(dict.fromkeys(str(item) for item in done.items if item.fate is fate))
+        if lines:
+            click.secho(f"{fate.value}:", fg=_STYLES[fate], err=True)
+        for line in lines:
+            click.echo(f"  {printable(line)}", err=True)

@@ -1,0 +1,72 @@
+"""SECTIONS -> FINDINGS: what stands in PyNative's sections without effect, and what mindformers 2.0.0 misses there.
+
+Source: mindformers 2.0.0, pynative/distributed/activation_checkpoint.py: apply_recompute, apply_swap and the
+functions that validate their sections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from swapconf.errors import Finding, Severity
+from swapconf.formats.pynative_sections import Sections
+from swapconf.formats.structure import Place, Section
+
+RULE = "pynative-form"
+
+
+def check(sections: Sections) -> Iterator[Finding]:
+    yield from _swap(sections.swap)
+    yield from _recompute(sections.recompute)
+    if _value(sections.comm, "enable") is True and not _filled(sections.comm, "select_module"):
+        yield _finding(sections.comm, ("enable",), "mindformers stops: communication recompute needs `select_module`",
+                       "map operator paths to layer ranges in `select_module`, or write enable: False")
+
+
+def _swap(section: Section) -> Iterator[Finding]:
+    on = _value(section, "enable") is True
+    lists = [key for key in ("layer_swap", "op_swap") if _filled(section, key)]
+    if not on:
+        for key in lists:
+            yield _finding(section, (key,), "no effect: `enable` is not True", "write `enable: True`, or remove it",
+                           Severity.NOTE if "enable" in section.node.entries else Severity.WARNING)
+    elif not lists:
+        yield _finding(section, ("enable",), "nothing is swapped: PyNative has no default strategy",
+                       "list layers in `layer_swap` or modules in `op_swap`", Severity.WARNING)
+    layer_swap = section.node.get("layer_swap")
+    for index in range(1, len(layer_swap.items) if on and layer_swap is not None else 0):
+        yield _finding(section, ("layer_swap", index), "mindformers 2.0.0 reads the first entry of layer_swap only",
+                       "add its layers to the list of the first entry")
+
+
+def _recompute(section: Section) -> Iterator[Finding]:
+    mode = _value(section, "mode")
+    if mode == "full" and not _filled(section, "full_recompute_layer"):
+        yield _finding(section, ("mode",), "mindformers stops: mode full needs `full_recompute_layer`",
+                       "list layer ranges in `full_recompute_layer`")
+    if mode == "select" and not _filled(section, "select_module"):
+        yield _finding(section, ("mode",), "mindformers stops: mode select needs `select_module`",
+                       "map module paths to layer ranges in `select_module`")
+    if mode == "full" and _filled(section, "select_module"):
+        yield _finding(section, ("select_module",), "no effect with mode full", "write mode: select to use it",
+                       Severity.WARNING)
+    if mode in (None, "None"):
+        for key in ("full_recompute_layer", "select_module", "exclude_op"):
+            if _filled(section, key):
+                yield _finding(section, (key,), "no effect: mode is None", "write mode: full or mode: select",
+                               Severity.NOTE if mode else Severity.WARNING)
+
+
+def _value(section: Section, key: str) -> object:
+    node = section.node.get(key)
+    return node.scalar if node is not None and section.sound(key) else None
+
+
+def _filled(section: Section, key: str) -> bool:
+    node = section.node.get(key)
+    return node is not None and bool(node.items or node.entries)
+
+
+def _finding(section: Section, place: Place, message: str, hint: str,
+             severity: Severity = Severity.ERROR) -> Finding:
+    return Finding(origin=section.origin(place), rule=RULE, severity=severity, message=message, hint=hint)
