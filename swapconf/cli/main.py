@@ -8,8 +8,8 @@ import click
 
 from swapconf import __version__
 
-COMMANDS = ("check", "dryrun", "explain", "families", "fragmentation", "memory", "register_path", "rules", "run",
-            "timeline", "verify", "whatif")
+COMMANDS = ("check", "dryrun", "explain", "families", "fragmentation", "memory", "modeline", "register_path",
+            "rules", "run", "schema", "timeline", "verify", "whatif")
 
 
 class LazyGroup(click.Group):
