@@ -6,7 +6,8 @@ condition on the model that the YAML names, so that ``op_name:`` offers the oper
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -30,45 +31,74 @@ def editor_schema(name: str) -> dict[str, Any]:
     return {**whole,
             "properties": {section: {"$ref": f"#/definitions/{section}"} for section in SECTIONS},
             "definitions": {**{section: _moved(schema(section), section) for section in SECTIONS}, **operators},
-            "allOf": [{"if": _is_family(family), "then": {"properties": _completions(family)}}
-                      for family in catalog.families()]}
+            "allOf": [*({"if": _is_family(family), "then": {"properties": _completions(family)}}
+                        for family in catalog.families()), _of_another_family()]}
 
 
 def _moved(part: Any, section: str) -> Any:
-    """A schema below ``#/definitions/SECTION``, its references with it."""
+    r"""A schema below ``#/definitions/SECTION``, its references with it.
+
+    Without examples that hold a backslash: yaml-language-server 1.25 offers them as text that is no YAML
+    (``"attention\\\.wq"``). Values of an enum, as the families have them, it writes well.
+    """
     if isinstance(part, list):
         return [_moved(item, section) for item in part]
     if not isinstance(part, dict):
         return part
-    moved = {key: _moved(value, section) for key, value in part.items() if key != "$schema"}
+    moved = {key: _moved(value, section) for key, value in part.items()
+             if key != "$schema" and not (key == "examples" and "\\" in json.dumps(value))}
     if "$ref" in moved:
         moved["$ref"] = moved["$ref"].replace("#/definitions/", f"#/definitions/{section}/definitions/")
     return moved
 
 
 def _is_family(family: str) -> dict[str, Any]:
-    """The condition that a YAML names this family, as ``catalog.identify`` reads it."""
+    """The condition that a YAML names this family, as ``catalog.identify`` reads it.
+
+    By patterns: while it completes, yaml-language-server 1.25 takes the start of an enum's value for the value, so that
+    ``qwen3`` is a ``qwen3_moe``, too.
+    """
     known: Mapping[str, Any] = index()[family]
     if known["legacy"]:
-        named = [{"properties": {"type": {"enum": known["config_types"]}}, "required": ["type"]}]
+        named = [{"properties": {"type": _one_of(known["config_types"])}, "required": ["type"]}]
     else:
-        first = {"type": "array", "minItems": 1, "items": {"enum": known["architectures"]}}
-        named = [{"properties": {"model_type": {"enum": known["model_types"]}}, "required": ["model_type"]},
-                 {"properties": {"architectures": {"anyOf": [{"enum": known["architectures"]}, first]}},
+        classes = _one_of(known["architectures"])
+        named = [{"properties": {"model_type": _one_of(known["model_types"])}, "required": ["model_type"]},
+                 {"properties": {"architectures": {"anyOf": [classes, {"type": "array", "minItems": 1,
+                                                                       "items": classes}]}},
                   "required": ["architectures"], "not": {"required": ["model_type"]}}]
     model = {"properties": {"model_config": {"anyOf": named}}, "required": ["model_config"]}
     return {"properties": {"model": model}, "required": ["model"]}
 
 
+def _one_of(names: list[str]) -> dict[str, Any]:
+    return {"type": "string", "pattern": f"^({'|'.join(names)})$"}
+
+
+def _of_another_family() -> dict[str, Any]:
+    """For a model that the catalog does not know: what flash attention is called in those that it knows."""
+    names: dict[str, str] = {}
+    for family in catalog.families():
+        names.setdefault(catalog.load(family).flash_attention, f"flash attention of {family}")
+    entry = _entry({"anyOf": [{"enum": list(names), "enumDescriptions": list(names.values())},
+                              {"type": ["string", "array"]}]})
+    return {"if": {"not": {"anyOf": [_is_family(family) for family in catalog.families()]}},
+            "then": {"properties": {"swap_config": entry}}}
+
+
+def _entry(op_name: dict[str, Any]) -> dict[str, Any]:
+    """swap_config whose entries of op_swap, in a list or alone, have this ``op_name``."""
+    entry = {"properties": {"op_name": op_name}}
+    return {"properties": {"op_swap": {"items": entry, "if": {"type": "object"}, "then": entry}}}
+
+
 def _completions(family: str) -> dict[str, Any]:
     """What is offered for the model's operators; nothing is refused because of it."""
-    entry = {"properties": {"op_name": {"$ref": f"#/definitions/{family}_op_name"}}}
-    recomputed, communicating = ({"$ref": f"#/definitions/{family}_{kind}"} for kind in ("operators", "communication"))
-    return {
-        "swap_config": {"properties": {"op_swap": {"items": entry, "if": {"type": "object"}, "then": entry}}},
-        "recompute_config": {"properties": {
-            "select_recompute": recomputed, "select_recompute_exclude": recomputed,
-            "select_comm_recompute": communicating, "select_comm_recompute_exclude": communicating}}}
+    described = schema("recompute_config")["properties"]
+    keys = {key: {"$ref": f"#/definitions/{family}_{'communication' if 'comm' in key else 'operators'}",
+                  "description": described[key]["description"]} for key in described if key.startswith("select_")}
+    return {"swap_config": _entry({"$ref": f"#/definitions/{family}_op_name"}),
+            "recompute_config": {"properties": keys}}
 
 
 def _operator_schemas(family: str) -> dict[str, Any]:
@@ -81,9 +111,13 @@ def _operator_schemas(family: str) -> dict[str, Any]:
             "operators": _keys(recomputed), "communication": _keys(communicating)}
 
 
-def _keys(patterns: Iterable[str]) -> dict[str, Any]:
+def _keys(offered: Mapping[str, str]) -> dict[str, Any]:
+    """Operators as keys of a mapping. Those with a backslash are snippets, as completed keys would lose it."""
     selection = {"$ref": "#/definitions/recompute_config/definitions/selection"}
-    return {"properties": dict.fromkeys(patterns, selection)}
+    snippets = [{"label": pattern, "description": text, "body": {pattern: True}}
+                for pattern, text in offered.items() if "\\" in pattern]
+    return {"properties": {pattern: selection for pattern in offered if "\\" not in pattern},
+            "defaultSnippets": snippets}
 
 
 def _offered(family: str, wanted: Callable[[Operator], bool], *, cells: bool = True) -> dict[str, str]:
