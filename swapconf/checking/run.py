@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -58,6 +57,8 @@ def check_all(given: Sequence[Order], jobs: int | None = None) -> Iterator[Check
     if jobs == 1 or len(given) < _WORTH_A_POOL:
         yield from map(check, given)
         return
+    from concurrent.futures import ProcessPoolExecutor  # one file needs none of it
+
     with ProcessPoolExecutor(max_workers=jobs) as pool:
         yield from pool.map(check, given, chunksize=_AT_ONCE)
 

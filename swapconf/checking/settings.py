@@ -56,7 +56,7 @@ def read(file: Path, rules: frozenset[str], families: frozenset[str]) -> tuple[S
         text = file.read_bytes().decode("utf-8")
         tables = tomllib.loads(text)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        place = _DECODE_LINE.search(str(error))
+        place = _DECODE_LINE.search(str(error))  # tomllib tells it in the text only, and not at the end of the file
         line, column = (int(place[1]), int(place[2])) if place else (0, 0)
         origin = Origin(file=_shown(file), line=line, column=column)
         return Settings(), (_finding(origin, f"cannot be read: {error}", "correct the file; nothing in it is used"),)
