@@ -22,10 +22,11 @@ _AT_ONCE = 16  # files per message to a process
 
 
 def orders(paths: Iterable[str], environment: Mapping[str, str], mindspore: str | None,
-           mindformers: str | None) -> tuple[list[Order], list[Finding]]:
-    """One order per file, folders searched, and what is wrong with the settings or the folders.
+           mindformers: str | None, *, named: bool = True) -> tuple[list[Order], list[Finding]]:
+    """One order per file, folders searched, and what is wrong with the settings.
 
-    ``mindspore``, ``mindformers``: versions given on the command line, which win over the settings.
+    ``mindspore``, ``mindformers``: versions given on the command line, which win over the settings. ``named``: files
+    that are given, not found in a folder, are checked whatever they hold.
     """
     found: list[Order] = []
     wrong: dict[Finding, None] = {}
@@ -38,9 +39,10 @@ def orders(paths: Iterable[str], environment: Mapping[str, str], mindspore: str 
             wrong.update(dict.fromkeys(unusable))
             versions = Versions(mindspore=mindspore or chosen.mindspore or installed.mindspore,
                                 mindformers=mindformers or chosen.mindformers or installed.mindformers)
-            found.append(Order(file=file, named=not folder, settings=chosen, versions=versions,
+            found.append(Order(file=file, named=named and not folder, settings=chosen, versions=versions,
                                environment=environment))
-    unique = {os.path.abspath(order.file): order for order in sorted(found, key=lambda order: order.named)}
+    found.sort(key=lambda order: order.named)  # a file that is found and named counts as named
+    unique = {os.path.abspath(order.file): order for order in found}
     return sorted(unique.values(), key=lambda order: order.file), list(wrong)
 
 

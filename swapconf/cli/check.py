@@ -26,10 +26,12 @@ FORMATS = ("text", "json", "github", "gitlab", "junit", "sarif")
 @click.option("--fix", is_flag=True, help="Repair what cannot change the meaning for the worse; asks before it writes.")
 @click.option("--diff", is_flag=True, help="Only show what --fix would change.")
 @click.option("--yes", is_flag=True, help="With --fix: write without asking.")
+@click.option("--only-training", is_flag=True, help="Skip YAMLs that are none for training, even where they are named.")
 @click.option("--jobs", type=click.IntRange(1), help="Processes for many files (default: one per usable core).")
 @version_options
 def command(paths: tuple[str, ...], strict: bool, form: str, output: str | None, fix: bool, diff: bool, yes: bool,
-            jobs: int | None, mindspore_version: str | None, mindformers_version: str | None) -> None:
+            only_training: bool, jobs: int | None, mindspore_version: str | None,
+            mindformers_version: str | None) -> None:
     """Check the swap and recompute sections of training YAMLs.
 
     Every finding is printed at once as `file:line:col  yaml.path: what is wrong; what to do [rule]`. The manual page of
@@ -47,7 +49,7 @@ def command(paths: tuple[str, ...], strict: bool, form: str, output: str | None,
     Exit codes: 0 clean, or notes and warnings only; 1 findings of severity error (with --strict, of warning);
     2 a file could not be read.
     """
-    orders, told = run.orders(paths, environment(), mindspore_version, mindformers_version)
+    orders, told = run.orders(paths, environment(), mindspore_version, mindformers_version, named=not only_training)
     if fix or diff:
         from swapconf.cli import fixing
 

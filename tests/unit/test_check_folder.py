@@ -155,3 +155,10 @@ def test_a_report_can_go_to_a_file(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert result.stdout == ""
     assert json.loads((tmp_path / "out.sarif").read_text())["version"] == "2.1.0"
+
+
+def test_named_files_can_be_told_apart_as_well(tmp_path: Path) -> None:
+    tree(tmp_path, {"train.yaml": WRONG, "list.yaml": "- a\n", "workflow.yaml": "on: push\n"})
+    files = [tmp_path / name for name in ("train.yaml", "list.yaml", "workflow.yaml")]
+    assert {name for name, _ in rules(records("--only-training", *files))} == {"train.yaml"}
+    assert run("--only-training", *files[1:]).exit_code == 0
