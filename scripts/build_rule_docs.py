@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 from swapconf import whatif
+from swapconf.checking.pages import CHECKING
 from swapconf.config import Dialect
 from swapconf.dryrun import comparison, outcome
 from swapconf.formats import hardware, trace_lines
@@ -43,6 +44,7 @@ def render():
     parts = [HEAD, "## Reading the file\n\n"]
     parts += ["### The file itself\n\n", _table(READING), "### Structure of the two sections\n\n", _table(STRUCTURE)]
     parts += ["### Rewriting a file\n\n", _table(REWRITING)]
+    parts += ["### Settings, comments and folders\n\n", _table(CHECKING)]
     parts += ["### Dry runs and their traces\n\n", _table({**outcome.RULES, **comparison.RULES, **trace_lines.RULES})]
     parts += ["### Memory, from a trace\n\n", _table({**SIMULATED, **whatif.RULES})]
     parts += ["### Logs of a run\n\n", _table(deviation.RULES)]

@@ -20,6 +20,7 @@ from swapconf.resolve.rules import check_all
 from swapconf.resolve.rules.case import Case
 from swapconf.strategy import ModuleDecision, Strategy
 
+_NO_FAMILIES: Mapping[str, str] = {}
 _UNKNOWN = LayerTemplate(name="unknown", cell="?", operators=())
 
 
@@ -51,27 +52,31 @@ def study_file(path: str | Path, versions: Versions, environment: Mapping[str, s
     return study(config, findings, versions, environment)
 
 
-def study_document(document: Document, versions: Versions, environment: Mapping[str, str]) -> Study:
-    """The same for a document that is already read, as a launched training run has it."""
+def study_document(document: Document, versions: Versions, environment: Mapping[str, str],
+                   families: Mapping[str, str] = _NO_FAMILIES) -> Study:
+    """The same for a document that is already read, as a launched training run has it.
+
+    ``families``: by name of a model class that the catalog does not know, the family whose layers it has.
+    """
     config, findings = yaml_config.from_document(document)
-    return study(config, findings, versions, environment)
+    return study(config, findings, versions, environment, families)
 
 
 def study(config: Config, findings: tuple[Finding, ...], versions: Versions,
-          environment: Mapping[str, str]) -> Study:
-    network = network_of(config)
+          environment: Mapping[str, str], families: Mapping[str, str] = _NO_FAMILIES) -> Study:
+    network = network_of(config, families)
     strategy = expand(config, network, versions) if network is not None else None
     case = Case(config=config, versions=versions, network=network, strategy=strategy, environment=environment)
     decided = modules.decide(config) if config.dialect is Dialect.PYNATIVE else ()
     return Study(config, network, strategy, in_order([*findings, *check_all(case)]), decided)
 
 
-def network_of(config: Config) -> Network | None:
+def network_of(config: Config, families: Mapping[str, str] = _NO_FAMILIES) -> Network | None:
     """The network that the catalog knows for a config; one without operators for an unknown family."""
     count = config.model.num_layers
     if count is None or config.dialect is Dialect.PYNATIVE:  # the catalog holds operators of graph mode
         return None
-    family = catalog.identify(config.model.section, use_legacy=config.model.legacy)
+    family = catalog.identify(config.model.section, use_legacy=config.model.legacy, also=families)
     if family is None:
         return Network(family=None, layers=_layers(config, (_UNKNOWN,) * count))
     # some cells are built otherwise when operators are selected for recompute; mindformers passes it on like this

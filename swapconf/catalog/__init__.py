@@ -37,12 +37,19 @@ def families() -> tuple[str, ...]:
     return tuple(store.index())
 
 
-def identify(model: Mapping[str, object], *, use_legacy: bool | None) -> str | None:
+def identify(model: Mapping[str, object], *, use_legacy: bool | None,
+             also: Mapping[str, str] | None = None) -> str | None:
     """The family of the ``model`` section of a training YAML; None if the catalog does not know it.
 
-    ``use_legacy``: as in the YAML; None if unknown, then both kinds of model are considered.
+    ``use_legacy``: as in the YAML; None if unknown, then both kinds of model are considered. ``also``: by name of a
+    class of the user's own, the family whose layers it has.
     """
     model_config, arch = _section(model, "model_config"), _section(model, "arch")
+    classes = [name for value in (*map(model_config.get, ("type", "model_type", "architectures")), arch.get("type"))
+               for name in _names(value)]
+    own = next((also[name] for name in classes if name in also), None) if also else None
+    if own is not None:
+        return own
     if "auto_register" in model_config or "auto_register" in arch:
         return None  # a class of the user's own, whatever its name
     for name, known in store.index().items():

@@ -2,48 +2,99 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
-from swapconf import pipeline
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, environment, print_findings, version_options, versions
-from swapconf.errors import Finding, Severity, SwapconfError, has_errors
+from swapconf import __version__
+from swapconf.checking import run
+from swapconf.checking.order import Checked
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, environment, print_findings, version_options
+from swapconf.errors import Finding, Severity, has_errors
 from swapconf.report import findings as report
+
+FORMATS = ("text", "json", "github", "gitlab", "junit", "sarif")
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER...")
 @click.option("--strict", is_flag=True, help="Warnings fail the check too.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True,
-              help="json: a list of {file, line, column, path, rule, severity, message, hint}.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True,
+              help="json: a list of {file, line, column, path, rule, severity, message, hint}. github: annotations. "
+                   "gitlab: a Code Quality report.")
+@click.option("--output", type=click.Path(dir_okay=False, writable=True), help="Write here instead of to the terminal.")
+@click.option("--fix", is_flag=True, help="Repair what cannot change the meaning for the worse; asks before it writes.")
+@click.option("--diff", is_flag=True, help="Only show what --fix would change.")
+@click.option("--yes", is_flag=True, help="With --fix: write without asking.")
+@click.option("--only-training", is_flag=True, help="Skip YAMLs that are none for training, even where they are named.")
+@click.option("--jobs", type=click.IntRange(1), help="Processes for many files (default: one per usable core).")
 @version_options
-def command(files: tuple[str, ...], strict: bool, form: str, mindspore_version: str | None,
+def command(paths: tuple[str, ...], strict: bool, form: str, output: str | None, fix: bool, diff: bool, yes: bool,
+            only_training: bool, jobs: int | None, mindspore_version: str | None,
             mindformers_version: str | None) -> None:
     """Check the swap and recompute sections of training YAMLs.
 
     Every finding is printed at once as `file:line:col  yaml.path: what is wrong; what to do [rule]`. The manual page of
-    a rule: `swapconf rules RULE`.
+    a rule: `swapconf rules RULE`. In a folder, every training YAML that git does not ignore is checked. Settings stand
+    in `.swapconf.toml` or in [tool.swapconf] of pyproject.toml; `# swapconf: ignore[rule] reason` on a line, or on the
+    line above, silences a rule there.
 
     \b
     swapconf check train.yaml
     swapconf check --strict --format json a.yaml b.yaml
+    swapconf check configs --format sarif --output swapconf.sarif
+    swapconf check --fix configs
     swapconf check --mindspore-version 2.7.2 --mindformers-version 1.6.0 train.yaml
 
     Exit codes: 0 clean, or notes and warnings only; 1 findings of severity error (with --strict, of warning);
     2 a file could not be read.
     """
-    found: list[Finding] = []
-    unreadable = False
-    chosen = versions(mindspore_version, mindformers_version)
-    for file in files:
-        try:
-            found.extend(pipeline.study_file(file, chosen, environment()).findings)
-        except SwapconfError as error:
-            found.extend(error.findings)
-            unreadable = True
-    if form == "json":
-        click.echo(report.as_json(found))
-    else:
-        print_findings(found)
-        click.echo(report.summary(found, len(files)), err=True)
+    orders, told = run.orders(paths, environment(), mindspore_version, mindformers_version, named=not only_training)
+    if fix or diff:
+        from swapconf.cli import fixing
+
+        fixing.repair(orders, write=fix and not diff, ask=not yes, err=form != "text")
+    checked = [one for one in run.check_all(orders, jobs) if one.training]
+    found = [*told, *run.empty_folders(paths, checked), *(finding for one in checked for finding in one.findings)]
+    _report(found, checked, form, output, strict)
     failed = has_errors(found) or (strict and any(finding.severity is Severity.WARNING for finding in found))
+    unreadable = any(one.unreadable for one in checked)
     raise SystemExit(EXIT_UNREADABLE if unreadable else EXIT_ERRORS if failed else 0)
+
+
+def _report(found: Sequence[Finding], checked: Sequence[Checked], form: str, output: str | None, strict: bool) -> None:
+    """In the form asked for, to the file or the terminal; in text, a summary to stderr."""
+    if form == "text" and output is None:
+        print_findings(found)
+    else:
+        text = _text(found, checked, form, strict)
+        if output is None:
+            click.echo(text)
+        else:
+            with open(output, "w", encoding="utf-8") as stream:
+                stream.write(text + "\n")
+    if form == "text" or output is not None:
+        click.echo(report.summary(found, len(checked)), err=True)
+
+
+def _text(found: Sequence[Finding], checked: Sequence[Checked], form: str, strict: bool) -> str:
+    if form == "github":
+        from swapconf.report import github
+
+        return "\n".join(github.as_commands(found))
+    if form == "gitlab":
+        from swapconf.report import gitlab
+
+        return gitlab.as_code_quality(found)
+    if form == "junit":
+        from swapconf.report import junit
+
+        return junit.as_junit(found, [one.file for one in checked], strict=strict)
+    if form == "sarif":
+        from swapconf.checking.pages import pages
+        from swapconf.report import sarif
+
+        return sarif.as_sarif(found, pages(), __version__, readable=not any(one.unreadable for one in checked))
+    if form == "json":
+        return report.as_json(found)
+    return "\n".join(line for line, _ in report.as_lines(found))

@@ -8,8 +8,8 @@ import click
 
 from swapconf import __version__
 
-COMMANDS = ("check", "compare", "dryrun", "explain", "families", "fragmentation", "memory", "migrate", "register_path",
-            "rules", "run", "timeline", "verify", "whatif")
+COMMANDS = ("check", "compare", "dryrun", "explain", "families", "fragmentation", "memory", "migrate", "modeline",
+            "register_path", "rules", "run", "schema", "timeline", "verify", "whatif")
 
 
 class LazyGroup(click.Group):

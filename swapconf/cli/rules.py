@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
-
 import click
 
+from swapconf.checking.pages import pages as checked
 from swapconf.dryrun import comparison, outcome
 from swapconf.formats import trace_lines
-from swapconf.formats.reading_rules import READING, REWRITING, STRUCTURE
-from swapconf.resolve.rules import RULES
+from swapconf.formats.reading_rules import REWRITING
 from swapconf.simulate.findings import RULES as SIMULATED
 from swapconf.verification import deviation
 
@@ -21,10 +19,10 @@ def command(rule: str | None) -> None:
     from swapconf import whatif  # loads numpy
     from swapconf.formats import hardware
 
-    known = {**READING, **STRUCTURE, **REWRITING, **outcome.RULES, **comparison.RULES, **trace_lines.RULES,
-             **SIMULATED, **whatif.RULES, **deviation.RULES, **hardware.RULES}
+    known = {**REWRITING, **outcome.RULES, **comparison.RULES, **trace_lines.RULES, **SIMULATED, **whatif.RULES,
+             **deviation.RULES, **hardware.RULES}
     pages = {name: f"{name}: {text} ({severity})" for name, (severity, text) in known.items()}
-    pages.update((module.RULE, inspect.getdoc(module) or "") for module in RULES)
+    pages = {**checked(), **pages}
     if rule is None:
         for page in pages.values():
             click.echo(page.splitlines()[0])

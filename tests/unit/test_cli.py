@@ -134,7 +134,9 @@ def test_rules_and_families() -> None:
     assert "llama" in run("families").stdout
 
 
-HEAVY = ("mindspore", "mindformers", "numpy", "torch", "rich")
+# what checking one file in the terminal has no use for
+HEAVY = ("mindspore", "mindformers", "numpy", "torch", "rich", "ruamel", "pathspec", "xml.etree.ElementTree",
+         "multiprocessing", "swapconf.checking.fixes")
 
 
 @pytest.mark.parametrize("words", [["check", EXAMPLE], ["--help"]])

@@ -1,0 +1,77 @@
+"""TEXT -> IGNORES: ``# swapconf: ignore[rule, ...] reason`` on a line or the line above it, and what they silence."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+import regex
+
+from swapconf.errors import Finding, Origin, Severity
+from swapconf.formats.yaml_comments import comments
+
+RULES = {
+    "ignore-unused": ("warning", "A comment `# swapconf: ignore[rule] reason` that silences nothing."),
+    "ignore-without-reason": ("warning", "A comment `# swapconf: ignore[rule]` that does not say why."),
+    "ignore-unknown-rule": ("error", "A comment `# swapconf: ignore` without a rule in brackets, or with one that does "
+                                     "not exist."),
+}
+
+_MARK = regex.compile(r"#\s*swapconf:\s*ignore\b(?:\[(?P<rules>[^\]]*)\])?(?P<reason>[^#]*)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ignore:
+    """One comment. ``target``: the line (from 1) whose findings it silences."""
+
+    origin: Origin
+    target: int
+    rules: tuple[str, ...]
+    reason: str
+
+
+def read(text: str, file: str) -> tuple[Ignore, ...]:
+    """The ignores of a YAML, which must be one that can be parsed."""
+    if "swapconf:" not in text:
+        return ()
+    found = []
+    for comment in comments(text):
+        match = _MARK.match(comment.text)
+        if match:
+            rules = tuple(name.strip() for name in (match["rules"] or "").split(",") if name.strip())
+            found.append(Ignore(origin=Origin(file=file, line=comment.line, column=comment.column),
+                                target=comment.about, rules=rules, reason=match["reason"].strip(" \t:-")))
+    return tuple(found)
+
+
+def apply(findings: Sequence[Finding], ignores: Sequence[Ignore], known: Collection[str]) -> list[Finding]:
+    """The findings that nothing silences, and what is wrong with the ignores themselves."""
+    left = [finding for finding in findings if not any(_silences(ignore, finding) for ignore in ignores)]
+    return left + [told for ignore in ignores for told in _judge(ignore, findings, known)]
+
+
+def _silences(ignore: Ignore, finding: Finding) -> bool:
+    return finding.origin.line == ignore.target and finding.rule in ignore.rules
+
+
+def _judge(ignore: Ignore, findings: Sequence[Finding], known: Collection[str]) -> Iterator[Finding]:
+    if not ignore.rules:
+        yield _finding("ignore-unknown-rule", Severity.ERROR, ignore, "this comment names no rule: it ignores nothing",
+                       "write `# swapconf: ignore[rule] reason`")
+    for rule in ignore.rules:
+        if rule not in known:
+            close = get_close_matches(rule, known, n=1)
+            yield _finding("ignore-unknown-rule", Severity.ERROR, ignore, f"there is no rule `{rule}`",
+                           f"`{close[0]}` was probably meant" if close else "`swapconf rules` lists them")
+        elif not any(finding.origin.line == ignore.target and finding.rule == rule for finding in findings):
+            yield _finding("ignore-unused", Severity.WARNING, ignore,
+                           f"line {ignore.target} has no finding of `{rule}`",
+                           "remove the comment, or put it on the line of the finding or the line above")
+    if ignore.rules and not ignore.reason:
+        yield _finding("ignore-without-reason", Severity.WARNING, ignore, "this comment does not say why",
+                       "write the reason after the bracket")
+
+
+def _finding(rule: str, severity: Severity, ignore: Ignore, message: str, hint: str) -> Finding:
+    return Finding(origin=ignore.origin, rule=rule, severity=severity, message=message, hint=hint)

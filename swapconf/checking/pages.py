@@ -1,0 +1,21 @@
+"""RULES -> PAGES: the manual page of every rule that a check can report."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from functools import cache
+
+from swapconf.checking import find, ignores, settings
+from swapconf.formats.reading_rules import READING, STRUCTURE
+from swapconf.resolve.rules import RULES
+
+CHECKING = {**settings.RULES, **ignores.RULES, **find.RULES}
+
+
+@cache
+def pages() -> Mapping[str, str]:
+    """By rule: ``name: one sentence``, and for most rules more below it."""
+    tables = {**READING, **STRUCTURE, **CHECKING}
+    told = {name: f"{name}: {text} ({severity})" for name, (severity, text) in tables.items()}
+    return {**told, **{module.RULE: inspect.getdoc(module) or "" for module in RULES}}

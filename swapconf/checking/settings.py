@@ -1,0 +1,164 @@
+"""TOML -> SETTINGS: ``.swapconf.toml``, or ``[tool.swapconf]`` of pyproject.toml, and what is wrong in it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import regex
+
+from swapconf.checking.order import Settings
+from swapconf.errors import Finding, Origin, Severity
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+RULES = {"settings": ("error", "Something in `.swapconf.toml`, or in `[tool.swapconf]` of pyproject.toml, that cannot "
+                               "be used: not TOML, an unknown key, rule, family or severity.")}
+
+OFF = "off"
+_KEYS = ("severity", "families", "mindspore", "mindformers")
+_FILES = (".swapconf.toml", "pyproject.toml")
+_VERSION = regex.compile(r"\d+(\.\d+)*([a-z]+\d*)?")
+_DECODE_LINE = regex.compile(r"at line (\d+), column (\d+)")
+
+
+def find(folder: Path) -> Path | None:
+    """The settings file that holds in a folder: the nearest one upwards; ``.swapconf.toml`` before pyproject.toml."""
+    for parent in (folder, *folder.parents):
+        for name in _FILES:
+            file = parent / name
+            if file.is_file() and (name != "pyproject.toml" or _mentions_us(file)):
+                return file
+    return None
+
+
+def _mentions_us(file: Path) -> bool:
+    try:
+        return regex.search(rb"^\s*\[\s*tool\s*\.\s*[\"']?swapconf\b", file.read_bytes(), regex.MULTILINE) is not None
+    except OSError:
+        return False
+
+
+@cache
+def read(file: Path, rules: frozenset[str], families: frozenset[str]) -> tuple[Settings, tuple[Finding, ...]]:
+    """The settings of a file and what is wrong in it; what is wrong settles nothing.
+
+    ``rules``, ``families``: the names that exist.
+    """
+    try:
+        text = file.read_bytes().decode("utf-8")
+        tables = tomllib.loads(text)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        place = _DECODE_LINE.search(str(error))  # tomllib tells it in the text only, and not at the end of the file
+        line, column = (int(place[1]), int(place[2])) if place else (0, 0)
+        origin = Origin(file=_shown(file), line=line, column=column)
+        return Settings(), (_finding(origin, f"cannot be read: {error}", "correct the file; nothing in it is used"),)
+    reader = _Reader(_shown(file), text, inside=file.name == "pyproject.toml")
+    section: Any = tables.get("tool", {}).get("swapconf", {}) if reader.inside else tables
+    return reader.settings(section, rules, families), tuple(reader.findings)
+
+
+def _shown(file: Path) -> str:
+    """A path as a person would write it: relative to the current folder where the file is below it."""
+    here = Path.cwd()
+    return str(file.relative_to(here)) if file.is_relative_to(here) else str(file)
+
+
+class _Reader:
+    def __init__(self, file: str, text: str, *, inside: bool) -> None:
+        self.file = file
+        self.lines = text.splitlines()
+        self.inside = inside
+        self.findings: list[Finding] = []
+
+    def settings(self, section: Any, rules: Collection[str], families: Collection[str]) -> Settings:
+        if not isinstance(section, Mapping):
+            self._wrong((), "expected a table", "write [tool.swapconf]")
+            return Settings()
+        for key in section:
+            if key not in _KEYS:
+                self._wrong((key,), f"unknown key `{key}`", _meant(key, _KEYS))
+        return Settings(severity=self._severity(section.get("severity", {}), rules),
+                        families=self._families(section.get("families", {}), families),
+                        mindspore=self._version(section, "mindspore"),
+                        mindformers=self._version(section, "mindformers"))
+
+    def _severity(self, table: Any, rules: Collection[str]) -> dict[str, Severity | None]:
+        words: dict[str, Severity | None] = {OFF: None, **{severity.value: severity for severity in Severity}}
+        chosen = {}
+        for rule, word in self._table("severity", table, "a table of rules").items():
+            if rule not in rules:
+                self._wrong(("severity", rule), f"there is no rule `{rule}`", _meant(rule, rules))
+            elif not isinstance(word, str) or word not in words:
+                self._wrong(("severity", rule), f"`{word}` is not a severity", f"write one of {', '.join(words)}")
+            else:
+                chosen[rule] = words[word]
+        return chosen
+
+    def _families(self, table: Any, known: Collection[str]) -> dict[str, str]:
+        chosen = {}
+        for name, family in self._table("families", table, "a table from model class to family").items():
+            if not isinstance(family, str) or family not in known:
+                self._wrong(("families", name), f"the catalog has no family `{family}`", _meant(str(family), known))
+            else:
+                chosen[name] = family
+        return chosen
+
+    def _version(self, section: Mapping[str, Any], key: str) -> str | None:
+        value = section.get(key)
+        if value is None or (isinstance(value, str) and _VERSION.fullmatch(value)):
+            return value
+        self._wrong((key,), f"`{value}` is not a version", 'write it as text, such as "2.9.0"')
+        return None
+
+    def _table(self, key: str, table: Any, expected: str) -> Mapping[str, Any]:
+        if isinstance(table, Mapping):
+            return table
+        self._wrong((key,), f"expected {expected}", f"write it below [{'tool.swapconf.' * self.inside}{key}]")
+        return {}
+
+    def _wrong(self, path: tuple[str, ...], message: str, hint: str) -> None:
+        line, column = self._place(path)
+        dotted = ".".join((*("tool", "swapconf") * self.inside, *path))
+        self.findings.append(_finding(Origin(file=self.file, line=line, column=column, path=dotted), message, hint))
+
+    def _place(self, path: tuple[str, ...]) -> tuple[int, int]:
+        """Line and column of a key; tomllib gives none. Of its table's header where the key is not found."""
+        prefix = ("tool", "swapconf") if self.inside else ()
+        table: tuple[str, ...] = ()
+        header = (0, 0)
+        for number, line in enumerate(self.lines, start=1):
+            column = len(line) - len(line.lstrip()) + 1
+            if match := regex.match(r"\s*\[\s*([^\[\]]+?)\s*\]", line):
+                table = _keys(match[1])
+                header = (number, column) if table == (*prefix, *path)[:len(table)] else header
+                if table == (*prefix, *path):
+                    return number, column
+            elif match := regex.match(r"\s*([\w.\"' -]+?)\s*=", line):
+                written = (*table, *_keys(match[1]))
+                if written == (*prefix, *path):
+                    return number, column
+                if written and written == (*prefix, *path)[:len(written)]:  # the rest is an inline table
+                    inner = regex.search(rf"\b{regex.escape(path[-1])}\b[\"']?\s*=", line)
+                    return number, inner.start() + 1 if inner else column
+        return header
+
+
+def _keys(written: str) -> tuple[str, ...]:
+    return tuple(part.strip().strip("\"'") for part in regex.findall(r"\"[^\"]*\"|'[^']*'|[^.]+", written))
+
+
+def _meant(word: str, known: Collection[str]) -> str:
+    close = get_close_matches(word, known, n=1)
+    return f"`{close[0]}` was probably meant" if close else f"known are {', '.join(sorted(known)[:12])}"
+
+
+def _finding(origin: Origin, message: str, hint: str) -> Finding:
+    return Finding(origin=origin, rule="settings", severity=Severity.ERROR, message=message, hint=hint)

@@ -1,0 +1,66 @@
+"""What ``swapconf check --fix`` and ``--diff`` do: show what would change, ask, write."""
+
+from __future__ import annotations
+
+import codecs
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from swapconf.checking.find import is_training, may_be_training
+from swapconf.checking.fixes import repaired
+from swapconf.checking.order import Order
+from swapconf.cli.common import EXIT_UNREADABLE
+from swapconf.errors import SwapconfError
+from swapconf.formats.rewrite import replace_content
+from swapconf.formats.yaml_document import parse, read_text
+from swapconf.report.findings import printable
+
+_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def repair(orders: Iterable[Order], *, write: bool, ask: bool, err: bool) -> None:
+    """Show the difference for every file that can be repaired; then write, if asked to and, with ``ask``, confirmed.
+
+    ``err``: show it on stderr, because the findings on stdout are for a machine.
+    """
+    changes = {order.file: change for order in orders if (change := _change(order)) is not None}
+    for file, (before, after) in changes.items():
+        for line in _difference(file, before, after):
+            click.secho(printable(line), fg=_STYLES.get(line[:1]), err=err)
+    if not changes or not write:
+        return
+    count = f"{len(changes)} file{'s' * (len(changes) > 1)}"
+    if ask and not click.confirm(f"Change {count}?", err=True, default=False):
+        click.echo("nothing was changed", err=True)
+        return
+    for file, (_, after) in changes.items():
+        _write(file, after)
+
+
+def _change(order: Order) -> tuple[str, str] | None:
+    """The text of a file before and after, where it can be repaired."""
+    try:
+        text = read_text(order.file)
+        if not order.named and not (may_be_training(text) and is_training(parse(text, order.file))):
+            return None
+        after, _ = repaired(order, text)
+    except SwapconfError:
+        return None  # the check that follows tells why
+    return (text, after) if after != text else None
+
+
+def _difference(file: str, before: str, after: str) -> list[str]:
+    name = file.lstrip("/")
+    return list(difflib.unified_diff(before.splitlines(), after.splitlines(), f"a/{name}", f"b/{name}", lineterm=""))
+
+
+def _write(file: str, text: str) -> None:
+    try:
+        mark = codecs.BOM_UTF8 if Path(file).read_bytes().startswith(codecs.BOM_UTF8) else b""
+        replace_content(file, mark + text.encode("utf-8"))
+    except OSError as error:
+        click.echo(f"{file}: cannot be written: {error}", err=True)
+        raise SystemExit(EXIT_UNREADABLE) from None

@@ -1,0 +1,47 @@
+"""``swapconf schema``: the JSON Schemas, for editors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from swapconf.editor import NAMES, editor_schema
+
+FILE_NAME = "swapconf.schema.json"  # the one that a modeline points to, unless told otherwise
+
+
+@click.command()
+@click.argument("name", type=click.Choice(NAMES), default="training")
+@click.option("--write", "target", type=click.Path(path_type=Path), metavar="FOLDER|FILE.json",
+              help=f"Write it here; in a folder, as {FILE_NAME} with the sections beside it.")
+def command(name: str, target: Path | None) -> None:
+    """Print a JSON Schema, or install it where an editor finds it.
+
+    training describes the swap and recompute sections of a whole training YAML, with the operators of the model that
+    the YAML names; swap_config and recompute_config describe one section.
+
+    \b
+    swapconf schema
+    swapconf schema --write .
+    swapconf schema swap_config --write schemas/swap.json
+
+    Editors: docs/editor.md. See also `swapconf modeline`.
+    """
+    if target is None:
+        click.echo(_text(name))
+        return
+    files = {target: name} if target.suffix == ".json" else \
+        {target / (FILE_NAME if each == "training" else f"{each}.schema.json"): each for each in NAMES}
+    for file, each in files.items():
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(_text(each) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise click.UsageError(f"{file}: cannot be written: {error.strerror}") from None
+        click.echo(f"wrote {file}")
+
+
+def _text(name: str) -> str:
+    return json.dumps(editor_schema(name), indent=2, ensure_ascii=False)

@@ -1,0 +1,31 @@
+"""BYTES -> FILE: another content for a file that exists, whole or not at all; everything else about it stays."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+
+def replace_content(path: str | Path, content: bytes) -> None:
+    """Give a file another content. A symbolic link stays one, and permissions and, where allowed, the owner stay.
+
+    Raises OSError when the file does not exist or must not be written.
+    """
+    target = Path(path).resolve(strict=True)
+    if not os.access(target, os.W_OK):
+        raise PermissionError(f"{path} must not be written")
+    before = target.stat()
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+        with contextlib.suppress(PermissionError):
+            os.chown(temporary, before.st_uid, before.st_gid)
+        os.chmod(temporary, stat.S_IMODE(before.st_mode))
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise
