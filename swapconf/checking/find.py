@@ -22,6 +22,8 @@ _OURS = ("swap_config", "recompute_config")
 # beside model.model_config, what a YAML for training has and one for inference or serving need not have
 _TRAINING = ("trainer", "runner_config", "runner_wrapper", "optimizer", "lr_schedule", "train_dataset",
              "parallel_config", "training_args", "distribute_parallel_config")
+# the PyNative form: sections with common names, beside what else that form has
+_PYNATIVE, _BESIDE = ("swap", "recompute", "recompute_comm"), ("training", "parallelism")
 
 
 def yaml_files(folder: str) -> Iterator[str]:
@@ -64,7 +66,7 @@ def _spec(file: Path) -> GitIgnoreSpec | None:
 
 def may_be_training(text: str) -> bool:
     """Whether reading the text further can be worth it: a training YAML has one of these words."""
-    return any(word in text for word in (*_OURS, "model_config"))
+    return any(word in text for word in (*_OURS, "model_config", *_BESIDE))
 
 
 def is_training(document: Document) -> bool:
@@ -72,7 +74,8 @@ def is_training(document: Document) -> bool:
     keys = document.root.entries
     model = document.root.get("model")
     trains = model is not None and "model_config" in model.entries and any(name in keys for name in _TRAINING)
-    return trains or any(name in keys for name in _OURS)
+    native = model is not None and any(name in keys for name in _BESIDE) and any(name in keys for name in _PYNATIVE)
+    return trains or native or any(name in keys for name in _OURS)
 
 
 def looks_like_training(text: str) -> bool:

@@ -50,10 +50,12 @@ def test_training_yamls_are_told_by_their_content(tmp_path: Path) -> None:
     tree(tmp_path, {"a/train.yaml": WRONG, "b.yml": WRONG, "c.txt": WRONG, "workflow.yaml": "on: push\njobs: {}\n",
                     "serve.yaml": SERVING, "model_only.yaml": "model_config: 1\n", "list.yaml": "- swap_config\n",
                     "broken.yaml": "swap_config: {\n", "other.yaml": "a: {model_config\n",
-                    "plain.yaml": MODEL + "trainer: {type: x}\nrecompute: True\n",
+                    "plain.yaml": MODEL + "trainer: {type: x}\nseed: 1\n",
+                    "native.yaml": "model: {a: 1}\ntraining: {}\nrecompute: True\n",
                     "section.yaml": "recompute_config: {recompute: 1}\n"})
-    assert {name for name, _ in rules(records(tmp_path))} == {"train.yaml", "b.yml", "broken.yaml", "section.yaml"}
-    assert "in 5 files" in run(tmp_path).output
+    assert {name for name, _ in rules(records(tmp_path))} == {
+        "train.yaml", "b.yml", "broken.yaml", "section.yaml", "native.yaml"}
+    assert "in 6 files" in run(tmp_path).output
 
 
 def test_a_file_that_is_named_is_checked_whatever_it_holds(tmp_path: Path) -> None:
