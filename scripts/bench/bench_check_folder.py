@@ -67,8 +67,8 @@ def variant(base: str, chance: random.Random) -> str:
         number = len(lines)
         lines += [f"eval_dataset_{number}:  # not read by swapconf", "  data_loader:", "    type: MindDataset",
                   f"    dataset_dir: './data/{number}'", "    shuffle: False",
-                  "  input_columns: ['input_ids', 'labels']",
-                  f"  seed: {chance.randint(0, 9999)}", "  prefetch_size: 1", ""]
+                  "  input_columns: ['input_ids', 'labels']", f"  seed: {chance.randint(0, 9999)}",
+                  "  prefetch_size: 1", ""]
     return "\n".join(lines) + "\n"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,30 +27,38 @@ _PYNATIVE, _BESIDE = ("swap", "recompute", "recompute_comm"), ("training", "para
 
 def yaml_files(folder: str) -> Iterator[str]:
     """Paths below ``folder``, sorted, symbolic links to folders not followed."""
+    ignores = _Ignores()
     for parent, folders, files in os.walk(folder):
         here = Path(parent)
-        folders[:] = sorted(name for name in folders if name not in _NEVER and not ignored(here / name, is_folder=True))
+        folders[:] = sorted(name for name in folders
+                            if name not in _NEVER and not ignores.cover(here / name, is_folder=True))
         yield from (os.path.normpath(here / name) for name in sorted(files)
-                    if name.endswith(SUFFIXES) and not ignored(here / name))
+                    if name.endswith(SUFFIXES) and not ignores.cover(here / name))
 
 
-def ignored(path: Path, *, is_folder: bool = False) -> bool:
-    """Whether a ``.gitignore`` excludes this path itself; of several, the one nearest to it decides, as in git."""
-    path = Path(os.path.abspath(path))
-    for folder, spec in _specs(path.parent):
-        verdict = spec.check_file(path.relative_to(folder).as_posix() + "/" * is_folder).include
-        if verdict is not None:
-            return verdict
-    return False
+class _Ignores:
+    """What git ignores, each ``.gitignore`` read once; nothing outside of a repository, as in git."""
 
+    def __init__(self) -> None:
+        self._specs: dict[Path, tuple[tuple[Path, GitIgnoreSpec], ...]] = {}
 
-@cache
-def _specs(folder: Path) -> tuple[tuple[Path, GitIgnoreSpec], ...]:
-    """The ignore files that hold in a folder, nearest first, up to the top of its repository."""
-    own = tuple((folder, spec) for name in (".gitignore", ".git/info/exclude") if (spec := _spec(folder / name)))
-    if (folder / ".git").exists() or folder.parent == folder:
-        return own
-    return own + _specs(folder.parent)
+    def cover(self, path: Path, *, is_folder: bool = False) -> bool:
+        """Whether this path itself is ignored; of several files that speak of it, the nearest decides, as in git."""
+        path = Path(os.path.abspath(path))
+        for folder, spec in self._of(path.parent):
+            verdict = spec.check_file(path.relative_to(folder).as_posix() + "/" * is_folder).include
+            if verdict is not None:
+                return verdict
+        return False
+
+    def _of(self, folder: Path) -> tuple[tuple[Path, GitIgnoreSpec], ...]:
+        """The ignore files that hold in a folder, nearest first, up to the top of its repository."""
+        if folder not in self._specs:
+            top = next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), None)
+            names = (".gitignore", ".git/info/exclude") if folder == top else (".gitignore",)
+            own = tuple((folder, spec) for name in names if top is not None and (spec := _spec(folder / name)))
+            self._specs[folder] = own + (self._of(folder.parent) if top not in (None, folder) else ())
+        return self._specs[folder]
 
 
 def _spec(file: Path) -> GitIgnoreSpec | None:
@@ -61,7 +68,8 @@ def _spec(file: Path) -> GitIgnoreSpec | None:
         return None
     from pathspec import GitIgnoreSpec  # only where there is something to ignore
 
-    return GitIgnoreSpec.from_lines(lines)
+    # pathspec 1.1 lets `a/**` match the folder `a/` itself, git only what is in it, so that `!a/b` can bring back some
+    return GitIgnoreSpec.from_lines(line + "/*" if line.rstrip().endswith("/**") else line for line in lines)
 
 
 def may_be_training(text: str) -> bool:

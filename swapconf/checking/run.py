@@ -29,18 +29,20 @@ def orders(paths: Iterable[str], environment: Mapping[str, str], mindspore: str 
     that are given, not found in a folder, are checked whatever they hold.
     """
     found: list[Order] = []
-    wrong: dict[Finding, None] = {}
+    chosen: dict[str, tuple[Settings, tuple[Finding, ...]]] = {}
     installed = Versions.in_use()
     for path in paths:
-        folder = os.path.isdir(path)
-        files = list(yaml_files(path)) if folder else [path]
-        for file in files:
-            chosen, unusable = _settings(os.path.dirname(os.path.abspath(file)))
-            wrong.update(dict.fromkeys(unusable))
-            versions = Versions(mindspore=mindspore or chosen.mindspore or installed.mindspore,
-                                mindformers=mindformers or chosen.mindformers or installed.mindformers)
-            found.append(Order(file=file, named=named and not folder, settings=chosen, versions=versions,
+        is_folder = os.path.isdir(path)
+        for file in yaml_files(path) if is_folder else (path,):
+            folder = os.path.dirname(os.path.abspath(file))
+            if folder not in chosen:
+                chosen[folder] = _settings(folder)
+            settled = chosen[folder][0]
+            versions = Versions(mindspore=mindspore or settled.mindspore or installed.mindspore,
+                                mindformers=mindformers or settled.mindformers or installed.mindformers)
+            found.append(Order(file=file, named=named and not is_folder, settings=settled, versions=versions,
                                environment=environment))
+    wrong = dict.fromkeys(finding for _, findings in chosen.values() for finding in findings)
     found.sort(key=lambda order: order.named)  # a file that is found and named counts as named
     unique = {os.path.abspath(order.file): order for order in found}
     return sorted(unique.values(), key=lambda order: order.file), list(wrong)
@@ -50,7 +52,7 @@ def _settings(folder: str) -> tuple[Settings, tuple[Finding, ...]]:
     file = settings.find(Path(folder))
     if file is None:
         return Settings(), ()
-    return settings.read(file, frozenset(pages()), frozenset(catalog.families()))
+    return settings.read(file, pages(), catalog.families())
 
 
 def check_all(given: Sequence[Order], jobs: int | None = None) -> Iterator[Checked]:

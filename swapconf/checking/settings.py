@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +45,7 @@ def _mentions_us(file: Path) -> bool:
         return False
 
 
-@cache
-def read(file: Path, rules: frozenset[str], families: frozenset[str]) -> tuple[Settings, tuple[Finding, ...]]:
+def read(file: Path, rules: Collection[str], families: Collection[str]) -> tuple[Settings, tuple[Finding, ...]]:
     """The settings of a file and what is wrong in it; what is wrong settles nothing.
 
     ``rules``, ``families``: the names that exist.

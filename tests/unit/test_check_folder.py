@@ -34,6 +34,7 @@ def records(*words: str | Path) -> list[dict[str, Any]]:
 
 def tree(folder: Path, files: dict[str, str]) -> Path:
     for name, text in files.items():
+        assert (folder / name).is_relative_to(folder), f"{name} is outside"
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     return folder
@@ -79,7 +80,7 @@ PATTERNS = ("*.yaml", "!keep.yaml", "build/", "/a", "a/x.yaml", "b/**", "**/y.ya
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=50)
 @given(st.lists(st.lists(st.sampled_from(NAMES[:3]), max_size=2).map("/".join), min_size=1, max_size=4, unique=True),
        st.dictionaries(st.sampled_from(["", "a", "b", "a/b"]), st.lists(st.sampled_from(PATTERNS), max_size=4),
                        max_size=3), st.lists(st.sampled_from(PATTERNS), max_size=2))
@@ -87,14 +88,23 @@ def test_what_git_ignores_is_not_checked(tmp_path_factory: pytest.TempPathFactor
                                          ignores: dict[str, list[str]], own: list[str]) -> None:
     top = tmp_path_factory.mktemp("repository")
     subprocess.run(["git", "init", "-q", top], check=True)
-    tree(top, {f"{folder}/{name}": "a: 1\n" for folder in folders for name in NAMES[3:]})
-    tree(top, {f"{folder}/.gitignore": "\n".join(lines) + "\n" for folder, lines in ignores.items()})
+    tree(top, {str(Path(folder, name)): "a: 1\n" for folder in folders for name in NAMES[3:]})
+    tree(top, {str(Path(folder, ".gitignore")): "\n".join(lines) + "\n" for folder, lines in ignores.items()})
     (top / ".git/info").mkdir(exist_ok=True)
     (top / ".git/info/exclude").write_text("\n".join(own) + "\n")
     listed = subprocess.run(["git", "-c", "core.excludesFile=/dev/null", "ls-files", "-z", "--others",
                              "--exclude-standard"], cwd=top, check=True, capture_output=True, text=True).stdout
     expected = {name for name in listed.split("\0") if name.endswith(".yaml")}
     assert {str(Path(file).relative_to(top)) for file in yaml_files(str(top))} == expected
+
+
+def test_an_ignore_file_counts_in_its_repository_only(tmp_path: Path) -> None:
+    tree(tmp_path, {".gitignore": "*.yaml\n", "project/train.yaml": WRONG})
+    assert len(list(yaml_files(str(tmp_path / "project")))) == 1
+    (tmp_path / ".git").mkdir()
+    assert list(yaml_files(str(tmp_path / "project"))) == []
+    (tmp_path / "project" / ".git").mkdir()
+    assert len(list(yaml_files(str(tmp_path / "project")))) == 1
 
 
 # --- settings and comments --------------------------------------------------------------------------------------------
