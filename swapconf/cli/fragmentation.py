@@ -75,14 +75,14 @@ def command(traces: tuple[Path, ...], form: str, confirm: Path | None) -> None:
 
 
 def _study(given: Path, policy: str, confirm: Path | None) -> _Row:
-    from swapconf.formats import trace_folder
+    from swapconf.formats import run_record, trace_folder
     from swapconf.simulate import fragmentation
     from swapconf.simulate.findings import Device, findings
     from swapconf.simulate.replay import replay
     from swapconf.simulate.trace_lifetimes import lifetimes
 
     folder = trace_folders.trace_folder(given)
-    report = trace_folders.report_beside(folder)
+    report = run_record.report(folder)
     rank = int(report.get("rank", 0))
     trace = trace_folder.read(folder, rank)
     live = lifetimes(trace)

@@ -63,12 +63,12 @@ def command(traces: tuple[Path, ...], form: str, html: Path | None) -> None:
 
 
 def _view(given: Path) -> MemoryView:
-    from swapconf.formats import trace_folder
+    from swapconf.formats import run_record, trace_folder
     from swapconf.simulate import view
     from swapconf.simulate.policies import default_policy
 
     folder = trace_folders.trace_folder(given)
-    report = trace_folders.report_beside(folder)
+    report = run_record.report(folder)
     trace = trace_folder.read(folder, _number(report, "rank") or 0)
     return view.of_trace(trace, title=str(given), origin=str(report.get("origin") or "measured"),
                          reserved_bytes=_number(report, "reserved_bytes"), policy=default_policy(os.environ))

@@ -117,12 +117,12 @@ def _write_trace_view(step: _Step, file: Path) -> None:
 
 
 def _study(given: Path, machine: Machine) -> _Step:
-    from swapconf.formats import trace_folder
+    from swapconf.formats import run_record, trace_folder
     from swapconf.simulate import costing, program, timeline
     from swapconf.simulate.trace_lifetimes import lifetimes
 
     folder = trace_folders.trace_folder(given)
-    trace = trace_folder.read(folder, int(trace_folders.report_beside(folder).get("rank") or 0))
+    trace = trace_folder.read(folder, int(run_record.report(folder).get("rank") or 0))
     try:
         work, steps = costing.workload(trace), program.program(trace)
     except ValueError as error:

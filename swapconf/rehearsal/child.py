@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from swapconf import json_object
 from swapconf.dryrun.environment import level_to_run, prepare
 from swapconf.dryrun.job import Folder, Job
 from swapconf.dryrun.judge import TAIL_BYTES, fault
@@ -119,7 +120,7 @@ def _ran(blank: RankReport, order: Order, study: Study, folder: Folder, finished
     except SwapconfError as error:
         outcome = Outcome.NO_SPACE if free < SMALLEST_TRACE_BYTES else Outcome.BAD_TRACE
         return Ran(report=replace(report, outcome=outcome, detail=str(error), findings=error.findings), log=log)
-    return Ran(report=report, log=log, trace=trace, reserved_bytes=_reserved(folder))
+    return Ran(report=report, log=log, trace=trace, reserved_bytes=reserved_bytes(folder.result))
 
 
 def _trace(folder: Folder, rank: int) -> Trace | None:
@@ -130,12 +131,10 @@ def _trace(folder: Folder, rank: int) -> Trace | None:
     return None
 
 
-def _reserved(folder: Folder) -> int | None:
-    try:
-        known = json.loads(folder.result.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return int(known["max_memory_reserved_bytes"])
+def reserved_bytes(result: Path) -> int | None:
+    """What MindSpore itself says it reserved at most, as the child wrote it down; None where it did not get there."""
+    known = json_object.read(result).get("max_memory_reserved_bytes")
+    return known if isinstance(known, int) else None
 
 
 def _tail(log: Path) -> str:
