@@ -92,6 +92,8 @@ def _composed(text: str, file: str) -> yaml.Node | None:
             loader.dispose()
     except yaml.YAMLError as error:
         raise _syntax_refusal(error, file) from None
+    except UnicodeEncodeError:  # a word of a command line need not be text
+        raise _refusal(file, "yaml-encoding", "holds half a character", "write it as UTF-8") from None
     except RecursionError:
         raise _refusal(file, "yaml-too-deep", "nested too deeply", f"keep below {MAX_DEPTH} levels") from None
     return root
@@ -213,7 +215,10 @@ class _Builder:
             return str(raw.value)  # dates and binary are text to us: no section we read has them
         try:
             value: Scalar = construct(_SCALARS, raw)
-        except (ValueError, OverflowError, yaml.YAMLError):
+        except (ValueError, OverflowError, IndexError, KeyError, AttributeError, yaml.YAMLError):  # as PyYAML's own do
+            self.findings.append(_finding(
+                self.file, "yaml-tag", f"mindformers' safe loader cannot read {raw.value[:40]!r} as {raw.tag!r}",
+                "leave out the tag, or write a value of its kind", *_place(raw), path))
             return str(raw.value)
         return value
 

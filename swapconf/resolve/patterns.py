@@ -8,21 +8,24 @@ A pattern is split at every backslash-dot; each element is a regular expression 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
+from itertools import accumulate
 
 import regex
 
 from swapconf.network import LayerTemplate, Operator
+from swapconf.resolve import budget
 
 SEPARATOR = r"\."
 MAX_LENGTH = 256
 MAX_REPEATS = 1000  # product of all {n}: nested repeats are unrolled when the pattern is compiled
-MATCH_BUDGET_SECONDS = 0.5  # for one pattern on one template; a sane one takes microseconds
+MAX_NESTING = 10  # of groups; what `regex` takes to compile can double with each
 
 _ABOVE_A_LAYER = {"model", "decoder", "transformer", "encoder", "layers"}
 _REPEAT = regex.compile(r"\{(\d*),?(\d*)\}")
+_ESCAPE = regex.compile(r"\\.", regex.DOTALL)
 _RECURSION = regex.compile(r"\(\?(R|&|P>|[-+]?\d)")
 
 
@@ -30,9 +33,17 @@ class BadPattern(ValueError):
     """The pattern is not a regular expression that can be used; the text says why."""
 
 
-@lru_cache(maxsize=1024)
 def compiled(pattern: str) -> tuple[regex.Pattern[str], ...]:
-    """The elements of a pattern. Raises BadPattern."""
+    """The elements of a pattern, within the budget of its file. Raises BadPattern."""
+    try:
+        with budget.current().spend(pattern):
+            return _compiled(pattern)
+    except budget.Spent as spent:
+        raise _too_slow(spent) from None
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str) -> tuple[regex.Pattern[str], ...]:
     if len(pattern) > MAX_LENGTH:
         raise BadPattern(f"longer than {MAX_LENGTH} characters")
     repeats = 1
@@ -40,6 +51,8 @@ def compiled(pattern: str) -> tuple[regex.Pattern[str], ...]:
         repeats *= int((high or low)[:9] or 1)
     if repeats > MAX_REPEATS or _RECURSION.search(pattern):
         raise BadPattern("its repetitions or recursion are unbounded; operator names are short")
+    if _nesting(pattern) > MAX_NESTING:
+        raise BadPattern(f"groups nested deeper than {MAX_NESTING}, or more of them beside a set")
     elements = []
     for element in pattern.split(SEPARATOR):
         try:
@@ -49,8 +62,24 @@ def compiled(pattern: str) -> tuple[regex.Pattern[str], ...]:
     return tuple(elements)
 
 
+def _nesting(pattern: str) -> int:
+    """How deep groups are nested at most. In a set or a comment a bracket closes nothing, so all groups count there."""
+    text = _ESCAPE.sub("", pattern)
+    if "[" in text or "#" in text:
+        return text.count("(")
+    return max(accumulate(((char == "(") - (char == ")") for char in text), initial=0))
+
+
+def _too_slow(spent: budget.Spent) -> BadPattern:
+    if spent.by_file:
+        return BadPattern(f"the patterns of this file take longer than {budget.FILE_SECONDS} s together, and this one "
+                          "is not tried any more; simplify those that repeat something")
+    return BadPattern(f"matching takes longer than {budget.PATTERN_SECONDS} s; simplify its repetitions")
+
+
 def matches(pattern: str, template: LayerTemplate) -> tuple[Operator, ...]:
     """The operators of a layer that a pattern selects, in the layer's order. Raises BadPattern."""
+    compiled(pattern)
     return _matches(pattern, _Identity(template))
 
 
@@ -71,22 +100,37 @@ class _Identity:
 
 @lru_cache(maxsize=4096)
 def _matches(pattern: str, key: _Identity) -> tuple[Operator, ...]:
-    elements = compiled(pattern)
-    deadline = time.monotonic() + MATCH_BUDGET_SECONDS
+    elements = _compiled(pattern)
     try:
-        return tuple(operator for operator in key.template.operators
-                     if _fits(elements, operator.path.split("."), deadline))
-    except TimeoutError:
-        raise BadPattern(f"matching takes longer than {MATCH_BUDGET_SECONDS} s; simplify its repetitions") from None
+        with budget.current().spend(pattern) as seconds:
+            deadline = time.thread_time() + seconds
+            return tuple(operator for operator in key.template.operators
+                         if _fits(elements, operator.path.split("."), deadline))
+    except budget.Spent as spent:
+        raise _too_slow(spent) from None
 
 
-def _fits(elements: tuple[regex.Pattern[str], ...], names: list[str], deadline: float) -> bool:
+def _fits(elements: Sequence[regex.Pattern[str]], names: Sequence[str], deadline: float) -> bool:
+    """Raises TimeoutError after the deadline, by the clock of this thread's processor time."""
     if len(elements) != len(names):
         return False
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    return all(element.fullmatch(name, timeout=left) for element, name in zip(elements, names, strict=True))
+    for element, name in zip(elements, names, strict=True):
+        left = deadline - time.thread_time()
+        if left <= 0:
+            raise TimeoutError
+        if not element.fullmatch(name, timeout=left):
+            return False
+    return True
+
+
+def last_fits(pattern: str, name: str) -> bool:
+    """Whether the last element of a pattern matches a name. Raises BadPattern."""
+    last = compiled(pattern)[-1:]
+    try:
+        with budget.current().spend(pattern) as seconds:
+            return _fits(last, (name,), time.thread_time() + seconds)
+    except budget.Spent as spent:
+        raise _too_slow(spent) from None
 
 
 def primitives_below(operator: str, template: LayerTemplate) -> tuple[Operator, ...]:
@@ -113,6 +157,14 @@ def unescaped_dot(pattern: str, template: LayerTemplate) -> str | None:
 
 def suggestions(pattern: str, templates: tuple[LayerTemplate, ...]) -> tuple[str, ...]:
     """Patterns that were probably meant, best first, at most three."""
+    try:
+        with budget.current().spend(pattern):
+            return _suggestions(pattern, templates)
+    except budget.Spent:
+        return ()
+
+
+def _suggestions(pattern: str, templates: tuple[LayerTemplate, ...]) -> tuple[str, ...]:
     plain = pattern.replace(SEPARATOR, ".").replace("/", ".")
     paths = {operator.path.lower(): operator.path for template in templates for operator in template.operators}
     guesses = next(filter(None, (tuple(kind(plain.lower(), paths)) for kind in (_same, _last_name, _similar))), ())
