@@ -5,7 +5,15 @@ from __future__ import annotations
 import click
 
 from swapconf import pipeline
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, environment, print_findings, version_options, versions
+from swapconf.cli.common import (
+    EXIT_ERRORS,
+    EXIT_UNREADABLE,
+    environment,
+    print_findings,
+    say,
+    version_options,
+    versions,
+)
 from swapconf.errors import Finding, Severity, SwapconfError, has_errors
 from swapconf.report import findings as report
 
@@ -44,6 +52,6 @@ def command(files: tuple[str, ...], strict: bool, form: str, mindspore_version: 
         click.echo(report.as_json(found))
     else:
         print_findings(found)
-        click.echo(report.summary(found, len(files)), err=True)
+        say(report.summary(found, len(files)), err=True)
     failed = has_errors(found) or (strict and any(finding.severity is Severity.WARNING for finding in found))
     raise SystemExit(EXIT_UNREADABLE if unreadable else EXIT_ERRORS if failed else 0)

@@ -5,7 +5,15 @@ from __future__ import annotations
 import click
 
 from swapconf import pipeline
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, environment, print_findings, version_options, versions
+from swapconf.cli.common import (
+    EXIT_ERRORS,
+    EXIT_UNREADABLE,
+    environment,
+    print_findings,
+    say,
+    version_options,
+    versions,
+)
 from swapconf.errors import SwapconfError, has_errors
 from swapconf.formats import worker_log
 from swapconf.report import explanation
@@ -44,11 +52,11 @@ def command(file: str, layer: int | None, form: str, mindspore_version: str | No
         click.echo(explanation.as_json(strategy, lines, layer))
     else:
         _print_table(strategy, layer)
-        click.echo("\nLog lines to expect:")
+        say("\nLog lines to expect:")
         for entry in strategy.layers:
             if layer is None or entry.layer.index == layer:
                 for line in lines[entry.layer.name]:
-                    click.echo(f"  {line}")
+                    say(f"  {line}")
     raise SystemExit(EXIT_ERRORS if has_errors(study.findings) else 0)
 
 
@@ -65,4 +73,4 @@ def _print_table(strategy: Strategy, layer: int | None) -> None:
                    [name for name in head if name != "prefetch"], title=title,
                    styles=("yellow" if row.void else "" for row in rows))
     else:
-        click.echo("Nothing is asked for: every activation stays on the device.")
+        say("Nothing is asked for: every activation stays on the device.")

@@ -12,7 +12,7 @@ import click
 
 from swapconf import __version__
 from swapconf.cli import trace_folders
-from swapconf.cli.common import EXIT_UNREADABLE, print_findings
+from swapconf.cli.common import EXIT_UNREADABLE, print_findings, say
 from swapconf.errors import SwapconfError
 from swapconf.report.findings import printable
 from swapconf.units import show_bytes
@@ -124,13 +124,14 @@ def _print_tables(view: MemoryView) -> None:
 def write_page(views: Sequence[MemoryView], file: Path, timelines: Sequence[TimelineView] = (),
                variants: Sequence[Variant] = (), sweep: Sequence[Point] = ()) -> None:
     """Write the page; the message of a ClickException says why it cannot be."""
+    from swapconf.formats.writing import write_named
+
     try:
         from swapconf.report import memory_page
     except ImportError as error:
         raise click.ClickException(f"--html needs {error.name}: pip install 'swapconf[report]'") from None
     try:
-        file.write_text(memory_page.page(views, __version__, timelines, variants, sweep), encoding="utf-8",
-                        errors="backslashreplace")
+        write_named(file, memory_page.page(views, __version__, timelines, variants, sweep))
     except OSError as error:
         raise click.ClickException(f"{file} cannot be written ({error.strerror or error})") from None
-    click.echo(f"Wrote {file}", err=True)
+    say(f"Wrote {file}", err=True)

@@ -102,14 +102,14 @@ def _of_reports(blank: Variant, reports: Sequence[Mapping[str, Any]], why: str) 
     ranks = []
     for report in reports:
         values: dict[Figure, float] = {figure: report[key] for figure, key in _FROM_REPORT.items()
-                                       if report[key] is not None}
+                                       if report.get(key) is not None}
         sizes = [move["bytes"] for move in report["moved"]]
         if None not in sizes:
             values[Figure.MOVED] = sum(sizes)
         ranks.append(RankFigures(rank=report["rank"], stage=report["stage"], values=values))
     unknown = dict.fromkeys((*TIMES, Figure.RECOMPUTED_KERNELS, Figure.RECOMPUTED_OPERATIONS), why)
     return replace(blank, ranks=tuple(ranks), unknown=unknown,
-                   origins={"memory": ", ".join(dict.fromkeys(str(report["origin"]) for report in reports))})
+                   origins={"memory": ", ".join(dict.fromkeys(str(report.get("origin", "")) for report in reports))})
 
 
 def failed(title: str, findings: Sequence[Finding], why: str) -> Variant:

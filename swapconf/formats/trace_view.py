@@ -77,7 +77,7 @@ def _listed(stream: TextIO) -> Iterator[Any]:
                 return
             event, end = decode(text, at)
             end = _SPACE.match(text, end).end()  # type: ignore[union-attr]
-            if text[end:end + 1] not in (",", "]") or end + 1 >= len(text) and text[end] == ",":
+            if text[end:end + 1] not in (",", "]") or (end + 1 >= len(text) and text[end] == ","):
                 raise json.JSONDecodeError("Expecting ',' delimiter", text, end)
         except json.JSONDecodeError:
             more = stream.read(CHUNK_CHARS) if len(text) - at <= MAX_EVENT_CHARS else ""

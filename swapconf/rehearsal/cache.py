@@ -91,7 +91,7 @@ def _fits(value: object, hint: Any) -> bool:
     if get_args(hint):
         return any(_fits(value, kind) for kind in get_args(hint))
     if is_dataclass(hint):
-        return isinstance(value, hint) and all(
+        return type(value) is hint and all(
             _fits(getattr(value, name), kind) for name, kind in get_type_hints(hint).items())
     if hint is float:
         return type(value) in (int, float) and isfinite(value)  # type: ignore[arg-type]

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-FILE_SECONDS = 0.5  # a file of a hundred patterns takes a tenth of it
-PATTERN_SECONDS = 0.1  # so that one bad pattern does not take it all; a sane one takes microseconds
+FILE_SECONDS = 0.25  # a file of a hundred patterns takes a fifth of it
+PATTERN_SECONDS = 0.02  # so that one bad pattern does not take it all; a sane one takes microseconds
 
 
 class Spent(Exception):

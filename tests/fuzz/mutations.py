@@ -19,24 +19,27 @@ REPOSITORY = HERE.parents[1]
 MAX_BYTES = 1 << 15
 
 NASTY = [token.encode("utf-8", "surrogateescape") for token in (
-    "", "0", "-1", "1", "2147483648", "4294967296", "9223372036854775807", "9223372036854775808", "-9223372036854775809",
-    "18446744073709551616", "9" * 40, "1" * 400, "1e309", "-1e309", "1e5", "NaN", "Infinity", "-Infinity", "0x7fffffff",
-    "0xffffffffffffffff", "١٢", "1_000", "010", "1:30", "true", "null", "~", "None", "N/A", "''", '""', '"', "'", "`",
-    "{", "}", "[", "]", "(", ")", "{}", "[]", "[[]]", "[[[[[[[[", ",", ",,", ";", ":", ": ", "- ", "? ", "&a ", "*a",
-    "<<: *a", "!!python/object:os.system ", "!!binary ", "!!set ", "!!int ", "!!timestamp ", "| ", "> ", "---\n", "...\n",
-    "%YAML 1.1\n", "# ", "\t", "\r", "\r\n", "\n", "\n\n", "\0", "\x1b[31m", "\x1b]0;x\x07", "\x85", "\u2028", "\u202e",
-    "\ufeff", "\ud800".encode("utf-8", "surrogatepass").decode("utf-8", "surrogateescape"), "\udcff", "\udcc3", "é", "漢",
-    "=cmd|' /C calc'!A0", "+1", "@SUM(1)", "<script>", "</script>", "&lt;", "{{7*7}}", "../../etc/passwd", "/dev/zero",
-    "a" * 300, "%s%n", "\\", "\\.", "$(id)", "layers.99999999999.x", "/layers-CellList/4294967296-X/", "rank_99999999999",
-    "(.*)*$", "(a|a)+", "a{1000}", "[[", "(?R)", "(?P<a>", "\\p{", "{e<=9}", "(?<=a+)", "True", "Auto", "MoveTo",
-    "StreamSend", "AllReduce")]
+    "", "0", "-1", "1", "2147483648", "4294967296", "9223372036854775807", "9223372036854775808",
+    "-9223372036854775809", "18446744073709551616", "9" * 40, "1" * 400, "1e309", "-1e309", "1e5", "NaN",
+    "Infinity", "-Infinity", "0x7fffffff", "0xffffffffffffffff", "١٢", "1_000", "010", "1:30", "true", "null", "~",
+    "None", "N/A", "''", '""', '"', "'", "`", "{", "}", "[", "]", "(", ")", "{}", "[]", "[[]]", "[[[[[[[[", ",",
+    ",,", ";", ":", ": ", "- ", "? ", "&a ", "*a", "<<: *a", "!!python/object:os.system ", "!!binary ", "!!set ",
+    "!!int ", "!!timestamp ", "| ", "> ", "---\n", "...\n", "%YAML 1.1\n", "# ", "\t", "\r", "\r\n", "\n", "\n\n",
+    "\0", "\x1b[31m", "\x1b]0;x\x07", "\x85", "\u2028", "\u202e", "\ufeff",
+    "\ud800".encode("utf-8", "surrogatepass").decode("utf-8", "surrogateescape"), "\udcff", "\udcc3", "é", "漢",
+    "=cmd|' /C calc'!A0", "+1", "@SUM(1)", "<script>", "</script>", "&lt;", "{{7*7}}", "../../etc/passwd",
+    "/dev/zero", "a" * 300, "%s%n", "\\", "\\.", "$(id)", "layers.99999999999.x", "/layers-CellList/4294967296-X/",
+    "rank_99999999999", "(.*)*$", "(a|a)+", "a{1000}", "[[", "(?R)", "(?P<a>", "\\p{", "{e<=9}", "(?<=a+)", "True",
+    "Auto", "MoveTo", "StreamSend", "AllReduce")]
 KEYS = [key.encode() for key in (
-    "swap", "swap_config", "recompute_config", "layer_swap", "op_swap", "layers", "backward_prefetch", "op_name", "offset",
-    "default_prefetch", "recompute", "select_recompute", "select_comm_recompute", "select_recompute_exclude", "num_layers",
-    "pp_interleave_num", "pipeline_stage", "model", "model_config", "type", "micro_batch_num", "use_parallel", "context",
-    "max_device_memory", "data_parallel", "file", "rank", "figures", "value", "source", "report", "findings", "args")]
-VALUES: list[Any] = [None, True, False, 0, -1, 1, 7, 2**31, 2**63, 10**30, 1.5, float("nan"), float("inf"), "", "x", "0",
-                     "True", "\x1b[2J", "\ud800", "1e999", [], {}, [[]], [0], [0, [1]], {"a": 1}, [None], ["(a|a)+$"]]
+    "swap", "swap_config", "recompute_config", "layer_swap", "op_swap", "layers", "backward_prefetch", "op_name",
+    "offset", "default_prefetch", "recompute", "select_recompute", "select_comm_recompute",
+    "select_recompute_exclude", "num_layers", "pp_interleave_num", "pipeline_stage", "model", "model_config",
+    "type", "micro_batch_num", "use_parallel", "context", "max_device_memory", "data_parallel", "file", "rank",
+    "figures", "value", "source", "report", "findings", "args")]
+VALUES: list[Any] = [
+    None, True, False, 0, -1, 1, 7, 2**31, 2**63, 10**30, 1.5, float("nan"), float("inf"), "", "x", "0", "True",
+    "\x1b[2J", "\ud800", "1e999", [], {}, [[]], [0], [0, [1]], {"a": 1}, [None], ["(a|a)+$"]]
 _WORD = re.compile(rb"[\w.+-]+")
 _SEPARATED = re.compile(rb"[,;]")
 
@@ -141,7 +144,7 @@ def _in_its_tree(data: bytes, random: Random) -> bytes | None:
     """A value of a JSON file becomes another; None for other files."""
     try:
         root = [json.loads(data)]
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     for _ in range(random.choice((1, 1, 2, 3))):
         holder, key = random.choice(list(_places(root)))

@@ -105,8 +105,8 @@ def test_as_many_groups_as_are_wanted_side_by_side() -> None:
 
 def hostile_config(num_patterns: int) -> dict[str, object]:
     slow = r"((\w|[a-z])+(\w|[a-z])+(\w|[a-z])+)+[A-Z5]"
-    swaps = [{"op_name": r"[a-z]+\." + f"{slow}{{1,{number + 1}}}", "backward_prefetch": 1, "layers": True} for number in
-             range(num_patterns)]
+    swaps = [{"op_name": r"[a-z]+\." + f"{slow}{{1,{number + 1}}}", "backward_prefetch": 1, "layers": True}
+             for number in range(num_patterns)]
     return {"model": {"model_config": {"type": "LlamaConfig", "num_layers": 32}},
             "swap_config": {"swap": True, "op_swap": swaps}}
 
@@ -117,8 +117,8 @@ def test_all_patterns_of_a_file_share_one_budget() -> None:
     assert time.process_time() - start < 2 * budget.FILE_SECONDS + 0.5
     told = [finding for finding in found if finding.rule == "bad-pattern"]
     assert len(told) == 60
-    assert "matching takes longer" in told[0].message
-    assert "of this file take longer" in told[-1].message
+    assert any("matching takes longer" in finding.message for finding in told)
+    assert any("of this file take longer" in finding.message for finding in told)
 
 
 def test_a_good_pattern_beside_a_bad_one_is_still_applied() -> None:
