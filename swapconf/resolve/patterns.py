@@ -7,7 +7,6 @@ A pattern is split at every backslash-dot; each element is a regular expression 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
@@ -34,12 +33,12 @@ class BadPattern(ValueError):
 
 
 def compiled(pattern: str) -> tuple[regex.Pattern[str], ...]:
-    """The elements of a pattern, within the budget of its file. Raises BadPattern."""
+    """The elements of a pattern, if the file's budget admits it. Raises BadPattern."""
     try:
-        with budget.current().spend(pattern):
-            return _compiled(pattern)
+        budget.current().admit(pattern)
     except budget.Spent as spent:
-        raise _too_slow(spent) from None
+        raise BadPattern(str(spent)) from None
+    return _compiled(pattern)
 
 
 @lru_cache(maxsize=1024)
@@ -70,13 +69,6 @@ def _nesting(pattern: str) -> int:
     return max(accumulate(((char == "(") - (char == ")") for char in text), initial=0))
 
 
-def _too_slow(spent: budget.Spent) -> BadPattern:
-    if spent.by_file:
-        return BadPattern(f"the patterns of this file take longer than {budget.FILE_SECONDS} s together, and this one "
-                          "is not tried any more; simplify those that repeat something")
-    return BadPattern(f"matching takes longer than {budget.PATTERN_SECONDS} s; simplify its repetitions")
-
-
 def matches(pattern: str, template: LayerTemplate) -> tuple[Operator, ...]:
     """The operators of a layer that a pattern selects, in the layer's order. Raises BadPattern."""
     compiled(pattern)
@@ -100,37 +92,22 @@ class _Identity:
 
 @lru_cache(maxsize=4096)
 def _matches(pattern: str, key: _Identity) -> tuple[Operator, ...]:
-    elements = _compiled(pattern)
-    try:
-        with budget.current().spend(pattern) as seconds:
-            deadline = time.thread_time() + seconds
-            return tuple(operator for operator in key.template.operators
-                         if _fits(elements, operator.path.split("."), deadline))
-    except budget.Spent as spent:
-        raise _too_slow(spent) from None
-
-
-def _fits(elements: Sequence[regex.Pattern[str]], names: Sequence[str], deadline: float) -> bool:
-    """Raises TimeoutError after the deadline, by the clock of this thread's processor time."""
-    if len(elements) != len(names):
-        return False
-    for element, name in zip(elements, names, strict=True):
-        left = deadline - time.thread_time()
-        if left <= 0:
-            raise TimeoutError
-        if not element.fullmatch(name, timeout=left):
-            return False
-    return True
+    elements, left = _compiled(pattern), budget.current()
+    return tuple(operator for operator in key.template.operators
+                 if _fits(elements, operator.path.split("."), pattern, left))
 
 
 def last_fits(pattern: str, name: str) -> bool:
     """Whether the last element of a pattern matches a name. Raises BadPattern."""
-    last = compiled(pattern)[-1:]
+    return _fits(compiled(pattern)[-1:], (name,), pattern, budget.current())
+
+
+def _fits(elements: Sequence[regex.Pattern[str]], names: Sequence[str], pattern: str, left: budget.Budget) -> bool:
     try:
-        with budget.current().spend(pattern) as seconds:
-            return _fits(last, (name,), time.thread_time() + seconds)
+        return len(elements) == len(names) and all(
+            left.fits(element, name, pattern) for element, name in zip(elements, names, strict=True))
     except budget.Spent as spent:
-        raise _too_slow(spent) from None
+        raise BadPattern(str(spent)) from None
 
 
 def primitives_below(operator: str, template: LayerTemplate) -> tuple[Operator, ...]:
@@ -157,14 +134,6 @@ def unescaped_dot(pattern: str, template: LayerTemplate) -> str | None:
 
 def suggestions(pattern: str, templates: tuple[LayerTemplate, ...]) -> tuple[str, ...]:
     """Patterns that were probably meant, best first, at most three."""
-    try:
-        with budget.current().spend(pattern):
-            return _suggestions(pattern, templates)
-    except budget.Spent:
-        return ()
-
-
-def _suggestions(pattern: str, templates: tuple[LayerTemplate, ...]) -> tuple[str, ...]:
     plain = pattern.replace(SEPARATOR, ".").replace("/", ".")
     paths = {operator.path.lower(): operator.path for template in templates for operator in template.operators}
     guesses = next(filter(None, (tuple(kind(plain.lower(), paths)) for kind in (_same, _last_name, _similar))), ())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -151,7 +152,7 @@ def _in_its_tree(data: bytes, random: Random) -> bytes | None:
         if isinstance(holder, dict) and random.random() < 0.2:
             del holder[key]
         else:
-            holder[key] = random.choice(VALUES)
+            holder[key] = deepcopy(random.choice(VALUES))
         if not root:
             break
     return json.dumps(root[0]).encode("utf-8", "surrogatepass")

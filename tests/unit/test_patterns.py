@@ -138,13 +138,25 @@ def test_outside_of_a_file_each_pattern_has_a_budget_of_its_own() -> None:
 
 
 def test_a_spent_budget_refuses_and_a_hopeless_pattern_is_not_tried_again() -> None:
-    kept = budget.Budget(seconds=1)
-    with pytest.raises(budget.Spent), kept.spend("slow"):
-        raise TimeoutError
-    with pytest.raises(budget.Spent) as again, kept.spend("slow"):
-        pytest.fail("is tried again")
-    assert not again.value.by_file
-    kept.left_seconds = 0
-    with pytest.raises(budget.Spent) as other, kept.spend("other"):
-        pytest.fail("is tried")
-    assert other.value.by_file
+    left, name = budget.Budget(), "a_name_on_which_it_backtracks"
+    slow = r"((\w|[a-z])+(\w|[a-z])+)+[A-Z5]"
+    for _ in range(2):
+        start = time.thread_time()
+        with pytest.raises(budget.Spent, match="simplify its repetitions"):
+            left.fits(compiled(slow)[0], name, slow)
+    assert time.thread_time() - start < budget.MATCH_SECONDS / 2
+    assert left.fits(compiled("a.*")[0], name, "a.*")
+    left.left_seconds = 0
+    with pytest.raises(budget.Spent, match="of this file"):
+        left.fits(compiled("a.*")[0], name, "a.*")
+
+
+def test_the_number_of_patterns_in_a_file_is_bounded() -> None:
+    swaps = [{"op_name": f"attention{number}", "backward_prefetch": 1, "layers": [0]}
+             for number in range(budget.MAX_PATTERNS + 1)]
+    config = {"model": {"model_config": {"type": "LlamaConfig", "num_layers": 1}},
+              "swap_config": {"swap": True, "op_swap": swaps}}
+    told = [finding.message for finding in study_document(from_plain(config, nowhere("x")), Versions(), {}).findings
+            if finding.rule == "bad-pattern"]
+    assert told
+    assert all("more than 500 patterns" in message for message in told)
