@@ -12,7 +12,7 @@ from swapconf.errors import Finding, in_order
 from swapconf.formats import yaml_config
 from swapconf.formats.nodes import Document
 from swapconf.network import Layer, LayerTemplate, Network
-from swapconf.resolve import modules
+from swapconf.resolve import budget, modules
 from swapconf.resolve.expand import expand
 from swapconf.resolve.knowledge import Versions
 from swapconf.resolve.requests import stage_map
@@ -64,11 +64,13 @@ def study_document(document: Document, versions: Versions, environment: Mapping[
 
 def study(config: Config, findings: tuple[Finding, ...], versions: Versions,
           environment: Mapping[str, str], families: Mapping[str, str] = _NO_FAMILIES) -> Study:
-    network = network_of(config, families)
-    strategy = expand(config, network, versions) if network is not None else None
-    case = Case(config=config, versions=versions, network=network, strategy=strategy, environment=environment)
-    decided = modules.decide(config) if config.dialect is Dialect.PYNATIVE else ()
-    return Study(config, network, strategy, in_order([*findings, *check_all(case)]), decided)
+    """Resolve and check a config; all its patterns share one budget of time."""
+    with budget.shared():
+        network = network_of(config, families)
+        strategy = expand(config, network, versions) if network is not None else None
+        case = Case(config=config, versions=versions, network=network, strategy=strategy, environment=environment)
+        decided = modules.decide(config) if config.dialect is Dialect.PYNATIVE else ()
+        return Study(config, network, strategy, in_order([*findings, *check_all(case)]), decided)
 
 
 def network_of(config: Config, families: Mapping[str, str] = _NO_FAMILIES) -> Network | None:

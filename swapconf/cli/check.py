@@ -9,7 +9,7 @@ import click
 from swapconf import __version__
 from swapconf.checking import run
 from swapconf.checking.order import Checked
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, environment, print_findings, version_options
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, environment, print_findings, say, version_options
 from swapconf.errors import Finding, Severity, has_errors
 from swapconf.report import findings as report
 
@@ -74,7 +74,7 @@ def _report(found: Sequence[Finding], checked: Sequence[Checked], form: str, out
             with open(output, "w", encoding="utf-8") as stream:
                 stream.write(text + "\n")
     if form == "text" or output is not None:
-        click.echo(report.summary(found, len(checked)), err=True)
+        say(report.summary(found, len(checked)), err=True)
 
 
 def _text(found: Sequence[Finding], checked: Sequence[Checked], form: str, strict: bool) -> str:

@@ -35,6 +35,16 @@ def environment() -> dict[str, str]:
     return dict(os.environ)
 
 
+def say(text: str, *, err: bool = False, fg: str | None = None, bold: bool = False) -> None:
+    """Lines for a person. What names and files hold cannot command the terminal, or fail to be written."""
+    click.secho(neutral(text), err=err, fg=fg, bold=bold)
+
+
+def neutral(text: str) -> str:
+    """The same lines with every character made visible."""
+    return "\n".join(map(report.printable, text.split("\n")))
+
+
 def print_findings(found: Sequence[Finding], *, err: bool = False) -> None:
     """One line each, coloured on a terminal."""
     for line, style in report.as_lines(found):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, versions
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say, versions
 from swapconf.cli.machine import load, machine_options
 from swapconf.errors import SwapconfError, has_errors
 from swapconf.report.findings import printable
@@ -241,7 +241,7 @@ def _print(compared: Sequence[Variant]) -> None:
         click.echo()
     for variant in compared:
         for line in notes_of(variant):
-            click.echo(printable(line))
+            say(printable(line))
     for variant in compared:
         print_findings(variant.findings, err=True)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say
 from swapconf.cli.machine import load, machine_options
 from swapconf.config import Dialect
 from swapconf.dryrun.outcome import RankReport, as_record, origin
@@ -216,21 +216,21 @@ def _print(reports: Sequence[RankReport], limit: int | None) -> None:
                styles=("" if report.outcome.good else "bold red" for report in reports))
     for report in reports:
         if report.device_bytes is not None:
-            click.echo(f"Device MOC memory size {show_bytes(report.device_bytes)}, MindSpore may use "
+            say(f"Device MOC memory size {show_bytes(report.device_bytes)}, MindSpore may use "
                        f"{show_bytes(report.usable_bytes)}, base address {report.base_address}")
             break
     if any(report.level == 1 for report in reports):
-        click.echo("dry run level 1: operator workspace is not included")
+        say("dry run level 1: operator workspace is not included")
     for report in reports:
         if report.level > 1:
-            click.echo(f"rank {report.rank}: {_added(report)}")
+            say(f"rank {report.rank}: {_added(report)}")
         if report.fold_note:
-            click.echo(f"rank {report.rank}: {report.fold_note}")
+            say(f"rank {report.rank}: {report.fold_note}")
     print_findings([finding for report in reports for finding in report.findings])
     for report in reports:
         peak = report.with_fragments_peak_bytes
         if limit is not None and peak is not None and peak > limit:
-            click.secho(f"rank {report.rank}: {show_bytes(peak)} is over the budget of {show_bytes(limit)}", fg="red")
+            say(f"rank {report.rank}: {show_bytes(peak)} is over the budget of {show_bytes(limit)}", fg="red")
 
 
 def _added(report: RankReport) -> str:

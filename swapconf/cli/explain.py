@@ -7,7 +7,15 @@ from dataclasses import replace
 import click
 
 from swapconf import pipeline
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, environment, print_findings, version_options, versions
+from swapconf.cli.common import (
+    EXIT_ERRORS,
+    EXIT_UNREADABLE,
+    environment,
+    print_findings,
+    say,
+    version_options,
+    versions,
+)
 from swapconf.config import Dialect
 from swapconf.errors import SwapconfError, has_errors
 from swapconf.formats import worker_log
@@ -50,11 +58,11 @@ def command(file: str, layer: int | None, form: str, mindspore_version: str | No
         click.echo(explanation.as_json(strategy, lines, layer))
     else:
         _print_table(strategy, layer)
-        click.echo("\nLog lines to expect:")
+        say("\nLog lines to expect:")
         for entry in strategy.layers:
             if layer is None or entry.layer.index == layer:
                 for line in lines[entry.layer.name]:
-                    click.echo(f"  {line}")
+                    say(f"  {line}")
     raise SystemExit(EXIT_ERRORS if has_errors(study.findings) else 0)
 
 
@@ -89,4 +97,4 @@ def _print_table(strategy: Strategy, layer: int | None) -> None:
                    [name for name in head if name != "prefetch"], title=title,
                    styles=("yellow" if row.void else "" for row in rows))
     else:
-        click.echo("Nothing is asked for: every activation stays on the device.")
+        say("Nothing is asked for: every activation stays on the device.")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from swapconf.cli import trace_folders
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say
 from swapconf.errors import Finding, SwapconfError
 from swapconf.units import show_bytes
 
@@ -75,14 +75,14 @@ def command(traces: tuple[Path, ...], form: str, confirm: Path | None) -> None:
 
 
 def _study(given: Path, policy: str, confirm: Path | None) -> _Row:
-    from swapconf.formats import trace_folder
+    from swapconf.formats import run_record, trace_folder
     from swapconf.simulate import fragmentation
     from swapconf.simulate.findings import Device, findings
     from swapconf.simulate.replay import replay
     from swapconf.simulate.trace_lifetimes import lifetimes
 
     folder = trace_folders.trace_folder(given)
-    report = trace_folders.report_beside(folder)
+    report = run_record.report(folder)
     rank = int(report.get("rank", 0))
     trace = trace_folder.read(folder, rank)
     live = lifetimes(trace)
@@ -141,7 +141,7 @@ def _as_record(row: _Row, policy: str) -> dict[str, Any]:
 
 def _print(row: _Row, policy: str) -> None:
     result = row.fragmentation
-    click.secho(f"{row.folder}", bold=True)
+    say(f"{row.folder}", bold=True)
     cells = [(f"{name} (in use)" if name == policy else name, *map(show_bytes, (
         placement.used_peak_bytes, placement.mapped_bytes, placement.reserved_bytes, placement.gap_bytes)),
         f"{placement.fragmentation_ratio:.2%}", str(placement.device_requests))
@@ -150,17 +150,17 @@ def _print(row: _Row, policy: str) -> None:
     _table(("policy", "allocated", "with fragments", "reserved", "gap", "ratio", "device requests"),
            [*cells, ("lower bound", bound, bound, bound, "0B", "0.00%", "-")])
     if not row.replay.is_exact:
-        click.secho(f"only {row.replay.num_same} of {row.replay.num_blocks} addresses follow MindSpore's known rules; "
+        say(f"only {row.replay.num_same} of {row.replay.num_blocks} addresses follow MindSpore's known rules; "
                     "the figures of `mindspore` are approximate", fg="red")
     if result.causes:
-        click.echo("Largest holes in MindSpore's pool when it last grew, and the block above each:")
+        say("Largest holes in MindSpore's pool when it last grew, and the block above each:")
         _table(("hole", "block", "holds", "layer", "made by"), [
             (show_bytes(cause.hole_bytes), show_bytes(cause.size_bytes), cause.category.value,
              str(cause.layer) if cause.layer >= 0 else "-", cause.name) for cause in result.causes[:NUM_CAUSES]])
     print_findings(row.findings)
     if row.confirmed is not None:
         predicted = result.mapped_by_block_size[result.best_block_gib]
-        click.echo(f"mempool_block_size {result.best_block_gib}GB: predicted {show_bytes(predicted)}, dry run "
+        say(f"mempool_block_size {result.best_block_gib}GB: predicted {show_bytes(predicted)}, dry run "
                    f"{show_bytes(row.confirmed.with_fragments_peak_bytes)} ({row.confirmed.outcome.value})")
 
 

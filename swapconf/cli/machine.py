@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from swapconf.cli.common import say
+
 if TYPE_CHECKING:
     from swapconf.cost import Machine, Origin
 
@@ -57,5 +59,5 @@ def shares(known: Mapping[Origin, float]) -> str:
 def print_assumed(machine: Machine) -> None:
     """What is not publicly known of the card."""
     if machine.hardware.assumed:
-        click.echo("not publicly known of it, taken from the generic profile: "
-                   + ", ".join(sorted(machine.hardware.assumed)))
+        say("not publicly known of it, taken from the generic profile: "
+            + ", ".join(sorted(machine.hardware.assumed)))

@@ -7,6 +7,7 @@ from importlib import import_module
 import click
 
 from swapconf import __version__
+from swapconf.cli.common import neutral
 
 COMMANDS = ("check", "compare", "dryrun", "explain", "families", "fragmentation", "memory", "migrate", "modeline",
             "register_path", "rules", "run", "schema", "timeline", "verify", "whatif")
@@ -24,6 +25,13 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = import_module(f"swapconf.cli.{module}").command
         return command
+
+    def invoke(self, context: click.Context) -> object:
+        try:
+            return super().invoke(context)
+        except click.ClickException as error:  # their texts quote files and names
+            object.__setattr__(error, "message", neutral(error.message))  # click declares it final
+            raise
 
 
 def _version(context: click.Context, _parameter: click.Parameter, value: bool) -> None:

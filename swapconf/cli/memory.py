@@ -12,7 +12,7 @@ import click
 
 from swapconf import __version__
 from swapconf.cli import trace_folders
-from swapconf.cli.common import EXIT_UNREADABLE, print_findings
+from swapconf.cli.common import EXIT_UNREADABLE, print_findings, say
 from swapconf.errors import SwapconfError
 from swapconf.report.findings import printable
 from swapconf.units import show_bytes
@@ -63,12 +63,12 @@ def command(traces: tuple[Path, ...], form: str, html: Path | None) -> None:
 
 
 def _view(given: Path) -> MemoryView:
-    from swapconf.formats import trace_folder
+    from swapconf.formats import run_record, trace_folder
     from swapconf.simulate import view
     from swapconf.simulate.policies import default_policy
 
     folder = trace_folders.trace_folder(given)
-    report = trace_folders.report_beside(folder)
+    report = run_record.report(folder)
     trace = trace_folder.read(folder, _number(report, "rank") or 0)
     return view.of_trace(trace, title=str(given), origin=str(report.get("origin") or "measured"),
                          reserved_bytes=_number(report, "reserved_bytes"), policy=default_policy(os.environ))
@@ -124,13 +124,14 @@ def _print_tables(view: MemoryView) -> None:
 def write_page(views: Sequence[MemoryView], file: Path, timelines: Sequence[TimelineView] = (),
                variants: Sequence[Variant] = (), sweep: Sequence[Point] = ()) -> None:
     """Write the page; the message of a ClickException says why it cannot be."""
+    from swapconf.formats.writing import write_named
+
     try:
         from swapconf.report import memory_page
     except ImportError as error:
         raise click.ClickException(f"--html needs {error.name}: pip install 'swapconf[report]'") from None
     try:
-        file.write_text(memory_page.page(views, __version__, timelines, variants, sweep), encoding="utf-8",
-                        errors="backslashreplace")
+        write_named(file, memory_page.page(views, __version__, timelines, variants, sweep))
     except OSError as error:
         raise click.ClickException(f"{file} cannot be written ({error.strerror or error})") from None
-    click.echo(f"Wrote {file}", err=True)
+    say(f"Wrote {file}", err=True)

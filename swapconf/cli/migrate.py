@@ -10,7 +10,7 @@ import click
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, version_options, versions
 from swapconf.config import Dialect
 from swapconf.errors import SwapconfError
-from swapconf.formats.writing import replace_text
+from swapconf.formats.rewrite import rewrite_text
 from swapconf.formats.yaml_document import read_text
 from swapconf.migration.migrate import Migration, Order, migrate
 from swapconf.migration.report import Fate
@@ -79,7 +79,7 @@ def command(file: str, target: str, source: str | None, out: str | None, in_plac
 
 def _write(path: str, text: str) -> None:
     try:
-        replace_text(path, text)
+        rewrite_text(path, text)
     except OSError as error:
         raise click.ClickException(f"{Path(path)} is not written: {error}") from None
 

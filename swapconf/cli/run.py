@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from swapconf import pipeline, training
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, environment, print_findings
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, environment, print_findings, say
 from swapconf.errors import SwapconfError, has_errors
 from swapconf.formats import overrides
 from swapconf.formats.nodes import Document
@@ -56,6 +56,6 @@ def _refuse(error: SwapconfError, exit_code: int) -> None:
     if error.findings:
         print_findings(error.findings, err=True)
     else:
-        click.echo(str(error), err=True)
-    click.echo("swapconf: nothing was started; correct the errors, or start the script without swapconf", err=True)
+        say(str(error), err=True)
+    say("swapconf: nothing was started; correct the errors, or start the script without swapconf", err=True)
     raise SystemExit(exit_code)

@@ -9,17 +9,20 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from swapconf.report.findings import printable
+
 
 def print_rows(head: Sequence[str], rows: Iterable[Sequence[str]], in_words: Collection[str], *,
                styles: Iterable[str] | None = None, title: str | None = None) -> None:
     """Rows under a head. ``in_words``: the names of the columns that hold words; the others hold figures and stand on
-    the right. ``styles``: one for each row. No cell is read as markup."""
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    the right. ``styles``: one for each row. No cell is read as
+    markup, and none commands the terminal."""
+    table = Table(title=title and printable(title), title_justify="left", box=None, pad_edge=False)
     for name in head:
-        table.add_column(name, overflow="fold", justify="left" if name in in_words else "right")
+        table.add_column(Text(printable(name)), overflow="fold", justify="left" if name in in_words else "right")
     cells = list(rows)
     for row, style in zip(cells, styles if styles is not None else [""] * len(cells), strict=True):
-        table.add_row(*(Text(cell, style=style) for cell in row))
+        table.add_row(*(Text(printable(cell), style=style) for cell in row))
     print_table(table)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from swapconf.cli import trace_folders
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say
 from swapconf.cli.machine import load, machine_options, print_assumed, shares
 from swapconf.errors import Finding, Severity, SwapconfError
 from swapconf.errors import Origin as Place
@@ -81,7 +81,7 @@ def command(trace: Path, profile: str, measured: Path | None, cards_per_host: in
         _write_page(step, html)
     needed = step.host_peak_bytes * cards_per_host
     if limit is not None and needed > limit:
-        click.echo(f"{cards_per_host} cards hold {show_bytes(needed)} on the host, which has {show_bytes(limit)}",
+        say(f"{cards_per_host} cards hold {show_bytes(needed)} on the host, which has {show_bytes(limit)}",
                    err=True)
         raise SystemExit(EXIT_ERRORS)
 
@@ -103,6 +103,7 @@ def _size(text: str) -> int:
 
 def _write_trace_view(step: _Step, file: Path) -> None:
     from swapconf.formats import trace_view_writer
+    from swapconf.formats.writing import write_named
     from swapconf.simulate.replay import replay
     from swapconf.simulate.step_profile import step_profile
     from swapconf.simulate.trace_lifetimes import lifetimes
@@ -110,19 +111,19 @@ def _write_trace_view(step: _Step, file: Path) -> None:
     reserved_bytes = replay(step.trace, lifetimes(step.trace)).placement.reserved_bytes
     profile = step_profile(step.trace, step.line, step.costs, step.machine.hardware.name, reserved_bytes)
     try:
-        file.write_text(trace_view_writer.text(profile), encoding="utf-8")
+        write_named(file, trace_view_writer.text(profile))
     except OSError as error:
         raise click.ClickException(f"{file} cannot be written ({error.strerror or error})") from None
-    click.echo(f"Wrote {file}", err=True)
+    say(f"Wrote {file}", err=True)
 
 
 def _study(given: Path, machine: Machine) -> _Step:
-    from swapconf.formats import trace_folder
+    from swapconf.formats import run_record, trace_folder
     from swapconf.simulate import costing, program, timeline
     from swapconf.simulate.trace_lifetimes import lifetimes
 
     folder = trace_folders.trace_folder(given)
-    trace = trace_folder.read(folder, int(trace_folders.report_beside(folder).get("rank") or 0))
+    trace = trace_folder.read(folder, int(run_record.report(folder).get("rank") or 0))
     try:
         work, steps = costing.workload(trace), program.program(trace)
     except ValueError as error:
@@ -193,24 +194,24 @@ def _print(step: _Step) -> None:
     from swapconf.timing import KINDS, Kind
 
     line, program = step.line, step.line.program
-    click.secho(f"{step.folder}: {line.step_us / 1000:.3f} ms a step on {step.machine.hardware.name} "
+    say(f"{step.folder}: {line.step_us / 1000:.3f} ms a step on {step.machine.hardware.name} "
                 f"({shares(step.costs.shares())})", bold=True)
     print_assumed(step.machine)
     _table(("stream", "does", "kernels", "busy ms", "idle ms", "exposed ms"), [
         (str(row["stream"]), row["does"], str(row["kernels"]), *(f"{row[name] / 1000:.3f}" for name in
          ("busy_us", "idle_us", "exposed_us"))) for row in _streams(step)])
     in_use = ", ".join(f"{kind.value} {line.occupancy(kind):.1%}" for kind in Kind)
-    click.echo(f"in use: {in_use}; host link {step.machine.host.link_gbps(step.machine.hardware):.1f} GB/s a card")
-    click.echo(f"memory: device {show_bytes(step.device_peak_bytes)}, host {show_bytes(step.host_peak_bytes)} a card")
+    say(f"in use: {in_use}; host link {step.machine.host.link_gbps(step.machine.hardware):.1f} GB/s a card")
+    say(f"memory: device {show_bytes(step.device_peak_bytes)}, host {show_bytes(step.host_peak_bytes)} a card")
     if longest := _exposed(line)[:NUM_ROWS]:
-        click.echo("What the main stream waits for longest:")
+        say("What the main stream waits for longest:")
         _table(("exposed us", "takes us", "kind", "known", "name"), [(
             f"{line.exposed_us[kernel]:.1f}", f"{line.end_us[kernel] - line.start_us[kernel]:.1f}",
             KINDS[program.kind[kernel]].value, _origin(step, kernel), program.names[kernel]) for kernel in longest])
     if step.prefetches:
         late = [item for item in step.prefetches if item.late_us > 0]
         twice = [item for item in step.prefetches if item.earlier_us < 0]
-        click.echo(f"prefetches: {len(step.prefetches)}, waited for {len(late)}, tensor held twice {len(twice)}")
+        say(f"prefetches: {len(step.prefetches)}, waited for {len(late)}, tensor held twice {len(twice)}")
         _table(("late us", "later us", "earlier us", "name"), [
             (f"{item.late_us:.1f}", f"{item.later_us:.1f}", f"{item.earlier_us:.1f}", program.names[item.kernel])
             for item in sorted(step.prefetches, key=lambda item: -item.late_us)[:NUM_ROWS]])

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 from swapconf.errors import Finding, Origin, Severity, SwapconfError
 
@@ -20,12 +18,3 @@ def trace_folder(given: Path) -> Path:
     raise SwapconfError([Finding(
         origin=Origin(file=str(given)), rule="file-not-found", severity=Severity.ERROR, hint=what,
         message=f"the traces of {len(below)} ranks are in this folder" if below else "has no memory_block.csv")])
-
-
-def report_beside(folder: Path) -> dict[str, Any]:
-    """What ``swapconf dryrun --keep`` recorded of the run; empty where another program made the trace."""
-    try:
-        known = json.loads((folder / "run.json").read_text(encoding="utf-8"))["report"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
-    return known if isinstance(known, dict) else {}

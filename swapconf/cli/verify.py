@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, version_options, versions
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say, version_options, versions
 from swapconf.errors import SwapconfError, has_errors
 from swapconf.units import parse_bytes, show_bytes
 
@@ -79,7 +79,7 @@ def command(folder: Path, file: str, changes: tuple[str, ...], ranks: str, predi
     except OSError as error:
         raise click.UsageError(f"{folder}: {error.strerror or error}") from None
     if all(verdict.said is None for verdict in found.ranks):
-        click.echo(f"{folder}: there is no log of a rank here (worker_RANK.log, rank_RANK/info.log)", err=True)
+        say(f"{folder}: there is no log of a rank here (worker_RANK.log, rank_RANK/info.log)", err=True)
         raise SystemExit(EXIT_UNREADABLE)
     if form == "json":
         click.echo(json.dumps(as_record(found), indent=2))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from swapconf.cli.common import EXIT_UNREADABLE, print_findings, versions
+from swapconf.cli.common import EXIT_UNREADABLE, print_findings, say, versions
 from swapconf.cli.machine import load, machine_options, print_assumed, shares
 from swapconf.cli.memory import write_page
 from swapconf.errors import SwapconfError
@@ -89,7 +89,7 @@ def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: 
         return
     _print(answer, safe)
     if points:
-        click.echo("\n".join(["", *chart(points), *choices(points)]))
+        say("\n".join(["", *chart(points), *choices(points)]))
     print_findings(answer.findings)
 
 
@@ -166,11 +166,11 @@ def _print(answer: Answer, safe: bool) -> None:
 
     found, before = answer.prediction, answer.baseline_peak_bytes
     peak = found.used_peak_bytes
-    click.echo(f"used peak {show_bytes(peak)} ({peak} bytes), without swap and recompute {show_bytes(before)}; "
+    say(f"used peak {show_bytes(peak)} ({peak} bytes), without swap and recompute {show_bytes(before)}; "
                f"with fragments {show_bytes(answer.placement.mapped_bytes)}")
     if safe:
-        click.echo(f"at most   {show_bytes(answer.safe_bytes)} ({answer.safe_bytes} bytes)")
-    click.echo(f"host peak {show_bytes(found.moves.host.peak_bytes)}, moved in each step "
+        say(f"at most   {show_bytes(answer.safe_bytes)} ({answer.safe_bytes} bytes)")
+    say(f"host peak {show_bytes(found.moves.host.peak_bytes)}, moved in each step "
                f"{show_bytes(found.moved_bytes)}, kernels run again in each step {found.recomputed}")
     if answer.entries:
         print_rows(*entries_table(answer.entries))
@@ -182,11 +182,11 @@ def _print_times(times: Times) -> None:
     from swapconf.cli.tables import print_rows
 
     after = _figures(times.after)
-    click.echo(f"one step on {times.machine.hardware.name}, host link "
+    say(f"one step on {times.machine.hardware.name}, host link "
                f"{times.machine.host.link_gbps(times.machine.hardware):.1f} GB/s a card:")
     print_rows(("what", "without ms", "predicted ms", "change ms", "known"), [(
         name.replace("_", " "), f"{known.us / 1000:.3f}", f"{after[name].us / 1000:.3f}",
         f"{(after[name].us - known.us) / 1000:+.3f}", shares(after[name].share))
         for name, known in _figures(times.before).items()], ("what", "known"))
-    click.echo(f"recompute adds {times.added_operations / 1e9:.2f} GFLOP a step (counted from shapes)")
+    say(f"recompute adds {times.added_operations / 1e9:.2f} GFLOP a step (counted from shapes)")
     print_assumed(times.machine)

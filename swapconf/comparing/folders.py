@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from swapconf.errors import Finding, Origin, Severity, SwapconfError
-from swapconf.formats import trace_folder
+from swapconf.formats import run_record, trace_folder
 from swapconf.trace import Trace
 
-_RANK = re.compile(r"rank_(\d+)")
+_RANK = re.compile(r"rank_([0-9]{1,6})")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,28 +37,13 @@ def read(folder: Path) -> tuple[RankTrace, ...]:
                  "trace, run it with --no-fold")])
     found = []
     for place in places:
-        report = report_in(place)
+        report = run_record.report(place)
         number = report.get("rank", _number(place))
         found.append((number, place, report))
     found.sort(key=lambda item: item[0])
     return tuple(RankTrace(rank=rank, trace=trace_folder.read(place, rank), report=report,
                            stage=report.get("stage", index))
                  for index, (rank, place, report) in enumerate(found))
-
-
-def report_in(folder: Path) -> dict[str, Any]:
-    """What ``run.json`` says came of the run; empty where there is none."""
-    found = record_in(folder).get("report")
-    return found if isinstance(found, dict) else {}
-
-
-def record_in(folder: Path) -> dict[str, Any]:
-    """The whole ``run.json``."""
-    try:
-        known = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return known if isinstance(known, dict) else {}
 
 
 def _number(folder: Path) -> int:

@@ -14,6 +14,7 @@ from swapconf.comparing.traced import TIMES, of_traces
 from swapconf.cost import Machine
 from swapconf.dryrun.outcome import as_record
 from swapconf.errors import Finding, Origin, Severity, SwapconfError, in_order
+from swapconf.formats import run_record
 from swapconf.rehearsal import fan_out
 from swapconf.rehearsal.order import Order
 from swapconf.resolve.knowledge import Versions
@@ -62,15 +63,16 @@ def _kept(order: Order) -> Mapping[str, Any]:
     """The report of an equal run whose trace is still in its folder; empty where there is none."""
     assert order.keep is not None
     place = order.keep / f"rank_{order.rank}"
-    found, report = folders.record_in(place), folders.report_in(place)
-    ran_in, versions = found.get("environment") or {}, Versions.in_use()
+    found, report = run_record.read(place), run_record.report(place)
+    ran_in, versions = found.get("environment"), Versions.in_use()
     settings = json.loads(json.dumps(order.document.root.plain(), default=str))  # as it was written
     same = ((found.get("settings"), found.get("level"), found.get("plain"), found.get("real_data"))
             == (settings, order.level, order.plain, order.real_data)
+            and isinstance(ran_in, dict)
             and (found.get("swapconf"), ran_in.get("mindspore"), ran_in.get("mindformers"))
             == (version("swapconf"), versions.mindspore, versions.mindformers))
     is_whole = report.get("folded") is None and (place / "memory_block.csv").exists()
-    return report if same and is_whole and report.get("outcome") == "completed" else {}
+    return report if same and is_whole and run_record.is_whole(report) and report["outcome"] == "completed" else {}
 
 
 def _variant(candidate: Candidate, reports: Sequence[Mapping[str, Any]], machine: Machine, policy: str) -> Variant:
@@ -100,14 +102,14 @@ def _of_reports(blank: Variant, reports: Sequence[Mapping[str, Any]], why: str) 
     ranks = []
     for report in reports:
         values: dict[Figure, float] = {figure: report[key] for figure, key in _FROM_REPORT.items()
-                                       if report[key] is not None}
+                                       if report.get(key) is not None}
         sizes = [move["bytes"] for move in report["moved"]]
         if None not in sizes:
             values[Figure.MOVED] = sum(sizes)
         ranks.append(RankFigures(rank=report["rank"], stage=report["stage"], values=values))
     unknown = dict.fromkeys((*TIMES, Figure.RECOMPUTED_KERNELS, Figure.RECOMPUTED_OPERATIONS), why)
     return replace(blank, ranks=tuple(ranks), unknown=unknown,
-                   origins={"memory": ", ".join(dict.fromkeys(str(report["origin"]) for report in reports))})
+                   origins={"memory": ", ".join(dict.fromkeys(str(report.get("origin", "")) for report in reports))})
 
 
 def failed(title: str, findings: Sequence[Finding], why: str) -> Variant:

@@ -9,6 +9,8 @@ from typing import Any
 LOG = "worker.log"
 RESULT = "result.json"
 CONFIG = "config.yaml"
+ORDERS = "job.json"
+WRITTEN = (LOG, RESULT, CONFIG, ORDERS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

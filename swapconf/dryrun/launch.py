@@ -15,7 +15,7 @@ from pathlib import Path
 
 import yaml
 
-from swapconf.dryrun.job import Folder, Job
+from swapconf.dryrun.job import ORDERS, Folder, Job
 
 # MindSpore prints this last; a child that is still alive some time after it hangs in its exit
 LAST_WORDS = b"Actual peak memory usage (with fragments)"
@@ -73,7 +73,7 @@ def _write(job: Job, folder: Folder) -> None:
     folder.path.mkdir(parents=True, exist_ok=True)
     folder.config.write_text(yaml.safe_dump(job.settings, sort_keys=False, allow_unicode=True), encoding="utf-8")
     orders = {"level": job.level, "real_data": job.real_data}
-    (folder.path / "job.json").write_text(json.dumps(orders), encoding="utf-8")
+    (folder.path / ORDERS).write_text(json.dumps(orders), encoding="utf-8")
 
 
 def _wait(child: subprocess.Popen[bytes], log: Path, deadline: float) -> Ending:

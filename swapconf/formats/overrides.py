@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import yaml
-
+from swapconf.errors import SwapconfError
 from swapconf.formats.nodes import Document, from_plain
-from swapconf.formats.yaml_document import parse, read_text
+from swapconf.formats.yaml_document import parse, parse_value, read_text
 
 # options of mindformers' own script that set a key which decides about swap
 _NAMED = {"use_parallel": "use_parallel", "run_mode": "run_mode", "device_target": "context.device_target",
@@ -66,8 +65,8 @@ def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _set(values: dict[str, Any], path: list[str], text: str) -> bool:
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
+        value = parse_value(text)
+    except SwapconfError:
         return False
     node: Any = values
     for step in path[:-1]:

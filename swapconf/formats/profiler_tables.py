@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from io import StringIO
 
+from swapconf.formats.csv_cells import cell
 from swapconf.formats.profiler_csv import KIB, MIB
 from swapconf.formats.trace_view_writer import device_name, operator_type, task_type
 from swapconf.simulation import NEVER
@@ -46,7 +47,7 @@ def kernel_details(profile: StepProfile) -> str:
         if end <= start or kind in (TO_HOST, TO_DEVICE):
             continue
         name = f"{profile.program.names[kernel]}/{device_name(profile, kernel)}"
-        rows.append((0, name, operator_type(profile, kernel), task_type(kind), _us(start), _us(end - start),
+        rows.append((0, cell(name), cell(operator_type(profile, kernel)), task_type(kind), _us(start), _us(end - start),
                      _us(max(start - before, 0)), 0,
                      *_tensors(task.input_tensors), *_tensors(task.output_tensors), "N/A"))
         before = end
@@ -58,7 +59,7 @@ def _tensors(tensors: Sequence[Tensor]) -> tuple[str, str, str]:
     if any(min(tensor.shape, default=0) < 0 for tensor in tensors) or not tensors:
         return "", "", ""
     shapes = ";".join(",".join(map(str, tensor.shape)) for tensor in tensors)
-    return f'"{shapes}"', ";".join(_TYPES.get(tensor.dtype, tensor.dtype) for tensor in tensors), ";".join(
+    return f'"{shapes}"', cell(";".join(_TYPES.get(tensor.dtype, tensor.dtype) for tensor in tensors)), ";".join(
         ["ND"] * len(tensors))
 
 
@@ -70,7 +71,7 @@ def operator_memory(profile: StepProfile) -> str:
                                                          found.allocated_bytes, found.freed_bytes)), strict=True):
         released = () if end == NEVER else (_us(end), _us(end), _us(end - start), _us(end - start))
         in_use, after = _exact(born, MIB), _exact(left, MIB)
-        rows.append((name, _exact(size, KIB), _us(start), *(released or ("",) * 4), in_use, reserved, in_use,
+        rows.append((cell(name), _exact(size, KIB), _us(start), *(released or ("",) * 4), in_use, reserved, in_use,
                      *((after, reserved, after) if released else ("",) * 3), "", device))
     return _table(OPERATOR_MEMORY, rows)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from swapconf.formats import profiler_tables, trace_view_writer
 from swapconf.formats.profiler_folder import DETAILS, VIEW
+from swapconf.formats.writing import refuse_links, replace_text
 from swapconf.step_profile import StepProfile
 
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
@@ -24,13 +25,13 @@ def write(profile: StepProfile, parent: Path, now: datetime) -> Path:
     folder = parent / f"swapconf-rank{profile.rank}_{stamp}_ascend_ms"
     output = folder / OUTPUT
     output.mkdir(parents=True, exist_ok=True)
+    refuse_links(folder, (OUTPUT,))
     files = {VIEW: trace_view_writer.text(profile), DETAILS: profiler_tables.kernel_details(profile),
              "operator_memory.csv": profiler_tables.operator_memory(profile),
              "memory_record.csv": profiler_tables.memory_record(profile),
              "step_trace_time.csv": profiler_tables.step_trace_time(profile)}
     for name, content in files.items():
-        with open(output / name, "w", encoding="utf-8", newline="") as stream:
-            stream.write(content)
+        replace_text(output / name, content)
     told = {"swapconf": "simulated, not profiled", "hardware": profile.hardware, "rank": profile.rank}
-    (folder / METADATA).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    replace_text(folder / METADATA, json.dumps(told, indent=2) + "\n")
     return output

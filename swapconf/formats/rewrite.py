@@ -8,6 +8,27 @@ import stat
 import tempfile
 from pathlib import Path
 
+from swapconf.formats.writing import replace_text
+
+_MARK = b"\xef\xbb\xbf"
+
+
+def rewrite_text(path: str | Path, text: str) -> None:
+    """``text`` as UTF-8 in a file that exists or not yet; line ends as they are, a byte order mark is kept.
+
+    A link is followed only to a file in its own folder or below. Raises OSError, PermissionError for a link that leads
+    elsewhere.
+    """
+    place = Path(path)
+    if place.is_symlink() and not place.resolve().is_relative_to(place.parent.resolve()):
+        raise PermissionError(f"{path} is a link to a file outside its folder, {place.resolve()}; "
+                              "name that file itself")
+    if not place.exists():
+        replace_text(place, text)
+        return
+    mark = _MARK if place.read_bytes().startswith(_MARK) else b""
+    replace_content(place, mark + text.encode("utf-8"))
+
 
 def replace_content(path: str | Path, content: bytes) -> None:
     """Give a file another content. A symbolic link stays one, and permissions and, where allowed, the owner stay.

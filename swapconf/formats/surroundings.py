@@ -90,10 +90,10 @@ class _Reader:
 
     def pipeline(self) -> Pipeline:
         stages = self.count("parallel_config.pipeline_stage", "parallel_config.pipeline_model_parallel_size",
-                            "parallelism.pipeline_parallel") or 1
+                            "parallelism.pipeline_parallel", most=_MAX_LAYERS) or 1
         interleaved = self.value("parallel.pipeline_config.pipeline_interleave") is True
         scheduler = self.word("parallel.pipeline_config.pipeline_scheduler")
-        interleaves = self.count(*(f"model.model_config.{name}" for name in _NUM_INTERLEAVES)) or 1
+        interleaves = self.count(*(f"model.model_config.{name}" for name in _NUM_INTERLEAVES), most=_MAX_LAYERS) or 1
         return Pipeline(
             num_stages=stages,
             num_interleaves=interleaves if interleaved else 1,

@@ -13,13 +13,16 @@ import re
 from collections.abc import Iterator, Mapping
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from swapconf.cost import Measured, MeasuredCopy
 from swapconf.formats.profiler_csv import profiler_damage
 from swapconf.formats.trace_lines import GARBLED, HEADER, NOT_FOUND, Damage
 
-MAX_FILE_BYTES = 2**29
+MAX_OBJECT_CHARS = 32 * 2**20  # of `traceEvents` in an object
+MAX_EVENT_CHARS = 2**20
+CHUNK_CHARS = 2**20
+_SPACE = re.compile(r"[ \t\n\r]*")
 _COLLECTIVE = re.compile(r"(hcom_[A-Za-z]+_)")
 _DIRECTIONS = ("device to host", "host to device")
 
@@ -49,20 +52,53 @@ def read(path: str | Path) -> Measured:
 
 
 def _events(path: Path, damage: Damage) -> Iterator[Mapping[str, Any]]:
+    """A list is read event by event, because its objects take ten times the room of its text."""
     try:
-        size = path.stat().st_size
-        if size > MAX_FILE_BYTES:
-            damage.add(GARBLED, f"is larger than {MAX_FILE_BYTES:,} bytes; profile fewer steps")
-        damage.refuse()
-        data = json.loads(path.read_bytes())
+        with open(path, encoding="utf-8-sig") as stream:
+            head = stream.read(1)
+            while head.isspace():
+                head = stream.read(1)
+            found = _listed(stream) if head == "[" else _wrapped(head + stream.read(MAX_OBJECT_CHARS), damage)
+            yield from (event for event in found if isinstance(event, dict))
     except OSError as error:
         damage.add(NOT_FOUND, f"cannot be read ({error.strerror})")
     except (ValueError, RecursionError) as error:
-        damage.add(GARBLED, f"is not JSON: {error}")
+        damage.add(GARBLED, f"is not JSON: {str(error)[:200]}")
     damage.refuse()
-    listed = data.get("traceEvents") if isinstance(data, dict) else data
+
+
+def _listed(stream: TextIO) -> Iterator[Any]:
+    """The items of a list that began before. Raises ValueError."""
+    decode, text, at = json.JSONDecoder().raw_decode, "", 0
+    while True:
+        try:
+            at = _SPACE.match(text, at).end()  # type: ignore[union-attr]  # it matches nothing, too
+            if text[at:at + 1] == "]":
+                return
+            event, end = decode(text, at)
+            end = _SPACE.match(text, end).end()  # type: ignore[union-attr]
+            if text[end:end + 1] not in (",", "]") or (end + 1 >= len(text) and text[end] == ","):
+                raise json.JSONDecodeError("Expecting ',' delimiter", text, end)
+        except json.JSONDecodeError:
+            more = stream.read(CHUNK_CHARS) if len(text) - at <= MAX_EVENT_CHARS else ""
+            if not more:
+                raise
+            text, at = text[at:] + more, 0
+            continue
+        yield event
+        if text[end] == "]":
+            return
+        at = end + 1
+
+
+def _wrapped(text: str, damage: Damage) -> Iterator[Any]:
+    if len(text) > MAX_OBJECT_CHARS:
+        damage.add(GARBLED, f"is larger than {MAX_OBJECT_CHARS:,} characters; profile fewer steps")
+        return
+    data = json.loads(text)
+    listed = data.get("traceEvents") if isinstance(data, dict) else None
     if isinstance(listed, list):
-        yield from (event for event in listed if isinstance(event, dict))
+        yield from listed
     else:
         damage.add(HEADER, "is not a list of trace events")
 

@@ -35,7 +35,7 @@ _US = 1000
 
 def text(profile: StepProfile) -> str:
     """The file, one event a line."""
-    return "[" + ",\n".join(json.dumps(event, ensure_ascii=False) for event in events(profile)) + "]\n"
+    return "[" + ",\n".join(json.dumps(event) for event in events(profile)) + "]\n"
 
 
 def events(profile: StepProfile) -> Iterator[Event]:

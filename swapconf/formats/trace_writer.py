@@ -14,7 +14,9 @@ from io import StringIO
 from pathlib import Path
 
 from swapconf.blocks import Block
+from swapconf.formats.csv_cells import cell
 from swapconf.formats.trace_folder import BLOCKS, GRAPH, ORDER
+from swapconf.formats.writing import refuse_links, replace_text
 from swapconf.simulation import NEVER
 from swapconf.trace import Task, Tensor, Trace
 from swapconf.workspace import KIND, Workspace
@@ -34,12 +36,11 @@ def write(trace: Trace, workspace: Workspace, executed_order: Path, folder: Path
     blocks = [block for block in trace.blocks if block.kind == KIND]
     rule_of = {block.start: f"{workspace.rules[code].basis.value}: {workspace.rules[code].name}"
                for block, code in zip(blocks, workspace.rule.tolist(), strict=True)}
-    with open(folder / BLOCKS, "w", encoding="utf-8", newline="") as stream:
-        stream.writelines(memory_block_lines(trace.blocks, rule_of))
-    with open(folder / GRAPH, "w", encoding="utf-8", newline="") as stream:
-        stream.writelines(tracker_graph_lines(trace.tasks))
+    refuse_links(folder, (ORDER,))
+    replace_text(folder / BLOCKS, "".join(memory_block_lines(trace.blocks, rule_of)))
+    replace_text(folder / GRAPH, "".join(tracker_graph_lines(trace.tasks)))
     shutil.copyfile(executed_order, folder / ORDER)
-    (folder / WORKSPACE).write_text(_workspace_table(blocks, workspace, names), encoding="utf-8")
+    replace_text(folder / WORKSPACE, _workspace_table(blocks, workspace, names))
 
 
 def memory_block_lines(blocks: Iterable[Block], file_name: Mapping[int, str]) -> Iterator[str]:
@@ -47,9 +48,9 @@ def memory_block_lines(blocks: Iterable[Block], file_name: Mapping[int, str]) ->
     yield ",".join(HEADER) + "\n"
     for block in blocks:
         cells = (
-            block.start, NEVER if block.end is None else block.end, hex(block.address), block.stream, block.pool,
-            block.size_bytes, block.used_bytes, block.pool_peak_bytes, file_name.get(block.start, ""), "", block.kind,
-            "" if block.task is None else block.task, block.task_name, block.node, "",
+            block.start, NEVER if block.end is None else block.end, hex(block.address), block.stream, cell(block.pool),
+            block.size_bytes, block.used_bytes, block.pool_peak_bytes, file_name.get(block.start, ""), "",
+            cell(block.kind), "" if block.task is None else block.task, cell(block.task_name), cell(block.node), "",
             "{" + "-".join(map(str, block.users)) + "}", max(block.users, default=""), "", int(block.is_persistent), 0)
         yield ",".join(map(str, cells)) + "\n"
 
@@ -78,5 +79,5 @@ def _workspace_table(blocks: Iterable[Block], workspace: Workspace, names: Mappi
     for block, size, code in zip(blocks, workspace.size_bytes.tolist(), workspace.rule.tolist(), strict=True):
         rule = workspace.rules[code]
         event = block.task if block.task is not None else block.start
-        table.writerow((event, names.get(event, block.node), size, rule.basis.value, rule.name, rule.source))
+        table.writerow((event, cell(names.get(event, block.node)), size, rule.basis.value, rule.name, rule.source))
     return text.getvalue()

@@ -1,46 +1,46 @@
-"""TEXT -> FILE: replace a file as a whole or not at all."""
+"""TEXT -> FILE: what swapconf leaves for its user. Whole or not at all, and through no link of others."""
 
 from __future__ import annotations
 
+import errno
 import os
+import secrets
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 
-def replace_text(path: str | Path, text: str) -> None:
-    """Write ``text`` as UTF-8 to ``path``, which afterwards holds all of it, or what it held before.
+def replace_text(path: Path, text: str) -> None:
+    """Put ``text`` at ``path`` in UTF-8, with the mode that the umask leaves; a reader sees the old or the new content.
 
-    Line ends stay as they are in ``text``; permissions and a byte order mark of the old file are kept. A symlink is
-    followed only to a file in its own folder or below. Raises OSError when the file cannot be written, PermissionError
-    for a symlink that leads elsewhere.
+    A link at ``path`` is replaced, not followed. What is no text (half of a surrogate pair) is spelled out. Raises
+    OSError.
     """
-    target = _target(Path(path))
-    old = target.read_bytes()[:3] if target.exists() else b""
-    mark = b"\xef\xbb\xbf" if old == b"\xef\xbb\xbf" else b""
-    mode = target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~_umask()
-    with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as stream:
-        temporary = Path(stream.name)
-        try:
-            stream.write(mark + text.encode("utf-8"))
-            stream.flush()
-            os.fsync(stream.fileno())
-            os.chmod(temporary, mode)
-            os.replace(temporary, target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+    data = text.encode("utf-8", "backslashreplace")
+    part = path.with_name(f".{path.name[:80]}.{secrets.token_hex(8)}")
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    try:
+        with open(descriptor, "wb") as stream:
+            stream.write(data)
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
 
 
-def _target(path: Path) -> Path:
-    if not path.is_symlink():
-        return path
-    folder, target = path.parent.resolve(), path.resolve()
-    if not target.is_relative_to(folder):
-        raise PermissionError(f"{path} is a link to a file outside its folder, {target}; name that file itself")
-    return target
+def write_named(path: Path, text: str) -> None:
+    """The same for a file that the user named: a link there is the user's own and is followed, and a device or a pipe
+    is written to. Raises OSError."""
+    place = path.resolve()
+    if place.exists() and not place.is_file():
+        if place.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        with open(place, "wb") as stream:
+            stream.write(text.encode("utf-8", "backslashreplace"))
+    else:
+        replace_text(place, text)
 
 
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
+def refuse_links(folder: Path, names: tuple[str, ...]) -> None:
+    """Raise OSError if the folder, or one of these names in it, is a link: what is written there would go elsewhere."""
+    for path in (folder, *(folder / name for name in names)):
+        if path.is_symlink():
+            raise OSError(errno.ELOOP, "is a link, which could lead the files elsewhere; remove it", str(path))

@@ -61,17 +61,7 @@ def read_text(path: str | Path) -> str:
 
 def parse(text: str, file: str) -> Document:
     """The document in ``text``. Raises SwapconfError when there is no mapping to work with."""
-    try:
-        _check_events(text, file)
-        loader = Loader(text)
-        try:
-            root = loader.get_single_node()
-        finally:
-            loader.dispose()
-    except yaml.YAMLError as error:
-        raise _syntax_refusal(error, file) from None
-    except RecursionError:
-        raise _refusal(file, "yaml-too-deep", "nested too deeply", f"keep below {MAX_DEPTH} levels") from None
+    root = _composed(text, file)
     if root is None:
         raise _refusal(file, "yaml-empty", "the file holds no configuration",
                        "a training YAML starts with sections such as `model:` and `swap_config:`")
@@ -81,6 +71,32 @@ def parse(text: str, file: str) -> Document:
     builder = _Builder(file)
     node = builder.node(root, "")
     return Document(file=file, root=node, findings=tuple(builder.findings))
+
+
+def parse_value(text: str) -> Any:
+    """The value that a word of a command line stands for, bounded like a file. Raises SwapconfError when it is none."""
+    root, builder = _composed(text, "(value)"), _Builder("(value)")
+    node = builder.node(root, "") if root is not None else None
+    if builder.findings:
+        raise SwapconfError(builder.findings)
+    return node.plain() if node is not None else None
+
+
+def _composed(text: str, file: str) -> yaml.Node | None:
+    try:
+        _check_events(text, file)
+        loader = Loader(text)
+        try:
+            root: yaml.Node | None = loader.get_single_node()
+        finally:
+            loader.dispose()
+    except yaml.YAMLError as error:
+        raise _syntax_refusal(error, file) from None
+    except UnicodeEncodeError:  # a word of a command line need not be text
+        raise _refusal(file, "yaml-encoding", "holds half a character", "write it as UTF-8") from None
+    except RecursionError:
+        raise _refusal(file, "yaml-too-deep", "nested too deeply", f"keep below {MAX_DEPTH} levels") from None
+    return root
 
 
 def _check_events(text: str, file: str) -> None:
@@ -199,7 +215,10 @@ class _Builder:
             return str(raw.value)  # dates and binary are text to us: no section we read has them
         try:
             value: Scalar = construct(_SCALARS, raw)
-        except (ValueError, OverflowError, yaml.YAMLError):
+        except (ValueError, OverflowError, IndexError, KeyError, AttributeError, yaml.YAMLError):  # as PyYAML's own do
+            self.findings.append(_finding(
+                self.file, "yaml-tag", f"mindformers' safe loader cannot read {raw.value[:40]!r} as {raw.tag!r}",
+                "leave out the tag, or write a value of its kind", *_place(raw), path))
             return str(raw.value)
         return value
 

@@ -5,54 +5,55 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import asdict, is_dataclass
 from importlib.metadata import version
+from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
+from swapconf import cache_folder, json_object
 from swapconf.dryrun.outcome import LayerMoves, Outcome, RankReport
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.rehearsal.order import Order
 from swapconf.resolve.knowledge import Versions
 
+_NAME = "dryrun"
 _FORM = 3  # of the files; raised whenever a report changes its meaning
 
 
 def folder() -> Path:
-    """The user's own cache folder for reports."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "swapconf" / "dryrun"
+    """The user's own cache folder for reports, made or not."""
+    return cache_folder.place(_NAME, os.environ)
 
 
 def find(order: Order) -> RankReport | None:
     """The report of an equal order; None when there is none that can be trusted."""
-    path = _path(order)
     try:
-        if path.stat().st_uid != os.getuid():
+        if not folder().exists():
             return None
-        data = json.loads(path.read_text(encoding="utf-8"))
-        return _report(data, order)
-    except (OSError, ValueError, KeyError, TypeError):
+        cache_folder.private(_NAME, os.environ)
+    except (cache_folder.Untrusted, OSError):
         return None
+    path = _path(order)
+    return None if path.is_symlink() else read(path, order)
+
+
+def read(path: Path, order: Order) -> RankReport | None:
+    """The report in a file; None where it is damaged."""
+    try:
+        report = _report(json_object.read(path), order)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return report if _fits(report, RankReport) else None
 
 
 def store(order: Order, report: RankReport) -> None:
     """Keep a report; whole or not at all. A cache that cannot be written is no fault of the run."""
-    path = _path(order)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path.parent.chmod(0o700)  # the mode above yields to the umask
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as stream:
-            try:
-                json.dump(asdict(report), stream, default=lambda value: value.value)
-                stream.flush()
-                os.replace(stream.name, path)
-            except BaseException:
-                Path(stream.name).unlink(missing_ok=True)
-                raise
-    except OSError:
-        return
+    text = json.dumps(asdict(report), default=lambda value: value.value)
+    with suppress(OSError, cache_folder.Untrusted):
+        cache_folder.private(_NAME, os.environ)
+        cache_folder.replace(_path(order), text)
 
 
 def _path(order: Order) -> Path:
@@ -81,3 +82,17 @@ def _report(data: dict[str, Any], order: Order) -> RankReport:
     data["strategy_lines"] = tuple(data["strategy_lines"])
     data["folded"] = tuple(data["folded"]) if data["folded"] else None
     return RankReport(**{**data, "file": order.document.file})
+
+
+def _fits(value: object, hint: Any) -> bool:
+    """Whether a value is of the type that a field is declared with."""
+    if get_origin(hint) is tuple:
+        return isinstance(value, tuple) and all(_fits(item, get_args(hint)[0]) for item in value)
+    if get_args(hint):
+        return any(_fits(value, kind) for kind in get_args(hint))
+    if is_dataclass(hint):
+        return type(value) is hint and all(
+            _fits(getattr(value, name), kind) for name, kind in get_type_hints(hint).items())
+    if hint is float:
+        return type(value) in (int, float) and isfinite(value)  # type: ignore[arg-type]
+    return type(value) is hint  # a bool is no int here

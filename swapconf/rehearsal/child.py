@@ -15,19 +15,22 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from swapconf import json_object
 from swapconf.dryrun.environment import level_to_run, prepare
-from swapconf.dryrun.job import Folder, Job
+from swapconf.dryrun.job import WRITTEN, Folder, Job
 from swapconf.dryrun.judge import TAIL_BYTES, fault
 from swapconf.dryrun.launch import Finished, launch
 from swapconf.dryrun.outcome import Outcome, RankReport, as_record
 from swapconf.errors import Finding, Origin, Severity, SwapconfError
-from swapconf.formats import memory_log, trace_folder
+from swapconf.formats import memory_log, run_record, trace_folder
 from swapconf.formats.nodes import Document
+from swapconf.formats.writing import refuse_links, replace_text
 from swapconf.pipeline import Study
 from swapconf.rehearsal.order import Order, cluster_of
 from swapconf.trace import Trace, WorkerLog
 
 SMALLEST_TRACE_BYTES = 64 << 10
+_TRACKED = (trace_folder.BLOCKS, trace_folder.GRAPH, trace_folder.ORDER, trace_folder.TASKS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +78,7 @@ def record(order: Order, ran: Ran, report: RankReport, part: str = "") -> None:
                "settings": order.document.root.plain(), "level": report.level, "plain": order.plain,
                "real_data": order.real_data, "report": as_record(report)}
     text = json.dumps(content, indent=2, default=str)
-    (kept(order.keep, order, part) / "run.json").write_text(text, encoding="utf-8")
+    replace_text(kept(order.keep, order, part) / run_record.FILE, text)
 
 
 def kept(keep: Path, order: Order, part: str = "") -> Path:
@@ -86,7 +89,10 @@ def kept(keep: Path, order: Order, part: str = "") -> Path:
 @contextmanager
 def _place(order: Order, part: str) -> Iterator[Path]:
     if order.keep is not None:
-        yield kept(order.keep, order, part)
+        place = kept(order.keep, order, part)
+        refuse_links(kept(order.keep, order), (part,) if part else ())
+        refuse_links(place, (*WRITTEN, run_record.FILE, f"rank_{order.rank}", "rank_0", *_TRACKED))
+        yield place
         return
     with tempfile.TemporaryDirectory(prefix="swapconf-dryrun-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
@@ -119,7 +125,7 @@ def _ran(blank: RankReport, order: Order, study: Study, folder: Folder, finished
     except SwapconfError as error:
         outcome = Outcome.NO_SPACE if free < SMALLEST_TRACE_BYTES else Outcome.BAD_TRACE
         return Ran(report=replace(report, outcome=outcome, detail=str(error), findings=error.findings), log=log)
-    return Ran(report=report, log=log, trace=trace, reserved_bytes=_reserved(folder))
+    return Ran(report=report, log=log, trace=trace, reserved_bytes=reserved_bytes(folder.result))
 
 
 def _trace(folder: Folder, rank: int) -> Trace | None:
@@ -130,12 +136,10 @@ def _trace(folder: Folder, rank: int) -> Trace | None:
     return None
 
 
-def _reserved(folder: Folder) -> int | None:
-    try:
-        known = json.loads(folder.result.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return int(known["max_memory_reserved_bytes"])
+def reserved_bytes(result: Path) -> int | None:
+    """What MindSpore itself says it reserved at most, as the child wrote it down; None where it did not get there."""
+    known = json_object.read(result).get("max_memory_reserved_bytes")
+    return known if isinstance(known, int) else None
 
 
 def _tail(log: Path) -> str:

@@ -12,7 +12,8 @@ _COLOURS = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOT
 
 
 def as_json(findings: Sequence[Finding]) -> str:
-    return json.dumps([finding.as_record() for finding in findings], indent=2, ensure_ascii=False)
+    """In ASCII: nothing in it commands a terminal, and a name that is no text can be written, too."""
+    return json.dumps([finding.as_record() for finding in findings], indent=2)
 
 
 def as_lines(findings: Sequence[Finding]) -> list[tuple[str, str]]:

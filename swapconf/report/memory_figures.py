@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from swapconf.memory_view import MemoryView
+from swapconf.report.findings import printable
 from swapconf.simulation import CATEGORIES, Category
 from swapconf.units import show_bytes
 
@@ -79,9 +80,9 @@ def blocks_figure(view: MemoryView, place: str, unit: Unit, top_bytes: int) -> F
 
 
 def plotly_text(name: str) -> str:
-    """A name as plotly.js shows it: folded into lines, and nothing in it taken for HTML."""
+    """A name as plotly.js shows it: folded into lines, all of it visible, and nothing in it taken for HTML."""
     lines: list[str] = []
-    for part in _BREAK.split(name):
+    for part in _BREAK.split(printable(name)):
         if lines and len(lines[-1]) + len(part) <= _LINE_WIDTH:
             lines[-1] += part
         else:

@@ -17,6 +17,7 @@ from plotly.offline import get_plotlyjs
 
 from swapconf.memory_view import MemoryView
 from swapconf.report.comparison import notes_of, overall_table, rank_table, ranks_of
+from swapconf.report.findings import printable
 from swapconf.report.memory_figures import COLOURS, Unit, blocks_figure, timeline_figure
 from swapconf.report.memory_tables import (
     Table,
@@ -43,7 +44,7 @@ def page(views: Sequence[MemoryView], version: str, timelines: Sequence[Timeline
     ``version``: of swapconf, for the foot. ``timelines``: steps to draw above the memory. ``variants``: what is
     compared in tables; without them, the peaks of ``views`` are. ``sweep``: drawn above the traces."""
     templates = Environment(loader=PackageLoader("swapconf.report"), autoescape=True, undefined=StrictUndefined,
-                            trim_blocks=True, lstrip_blocks=True)
+                            trim_blocks=True, lstrip_blocks=True, finalize=_visible)
     scripts = [get_plotlyjs(), *(files("swapconf.report").joinpath(f"templates/{name}").read_text(encoding="utf-8")
                                  for name in (["memory.js", "timeline.js"] if timelines else ["memory.js"]))]
     top = max((view.with_fragments_peak_bytes for view in views), default=0)
@@ -62,6 +63,11 @@ def page(views: Sequence[MemoryView], version: str, timelines: Sequence[Timeline
         timelines=timelines, steps=steps, milliseconds=_milliseconds, bubble=BUBBLE_COLOUR,
         kinds_of=kinds_of, stages_of=stages_of,
         summary=_summary(variants), summary_notes=[line for variant in variants for line in notes_of(variant)])
+
+
+def _visible(value: object) -> object:
+    """What a name holds besides text (a change of writing direction, a control character) is spelled out."""
+    return printable(value) if type(value) is str else value
 
 
 def _summary(variants: Sequence[Variant]) -> list[tuple[str, Table]]:

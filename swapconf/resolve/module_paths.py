@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import regex
 
-from swapconf.resolve.patterns import MATCH_BUDGET_SECONDS, SEPARATOR, BadPattern, checked_length
+from swapconf.resolve import budget
+from swapconf.resolve.patterns import SEPARATOR, BadPattern, admitted, checked_length
 
 _LITERAL = regex.compile(r"\w+(?:\\?\.\w+)*")
 
 
 def compiled(pattern: str) -> regex.Pattern[str]:
     """Raises BadPattern."""
+    admitted(pattern)
     checked_length(pattern)
     try:
         return regex.compile(pattern)
@@ -55,6 +57,7 @@ def _covers(pattern: str, path: str) -> bool:
     above = [".".join(names[:end]) for end in range(1, len(names) + 1)]
     try:
         expression = compiled(pattern)
-        return any(expression.fullmatch(name, timeout=MATCH_BUDGET_SECONDS) for name in above)
-    except (BadPattern, TimeoutError):
+        left = budget.current()
+        return any(left.fits(expression, name, pattern) for name in above)
+    except (BadPattern, budget.Spent):
         return False

@@ -7,22 +7,24 @@ A pattern is split at every backslash-dot; each element is a regular expression 
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
+from itertools import accumulate
 
 import regex
 
 from swapconf.network import LayerTemplate, Operator
+from swapconf.resolve import budget
 
 SEPARATOR = r"\."
 MAX_LENGTH = 256
 MAX_REPEATS = 1000  # product of all {n}: nested repeats are unrolled when the pattern is compiled
-MATCH_BUDGET_SECONDS = 0.5  # for one pattern on one template; a sane one takes microseconds
+MAX_NESTING = 10  # of groups; what `regex` takes to compile can double with each
 
 _ABOVE_A_LAYER = {"model", "decoder", "transformer", "encoder", "layers"}
 _REPEAT = regex.compile(r"\{(\d*),?(\d*)\}")
+_ESCAPE = regex.compile(r"\\.", regex.DOTALL)
 _RECURSION = regex.compile(r"\(\?(R|&|P>|[-+]?\d)")
 
 
@@ -30,9 +32,14 @@ class BadPattern(ValueError):
     """The pattern is not a regular expression that can be used; the text says why."""
 
 
-@lru_cache(maxsize=1024)
 def compiled(pattern: str) -> tuple[regex.Pattern[str], ...]:
-    """The elements of a pattern. Raises BadPattern."""
+    """The elements of a pattern, if the file's budget admits it. Raises BadPattern."""
+    admitted(pattern)
+    return _compiled(pattern)
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str) -> tuple[regex.Pattern[str], ...]:
     checked_length(pattern)
     elements = []
     for element in pattern.split(SEPARATOR):
@@ -41,6 +48,14 @@ def compiled(pattern: str) -> tuple[regex.Pattern[str], ...]:
         except (regex.error, RecursionError, OverflowError, MemoryError) as error:
             raise BadPattern(f"'{element}' is not a regular expression: {error}") from None
     return tuple(elements)
+
+
+def admitted(pattern: str) -> None:
+    """Raises BadPattern where the file's budget is spent."""
+    try:
+        budget.current().admit(pattern)
+    except budget.Spent as spent:
+        raise BadPattern(str(spent)) from None
 
 
 def checked_length(pattern: str) -> None:
@@ -52,10 +67,21 @@ def checked_length(pattern: str) -> None:
         repeats *= int((high or low)[:9] or 1)
     if repeats > MAX_REPEATS or _RECURSION.search(pattern):
         raise BadPattern("its repetitions or recursion are unbounded; operator names are short")
+    if _nesting(pattern) > MAX_NESTING:
+        raise BadPattern(f"groups nested deeper than {MAX_NESTING}, or more of them beside a set")
+
+
+def _nesting(pattern: str) -> int:
+    """How deep groups are nested at most. In a set or a comment a bracket closes nothing, so all groups count there."""
+    text = _ESCAPE.sub("", pattern)
+    if "[" in text or "#" in text:
+        return text.count("(")
+    return max(accumulate(((char == "(") - (char == ")") for char in text), initial=0))
 
 
 def matches(pattern: str, template: LayerTemplate) -> tuple[Operator, ...]:
     """The operators of a layer that a pattern selects, in the layer's order. Raises BadPattern."""
+    compiled(pattern)
     return _matches(pattern, _Identity(template))
 
 
@@ -76,22 +102,22 @@ class _Identity:
 
 @lru_cache(maxsize=4096)
 def _matches(pattern: str, key: _Identity) -> tuple[Operator, ...]:
-    elements = compiled(pattern)
-    deadline = time.monotonic() + MATCH_BUDGET_SECONDS
+    elements, left = _compiled(pattern), budget.current()
+    return tuple(operator for operator in key.template.operators
+                 if _fits(elements, operator.path.split("."), pattern, left))
+
+
+def last_fits(pattern: str, name: str) -> bool:
+    """Whether the last element of a pattern matches a name. Raises BadPattern."""
+    return _fits(compiled(pattern)[-1:], (name,), pattern, budget.current())
+
+
+def _fits(elements: Sequence[regex.Pattern[str]], names: Sequence[str], pattern: str, left: budget.Budget) -> bool:
     try:
-        return tuple(operator for operator in key.template.operators
-                     if _fits(elements, operator.path.split("."), deadline))
-    except TimeoutError:
-        raise BadPattern(f"matching takes longer than {MATCH_BUDGET_SECONDS} s; simplify its repetitions") from None
-
-
-def _fits(elements: tuple[regex.Pattern[str], ...], names: list[str], deadline: float) -> bool:
-    if len(elements) != len(names):
-        return False
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    return all(element.fullmatch(name, timeout=left) for element, name in zip(elements, names, strict=True))
+        return len(elements) == len(names) and all(
+            left.fits(element, name, pattern) for element, name in zip(elements, names, strict=True))
+    except budget.Spent as spent:
+        raise BadPattern(str(spent)) from None
 
 
 def primitives_below(operator: str, template: LayerTemplate) -> tuple[Operator, ...]:

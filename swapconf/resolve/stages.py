@@ -7,6 +7,7 @@ dealt in order, interleave by interleave.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 
 from swapconf.config import EveryLayer, LayerCounts, LayerIndices, LayerSelection, Pipeline
 
@@ -23,11 +24,6 @@ class StageMap:
     places: tuple[tuple[int, int], ...]
     pipeline: Pipeline
 
-    def first(self, interleave: int, stage: int) -> int:
-        """Global index of the first layer of a share."""
-        before = sum(map(sum, self.shares[:interleave]))
-        return before + sum(self.shares[interleave][:stage])
-
     def pipeline_stage(self, layer: int) -> int:
         """The stage that runs a layer; with zero_bubble_v the second half of the pipeline runs backwards."""
         interleave, stage = self.places[layer]
@@ -43,10 +39,10 @@ class StageMap:
             return everyone
         if isinstance(layers, LayerIndices):
             return everyone & frozenset(layers.indices)
-        counts = self._per_share(layers)
-        return frozenset(
-            first + step for interleave, row in enumerate(counts) for stage, count in enumerate(row)
-            for first in [self.first(interleave, stage)] for step in range(count))
+        counts = [count for row in self._per_share(layers) for count in row]
+        shares = [share for row in self.shares for share in row]
+        first = accumulate(shares, initial=0)  # the global index of the first layer of each share
+        return frozenset(start + step for start, count in zip(first, counts, strict=False) for step in range(count))
 
     def _per_share(self, layers: LayerCounts) -> list[list[int]]:
         stages, interleaves = self.pipeline.num_stages, self.pipeline.num_interleaves
@@ -80,6 +76,8 @@ class StageMap:
 def deal(num_layers: int, pipeline: Pipeline) -> StageMap:
     """The stage of every layer. Raises BadDeal with mindformers' own condition when the offset does not fit."""
     stages, interleaves = pipeline.num_stages, pipeline.num_interleaves
+    if stages * interleaves > num_layers + 2:  # the first and the last may be empty; lists of stages can be huge
+        raise BadDeal("a stage in the middle would have no layer")
     offset = _offset(num_layers, pipeline) if stages * interleaves > 1 else [[0]]
     even = num_layers // (stages * interleaves)
     shares = [[even + extra for extra in row] for row in offset]

@@ -15,7 +15,7 @@ from swapconf.cli.main import main
 from swapconf.config import Config, Dialect, LayerIndices, ListedSwap, Recompute, SwapOff
 from swapconf.errors import SwapconfError
 from swapconf.formats.dialects import dialect_of
-from swapconf.formats.writing import replace_text
+from swapconf.formats.rewrite import rewrite_text
 from swapconf.formats.yaml_config import from_document
 from swapconf.formats.yaml_document import parse
 from swapconf.formats.yaml_lines import comments
@@ -321,7 +321,7 @@ def test_permissions_and_a_byte_order_mark_stay(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_bytes(b"\xef\xbb\xbfold: 1\n")
     file.chmod(0o640)
-    replace_text(file, "new: 1\r\n")
+    rewrite_text(file, "new: 1\r\n")
     assert file.read_bytes() == b"\xef\xbb\xbfnew: 1\r\n"
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
     assert os.listdir(tmp_path) == ["a.yaml"]
@@ -333,14 +333,14 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     outside.write_text("old: 1\n")
     (folder / "link.yaml").symlink_to(outside)
     with pytest.raises(PermissionError, match="outside its folder"):
-        replace_text(folder / "link.yaml", "new: 1\n")
+        rewrite_text(folder / "link.yaml", "new: 1\n")
     assert outside.read_text() == "old: 1\n"
 
 
 def test_a_link_within_the_folder_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "real.yaml").write_text("old: 1\n")
     (tmp_path / "link.yaml").symlink_to("real.yaml")
-    replace_text(tmp_path / "link.yaml", "new: 1\n")
+    rewrite_text(tmp_path / "link.yaml", "new: 1\n")
     assert (tmp_path / "link.yaml").is_symlink()
     assert (tmp_path / "real.yaml").read_text() == "new: 1\n"
 
@@ -354,6 +354,6 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(OSError, match="no"):
-        replace_text(file, "new: 1\n")
+        rewrite_text(file, "new: 1\n")
     assert file.read_text() == "old: 1\n"
     assert os.listdir(tmp_path) == ["a.yaml"]

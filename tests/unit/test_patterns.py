@@ -4,7 +4,11 @@ import time
 
 import pytest
 
+from swapconf.formats.nodes import from_plain, nowhere
 from swapconf.network import LayerTemplate
+from swapconf.pipeline import study_document
+from swapconf.resolve import budget
+from swapconf.resolve.knowledge import Versions
 from swapconf.resolve.patterns import (
     BadPattern,
     compiled,
@@ -85,3 +89,74 @@ def test_did_you_mean(pattern: str, best: str | None) -> None:
 def test_escaped_matches_only_itself() -> None:
     odd = LayerTemplate(name="x", cell="X", operators=(cell("a+b"), primitive("a+b.c[0]"), cell("aab")))
     assert [o.path for o in matches(escaped("a+b.c[0]"), odd)] == ["a+b.c[0]"]
+
+
+@pytest.mark.parametrize("pattern", [
+    "(?>" * 11 + "a" + ")+" * 11, "[)]" * 11 + "(?>" * 11 + "a" + ")+" * 11, r"\)" * 11 + "(" * 11 + ")" * 11,
+    "(?x)# [\n" + "(?>" * 11 + "a" + ")+" * 11])
+def test_nesting_is_bounded_because_compiling_can_double_with_each_group(pattern: str) -> None:
+    with pytest.raises(BadPattern, match="nested deeper"):
+        compiled(pattern)
+
+
+def test_as_many_groups_as_are_wanted_side_by_side() -> None:
+    assert paths(r"(a|b)?(c|d)?(e|f)?(g|h)?(i|j)?(k|l)?(m|n)?(o|p)?(q|r)?(s|t)?(u|v)?attention") == ["attention"]
+
+
+def hostile_config(num_patterns: int) -> dict[str, object]:
+    slow = r"((\w|[a-z])+(\w|[a-z])+(\w|[a-z])+)+[A-Z5]"
+    swaps = [{"op_name": r"[a-z]+\." + f"{slow}{{1,{number + 1}}}", "backward_prefetch": 1, "layers": True}
+             for number in range(num_patterns)]
+    return {"model": {"model_config": {"type": "LlamaConfig", "num_layers": 32}},
+            "swap_config": {"swap": True, "op_swap": swaps}}
+
+
+def test_all_patterns_of_a_file_share_one_budget() -> None:
+    start = time.process_time()
+    found = study_document(from_plain(hostile_config(60), nowhere("train.yaml")), Versions(), {}).findings
+    assert time.process_time() - start < 2 * budget.FILE_SECONDS + 0.5
+    told = [finding for finding in found if finding.rule == "bad-pattern"]
+    assert len(told) == 60
+    assert any("matching takes longer" in finding.message for finding in told)
+    assert any("of this file take longer" in finding.message for finding in told)
+
+
+def test_a_good_pattern_beside_a_bad_one_is_still_applied() -> None:
+    config = hostile_config(1)
+    swaps = config["swap_config"]["op_swap"]  # type: ignore[index]
+    swaps.append({"op_name": "feed_forward", "backward_prefetch": 1, "layers": True})
+    study = study_document(from_plain(config, nowhere("train.yaml")), Versions(), {})
+    assert [finding.rule for finding in study.findings if finding.severity.value == "error"] == ["bad-pattern"]
+    assert study.strategy is not None
+    assert all(entry.plan.outcomes for entry in study.strategy.layers)
+
+
+def test_outside_of_a_file_each_pattern_has_a_budget_of_its_own() -> None:
+    spent = budget.current()
+    spent.left_seconds = 0
+    assert paths("attention") == ["attention"]
+
+
+def test_a_spent_budget_refuses_and_a_hopeless_pattern_is_not_tried_again() -> None:
+    left, name = budget.Budget(), "a_name_on_which_it_backtracks"
+    slow = r"((\w|[a-z])+(\w|[a-z])+)+[A-Z5]"
+    for _ in range(2):
+        start = time.thread_time()
+        with pytest.raises(budget.Spent, match="simplify its repetitions"):
+            left.fits(compiled(slow)[0], name, slow)
+    assert time.thread_time() - start < budget.MATCH_SECONDS / 2
+    assert left.fits(compiled("a.*")[0], name, "a.*")
+    left.left_seconds = 0
+    with pytest.raises(budget.Spent, match="of this file"):
+        left.fits(compiled("a.*")[0], name, "a.*")
+
+
+def test_the_number_of_patterns_in_a_file_is_bounded() -> None:
+    swaps = [{"op_name": f"attention{number}", "backward_prefetch": 1, "layers": [0]}
+             for number in range(budget.MAX_PATTERNS + 1)]
+    config = {"model": {"model_config": {"type": "LlamaConfig", "num_layers": 1}},
+              "swap_config": {"swap": True, "op_swap": swaps}}
+    told = [finding.message for finding in study_document(from_plain(config, nowhere("x")), Versions(), {}).findings
+            if finding.rule == "bad-pattern"]
+    assert told
+    assert all("more than 500 patterns" in message for message in told)

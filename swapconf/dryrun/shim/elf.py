@@ -126,5 +126,5 @@ def _opened(path: Path) -> Iterator[ELFFile]:
     with path.open("rb") as file:
         try:
             yield ELFFile(file)
-        except (ELFError, struct.error, ValueError) as error:
+        except (ELFError, struct.error, ValueError, OSError) as error:  # OSError: an offset that no file has
             raise DryRunError(f"{path} cannot be read as an ELF library ({error}); is it damaged?") from error

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from swapconf.config import EveryLayer
 from swapconf.errors import Finding, Severity
-from swapconf.resolve.patterns import compiled
-from swapconf.resolve.rules.case import Case, finding, usable
+from swapconf.resolve.patterns import BadPattern, last_fits
+from swapconf.resolve.rules.case import Case, finding
 
 RULE = "plain-mindformers-differs"
 _ATTRIBUTE_THAT_RAISES = "cell_init_args"
@@ -21,7 +21,7 @@ _ATTRIBUTE_THAT_RAISES = "cell_init_args"
 def check(case: Case) -> Iterator[Finding]:
     config, recompute = case.config, case.config.recompute
     for entry in case.patterns():
-        if usable(entry.pattern) and compiled(entry.pattern)[-1].fullmatch(_ATTRIBUTE_THAT_RAISES, timeout=0.1):
+        if _matches_every_name(entry.pattern):
             yield finding(RULE, Severity.WARNING, entry.origin,
                           f"plain mindformers stops here with \"no attribute '{_ATTRIBUTE_THAT_RAISES}'\": the last "
                           "element matches every name", "run it through swapconf, or name the operators")
@@ -38,3 +38,10 @@ def check(case: Case) -> Iterator[Finding]:
     if not recompute.mp_comm_recompute and (recompute.full is not None or recompute.select):
         yield finding(RULE, Severity.NOTE, config.origin("recompute_config.mp_comm_recompute"),
                       "plain mindformers drops mp_comm_recompute", "run it through swapconf, which passes it on")
+
+
+def _matches_every_name(pattern: str) -> bool:
+    try:
+        return last_fits(pattern, _ATTRIBUTE_THAT_RAISES)
+    except BadPattern:
+        return False

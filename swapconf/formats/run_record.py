@@ -1,0 +1,35 @@
+"""RUN.JSON -> REPORT: what ``swapconf dryrun --keep`` recorded of a run, as far as it is in its form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from swapconf import json_object
+from swapconf.formats.structure import schema, validator
+
+FILE = "run.json"
+_SCHEMA = "run_report"
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """The whole record; empty where there is none, or it is damaged."""
+    return json_object.read(folder / FILE)
+
+
+def report(folder: Path) -> dict[str, Any]:
+    """What came of the run, without the values that are of another type than swapconf writes; empty where another
+    program made the trace."""
+    found = read(folder).get("report")
+    if not isinstance(found, dict):
+        return {}
+    wrong = {error.absolute_path[0] for error in validator(_SCHEMA).iter_errors(found) if error.absolute_path}
+    # to JSON Schema 1.0 is an integer; no float is among the values of the schema
+    wrong |= {key for key in schema(_SCHEMA)["properties"] if isinstance(found.get(key), float)}
+    return {key: value for key, value in found.items() if key not in wrong}
+
+
+def is_whole(found: dict[str, Any]) -> bool:
+    """Whether a report has all that a comparison of runs needs."""
+    needed: list[str] = schema(_SCHEMA)["required"]
+    return all(key in found for key in needed)

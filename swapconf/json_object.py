@@ -1,0 +1,22 @@
+"""FILE -> OBJECT: a JSON file that a program wrote beside others. Whatever is wrong with it, there is nothing in it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+MAX_BYTES = 64 * 2**20
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The object in a file; empty where there is none, or it is damaged, larger than 64 MiB, or no regular file."""
+    try:
+        if not path.is_file():  # opening a pipe would wait for a writer
+            return {}
+        with open(path, "rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+        content = json.loads(data) if len(data) <= MAX_BYTES else None
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}

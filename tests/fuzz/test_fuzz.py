@@ -1,0 +1,71 @@
+"""A few hundred inputs for each target, and everything that fuzzing found before. scripts/fuzz.py runs more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz import batch, campaign, mutations, targets
+
+INPUTS = 200
+FOUND = sorted(mutations.REGRESSIONS.glob("*/*"))
+
+
+@pytest.mark.parametrize("target", targets.TARGETS)
+def test_nothing_fails(target: str, tmp_path: Path) -> None:
+    if target == "elf":
+        pytest.importorskip("elftools")
+    figures = campaign.run(target, INPUTS, 2026, tmp_path)
+    assert figures.failed == {}
+    assert figures.inputs == INPUTS
+    assert figures.peak_mb < batch.MEGABYTES
+
+
+@pytest.mark.parametrize("file", FOUND, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_what_was_found_stays_fixed(file: Path) -> None:
+    if file.parent.name == "elf":
+        pytest.importorskip("elftools")
+    assert campaign.replay(file.parent.name, file) == ""
+
+
+def test_inputs_follow_from_the_seed_and_differ() -> None:
+    first = [mutations.input_of("yaml", 1, number) for number in range(50)]
+    assert first == [mutations.input_of("yaml", 1, number) for number in range(50)]
+    assert len(set(first)) > 40
+    assert first != [mutations.input_of("yaml", 2, number) for number in range(50)]
+
+
+def test_shares_add_up_and_leave_no_target_out() -> None:
+    shares = campaign.shares(100_000)
+    assert sum(shares.values()) == 100_000
+    assert shares.keys() == targets.TARGETS.keys()
+    assert min(shares.values()) > 1000
+
+
+@pytest.mark.parametrize("target", targets.TARGETS)
+def test_every_target_takes_its_seeds_without_a_fault(target: str) -> None:
+    if target == "elf":
+        pytest.importorskip("elftools")
+    assert mutations.seeds(target)
+    for seed in mutations.seeds(target):
+        targets.TARGETS[target](seed)
+
+
+FAULTS = {
+    "raises": ("raise KeyError('x')", "KeyError"), "runs on": ("while True: pass", "ended with -27"),
+    "is slow": ("import time\n    end = time.process_time() + 1.2\n    while time.process_time() < end: pass", "slow"),
+    "takes memory": ("bytearray(600 << 20)", "MemoryError"), "dies": ("import os; os._exit(9)", "ended with 9"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_target_that_misbehaves_is_caught(fault: str, tmp_path: Path) -> None:
+    body, told = FAULTS[fault]
+    script = tmp_path / "misbehaves.py"
+    script.write_text(f"from tests.fuzz import batch, targets\ndef bad(data):\n    if not data: return\n    {body}\n"
+                      "targets.TARGETS['yaml'] = bad\n"
+                      "batch.limit()\nimport json\nprint(json.dumps(batch.run('yaml', [(0, b'x')])))\n",
+                      encoding="utf-8")
+    done, words = campaign.child(str(script))
+    assert told in (words if done is None else done["failed"][0][1])
