@@ -17,7 +17,7 @@ from typing import Any
 from tests.fuzz.mutations import REPOSITORY, input_of
 from tests.fuzz.targets import SHARE
 
-BATCH = 1000
+BATCH = 4000
 KEPT = 2  # files of one kind of fault
 WALL_SECONDS = 900  # for a batch; a child that waits for something uses no processor time
 
