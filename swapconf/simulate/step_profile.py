@@ -40,7 +40,8 @@ def clock_ns(line: Timeline, event: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _whole_ns(time_us: NDArray[np.float64]) -> NDArray[np.int64]:
-    return np.rint(time_us * _NS).astype(np.int64)
+    whole: NDArray[np.int64] = np.rint(time_us * _NS).astype(np.int64)
+    return whole
 
 
 def _of_step(live: Lifetimes, last_event: int) -> Lifetimes:

@@ -95,8 +95,12 @@ def started(tmp_path: Path) -> Iterator[list[subprocess.Popen[str]]]:
 
 
 def start(words: list[str], cache: Path, started: list[subprocess.Popen[str]]) -> subprocess.Popen[str]:
+    def heed_ctrl_c() -> None:  # a shell makes what it starts in the background ignore it
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               env={**os.environ, "XDG_CACHE_HOME": str(cache)}, start_new_session=True)
+                               env={**os.environ, "XDG_CACHE_HOME": str(cache)}, start_new_session=True,
+                               preexec_fn=heed_ctrl_c)
     started.append(process)
     return process
 
