@@ -42,7 +42,9 @@ class _Row:
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--confirm", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="YAML",
               help="Dry-run this YAML, the one of the trace, with the recommended pool setting.")
-def command(traces: tuple[Path, ...], form: str, confirm: Path | None) -> None:
+@click.option("--thorough", is_flag=True, help="Search longer for an offline plan within 1 % of the lower bound, up to "
+                                               "minutes.")
+def command(traces: tuple[Path, ...], form: str, confirm: Path | None, thorough: bool) -> None:
     """Compare allocators on the traces of dry runs: folders that `swapconf dryrun --keep DIR` left behind.
 
     gap: what an allocator holds at its peak beyond what is in use at the peak. mindspore is MindSpore's own pool, its
@@ -61,7 +63,7 @@ def command(traces: tuple[Path, ...], form: str, confirm: Path | None) -> None:
 
     policy = default_policy(os.environ)
     try:
-        rows = [_study(folder, policy, confirm) for folder in traces]
+        rows = [_study(folder, policy, confirm, thorough) for folder in traces]
     except SwapconfError as error:
         print_findings(error.findings, err=True)
         raise SystemExit(EXIT_UNREADABLE) from None
@@ -74,7 +76,7 @@ def command(traces: tuple[Path, ...], form: str, confirm: Path | None) -> None:
     raise SystemExit(EXIT_ERRORS if wrong else 0)
 
 
-def _study(given: Path, policy: str, confirm: Path | None) -> _Row:
+def _study(given: Path, policy: str, confirm: Path | None, thorough: bool) -> _Row:
     from swapconf.formats import run_record, trace_folder
     from swapconf.simulate import fragmentation
     from swapconf.simulate.findings import Device, findings
@@ -87,7 +89,7 @@ def _study(given: Path, policy: str, confirm: Path | None) -> _Row:
     trace = trace_folder.read(folder, rank)
     live = lifetimes(trace)
     replayed = replay(trace, live)
-    result = fragmentation.study(live, replayed.growth_bytes)
+    result = fragmentation.study(live, replayed.growth_bytes, thorough)
     device = Device(device_bytes=report.get("device_bytes"), limit_bytes=report.get("limit_bytes"),
                     num_communicators=_num_communicators(trace))
     confirmed = _rehearse(confirm, rank, result.best_block_gib) if confirm else None

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from swapconf.simulate.memory import alive
+from swapconf.simulate.offline_search import search
 from swapconf.simulate.policies import POLICIES, mindspore, place
 from swapconf.simulation import CATEGORIES, Category, Lifetimes, Placement
 from swapconf.units import GIB
@@ -46,9 +47,13 @@ class Fragmentation:
         return min(self.mapped_by_block_size, key=lambda size: (self.mapped_by_block_size[size], size))
 
 
-def study(lifetimes: Lifetimes, growth_bytes: int = mindspore.TRAINER_GROWTH_BYTES) -> Fragmentation:
-    """All policies on one set of lifetimes. ``growth_bytes``: see the policy ``mindspore``."""
+def study(lifetimes: Lifetimes, growth_bytes: int = mindspore.TRAINER_GROWTH_BYTES,
+          thorough: bool = False) -> Fragmentation:
+    """All policies on one set of lifetimes. ``growth_bytes``: see the policy ``mindspore``. ``thorough``: search longer
+    for a plan within 1 % of the lower bound, up to minutes."""
     placements = {name: place(name, lifetimes, growth_bytes) for name in POLICIES}
+    if thorough:
+        placements["offline"] = search(lifetimes, placements["offline"])
     return Fragmentation(
         lower_bound_bytes=lifetimes.used_peak_bytes, growth_bytes=growth_bytes, placements=placements,
         causes=causes(lifetimes, placements["mindspore"]),

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from swapconf.simulate.free_space import FreeSpace
+from swapconf.simulate.offline_search import NEAR, search
 from swapconf.simulate.policies import POLICIES, default_policy, expandable, lifetime, mindspore, offline
 from swapconf.simulate.policies.lifetime import Kind
 from swapconf.simulation import CATEGORIES, NEVER, Category, Lifetimes
@@ -181,6 +183,26 @@ def test_lifetime_needs_at_most_a_third_of_the_gap_of_mindspore(name: str) -> No
 @pytest.mark.parametrize("name", NAMES)
 def test_offline_is_within_one_percent_of_the_lower_bound(name: str) -> None:
     assert offline.place(columns(name)).mapped_bytes <= 1.01 * columns(name).used_peak_bytes
+
+
+def test_a_longer_search_finds_a_lower_plan_and_places_no_two_blocks_at_once() -> None:
+    random = np.random.default_rng(0)
+    start = np.sort(random.integers(0, 2000, 300))
+    rows = zip(start.tolist(), (start + random.integers(1, 400, 300)).tolist(),
+               (512 * random.integers(1, 90, 300)).tolist(), strict=True)
+    live = blocks(*rows)
+    first = offline.place(live)
+    worse = replace(first, offset=np.cumsum(live.size_bytes) - live.size_bytes, mapped_bytes=int(live.size_bytes.sum()))
+    found = search(live, worse)
+    assert live.used_peak_bytes <= found.mapped_bytes < worse.mapped_bytes
+    assert found.mapped_bytes == (found.offset + live.size_bytes).max()
+    for one in range(300):
+        meets = (live.start < live.end[one]) & (live.end > live.start[one])
+        meets[one] = False
+        apart = (found.offset + live.size_bytes <= found.offset[one]) | (
+            found.offset >= found.offset[one] + live.size_bytes[one])
+        assert apart[meets].all()
+    assert search(live, found) is found or found.mapped_bytes > live.used_peak_bytes * NEAR
 
 
 def test_the_same_blocks_give_the_same_plan() -> None:

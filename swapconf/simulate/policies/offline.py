@@ -61,7 +61,12 @@ def place(lifetimes: Lifetimes) -> Placement:
             best, height = offset, top
         if height <= used_peak_bytes * GOOD_ENOUGH:
             break
-    return Placement(segment=np.zeros(len(lifetimes), dtype=np.int32), offset=best, mapped_bytes=height,
+    return planned(best, height, used_peak_bytes)
+
+
+def planned(offset: Columns, height: int, used_peak_bytes: int) -> Placement:
+    """One segment that is taken once."""
+    return Placement(segment=np.zeros(len(offset), dtype=np.int32), offset=offset, mapped_bytes=height,
                      reserved_bytes=height, device_requests=1 if height else 0, used_peak_bytes=used_peak_bytes)
 
 
@@ -69,15 +74,15 @@ def _packings(lifetimes: Lifetimes) -> Iterator[Columns]:
     """Offsets, [n] each, one for every recipe that is tried."""
     if not len(lifetimes):
         return
-    start, end = _ranks(lifetimes)
+    start, end = ranks(lifetimes)
     size = lifetimes.size_bytes
     life, large = np.log(end - start), np.log(size)
-    hot = _most_used_during(lifetimes) >= _HOT * lifetimes.used_peak_bytes
+    hot = most_used_during(lifetimes) >= _HOT * lifetimes.used_peak_bytes
     random = np.random.default_rng(0)
     for recipe in _recipes(len(lifetimes), random):
         order = (1 - recipe.balance) * life + recipe.balance * large
         order = order + recipe.noise * random.standard_normal(len(order)) + 1000.0 * (hot & recipe.hot_first)
-        yield (stack if recipe.skyline else _best_fit)(start, end, size, order)
+        yield (stack if recipe.skyline else best_fit)(start, end, size, order)
 
 
 def _recipes(num_blocks: int, random: np.random.Generator) -> Iterator[Recipe]:
@@ -87,7 +92,7 @@ def _recipes(num_blocks: int, random: np.random.Generator) -> Iterator[Recipe]:
     return (recipe for recipe in recipes[:count] if recipe.skyline or num_blocks <= _MAX_BEST_FIT)
 
 
-def _most_used_during(lifetimes: Lifetimes) -> Columns:
+def most_used_during(lifetimes: Lifetimes) -> Columns:
     """The most bytes in use at any time of each block's life, [n]: the maximum of ranges, from those of 1, 2, 4, ..."""
     used = lifetimes.used
     first = np.searchsorted(used.time, lifetimes.start)
@@ -104,17 +109,20 @@ def _most_used_during(lifetimes: Lifetimes) -> Columns:
     return most
 
 
-def _ranks(lifetimes: Lifetimes) -> tuple[Columns, Columns]:
+def ranks(lifetimes: Lifetimes) -> tuple[Columns, Columns]:
     """Births and releases as places in the order of all times; what is never released ends behind the last."""
     times = np.unique(np.concatenate([lifetimes.start, lifetimes.end]))
     return np.searchsorted(times, lifetimes.start), np.searchsorted(times, lifetimes.end)
 
 
-def _best_fit(start: Columns, end: Columns, size: Columns, order: NDArray[np.float64]) -> Columns:
-    """Offsets of the blocks, [n], the highest in the order first."""
-    offset = np.zeros(len(start), dtype=np.int64)
-    done = np.zeros(len(start), dtype=np.int64)
-    for place, block in enumerate(np.lexsort((start, -order))):
+def best_fit(start: Columns, end: Columns, size: Columns, order: NDArray[np.float64],
+             fixed: Columns | None = None) -> Columns:
+    """Offsets of the blocks, [n], the highest in the order first. ``fixed``: [n], those that are given, else -1."""
+    offset = np.full(len(start), -1, dtype=np.int64) if fixed is None else fixed.copy()
+    given = np.flatnonzero(offset >= 0)
+    done = np.concatenate([given, np.zeros(len(start) - len(given), dtype=np.int64)])
+    sequence = np.lexsort((start, -order))
+    for place, block in enumerate(sequence[offset[sequence] < 0].tolist(), len(given)):
         others = done[:place]
         others = others[(start[others] < end[block]) & (end[others] > start[block])]
         others = others[np.argsort(offset[others], kind="stable")]
