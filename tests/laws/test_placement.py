@@ -75,11 +75,12 @@ def test_what_is_released_is_gone(live: Lifetimes) -> None:
 @settings(deadline=None)
 @given(live=lives(released=True, max_blocks=12))
 def test_when_all_is_released_all_can_be_used_again(policy: str, live: Lifetimes) -> None:
-    """A last block, as large as what the pool may give it in one piece, needs nothing new."""
+    """A last block, as large as what the pool may give it in one piece, needs nothing new. ``lifetime`` may need less:
+    with it, others do not live long in comparison."""
     before = POLICIES[policy](live)
     piece = 2 * GIB if policy == "mindspore" else before.mapped_bytes // (2 * MIB) * (2 * MIB)
     if piece:
-        assert POLICIES[policy](followed_by(live, piece)).reserved_bytes == before.reserved_bytes
+        assert POLICIES[policy](followed_by(live, piece)).reserved_bytes <= before.reserved_bytes
 
 
 def followed_by(live: Lifetimes, size_bytes: int) -> Lifetimes:
