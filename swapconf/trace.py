@@ -24,6 +24,7 @@ from swapconf.blocks import HOST_POOL as HOST_POOL
 from swapconf.blocks import Block as Block
 from swapconf.blocks import Blocks as Blocks
 
+POINT_TO_POINT = frozenset({"Receive", "Send"})  # messages between two ranks
 _EVENT_PRIMITIVES = frozenset({"StreamSend", "StreamRecv"})
 _BITS = re.compile(r"(?:B?Float|HiFloat|U?Int|Complex)(\d+)")
 

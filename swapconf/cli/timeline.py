@@ -82,7 +82,7 @@ def command(trace: Path, profile: str, measured: Path | None, cards_per_host: in
     needed = step.host_peak_bytes * cards_per_host
     if limit is not None and needed > limit:
         say(f"{cards_per_host} cards hold {show_bytes(needed)} on the host, which has {show_bytes(limit)}",
-                   err=True)
+            err=True)
         raise SystemExit(EXIT_ERRORS)
 
 
@@ -90,7 +90,7 @@ def _write_page(step: _Step, html: Path) -> None:
     from swapconf.cli.memory import write_page
     from swapconf.comparing import folders, traced
 
-    shown = traced.of_traces(str(step.folder), folders.read(step.folder), step.machine)
+    shown = traced.of_traces(str(step.folder), [folders.of_trace(step.folder, step.trace)], step.machine)
     write_page(shown.views, html, [shown.timeline] if shown.timeline is not None else [])
 
 

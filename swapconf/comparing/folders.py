@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,13 @@ def read(folder: Path) -> tuple[RankTrace, ...]:
     return tuple(RankTrace(rank=rank, trace=trace_folder.read(place, rank), report=report,
                            stage=report.get("stage", index))
                  for index, (rank, place, report) in enumerate(found))
+
+
+def of_trace(folder: Path, trace: Trace) -> RankTrace:
+    """The same for one folder whose trace has been read already."""
+    report = run_record.report(folder)
+    rank = report.get("rank", _number(folder))
+    return RankTrace(rank=rank, trace=replace(trace, rank=rank), report=report, stage=report.get("stage", 0))
 
 
 def _number(folder: Path) -> int:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from swapconf.comparing.folders import RankTrace
-from swapconf.comparing.traced import TIMES, Timed, together
+from swapconf.comparing.traced import TIMES, Timed, rank_figures, together
 from swapconf.cost import Machine
 from swapconf.errors import in_order
 from swapconf.pipeline import Study
 from swapconf.resolve.knowledge import Versions
 from swapconf.simulate.meetings import Call, calls
-from swapconf.variant import Figure, RankFigures, Variant
+from swapconf.variant import Figure, Variant
 from swapconf.whatif import ORIGIN, Answer, Question
 
 ONLY_ADDED = ("kernels run again, and their operations, are those of the strategy, without what the model itself "
@@ -28,7 +28,7 @@ def of_baseline(title: str, ranks: Sequence[RankTrace], study: Study, versions: 
     answers = [question.answer() for question in questions]
     values = {item.rank: _figures(answer) for item, answer in zip(ranks, answers, strict=True)}
     found = Variant(
-        title=title, origins={"memory": ORIGIN}, notes=(ONLY_ADDED,), ranks=_ranks(ranks, values),
+        title=title, origins={"memory": ORIGIN}, notes=(ONLY_ADDED,), ranks=rank_figures(ranks, values),
         findings=in_order([*study.findings, *(told for answer in answers for told in answer.findings)]),
         views=tuple(question.views(answer)[1] for question, answer in zip(questions, answers, strict=True)))
     try:
@@ -37,7 +37,7 @@ def of_baseline(title: str, ranks: Sequence[RankTrace], study: Study, versions: 
         return replace(found, unknown=dict.fromkeys(TIMES, str(error)))
     return replace(
         found, origins={**found.origins, "time": f"predicted, {timed.origin}"}, notes=(ONLY_ADDED, *timed.notes),
-        ranks=_ranks(ranks, {rank: {**values[rank], **timed.figures[rank]} for rank in values}),
+        ranks=rank_figures(ranks, {rank: {**values[rank], **timed.figures[rank]} for rank in values}),
         pipeline=timed.pipeline, timeline=timed.picture(title, ranks, [answer.prediction.device for answer in answers]))
 
 
@@ -50,10 +50,6 @@ def _time_of(ranks: Sequence[RankTrace], answers: Sequence[Answer], machine: Mac
         by_rank[item.rank] = tuple(replace(known[row], kernel=kernel) for kernel, row in enumerate(step.row.tolist())
                                    if row in known)
     return together(ranks, [step.timeline.program for step in steps], [step.costs for step in steps], by_rank, machine)
-
-
-def _ranks(ranks: Sequence[RankTrace], values: Mapping[int, Mapping[Figure, float]]) -> tuple[RankFigures, ...]:
-    return tuple(RankFigures(rank=item.rank, stage=item.stage, values=values[item.rank]) for item in ranks)
 
 
 def baseline(variant: Variant) -> Variant:

@@ -67,13 +67,13 @@ def of_traces(title: str, ranks: Sequence[RankTrace], machine: Machine, policy: 
         timed = time_of(ranks, machine)
         again = {item.rank: recomputed(item.trace) for item in ranks}
     except ValueError as error:
-        return replace(found, unknown=dict.fromkeys((*TIMES, *AGAIN), str(error)), ranks=_figures(ranks, memory))
+        return replace(found, unknown=dict.fromkeys((*TIMES, *AGAIN), str(error)), ranks=rank_figures(ranks, memory))
     for item in ranks:
         memory[item.rank] |= timed.figures[item.rank] | {
             Figure.RECOMPUTED_KERNELS: again[item.rank].kernels,
             Figure.RECOMPUTED_OPERATIONS: again[item.rank].operations}
-    return replace(found, origins={**origins, "time": timed.origin}, ranks=_figures(ranks, memory), notes=timed.notes,
-                   pipeline=timed.pipeline,
+    return replace(found, origins={**origins, "time": timed.origin}, ranks=rank_figures(ranks, memory),
+                   notes=timed.notes, pipeline=timed.pipeline,
                    timeline=timed.picture(title, ranks, [lifetimes(item.trace) for item in ranks]))
 
 
@@ -109,7 +109,7 @@ def _memory(item: RankTrace) -> dict[Figure, float]:
     return found if moved is None else {**found, Figure.MOVED: moved}
 
 
-def _figures(ranks: Sequence[RankTrace], values: Mapping[int, Mapping[Figure, float]]) -> tuple[RankFigures, ...]:
+def rank_figures(ranks: Sequence[RankTrace], values: Mapping[int, Mapping[Figure, float]]) -> tuple[RankFigures, ...]:
     return tuple(RankFigures(rank=item.rank, stage=item.stage, values=values[item.rank]) for item in ranks)
 
 

@@ -18,7 +18,7 @@ from swapconf.formats.trace_view_writer import device_name, operator_type, task_
 from swapconf.simulation import NEVER
 from swapconf.step_profile import StepProfile, length_ns
 from swapconf.timing import COLLECTIVE, TO_DEVICE, TO_HOST
-from swapconf.trace import Tensor
+from swapconf.trace import POINT_TO_POINT, Tensor
 
 KERNEL_DETAILS = ("Step ID", "Name", "Type", "Accelerator Core", "Start Time(us)", "Duration(us)", "Wait Time(us)",
                   "Block Num", "Input Shapes", "Input Data Types", "Input Formats", "Output Shapes",
@@ -33,7 +33,6 @@ MEMORY_RECORD = ("Component", "Timestamp(us)", "Total Allocated(MB)", "Total Res
 STEP_TRACE_TIME = ("Step", "Computing", "Communication(Not Overlapped)", "Overlapped", "Communication", "Free", "Stage",
                    "Bubble", "Communication(Not Overlapped and Exclude Receive)", "Preparing")
 _RECORD_MB = 1000 * KIB
-_POINT_TO_POINT = frozenset({"Receive", "Send"})
 _TYPES = {"Float32": "FLOAT", "Float16": "FLOAT16", "BFloat16": "DT_BF16", "Float64": "DOUBLE", "Bool": "BOOL",
           "Int8": "INT8", "UInt8": "UINT8", "Int16": "INT16", "Int32": "INT32", "UInt32": "UINT32", "Int64": "INT64",
           "UInt64": "UINT64"}
@@ -88,7 +87,7 @@ def step_trace_time(profile: StepProfile) -> str:
     communication, alone = length_ns(profile.communicating), length_ns(profile.only_communicating)
     collectives = [kernel for kernel, kind in enumerate(profile.program.kind.tolist()) if kind == COLLECTIVE]
     bubble = sum(int(profile.end_ns[kernel] - profile.start_ns[kernel]) for kernel in collectives
-                 if profile.tasks[kernel].primitive in _POINT_TO_POINT)
+                 if profile.tasks[kernel].primitive in POINT_TO_POINT)
     span = 0
     if collectives:
         last = max(collectives, key=lambda kernel: int(profile.start_ns[kernel]))

@@ -13,10 +13,9 @@ from typing import TypeAlias
 
 from swapconf.simulate.program import step_tasks
 from swapconf.simulate.work import COLLECTIVES
-from swapconf.trace import Task, Trace
+from swapconf.trace import POINT_TO_POINT, Task, Trace
 
 Meeting: TypeAlias = tuple[tuple[int, int], ...]
-_POINT_TO_POINT = frozenset({"Send", "Receive"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ def calls(trace: Trace, rank: int) -> tuple[Call, ...]:
 def _call(kernel: int, task: Task, rank: int) -> Call | None:
     told = dict(task.attributes)
     group = told.get("group", "")
-    if task.primitive not in _POINT_TO_POINT:
+    if task.primitive not in POINT_TO_POINT:
         ranks = frozenset(int(word) for word in told.get("comm_rank", "").split() if word.isdigit())
         return Call(kernel, (group,), ranks) if group and rank in ranks else None
     peer = told.get("dst_rank" if task.primitive == "Send" else "src_rank", "")

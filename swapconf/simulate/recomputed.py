@@ -21,9 +21,7 @@ from swapconf.simulate.costing import Signature, workload
 from swapconf.simulate.program import program, step_tasks
 from swapconf.simulate.work import COPY, VIEWS, work
 from swapconf.timing import TO_DEVICE, TO_HOST, Program
-from swapconf.trace import Kernel, Task, Trace
-
-_STATEFUL = frozenset({"Receive", "Send"})
+from swapconf.trace import POINT_TO_POINT, Kernel, Task, Trace
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,7 +55,7 @@ def _seen_before(trace: Trace, tasks: Sequence[Task]) -> list[bool]:
             _copy(index, task, tasks, steps, value)
             known.append(False)
             continue
-        turn = index if task.primitive in _STATEFUL else -1
+        turn = index if task.primitive in POINT_TO_POINT else -1
         key = (task.primitive, _constants(kernel), task.output_tensors, inputs, turn)
         known.append(key in numbers)
         number = numbers.setdefault(key, len(numbers) << 8)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from swapconf.cost import Costs
 from swapconf.simulate.memory import by_category
 from swapconf.simulate.program import step_tasks
-from swapconf.simulate.timeline import clock_us
+from swapconf.simulate.timeline import clock_us, of_step
 from swapconf.simulate.trace_lifetimes import lifetimes
 from swapconf.simulation import NEVER, Category, Lifetimes
 from swapconf.step_profile import Allocations, StepProfile
@@ -25,7 +25,7 @@ _NS = 1000
 def step_profile(trace: Trace, line: Timeline, costs: Costs, hardware: str, reserved_bytes: int) -> StepProfile:
     """``line``: the replay of a step of this trace; ``reserved_bytes``: of the device, by the pool."""
     kernels = [kernel for kernel in trace.step if not kernel.is_event]
-    live = _of_step(lifetimes(trace), int(line.program.event.max(initial=0)))
+    live = of_step(line.program, lifetimes(trace))
     time_ns, by = _memory(line, live)
     return StepProfile(
         rank=trace.rank, hardware=hardware, program=line.program, tasks=step_tasks(trace),
@@ -42,15 +42,6 @@ def clock_ns(line: Timeline, event: NDArray[np.int64]) -> NDArray[np.int64]:
 def _whole_ns(time_us: NDArray[np.float64]) -> NDArray[np.int64]:
     whole: NDArray[np.int64] = np.rint(time_us * _NS).astype(np.int64)
     return whole
-
-
-def _of_step(live: Lifetimes, last_event: int) -> Lifetimes:
-    """Without what is born after the step; what lives through it is never released."""
-    inside = live.start <= last_event
-    return Lifetimes(
-        start=live.start[inside], end=np.where(live.end[inside] > last_event, NEVER, live.end[inside]),
-        size_bytes=live.size_bytes[inside], is_persistent=live.is_persistent[inside], layer=live.layer[inside],
-        category=live.category[inside], name=live.name[inside], names=live.names)
 
 
 def _memory(line: Timeline, live: Lifetimes) -> tuple[NDArray[np.int64], dict[Category, NDArray[np.int64]]]:

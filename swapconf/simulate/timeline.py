@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from swapconf.simulation import NEVER, Lifetimes, usage
+from swapconf.simulation import NEVER, Lifetimes
 from swapconf.timing import TO_DEVICE, TO_HOST, Floats, Prefetch, Program, Timeline, Waits
 
 
@@ -141,14 +141,21 @@ def clock_us(timeline: Timeline, event: NDArray[np.int64]) -> Floats:
     return at
 
 
+def of_step(program: Program, live: Lifetimes) -> Lifetimes:
+    """Without what is born after the step; what lives through it is never released."""
+    after = program.event.max(initial=0)
+    inside = live.start <= after
+    return Lifetimes(
+        start=live.start[inside], end=np.where(live.end[inside] > after, NEVER, live.end[inside]),
+        size_bytes=live.size_bytes[inside], is_persistent=live.is_persistent[inside], layer=live.layer[inside],
+        category=live.category[inside], name=live.name[inside], names=live.names)
+
+
 def memory(timeline: Timeline, live: Lifetimes) -> tuple[Floats, NDArray[np.int64]]:
     """Device bytes in use over the clock of the step: (microseconds, bytes from then on), both [m].
 
     Memory is given out in the order of launches. What is born after the step is left out, what lives through it is in
     use from the start.
     """
-    after = timeline.program.event.max(initial=0)
-    inside = live.start <= after
-    curve = usage(live.start[inside], np.where(live.end[inside] > after, NEVER, live.end[inside]),
-                  live.size_bytes[inside])
+    curve = of_step(timeline.program, live).used
     return clock_us(timeline, curve.time), curve.bytes_after

@@ -17,15 +17,12 @@ from collections.abc import Container, Mapping
 import numpy as np
 
 from swapconf.simulate.phases import Phase, phases
+from swapconf.simulate.work import COLLECTIVES
 from swapconf.simulation import CATEGORIES, NEVER, Category, Lifetimes
 from swapconf.trace import Block, Trace
 
 _LAYER = re.compile(r"(?<!mtp)[./](?:\w+-\w+/)?layers(?:-CellList/|\.)(\d+)[-.]")
 _EXTRA_LAYER = re.compile(r"(?:^|[./])mtp(?:-\w+)?[./]")
-_COLLECTIVES = frozenset({
-    "AllGather", "AllGatherV", "AllReduce", "AlltoAll", "AlltoAllV", "Barrier", "Broadcast", "CollectiveGather",
-    "CollectiveScatter", "NeighborExchange", "NeighborExchangeV2", "Receive", "Reduce", "ReduceScatter",
-    "ReduceScatterV", "Send"})
 _BY_KIND = {"ConstantValue": Category.CONSTANT, "PyNativeInput": Category.CONSTANT, "WorkSpace": Category.WORKSPACE}
 _BY_PHASE = {Phase.FORWARD: Category.ACTIVATION, Phase.RECOMPUTED: Category.RECOMPUTED,
              Phase.BACKWARD: Category.GRADIENT, Phase.OPTIMIZER: Category.TEMPORARY}
@@ -67,7 +64,7 @@ def _category(block: Block, parameters: Container[str], phase: Mapping[int, Phas
     primitive = block.node.rpartition("/")[2].partition("-op")[0]
     if primitive == "MoveTo":
         return Category.SWAP
-    if primitive in _COLLECTIVES:
+    if primitive in COLLECTIVES:
         return Category.COMMUNICATION
     return _BY_PHASE[phase.get(block.start, Phase.OPTIMIZER)]
 
