@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import total_ordering
 
+from swapconf.phrases import joined, mark, phrase, show
+
 
 @total_ordering
 class Severity(Enum):
     """``error``: the run fails or surely does not do what was asked; ``warning``: it may; ``note``: worth knowing."""
 
-    ERROR = "error"
-    WARNING = "warning"
-    NOTE = "note"
+    ERROR = mark("error")
+    WARNING = mark("warning")
+    NOTE = mark("note")
 
     @property
     def rank(self) -> int:
@@ -46,15 +48,15 @@ class Finding:
 
     def __str__(self) -> str:
         place = self.origin
-        path = place.path or "(file)"
-        return f"{place.file}:{place.line}:{place.column}  {path}: {self.severity.value}: {self.message}; " \
-               f"{self.hint} [{self.rule}]"
+        return phrase("{file}:{line}:{column}  {path}: {severity}: {message}; {hint} [{rule}]",
+                      file=place.file, line=place.line, column=place.column, path=place.path or phrase("(file)"),
+                      severity=phrase(self.severity.value), message=self.message, hint=self.hint, rule=self.rule)
 
     def as_record(self) -> dict[str, object]:
-        """The JSON form."""
+        """The JSON form, its texts in the language in use."""
         place = self.origin
         return {"file": place.file, "line": place.line, "column": place.column, "path": place.path, "rule": self.rule,
-                "severity": self.severity.value, "message": self.message, "hint": self.hint}
+                "severity": self.severity.value, "message": show(self.message), "hint": show(self.hint)}
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -76,4 +78,4 @@ class SwapconfError(Exception):
 
     def __init__(self, findings: Iterable[Finding] | str) -> None:
         self.findings = () if isinstance(findings, str) else in_order(findings)
-        super().__init__(findings if isinstance(findings, str) else "\n".join(map(str, self.findings)))
+        super().__init__(findings if isinstance(findings, str) else joined("\n", map(str, self.findings)))

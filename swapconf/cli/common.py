@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from swapconf.errors import Finding
+from swapconf.phrases import show
 from swapconf.report import findings as report
 from swapconf.resolve.knowledge import Versions
 
@@ -42,7 +43,7 @@ def say(text: str, *, err: bool = False, fg: str | None = None, bold: bool = Fal
 
 def neutral(text: str) -> str:
     """The same lines with every character made visible."""
-    return "\n".join(map(report.printable, text.split("\n")))
+    return "\n".join(map(report.printable, show(text).split("\n")))
 
 
 def print_findings(found: Sequence[Finding], *, err: bool = False) -> None:

@@ -7,6 +7,7 @@ from importlib import import_module
 import click
 
 from swapconf import __version__
+from swapconf.cli import language
 from swapconf.cli.common import neutral
 
 COMMANDS = ("check", "compare", "dryrun", "explain", "families", "fragmentation", "memory", "migrate", "modeline",
@@ -24,6 +25,9 @@ class LazyGroup(click.Group):
         if module not in COMMANDS:
             return None
         command: click.Command = import_module(f"swapconf.cli.{module}").command
+        # what follows `run` is the script's
+        if name != "run" and not any(parameter.name == "lang" for parameter in command.params):
+            command.params.append(language.option())
         return command
 
     def invoke(self, context: click.Context) -> object:
@@ -40,7 +44,7 @@ def _version(context: click.Context, _parameter: click.Parameter, value: bool) -
         context.exit()
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]}, params=[language.option()])
 @click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show the version.")
 def main() -> None:
     """Check, explain and apply activation swap and recompute for MindSpore Transformers.

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from swapconf.errors import Finding, Severity
+from swapconf.phrases import joined, phrase, plural, show
 
 _COLOURS = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 
@@ -23,13 +24,21 @@ def as_lines(findings: Sequence[Finding]) -> list[tuple[str, str]]:
 
 def summary(findings: Sequence[Finding], num_files: int) -> str:
     """``2 errors, 1 note in 3 files``, or that nothing was found."""
-    files = f"{num_files} file{'s' * (num_files != 1)}"
+    files = plural(num_files, "{count} file", "{count} files")
     counts = Counter(finding.severity for finding in findings)
-    parts = [f"{counts[severity]} {severity.value}{'s' * (counts[severity] > 1)}"
-             for severity in sorted(counts, reverse=True)]
-    return f"{', '.join(parts)} in {files}" if parts else f"nothing found in {files}"
+    parts = [_counted(severity, counts[severity]) for severity in sorted(counts, reverse=True)]
+    return phrase("{findings} in {files}", findings=joined(", ", parts), files=files) if parts else \
+        phrase("nothing found in {files}", files=files)
+
+
+def _counted(severity: Severity, count: int) -> str:
+    if severity is Severity.ERROR:
+        return plural(count, "{count} error", "{count} errors")
+    if severity is Severity.WARNING:
+        return plural(count, "{count} warning", "{count} warnings")
+    return plural(count, "{count} note", "{count} notes")
 
 
 def printable(text: str) -> str:
-    """One line, whatever a name from a file holds: terminal control sequences become visible escapes."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+    """One line in the language in use, whatever a name from a file holds: control sequences become visible escapes."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in show(text))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from swapconf.errors import Finding, Severity
+from swapconf.phrases import phrase
 from swapconf.report.findings import printable
 from swapconf.report.places import shown_path
 
@@ -26,6 +27,6 @@ def _command(finding: Finding) -> str:
         properties |= {"line": str(place.line), "col": str(place.column)}
     properties["title"] = f"swapconf {finding.rule}"
     written = ",".join(f"{key}={value.translate(_IN_PROPERTY)}" for key, value in properties.items())
-    what = printable(f"{place.path or '(file)'}: {finding.message}")
+    what = f"{printable(place.path or phrase('(file)'))}: {printable(finding.message)}"
     message = f"{what}\n{printable(finding.hint)}".translate(_IN_MESSAGE)
     return f"::{_COMMANDS[finding.severity]} {written}::{message}"

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 
 from swapconf.errors import Finding, Severity
+from swapconf.phrases import phrase, show
 from swapconf.report.places import fingerprints, shown_path
 
 _SEVERITIES = {Severity.ERROR: "major", Severity.WARNING: "minor", Severity.NOTE: "info"}
@@ -14,7 +15,8 @@ _SEVERITIES = {Severity.ERROR: "major", Severity.WARNING: "minor", Severity.NOTE
 def as_code_quality(findings: Sequence[Finding]) -> str:
     """JSON text. A finding about a whole file is put on its first line, as the format has no other place for it."""
     return json.dumps([{
-        "description": f"{finding.origin.path or '(file)'}: {finding.message}; {finding.hint}",
+        "description": show(phrase("{path}: {message}; {hint}", path=finding.origin.path or phrase("(file)"),
+                                   message=finding.message, hint=finding.hint)),
         "check_name": finding.rule,
         "fingerprint": fingerprint,
         "severity": _SEVERITIES[finding.severity],

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import regex
 
 from swapconf.errors import Finding, Severity
+from swapconf.phrases import show
 from swapconf.report.places import shown_path
 
 _NOT_XML = regex.compile(r"[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")  # XML 1.0, production 2
@@ -49,5 +50,5 @@ def _case(suite: ElementTree.Element, finding: Finding, *, fails: bool) -> None:
 
 
 def _clean(text: str) -> str:
-    """XML cannot hold control characters, not even escaped ones."""
-    return _NOT_XML.sub(lambda match: repr(match.group())[1:-1], text)
+    """In the language in use. XML cannot hold control characters, not even escaped ones."""
+    return _NOT_XML.sub(lambda match: repr(match.group())[1:-1], show(text))

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from swapconf.errors import Finding
+from swapconf.phrases import phrase, show
 from swapconf.report.places import fingerprints, shown_path
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -43,8 +44,9 @@ def _result(finding: Finding, rules: Mapping[str, int], fingerprint: str) -> dic
     if place.path:
         location["logicalLocations"] = [{"fullyQualifiedName": place.path, "kind": "member"}]
     known = {"ruleIndex": rules[finding.rule]} if finding.rule in rules else {}
-    return {"ruleId": finding.rule, **known, "level": finding.severity.value,
-            "message": {"text": f"{finding.message}; {finding.hint}"}, "locations": [location],
+    text = show(phrase("{message}; {hint}", message=finding.message, hint=finding.hint))
+    return {"ruleId": finding.rule, **known, "level": finding.severity.value, "message": {"text": text},
+            "locations": [location],
             "partialFingerprints": {"swapconf/v1": fingerprint}}
 
 

@@ -1,0 +1,79 @@
+"""Phrases, and the catalogue of their translations."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import string
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from swapconf import phrases
+from swapconf.phrases import Phrase, joined, packed, phrase, plural, show, unpacked
+
+ROOT = Path(__file__).parents[2]
+pytest.importorskip("babel")
+sys.path.insert(0, str(ROOT / "scripts"))
+import build_catalogue  # noqa: E402  (a script beside the package)
+
+
+@pytest.fixture
+def chinese() -> Iterator[None]:
+    phrases.use("zh")
+    yield
+    phrases.use(phrases.ENGLISH)
+
+
+def test_a_phrase_is_its_english_text() -> None:
+    assert phrase("{a} of {b:.1f}", a=1, b=2.0) == "1 of 2.0"
+    assert plural(1, "{count} file", "{count} files") == "1 file"
+    assert plural(0, "{count} file", "{count} files") == "0 files"
+    assert joined(" {} ", ["a", "b"]) == "a {} b"
+    assert joined(", ", []) == ""
+    assert show(phrase("nothing found in {files}", files=3)) == "nothing found in 3"
+
+
+def test_what_a_phrase_holds_is_shown_in_the_language_in_use(chinese: None) -> None:
+    files = plural(2, "{count} file", "{count} files")
+    inner = joined("; ", [phrase("error"), files])
+    assert show(files) == "2个文件"
+    assert show(phrase("nothing found in {files}", files=inner)) == "在错误; 2个文件中没有发现问题"
+    assert show("nothing found in {files}") == "nothing found in {files}"
+    assert show(phrase("no such text in any catalogue: {name}", name="{x}")) == "no such text in any catalogue: {x}"
+
+
+def test_a_phrase_stays_one_in_an_exception_and_in_another_process() -> None:
+    made = phrase("nothing found in {files}", files=plural(2, "{count} file", "{count} files"))
+    for copy in (str(ValueError(made)), pickle.loads(pickle.dumps(made)), unpacked(json.loads(json.dumps(packed(made))))):
+        assert isinstance(copy, Phrase)
+        assert (copy, copy.template) == (made, made.template)
+        assert isinstance(copy.values["files"], Phrase)
+
+
+@pytest.mark.parametrize("language", [name for name in phrases.LANGUAGES if name != phrases.ENGLISH])
+class TestCatalogue:
+    def test_it_is_complete(self, language: str) -> None:
+        assert build_catalogue.missing(build_catalogue.renewed(language)) == [], \
+            "translate these in the .po file, then run scripts/build_catalogue.py"
+
+    def test_it_is_built(self, language: str) -> None:
+        file = build_catalogue.place(language)
+        assert file.read_text(encoding="utf-8") == build_catalogue.as_po(build_catalogue.renewed(language))
+        assert file.with_suffix(".mo").read_bytes() == build_catalogue.as_mo(build_catalogue.translated(language))
+
+    def test_translations_name_the_same_values(self, language: str) -> None:
+        for message in build_catalogue.translated(language):
+            if message.id:
+                texts = [message.string] if isinstance(message.string, str) else message.string
+                originals = [message.id] if isinstance(message.id, str) else message.id
+                for text in texts:
+                    assert _names(text) <= set.union(*map(_names, originals)), message.id
+                    assert _names(originals[-1]) <= _names(text), message.id
+
+
+def _names(template: str) -> set[str]:
+    """The values that a template names, with how they are written."""
+    return {f"{name}:{form}" for _, name, form, _ in string.Formatter().parse(template) if name is not None}
