@@ -14,7 +14,7 @@ from swapconf.checking.order import Checked, Order, Settings
 from swapconf.checking.pages import pages
 from swapconf.errors import Finding, Origin, Severity, SwapconfError, in_order
 from swapconf.formats.nodes import Document
-from swapconf.formats.yaml_document import parse, read_text
+from swapconf.formats.yaml_document import beginning, parse, read_text
 from swapconf.resolve.knowledge import Versions
 
 _WORTH_A_POOL = 48  # files; below, starting the processes takes longer than checking
@@ -76,9 +76,17 @@ def check(order: Order) -> Checked:
             return Checked(file=order.file, training=False)
         return check_text(order, text)
     except SwapconfError as error:
-        if not order.named and text and not looks_like_training(text):
+        if not order.named and not _concerns_us(order.file, text):
             return Checked(file=order.file, training=False)
         return Checked(file=order.file, unreadable=True, findings=error.findings)
+
+
+def _concerns_us(file: str, text: str) -> bool:
+    """Whether a file that cannot be read seems to be for training. ``text``: as far as it was read."""
+    try:
+        return looks_like_training(text or beginning(file))
+    except OSError:
+        return True  # nobody knows
 
 
 def check_text(order: Order, text: str) -> Checked:

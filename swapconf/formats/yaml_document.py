@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 else:
     Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-MAX_BYTES = 4_000_000
+MAX_BYTES = 256_000  # the largest template of mindformers has 17 KB
 MAX_DEPTH = 60
-MAX_EVENTS = 400_000
+MAX_EVENTS = 100_000
 MAX_EXPANDED_NODES = 200_000
 MAX_DIGITS = 40
 
@@ -57,6 +57,12 @@ def read_text(path: str | Path) -> str:
         column = error.start - data.rfind(b"\n", 0, error.start)
         raise _refusal(name, "yaml-encoding", f"byte 0x{data[error.start]:02x} is not UTF-8",
                        "save the file as UTF-8", line, column) from None
+
+
+def beginning(path: str | Path) -> str:
+    """What can be read of a file that is no text, or too large, to see what it is for. Raises OSError."""
+    with open(path, "rb") as stream:
+        return stream.read(MAX_BYTES).decode("utf-8", "replace")
 
 
 def parse(text: str, file: str) -> Document:

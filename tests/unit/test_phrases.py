@@ -47,7 +47,8 @@ def test_what_a_phrase_holds_is_shown_in_the_language_in_use(chinese: None) -> N
 
 def test_a_phrase_stays_one_in_an_exception_and_in_another_process() -> None:
     made = phrase("nothing found in {files}", files=plural(2, "{count} file", "{count} files"))
-    for copy in (str(ValueError(made)), pickle.loads(pickle.dumps(made)), unpacked(json.loads(json.dumps(packed(made))))):
+    through_json = unpacked(json.loads(json.dumps(packed(made))))
+    for copy in (str(ValueError(made)), pickle.loads(pickle.dumps(made)), through_json):
         assert isinstance(copy, Phrase)
         assert (copy, copy.template) == (made, made.template)
         assert isinstance(copy.values["files"], Phrase)

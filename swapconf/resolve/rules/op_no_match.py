@@ -20,6 +20,7 @@ RULE = "op-no-match"
 
 
 def check(case: Case) -> Iterator[Finding]:
+    guesses: dict[str, tuple[str, ...]] = {}  # the same mistake may stand in a thousand entries
     for entry in case.patterns():
         if not case.templates or not usable(entry.pattern):
             continue
@@ -33,7 +34,9 @@ def check(case: Case) -> Iterator[Finding]:
             continue
         if any(unescaped_dot(entry.pattern, template) for template in case.templates):
             continue  # the rule op-unescaped-dot says it better
-        meant = suggestions(entry.pattern, case.templates)
+        if entry.pattern not in guesses:
+            guesses[entry.pattern] = suggestions(entry.pattern, case.templates)
+        meant = guesses[entry.pattern]
         hint = f"'{meant[0]}' was probably meant" if meant else "top level: " + ", ".join(_top_level(case))
         others = " (or " + ", ".join(f"'{other}'" for other in meant[1:]) + ")" if meant[1:] else ""
         yield finding(RULE, severity, entry.origin,
