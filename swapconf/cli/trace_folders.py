@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from swapconf.errors import Finding, Origin, Severity, SwapconfError
+from swapconf.phrases import phrase
 
 
 def trace_folder(given: Path) -> Path:
@@ -14,7 +15,9 @@ def trace_folder(given: Path) -> Path:
     below = sorted(path.parent for path in given.glob("rank_*/memory_block.csv"))
     if len(below) == 1:
         return below[0]
-    what = f"name one of {', '.join(path.name for path in below)}" if below else "run `swapconf dryrun --keep DIR`"
+    what = phrase("name one of {folders}", folders=", ".join(path.name for path in below)) if below else \
+        phrase("run `swapconf dryrun --keep DIR`")
     raise SwapconfError([Finding(
         origin=Origin(file=str(given)), rule="file-not-found", severity=Severity.ERROR, hint=what,
-        message=f"the traces of {len(below)} ranks are in this folder" if below else "has no memory_block.csv")])
+        message=phrase("the traces of {ranks} ranks are in this folder", ranks=len(below)) if below else
+        phrase("has no memory_block.csv"))])

@@ -12,6 +12,7 @@ import click
 
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say, version_options, versions
 from swapconf.errors import SwapconfError, has_errors
+from swapconf.phrases import phrase, show
 from swapconf.units import parse_bytes, show_bytes
 
 if TYPE_CHECKING:
@@ -72,14 +73,15 @@ def command(folder: Path, file: str, changes: tuple[str, ...], ranks: str, predi
     if has_errors(study.findings):
         print_findings(study.findings, err=True)
     if study.strategy is None:
-        raise click.UsageError(f"{study.why_no_strategy}, so there is nothing to compare with")
+        raise click.UsageError(phrase("{reason}, so there is nothing to compare with", reason=study.why_no_strategy))
     try:
         found = verify(folder, study, study.strategy, cluster, wanted, peaks, slack_bytes,
                        jobs or min(len(os.sched_getaffinity(0)), _MOST_JOBS))
     except OSError as error:
         raise click.UsageError(f"{folder}: {error.strerror or error}") from None
     if all(verdict.said is None for verdict in found.ranks):
-        say(f"{folder}: there is no log of a rank here (worker_RANK.log, rank_RANK/info.log)", err=True)
+        say(phrase("{folder}: there is no log of a rank here (worker_RANK.log, rank_RANK/info.log)", folder=folder),
+            err=True)
         raise SystemExit(EXIT_UNREADABLE)
     if form == "json":
         click.echo(json.dumps(as_record(found), indent=2))
@@ -114,7 +116,7 @@ def as_record(found: Verification) -> dict[str, Any]:
             "predicted_used_peak_bytes": verdict.predicted.used_bytes if verdict.predicted else None,
             "predicted_with_fragments_peak_bytes":
                 verdict.predicted.with_fragments_bytes if verdict.predicted else None,
-            "predicted_by": verdict.predicted.origin if verdict.predicted else None,
+            "predicted_by": show(verdict.predicted.origin) if verdict.predicted else None,
         } for verdict in found.ranks],
         "findings": [finding.as_record() for finding in found.findings],
     }
@@ -122,9 +124,10 @@ def as_record(found: Verification) -> dict[str, Any]:
 
 def _print(found: Verification) -> None:
     from swapconf.cli.tables import print_rows
-    from swapconf.verification.verify import ranges
+    from swapconf.verification.deviation import ranges
 
-    head = ("ranks", "stage", "log", "used peak", "predicted", "with fragments", "predicted", "verdict")
+    head = (phrase("ranks"), phrase("stage"), phrase("log"), phrase("used peak"), phrase("predicted"),
+            phrase("with fragments"), phrase("predicted"), phrase("verdict"))
     rows, styles = [], []
     groups: dict[tuple[object, ...], list[RankVerdict]] = {}
     for verdict in found.ranks:
@@ -136,7 +139,8 @@ def _print(found: Verification) -> None:
                      show_bytes(sum(one.size_bytes for one in said) if said else None),
                      _span([one.used_peak_bytes for one in said]), show_bytes(peaks.used_bytes if peaks else None),
                      _span([one.with_fragments_peak_bytes for one in said]),
-                     show_bytes(peaks.with_fragments_bytes if peaks else None), ", ".join(first.rules) or "agrees"))
+                     show_bytes(peaks.with_fragments_bytes if peaks else None),
+                     ", ".join(first.rules) or phrase("agrees")))
         styles.append("bold red" if first.rules else "")
     print_rows(head, rows, ("ranks", "verdict"), styles=styles)
     print_findings(found.findings)
@@ -145,5 +149,5 @@ def _print(found: Verification) -> None:
 def _span(peaks_bytes: Sequence[int | None]) -> str:
     """Of several ranks, the lowest and the highest."""
     known = [peak for peak in peaks_bytes if peak is not None]
-    ends = dict.fromkeys(show_bytes(end) for end in (min(known), max(known))) if known else {"-": None}
-    return " to ".join(ends)
+    lowest, highest = show_bytes(min(known, default=None)), show_bytes(max(known, default=None))
+    return lowest if lowest == highest else phrase("{lowest} to {highest}", lowest=lowest, highest=highest)

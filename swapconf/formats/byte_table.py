@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapconf.formats.trace_lines import HEADER, TRUNCATED, Damage, chunks, shown
+from swapconf.phrases import phrase
 
 _PATHS = "python_stack"
 _MAX_WIDTH = {10: 19, 16: 16}
@@ -50,7 +51,8 @@ class Layout:
         """The places of ``columns``. Raises SwapconfError where the header does not name one of them."""
         names = header.split(",")
         if missing := [name for name in columns if name not in names]:
-            damage.add(HEADER, f"no column {', '.join(missing)} in {shown(header)}", 1)
+            damage.add(HEADER, phrase("no column {columns} in {header}", columns=", ".join(missing),
+                               header=shown(header)), 1)
         damage.refuse()
         turn = names.index(_PATHS) if _PATHS in names else len(names)
         places = {name: names.index(name) - (len(names) if names.index(name) > turn else 0) for name in columns}
@@ -60,7 +62,8 @@ class Layout:
         """The values of a row by column. Raises ValueError where there are too few or too many."""
         cells = row.split(",")
         if len(cells) < self.count or (len(cells) > self.count and not self.is_open):
-            raise ValueError(f"{len(cells)} values, where the header names {self.count}")
+            raise ValueError(phrase("{values} values, where the header names {columns}", values=len(cells),
+                                    columns=self.count))
         return {name: cells[place] for name, place in self.places.items()}
 
 
@@ -74,7 +77,7 @@ def tables(path: str | Path, columns: Sequence[str], damage: Damage) -> Iterator
         if data:
             yield Table(data, layout, first)
     if layout is None:
-        damage.add(TRUNCATED, "the file is empty")
+        damage.add(TRUNCATED, phrase("the file is empty"))
     damage.refuse()
 
 
@@ -116,7 +119,7 @@ class Table:
             text = self.data[self._start[index]:self._stop[index]].decode("utf-8")
             with damage.at(self._first_line + index):
                 refuse(self._layout.values(text))
-                raise ValueError(f"{shown(text)} cannot be read")
+                raise ValueError(phrase("{text} cannot be read", text=shown(text)))
 
     def cells(self, column: str) -> tuple[Places, Places]:
         """Where the values of a column begin and end."""

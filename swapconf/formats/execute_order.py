@@ -24,6 +24,7 @@ from swapconf.formats.trace_lines import (
     number,
     shown,
 )
+from swapconf.phrases import phrase
 from swapconf.trace import Kernel
 
 COLUMNS = "index,node_name,logic_id,stream_id,node_info,event_id,group"
@@ -40,16 +41,16 @@ def read(path: str | Path) -> tuple[Kernel, ...]:
     source = lines(path, damage)
     _, header = next(source, (0, ""))
     if not header:
-        damage.add(TRUNCATED, "the file is empty")
+        damage.add(TRUNCATED, phrase("the file is empty"))
     elif header.rstrip(",") != COLUMNS:
-        damage.add(HEADER, f"the header is {shown(header)}", 1)
+        damage.add(HEADER, phrase("the header is {header}", header=shown(header)), 1)
     damage.refuse()
     for line, row in _rows(source):
         with damage.at(line):
             kernels.append(_kernel(row))
             _follows(kernels)
     if not kernels:
-        damage.add(GARBLED, "no kernel was launched")
+        damage.add(GARBLED, phrase("no kernel was launched"))
     damage.refuse()
     return tuple(kernels)
 
@@ -75,7 +76,7 @@ def _is_whole(row: str) -> bool:
 
 def _kernel(row: str) -> Kernel:
     if not (_START.match(row) and _is_whole(row)):
-        raise ValueError(f"{shown(row)} is not a row of seven quoted values")
+        raise ValueError(phrase("{text} is not a row of seven quoted values", text=shown(row)))
     index, name, _, stream, rest = row[1:-1].split(_CUT, 4)
     node, event, group = rest.rsplit(_CUT, 2)
     graph, output, arguments = _node(node)
@@ -89,18 +90,19 @@ def _node(text: str) -> tuple[str, str, list[str]]:
     head, brace, body = text.partition("{[0]: ")
     graph, colon, output = head.removeprefix("@").rpartition(":")
     if not (head.startswith("@") and brace and colon and output and body.endswith("}")):
-        raise ValueError(f"node_info is {shown(text)}, not `@graph:output{{[0]: primitive, ...}}`")
+        raise ValueError(phrase("node_info is {text}, not `@graph:output{{[0]: primitive, ...}}`", text=shown(text)))
     return graph, output, _ARGUMENT.split(body[:-1])
 
 
 def _primitive(text: str) -> str:
     match = _PRIMITIVE.fullmatch(text)
     if match is None:
-        raise ValueError(f"{shown(text)} is not a primitive")
+        raise ValueError(phrase("{text} is not a primitive", text=shown(text)))
     return match[1]
 
 
 def _follows(kernels: list[Kernel]) -> None:
     """Rows count on from 1; a gap means that rows are missing."""
     if kernels[-1].index != (expected := kernels[-2].index + 1 if len(kernels) > 1 else 1):
-        raise ValueError(f"row {kernels[-1].index} stands where row {expected} is expected")
+        raise ValueError(phrase("row {index} stands where row {expected} is expected", index=kernels[-1].index,
+                                expected=expected))

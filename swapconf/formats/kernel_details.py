@@ -14,7 +14,8 @@ from pathlib import Path
 
 from swapconf.cost import MeasuredKernel
 from swapconf.formats.profiler_csv import Header, profiler_damage, rows
-from swapconf.formats.trace_lines import number, shown
+from swapconf.formats.trace_lines import DIMENSION, number, shown
+from swapconf.phrases import phrase
 from swapconf.trace import Tensor
 
 NEEDED = ("Name", "Type", "Duration")
@@ -51,7 +52,7 @@ def read_statistic(path: str | Path) -> dict[str, float]:
         with damage.at(line):
             name, total = header.text("OP Type")(row), header.time_ns("Total Time")(row)
             if total is None or total < 0:
-                raise ValueError("Total Time is empty or negative")
+                raise ValueError(phrase("{column} is empty or negative", column="Total Time"))
             count[name] = count.get(name, 0) + number(header.text("Count")(row), "Count")
             total_ns[name] = total_ns.get(name, 0) + total
     damage.refuse()
@@ -65,7 +66,7 @@ def _parser(header: Header) -> Callable[[Sequence[str]], MeasuredKernel]:
     def parse(row: Sequence[str]) -> MeasuredKernel:
         took = duration(row)
         if took is None or took < 0:
-            raise ValueError("Duration is empty or negative")
+            raise ValueError(phrase("{column} is empty or negative", column="Duration"))
         launched = _LAUNCHED.fullmatch(name(row))
         inputs, outputs = (_tensors(shape(row), dtype(row)) for shape, dtype in shapes.values())
         return MeasuredKernel(kernel=launched[1] if launched else "", type=kind(row), inputs=inputs, outputs=outputs,
@@ -80,7 +81,7 @@ def _tensors(shapes: str, dtypes: str) -> tuple[Tensor, ...]:
     listed = shapes.strip('"').split(";")
     types = dtypes.strip('"').split(";")
     if len(types) != len(listed):
-        raise ValueError(f"{len(listed)} shapes but {len(types)} data types")
+        raise ValueError(phrase("{shapes} shapes but {types} data types", shapes=len(listed), types=len(types)))
     return tuple(Tensor(_dtype(dtype), _shape(shape)) for dtype, shape in zip(types, listed, strict=True))
 
 
@@ -92,5 +93,5 @@ def _dtype(text: str) -> str:
 def _shape(text: str) -> tuple[int, ...]:
     sizes = text.strip()
     if sizes and not re.fullmatch(r"[0-9, ]+", sizes):
-        raise ValueError(f"{shown(text)} is not a shape")
-    return tuple(number(size.strip(), "a dimension") for size in sizes.split(",")) if sizes else ()
+        raise ValueError(phrase("{text} is not a shape", text=shown(text)))
+    return tuple(number(size.strip(), DIMENSION) for size in sizes.split(",")) if sizes else ()

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from swapconf.blocks import NO_TASK, Blocks, offsets
 from swapconf.formats.byte_table import Names, Places, Table, numbers, ranges, tables
 from swapconf.formats.trace_lines import GARBLED, Damage, number, shown
+from swapconf.phrases import phrase
 from swapconf.simulation import NEVER
 
 _NUMBERS = {"start": "start_time_stamp", "end": "end_time_stamp", "size_bytes": "size", "stream": "stream_id",
@@ -97,15 +98,16 @@ def _refuse(row: Mapping[str, str]) -> None:
     users = row[_USERS]
     if users not in ("", "{}"):
         if users[0] != "{" or users[-1] != "}":
-            raise ValueError(f"{_USERS} is {shown(users)}, not a list in braces")
+            raise ValueError(phrase("{column} is {text}, not a list in braces", column=_USERS, text=shown(users)))
         for task in users[1:-1].split("-"):
             number(task, _USERS)
     for column in (_PERSISTENT, "actual_used_memory", "actual_peak_memory"):
         number(row[column], column)
     if values["end_time_stamp"] <= values["start_time_stamp"]:
-        raise ValueError(f"freed at {values['end_time_stamp']}, before it is made at {values['start_time_stamp']}")
+        raise ValueError(phrase("freed at {end}, before it is made at {start}", end=values["end_time_stamp"],
+                                start=values["start_time_stamp"]))
     if not row["pool_type"]:
-        raise ValueError("pool_type is empty")
+        raise ValueError(phrase("{column} is empty", column="pool_type"))
 
 
 def _joined(parts: list[Parts], names: dict[str, Names]) -> Blocks:
@@ -128,9 +130,9 @@ def _check(blocks: Blocks, damage: Damage) -> None:
         used = _used_bytes(blocks.start[rows], blocks.end[rows], blocks.size_bytes[rows])
         if (wrong := _wrong_sums(blocks.start[rows], blocks.used_bytes[rows], used)).any():
             first = int(wrong.argmax())
-            damage.add(GARBLED, f"{blocks.used_bytes[rows[first]]} bytes are in use according to this row, "
-                                f"{used[first]} according to the rows before it: rows are missing or changed",
-                       int(rows[first]) + 2)
+            damage.add(GARBLED, phrase("{told} bytes are in use according to this row, {summed} according to the rows "
+                                       "before it: rows are missing or changed",
+                                       told=blocks.used_bytes[rows[first]], summed=used[first]), int(rows[first]) + 2)
 
 
 def _used_bytes(start: Places, end: Places, size_bytes: Places) -> NDArray[np.int64]:

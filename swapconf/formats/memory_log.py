@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from swapconf.formats.trace_lines import NOT_FOUND, Damage
+from swapconf.phrases import phrase
 from swapconf.trace import Notice, WorkerLog
 
 MAX_LINE_BYTES = 2**16
@@ -43,7 +44,7 @@ def read(path: str | Path) -> WorkerLog:
         with open(path, "rb") as stream:
             return parse(_lines(iter(lambda: stream.readline(MAX_LINE_BYTES), b"")))
     except OSError as error:
-        damage.add(NOT_FOUND, f"cannot be read ({error.strerror or error})")
+        damage.add(NOT_FOUND, phrase("cannot be read ({reason})", reason=error.strerror or error))
     damage.refuse()
     raise AssertionError("refuse raises")
 

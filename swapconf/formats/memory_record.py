@@ -21,6 +21,7 @@ from swapconf.errors import SwapconfError
 from swapconf.formats.profiler_csv import KIB, MIB, Header, profiler_damage, rows
 from swapconf.formats.trace_lines import Damage, chunks
 from swapconf.memory_profile import UNKNOWN, Curve
+from swapconf.phrases import phrase
 
 NEEDED = ("Component", "Timestamp", "Total Allocated", "Total Reserved")
 _SUMS = {"allocated_bytes": "Total Allocated", "reserved_bytes": "Total Reserved", "active_bytes": "Total Active"}
@@ -65,12 +66,13 @@ def _adder(header: Header, megabyte: int,
     def add(row: Sequence[str]) -> None:
         time = time_ns(row)
         if time is None or time < 0:
-            raise ValueError(f"Timestamp is {'empty' if time is None else time}")
+            raise ValueError(phrase("{column} is empty", column="Timestamp") if time is None else
+                             phrase("{column} is {value}", column="Timestamp", value=time))
         if not component(row):
-            raise ValueError("Component is empty")
+            raise ValueError(phrase("{column} is empty", column="Component"))
         found = {name: read_sum(row) for name, read_sum in sums.items()}
         if any(size is not None and size < 0 for size in found.values()):
-            raise ValueError("a sum of memory is negative")
+            raise ValueError(phrase("a sum of memory is negative"))
         key = component(row), device(row)
         columns = curves.setdefault(key, {})
         for name, number in {"time_ns": time, **found}.items():

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from swapconf.formats.profiler_csv import Header, profiler_damage, rows
 from swapconf.memory_profile import BEFORE, UNKNOWN, OperatorMemory
+from swapconf.phrases import phrase
 from swapconf.simulation import NEVER
 
 NEEDED = ("Name", "Size", "Allocation Time")
@@ -53,7 +54,7 @@ class _Table:
     def filler(self, header: Header) -> Callable[[Sequence[str]], None]:
         """What adds a row of a file with this header. It raises ValueError with what is wrong with a row."""
         if not any(name in header for name in _ENDS):
-            raise ValueError(f"no column {' or '.join(_ENDS)}")
+            raise ValueError(phrase("no column {one} or {other}", one=_ENDS[0], other=_ENDS[1]))
         texts = {"name": header.text("Name"), "stream": header.text("Stream Ptr"),
                  "device": header.text("Device Type", "Device")}
         size = header.size_bytes("Size")
@@ -65,7 +66,7 @@ class _Table:
         def fill(row: Sequence[str]) -> None:
             size_bytes = size(row)
             if size_bytes is None:
-                raise ValueError("Size is empty")
+                raise ValueError(phrase("{column} is empty", column="Size"))
             numbers = {"size_bytes": abs(size_bytes)}
             numbers["start_ns"], numbers["end_ns"] = _lifetime(
                 start(row), _first(end(row), active_end(row)), duration(row), size_bytes < 0)
@@ -97,14 +98,15 @@ def _lifetime(start: int | None, end: int | None, duration: int | None, is_relea
     if is_release:
         released = _first(end, start)
         if released is None:
-            raise ValueError("a release has no time")
+            raise ValueError(phrase("a release has no time"))
         return BEFORE, released
     if start is None or start < 0:
-        raise ValueError(f"Allocation Time is {'empty' if start is None else start}")
+        raise ValueError(phrase("{column} is empty", column="Allocation Time") if start is None else
+                         phrase("{column} is {value}", column="Allocation Time", value=start))
     if end is None and duration is not None:
         end = start + duration
     if end is not None and end < start:
-        raise ValueError(f"released {start - end} ns before it is allocated")
+        raise ValueError(phrase("released {time} ns before it is allocated", time=start - end))
     return start, NEVER if end is None else end
 
 

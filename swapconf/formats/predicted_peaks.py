@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from swapconf.phrases import phrase
+
 MAX_BYTES = 64 * 2**20
 
 
@@ -35,9 +37,10 @@ def read(path: Path, config: str) -> dict[int, PredictedPeaks]:
         found = {_natural(record["rank"]): _peaks(record) for record in records
                  if len(files) == 1 or Path(str(record["file"])).name == Path(config).name}
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise ValueError(f"{path}: this is not what `swapconf dryrun --format json` writes") from None
+        raise ValueError(phrase("{file}: this is not what `swapconf dryrun --format json` writes", file=path)) from None
     if not found:
-        raise ValueError(f"{path}: no report is about {Path(config).name}, only about {', '.join(sorted(files)[:8])}")
+        raise ValueError(phrase("{file}: no report is about {config}, only about {others}", file=path,
+                                config=Path(config).name, others=", ".join(sorted(files)[:8])))
     return found
 
 

@@ -24,16 +24,17 @@ from swapconf.formats.trace_lines import (
     lines,
     shown,
 )
+from swapconf.phrases import phrase
 
 KIB, MIB = 1024, 1024**2
 _NS = {"ns": 1, "us": 1000, "ms": 10**6}
 _NOTHING = frozenset({"", "N/A", "NA", "None", "nan", "null"})
 _COLUMN = re.compile(r"(.+?)(?:\((\w+)\))?")
 _HINTS = {
-    NOT_FOUND: "give a file from the folder ASCEND_PROFILER_OUTPUT",
-    HEADER: "it was written by a version of the profiler that is not known here, or it is another file",
+    NOT_FOUND: phrase("give a file from the folder ASCEND_PROFILER_OUTPUT"),
+    HEADER: phrase("it was written by a version of the profiler that is not known here, or it is another file"),
 }
-_AGAIN = "let the profiler write it again; nothing is concluded from a damaged file"
+_AGAIN = phrase("let the profiler write it again; nothing is concluded from a damaged file")
 
 
 class Header:
@@ -66,7 +67,8 @@ class Header:
             return lambda row: None
         place, unit = self._columns[name]
         if unit not in units:
-            raise ValueError(f"the unit of {name} is {shown(unit)}, not one of {', '.join(units)}")
+            raise ValueError(phrase("the unit of {column} is {unit}, not one of {units}", column=name, unit=shown(unit),
+                                    units=", ".join(units)))
         return lambda row: scaled(value(row[place]), units[unit], name)
 
 
@@ -92,9 +94,10 @@ def rows(path: str | Path, needed: Sequence[str], damage: Damage) -> Iterator[tu
         elif len(row) == width:
             yield reader.line_num, header, row
         elif row:
-            damage.add(GARBLED, f"{len(row)} values, where the header names {width}", reader.line_num)
+            damage.add(GARBLED, phrase("{values} values, where the header names {columns}", values=len(row),
+                                       columns=width), reader.line_num)
     if header is None:
-        damage.add(TRUNCATED, "the file is empty")
+        damage.add(TRUNCATED, phrase("the file is empty"))
 
 
 def profiler_damage(path: str | Path) -> Damage:
@@ -104,7 +107,8 @@ def profiler_damage(path: str | Path) -> Damage:
 def _header(row: Sequence[str], needed: Sequence[str], damage: Damage) -> Header:
     header = Header([cell.removeprefix("\ufeff") for cell in row])
     if missing := [name for name in needed if name not in header]:
-        damage.add(HEADER, f"no column {', '.join(missing)} in {shown(','.join(row))}", 1)
+        damage.add(HEADER, phrase("no column {columns} in {header}", columns=", ".join(missing),
+                                  header=shown(",".join(row))), 1)
     damage.refuse()
     return header
 
@@ -124,5 +128,5 @@ def scaled(text: str, unit: int, what: str) -> int | None:
     except InvalidOperation:
         number = Decimal("NaN")
     if not number.is_finite() or abs(number) > MAX_NUMBER:
-        raise ValueError(f"{what} is {shown(text)}, not a number")
+        raise ValueError(phrase("{what} is {text}, not a number", what=what, text=shown(text)))
     return round(number)

@@ -8,6 +8,7 @@ from swapconf.cost import Measured
 from swapconf.formats import kernel_details, trace_view
 from swapconf.formats.profiler_csv import profiler_damage
 from swapconf.formats.trace_lines import NOT_FOUND
+from swapconf.phrases import phrase
 
 DETAILS, STATISTIC, VIEW = "kernel_details.csv", "op_statistic.csv", "trace_view.json"
 
@@ -17,7 +18,8 @@ def read(folder: str | Path) -> Measured:
     details, statistic, view = (Path(folder) / name for name in (DETAILS, STATISTIC, VIEW))
     if not (details.exists() or statistic.exists() or view.exists()):
         damage = profiler_damage(folder)
-        damage.add(NOT_FOUND, f"has none of {DETAILS}, {STATISTIC} and {VIEW}")
+        damage.add(NOT_FOUND, phrase("has none of {details}, {statistic} and {view}", details=DETAILS,
+                                     statistic=STATISTIC, view=VIEW))
         damage.refuse()
     seen = trace_view.read(view) if view.exists() else Measured()
     averages = kernel_details.read_statistic(statistic) if statistic.exists() else {}

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from swapconf.formats.byte_table import Names, tables
 from swapconf.formats.trace_lines import GARBLED, Damage, number
+from swapconf.phrases import phrase
 from swapconf.trace import TaskTable
 
 _EVENT, _ACTOR, _NODE, _GRAPH = "time_stamp", "task_name", "node_name", "graph_name"
@@ -36,7 +37,8 @@ def read(path: str | Path) -> TaskTable:
     event = np.concatenate(events)
     if len(late := np.flatnonzero(np.diff(event) <= 0)):
         place = int(late[0]) + 1
-        damage.add(GARBLED, f"task {event[place]} stands behind task {event[place - 1]}", place + 2)
+        damage.add(GARBLED, phrase("task {task} stands behind task {other}", task=event[place], other=event[place - 1]),
+                   place + 2)
     damage.refuse()
     return TaskTable(
         event=event, actor=np.concatenate(codes[_ACTOR]), actors=names[_ACTOR].texts(),

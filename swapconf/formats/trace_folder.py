@@ -12,6 +12,7 @@ from swapconf.blocks import Blocks
 from swapconf.errors import Finding, SwapconfError
 from swapconf.formats import execute_order, memory_block, task_table, tracker_graph
 from swapconf.formats.trace_lines import INCOMPLETE, Damage
+from swapconf.phrases import phrase
 from swapconf.trace import Kernel, Task, Trace
 
 BLOCKS, GRAPH, ORDER, TASKS = "memory_block.csv", "tracker_graph.ir", "execute_order.csv", "task.csv"
@@ -35,7 +36,7 @@ def read(folder: str | Path, rank: int) -> Trace:
     if tasks:
         _check(place, blocks, kernels, tasks)
         if table is not None and not np.array_equal(table.event, [task.event for task in tasks]):
-            _refuse(place / TASKS, f"the tasks are not those of {GRAPH}")
+            _refuse(place / TASKS, phrase("the tasks are not those of {file}", file=GRAPH))
     return Trace(folder=str(place), rank=rank, blocks=blocks, kernels=kernels, tasks=tasks)
 
 
@@ -58,11 +59,11 @@ def _check(folder: Path, blocks: Blocks, kernels: Sequence[Kernel], tasks: Seque
     tensors = np.fromiter((tensor for task in tasks for tensor in (*task.inputs, *task.outputs)), dtype=np.int64)
     known = np.fromiter((task.event for task in tasks), dtype=np.int64)
     if not np.isin(tensors, blocks.start).all():
-        _refuse(folder / BLOCKS, f"{GRAPH} speaks of tensors that this file does not have")
+        _refuse(folder / BLOCKS, phrase("{file} speaks of tensors that this file does not have", file=GRAPH))
     if not np.isin(blocks.users, known).all():
-        _refuse(folder / GRAPH, f"{BLOCKS} speaks of tasks that this file does not have")
+        _refuse(folder / GRAPH, phrase("{file} speaks of tasks that this file does not have", file=BLOCKS))
     if [kernel.name for kernel in kernels if not kernel.is_event] != [task.name for task in tasks if task.is_kernel]:
-        _refuse(order_file(folder), f"the kernels are not those of {GRAPH}")
+        _refuse(order_file(folder), phrase("the kernels are not those of {file}", file=GRAPH))
 
 
 def _refuse(path: Path, message: str) -> None:

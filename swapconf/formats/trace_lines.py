@@ -13,20 +13,23 @@ from io import BytesIO
 from pathlib import Path
 
 from swapconf.errors import Finding, Origin, Severity, SwapconfError
+from swapconf.phrases import phrase
 
 CHUNK_BYTES = 2**21
 MAX_LINE_BYTES = 16 * 2**20
 MAX_FINDINGS = 20
 MAX_NUMBER = 2**63 - 1
+DIMENSION = phrase("a dimension")  # for `number`
 
 NOT_FOUND, ENCODING, TRUNCATED = "file-not-found", "trace-encoding", "trace-truncated"
 HEADER, GARBLED, INCOMPLETE = "trace-header", "trace-garbled", "trace-incomplete"
 
 _DIGITS = {10: re.compile("[0-9]{1,19}"), 16: re.compile("(?:0x)?[0-9a-fA-F]{1,16}")}
-_AGAIN = "run `swapconf dryrun` again and let it end by itself; nothing is concluded from a damaged file"
+_AGAIN = phrase("run `swapconf dryrun` again and let it end by itself; nothing is concluded from a damaged file")
 _HINTS = {
-    NOT_FOUND: "give the folder of one rank of a dry run, with the files that MindSpore's memory tracker left there",
-    HEADER: "it was written by a version of MindSpore that is not known here, or it is another file",
+    NOT_FOUND: phrase("give the folder of one rank of a dry run, with the files that MindSpore's memory tracker left "
+                      "there"),
+    HEADER: phrase("it was written by a version of MindSpore that is not known here, or it is another file"),
 }
 
 # (severity, manual page) by name
@@ -96,7 +99,7 @@ def chunks(path: str | Path, damage: Damage) -> Iterator[tuple[int, bytes]]:
                 if len(rest) > MAX_LINE_BYTES:
                     break
     except OSError as error:
-        damage.add(NOT_FOUND, f"cannot be read ({error.strerror or error})")
+        damage.add(NOT_FOUND, phrase("cannot be read ({reason})", reason=error.strerror or error))
     if rest:
         yield from _checked(line, rest, damage)
     damage.refuse()
@@ -130,25 +133,25 @@ def _is_text(data: bytes) -> bool:
 def _not_a_line(data: bytes) -> tuple[str, str] | None:
     """(rule, what is wrong), if anything is."""
     if len(data) > MAX_LINE_BYTES:
-        return GARBLED, f"a line of more than {MAX_LINE_BYTES:,} bytes"
+        return GARBLED, phrase("a line of more than {size:,} bytes", size=MAX_LINE_BYTES)
     if b"\0" in data:
-        return ENCODING, "a zero byte, as after a full disk or a crash"
+        return ENCODING, phrase("a zero byte, as after a full disk or a crash")
     if not data.endswith(b"\n"):
-        return TRUNCATED, "the file breaks off in the middle of this line"
+        return TRUNCATED, phrase("the file breaks off in the middle of this line")
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
-        return ENCODING, f"byte 0x{data[error.start]:02x} is not UTF-8"
+        return ENCODING, phrase("byte 0x{value:02x} is not UTF-8", value=data[error.start])
     return None
 
 
 def number(text: str, what: str, base: int = 10) -> int:
     """A natural number of at most 63 bits. Raises ValueError that says which one is wrong."""
     if not _DIGITS[base].fullmatch(text):
-        raise ValueError(f"{what} is {shown(text)}, not a number")
+        raise ValueError(phrase("{what} is {text}, not a number", what=what, text=shown(text)))
     value = int(text, base)
     if value > MAX_NUMBER:
-        raise ValueError(f"{what} is {shown(text)}, which is too large")
+        raise ValueError(phrase("{what} is {text}, which is too large", what=what, text=shown(text)))
     return value
 
 

@@ -18,6 +18,7 @@ from typing import Any, TextIO
 from swapconf.cost import Measured, MeasuredCopy
 from swapconf.formats.profiler_csv import profiler_damage
 from swapconf.formats.trace_lines import GARBLED, HEADER, NOT_FOUND, Damage
+from swapconf.phrases import phrase
 
 MAX_OBJECT_CHARS = 32 * 2**20  # of `traceEvents` in an object
 MAX_EVENT_CHARS = 2**20
@@ -46,7 +47,7 @@ def read(path: str | Path) -> Measured:
                 total_us[name] = total_us.get(name, 0.0) + _positive(event.get("dur"), "dur")
                 launches[name] = launches.get(name, 0) + 1
         except ValueError as error:
-            damage.add(GARBLED, f"event {number}: {error}")
+            damage.add(GARBLED, phrase("event {number}: {reason}", number=number, reason=error))
     damage.refuse()
     return Measured(copies=tuple(copies), average_us={name: total_us[name] / count for name, count in launches.items()})
 
@@ -61,9 +62,9 @@ def _events(path: Path, damage: Damage) -> Iterator[Mapping[str, Any]]:
             found = _listed(stream) if head == "[" else _wrapped(head + stream.read(MAX_OBJECT_CHARS), damage)
             yield from (event for event in found if isinstance(event, dict))
     except OSError as error:
-        damage.add(NOT_FOUND, f"cannot be read ({error.strerror})")
+        damage.add(NOT_FOUND, phrase("cannot be read ({reason})", reason=error.strerror))
     except (ValueError, RecursionError) as error:
-        damage.add(GARBLED, f"is not JSON: {str(error)[:200]}")
+        damage.add(GARBLED, phrase("is not JSON: {reason}", reason=str(error)[:200]))
     damage.refuse()
 
 
@@ -93,14 +94,14 @@ def _listed(stream: TextIO) -> Iterator[Any]:
 
 def _wrapped(text: str, damage: Damage) -> Iterator[Any]:
     if len(text) > MAX_OBJECT_CHARS:
-        damage.add(GARBLED, f"is larger than {MAX_OBJECT_CHARS:,} characters; profile fewer steps")
+        damage.add(GARBLED, phrase("is larger than {size:,} characters; profile fewer steps", size=MAX_OBJECT_CHARS))
         return
     data = json.loads(text)
     listed = data.get("traceEvents") if isinstance(data, dict) else None
     if isinstance(listed, list):
         yield from listed
     else:
-        damage.add(HEADER, "is not a list of trace events")
+        damage.add(HEADER, phrase("is not a list of trace events"))
 
 
 def _copy(event: Mapping[str, Any]) -> MeasuredCopy | None:
@@ -122,5 +123,5 @@ def _positive(value: Any, what: str) -> float:
     except (ValueError, OverflowError):
         number = float("nan")
     if not isfinite(number) or number < 0:
-        raise ValueError(f"{what} is {str(value)[:40]!r}, not a positive number")
+        raise ValueError(phrase("{what} is {text}, not a positive number", what=what, text=repr(str(value)[:40])))
     return number

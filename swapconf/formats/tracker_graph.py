@@ -15,11 +15,13 @@ from functools import lru_cache
 from pathlib import Path
 from sys import intern
 
-from swapconf.formats.trace_lines import TRUNCATED, Damage, lines, number, shown
+from swapconf.formats.trace_lines import DIMENSION, TRUNCATED, Damage, lines, number, shown
+from swapconf.phrases import phrase
 from swapconf.trace import Task, Tensor
 
 _TENSOR = re.compile(r"(\w+):\[([-\d, ]*)\](?:\{[^{}]*\})?(?:, |$)")
 _TASK_INFO, _ATTRIBUTES, _ARROW = "), task_info: ", ", attrs {", ") <- ("
+_ID = phrase("an id")
 
 
 def read(path: str | Path) -> tuple[Task, ...]:
@@ -30,7 +32,8 @@ def read(path: str | Path) -> tuple[Task, ...]:
             with damage.at(line):
                 reader.take(text)
     if not reader.tasks or reader.head:
-        damage.add(TRUNCATED, "the tensors of the last task are missing" if line else "the file is empty", line)
+        damage.add(TRUNCATED, phrase("the tensors of the last task are missing") if line else
+                   phrase("the file is empty"), line)
     damage.refuse()
     return tuple(reader.tasks)
 
@@ -49,9 +52,9 @@ class _Reader:
         elif text.startswith("("):
             unfinished, self.head = self.head, text
             if unfinished:
-                raise ValueError("the task before this line has no tensors")
+                raise ValueError(phrase("the task before this line has no tensors"))
         elif text:
-            raise ValueError(f"{shown(text)} is neither a task nor its tensors")
+            raise ValueError(phrase("{text} is neither a task nor its tensors", text=shown(text)))
 
 
 def _task(head: str, tensors: str) -> Task:
@@ -61,7 +64,7 @@ def _task(head: str, tensors: str) -> Task:
     name, parenthesis, inputs = name_and_inputs.rpartition("(")
     written, arrow, given = tensors[1:-1].partition(_ARROW)
     if not (equals and info and comma and parenthesis and name and arrow and tensors.endswith(")")):
-        raise ValueError(f"{shown(head)} and {shown(tensors)} are not a task")
+        raise ValueError(phrase("{head} and {tensors} are not a task", head=shown(head), tensors=shown(tensors)))
     return Task(
         event=number(event, "task_info"),
         name=intern(name),
@@ -74,7 +77,7 @@ def _task(head: str, tensors: str) -> Task:
 
 
 def _ids(text: str) -> tuple[int, ...]:
-    return tuple(number(item.removeprefix("%"), "an id") for item in text.split(", ")) if text else ()
+    return tuple(number(item.removeprefix("%"), _ID) for item in text.split(", ")) if text else ()
 
 
 @lru_cache(maxsize=4096)
@@ -82,7 +85,7 @@ def _attributes(text: str) -> tuple[tuple[str, str], ...]:
     """``event=72;stream_id=0}``."""
     body, brace, _ = text.rpartition("}")
     if not brace:
-        raise ValueError(f"attrs {shown(text)} has no end")
+        raise ValueError(phrase("attrs {text} has no end", text=shown(text)))
     parts = (part.partition("=") for part in body.split(";") if part)
     return tuple((name, value) for name, _, value in parts)
 
@@ -95,10 +98,10 @@ def _tensors(text: str) -> tuple[Tensor, ...]:
         tensors.append(Tensor(match[1], tuple(_size(size) for size in sizes.split(",")) if sizes else ()))
         end = match.end()
     if end != len(text):
-        raise ValueError(f"{shown(text[end:])} is not a tensor such as BFloat16:[4096, 512]")
+        raise ValueError(phrase("{text} is not a tensor such as BFloat16:[4096, 512]", text=shown(text[end:])))
     return tuple(tensors)
 
 
 def _size(text: str) -> int:
     """A dimension; -1 is one that is only known when it runs."""
-    return -1 if text == "-1" else number(text, "a dimension")
+    return -1 if text == "-1" else number(text, DIMENSION)

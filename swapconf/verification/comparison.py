@@ -7,17 +7,28 @@ decided for the layers of its own stage; what it logs of other layers must agree
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
 from swapconf.errors import Origin
 from swapconf.formats import worker_log, worker_logs
 from swapconf.formats.worker_logs import Entry, Said
+from swapconf.phrases import phrase
 from swapconf.pipeline import Study
 from swapconf.strategy import Strategy
-from swapconf.verification.deviation import DIFFERS, MISSING, NO_LINE, OTHER_RUN, RECOMPUTED, UNDECIDED, VOID, Deviation
+from swapconf.verification.deviation import (
+    DIFFERS,
+    MISSING,
+    NO_LINE,
+    OTHER_RUN,
+    RECOMPUTED,
+    UNDECIDED,
+    VOID,
+    Deviation,
+    counted,
+)
 
-_WHOLE = "the whole layer"
+_WHOLE = phrase("the whole layer")
 
 
 class Comparison:
@@ -55,45 +66,54 @@ class Comparison:
         return self._seen[key]
 
     def _of(self, said: Said, stage: int) -> Iterator[Deviation]:
-        if said.outside_lazy_inline and (swaps := [item for item in said.entries if item.value is not None]):
-            yield Deviation(VOID, self._section, "swap is set", "raise pipeline_stage or gradient_accumulation_steps "
-                            "above 1, or use `swapconf run` (see `swapconf rules lazy-inline-off`)",
-                            _layers(swaps), ", but MindSpore warns that it has no effect outside of lazy inline")
+        if said.outside_lazy_inline and (swaps := [item.layer for item in said.entries if item.value is not None]):
+            yield Deviation(VOID, self._section, phrase(
+                "swap is set at {layers}, but MindSpore warns that it has no effect outside of lazy inline",
+                layers=counted("layer", swaps)), phrase(
+                "raise pipeline_stage or gradient_accumulation_steps above 1, or use `swapconf run` (see `swapconf "
+                "rules lazy-inline-off`)"))
         if not self.known:
             return
         expected = self._stages.get(stage, set())
         if expected and not said.entries and not said.skipped:
-            yield Deviation(NO_LINE, self._folder, "the log says nothing of swap or recompute",
-                            "look for an error in the log, and let mindformers log at level INFO")
+            yield Deviation(NO_LINE, self._folder, phrase("the log says nothing of swap or recompute"),
+                            phrase("look for an error in the log, and let mindformers log at level INFO"))
             return
         missing, extra = expected - said.entries, said.entries - self._decided
         logged = {item[:3]: item.value for item in extra}
         changed = {item for item in missing if item[:3] in logged}
-        yield from self._grouped(DIFFERS, ((item, f": backward_prefetch {item.value} is decided, {logged[item[:3]]} is "
-                                            "logged") for item in changed))
+        yield from self._grouped(DIFFERS, changed, lambda item, layers: phrase(
+            "{what} at {layers}: backward_prefetch {decided} is decided, {logged} is logged", what=_what(item),
+            layers=layers, decided=item.value, logged=logged[item[:3]]))
         skipped = {item[:3]: item.rule for item in said.skipped}
-        yield from self._grouped(MISSING, (
-            (item, f" is decided, but {f'skipped [{skipped[item[:3]]}]' if item[:3] in skipped else 'not logged'}"
-             f"{_value(item)}") for item in missing - changed))
+        yield from self._grouped(MISSING, missing - changed, lambda item, layers: phrase(
+            "{what} at {layers} is decided, but skipped [{rule}]{value}", what=_what(item), layers=layers,
+            rule=skipped[item[:3]], value=_value(item)) if item[:3] in skipped else phrase(
+            "{what} at {layers} is decided, but not logged{value}", what=_what(item), layers=layers,
+            value=_value(item)))
         changed_keys = {item[:3] for item in changed}
         rest = {item for item in extra if item[:3] not in changed_keys}
         void = {item for item in rest if item[:3] in self._void}
-        yield from self._grouped(RECOMPUTED, ((item, " is logged as set, but has no effect, as decided "
-                                               f"[{self._void[item[:3]]}]") for item in void))
+        yield from self._grouped(RECOMPUTED, void, lambda item, layers: phrase(
+            "{what} at {layers} is logged as set, but has no effect, as decided [{rule}]", what=_what(item),
+            layers=layers, rule=self._void[item[:3]]))
+        yield from self._grouped(UNDECIDED, rest - void, lambda item, layers: phrase(
+            "{what} at {layers} is logged, but not decided{value}", what=_what(item), layers=layers,
+            value=_value(item)))
         strange = {item[:3] for item in said.skipped} - self._void.keys() - {item[:3] for item in missing}
-        yield from self._grouped(UNDECIDED, [
-            *((item, f" is logged, but not decided{_value(item)}") for item in rest - void),
-            *((Entry(*item), " is logged as skipped, but not asked for") for item in strange)])
+        yield from self._grouped(UNDECIDED, {Entry(*item) for item in strange}, lambda item, layers: phrase(
+            "{what} at {layers} is logged as skipped, but not asked for", what=_what(item), layers=layers))
 
-    def _grouped(self, rule: str, items: Iterable[tuple[Entry, str]]) -> Iterator[Deviation]:
-        """Equal deviations of several layers in one."""
-        groups: dict[tuple[Origin, str, str], list[Entry]] = defaultdict(list)
-        for item, text in items:
+    def _grouped(self, rule: str, items: Iterable[Entry], message: Callable[[Entry, str], str]) -> Iterator[Deviation]:
+        """Equal deviations of several layers in one. ``message``: of an entry, with the layers in words."""
+        groups: dict[tuple[Origin, str], list[Entry]] = defaultdict(list)
+        for item in items:
             origin = self._places.get((item.layer, _kind(item.kind), item.operator), self._section)
-            groups[origin, f"{item.kind} of {item.operator or _WHOLE}", text].append(item)
-        for (origin, subject, text), entries in groups.items():
-            yield Deviation(rule, origin, subject, OTHER_RUN if rule != RECOMPUTED else "nothing to do; "
-                            "`swapconf run` logs it as skipped", _layers(entries), text)
+            groups[origin, message(item, "")].append(item)
+        hint = OTHER_RUN if rule != RECOMPUTED else phrase("nothing to do; `swapconf run` logs it as skipped")
+        for (origin, _), entries in groups.items():
+            layers = counted("layer", [entry.layer for entry in entries])
+            yield Deviation(rule, origin, message(entries[0], layers), hint)
 
 
 def _kind(kind: str) -> str:
@@ -102,9 +122,9 @@ def _kind(kind: str) -> str:
     return {"default": "op swap", "recompute": "full recompute"}.get(name, name)
 
 
+def _what(item: Entry) -> str:
+    return phrase("{kind} of {operator}", kind=item.kind, operator=item.operator or _WHOLE)
+
+
 def _value(item: Entry) -> str:
-    return "" if item.value is None else f" (backward_prefetch {item.value})"
-
-
-def _layers(entries: Iterable[Entry]) -> tuple[int, ...]:
-    return tuple(sorted({entry.layer for entry in entries}))
+    return "" if item.value is None else phrase(" (backward_prefetch {prefetch})", prefetch=item.value)

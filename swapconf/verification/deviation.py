@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
 
 from swapconf.errors import Origin
+from swapconf.phrases import phrase, plural
 
 MISSING, DIFFERS, UNDECIDED, VOID = "log-line-missing", "log-line-differs", "log-line-undecided", "log-swap-void"
 RECOMPUTED, NO_LOG, NO_LINE, UNREAD = "log-swap-recomputed", "log-missing", "log-without-strategy", "log-unread"
@@ -33,16 +36,29 @@ RULES: dict[str, tuple[str, str]] = {
     UNKNOWN: ("note", "The operators of the model are not known, so the strategy lines are not compared."),
 }
 
-OTHER_RUN = "run the YAML that is verified here, or verify the one that was run"
+OTHER_RUN = phrase("run the YAML that is verified here, or verify the one that was run")
 
 
 @dataclass(frozen=True)
 class Deviation:
-    """What is wrong, without the ranks. ``subject`` and ``rest`` go around the layers, where there are any."""
+    """What is wrong, without the ranks."""
 
     rule: str
     origin: Origin
-    subject: str
+    message: str
     hint: str
-    layers: tuple[int, ...] = ()
-    rest: str = ""
+
+
+def counted(noun: str, numbers: Iterable[int]) -> str:
+    """``rank 3``, ``ranks 0-7, 12``; of layers, too."""
+    distinct = set(numbers)
+    size, told = len(distinct), ranges(distinct)
+    return plural(size, "rank {numbers}", "ranks {numbers}", numbers=told) if noun == "rank" else \
+        plural(size, "layer {numbers}", "layers {numbers}", numbers=told)
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """``0-7, 12``."""
+    ordered = enumerate(sorted(set(numbers)))
+    runs = [[number for _, number in run] for _, run in groupby(ordered, lambda item: item[1] - item[0])]
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import groupby
 from pathlib import Path
 
 from swapconf.dryrun.job import Cluster
@@ -14,11 +13,13 @@ from swapconf.formats import log_folder, worker_logs
 from swapconf.formats.log_folder import Stream
 from swapconf.formats.predicted_peaks import PredictedPeaks
 from swapconf.formats.worker_logs import Entry, Said, Told
+from swapconf.phrases import mark, phrase
 from swapconf.pipeline import Study
 from swapconf.strategy import Strategy
 from swapconf.units import MIB, show_bytes
 from swapconf.verification.comparison import Comparison
 from swapconf.verification.deviation import ABOVE, ENDED, NO_LOG, NO_PEAK, OTHER_RUN, RULES, UNKNOWN, UNREAD, Deviation
+from swapconf.verification.deviation import counted as counted
 
 POOL_FROM_BYTES = 2**29  # of logs; for less, starting processes costs more than it gives
 
@@ -54,16 +55,18 @@ def verify(folder: Path, study: Study, strategy: Strategy, cluster: Cluster, ran
     """
     streams, packed = log_folder.find(folder)
     logs, trouble = _by_rank(streams, _read_all(streams, jobs), cluster)
-    trouble += [(path, "it is compressed") for path in packed]
+    trouble += [(path, phrase("it is compressed")) for path in packed]
     here = str(folder)
     found: dict[Deviation, dict[int, int]] = defaultdict(dict)
-    general = [Finding(origin=Origin(file=path), rule=UNREAD, severity=Severity.WARNING, message=f"not read: {why}",
-                       hint="unpack it, make it readable, or name it worker_RANK.log") for path, why in trouble]
+    general = [Finding(origin=Origin(file=path), rule=UNREAD, severity=Severity.WARNING,
+                       message=phrase("not read: {reason}", reason=why),
+                       hint=phrase("unpack it, make it readable, or name it worker_RANK.log")) for path, why in trouble]
     comparison = Comparison(study, strategy, here)
     if not comparison.known:
         general.append(Finding(origin=Origin(file=here), rule=UNKNOWN, severity=Severity.NOTE,
-                               message="the operators of this model are not known",
-                               hint="only logs, warnings and peaks are looked at; `swapconf families` lists models"))
+                               message=phrase("the operators of this model are not known"),
+                               hint=phrase("only logs, warnings and peaks are looked at; `swapconf families` lists "
+                                           "models")))
     verdicts = []
     for rank in sorted({*ranks, *logs}):
         said, peaks = logs.get(rank), _prediction(rank, cluster, predicted)
@@ -116,7 +119,7 @@ def _by_rank(streams: list[Stream], told: Iterable[Told], cluster: Cluster
                 both = worker_logs.merge([logs[rank], said] if rank in logs else [said])
                 logs[rank] = replace(both, entries=known.setdefault(both.entries, both.entries))
             elif said.entries or said.used_peak_bytes is not None:
-                trouble.append((str(stream.paths[-1]), "neither its name nor its lines tell the rank"))
+                trouble.append((str(stream.paths[-1]), phrase("neither its name nor its lines tell the rank")))
     return logs, trouble
 
 
@@ -130,53 +133,44 @@ def _prediction(rank: int, cluster: Cluster, predicted: Mapping[int, PredictedPe
 
 def _absent(rank: int, said: Said | None, cluster: Cluster, folder: str) -> Iterator[Deviation]:
     if rank >= cluster.num_devices:
-        yield Deviation(NO_LOG, Origin(file=folder), "there is a log, but the config describes "
-                        f"{cluster.num_devices} devices only", OTHER_RUN)
+        yield Deviation(NO_LOG, Origin(file=folder), phrase(
+            "there is a log, but the config describes {devices} devices only", devices=cluster.num_devices), OTHER_RUN)
     elif said is None:
-        yield Deviation(NO_LOG, Origin(file=folder), "there is no log", "collect the logs of all nodes in one folder, "
-                        "as worker_RANK.log or rank_RANK/info.log, or name the ranks that have one with --ranks")
+        yield Deviation(NO_LOG, Origin(file=folder), phrase("there is no log"), phrase(
+            "collect the logs of all nodes in one folder, as worker_RANK.log or rank_RANK/info.log, or name the ranks "
+            "that have one with --ranks"))
 
 
 def _peaks(said: Said, predicted: PredictedPeaks | None, slack_bytes: int, folder: str
            ) -> Iterator[tuple[Deviation, int]]:
     """What is wrong with the peaks of a rank, and by how many bytes."""
     if said.used_peak_bytes == 0:
-        yield Deviation(ENDED, Origin(file=folder), "the logged peak is 0, so that no step was run",
-                        "look for an error in the log"), 0
+        yield Deviation(ENDED, Origin(file=folder), phrase("the logged peak is 0, so that no step was run"),
+                        phrase("look for an error in the log")), 0
         return
     if predicted is None:
         return
     if said.used_peak_bytes is None:
-        yield Deviation(NO_PEAK, Origin(file=folder), "no peak is logged", "let the run end by itself"), 0
+        yield Deviation(NO_PEAK, Origin(file=folder), phrase("no peak is logged"),
+                        phrase("let the run end by itself")), 0
         return
-    for name, logged, limit in (("used peak", said.used_peak_bytes, predicted.used_bytes),
-                                ("peak with fragments", said.with_fragments_peak_bytes,
-                                 predicted.with_fragments_bytes)):
+    for above, logged, limit in (
+            (mark("the used peak is above the predicted {size}"), said.used_peak_bytes, predicted.used_bytes),
+            (mark("the peak with fragments is above the predicted {size}"), said.with_fragments_peak_bytes,
+             predicted.with_fragments_bytes)):
         # the log rounds down to whole MiB
         if logged is not None and limit is not None and logged > limit // MIB * MIB + slack_bytes:
-            yield Deviation(ABOVE, Origin(file=folder), f"the {name} is above the predicted {show_bytes(limit)}",
-                            f"predicted by {predicted.origin}; allow for the difference with --slack, or see what "
-                            "fills the memory with `swapconf memory`"), logged - limit
+            yield Deviation(ABOVE, Origin(file=folder), phrase(above, size=show_bytes(limit)), phrase(
+                "predicted by {origin}; allow for the difference with --slack, or see what fills the memory with "
+                "`swapconf memory`", origin=predicted.origin)), logged - limit
 
 
 def _finding(deviation: Deviation, excess_bytes: Mapping[int, int]) -> Finding:
     """``excess_bytes``: by rank, 0 where nothing is measured."""
-    layers = f" at {counted('layer', deviation.layers)}" if deviation.layers else ""
-    most = max(excess_bytes.values())
-    amount = f", by {'up to ' * (len(excess_bytes) > 1)}{show_bytes(most)}" if most else ""
+    ranks, message, most = counted("rank", excess_bytes), deviation.message, max(excess_bytes.values())
+    if most:
+        size = show_bytes(most)
+        message = phrase("{message}, by up to {size}", message=message, size=size) if len(excess_bytes) > 1 else \
+            phrase("{message}, by {size}", message=message, size=size)
     return Finding(origin=deviation.origin, rule=deviation.rule, severity=Severity(RULES[deviation.rule][0]),
-                   message=f"{counted('rank', excess_bytes)}: {deviation.subject}{layers}{deviation.rest}{amount}",
-                   hint=deviation.hint)
-
-
-def counted(noun: str, numbers: Iterable[int]) -> str:
-    """``rank 3``, ``ranks 0-7, 12``."""
-    distinct = set(numbers)
-    return f"{noun}{'s' * (len(distinct) > 1)} {ranges(distinct)}"
-
-
-def ranges(numbers: Iterable[int]) -> str:
-    """``0-7, 12``."""
-    ordered = enumerate(sorted(set(numbers)))
-    runs = [[number for _, number in run] for _, run in groupby(ordered, lambda item: item[1] - item[0])]
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+                   message=phrase("{ranks}: {message}", ranks=ranks, message=message), hint=deviation.hint)
