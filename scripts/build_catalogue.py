@@ -7,6 +7,8 @@ Prints what is not translated yet; write that into the .po file and run it again
 """
 
 import io
+import json
+import re
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -27,10 +29,17 @@ HEAD = "# Messages of swapconf. Made by scripts/build_catalogue.py; write transl
 def collected():
     """A catalogue of every phrase in the code, without translations."""
     found = Catalog(project="swapconf", header_comment=HEAD)
-    for file, _, message, _, _ in extract_from_dir(ROOT / "swapconf", method_map=[("**.py", "python")],
-                                                   keywords=KEYWORDS):
+    methods = [("**.py", "python"), ("**.schema.json", expectations)]
+    for file, _, message, _, _ in extract_from_dir(ROOT / "swapconf", method_map=methods, keywords=KEYWORDS):
         found.add(message, locations=[(f"swapconf/{file}", 0)])
     return found
+
+
+def expectations(stream, _keywords, _tags, options):
+    """Babel's extraction from a schema: what a value is expected to be, which findings quote."""
+    for line, text in enumerate(stream, start=1):
+        for found in re.findall(r'"x-expected": ("(?:[^"\\]|\\.)*")', text.decode()):
+            yield line, None, json.loads(found), []
 
 
 def place(language):

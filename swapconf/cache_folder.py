@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from swapconf.phrases import phrase
+
 UNFINISHED = ".building-"  # before the names of what is not whole yet
 
 
@@ -22,8 +24,8 @@ def private(name: str, environment: Mapping[str, str]) -> Path:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
-        raise Untrusted(f"cannot make the cache folder {folder} ({error.strerror}); "
-                        "set XDG_CACHE_HOME to a folder you can write to") from error
+        raise Untrusted(phrase("cannot make the cache folder {folder} ({reason}); set XDG_CACHE_HOME to a folder you "
+                               "can write to", folder=folder, reason=error.strerror)) from error
     trust(folder.parent.resolve())  # a link there is the user's own way to another disk
     trust(folder)
     return folder
@@ -45,17 +47,19 @@ def trust(folder: Path) -> None:
     try:
         status = folder.lstat()
     except OSError as error:
-        raise Untrusted(f"the cache folder {folder} cannot be looked at ({error.strerror})") from error
+        raise Untrusted(phrase("the cache folder {folder} cannot be looked at ({reason})", folder=folder,
+                               reason=error.strerror)) from error
     if not stat.S_ISDIR(status.st_mode):
-        problem = "is no folder but a link or a file"
+        problem = phrase("is no folder but a link or a file")
     elif status.st_uid != os.geteuid():
-        problem = f"belongs to another user (id {status.st_uid})"
+        problem = phrase("belongs to another user (id {user})", user=status.st_uid)
     elif status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        problem = f"can be written to by others (mode {stat.S_IMODE(status.st_mode):o}; `chmod go-w` ends that)"
+        problem = phrase("can be written to by others (mode {mode:o}; `chmod go-w` ends that)",
+                         mode=stat.S_IMODE(status.st_mode))
     else:
         return
-    raise Untrusted(f"the cache folder {folder} {problem}, so what is in it cannot be trusted; "
-                    "remove it, or set XDG_CACHE_HOME to a folder of your own")
+    raise Untrusted(phrase("the cache folder {folder} {problem}, so what is in it cannot be trusted; remove it, or set "
+                           "XDG_CACHE_HOME to a folder of your own", folder=folder, problem=problem))
 
 
 def replace(path: Path, text: str) -> None:

@@ -12,6 +12,7 @@ from swapconf.errors import Finding, in_order
 from swapconf.formats import yaml_config
 from swapconf.formats.nodes import Document
 from swapconf.network import Layer, LayerTemplate, Network
+from swapconf.phrases import phrase
 from swapconf.resolve import budget, modules
 from swapconf.resolve.expand import expand
 from swapconf.resolve.knowledge import Versions
@@ -42,8 +43,8 @@ class Study:
     def why_no_strategy(self) -> str:
         """What to say where a strategy is needed and there is none."""
         if self.config.dialect is Dialect.PYNATIVE:
-            return "this is a PyNative config, and swapconf predicts graph mode only"
-        return "the YAML does not give the number of layers"
+            return phrase("this is a PyNative config, and swapconf predicts graph mode only")
+        return phrase("the YAML does not give the number of layers")
 
 
 def study_file(path: str | Path, versions: Versions, environment: Mapping[str, str]) -> Study:

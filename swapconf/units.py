@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from swapconf.phrases import phrase
+
 MIB = 1 << 20
 GIB = 1 << 30
 _UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": MIB, "G": GIB, "T": 1 << 40}
@@ -14,7 +16,7 @@ def parse_bytes(text: str) -> int:
     """``54GB`` -> 57982058496. Raises ValueError, which says what is taken."""
     match = _SIZE.fullmatch(text)
     if match is None:
-        raise ValueError(f"'{text[:40]}' is not a size; write for example 54GB or 900MB")
+        raise ValueError(phrase("'{text}' is not a size; write for example 54GB or 900MB", text=text[:40]))
     return int(float(match[1]) * _UNITS[match[2].upper()])
 
 

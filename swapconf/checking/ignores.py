@@ -10,6 +10,7 @@ import regex
 
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.formats.yaml_comments import comments
+from swapconf.phrases import phrase
 
 RULES = {
     "ignore-unused": ("warning", "A comment `# swapconf: ignore[rule] reason` that silences nothing."),
@@ -57,20 +58,23 @@ def _silences(ignore: Ignore, finding: Finding) -> bool:
 
 def _judge(ignore: Ignore, findings: Sequence[Finding], known: Collection[str]) -> Iterator[Finding]:
     if not ignore.rules:
-        yield _finding("ignore-unknown-rule", Severity.ERROR, ignore, "this comment names no rule: it ignores nothing",
-                       "write `# swapconf: ignore[rule] reason`")
+        yield _finding("ignore-unknown-rule", Severity.ERROR, ignore,
+                       phrase("this comment names no rule: it ignores nothing"),
+                       phrase("write `# swapconf: ignore[rule] reason`"))
     for rule in ignore.rules:
         if rule not in known:
             close = get_close_matches(rule, known, n=1)
-            yield _finding("ignore-unknown-rule", Severity.ERROR, ignore, f"there is no rule `{rule}`",
-                           f"`{close[0]}` was probably meant" if close else "`swapconf rules` lists them")
+            yield _finding("ignore-unknown-rule", Severity.ERROR, ignore,
+                           phrase("there is no rule `{rule}`", rule=rule),
+                           phrase("`{name}` was probably meant", name=close[0]) if close
+                           else phrase("`swapconf rules` lists them"))
         elif not any(finding.origin.line == ignore.target and finding.rule == rule for finding in findings):
             yield _finding("ignore-unused", Severity.WARNING, ignore,
-                           f"line {ignore.target} has no finding of `{rule}`",
-                           "remove the comment, or put it on the line of the finding or the line above")
+                           phrase("line {line} has no finding of `{rule}`", line=ignore.target, rule=rule),
+                           phrase("remove the comment, or put it on the line of the finding or the line above"))
     if ignore.rules and not ignore.reason:
-        yield _finding("ignore-without-reason", Severity.WARNING, ignore, "this comment does not say why",
-                       "write the reason after the bracket")
+        yield _finding("ignore-without-reason", Severity.WARNING, ignore, phrase("this comment does not say why"),
+                       phrase("write the reason after the bracket"))
 
 
 def _finding(rule: str, severity: Severity, ignore: Ignore, message: str, hint: str) -> Finding:

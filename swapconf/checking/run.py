@@ -15,6 +15,7 @@ from swapconf.checking.pages import pages
 from swapconf.errors import Finding, Origin, Severity, SwapconfError, in_order
 from swapconf.formats.nodes import Document
 from swapconf.formats.yaml_document import beginning, parse, read_text
+from swapconf.phrases import phrase
 from swapconf.resolve.knowledge import Versions
 
 _WORTH_A_POOL = 48  # files; below, starting the processes takes longer than checking
@@ -123,5 +124,5 @@ def empty_folders(paths: Iterable[str], checked: Sequence[Checked]) -> Iterator[
         top = os.path.join(os.path.abspath(path), "")
         if os.path.isdir(path) and not any(file.startswith(top) for file in training):
             yield Finding(origin=Origin(file=path), rule="no-training-yaml", severity=Severity.WARNING,
-                          message="there is no training YAML in this folder",
-                          hint="name another folder, or the files themselves")
+                          message=phrase("there is no training YAML in this folder"),
+                          hint=phrase("name another folder, or the files themselves"))

@@ -12,6 +12,7 @@ import regex
 
 from swapconf.checking.order import Settings
 from swapconf.errors import Finding, Origin, Severity
+from swapconf.phrases import phrase
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -57,7 +58,8 @@ def read(file: Path, rules: Collection[str], families: Collection[str]) -> tuple
         place = _DECODE_LINE.search(str(error))  # tomllib tells it in the text only, and not at the end of the file
         line, column = (int(place[1]), int(place[2])) if place else (0, 0)
         origin = Origin(file=_shown(file), line=line, column=column)
-        return Settings(), (_finding(origin, f"cannot be read: {error}", "correct the file; nothing in it is used"),)
+        return Settings(), (_finding(origin, phrase("cannot be read: {reason}", reason=error),
+                                     phrase("correct the file; nothing in it is used")),)
     reader = _Reader(_shown(file), text, inside=file.name == "pyproject.toml")
     section: Any = tables.get("tool", {}).get("swapconf", {}) if reader.inside else tables
     return reader.settings(section, rules, families), tuple(reader.findings)
@@ -78,11 +80,11 @@ class _Reader:
 
     def settings(self, section: Any, rules: Collection[str], families: Collection[str]) -> Settings:
         if not isinstance(section, Mapping):
-            self._wrong((), "expected a table", "write [tool.swapconf]")
+            self._wrong((), phrase("expected a table"), phrase("write [tool.swapconf]"))
             return Settings()
         for key in section:
             if key not in _KEYS:
-                self._wrong((key,), f"unknown key `{key}`", _meant(key, _KEYS))
+                self._wrong((key,), phrase("unknown key `{key}`", key=key), _meant(key, _KEYS))
         return Settings(severity=self._severity(section.get("severity", {}), rules),
                         families=self._families(section.get("families", {}), families),
                         mindspore=self._version(section, "mindspore"),
@@ -91,20 +93,23 @@ class _Reader:
     def _severity(self, table: Any, rules: Collection[str]) -> dict[str, Severity | None]:
         words: dict[str, Severity | None] = {OFF: None, **{severity.value: severity for severity in Severity}}
         chosen = {}
-        for rule, word in self._table("severity", table, "a table of rules").items():
+        for rule, word in self._table("severity", table, phrase("expected a table of rules")).items():
             if rule not in rules:
-                self._wrong(("severity", rule), f"there is no rule `{rule}`", _meant(rule, rules))
+                self._wrong(("severity", rule), phrase("there is no rule `{rule}`", rule=rule), _meant(rule, rules))
             elif not isinstance(word, str) or word not in words:
-                self._wrong(("severity", rule), f"`{word}` is not a severity", f"write one of {', '.join(words)}")
+                self._wrong(("severity", rule), phrase("`{word}` is not a severity", word=word),
+                            phrase("write one of {words}", words=", ".join(words)))
             else:
                 chosen[rule] = words[word]
         return chosen
 
     def _families(self, table: Any, known: Collection[str]) -> dict[str, str]:
         chosen = {}
-        for name, family in self._table("families", table, "a table from model class to family").items():
+        for name, family in self._table("families", table,
+                                        phrase("expected a table from model class to family")).items():
             if not isinstance(family, str) or family not in known:
-                self._wrong(("families", name), f"the catalog has no family `{family}`", _meant(str(family), known))
+                self._wrong(("families", name), phrase("the catalog has no family `{family}`", family=family),
+                            _meant(str(family), known))
             else:
                 chosen[name] = family
         return chosen
@@ -113,13 +118,15 @@ class _Reader:
         value = section.get(key)
         if value is None or (isinstance(value, str) and _VERSION.fullmatch(value)):
             return value
-        self._wrong((key,), f"`{value}` is not a version", 'write it as text, such as "2.9.0"')
+        self._wrong((key,), phrase("`{value}` is not a version", value=value),
+                    phrase('write it as text, such as "2.9.0"'))
         return None
 
-    def _table(self, key: str, table: Any, expected: str) -> Mapping[str, Any]:
+    def _table(self, key: str, table: Any, otherwise: str) -> Mapping[str, Any]:
         if isinstance(table, Mapping):
             return table
-        self._wrong((key,), f"expected {expected}", f"write it below [{'tool.swapconf.' * self.inside}{key}]")
+        self._wrong((key,), otherwise,
+                    phrase("write it below [{table}]", table="tool.swapconf." * self.inside + key))
         return {}
 
     def _wrong(self, path: tuple[str, ...], message: str, hint: str) -> None:
@@ -155,7 +162,8 @@ def _keys(written: str) -> tuple[str, ...]:
 
 def _meant(word: str, known: Collection[str]) -> str:
     close = get_close_matches(word, known, n=1)
-    return f"`{close[0]}` was probably meant" if close else f"known are {', '.join(sorted(known)[:12])}"
+    return phrase("`{name}` was probably meant", name=close[0]) if close else \
+        phrase("known are {names}", names=", ".join(sorted(known)[:12]))
 
 
 def _finding(origin: Origin, message: str, hint: str) -> Finding:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 
 from swapconf import catalog
+from swapconf.cli.common import say
+from swapconf.phrases import phrase
 
 
 @click.command()
@@ -12,4 +14,5 @@ def command() -> None:
     """List the model families in the catalog, with the pattern of their flash attention."""
     for name in catalog.families():
         family = catalog.load(name)
-        click.echo(f"{name:<16} {family.title}  (flash attention: {family.flash_attention})")
+        say(phrase("{name:<16} {title}  (flash attention: {operator})", name=name, title=family.title,
+                   operator=family.flash_attention))

@@ -12,10 +12,11 @@ import click
 from swapconf.checking.find import is_training, may_be_training
 from swapconf.checking.fixes import repaired
 from swapconf.checking.order import Order
-from swapconf.cli.common import EXIT_UNREADABLE
+from swapconf.cli.common import EXIT_UNREADABLE, say
 from swapconf.errors import SwapconfError
 from swapconf.formats.rewrite import replace_content
 from swapconf.formats.yaml_document import parse, read_text
+from swapconf.phrases import phrase, plural, show
 from swapconf.report.findings import printable
 
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
@@ -32,9 +33,9 @@ def repair(orders: Iterable[Order], *, write: bool, ask: bool, err: bool) -> Non
             click.secho(printable(line), fg=_STYLES.get(line[:1]), err=err)
     if not changes or not write:
         return
-    count = f"{len(changes)} file{'s' * (len(changes) > 1)}"
-    if ask and not click.confirm(f"Change {count}?", err=True, default=False):
-        click.echo("nothing was changed", err=True)
+    question = phrase("Change {files}?", files=plural(len(changes), "{count} file", "{count} files"))
+    if ask and not click.confirm(show(question), err=True, default=False):
+        say(phrase("nothing was changed"), err=True)
         return
     for file, (_, after) in changes.items():
         _write(file, after)
@@ -62,5 +63,5 @@ def _write(file: str, text: str) -> None:
         mark = codecs.BOM_UTF8 if Path(file).read_bytes().startswith(codecs.BOM_UTF8) else b""
         replace_content(file, mark + text.encode("utf-8"))
     except OSError as error:
-        click.echo(f"{file}: cannot be written: {error}", err=True)
+        say(phrase("{file}: cannot be written: {reason}", file=file, reason=error), err=True)
         raise SystemExit(EXIT_UNREADABLE) from None

@@ -8,12 +8,13 @@ from urllib.parse import quote
 
 import click
 
-from swapconf.cli.common import EXIT_UNREADABLE
+from swapconf.cli.common import EXIT_UNREADABLE, say
 from swapconf.cli.schema import FILE_NAME
 from swapconf.errors import SwapconfError
 from swapconf.formats.modeline import with_modeline
 from swapconf.formats.rewrite import replace_content
 from swapconf.formats.yaml_document import read_text
+from swapconf.phrases import phrase
 
 
 @click.command()
@@ -39,12 +40,12 @@ def command(files: tuple[str, ...], given: str | None) -> None:
             if after != before:
                 replace_content(file, after)
         except SwapconfError as error:
-            click.echo(str(error), err=True)
+            say(str(error), err=True)
             raise SystemExit(EXIT_UNREADABLE) from None
         except OSError as error:
-            click.echo(f"{file}: cannot be changed: {error}", err=True)
+            say(phrase("{file}: cannot be changed: {reason}", file=file, reason=error), err=True)
             raise SystemExit(EXIT_UNREADABLE) from None
-        click.echo(f"{file}: {'unchanged' if after == before else schema}")
+        say(phrase("{file}: unchanged", file=file) if after == before else f"{file}: {schema}")
 
 
 def _path(file: str, given: str | None) -> str:
@@ -58,5 +59,5 @@ def _nearest(folder: Path) -> Path:
     for parent in (folder, *folder.parents):
         if (parent / FILE_NAME).is_file():
             return parent / FILE_NAME
-    raise click.UsageError(f"there is no {FILE_NAME} in a folder above; `swapconf schema --write .` makes one, or give "
-                           "--schema")
+    raise click.UsageError(phrase("there is no {schema} in a folder above; `swapconf schema --write .` makes one, or "
+                                  "give --schema", schema=FILE_NAME))

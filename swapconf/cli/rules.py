@@ -8,6 +8,7 @@ from swapconf.checking.pages import pages as checked
 from swapconf.dryrun import comparison, outcome
 from swapconf.formats import trace_lines
 from swapconf.formats.reading_rules import REWRITING
+from swapconf.phrases import phrase
 from swapconf.simulate.findings import RULES as SIMULATED
 from swapconf.verification import deviation
 
@@ -29,4 +30,4 @@ def command(rule: str | None) -> None:
     elif rule in pages:
         click.echo(pages[rule])
     else:
-        raise click.UsageError(f"no rule named {rule!r}; `swapconf rules` lists them")
+        raise click.UsageError(phrase("no rule named {rule!r}; `swapconf rules` lists them", rule=rule))

@@ -13,6 +13,7 @@ from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, environment, print
 from swapconf.errors import SwapconfError, has_errors
 from swapconf.formats import overrides
 from swapconf.formats.nodes import Document
+from swapconf.phrases import phrase
 from swapconf.resolve.knowledge import Versions
 
 
@@ -57,5 +58,5 @@ def _refuse(error: SwapconfError, exit_code: int) -> None:
         print_findings(error.findings, err=True)
     else:
         say(str(error), err=True)
-    say("swapconf: nothing was started; correct the errors, or start the script without swapconf", err=True)
+    say(phrase("swapconf: nothing was started; correct the errors, or start the script without swapconf"), err=True)
     raise SystemExit(exit_code)

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import click
 
+from swapconf.cli.common import say
 from swapconf.editor import NAMES, editor_schema
+from swapconf.phrases import phrase
 
 FILE_NAME = "swapconf.schema.json"  # the one that a modeline points to, unless told otherwise
 
@@ -39,8 +41,9 @@ def command(name: str, target: Path | None) -> None:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(_text(each) + "\n", encoding="utf-8")
         except OSError as error:
-            raise click.UsageError(f"{file}: cannot be written: {error.strerror}") from None
-        click.echo(f"wrote {file}")
+            raise click.UsageError(phrase("{file}: cannot be written: {reason}", file=file,
+                                          reason=error.strerror)) from None
+        say(phrase("wrote {file}", file=file))
 
 
 def _text(name: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from swapconf.config import Dialect
 from swapconf.errors import Finding, Severity
 from swapconf.formats.nodes import Document, Entry
+from swapconf.phrases import phrase
 
 RULE = "two-dialects"
 PYNATIVE_SECTIONS = ("swap", "recompute", "recompute_comm")
@@ -49,9 +50,9 @@ def clashes(document: Document) -> Iterator[Finding]:
         if entry is not None:
             yield Finding(
                 origin=document.key_origin(entry, name), rule=RULE, severity=Severity.ERROR,
-                message=f"`{name}` is the PyNative form, and line {other.line} has the graph-mode form `{path}`; "
-                        "a run reads one of the two",
-                hint="keep one; `swapconf migrate` rewrites one form as another")
+                message=phrase("`{section}` is the PyNative form, and line {line} has the graph-mode form `{path}`; "
+                               "a run reads one of the two", section=name, line=other.line, path=path),
+                hint=phrase("keep one; `swapconf migrate` rewrites one form as another"))
 
 
 def _graph_entries(document: Document) -> Iterator[tuple[str, Entry]]:

@@ -18,11 +18,12 @@ from typing import Any
 from swapconf.cost import FIGURES, Figure, Hardware
 from swapconf.errors import Finding, Origin, Severity, SwapconfError
 from swapconf.formats.structure import validator
+from swapconf.phrases import phrase
 
 GENERIC = "generic"
 MAX_FILE_BYTES = 2**20
 _SHIPPED = Path(__file__).parents[1] / "hardware"
-_HINT = "see the profiles in swapconf/hardware; `swapconf timeline --help` names them"
+_HINT = phrase("see the profiles in swapconf/hardware; `swapconf timeline --help` names them")
 
 # (severity, manual page) by name
 RULES: dict[str, tuple[str, str]] = {
@@ -55,7 +56,7 @@ def read(path: Path) -> Hardware:
     told = {name: Figure(value=float(item["value"]), source=item["source"]) for name, item in data["figures"].items()}
     missing = [name for name in FIGURES if name not in told]
     if missing and path == _SHIPPED / f"{GENERIC}.json":
-        raise SwapconfError([_finding(path, f"lacks {', '.join(missing)}", "figures")])
+        raise SwapconfError([_finding(path, phrase("lacks {figures}", figures=", ".join(missing)), "figures")])
     others = _shipped(GENERIC).figures if missing else {}
     return Hardware(name=data["name"], figures={name: told.get(name) or others[name] for name in FIGURES},
                     assumed=frozenset(missing))
@@ -66,17 +67,17 @@ def _json(path: Path) -> Any:
         with open(path, "rb") as stream:
             text = stream.read(MAX_FILE_BYTES + 1)
         if len(text) > MAX_FILE_BYTES:
-            raise SwapconfError([_finding(path, f"is larger than {MAX_FILE_BYTES:,} bytes")])
+            raise SwapconfError([_finding(path, phrase("is larger than {size:,} bytes", size=MAX_FILE_BYTES))])
         return json.loads(text)
     except OSError as error:
-        hint = f"give a file or one of {', '.join(names())}"
-        raise SwapconfError([_finding(path, f"cannot be read ({error.strerror})", rule="file-not-found",
-                                      hint=hint)]) from None
+        hint = phrase("give a file or one of {profiles}", profiles=", ".join(names()))
+        raise SwapconfError([_finding(path, phrase("cannot be read ({reason})", reason=error.strerror),
+                                      rule="file-not-found", hint=hint)]) from None
     except json.JSONDecodeError as error:
-        raise SwapconfError([_finding(path, f"is not JSON: {error.msg}", line=error.lineno,
+        raise SwapconfError([_finding(path, phrase("is not JSON: {problem}", problem=error.msg), line=error.lineno,
                                       column=error.colno)]) from None
     except (ValueError, RecursionError):
-        raise SwapconfError([_finding(path, "is not JSON")]) from None
+        raise SwapconfError([_finding(path, phrase("is not JSON"))]) from None
 
 
 def _mistakes(data: Any) -> Iterator[tuple[str, str]]:
@@ -87,7 +88,7 @@ def _mistakes(data: Any) -> Iterator[tuple[str, str]]:
     for name, item in (figures.items() if isinstance(figures, dict) else ()):
         value = item.get("value") if isinstance(item, dict) else None
         if isinstance(value, float) and value != value:
-            yield f"figures.{name}.value", "is not a number"
+            yield f"figures.{name}.value", phrase("is not a number")
 
 
 def _finding(path: Path, message: str, place: str = "", *, line: int = 0, column: int = 0,

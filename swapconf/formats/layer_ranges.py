@@ -7,6 +7,8 @@ from itertools import groupby
 
 import regex
 
+from swapconf.phrases import phrase
+
 MAX_LAYER = 9_999  # far above any model; keeps a typo from costing memory
 _RANGE = regex.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 
@@ -22,12 +24,13 @@ def parse(text: str) -> range:
     """
     found = _RANGE.fullmatch(text.strip())
     if found is None:
-        raise BadRange("expected a layer such as '5' or a range such as '0-19'")
+        raise BadRange(phrase("expected a layer such as '5' or a range such as '0-19'"))
     first, last = int(found[1]), int(found[2] or found[1])
     if first > last:
-        raise BadRange(f"the range starts after its end; '{last}-{first}' was probably meant")
+        raise BadRange(phrase("the range starts after its end; '{first}-{last}' was probably meant",
+                              first=last, last=first))
     if last > MAX_LAYER:
-        raise BadRange(f"no model has a layer {last}")
+        raise BadRange(phrase("no model has a layer {layer}", layer=last))
     return range(first, last + 1)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from swapconf.errors import SwapconfError
 from swapconf.formats.nodes import Document, from_plain
 from swapconf.formats.yaml_document import parse, parse_value, read_text
+from swapconf.phrases import phrase
 
 # options of mindformers' own script that set a key which decides about swap
 _NAMED = {"use_parallel": "use_parallel", "run_mode": "run_mode", "device_target": "context.device_target",
@@ -44,7 +45,8 @@ def read(words: Sequence[str], changes: Sequence[str] = ()) -> Document | None:
     for change in changes:
         path, equals, text = change.partition("=")
         if not equals or not _set(values, path.split("."), text):
-            raise ValueError(f"'{change}' cannot be set: write A.B.C=VALUE with a section that the file has")
+            raise ValueError(phrase("'{change}' cannot be set: write A.B.C=VALUE with a section that the file has",
+                                    change=change))
         changed = True
     return from_plain(values, document) if changed else document
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from swapconf.errors import Finding, Severity
 from swapconf.formats.pynative_sections import Sections
 from swapconf.formats.structure import Place, Section
+from swapconf.phrases import phrase
 
 RULE = "pynative-form"
 
@@ -19,8 +20,9 @@ def check(sections: Sections) -> Iterator[Finding]:
     yield from _swap(sections.swap)
     yield from _recompute(sections.recompute)
     if _value(sections.comm, "enable") is True and not _filled(sections.comm, "select_module"):
-        yield _finding(sections.comm, ("enable",), "mindformers stops: communication recompute needs `select_module`",
-                       "map operator paths to layer ranges in `select_module`, or write enable: False")
+        yield _finding(sections.comm, ("enable",),
+                       phrase("mindformers stops: communication recompute needs `select_module`"),
+                       phrase("map operator paths to layer ranges in `select_module`, or write enable: False"))
 
 
 def _swap(section: Section) -> Iterator[Finding]:
@@ -28,33 +30,35 @@ def _swap(section: Section) -> Iterator[Finding]:
     lists = [key for key in ("layer_swap", "op_swap") if _filled(section, key)]
     if not on:
         for key in lists:
-            yield _finding(section, (key,), "no effect: `enable` is not True", "write `enable: True`, or remove it",
+            yield _finding(section, (key,), phrase("no effect: `enable` is not True"),
+                           phrase("write `enable: True`, or remove it"),
                            Severity.NOTE if "enable" in section.node.entries else Severity.WARNING)
     elif not lists:
-        yield _finding(section, ("enable",), "nothing is swapped: PyNative has no default strategy",
-                       "list layers in `layer_swap` or modules in `op_swap`", Severity.WARNING)
+        yield _finding(section, ("enable",), phrase("nothing is swapped: PyNative has no default strategy"),
+                       phrase("list layers in `layer_swap` or modules in `op_swap`"), Severity.WARNING)
     layer_swap = section.node.get("layer_swap")
     for index in range(1, len(layer_swap.items) if on and layer_swap is not None else 0):
-        yield _finding(section, ("layer_swap", index), "mindformers 2.0.0 reads the first entry of layer_swap only",
-                       "add its layers to the list of the first entry")
+        yield _finding(section, ("layer_swap", index),
+                       phrase("mindformers 2.0.0 reads the first entry of layer_swap only"),
+                       phrase("add its layers to the list of the first entry"))
 
 
 def _recompute(section: Section) -> Iterator[Finding]:
     mode = _value(section, "mode")
     if mode == "full" and not _filled(section, "full_recompute_layer"):
-        yield _finding(section, ("mode",), "mindformers stops: mode full needs `full_recompute_layer`",
-                       "list layer ranges in `full_recompute_layer`")
+        yield _finding(section, ("mode",), phrase("mindformers stops: mode full needs `full_recompute_layer`"),
+                       phrase("list layer ranges in `full_recompute_layer`"))
     if mode == "select" and not _filled(section, "select_module"):
-        yield _finding(section, ("mode",), "mindformers stops: mode select needs `select_module`",
-                       "map module paths to layer ranges in `select_module`")
+        yield _finding(section, ("mode",), phrase("mindformers stops: mode select needs `select_module`"),
+                       phrase("map module paths to layer ranges in `select_module`"))
     if mode == "full" and _filled(section, "select_module"):
-        yield _finding(section, ("select_module",), "no effect with mode full", "write mode: select to use it",
-                       Severity.WARNING)
+        yield _finding(section, ("select_module",), phrase("no effect with mode full"),
+                       phrase("write mode: select to use it"), Severity.WARNING)
     if mode in (None, "None"):
         for key in ("full_recompute_layer", "select_module", "exclude_op"):
             if _filled(section, key):
-                yield _finding(section, (key,), "no effect: mode is None", "write mode: full or mode: select",
-                               Severity.NOTE if mode else Severity.WARNING)
+                yield _finding(section, (key,), phrase("no effect: mode is None"),
+                               phrase("write mode: full or mode: select"), Severity.NOTE if mode else Severity.WARNING)
 
 
 def _value(section: Section, key: str) -> object:

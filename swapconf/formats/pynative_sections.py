@@ -24,6 +24,7 @@ from swapconf.config import (
 from swapconf.errors import Finding, Severity
 from swapconf.formats import layer_ranges
 from swapconf.formats.structure import Place, Section
+from swapconf.phrases import phrase
 
 DEFAULT_PREFETCH = 1  # layers
 
@@ -122,11 +123,12 @@ def _layers(section: Section, place: Place, num_layers: int | None, findings: li
         try:
             layers = layer_ranges.parse(str(item.scalar))
         except layer_ranges.BadRange as error:
-            findings.append(_bad(section, (*place, index), str(error), "correct the range"))
+            findings.append(_bad(section, (*place, index), str(error), phrase("correct the range")))
             continue
         if layers.start <= last:
-            findings.append(_bad(section, (*place, index), f"layer {layers.start} comes after layer {last}",
-                                 "list ranges in ascending order, apart from each other"))
+            findings.append(_bad(section, (*place, index),
+                                 phrase("layer {layer} comes after layer {last}", layer=layers.start, last=last),
+                                 phrase("list ranges in ascending order, apart from each other")))
         last = max(last, layers.stop - 1)
         chosen.update(layers)
     if num_layers and chosen == set(range(num_layers)):

@@ -16,6 +16,7 @@ from swapconf.config import (
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.formats.nodes import Entry, Node
 from swapconf.formats.structure import Place, Section
+from swapconf.phrases import phrase
 
 # what `select_recompute: True` stands for: mindformers 1.9.0, LayerSetting
 _BUILTIN = {
@@ -83,12 +84,12 @@ class _Reader:
     def _bare_names(self, key: str, node: Node) -> tuple[SelectRecompute, ...]:
         odd = [index for index, item in enumerate(node.items) if not isinstance(item.scalar, str)]
         for index in odd:
-            self._misfit((key, index), "operator paths and other values stand in one list",
-                         "list operator paths only, or map each path to its layers")
+            self._misfit((key, index), phrase("operator paths and other values stand in one list"),
+                         phrase("list operator paths only, or map each path to its layers"))
         if self.swap_on:
             example = next(str(item.scalar) for item in node.items if isinstance(item.scalar, str))
-            self._misfit((key,), "with swap on, mindformers takes no bare list of operator paths",
-                         f"map each path to True or to layer indices: {{'{example}': True}}")
+            self._misfit((key,), phrase("with swap on, mindformers takes no bare list of operator paths"),
+                         phrase("map each path to True or to layer indices: {{'{path}': True}}", path=example))
             return ()
         return tuple(SelectRecompute(pattern=str(item.scalar), layers=EveryLayer(),
                                      origin=self.section.origin((key, index)))
@@ -108,11 +109,12 @@ class _Reader:
         indices = []
         for index, item in enumerate(node.items):
             if item.kind == "list":
-                self._misfit((*place, index), "with swap on, this list names layers, so it cannot be nested",
-                             "list the layer indices flat: [0, 1]")
+                self._misfit((*place, index), phrase("with swap on, this list names layers, so it cannot be nested"),
+                             phrase("list the layer indices flat: [0, 1]"))
             elif isinstance(item.scalar, bool):
-                self._misfit((*place, index), f"with swap on, this list names layers; {item.scalar} is not one",
-                             "write layer indices, or True instead of the list for every layer")
+                self._misfit((*place, index),
+                             phrase("with swap on, this list names layers; {value} is not one", value=item.scalar),
+                             phrase("write layer indices, or True instead of the list for every layer"))
             elif isinstance(item.scalar, int):
                 indices.append(item.scalar)
         return LayerIndices(tuple(indices))
@@ -142,15 +144,16 @@ def _refused_by_mindformers(section: Section) -> Iterator[Finding]:
     """Forms on which plain mindformers 1.9.0 stops with a misleading error while swap is on (measured)."""
     full = section.node.get("recompute")
     if full is not None and full.is_tuple:
-        yield _differs(section.origin(("recompute",)), "plain mindformers refuses a tuple here and names another key",
-                       "run it through swapconf, or give a list")
+        yield _differs(section.origin(("recompute",)),
+                       phrase("plain mindformers refuses a tuple here and names another key"),
+                       phrase("run it through swapconf, or give a list"))
     for key in ("select_recompute", "select_comm_recompute"):
         node = section.node.get(key)
         for named in node.entries.values() if node is not None else ():
             if named.value.scalar is False:
                 yield _differs(section.origin((key, named.key)),
-                               "False selects nothing, and plain mindformers stops here while swap is on",
-                               "remove the line")
+                               phrase("False selects nothing, and plain mindformers stops here while swap is on"),
+                               phrase("remove the line"))
 
 
 def _differs(origin: Origin, message: str, hint: str) -> Finding:

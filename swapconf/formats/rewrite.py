@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from swapconf.formats.writing import replace_text
+from swapconf.phrases import phrase
 
 _MARK = b"\xef\xbb\xbf"
 
@@ -21,8 +22,8 @@ def rewrite_text(path: str | Path, text: str) -> None:
     """
     place = Path(path)
     if place.is_symlink() and not place.resolve().is_relative_to(place.parent.resolve()):
-        raise PermissionError(f"{path} is a link to a file outside its folder, {place.resolve()}; "
-                              "name that file itself")
+        raise PermissionError(phrase("{link} is a link to a file outside its folder, {file}; name that file itself",
+                                     link=path, file=place.resolve()))
     if not place.exists():
         replace_text(place, text)
         return
@@ -37,7 +38,7 @@ def replace_content(path: str | Path, content: bytes) -> None:
     """
     target = Path(path).resolve(strict=True)
     if not os.access(target, os.W_OK):
-        raise PermissionError(f"{path} must not be written")
+        raise PermissionError(phrase("{file} must not be written", file=path))
     before = target.stat()
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:

@@ -14,6 +14,7 @@ import regex
 
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.formats.nodes import Document, Node
+from swapconf.phrases import mark, phrase
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
@@ -23,10 +24,11 @@ Place: TypeAlias = "tuple[str | int, ...]"  # keys and indices from the top of a
 
 _SCHEMAS = Path(__file__).with_name("schema")
 _TRAPS = (  # PyYAML reads YAML 1.1: plain scalars that are not what they look like
-    (regex.compile(r"[-+]?0[0-7_]+"), int, "YAML 1.1 reads `{text}` as octal, so it means {value}"),
-    (regex.compile(r"[-+]?\d[\d_]*(:[0-5]?\d)+"), int, "YAML 1.1 reads `{text}` as base 60, so it means {value}"),
-    (regex.compile(r"(?i)yes|no|on|off"), bool, "YAML 1.1 reads `{text}` as {value}"),
-    (regex.compile(r"[-+]?\d+(\.\d*)?[eE]\d+"), str, "YAML 1.1 reads `{text}` as text: its numbers need 1.0e+3"),
+    (regex.compile(r"[-+]?0[0-7_]+"), int, mark("YAML 1.1 reads `{text}` as octal, so it means {value}")),
+    (regex.compile(r"[-+]?\d[\d_]*(:[0-5]?\d)+"), int, mark("YAML 1.1 reads `{text}` as base 60, so it means {value}")),
+    (regex.compile(r"(?i)yes|no|on|off"), bool, mark("YAML 1.1 reads `{text}` as {value}")),
+    (regex.compile(r"[-+]?\d+(\.\d*)?[eE]\d+"), str,
+     mark("YAML 1.1 reads `{text}` as text: its numbers need 1.0e+3")),
 )
 
 
@@ -87,13 +89,15 @@ def check_section(blank: Section, schema_name: str) -> Section:
             broken.add(place)
     for place, leaf in _scalars(node):
         if type(leaf.scalar) is float and leaf.scalar.is_integer() and place not in broken:
-            findings.append(_finding(blank, place, "bad-type", f"expected a whole number, found {leaf.scalar}",
-                                     f"write {int(leaf.scalar)}"))
+            message = phrase("expected a whole number, found {found}", found=leaf.scalar)
+            findings.append(_finding(blank, place, "bad-type", message,
+                                     phrase("write {value}", value=int(leaf.scalar))))
             broken.add(place)
         trap = _trap(leaf)
         if trap and place not in broken:
             severity = Severity.NOTE if isinstance(leaf.scalar, bool) else Severity.WARNING
-            findings.append(_finding(blank, place, "yaml-trap", trap, f"write {leaf.scalar}", severity))
+            findings.append(_finding(blank, place, "yaml-trap", trap, phrase("write {value}", value=leaf.scalar),
+                                     severity))
     return replace(blank, findings=tuple(findings), broken=frozenset(broken))
 
 
@@ -109,27 +113,32 @@ def _leaves(errors: Iterable[ValidationError]) -> Iterator[ValidationError]:
 def _explain(section: Section, error: ValidationError, place: Place) -> Iterator[Finding]:
     rule: dict[str, Any] = dict(cast("Any", error.schema))
     limit: Any = error.validator_value
-    wanted = rule.get("x-expected", "another value")
+    told = rule.get("x-expected")
+    wanted = phrase(told) if told else phrase("another value")
     if error.validator == "additionalProperties":
         yield from _unknown_keys(section, list(rule.get("properties", {})), place)
     elif error.validator == "required":
         key = next(name for name in limit if f"'{name}'" in error.message)
-        yield _finding(section, place, "missing-key", f"`{key}` is missing",
-                       f"add `{key}:` with {_expected(rule['properties'][key])}")
+        yield _finding(section, place, "missing-key", phrase("`{key}` is missing", key=key),
+                       phrase("add `{key}:` with {expected}", key=key, expected=_expected(rule["properties"][key])))
     elif error.validator == "minimum":
-        yield _finding(section, place, "bad-value", f"{error.instance} is below {limit}", f"give {wanted}")
+        message = phrase("{value} is below {limit}", value=error.instance, limit=limit)
+        yield _finding(section, place, "bad-value", message, phrase("give {expected}", expected=wanted))
     elif error.validator == "minItems":
-        yield _finding(section, place, "bad-value", "the list is empty", f"give {wanted}")
+        yield _finding(section, place, "bad-value", phrase("the list is empty"),
+                       phrase("give {expected}", expected=wanted))
     else:
         node = section.at(place)
-        yield _finding(section, place, "bad-type", f"expected {wanted}, found {describe(node)}", _remedy(node, rule))
+        message = phrase("expected {expected}, found {found}", expected=wanted, found=describe(node))
+        yield _finding(section, place, "bad-type", message, _remedy(node, rule))
 
 
 def _expected(rule: dict[str, Any]) -> str:
     """What a key takes, in words; only the entries of swap_config have required keys."""
     if "$ref" in rule:
         rule = schema("swap_config")["definitions"][rule["$ref"].rpartition("/")[2]]
-    return str(rule.get("x-expected", "a value"))
+    told = rule.get("x-expected")
+    return phrase(told) if told else phrase("a value")
 
 
 def _unknown_keys(section: Section, known: list[str], place: Place) -> Iterator[Finding]:
@@ -139,23 +148,25 @@ def _unknown_keys(section: Section, known: list[str], place: Place) -> Iterator[
             continue
         origin = section.document.key_origin(entry, section.name((*place, key)))
         close = get_close_matches(key, known, n=1)
-        meant = f"`{close[0]}` was probably meant; rename it" if close else f"known here: {', '.join(known)}; remove it"
+        meant = phrase("`{key}` was probably meant; rename it", key=close[0]) if close else \
+            phrase("known here: {keys}; remove it", keys=", ".join(known))
         # mindformers itself stops on an unknown key of a section, and ignores one in an entry
         severity = Severity.WARNING if place else Severity.ERROR
-        yield Finding(origin=origin, rule="unknown-key", severity=severity, message=f"unknown key `{key}`", hint=meant)
+        yield Finding(origin=origin, rule="unknown-key", severity=severity,
+                      message=phrase("unknown key `{key}`", key=key), hint=meant)
 
 
 def describe(node: Node) -> str:
     """A value in words, short."""
     if node.kind == "mapping":
-        return "a mapping"
+        return phrase("a mapping")
     if node.kind == "list":
-        return "a list"
+        return phrase("a list")
     if node.scalar is None:
-        return "nothing"
+        return phrase("nothing")
     text = str(node.scalar) if len(str(node.scalar)) <= 40 else f"{str(node.scalar)[:40]}..."
     if isinstance(node.scalar, str):
-        return f"the text '{text}'"
+        return phrase("the text '{text}'", text=text)
     return text
 
 
@@ -165,26 +176,27 @@ def _remedy(node: Node, expected: dict[str, Any]) -> str:
     trap = _trap(node)
     if trap:
         number = isinstance(value, str) and "integer" in kinds and float(value).is_integer()
-        return f"{trap}; write {int(float(str(value))) if number else 'the value plainly'}"
+        return phrase("{trap}; write {value}", trap=trap, value=int(float(str(value)))) if number else \
+            phrase("{trap}; write the value plainly", trap=trap)
     if isinstance(value, str):
         word = value.strip()
         if word.lower() in ("true", "false") and "boolean" in kinds:
-            return f"write {word.capitalize()} without quotes"
+            return phrase("write {value} without quotes", value=word.capitalize())
         if word.lower() == "auto" and "integer" in kinds:
-            return "'Auto' means 1 in MindSpore; write 1"
+            return phrase("'Auto' means 1 in MindSpore; write 1")
         if word.lstrip("+-").isdigit() and "integer" in kinds:
-            return f"write {int(word)} without quotes"
+            return phrase("write {value} without quotes", value=int(word))
         if word[:1] in "([" and "array" in kinds:
-            return f"a Python tuple or quoted list is text in YAML; write [{word.strip('()[] ')}]"
+            return phrase("a Python tuple or quoted list is text in YAML; write [{items}]", items=word.strip("()[] "))
     if isinstance(value, bool):
         if "integer" in kinds:
-            return "True and False are not numbers here; write a whole number"
+            return phrase("True and False are not numbers here; write a whole number")
     elif isinstance(value, int):
         if "boolean" in kinds and value in (0, 1) and "array" not in kinds:
-            return f"write {bool(value)}"
+            return phrase("write {value}", value=bool(value))
         if "array" in kinds:
-            return f"write [{value}]"
-    return "correct the value"
+            return phrase("write [{value}]", value=value)
+    return phrase("correct the value")
 
 
 def _trap(node: Node) -> str:
@@ -192,7 +204,7 @@ def _trap(node: Node) -> str:
         return ""
     for pattern, kind, message in _TRAPS:
         if type(node.scalar) is kind and pattern.fullmatch(node.text):
-            return message.format(text=node.text, value=node.scalar)
+            return phrase(message, text=node.text, value=node.scalar)
     return ""
 
 

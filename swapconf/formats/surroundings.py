@@ -12,6 +12,7 @@ from swapconf.config import Config, Model, Pipeline, Runtime
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.formats.nodes import Document, Node
 from swapconf.formats.structure import describe
+from swapconf.phrases import phrase
 
 # mindformers' names for the same setting; the first that is given counts
 NUM_LAYERS = ("num_layers", "num_hidden_layers", "n_layers", "n_layer", "num_layer")
@@ -84,7 +85,7 @@ class _Reader:
                 continue
             if isinstance(node.scalar, int) and not isinstance(node.scalar, bool) and least <= node.scalar <= most:
                 return node.scalar
-            self._unusable(path, node, f"a whole number from {least} to {most:,}", "correct the value")
+            self._unusable(path, node, phrase("a whole number from {least} to {most:,}", least=least, most=most))
             return None
         return None
 
@@ -129,11 +130,12 @@ class _Reader:
                    for row in rows]
         if all(len(row) == len(leaves) > 0 for row, leaves in zip(numbers, rows, strict=True)):
             return tuple(map(tuple, numbers))
-        self._unusable(path, node, "a whole number, a list of them (one per stage) or a list of such lists",
-                       "correct the value")
+        self._unusable(path, node,
+                       phrase("a whole number, a list of them (one per stage) or a list of such lists"))
         return ((0,),)
 
-    def _unusable(self, path: str, node: Node, expected: str, hint: str) -> None:
+    def _unusable(self, path: str, node: Node, expected: str) -> None:
         self.findings.append(Finding(
             origin=self.document.origin(node, path), rule="bad-value", severity=Severity.ERROR,
-            message=f"expected {expected}, found {describe(node)}", hint=hint))
+            message=phrase("expected {expected}, found {found}", expected=expected, found=describe(node)),
+            hint=phrase("correct the value")))

@@ -19,6 +19,7 @@ from swapconf.config import (
 from swapconf.errors import Finding, Severity
 from swapconf.formats.nodes import Node
 from swapconf.formats.structure import Place, Section
+from swapconf.phrases import phrase
 
 DEFAULT_PREFETCH = 1  # mindformers 1.9.0, TransformerSwapConfig
 
@@ -108,5 +109,6 @@ def refused_by_mindformers(section: Section) -> Iterator[Finding]:
         if layers is not None and section.sound(*place) and (layers.is_tuple or nested):
             yield Finding(origin=section.origin((*place, "layers")), rule="plain-mindformers-differs",
                           severity=Severity.WARNING,
-                          message=f"plain mindformers refuses {'nested lists' if nested else 'a tuple'} here, though "
-                                  "documented", hint="run it through swapconf, or write one flat list")
+                          message=phrase("plain mindformers refuses nested lists here, though documented") if nested
+                          else phrase("plain mindformers refuses a tuple here, though documented"),
+                          hint=phrase("run it through swapconf, or write one flat list"))

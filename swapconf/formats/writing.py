@@ -7,6 +7,8 @@ import os
 import secrets
 from pathlib import Path
 
+from swapconf.phrases import phrase
+
 
 def replace_text(path: Path, text: str) -> None:
     """Put ``text`` at ``path`` in UTF-8, with the mode that the umask leaves; a reader sees the old or the new content.
@@ -43,4 +45,4 @@ def refuse_links(folder: Path, names: tuple[str, ...]) -> None:
     """Raise OSError if the folder, or one of these names in it, is a link: what is written there would go elsewhere."""
     for path in (folder, *(folder / name for name in names)):
         if path.is_symlink():
-            raise OSError(errno.ELOOP, "is a link, which could lead the files elsewhere; remove it", str(path))
+            raise OSError(errno.ELOOP, phrase("is a link, which could lead the files elsewhere; remove it"), str(path))

@@ -20,6 +20,7 @@ from swapconf.formats.nodes import Document, Node
 from swapconf.formats.pynative_sections import Sections
 from swapconf.formats.structure import Section, check_section
 from swapconf.formats.yaml_document import parse, read_text
+from swapconf.phrases import phrase
 
 RECOMPUTE_KEYS = ("recompute", "select_recompute", "select_comm_recompute", "select_recompute_exclude",
                   "select_comm_recompute_exclude", "mp_comm_recompute", "recompute_slice_activation",
@@ -84,14 +85,16 @@ def _section(document: Document, name: str, keys: dict[str, tuple[str, ...]],
         key, entry = next(iter(inner.items()))
         findings.append(Finding(
             origin=document.key_origin(entry, f"model.model_config.{entry.key}"), rule="section-given-twice",
-            severity=Severity.ERROR, message=f"`{key}` is set here and there is a `{name}` at line {own.line} as well",
-            hint=f"keep one of the two; `{name}` works for every model under swapconf"))
+            severity=Severity.ERROR,
+            message=phrase("`{key}` is set here and there is a `{section}` at line {line} as well", key=key,
+                           section=name, line=own.line),
+            hint=phrase("keep one of the two; `{section}` works for every model under swapconf", section=name)))
     elif inner and not in_model:
         for entry in inner.values():
             findings.append(Finding(
                 origin=document.key_origin(entry, f"model.model_config.{entry.key}"), rule="section-misplaced",
-                severity=Severity.WARNING, message=f"a legacy model does not read `{entry.key}` here",
-                hint=f"move it to `{name}:` at the top level"))
+                severity=Severity.WARNING, message=phrase("a legacy model does not read `{key}` here", key=entry.key),
+                hint=phrase("move it to `{section}:` at the top level", section=name)))
     if inner and in_model and not (own and own.value.entries):
         assert settings
         node = Node("mapping", settings.line, settings.column, entries=inner)
