@@ -68,7 +68,7 @@ def in_use() -> str:
 
 def show(text: str) -> str:
     """The text in the language in use; what is no phrase, and what the catalogue lacks, as it is."""
-    if _shown_in == ENGLISH or not isinstance(text, Phrase):
+    if _shown_in == ENGLISH or not isinstance(text, Phrase) or not text:  # "" names gettext's own header
         return text
     catalogue = _catalogue(_shown_in)
     count = text.values.get("count")

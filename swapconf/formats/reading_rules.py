@@ -9,7 +9,7 @@ READING: dict[str, tuple[str, str]] = {
     "yaml-empty": ("error", "The file holds no value."),
     "yaml-syntax": ("error", "The file is not valid YAML, holds a second document, or has a key that is not text."),
     "yaml-not-mapping": ("error", "The top level is a list or a single value."),
-    "yaml-too-large": ("error", "More than 4,000,000 bytes or 400,000 YAML events."),
+    "yaml-too-large": ("error", "More than 200,000 bytes or 100,000 YAML events."),
     "yaml-too-deep": ("error", "Nested deeper than 60 levels."),
     "yaml-alias-bomb": ("error", "Aliases or merge keys that expand to more than 200,000 values, or that contain "
                                  "themselves."),
@@ -25,6 +25,8 @@ STRUCTURE: dict[str, tuple[str, str]] = {
     "bad-type": ("error", "A value of the wrong type, such as `swap: 1`, `layers: 2`, `layers: (0, 1)` or "
                           "`backward_prefetch: True`."),
     "bad-value": ("error", "A value of the right type that cannot be used, such as `backward_prefetch: 0`."),
+    "too-many-mistakes": ("error", "A section with 1,000 structural mistakes or more: the others are not told, and "
+                                   "nothing else is said of the section before these are corrected."),
     "missing-key": ("error", "An entry of `layer_swap` or `op_swap` without `layers`, `backward_prefetch` or "
                              "`op_name`."),
     "unknown-key": ("error, warning", "A key that the section does not have: mindformers stops (error); one that an "

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
 Place: TypeAlias = "tuple[str | int, ...]"  # keys and indices from the top of a section
+
+MAX_MISTAKES = 1_000  # in one section; a person corrects the first and asks again
 
 _SCHEMAS = Path(__file__).with_name("schema")
 _TRAPS = (  # PyYAML reads YAML 1.1: plain scalars that are not what they look like
@@ -45,6 +48,7 @@ class Section:
     written: Mapping[str, str] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     broken: frozenset[Place] = field(default_factory=frozenset)
+    around: frozenset[Place] = field(default_factory=frozenset)  # broken places, and those above them
 
     def at(self, place: Place) -> Node:
         node = self.node
@@ -61,7 +65,11 @@ class Section:
 
     def sound(self, *place: str | int) -> bool:
         """Whether nothing is broken at this place, above it or below it."""
-        return not any(bad[:len(place)] == place[:len(bad)] for bad in self.broken)
+        return self.whole(*place) and not any(place[:depth] in self.broken for depth in range(len(place)))
+
+    def whole(self, *place: str | int) -> bool:
+        """Whether nothing is broken at this place or below it."""
+        return place not in self.around
 
 
 @cache
@@ -73,6 +81,7 @@ def validator(name: str) -> Validator:
 
 
 def schema(name: str) -> dict[str, Any]:
+    """A schema of our own, which the caller may change."""
     loaded: dict[str, Any] = json.loads((_SCHEMAS / f"{name}.schema.json").read_text("utf-8"))
     return loaded
 
@@ -84,7 +93,9 @@ def check_section(blank: Section, schema_name: str) -> Section:
     broken: set[Place] = set()
     for error in _leaves(validator(schema_name).iter_errors(node.plain())):
         place: Place = tuple(error.absolute_path)
-        findings.extend(_explain(blank, error, place))
+        findings.extend(islice(_explain(blank, error, place), MAX_MISTAKES - len(findings)))
+        if len(findings) == MAX_MISTAKES:
+            return _given_up(blank, findings)
         if error.validator != "additionalProperties":
             broken.add(place)
     for place, leaf in _scalars(node):
@@ -98,7 +109,16 @@ def check_section(blank: Section, schema_name: str) -> Section:
             severity = Severity.NOTE if isinstance(leaf.scalar, bool) else Severity.WARNING
             findings.append(_finding(blank, place, "yaml-trap", trap, phrase("write {value}", value=leaf.scalar),
                                      severity))
-    return replace(blank, findings=tuple(findings), broken=frozenset(broken))
+    around = frozenset(place[:depth] for place in broken for depth in range(len(place) + 1))
+    return replace(blank, findings=tuple(findings), broken=frozenset(broken), around=around)
+
+
+def _given_up(blank: Section, findings: list[Finding]) -> Section:
+    """The section as an empty one: what was not looked at must not be used."""
+    more = _finding(blank, (), "too-many-mistakes",
+                    phrase("this section has {count} mistakes or more", count=len(findings)),
+                    phrase("nothing else is said of it before they are corrected"))
+    return replace(blank, node=Node("mapping", blank.node.line, blank.node.column), findings=(*findings, more))
 
 
 def _leaves(errors: Iterable[ValidationError]) -> Iterator[ValidationError]:
@@ -136,7 +156,7 @@ def _explain(section: Section, error: ValidationError, place: Place) -> Iterator
 def _expected(rule: dict[str, Any]) -> str:
     """What a key takes, in words; only the entries of swap_config have required keys."""
     if "$ref" in rule:
-        rule = schema("swap_config")["definitions"][rule["$ref"].rpartition("/")[2]]
+        rule = validator("swap_config").schema["definitions"][rule["$ref"].rpartition("/")[2]]
     told = rule.get("x-expected")
     return phrase(told) if told else phrase("a value")
 

@@ -65,7 +65,7 @@ def _made(section: Section, key: str, place: Place) -> Iterator[LayerSwap | OpSw
 
 def _given(section: Section, place: Place, key: str) -> bool:
     """Whether an entry has a usable value of its own for a key."""
-    return key in section.at(place).entries and not any(bad[:len(place) + 1] == (*place, key) for bad in section.broken)
+    return key in section.at(place).entries and section.whole(*place, key)
 
 
 def _truthy(node: Node | None) -> bool:

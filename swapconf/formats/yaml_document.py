@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 else:
     Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-MAX_BYTES = 256_000  # the largest template of mindformers has 17 KB
+MAX_BYTES = 200_000  # the largest template of mindformers has 17 KB
 MAX_DEPTH = 60
 MAX_EVENTS = 100_000
 MAX_EXPANDED_NODES = 200_000

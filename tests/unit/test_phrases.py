@@ -41,6 +41,7 @@ def test_what_a_phrase_holds_is_shown_in_the_language_in_use(chinese: None) -> N
     inner = joined("; ", [phrase("error"), files])
     assert show(files) == "2个文件"
     assert show(phrase("nothing found in {files}", files=inner)) == "在错误; 2个文件中没有发现问题"
+    assert show(joined(", ", [])) == ""
     assert show("nothing found in {files}") == "nothing found in {files}"
     assert show(phrase("no such text in any catalogue: {name}", name="{x}")) == "no such text in any catalogue: {x}"
 
