@@ -13,6 +13,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
+from swapconf.phrases import mark
 from swapconf.trace import Tensor
 
 GIGA, TERA = 1e9, 1e12
@@ -36,9 +37,9 @@ class Origin(Enum):
     profiler saw of its type over what is estimated of that (of a copy: its bytes at the rate that was seen);
     ``estimated``: from shapes and peak rates alone, which is less than the kernel really takes."""
 
-    MEASURED = "measured"
-    CALIBRATED = "calibrated"
-    ESTIMATED = "estimated"
+    MEASURED = mark("measured")
+    CALIBRATED = mark("calibrated")
+    ESTIMATED = mark("estimated")
 
 
 ORIGINS = tuple(Origin)

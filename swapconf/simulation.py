@@ -13,6 +13,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from swapconf.phrases import mark
+
 NEVER = 2**63 - 1
 TICKS = 1 << 20
 
@@ -20,16 +22,16 @@ TICKS = 1 << 20
 class Category(Enum):
     """What a block holds."""
 
-    WEIGHT = "weights"
-    OPTIMIZER = "optimizer state"
-    GRADIENT = "gradients"
-    ACTIVATION = "forward activations"
-    RECOMPUTED = "recomputed"
-    SWAP = "swap buffers"
-    COMMUNICATION = "communication"
-    WORKSPACE = "workspace"
-    CONSTANT = "constants"
-    TEMPORARY = "temporaries"
+    WEIGHT = mark("weights")
+    OPTIMIZER = mark("optimizer state")
+    GRADIENT = mark("gradients")
+    ACTIVATION = mark("forward activations")
+    RECOMPUTED = mark("recomputed")
+    SWAP = mark("swap buffers")
+    COMMUNICATION = mark("communication")
+    WORKSPACE = mark("workspace")
+    CONSTANT = mark("constants")
+    TEMPORARY = mark("temporaries")
 
 
 CATEGORIES = tuple(Category)

@@ -15,14 +15,16 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from swapconf.phrases import mark
+
 Floats = NDArray[np.float64]
 
 
 class Kind(Enum):
     """What a kernel occupies."""
 
-    COMPUTE = "compute"
-    COLLECTIVE = "communication"
+    COMPUTE = mark("compute")
+    COLLECTIVE = mark("communication")
     TO_HOST = "D2H"
     TO_DEVICE = "H2D"
 

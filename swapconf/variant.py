@@ -8,6 +8,7 @@ from enum import Enum
 
 from swapconf.errors import Finding
 from swapconf.memory_view import MemoryView
+from swapconf.phrases import mark, phrase
 from swapconf.timeline_view import TimelineView
 from swapconf.timing import Schedule
 
@@ -30,19 +31,19 @@ class Figure(Enum):
     """What is compared; all but peaks are of one training step. ``exposed``: how long the main stream of a rank stands
     still for what the rank itself copies or exchanges; ``bubble``: for ranks that are not there yet."""
 
-    USED_PEAK = ("used_peak_bytes", "used peak", Unit.BYTES, Overall.HIGHEST)
-    WITH_FRAGMENTS = ("with_fragments_peak_bytes", "with fragments", Unit.BYTES, Overall.HIGHEST)
-    HOST = ("host_peak_bytes", "host memory", Unit.BYTES, Overall.HIGHEST)
-    MOVED = ("moved_bytes", "moved to the host", Unit.BYTES, Overall.SUM)
-    STEP = ("step_us", "step time", Unit.TIME, Overall.HIGHEST)
-    EXPOSED_COPIES = ("exposed_copies_us", "exposed copies", Unit.TIME, Overall.HIGHEST)
-    EXPOSED_COLLECTIVES = ("exposed_collectives_us", "exposed communication", Unit.TIME, Overall.HIGHEST)
-    BUBBLE = ("bubble_us", "bubbles", Unit.TIME, Overall.HIGHEST)
-    RECOMPUTED_KERNELS = ("recomputed_kernels", "kernels run again", Unit.COUNT, Overall.SUM)
-    RECOMPUTED_OPERATIONS = ("recomputed_operations", "added operations", Unit.OPERATIONS, Overall.SUM)
+    USED_PEAK = ("used_peak_bytes", mark("used peak"), Unit.BYTES, Overall.HIGHEST)
+    WITH_FRAGMENTS = ("with_fragments_peak_bytes", mark("with fragments"), Unit.BYTES, Overall.HIGHEST)
+    HOST = ("host_peak_bytes", mark("host memory"), Unit.BYTES, Overall.HIGHEST)
+    MOVED = ("moved_bytes", mark("moved to the host"), Unit.BYTES, Overall.SUM)
+    STEP = ("step_us", mark("step time"), Unit.TIME, Overall.HIGHEST)
+    EXPOSED_COPIES = ("exposed_copies_us", mark("exposed copies"), Unit.TIME, Overall.HIGHEST)
+    EXPOSED_COLLECTIVES = ("exposed_collectives_us", mark("exposed communication"), Unit.TIME, Overall.HIGHEST)
+    BUBBLE = ("bubble_us", mark("bubbles"), Unit.TIME, Overall.HIGHEST)
+    RECOMPUTED_KERNELS = ("recomputed_kernels", mark("kernels run again"), Unit.COUNT, Overall.SUM)
+    RECOMPUTED_OPERATIONS = ("recomputed_operations", mark("added operations"), Unit.OPERATIONS, Overall.SUM)
 
     def __init__(self, key: str, title: str, unit: Unit, overall: Overall) -> None:
-        self.key, self.title, self.unit, self.overall = key, title, unit, overall
+        self.key, self.title, self.unit, self.overall = key, phrase(title), unit, overall
 
 
 @dataclass(frozen=True, kw_only=True)

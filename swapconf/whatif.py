@@ -12,6 +12,7 @@ from swapconf.errors import Finding, Origin, Severity
 from swapconf.formats import trace_folder
 from swapconf.memory_view import EntryTotal, MemoryView
 from swapconf.network import Network
+from swapconf.phrases import phrase
 from swapconf.pipeline import Study
 from swapconf.prediction import Moves, Prediction
 from swapconf.resolve.expand import expand
@@ -50,8 +51,8 @@ RULES = {
 }
 
 
-BASELINE_ORIGIN = "dry run level 1 (operator workspace excluded)"
-ORIGIN = f"what-if from a {BASELINE_ORIGIN}"
+BASELINE_ORIGIN = phrase("dry run level 1 (operator workspace excluded)")
+ORIGIN = phrase("what-if from a {run}", run=BASELINE_ORIGIN)
 
 
 class Mismatch(ValueError):
@@ -96,8 +97,8 @@ class Question:
         try:
             baseline = prepare(trace)
         except ValueError as error:
-            raise Mismatch(f"{error}; make a trace without swap and recompute: "
-                           f"swapconf dryrun {study.config.file} {NO_STRATEGY} --keep DIR") from None
+            raise Mismatch(phrase("{reason}; make a trace without swap and recompute: {command}", reason=error,
+                                  command=_making(study.config.file))) from None
         self._trace, self._policy = trace, policy
         self._config, self._network, self._versions = study.config, study.network, versions
         self._prepared = placed(baseline, study.network)
@@ -113,7 +114,7 @@ class Question:
     def views(self, answer: Answer) -> tuple[MemoryView, MemoryView]:
         """Pictures of the baseline and of the prediction."""
         found, placed_at = answer.prediction, answer.placement
-        return of_trace(self._trace, title="without swap and recompute", origin=BASELINE_ORIGIN,
+        return of_trace(self._trace, title=phrase("without swap and recompute"), origin=BASELINE_ORIGIN,
                         policy=self._policy), view(
             found.device, placed_at, title=self._config.file, rank=self._trace.rank, origin=ORIGIN, ticks=TICKS,
             with_fragments_peak_bytes=placed_at.mapped_bytes, reserved_bytes=placed_at.reserved_bytes,
@@ -186,23 +187,29 @@ def _check(prepared: Prepared, network: Network, file: str) -> None:
     known = {layer.index for layer in network.layers}
     seen = set(layers[(layers >= 0) & (layers < EXTRA)].tolist())
     if not seen:
-        raise Mismatch("the trace has no decoder layers")
+        raise Mismatch(phrase("the trace has no decoder layers"))
     if not seen <= known or (len({layer.stage for layer in network.layers}) == 1 and seen != known):
-        raise Mismatch(f"the trace has the layers {min(seen)} to {max(seen)}, the model of {file} has "
-                       f"{network.num_layers}; make a trace of this config: swapconf dryrun {file} {NO_STRATEGY} "
-                       "--keep DIR")
+        raise Mismatch(phrase("the trace has the layers {first} to {last}, the model of {file} has {layers}; make a "
+                              "trace of this config: {command}", first=min(seen), last=max(seen), file=file,
+                              layers=network.num_layers, command=_making(file)))
     if network.family is None:
-        raise Mismatch(f"the catalog does not know the model of {file}, so its operators cannot be found in the trace; "
-                       "`swapconf families` lists the models that it knows, `swapconf dryrun` runs any")
+        raise Mismatch(phrase("the catalog does not know the model of {file}, so its operators cannot be found in the "
+                              "trace; `swapconf families` lists the models that it knows, `swapconf dryrun` runs any",
+                              file=file))
     if not prepared.sites.names:
-        raise Mismatch(f"the operators of the trace are not those of a {network.family} model")
+        raise Mismatch(phrase("the operators of the trace are not those of a {family} model", family=network.family))
+
+
+def _making(file: str) -> str:
+    """The command that makes the trace."""
+    return f"swapconf dryrun {file} {NO_STRATEGY} --keep DIR"
 
 
 def _entries(config: Config) -> Iterator[tuple[Origin, str, Config]]:
     """Every entry with the config that lacks it."""
     swap, again = config.swap, config.recompute
     if isinstance(swap, DefaultSwap):
-        yield swap.origin, "default swap", replace(config, swap=ListedSwap())
+        yield swap.origin, phrase("default swap"), replace(config, swap=ListedSwap())
     elif isinstance(swap, ListedSwap):
         for index, layer in enumerate(swap.layer_swap):
             rest = replace(swap, layer_swap=swap.layer_swap[:index] + swap.layer_swap[index + 1:])
@@ -224,9 +231,11 @@ def _underflow(found: Prediction, config: Config) -> Iterator[Finding]:
         layer, operator = min(sites)
         yield Finding(origin=config.origin("swap_config.layer_swap", "swap_config"), rule="prefetch-underflow",
                       severity=Severity.ERROR,
-                      message=f"a backward_prefetch of {int(moves.prefetch[moves.underflows].min())} makes MindSpore "
-                              f"2.9.0 crash, for {len(sites)} operators (first {operator} of layer {layer})",
-                      hint="choose a smaller one; --sweep backward_prefetch=1..400 shows which it can be")
+                      message=phrase("a backward_prefetch of {prefetch} makes MindSpore 2.9.0 crash, for {operators} "
+                                     "operators (first {operator} of layer {layer})",
+                                     prefetch=int(moves.prefetch[moves.underflows].min()), operators=len(sites),
+                                     operator=operator, layer=layer),
+                      hint=phrase("choose a smaller one; --sweep backward_prefetch=1..400 shows which it can be"))
 
 
 def _unread(found: Prediction, config: Config) -> Iterator[Finding]:
@@ -236,18 +245,22 @@ def _unread(found: Prediction, config: Config) -> Iterator[Finding]:
         operators = sorted({moves.sites[site][1] for site in moves.site[moves.unread].tolist()})
         yield Finding(origin=config.origin("swap_config.layer_swap", "swap_config"), rule="copies-never-read",
                       severity=Severity.WARNING,
-                      message=f"of {show_bytes(found.moved_bytes)} that each step copies to the host, "
-                              f"{show_bytes(wasted)} are never copied back: {', '.join(operators)}",
-                      hint="name the operators that are worth it in op_swap, instead of the whole layer")
+                      message=phrase("of {moved} that each step copies to the host, {wasted} are never copied back: "
+                                     "{operators}", moved=show_bytes(found.moved_bytes), wasted=show_bytes(wasted),
+                                     operators=", ".join(operators)),
+                      hint=phrase("name the operators that are worth it in op_swap, instead of the whole layer"))
 
 
 def _findings(entry: EntryTotal) -> Iterator[Finding]:
     if entry.saved_bytes == 0:
         yield Finding(origin=entry.origin, rule="entry-saves-nothing", severity=Severity.WARNING,
-                      message=f"without {entry.text} alone the peak is the same; it moves "
-                              f"{show_bytes(entry.moved_bytes)} and runs {entry.recomputed} kernels again in each step",
-                      hint="leave it out, or look at what holds the memory at the peak")
+                      message=phrase("without {entry} alone the peak is the same; it moves {moved} and runs {kernels} "
+                                     "kernels again in each step", entry=entry.text,
+                                     moved=show_bytes(entry.moved_bytes), kernels=entry.recomputed),
+                      hint=phrase("leave it out, or look at what holds the memory at the peak"))
     elif entry.saved_bytes < 0:
         yield Finding(origin=entry.origin, rule="entry-costs-memory", severity=Severity.WARNING,
-                      message=f"{entry.text} raises the peak by {show_bytes(-entry.saved_bytes)}",
-                      hint="lower its backward_prefetch; --sweep backward_prefetch=1..400 shows where two copies live")
+                      message=phrase("{entry} raises the peak by {size}", entry=entry.text,
+                                     size=show_bytes(-entry.saved_bytes)),
+                      hint=phrase("lower its backward_prefetch; --sweep backward_prefetch=1..400 shows where two "
+                                  "copies live"))

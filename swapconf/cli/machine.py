@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from swapconf.cli.common import say
+from swapconf.phrases import joined, phrase
 
 if TYPE_CHECKING:
     from swapconf.cost import Machine, Origin
@@ -53,11 +54,12 @@ def load(profile: str, measured: Path | None, cards_per_host: int, host_bandwidt
 
 def shares(known: Mapping[Origin, float]) -> str:
     """``measured 80%, estimated 20%``."""
-    return ", ".join(f"{origin.value} {share:.0%}" for origin, share in known.items())
+    return joined(", ", (phrase("{origin} {share:.0%}", origin=phrase(origin.value), share=share)
+                         for origin, share in known.items()))
 
 
 def print_assumed(machine: Machine) -> None:
     """What is not publicly known of the card."""
     if machine.hardware.assumed:
-        say("not publicly known of it, taken from the generic profile: "
-            + ", ".join(sorted(machine.hardware.assumed)))
+        say(phrase("not publicly known of it, taken from the generic profile: {figures}",
+                   figures=", ".join(sorted(machine.hardware.assumed))))

@@ -15,6 +15,7 @@ from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, sa
 from swapconf.cli.machine import load, machine_options, print_assumed, shares
 from swapconf.errors import Finding, Severity, SwapconfError
 from swapconf.errors import Origin as Place
+from swapconf.phrases import joined, phrase
 from swapconf.units import parse_bytes, show_bytes
 
 if TYPE_CHECKING:
@@ -81,8 +82,8 @@ def command(trace: Path, profile: str, measured: Path | None, cards_per_host: in
         _write_page(step, html)
     needed = step.host_peak_bytes * cards_per_host
     if limit is not None and needed > limit:
-        say(f"{cards_per_host} cards hold {show_bytes(needed)} on the host, which has {show_bytes(limit)}",
-            err=True)
+        say(phrase("{cards} cards hold {needed} on the host, which has {limit}", cards=cards_per_host,
+                   needed=show_bytes(needed), limit=show_bytes(limit)), err=True)
         raise SystemExit(EXIT_ERRORS)
 
 
@@ -113,8 +114,9 @@ def _write_trace_view(step: _Step, file: Path) -> None:
     try:
         write_named(file, trace_view_writer.text(profile))
     except OSError as error:
-        raise click.ClickException(f"{file} cannot be written ({error.strerror or error})") from None
-    say(f"Wrote {file}", err=True)
+        raise click.ClickException(phrase("{file} cannot be written ({reason})", file=file,
+                                          reason=error.strerror or error)) from None
+    say(phrase("Wrote {file}", file=file), err=True)
 
 
 def _study(given: Path, machine: Machine) -> _Step:
@@ -129,7 +131,7 @@ def _study(given: Path, machine: Machine) -> _Step:
     except ValueError as error:
         raise SwapconfError([Finding(
             origin=Place(file=str(folder)), rule="trace-incomplete", severity=Severity.ERROR, message=str(error),
-            hint="run the dry run with memory_optimize_level O0")]) from None
+            hint=phrase("run the dry run with memory_optimize_level O0"))]) from None
     known = costing.costs(work, machine.hardware, machine.host, machine.measured)
     line = timeline.replay(steps, known.duration_us)
     _, used = timeline.memory(line, lifetimes(trace))
@@ -146,7 +148,8 @@ def _streams(step: _Step) -> list[dict[str, Any]]:
     for stream in sorted(set(program.stream.tolist())):
         mine = program.stream == stream
         rows.append({
-            "stream": stream, "does": "/".join(KINDS[kind].value for kind in sorted(set(program.kind[mine].tolist()))),
+            "stream": stream,
+            "does": joined("/", (phrase(KINDS[kind].value) for kind in sorted(set(program.kind[mine].tolist())))),
             "kernels": int(mine.sum()), "busy_us": line.busy_us(stream), "idle_us": line.step_us - line.busy_us(stream),
             "exposed_us": float(line.exposed_us[mine].sum())})
     return rows
@@ -194,25 +197,31 @@ def _print(step: _Step) -> None:
     from swapconf.timing import KINDS, Kind
 
     line, program = step.line, step.line.program
-    say(f"{step.folder}: {line.step_us / 1000:.3f} ms a step on {step.machine.hardware.name} "
-                f"({shares(step.costs.shares())})", bold=True)
+    say(phrase("{trace}: {time:.3f} ms a step on {hardware} ({shares})", trace=step.folder, time=line.step_us / 1000,
+               hardware=step.machine.hardware.name, shares=shares(step.costs.shares())), bold=True)
     print_assumed(step.machine)
-    _table(("stream", "does", "kernels", "busy ms", "idle ms", "exposed ms"), [
+    _table((phrase("stream"), phrase("does"), phrase("kernels"), phrase("busy ms"), phrase("idle ms"),
+            phrase("exposed ms")), [
         (str(row["stream"]), row["does"], str(row["kernels"]), *(f"{row[name] / 1000:.3f}" for name in
          ("busy_us", "idle_us", "exposed_us"))) for row in _streams(step)])
-    in_use = ", ".join(f"{kind.value} {line.occupancy(kind):.1%}" for kind in Kind)
-    say(f"in use: {in_use}; host link {step.machine.host.link_gbps(step.machine.hardware):.1f} GB/s a card")
-    say(f"memory: device {show_bytes(step.device_peak_bytes)}, host {show_bytes(step.host_peak_bytes)} a card")
+    in_use = joined(", ", (phrase("{kind} {share:.1%}", kind=phrase(kind.value), share=line.occupancy(kind))
+                           for kind in Kind))
+    say(phrase("in use: {kinds}; host link {rate:.1f} GB/s a card", kinds=in_use,
+               rate=step.machine.host.link_gbps(step.machine.hardware)))
+    say(phrase("memory: device {device}, host {host} a card", device=show_bytes(step.device_peak_bytes),
+               host=show_bytes(step.host_peak_bytes)))
     if longest := _exposed(line)[:NUM_ROWS]:
-        say("What the main stream waits for longest:")
-        _table(("exposed us", "takes us", "kind", "known", "name"), [(
+        say(phrase("What the main stream waits for longest:"))
+        _table((phrase("exposed us"), phrase("takes us"), phrase("kind"), phrase("known"), phrase("name")), [(
             f"{line.exposed_us[kernel]:.1f}", f"{line.end_us[kernel] - line.start_us[kernel]:.1f}",
-            KINDS[program.kind[kernel]].value, _origin(step, kernel), program.names[kernel]) for kernel in longest])
+            phrase(KINDS[program.kind[kernel]].value), phrase(_origin(step, kernel)), program.names[kernel])
+            for kernel in longest])
     if step.prefetches:
         late = [item for item in step.prefetches if item.late_us > 0]
         twice = [item for item in step.prefetches if item.earlier_us < 0]
-        say(f"prefetches: {len(step.prefetches)}, waited for {len(late)}, tensor held twice {len(twice)}")
-        _table(("late us", "later us", "earlier us", "name"), [
+        say(phrase("prefetches: {number}, waited for {late}, tensor held twice {twice}", number=len(step.prefetches),
+                   late=len(late), twice=len(twice)))
+        _table((phrase("late us"), phrase("later us"), phrase("earlier us"), phrase("name")), [
             (f"{item.late_us:.1f}", f"{item.later_us:.1f}", f"{item.earlier_us:.1f}", program.names[item.kernel])
             for item in sorted(step.prefetches, key=lambda item: -item.late_us)[:NUM_ROWS]])
 

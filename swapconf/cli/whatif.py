@@ -15,6 +15,7 @@ from swapconf.cli.common import EXIT_UNREADABLE, print_findings, say, versions
 from swapconf.cli.machine import load, machine_options, print_assumed, shares
 from swapconf.cli.memory import write_page
 from swapconf.errors import SwapconfError
+from swapconf.phrases import joined, mark, phrase, show
 from swapconf.units import show_bytes
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from swapconf.whatif import Answer, Times
 
 _SWEEP = re.compile(r"backward_prefetch=(\d{1,6})\.\.(\d{1,6})(?:\.\.(\d{1,6}))?")
+_TITLES = {"step": mark("step"), "exposed_copy": mark("exposed copy"),
+           "exposed_collective": mark("exposed collective")}
 
 
 @click.command()
@@ -65,7 +68,7 @@ def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: 
     from swapconf.whatif import Mismatch, Question
 
     if profile is None and (measured or cards_per_host > 1 or host_bandwidth):
-        raise click.UsageError("--measured, --cards-per-host and --host-bandwidth need --hardware")
+        raise click.UsageError(phrase("--measured, --cards-per-host and --host-bandwidth need --hardware"))
     try:
         document = overrides.read(["--config", file], changes)
         assert document is not None
@@ -89,14 +92,14 @@ def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: 
         return
     _print(answer, safe)
     if points:
-        say("\n".join(["", *chart(points), *choices(points)]))
+        say(joined("\n", ["", *chart(points), *choices(points)]))
     print_findings(answer.findings)
 
 
 def _prefetches(text: str) -> range:
     match = _SWEEP.fullmatch(text)
     if match is None or not 0 < int(match[1]) <= int(match[2]) or match[3] == "0":
-        raise click.UsageError(f"--sweep {text}: write backward_prefetch=1..400")
+        raise click.UsageError(phrase("--sweep {given}: write backward_prefetch=1..400", given=text))
     return range(int(match[1]), int(match[2]) + 1, int(match[3] or 1))
 
 
@@ -119,8 +122,8 @@ def as_record(answer: Answer, points: Sequence[Point] = ()) -> dict[str, Any]:
         "time": {} if answer.times is None else _time_record(answer.times),
         "sweep": [_point_record(point) for point in points],
         "best": _best_record(points),
-        "findings": [str(finding) for finding in answer.findings],
-        "origin": ORIGIN,
+        "findings": [show(str(finding)) for finding in answer.findings],
+        "origin": show(ORIGIN),
     }
 
 
@@ -166,12 +169,14 @@ def _print(answer: Answer, safe: bool) -> None:
 
     found, before = answer.prediction, answer.baseline_peak_bytes
     peak = found.used_peak_bytes
-    say(f"used peak {show_bytes(peak)} ({peak} bytes), without swap and recompute {show_bytes(before)}; "
-               f"with fragments {show_bytes(answer.placement.mapped_bytes)}")
+    say(phrase("used peak {peak} ({bytes} bytes), without swap and recompute {before}; with fragments {mapped}",
+               peak=show_bytes(peak), bytes=peak, before=show_bytes(before),
+               mapped=show_bytes(answer.placement.mapped_bytes)))
     if safe:
-        say(f"at most   {show_bytes(answer.safe_bytes)} ({answer.safe_bytes} bytes)")
-    say(f"host peak {show_bytes(found.moves.host.peak_bytes)}, moved in each step "
-               f"{show_bytes(found.moved_bytes)}, kernels run again in each step {found.recomputed}")
+        say(phrase("at most   {size} ({bytes} bytes)", size=show_bytes(answer.safe_bytes), bytes=answer.safe_bytes))
+    say(phrase("host peak {peak}, moved in each step {moved}, kernels run again in each step {kernels}",
+               peak=show_bytes(found.moves.host.peak_bytes), moved=show_bytes(found.moved_bytes),
+               kernels=found.recomputed))
     if answer.entries:
         print_rows(*entries_table(answer.entries))
     if answer.times is not None:
@@ -182,11 +187,12 @@ def _print_times(times: Times) -> None:
     from swapconf.cli.tables import print_rows
 
     after = _figures(times.after)
-    say(f"one step on {times.machine.hardware.name}, host link "
-               f"{times.machine.host.link_gbps(times.machine.hardware):.1f} GB/s a card:")
-    print_rows(("what", "without ms", "predicted ms", "change ms", "known"), [(
-        name.replace("_", " "), f"{known.us / 1000:.3f}", f"{after[name].us / 1000:.3f}",
+    say(phrase("one step on {hardware}, host link {rate:.1f} GB/s a card:", hardware=times.machine.hardware.name,
+               rate=times.machine.host.link_gbps(times.machine.hardware)))
+    print_rows((phrase("what"), phrase("without ms"), phrase("predicted ms"), phrase("change ms"), phrase("known")), [(
+        phrase(_TITLES[name]), f"{known.us / 1000:.3f}", f"{after[name].us / 1000:.3f}",
         f"{(after[name].us - known.us) / 1000:+.3f}", shares(after[name].share))
         for name, known in _figures(times.before).items()], ("what", "known"))
-    say(f"recompute adds {times.added_operations / 1e9:.2f} GFLOP a step (counted from shapes)")
+    say(phrase("recompute adds {operations:.2f} GFLOP a step (counted from shapes)",
+               operations=times.added_operations / 1e9))
     print_assumed(times.machine)

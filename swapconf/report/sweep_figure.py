@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
+from swapconf.phrases import phrase, show
 from swapconf.sweep import Point, best_overall
 from swapconf.units import GIB, MIB, show_bytes
 
@@ -18,32 +19,33 @@ def sweep_figure(points: Sequence[Point], place: str) -> dict[str, Any]:
     peak; behind them yellow where two copies of a tensor live, red where MindSpore crashes."""
     unit, size = ("GiB", GIB) if max(point.peak_bytes for point in points) >= GIB else ("MiB", MIB)
     prefetches = [point.prefetch for point in points]
-    data = [_line("used peak", _PEAK, "y", prefetches, [point.peak_bytes / size for point in points],
+    data = [_line(show(phrase("used peak")), _PEAK, "y", prefetches, [point.peak_bytes / size for point in points],
                   [show_bytes(point.peak_bytes) for point in points])]
     layout: dict[str, Any] = {
         "xaxis": {"title": {"text": "backward_prefetch", "standoff": 6}, "zeroline": False, "anchor": "y"},
-        "yaxis": {"title": {"text": "used peak"}, "ticksuffix": f" {unit}", "zeroline": False},
+        "yaxis": {"title": {"text": show(phrase("used peak"))}, "ticksuffix": f" {unit}", "zeroline": False},
         "margin": {"l": 96, "r": 12, "t": 30, "b": 44}, "height": 400, "showlegend": False, "hovermode": "x unified",
         "dragmode": "zoom", "hoverlabel": {"align": "left", "namelength": -1},
         "shapes": [*_bands(points, _CRASH, lambda point: point.crashes),
                    *_bands(points, _TWICE, lambda point: point.twice_bytes > 0 and not point.crashes)]}
     timed = [point.time for point in points if point.time is not None]
     if len(timed) == len(points):
-        data += [_line("a step", _STEP, "y2", prefetches, [time.step_us / 1000 for time in timed],
+        data += [_line(show(phrase("a step")), _STEP, "y2", prefetches, [time.step_us / 1000 for time in timed],
                        [f"{time.step_us / 1000:.3f} ms" for time in timed]),
-                 _line("of it waiting for copies", _WAITING, "y2", prefetches,
+                 _line(show(phrase("of it waiting for copies")), _WAITING, "y2", prefetches,
                        [time.exposed_copy_us / 1000 for time in timed],
                        [f"{time.exposed_copy_us / 1000:.3f} ms" for time in timed])]
         layout["yaxis"] |= {"domain": [0, 0.44]}
-        layout["yaxis2"] = {"title": {"text": "a step; orange: waiting for copies"}, "domain": [0.52, 1],
-                            "ticksuffix": " ms", "zeroline": False, "rangemode": "tozero", "anchor": "x"}
+        layout["yaxis2"] = {"title": {"text": show(phrase("a step; orange: waiting for copies"))},
+                            "domain": [0.52, 1], "ticksuffix": " ms", "zeroline": False, "rangemode": "tozero",
+                            "anchor": "x"}
         layout["height"] = 620
     best = best_overall(points)
     if best is not None:
         layout["shapes"].append({"type": "line", "x0": best.prefetch, "x1": best.prefetch, "y0": 0, "y1": 1,
                                  "yref": "paper", "line": {"width": 1, "dash": "dot"}})
         layout["annotations"] = [{"x": best.prefetch, "y": 1, "yref": "paper", "yanchor": "bottom", "showarrow": False,
-                                  "text": f"best overall: {best.prefetch}"}]
+                                  "text": show(phrase("best overall: {prefetch}", prefetch=best.prefetch))}]
     return {"place": place, "data": data, "layout": layout, "names": []}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from swapconf.phrases import joined, mark, phrase, show
 from swapconf.report.memory_figures import Unit, plotly_text
 from swapconf.scopes import in_layer
 from swapconf.timeline_view import Lane, RankLanes, TimelineView
@@ -18,6 +19,19 @@ from swapconf.timing import KINDS, Floats, Kind
 COLOURS = {Kind.COMPUTE: "#4e79a7", Kind.COLLECTIVE: "#76b7b2", Kind.TO_HOST: "#f28e2b", Kind.TO_DEVICE: "#b07aa1"}
 STAGE_COLOURS = ("#4e79a7", "#e15759", "#59a14f", "#b07aa1", "#f28e2b", "#76b7b2", "#9c755f", "#ff9da7")
 BUBBLE_COLOUR = "#a7a9ac"
+# what timeline.js says, where it puts values for the names in braces
+_WORDS = {
+    "kernel": mark("{kind}, {time} from {start}"),
+    "kernels": mark("<b>{number} kernels</b>, {kind}<br>{busy} of {span} from {start}; zoom in to tell them apart<br>"
+                    "the longest: {longest}, {where}"),
+    "waits": mark("computing stands still for it {time}"),
+    "stall": mark("computing stands still for {time} because of:"),
+    "stalls": mark("computing stands still for {time} because of {number} more:"),
+    "bubble": mark("<b>bubble</b>: {rank} waits for another<br>{time} from {start}"),
+    "memory": mark("{rank}<br><b>{size}</b> at {time}"),
+    "clock": mark("microseconds"), "used": mark("device memory in use")}
+_BLANKS = {name: f"{{{name}}}" for name in (
+    "kind", "time", "start", "number", "busy", "span", "longest", "where", "rank", "size")}
 
 
 def step_figure(view: TimelineView, place: str, unit: Unit, top_bytes: int, longest_us: float) -> dict[str, Any]:
@@ -26,7 +40,8 @@ def step_figure(view: TimelineView, place: str, unit: Unit, top_bytes: int, long
     return {
         "place": place, "longest": round(longest_us, 3), "top": round(top_bytes / unit.size_bytes, 6) or 1,
         "unit": unit.name, "bubble": BUBBLE_COLOUR,
-        "kinds": [{"name": kind.value, "colour": COLOURS[kind]} for kind in KINDS],
+        "words": {name: show(phrase(text, **_BLANKS)) for name, text in _WORDS.items()},
+        "kinds": [{"name": show(phrase(kind.value)), "colour": COLOURS[kind]} for kind in KINDS],
         "ranks": [_rank(rank, name, unit, colour)
                   for rank, (name, colour) in zip(view.ranks, stages_of(view), strict=True)]}
 
@@ -34,13 +49,13 @@ def step_figure(view: TimelineView, place: str, unit: Unit, top_bytes: int, long
 def kinds_of(view: TimelineView) -> list[tuple[str, str]]:
     """(name, colour) of what occurs."""
     found = {lane.kind for rank in view.ranks for lane in rank.lanes}
-    return [(kind.value, COLOURS[kind]) for kind in KINDS if kind in found]
+    return [(phrase(kind.value), COLOURS[kind]) for kind in KINDS if kind in found]
 
 
 def stages_of(view: TimelineView) -> list[tuple[str, str]]:
     """(name, colour of its memory) of each rank."""
-    names = [f"stage {rank.stage} (rank {rank.rank})" if len(view.ranks) > 1 else f"rank {rank.rank}"
-             for rank in view.ranks]
+    names = [phrase("stage {stage} (rank {rank})", stage=rank.stage, rank=rank.rank) if len(view.ranks) > 1
+             else phrase("rank {rank}", rank=rank.rank) for rank in view.ranks]
     return [(name, STAGE_COLOURS[index % len(STAGE_COLOURS)]) for index, name in enumerate(names)]
 
 
@@ -48,7 +63,7 @@ def _rank(rank: RankLanes, title: str, unit: Unit, colour: str) -> dict[str, Any
     scopes = list(dict.fromkeys(name.rpartition("/")[0] for name in rank.names))
     place = {scope: index for index, scope in enumerate(scopes)}
     return {
-        "title": title, "colour": colour,
+        "title": show(title), "colour": colour,
         "leaves": [plotly_text(name.rpartition("/")[2]) for name in rank.names],
         "scope": [place[name.rpartition("/")[0]] for name in rank.names],
         "scopes": [{"cells": plotly_text(scope), "where": plotly_text(_where(scope))} for scope in scopes],
@@ -69,10 +84,12 @@ def _where(scope: str) -> str:
     """Layer and operator in words."""
     found = in_layer(scope)
     if found is None:
-        return "outside of the layers"
-    layer = f"extra layer {found.index}" if found.is_extra else f"layer {found.index}"
-    pass_of = "backward pass of " if scope.startswith("Gradients/") else ""
-    return f"{pass_of}{layer}" + (f", {found.cell}" if found.cell else "")
+        return phrase("outside of the layers")
+    layer = phrase("extra layer {index}", index=found.index) if found.is_extra else \
+        phrase("layer {index}", index=found.index)
+    if scope.startswith("Gradients/"):
+        layer = phrase("backward pass of {layer}", layer=layer)
+    return joined(", ", [layer, found.cell]) if found.cell else layer
 
 
 def _rounded(times: Floats) -> list[float]:

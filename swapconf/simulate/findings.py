@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from swapconf.errors import Finding, Origin, Severity
+from swapconf.phrases import phrase
 from swapconf.units import GIB, MIB, show_bytes
 
 if TYPE_CHECKING:
@@ -42,28 +43,32 @@ def findings(fragmentation: Fragmentation, policy: str, device: Device, file: st
     if placement.gap_bytes > GAP_LIMIT_BYTES:
         yield Finding(
             origin=origin, rule="fragmentation-gap", severity=Severity.WARNING, hint=_hint(fragmentation, policy),
-            message=f"the pool ({policy}) needs {show_bytes(placement.mapped_bytes)} where "
-                    f"{show_bytes(placement.used_peak_bytes)} are in use, a gap of {show_bytes(placement.gap_bytes)}")
+            message=phrase("the pool ({policy}) needs {mapped} where {used} are in use, a gap of {gap}", policy=policy,
+                           mapped=show_bytes(placement.mapped_bytes), used=show_bytes(placement.used_peak_bytes),
+                           gap=show_bytes(placement.gap_bytes)))
     # a pool by lifetime prefers new memory to reuse, up to its limit
     taken = placement.reserved_bytes if policy == "mindspore" else device.limit_bytes
     needed = device.num_communicators * COMMUNICATOR_BYTES
     if device.device_bytes is not None and taken is not None and device.device_bytes - taken < needed:
         yield Finding(
             origin=origin, rule="collectives-starved", severity=Severity.WARNING,
-            message=f"the pool ({policy}) may take {show_bytes(taken)} of {show_bytes(device.device_bytes)}, but the "
-                    f"buffers of {device.num_communicators} communicators need {show_bytes(needed)}",
-            hint=f"lower context.max_device_memory to {(device.device_bytes - needed) // GIB}GB or less, or lower "
-                 "HCCL_BUFFSIZE")
+            message=phrase("the pool ({policy}) may take {taken} of {whole}, but the buffers of {communicators} "
+                           "communicators need {needed}", policy=policy, taken=show_bytes(taken),
+                           whole=show_bytes(device.device_bytes), communicators=device.num_communicators,
+                           needed=show_bytes(needed)),
+            hint=phrase("lower context.max_device_memory to {size}GB or less, or lower HCCL_BUFFSIZE",
+                        size=(device.device_bytes - needed) // GIB))
 
 
 def _hint(fragmentation: Fragmentation, policy: str) -> str:
     if policy != "mindspore":
-        return "swap or recompute less of what is short-lived, or compare the other policies of this report"
+        return phrase("swap or recompute less of what is short-lived, or compare the other policies of this report")
     size = fragmentation.best_block_gib
     saved = fragmentation.placements[policy].mapped_bytes - fragmentation.mapped_by_block_size[size]
-    kept = "keep virtual memory on (MS_ALLOC_CONF=enable_vmm:True, the default), which joins free granules on a card; "
-    torch = "under AscendSpeed (PyTorch), set MEMORY_FRAGMENTATION=1"
+    always = phrase("keep virtual memory on (MS_ALLOC_CONF=enable_vmm:True, the default), which joins free granules on "
+                    "a card; under AscendSpeed (PyTorch), set MEMORY_FRAGMENTATION=1")
     if saved <= 0:
-        return kept + torch
-    return f"set context.mempool_block_size to {size}GB (increase_size of mindspore.runtime.set_memory), which needs " \
-           f"{show_bytes(saved)} less in a replay and is tried with --confirm; {kept}{torch}"
+        return always
+    return phrase("set context.mempool_block_size to {size}GB (increase_size of mindspore.runtime.set_memory), which "
+                  "needs {saved} less in a replay and is tried with --confirm; {always}", size=size,
+                  saved=show_bytes(saved), always=always)

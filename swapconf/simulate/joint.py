@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
+from swapconf.phrases import joined, phrase
 from swapconf.simulate.meetings import Meeting
 from swapconf.timing import Floats, JointTimeline, Program, RankTimeline, Timeline
 
@@ -115,14 +117,18 @@ def _circle(units: _Units, missing: Sequence[int], names: Sequence[str]) -> str:
         unit = next(units.unit[item] for kernel in units.members[unit] for item in units.before[kernel]
                     if missing[units.unit[item]])
     meeting = [item for item in path[path.index(unit):] if len(units.members[item]) > 1]
-    told = ", ".join(" with ".join(_named(kernel, units, names) for kernel in units.members[item])
-                     for item in meeting[:4])
-    return f"the ranks wait for each other in a circle and would hang: {told}"
+    told = joined(", ", (reduce(_with, (_named(kernel, units, names) for kernel in units.members[item]))
+                         for item in meeting[:4]))
+    return phrase("the ranks wait for each other in a circle and would hang: {kernels}", kernels=told)
+
+
+def _with(one: str, other: str) -> str:
+    return phrase("{one} with {other}", one=one, other=other)
 
 
 def _named(kernel: int, units: _Units, names: Sequence[str]) -> str:
     which = sum(first <= kernel for first in units.offset) - 1
-    return f"{names[kernel]} (trace {which + 1})"
+    return phrase("{kernel} (trace {number})", kernel=names[kernel], number=which + 1)
 
 
 def _line(rank: int, program: Program, ready: list[float], start: list[float], end: list[float], cause: list[int],

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from swapconf.phrases import joined, phrase
 from swapconf.simulate.program import step_tasks
 from swapconf.simulate.work import COLLECTIVES
 from swapconf.trace import POINT_TO_POINT, Task, Trace
@@ -68,9 +69,12 @@ def meetings(by_rank: Mapping[int, Sequence[Call]]) -> tuple[Meeting, ...]:
         expected = next(iter(sides.values()))[0].ranks & place.keys()
         counts = {rank: len(sides.get(rank, ())) for rank in sorted(expected)}
         if len(set(counts.values())) > 1:
-            told = ", ".join(f"rank {rank} {count} times" for rank, count in counts.items())
-            what = "from rank {} to rank {}".format(*channel[1:]) if len(channel) > 1 else f"in the group {channel[0]}"
-            raise ValueError(f"data {what} is exchanged by {told}: these are not traces of one job")
+            told = joined(", ", (phrase("rank {rank} {times} times", rank=rank, times=count)
+                                 for rank, count in counts.items()))
+            where = phrase("from rank {sender} to rank {receiver}", sender=channel[1], receiver=channel[2]) \
+                if len(channel) > 1 else phrase("in the group {group}", group=channel[0])
+            raise ValueError(phrase("data {where} is exchanged by {ranks}: these are not traces of one job",
+                                    where=where, ranks=told))
         found += [tuple((place[rank], sides[rank][turn].kernel) for rank in counts)
                   for turn in range(next(iter(counts.values())))]
     return tuple(found)

@@ -9,6 +9,7 @@ from statistics import mode
 
 import numpy as np
 
+from swapconf.phrases import phrase
 from swapconf.scopes import in_layer
 from swapconf.simulate.baseline import EXTRA, Baseline, Flags, Ints, Kernels, Reads
 from swapconf.simulate.trace_lifetimes import lifetimes
@@ -25,11 +26,11 @@ def prepare(trace: Trace) -> Baseline:
     kernels = [kernel for kernel in trace.kernels if not kernel.is_event]
     tasks = [task for task in trace.tasks if task.is_kernel]
     if not tasks:
-        raise ValueError("the trace has no graph: MindSpore writes none with memory_optimize_level O1")
+        raise ValueError(phrase("the trace has no graph: MindSpore writes none with memory_optimize_level O1"))
     if any(kernel.primitive == "MoveTo" for kernel in kernels):
-        raise ValueError("the trace swaps already")
+        raise ValueError(phrase("the trace swaps already"))
     if any("recompute_Default" in kernel.name for kernel in kernels):
-        raise ValueError("the trace recomputes already")
+        raise ValueError(phrase("the trace recomputes already"))
     blocks = sorted((block for block in trace.blocks if not block.on_host), key=lambda block: block.start)
     row = {block.start: index for index, block in enumerate(blocks)}
     maker = _makers(tasks, row)

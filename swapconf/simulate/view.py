@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapconf.memory_view import BlockMap, EntryTotal, MemoryView, Timeline
+from swapconf.phrases import phrase
 from swapconf.simulate.memory import by_category, holdings_at_peak
 from swapconf.simulate.policies import place
 from swapconf.simulate.replay import Replay, replay
@@ -28,7 +29,8 @@ def of_trace(trace: Trace, title: str, origin: str, reserved_bytes: int | None =
     placement = replayed.placement
     if policy != "mindspore":
         placement = place(policy, live, replayed.growth_bytes)
-        return view(live, placement, title=title, rank=trace.rank, origin=f"{origin}, placed by the policy {policy}",
+        return view(live, placement, title=title, rank=trace.rank,
+                    origin=phrase("{origin}, placed by the policy {policy}", origin=origin, policy=policy),
                     with_fragments_peak_bytes=placement.mapped_bytes, reserved_bytes=placement.reserved_bytes,
                     notes=_notes(trace, replayed))
     return view(live, placement, title=title, rank=trace.rank, origin=origin,
@@ -99,11 +101,11 @@ def block_map(live: Lifetimes, placement: Placement, num_drawn: int = NUM_DRAWN)
 
 
 def _notes(trace: Trace, replayed: Replay) -> tuple[str, ...]:
-    notes = []
+    notes: list[str] = []
     if not replayed.is_exact:
-        notes.append(f"Only {replayed.num_same} of {replayed.num_blocks} addresses follow MindSpore's known rules; "
-                     "where the blocks stand in the picture is approximate.")
+        notes.append(phrase("Only {same} of {blocks} addresses follow MindSpore's known rules; where the blocks stand "
+                            "in the picture is approximate.", same=replayed.num_same, blocks=replayed.num_blocks))
     if not trace.tasks:
-        notes.append("MindSpore wrote no graph (memory_optimize_level O1), so activations, gradients and temporaries "
-                     "cannot be told apart; all of them are temporaries here.")
+        notes.append(phrase("MindSpore wrote no graph (memory_optimize_level O1), so activations, gradients and "
+                            "temporaries cannot be told apart; all of them are temporaries here."))
     return tuple(notes)

@@ -4,6 +4,7 @@
   const timelines = JSON.parse(document.getElementById("timelines").textContent);
   const ROW = 26, MEMORY = 190, TOP = 26, BOTTOM = 46, GAP = 28;
   const left = (figure) => (figure.ranks.length === 1 ? 118 : 190);
+  const said = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
   const micros = (value) => `${value.toLocaleString("en", {maximumFractionDigits: 3})} µs`;
 
   // What is drawn of intervals between two times: neighbours thinner than a pixel, with less than a pixel between them,
@@ -47,31 +48,29 @@
   });
 
   function busy(figure, rank, row, lane, from, to, pixel, trace) {
-    const kind = figure.kinds[lane.kind].name;
+    const kind = figure.kinds[lane.kind].name, {words} = figure;
     for (const bar of merged(lane, from, to, pixel)) {
       const name = lane.name[bar.longest], exposed = lane.exposed[bar.longest];
-      const waits = exposed > 0 ? `<br>computing stands still for it ${micros(exposed)}` : "";
+      const waits = exposed > 0 ? `<br>${said(words.waits, {time: micros(exposed)})}` : "";
+      const start = micros(bar.start), time = micros(bar.busy);
       const text = bar.count === 1
-        ? `${kernel(rank, name)}<br>${kind}, ${micros(bar.busy)} from ${micros(bar.start)}${waits}`
-        : `<b>${bar.count} kernels</b>, ${kind}<br>${micros(bar.busy)} of ${micros(bar.end - bar.start)} from `
-          + `${micros(bar.start)}; zoom in to tell them apart<br>the longest: ${rank.leaves[name]}, `
-          + `${rank.scopes[rank.scope[name]].where}`;
+        ? `${kernel(rank, name)}<br>${said(words.kernel, {kind, time, start})}${waits}`
+        : said(words.kernels, {number: bar.count, kind, busy: time, span: micros(bar.end - bar.start), start,
+                               longest: rank.leaves[name], where: rank.scopes[rank.scope[name]].where});
       add(trace, bar, row, text);
     }
   }
 
   // Why computing stands still, on the lane of computing.
   function idle(figure, rank, row, from, to, pixel, stalls, bubbles) {
-    const {stalls: held} = rank, same = (one, other) => held.kind[one] === held.kind[other];
+    const {stalls: held} = rank, {words} = figure, same = (one, other) => held.kind[one] === held.kind[other];
     for (const bar of merged(held, from, to, pixel, same)) {
-      const more = bar.count > 1 ? ` and ${bar.count - 1} more` : "";
-      add(stalls[held.kind[bar.first]], bar, row,
-          `computing stands still for ${micros(bar.busy)} because of${more ? "" : ":"}${more ? `${more.slice(4)}:` : ""}`
-          + `<br>${kernel(rank, held.name[bar.longest])}`);
+      const why = said(bar.count > 1 ? words.stalls : words.stall, {time: micros(bar.busy), number: bar.count - 1});
+      add(stalls[held.kind[bar.first]], bar, row, `${why}<br>${kernel(rank, held.name[bar.longest])}`);
     }
     for (const bar of merged(rank.bubbles, from, to, pixel)) {
-      add(bubbles, bar, row, `<b>bubble</b>: ${rank.title} waits for another<br>${micros(bar.busy)} from `
-          + `${micros(bar.start)}`);
+      add(bubbles, bar, row,
+          said(words.bubble, {rank: rank.title, time: micros(bar.busy), start: micros(bar.start)}));
     }
   }
 
@@ -118,7 +117,8 @@
         type: "scatter", mode: "lines", name: rank.title, ...curve, yaxis: "y2",
         line: {shape: "hv", width: 1.3, color: rank.colour},
         fill: figure.ranks.length === 1 ? "tozeroy" : "none", fillcolor: `${rank.colour}33`,
-        hovertemplate: `${rank.title}<br><b>%{y:,.2f} ${figure.unit}</b> at %{x:,.1f} µs<extra></extra>`,
+        hovertemplate: `${said(figure.words.memory, {
+          rank: rank.title, size: `%{y:,.2f} ${figure.unit}`, time: "%{x:,.1f} µs"})}<extra></extra>`,
       });
     }
     return [...runs, ...stalls, bubbles, ...lines];
@@ -141,7 +141,7 @@
     return themed({
       height: height + TOP + BOTTOM, margin: {l: left(figure), r: 16, t: TOP, b: BOTTOM}, barmode: "overlay", bargap: 0,
       showlegend: false, hovermode: "closest", dragmode: "zoom", hoverlabel: {align: "left", namelength: -1},
-      xaxis: {title: {text: "microseconds", standoff: 6}, range, zeroline: false, tickformat: ",~r", anchor: "y2"},
+      xaxis: {title: {text: figure.words.clock, standoff: 6}, range, zeroline: false, tickformat: ",~r", anchor: "y2"},
       yaxis: {domain: [split + GAP / height, 1], range: [labels.length - 0.5, -0.5], fixedrange: true, zeroline: false,
               showgrid: false, tickvals: labels.map((_, index) => index), ticktext: labels},
       yaxis2: {domain: [0, split], range: [0, figure.top * 1.08], fixedrange: true, zeroline: false,
@@ -149,7 +149,7 @@
       shapes: borders.map((border) => ({type: "line", xref: "paper", x0: 0, x1: 1, y0: border, y1: border,
                                         line: {width: 1}})),
       annotations: [{xref: "paper", x: 0, yref: "paper", y: split, xanchor: "left", yanchor: "bottom", showarrow: false,
-                     text: "device memory in use"}],
+                     text: figure.words.used}],
     });
   }
 
