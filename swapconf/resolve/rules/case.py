@@ -9,6 +9,7 @@ from itertools import groupby
 from swapconf.config import Config, Dialect, FullRecompute, LayerSelection, ListedSwap, OpSwap, SelectRecompute
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.network import LayerTemplate, Network
+from swapconf.phrases import phrase, plural
 from swapconf.resolve.knowledge import Versions
 from swapconf.resolve.patterns import BadPattern, matches
 from swapconf.resolve.requests import stage_map
@@ -112,4 +113,4 @@ def ranges(indices: Iterable[int]) -> str:
     ordered = sorted(set(indices))
     runs = [[index for _, index in run] for _, run in groupby(enumerate(ordered), lambda pair: pair[1] - pair[0])]
     text = ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
-    return f"layer{'s' * (len(ordered) > 1)} {text}" if ordered else "no layer"
+    return plural(len(ordered), "layer {layers}", "layers {layers}", layers=text) if ordered else phrase("no layer")
