@@ -19,6 +19,7 @@ from swapconf.cli.common import (
 from swapconf.config import Dialect
 from swapconf.errors import SwapconfError, has_errors
 from swapconf.formats import worker_log
+from swapconf.phrases import phrase, plural
 from swapconf.report import explanation
 from swapconf.strategy import ModuleDecision, Strategy
 
@@ -50,15 +51,17 @@ def command(file: str, layer: int | None, form: str, mindspore_version: str | No
         raise SystemExit(EXIT_ERRORS if has_errors(study.findings) else 0)
     strategy = study.strategy
     if strategy is None:
-        raise click.ClickException("the YAML does not give the number of layers, so there is nothing to lay out")
+        raise click.ClickException(phrase("the YAML does not give the number of layers, so there is nothing to lay "
+                                          "out"))
     if layer is not None and not 0 <= layer < strategy.network.num_layers:
-        raise click.UsageError(f"--layer {layer}: the model has layers 0 to {strategy.network.num_layers - 1}")
+        raise click.UsageError(phrase("--layer {layer}: the model has layers 0 to {last}", layer=layer,
+                                      last=strategy.network.num_layers - 1))
     lines = {entry.layer.name: worker_log.lines(entry, strategy.swap_on) for entry in strategy.layers}
     if form == "json":
         click.echo(explanation.as_json(strategy, lines, layer))
     else:
         _print_table(strategy, layer)
-        say("\nLog lines to expect:")
+        say(phrase("\nLog lines to expect:"))
         for entry in strategy.layers:
             if layer is None or entry.layer.index == layer:
                 for line in lines[entry.layer.name]:
@@ -74,22 +77,24 @@ def _explain_modules(decided: tuple[ModuleDecision, ...], layer: int | None, for
         return
     from swapconf.cli.tables import print_rows  # loads rich
 
-    head = ("layer", "module", "asked", "in effect", "prefetch", "reason")
+    head = (phrase("layer"), phrase("module"), phrase("asked"), phrase("in effect"), phrase("prefetch"),
+            phrase("reason"))
     rows = explanation.module_rows(chosen)
     if rows:
         print_rows(head, ((row.layers, row.operator, row.requested, row.effect, row.prefetch, row.reason)
-                          for row in rows), head, title="PyNative mode: modules as the YAML names them",
+                          for row in rows), head, title=phrase("PyNative mode: modules as the YAML names them"),
                    styles=("yellow" if row.void else "" for row in rows))
     else:
-        click.echo("Nothing is asked for: every activation stays on the device.")
+        say(phrase("Nothing is asked for: every activation stays on the device."))
 
 
 def _print_table(strategy: Strategy, layer: int | None) -> None:
     from swapconf.cli.tables import print_rows  # loads rich
 
-    family = strategy.network.family or "unknown family, operators not known"
-    title = f"{strategy.network.num_layers} layers, {family}"
-    head = ("layer", "operator", "asked", "in effect", "prefetch", "sites", "reason")
+    title = plural(strategy.network.num_layers, "{count} layer, {family}", "{count} layers, {family}",
+                   family=strategy.network.family or phrase("unknown family, operators not known"))
+    head = (phrase("layer"), phrase("operator"), phrase("asked"), phrase("in effect"), phrase("prefetch"),
+            phrase("sites"), phrase("reason"))
     rows = list(explanation.rows(strategy, layer))
     if rows:
         print_rows(head, ((row.layers, row.operator, row.requested, row.effect, row.prefetch, row.sites, row.reason)
@@ -97,4 +102,4 @@ def _print_table(strategy: Strategy, layer: int | None) -> None:
                    [name for name in head if name != "prefetch"], title=title,
                    styles=("yellow" if row.void else "" for row in rows))
     else:
-        say("Nothing is asked for: every activation stays on the device.")
+        say(phrase("Nothing is asked for: every activation stays on the device."))

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import click
 
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, version_options, versions
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say, version_options, versions
 from swapconf.config import Dialect
 from swapconf.errors import SwapconfError
 from swapconf.formats.rewrite import rewrite_text
 from swapconf.formats.yaml_document import read_text
 from swapconf.migration.migrate import Migration, Order, migrate
 from swapconf.migration.report import Fate
+from swapconf.phrases import phrase
 from swapconf.report.findings import printable
 
 _NAMES = [dialect.value for dialect in Dialect]
@@ -54,7 +55,7 @@ def command(file: str, target: str, source: str | None, out: str | None, in_plac
     2 the file could not be read, has errors, or cannot be rewritten.
     """
     if out is not None and in_place:
-        raise click.UsageError("--out and --in-place exclude each other")
+        raise click.UsageError(phrase("--out and --in-place exclude each other"))
     order = Order(target=Dialect(target), source=Dialect(source) if source else None, prefetch=prefetch,
                   versions=versions(mindspore_version, mindformers_version))
     try:
@@ -71,7 +72,7 @@ def command(file: str, target: str, source: str | None, out: str | None, in_plac
         click.echo(done.text, nl=False)
     refused = done.lost and not accept_loss
     if refused and (out is not None or in_place):
-        click.secho("nothing is written: correct the YAML, or accept the loss with --accept-loss", err=True)
+        say(phrase("nothing is written: correct the YAML, or accept the loss with --accept-loss"), err=True)
     elif out is not None or (in_place and done.text != text):
         _write(out or file, done.text)
     raise SystemExit(EXIT_ERRORS if refused else 0)
@@ -81,15 +82,16 @@ def _write(path: str, text: str) -> None:
     try:
         rewrite_text(path, text)
     except OSError as error:
-        raise click.ClickException(f"{Path(path)} is not written: {error}") from None
+        raise click.ClickException(phrase("{file} is not written: {error}", file=Path(path), error=error)) from None
 
 
 def _print_report(done: Migration) -> None:
     if not done.items:
-        click.echo("nothing to change" if done.before == done.after else "nothing asks for swap or recompute", err=True)
+        say(phrase("nothing to change") if done.before == done.after else phrase("nothing asks for swap or recompute"),
+            err=True)
     for fate in Fate:
         lines = list(dict.fromkeys(str(item) for item in done.items if item.fate is fate))
         if lines:
-            click.secho(f"{fate.value}:", fg=_STYLES[fate], err=True)
+            say(phrase("{heading}:", heading=phrase(fate.value)), fg=_STYLES[fate], err=True)
         for line in lines:
             click.echo(f"  {printable(line)}", err=True)

@@ -9,7 +9,7 @@ import regex
 
 from swapconf.phrases import phrase
 
-MAX_LAYER = 9_999  # far above any model; keeps a typo from costing memory
+MAX_LAYER = 999  # far above any model; keeps a typo from costing memory
 _RANGE = regex.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 
 

@@ -11,7 +11,7 @@ READING: dict[str, tuple[str, str]] = {
     "yaml-not-mapping": ("error", "The top level is a list or a single value."),
     "yaml-too-large": ("error", "More than 200,000 bytes or 100,000 YAML events."),
     "yaml-too-deep": ("error", "Nested deeper than 60 levels."),
-    "yaml-alias-bomb": ("error", "Aliases or merge keys that expand to more than 200,000 values, or that contain "
+    "yaml-alias-bomb": ("error", "Aliases or merge keys that expand to more than 100,000 values, or that contain "
                                  "themselves."),
     "yaml-huge-number": ("error", "A number of more than 40 characters."),
     "yaml-tag": ("error", "A tag such as `!!python/tuple`, which mindformers' safe loader refuses."),

@@ -81,7 +81,7 @@ def validator(name: str) -> Validator:
 
 
 def schema(name: str) -> dict[str, Any]:
-    """A schema of our own, which the caller may change."""
+    """One of our schemas, read anew: the caller may change it."""
     loaded: dict[str, Any] = json.loads((_SCHEMAS / f"{name}.schema.json").read_text("utf-8"))
     return loaded
 
@@ -156,9 +156,15 @@ def _explain(section: Section, error: ValidationError, place: Place) -> Iterator
 def _expected(rule: dict[str, Any]) -> str:
     """What a key takes, in words; only the entries of swap_config have required keys."""
     if "$ref" in rule:
-        rule = validator("swap_config").schema["definitions"][rule["$ref"].rpartition("/")[2]]
+        rule = _entry_rules()[rule["$ref"].rpartition("/")[2]]
     told = rule.get("x-expected")
     return phrase(told) if told else phrase("a value")
+
+
+@cache
+def _entry_rules() -> dict[str, Any]:
+    rules: dict[str, Any] = schema("swap_config")["definitions"]
+    return rules
 
 
 def _unknown_keys(section: Section, known: list[str], place: Place) -> Iterator[Finding]:

@@ -18,7 +18,7 @@ from swapconf.phrases import phrase
 NUM_LAYERS = ("num_layers", "num_hidden_layers", "n_layers", "n_layer", "num_layer")
 _NUM_MTP_LAYERS = ("mtp_num_layers", "num_nextn_predict_layers", "mtp_depth")
 _NUM_INTERLEAVES = ("pp_interleave_num", "virtual_pipeline_model_parallel_size")
-_MAX_LAYERS = 10_000  # far above any model; keeps a typo from costing memory
+_MAX_LAYERS = 1_000  # far above any model; keeps a typo from costing memory
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from swapconf.migration.report import Item, anything_lost, carried, changed, los
 from swapconf.migration.rewrite import CannotRewrite, rewrite
 from swapconf.migration.to_graph import to_graph
 from swapconf.migration.to_pynative import to_pynative
+from swapconf.phrases import phrase, plural
 from swapconf.resolve.expand import expand
 from swapconf.resolve.knowledge import Versions
 
@@ -64,7 +65,8 @@ def migrate(text: str, file: str, order: Order) -> Migration:
         written = rewrite(text, document, made)
         again = _verified(written, document, made)
     except CannotRewrite as error:
-        raise _refusal(file, str(error)) from None
+        raise SwapconfError([Finding(origin=Origin(file=file), rule="migrate-layout", severity=Severity.ERROR,
+                                     message=str(error), hint=error.hint)]) from None
     if not anything_lost(items):
         items += _difference(document, config, parse(written, file), made, order.versions)
     return Migration(before=config, after=again, text=written, items=items)
@@ -83,19 +85,22 @@ def _within_graph_mode(config: Config, order: Order) -> tuple[Item, ...]:
     if isinstance(config.swap, SwapOff):
         return ()
     origin = config.origin("swap_config.swap", "swap_config")
-    items = [carried(origin, "swap, as it stands, with its comments")]
+    items = [carried(origin, phrase("swap, as it stands, with its comments"))]
     if order.target is Dialect.MCORE:
         if config.model.legacy:
-            items.append(lost(origin, "this YAML builds a legacy model, which reads no swap in model_config: it would "
-                              "have no effect", "set `use_legacy: False` where that model exists, and name the "
-                              "operators of its mcore layers (`swapconf explain`)"))
+            items.append(lost(origin, phrase("this YAML builds a legacy model, which reads no swap in model_config: it "
+                                             "would have no effect"),
+                              phrase("set `use_legacy: False` where that model exists, and name the operators of its "
+                                     "mcore layers (`swapconf explain`)")))
         if isinstance(config.swap, DefaultSwap):
-            items.append(to_check(origin, f"plain mindformers {order.versions.mindformers} ignores default_prefetch in "
-                                  "mcore models, and its default pattern matches nothing there",
-                                  "run it through swapconf, which applies both, or list the operator in op_swap"))
+            items.append(to_check(origin, phrase("plain mindformers {version} ignores default_prefetch in mcore "
+                                                 "models, and its default pattern matches nothing there",
+                                                 version=order.versions.mindformers),
+                                  phrase("run it through swapconf, which applies both, or list the operator in "
+                                         "op_swap")))
     elif not config.model.legacy:
-        items.append(changed(origin, f"plain mindformers {order.versions.mindformers} does not read swap_config for "
-                             "mcore models", "run it through swapconf"))
+        items.append(changed(origin, phrase("plain mindformers {version} does not read swap_config for mcore models",
+                                            version=order.versions.mindformers), phrase("run it through swapconf")))
     return tuple(items)
 
 
@@ -104,15 +109,17 @@ def _verified(text: str, document: Document, made: Config) -> Config:
     try:
         again = parse(text, document.file)
     except SwapconfError as error:
-        raise CannotRewrite(f"the rewritten file would not be readable ({error.findings[0].message}); an anchor or a "
-                            "merge key may reach into these sections: write their values out") from None
+        raise CannotRewrite(phrase("the rewritten file would not be readable ({why})", why=error.findings[0].message),
+                            phrase("an anchor or a merge key may reach into these sections: write their values "
+                                   "out")) from None
     config, _ = yaml_config.from_document(again, made.dialect)
     if _rest(again) != _rest(document):
-        raise CannotRewrite("rewriting would change another section; an anchor or a merge key may reach into these: "
-                            "write their values out")
+        raise CannotRewrite(phrase("rewriting would change another section"),
+                            phrase("an anchor or a merge key may reach into these: write their values out"))
     if without_places(config.swap) != without_places(made.swap) or \
             without_places(config.recompute) != without_places(made.recompute):
-        raise CannotRewrite("the rewritten sections would not mean what was decided; give each key a line of its own")
+        raise CannotRewrite(phrase("the rewritten sections would not mean what was decided"),
+                            phrase("give each key a line of its own"))
     return config
 
 
@@ -139,9 +146,12 @@ def _difference(document: Document, config: Config, again: Document, made: Confi
     if not wrong:
         return ()
     layer, path = wrong[0]
-    return (lost(Origin(file=config.file), f"{len(wrong)} operators are decided otherwise; the first is {path} in "
-                 f"layer {layer}: {before[wrong[0]]}, and then {after.get(wrong[0])}",
-                 "compare both with `swapconf explain`"),)
+    text = plural(
+        len(wrong),
+        "{count} operator is decided otherwise; the first is {operator} in layer {layer}: {before}, and then {after}",
+        "{count} operators are decided otherwise; the first is {operator} in layer {layer}: {before}, and then {after}",
+        operator=path, layer=layer, before=before[wrong[0]], after=after.get(wrong[0]))
+    return (lost(Origin(file=config.file), text, phrase("compare both with `swapconf explain`")),)
 
 
 def decided(config: Config, versions: Versions) -> dict[tuple[str, str], str]:
@@ -166,9 +176,3 @@ def without_places(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return type(value).__name__, *(without_places(getattr(value, item.name)) for item in fields(value))
     return tuple(map(without_places, value)) if isinstance(value, tuple) else value
-
-
-def _refusal(file: str, text: str) -> SwapconfError:
-    message, _, hint = text.rpartition("; ")
-    return SwapconfError([Finding(origin=Origin(file=file), rule="migrate-layout", severity=Severity.ERROR,
-                                  message=message, hint=hint)])

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from enum import Enum
 
 from swapconf.errors import Origin
+from swapconf.phrases import mark, phrase
 
 
 class Fate(Enum):
     """What became of a thing; the value is its heading."""
 
-    LOST = "cannot be carried over"
-    CHANGED = "changes its meaning"
-    CARRIED = "carried over"
-    CHECK = "to be checked"
+    LOST = mark("cannot be carried over")
+    CHANGED = mark("changes its meaning")
+    CARRIED = mark("carried over")
+    CHECK = mark("to be checked")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,8 +30,10 @@ class Item:
 
     def __str__(self) -> str:
         place = f"{self.origin.file}:{self.origin.line}" if self.origin.line else self.origin.file
-        path = f"  {self.origin.path}" if self.origin.path else ""
-        return f"{place}{path}: {self.text}" + (f"; {self.remedy}" if self.remedy else "")
+        place += f"  {self.origin.path}" if self.origin.path else ""
+        if not self.remedy:
+            return phrase("{place}: {text}", place=place, text=self.text)
+        return phrase("{place}: {text}; {remedy}", place=place, text=self.text, remedy=self.remedy)
 
 
 def lost(origin: Origin, text: str, remedy: str) -> Item:

@@ -14,10 +14,15 @@ from swapconf.formats.nodes import Document, Entry
 from swapconf.formats.yaml_config import RECOMPUTE_KEYS
 from swapconf.formats.yaml_lines import Span, at_column, comments, has_block_value, span, split, starts_line
 from swapconf.formats.yaml_text import Sections, dump, recompute_sections, swap_section
+from swapconf.phrases import phrase
 
 
 class CannotRewrite(ValueError):
-    """The sections cannot be rewritten line by line; the text says why and what to do."""
+    """The sections cannot be rewritten line by line; the text says why, ``hint`` what to do."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +99,15 @@ class _Writer:
         model = self.document.root.get("model")
         entry = model.entries.get("model_config") if model else None
         if entry is None or not has_block_value(entry):
-            raise CannotRewrite("there is no `model.model_config` in block style, where mcore models read swap; "
-                                "write one with a key per line")
+            raise CannotRewrite(phrase("there is no `model.model_config` in block style, where mcore models read swap"),
+                                phrase("write one with a key per line"))
         return entry
 
     def _spans(self, entries: list[Entry]) -> tuple[Span, ...]:
         for entry in entries:
             if not starts_line(self.lines, entry):
-                raise CannotRewrite(f"line {entry.line}: `{entry.key}` stands inside another line; "
-                                    "give it a line of its own")
+                raise CannotRewrite(phrase("line {line}: `{key}` stands inside another line", line=entry.line,
+                                           key=entry.key), phrase("give it a line of its own"))
         return tuple(span(self.lines, entry) for entry in entries)
 
     def _place(self, old: list[Entry], gone: tuple[Span, ...]) -> int:

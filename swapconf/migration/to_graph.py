@@ -25,6 +25,7 @@ from swapconf.errors import Origin
 from swapconf.formats.layer_ranges import spell
 from swapconf.migration.patterns import to_elements
 from swapconf.migration.report import Item, carried, changed, lost, to_check
+from swapconf.phrases import phrase, plural
 from swapconf.resolve.modules import layers_of, overlaps
 from swapconf.resolve.requests import stage_map
 from swapconf.resolve.stages import BadDeal
@@ -37,15 +38,17 @@ def to_graph(config: Config, dialect: Dialect, prefetch_operators: int = 1) -> t
     listed = not isinstance(swap, SwapOff)
     if not listed and not work.countable():
         swap, listed = ListedSwap(), True
-        work.items.append(to_check(config.origin("recompute.mode"), "with swap off, graph mode counts layers per stage "
-                                   "and cannot name these; so swap is on with an empty list, which swaps nothing"))
+        work.items.append(to_check(config.origin("recompute.mode"), phrase(
+            "with swap off, graph mode counts layers per stage and cannot name these; so swap is on with an empty "
+            "list, which swaps nothing")))
     recompute = work.recompute(by_index=listed)
     made = replace(config, dialect=dialect, swap=swap, recompute=recompute, origins={})
     if swap != SwapOff() or recompute != Recompute():
         work.items.append(to_check(
-            Origin(file=config.file), "only swap and recompute are rewritten; graph mode reads `runner_config`, "
-            "`parallel_config` and `model_config` instead of `training`, `parallelism` and a flat `model`",
-            "move the rest of the YAML to that form too, and set context.mode: 0"))
+            Origin(file=config.file),
+            phrase("only swap and recompute are rewritten; graph mode reads `runner_config`, `parallel_config` and "
+                   "`model_config` instead of `training`, `parallelism` and a flat `model`"),
+            phrase("move the rest of the YAML to that form too, and set context.mode: 0")))
     return made, tuple(work.items)
 
 
@@ -65,8 +68,9 @@ class _Work:
             return chosen
         behind = {layer for layer in chosen if layer >= count}
         if behind != (set(range(count, count + extra)) if count - 1 in chosen else set()):
-            self.items.append(lost(origin, "in graph mode the layers for multi-token prediction always have the "
-                                   f"settings of layer {count - 1}", "give both the same settings first"))
+            self.items.append(lost(origin, phrase("in graph mode the layers for multi-token prediction always have the "
+                                                  "settings of layer {layer}", layer=count - 1),
+                                   phrase("give both the same settings first")))
         return frozenset(layer for layer in chosen if layer < count)
 
     def selection(self, layers: frozenset[int]) -> LayerSelection:
@@ -103,14 +107,15 @@ class _Work:
         asked = self.config.recompute
         if asked.kept_ops:
             self.items.append(lost(self.config.origin("recompute.exclude_op"),
-                                   f"graph mode excludes operators by path, not by type ({', '.join(asked.kept_ops)})",
-                                   "name their paths in select_recompute_exclude; for collectives, "
-                                   "see mp_comm_recompute"))
+                                   phrase("graph mode excludes operators by path, not by type ({types})",
+                                          types=", ".join(asked.kept_ops)),
+                                   phrase("name their paths in select_recompute_exclude; for collectives, see "
+                                          "mp_comm_recompute")))
         full = None
         if asked.full is not None:
             layers = self.layers(asked.full.layers, asked.full.origin)
             full = FullRecompute(layers=self._said(layers, by_index), origin=asked.full.origin) if layers else None
-            self.items.append(carried(asked.full.origin, f"recompute of {_words(layers)}"))
+            self.items.append(carried(asked.full.origin, phrase("recompute of {layers}", layers=_words(layers))))
         return Recompute(full=full, select=tuple(self._modules(asked.select, by_index)),
                          select_comm=tuple(self._modules(asked.select_comm, by_index)))
 
@@ -119,7 +124,8 @@ class _Work:
             pattern = self._pattern(entry.pattern, entry.origin)
             layers = self.layers(entry.layers, entry.origin)
             if pattern is not None and layers:
-                self.items.append(carried(entry.origin, f"recompute of '{pattern}' in {_words(layers)}"))
+                self.items.append(carried(entry.origin, phrase("recompute of '{path}' in {layers}", path=pattern,
+                                                               layers=_words(layers))))
                 yield SelectRecompute(pattern=pattern, layers=self._said(layers, by_index), origin=entry.origin)
 
     def _said(self, layers: frozenset[int], by_index: bool) -> LayerSelection:
@@ -132,21 +138,24 @@ class _Work:
         if not isinstance(swap, ListedSwap) or not (swap.layer_swap or swap.op_swap):
             return SwapOff()
         for entry, other in overlaps(self.config):
-            self.items.append(changed(entry.origin, f"line {other.origin.line} recomputes a part of it: PyNative "
-                                                    "takes no both; in graph mode recompute wins"))
+            self.items.append(changed(entry.origin, phrase(
+                "line {line} recomputes a part of it: PyNative takes no both; in graph mode recompute wins",
+                line=other.origin.line)))
         first: LayerSwap | OpSwap = swap.layer_swap[0] if swap.layer_swap else swap.op_swap[0]
         layer_swap, op_swap = tuple(self._layer_swaps(swap)), tuple(self._op_swaps(swap))
         if not layer_swap and not op_swap:
             return SwapOff()
-        self.items.append(changed(first.prefetch_origin, f"default_prefetch {first.prefetch} (layers) becomes "
-                                  f"backward_prefetch {self.prefetch_operators} (operators) of every entry; there is "
-                                  "no rule that turns one into the other", "choose it with --prefetch, in operators"))
+        self.items.append(changed(
+            first.prefetch_origin,
+            phrase("default_prefetch {layers} (layers) becomes backward_prefetch {operators} (operators) of every "
+                   "entry; there is no rule that turns one into the other", layers=first.prefetch,
+                   operators=self.prefetch_operators), phrase("choose it with --prefetch, in operators")))
         return ListedSwap(layer_swap=layer_swap, op_swap=op_swap, given_entries=len(layer_swap) + len(op_swap))
 
     def _layer_swaps(self, swap: ListedSwap) -> Iterator[LayerSwap]:
         for entry in swap.layer_swap:
             if layers := self.layers(entry.layers, entry.layers_origin):
-                self.items.append(carried(entry.origin, f"swap of {_words(layers)}"))
+                self.items.append(carried(entry.origin, phrase("swap of {layers}", layers=_words(layers))))
                 yield replace(entry, layers=self.selection(layers), prefetch=self.prefetch_operators)
 
     def _op_swaps(self, swap: ListedSwap) -> Iterator[OpSwap]:
@@ -154,18 +163,21 @@ class _Work:
             pattern = self._pattern(entry.pattern, entry.origin)
             layers = self.layers(entry.layers, entry.layers_origin)
             if pattern is not None and layers:
-                self.items.append(carried(entry.origin, f"swap of '{pattern}' in {_words(layers)}"))
+                self.items.append(carried(entry.origin, phrase("swap of {path} in {layers}", path=f"'{pattern}'",
+                                                               layers=_words(layers))))
                 yield replace(entry, pattern=pattern, layers=self.selection(layers), prefetch=self.prefetch_operators)
 
     def _pattern(self, path: str, origin: Origin) -> str | None:
         pattern = to_elements(path)
         if pattern is None:
-            self.items.append(lost(origin, f"'{path}' can match paths of any depth; graph mode matches name by name",
-                                   "write each level, with \\. between names and [^.]* for a part of a name"))
+            self.items.append(lost(origin, phrase("'{path}' can match paths of any depth; graph mode matches name by "
+                                                  "name", path=path),
+                                   phrase("write each level, with \\. between names and [^.]* for a part of a name")))
         elif pattern != path:
-            self.items.append(changed(origin, f"'{path}' is written as '{pattern}'"))
+            self.items.append(changed(origin, phrase("'{old}' is written as '{new}'", old=path, new=pattern)))
         return pattern
 
 
 def _words(layers: frozenset[int]) -> str:
-    return f"layer{'s' * (len(layers) > 1)} {', '.join(spell(layers))}" if layers else "no layer"
+    return plural(len(layers), "layer {layers}", "layers {layers}", layers=", ".join(spell(layers))) if layers \
+        else phrase("no layer")

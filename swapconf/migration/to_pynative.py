@@ -28,6 +28,7 @@ from swapconf.errors import Origin
 from swapconf.formats.layer_ranges import spell
 from swapconf.migration.patterns import to_module_path
 from swapconf.migration.report import Item, carried, changed, lost, to_check
+from swapconf.phrases import mark, phrase, plural
 from swapconf.resolve.module_paths import inside, literal, meet
 from swapconf.resolve.requests import stage_map
 from swapconf.resolve.stages import BadDeal
@@ -41,9 +42,10 @@ def to_pynative(config: Config, prefetch_layers: int = 1) -> tuple[Config, tuple
     made = replace(config, dialect=Dialect.PYNATIVE, swap=swap, recompute=recompute, origins={})
     if swap != SwapOff() or recompute != Recompute():
         work.items.append(to_check(
-            Origin(file=config.file), "only swap and recompute are rewritten; PyNative training reads `training`, "
-            "`parallelism` and a flat `model` instead of `runner_config`, `parallel_config` and `model_config`",
-            "move the rest of the YAML to that form too, and set context.mode: 1"))
+            Origin(file=config.file),
+            phrase("only swap and recompute are rewritten; PyNative training reads `training`, `parallelism` and a "
+                   "flat `model` instead of `runner_config`, `parallel_config` and `model_config`"),
+            phrase("move the rest of the YAML to that form too, and set context.mode: 1")))
     return made, tuple(work.items)
 
 
@@ -63,16 +65,19 @@ class _Work:
         if isinstance(layers, LayerIndices):
             real = {index for index in layers.indices if index >= 0 and (count is None or index < count)}
             if wrong := sorted(set(layers.indices) - real):
-                self.items.append(changed(origin, f"layer {', '.join(map(str, wrong))} does not exist and is left out"))
+                self.items.append(changed(origin, phrase("layer {layers} does not exist and is left out",
+                                                         layers=", ".join(map(str, wrong)))))
         elif count is None:
-            self.items.append(lost(origin, "PyNative lists layers, and the YAML does not say how many there are",
-                                   "give num_layers in the model section"))
+            self.items.append(lost(origin, phrase("PyNative lists layers, and the YAML does not say how many there "
+                                                  "are"),
+                                   phrase("give num_layers in the model section")))
             return frozenset()
         else:
             try:
                 real = set(stage_map(self.config, count).selected(layers))
             except BadDeal as error:
-                self.items.append(lost(origin, f"the counts do not fit the stages: {error}", "correct the list first"))
+                self.items.append(lost(origin, phrase("the counts do not fit the stages: {why}", why=error),
+                                       phrase("correct the list first")))
                 return frozenset()
         follow = range(count, count + extra) if count is not None and count - 1 in real else ()
         return frozenset(real | set(follow))
@@ -88,13 +93,14 @@ class _Work:
         asked = self.config.recompute
         whole = self.layers(asked.full.layers, asked.full.origin) if asked.full is not None else frozenset()
         if whole and asked.full is not None:
-            self.items.append(carried(asked.full.origin, f"recompute of {_words(whole)}"))
+            self.items.append(carried(asked.full.origin, phrase("recompute of {layers}", layers=_words(whole))))
         self._not_carried()
         return Recompute(
             full=FullRecompute(layers=self.selection(whole), origin=asked.full.origin)
             if whole and asked.full is not None else None,
-            select=tuple(self._modules(asked.select, whole, "recompute")),
-            select_comm=tuple(self._modules(asked.select_comm, whole, "recompute of communication")))
+            select=tuple(self._modules(asked.select, whole, mark("recompute of '{path}' in {layers}"))),
+            select_comm=tuple(self._modules(asked.select_comm, whole,
+                                            mark("recompute of communication of '{path}' in {layers}"))))
 
     def _modules(self, entries: tuple[SelectRecompute, ...], whole: frozenset[int],
                  what: str) -> Iterator[SelectRecompute]:
@@ -107,27 +113,30 @@ class _Work:
             before, origin = merged.get(path, (frozenset(), entry.origin))
             merged[path] = before | layers, origin
             if entry.builtin:
-                self.items.append(changed(entry.origin, f"the built-in pattern '{entry.pattern}' is written out"))
-            self.items.append(carried(entry.origin, f"{what} of '{path}' in {_words(layers)}"))
+                self.items.append(changed(entry.origin, phrase("the built-in pattern '{pattern}' is written out",
+                                                               pattern=entry.pattern)))
+            self.items.append(carried(entry.origin, phrase(what, path=path, layers=_words(layers))))
         for path, (layers, origin) in merged.items():
             yield SelectRecompute(pattern=path, layers=self.selection(layers), origin=origin)
 
     def _not_carried(self) -> None:
         recompute, origin = self.config.recompute, self.config.origin
         for entry in (*recompute.select_exclude, *recompute.select_comm_exclude):
-            self.items.append(lost(entry.origin, f"PyNative has no exclusion by path ('{entry.pattern}')",
-                                   "name the modules to recompute one by one, or keep operators by type in "
-                                   "`exclude_op`"))
+            self.items.append(lost(entry.origin, phrase("PyNative has no exclusion by path ('{pattern}')",
+                                                        pattern=entry.pattern),
+                                   phrase("name the modules to recompute one by one, or keep operators by type in "
+                                          "`exclude_op`")))
         switches = (("mp_comm_recompute", recompute.mp_comm_recompute, True,
-                     "list the collectives in `exclude_op`, such as ['AllGather', 'ReduceScatter', 'AllReduce']"),
+                     phrase("list the collectives in `exclude_op`, such as ['AllGather', 'ReduceScatter', "
+                            "'AllReduce']")),
                     ("recompute_slice_activation", recompute.recompute_slice_activation, False,
-                     "nothing does this there"),
+                     phrase("nothing does this there")),
                     ("parallel_optimizer_comm_recompute", recompute.parallel_optimizer_comm_recompute, False,
-                     "see `parallelism.reshard_after_forward_policy`"))
+                     phrase("see `parallelism.reshard_after_forward_policy`")))
         for key, value, default, remedy in switches:
             if value != default and _recomputes(recompute):
-                self.items.append(lost(origin(f"recompute_config.{key}"), f"{key}: {value} has no PyNative form",
-                                       remedy))
+                self.items.append(lost(origin(f"recompute_config.{key}"),
+                                       phrase("{key}: {value} has no PyNative form", key=key, value=value), remedy))
 
     # --- swap -------------------------------------------------------------------------------------------------------
 
@@ -137,13 +146,13 @@ class _Work:
             return swap
         if self.config.pipeline.num_stages > 1:
             self.items.append(lost(self.config.origin("swap_config.swap"),
-                                   f"PyNative refuses swap with {self.config.pipeline.num_stages} pipeline stages",
-                                   "use recompute there"))
+                                   phrase("PyNative refuses swap with {stages} pipeline stages",
+                                          stages=self.config.pipeline.num_stages), phrase("use recompute there")))
             return SwapOff()
         if isinstance(swap, DefaultSwap):
-            self.items.append(lost(swap.origin, "PyNative has no default strategy",
-                                   "list the attention module in op_swap; mindformers 2.0.0 calls it "
-                                   "self_attention.core_attention"))
+            self.items.append(lost(swap.origin, phrase("PyNative has no default strategy"),
+                                   phrase("list the attention module in op_swap; mindformers 2.0.0 calls it "
+                                          "self_attention.core_attention")))
             return SwapOff()
         listed = self._listed(swap, recompute)
         if not listed.layer_swap and not listed.op_swap:
@@ -173,32 +182,33 @@ class _Work:
         """The layers in which PyNative can swap this: not recomputed, and with a layer that calls them back."""
         full = self._again(recompute.full.layers) if recompute.full else frozenset()
         if taken := layers & full:
-            self.items.append(changed(entry.origin, f"{_words(taken)} left out: recomputed as a whole, and recompute "
-                                                    "wins over swap in graph mode, too (but for operators that the "
-                                                    "model never recomputes)"))
+            self.items.append(changed(entry.origin, phrase(
+                "{layers} left out: recomputed as a whole, and recompute wins over swap in graph mode, too (but for "
+                "operators that the model never recomputes)", layers=_words(taken))))
         left = layers - full
         for other in recompute.select:
             here = left & self._again(other.layers)
             if here and path and literal(path) is None and literal(other.pattern) is None and path != other.pattern:
-                self.items.append(to_check(entry.origin, f"'{path}' and the recomputed '{other.pattern}' may match the "
-                                           f"same modules in {_words(here)}, which PyNative does not allow"))
+                self.items.append(to_check(entry.origin, phrase(
+                    "'{path}' and the recomputed '{other}' may match the same modules in {layers}, which PyNative does "
+                    "not allow", path=path, other=other.pattern, layers=_words(here))))
             elif here and (not path or meet(path, other.pattern)):
-                same = path == other.pattern or inside(path, other.pattern)
-                text = f"{_words(here)} left out: '{other.pattern}' is recomputed there"
-                self.items.append(changed(entry.origin, f"{text}, and recompute wins over swap in graph mode, too")
-                                  if same else
-                                  lost(entry.origin, f"{text}, and PyNative cannot swap the rest of it",
-                                       "name the modules that shall be swapped one by one"))
+                self.items.append(_left_out(entry.origin, path, other.pattern, here))
                 left -= here
         count = self.config.model.num_layers
         end = count + self.config.model.num_mtp_layers - self.prefetch_layers if count is not None else None
         if late := frozenset(layer for layer in left if end is not None and layer >= end):
-            self.items.append(lost(entry.layers_origin, f"PyNative cannot swap {_words(late)}: with a prefetch of "
-                                   f"{self.prefetch_layers} layer{'s' * (self.prefetch_layers > 1)} there is none "
-                                   "behind that calls them back", "keep or recompute them"))
+            self.items.append(lost(entry.layers_origin, plural(
+                self.prefetch_layers,
+                "PyNative cannot swap {layers}: with a prefetch of {count} layer there is none behind that calls them "
+                "back",
+                "PyNative cannot swap {layers}: with a prefetch of {count} layers there is none behind that calls them "
+                "back", layers=_words(late)), phrase("keep or recompute them")))
         left -= late
         if left:
-            self.items.append(carried(entry.origin, f"swap of {f'{path!r} in ' if path else ''}{_words(left)}"))
+            self.items.append(carried(entry.origin, phrase("swap of {path} in {layers}", path=repr(path),
+                                                           layers=_words(left)) if path else
+                                      phrase("swap of {layers}", layers=_words(left))))
         return left
 
     def _again(self, layers: LayerSelection) -> frozenset[int]:
@@ -210,27 +220,41 @@ class _Work:
         entries: tuple[LayerSwap | OpSwap, ...] = (*swap.layer_swap, *swap.op_swap)
         given = list(dict.fromkeys(entry.prefetch for entry in entries))
         origin = entries[0].prefetch_origin
-        after = f"default_prefetch {self.prefetch_layers} (layers)"
+        remedy = phrase("choose it with --prefetch, in layers")
         if len(given) > 1:
-            self.items.append(lost(origin, f"PyNative has one prefetch for everything; backward_prefetch "
-                                   f"{', '.join(map(str, given))} (operators) become {after}",
-                                   "choose it with --prefetch, in layers"))
+            self.items.append(lost(origin, phrase(
+                "PyNative has one prefetch for everything; backward_prefetch {operators} (operators) become "
+                "default_prefetch {layers} (layers)", operators=", ".join(map(str, given)),
+                layers=self.prefetch_layers), remedy))
         else:
-            self.items.append(changed(origin, f"backward_prefetch {given[0]} (operators) becomes {after}; there is no "
-                                      "rule that turns one into the other", "choose it with --prefetch, in layers"))
+            self.items.append(changed(origin, phrase(
+                "backward_prefetch {operators} (operators) becomes default_prefetch {layers} (layers); there is no "
+                "rule that turns one into the other", operators=given[0], layers=self.prefetch_layers), remedy))
 
     def _path(self, pattern: str, origin: Origin) -> str | None:
         path = to_module_path(pattern)
         if path is None:
-            self.items.append(lost(origin, f"'{pattern}' has no PyNative form that is known to match the same paths",
-                                   "write it with names, `.*`, groups and alternatives only"))
+            self.items.append(lost(origin, phrase("'{pattern}' has no PyNative form that is known to match the same "
+                                                  "paths", pattern=pattern),
+                                   phrase("write it with names, `.*`, groups and alternatives only")))
             return None
         if path not in self.named:
             self.named.add(path)
-            text = f"'{pattern}' is written as '{path}'" if path != pattern else f"'{pattern}' keeps its text"
-            self.items.append(to_check(origin, f"{text}: an operator path of graph mode, and swapconf has no catalog "
-                                       "of PyNative modules", "compare it with the modules of the PyNative model"))
+            text = phrase("'{old}' is written as '{new}': an operator path of graph mode, and swapconf has no catalog "
+                          "of PyNative modules", old=pattern, new=path) if path != pattern else \
+                phrase("'{pattern}' keeps its text: an operator path of graph mode, and swapconf has no catalog of "
+                       "PyNative modules", pattern=pattern)
+            self.items.append(to_check(origin, text, phrase("compare it with the modules of the PyNative model")))
         return path
+
+
+def _left_out(origin: Origin, path: str, recomputed: str, layers: frozenset[int]) -> Item:
+    if path == recomputed or inside(path, recomputed):
+        return changed(origin, phrase("{layers} left out: '{path}' is recomputed there, and recompute wins over swap "
+                                      "in graph mode, too", layers=_words(layers), path=recomputed))
+    return lost(origin, phrase("{layers} left out: '{path}' is recomputed there, and PyNative cannot swap the rest of "
+                               "it", layers=_words(layers), path=recomputed),
+                phrase("name the modules that shall be swapped one by one"))
 
 
 def _recomputes(recompute: Recompute) -> bool:
@@ -238,4 +262,4 @@ def _recomputes(recompute: Recompute) -> bool:
 
 
 def _words(layers: frozenset[int]) -> str:
-    return f"layer{'s' * (len(layers) > 1)} {', '.join(spell(layers))}"
+    return plural(len(layers), "layer {layers}", "layers {layers}", layers=", ".join(spell(layers)))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from swapconf.phrases import joined, mark, phrase, plural, show
 from swapconf.strategy import (
     Action,
     Decision,
@@ -14,16 +15,20 @@ from swapconf.strategy import (
     LayerStrategy,
     ModuleDecision,
     Outcome,
+    Reason,
     Recompute,
     Request,
     Strategy,
     Swap,
 )
 
-_WORDS = {"default": "swap (default)", "layer_swap": "swap (layer_swap)", "op_swap": "swap (op_swap)",
-          "recompute": "recompute", "select_recompute": "recompute (select)",
-          "select_recompute_exclude": "never recompute", "select_comm_recompute": "recompute communication",
-          "select_comm_recompute_exclude": "never recompute communication"}
+_WORDS = {"default": mark("swap (default)"), "layer_swap": mark("swap (layer_swap)"),
+          "op_swap": mark("swap (op_swap)"), "recompute": mark("recompute"),
+          "select_recompute": mark("recompute (select)"), "select_recompute_exclude": mark("never recompute"),
+          "select_comm_recompute": mark("recompute communication"),
+          "select_comm_recompute_exclude": mark("never recompute communication")}
+_ACTIONS = {Keep: mark("keep"), Swap: mark("swap"), Recompute: mark("recompute")}
+_EFFECTS = {"swap": mark("swap"), "recompute": mark("recompute"), "unknown": mark("unknown")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +73,21 @@ def _runs(layers: Sequence[int]) -> str:
 def _rows(layers: str, entry: LayerStrategy, outcome: Outcome) -> Iterator[Row]:
     request, decisions = outcome.request, entry.plan.decisions
     below = [path for path in decisions if _is_below(path, request.operator)]
-    operator = request.operator or "(layer)"
+    operator = request.operator or phrase("(layer)")
     if not request.is_swap and request.kind not in ("recompute", "select_recompute"):
-        yield Row(layers, operator, _WORDS[request.kind], "none" if outcome.void else "as asked", "",
-                  str(len(outcome.sites)), outcome.void.text if outcome.void else "as asked", bool(outcome.void))
+        yield Row(layers, operator, phrase(_asked(request)), phrase("none") if outcome.void else phrase("as asked"), "",
+                  str(len(outcome.sites)), outcome.void.text if outcome.void else phrase("as asked"),
+                  bool(outcome.void))
         return
     own = set(outcome.sites)
     if outcome.void is not None:
-        effects = dict.fromkeys(_word(decisions[path].action) for path in below)
-        yield Row(layers, operator, _asked(request), " / ".join(effects), "", f"0 of {len(below)}",
-                  f"{outcome.void.text} [{outcome.void.rule}]", True)
+        effects = dict.fromkeys(phrase(_word(decisions[path].action)) for path in below)
+        yield Row(layers, operator, phrase(_asked(request)), joined(" / ", effects), "", _of(0, len(below)),
+                  _with_rule(outcome.void), True)
         return
-    effect = f"swap {request.prefetch}" if request.is_swap else "recompute"
-    yield Row(layers, operator, _asked(request), effect.split()[0], str(request.prefetch) if request.is_swap else "",
-              f"{len(own)} of {len(below)}", "as asked", False)
+    effect = phrase(_ACTIONS[Swap if request.is_swap else Recompute])
+    yield Row(layers, operator, phrase(_asked(request)), effect, str(request.prefetch) if request.is_swap else "",
+              _of(len(own), len(below)), phrase("as asked"), False)
     if request.is_swap:
         yield from _exceptions(layers, request, {path: decisions[path] for path in below})
 
@@ -90,10 +96,10 @@ def _exceptions(layers: str, request: Request, below: Mapping[str, Decision]) ->
     """Sites below a swapped operator of which more is to be said than "as asked", grouped by what and why."""
     groups: dict[tuple[str, str, str], list[str]] = {}
     for path, decision in below.items():
-        reason, winner = f"{decision.reason.text} [{decision.reason.rule}]", decision.requested
+        reason, winner = _with_rule(decision.reason), decision.requested
         if isinstance(decision.action, Swap):
             if winner is not None and winner != request:
-                reason = f"{winner.operator} overrides it [{winner.kind}]"
+                reason = phrase("{operator} overrides it [{kind}]", operator=winner.operator, kind=winner.kind)
             elif decision.reason.rule == request.kind:
                 continue
         prefetch = str(decision.action.prefetch) if isinstance(decision.action, Swap) else ""
@@ -101,8 +107,18 @@ def _exceptions(layers: str, request: Request, below: Mapping[str, Decision]) ->
     for (effect, prefetch, reason), paths in groups.items():
         prefix = f"{request.operator}." if request.operator else ""
         names = [path.removeprefix(prefix) for path in paths]
-        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if names[3:] else "")
-        yield Row(layers, f"  {shown}", "", effect, prefetch, str(len(paths)), reason, True)
+        shown = ", ".join(names[:3])
+        operators = phrase("  {operators} and {rest} more", operators=shown, rest=len(names) - 3) if names[3:] \
+            else f"  {shown}"
+        yield Row(layers, operators, "", phrase(effect), prefetch, str(len(paths)), reason, True)
+
+
+def _of(part: int, whole: int) -> str:
+    return phrase("{part} of {whole}", part=part, whole=whole)
+
+
+def _with_rule(reason: Reason) -> str:
+    return phrase("{reason} [{rule}]", reason=reason.text, rule=reason.rule)
 
 
 def _asked(request: Request) -> str:
@@ -110,7 +126,7 @@ def _asked(request: Request) -> str:
 
 
 def _word(action: Action) -> str:
-    return {Keep: "keep", Swap: "swap", Recompute: "recompute"}[type(action)]
+    return _ACTIONS[type(action)]
 
 
 def _is_below(path: str, operator: str) -> bool:
@@ -134,20 +150,20 @@ def _site(path: str, decision: Decision) -> dict[str, object]:
             "effective": _word(action),
             "prefetch": action.prefetch if isinstance(action, Swap) else None,
             "recompute_root": action.root if isinstance(action, Recompute) else None,
-            "rule": decision.reason.rule, "reason": decision.reason.text}
+            "rule": decision.reason.rule, "reason": show(decision.reason.text)}
 
 
 def module_rows(decisions: Sequence[ModuleDecision]) -> list[Row]:
     """The table of a PyNative config; its prefetch counts layers, and modules are named as in the YAML."""
-    return [Row(_runs(decision.layers), decision.module or "(layer)", _WORDS[decision.kind], decision.effect,
-                _layers_ahead(decision.prefetch_layers), "",
-                decision.reason.text if decision.effect != "unknown" else
-                f"{decision.reason.text} [{decision.reason.rule}]", decision.effect == "unknown")
+    return [Row(_runs(decision.layers), decision.module or phrase("(layer)"), phrase(_WORDS[decision.kind]),
+                phrase(_EFFECTS[decision.effect]), _layers_ahead(decision.prefetch_layers), "",
+                decision.reason.text if decision.effect != "unknown" else _with_rule(decision.reason),
+                decision.effect == "unknown")
             for decision in decisions]
 
 
 def _layers_ahead(prefetch: int | None) -> str:
-    return "" if prefetch is None else f"{prefetch} layer{'s' * (prefetch > 1)}"
+    return "" if prefetch is None else plural(prefetch, "{count} layer", "{count} layers")
 
 
 def modules_as_json(decisions: Sequence[ModuleDecision]) -> str:
@@ -155,4 +171,4 @@ def modules_as_json(decisions: Sequence[ModuleDecision]) -> str:
     return json.dumps({"dialect": "pynative", "modules": [
         {"layers": list(decision.layers), "module": decision.module, "requested": _WORDS[decision.kind],
          "effective": decision.effect, "prefetch_layers": decision.prefetch_layers,
-         "rule": decision.reason.rule, "reason": decision.reason.text} for decision in decisions]}, indent=2)
+         "rule": decision.reason.rule, "reason": show(decision.reason.text)} for decision in decisions]}, indent=2)

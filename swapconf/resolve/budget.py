@@ -14,9 +14,11 @@ from contextvars import ContextVar
 
 import regex
 
+from swapconf.phrases import phrase
+
 FILE_SECONDS = 0.3  # a sane pattern takes microseconds
 MATCH_SECONDS = 0.1  # so that one bad pattern does not take it all
-MAX_PATTERNS = 500  # different ones; compiling one takes up to a millisecond
+MAX_PATTERNS = 300  # different ones; compiling one takes up to a millisecond
 
 
 class Spent(Exception):
@@ -34,12 +36,13 @@ class Budget:
     def admit(self, pattern: str) -> None:
         """Raises Spent for a pattern that is not to be tried."""
         if pattern in self.hopeless:
-            raise Spent(f"matching takes longer than {MATCH_SECONDS} s; simplify its repetitions")
+            raise Spent(phrase("matching takes longer than {seconds} s; simplify its repetitions",
+                               seconds=MATCH_SECONDS))
         if self.left_seconds <= 0:
-            raise Spent(f"the patterns of this file take longer than {FILE_SECONDS} s together, and this one is not "
-                        "tried any more; simplify those that repeat something")
+            raise Spent(phrase("the patterns of this file take longer than {seconds} s together, and this one is not "
+                               "tried any more; simplify those that repeat something", seconds=FILE_SECONDS))
         if len(self.known) >= MAX_PATTERNS and pattern not in self.known:
-            raise Spent(f"there are more than {MAX_PATTERNS} patterns in this file")
+            raise Spent(phrase("there are more than {limit} patterns in this file", limit=MAX_PATTERNS))
         self.known.add(pattern)
 
     def fits(self, element: regex.Pattern[str], name: str, pattern: str) -> bool:

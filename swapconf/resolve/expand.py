@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from swapconf.config import Config
 from swapconf.network import LayerTemplate, Network, Operator
+from swapconf.phrases import phrase
 from swapconf.resolve.knowledge import Versions
 from swapconf.resolve.patterns import primitives_below
 from swapconf.resolve.requests import Requests
@@ -30,8 +31,9 @@ R1 = "R1-recompute-wins"
 R2 = "R2-recomputed-consumer"
 RECOMPUTE_VOID = "recompute-void"
 
-_SHARED = Reason("shared-primitive", "it is one object in all layers, which do not agree on it")
-_NOT_ASKED = Reason("not-asked", "nothing was asked here")
+_SHARED = Reason("shared-primitive", phrase("it is one object in all layers, which do not agree on it"))
+_NOT_ASKED = Reason("not-asked", phrase("nothing was asked here"))
+_AS_ASKED = phrase("as asked")
 
 
 def expand(config: Config, network: Network, versions: Versions) -> Strategy:
@@ -138,24 +140,27 @@ def _decision(primitive: Operator, request: Request | None, recomputed: _Recompu
         cause = _cause(root, primitive.path in recomputed.by_model)
         if request is None:
             return Decision(Recompute(root), Reason("recompute", cause))
-        return Decision(Recompute(root), Reason(R1, f"{cause}, and recompute wins over swap"), request)
+        wins = phrase("{cause}, and recompute wins over swap", cause=cause)
+        return Decision(Recompute(root), Reason(R1, wins), request)
     if request is None:
         return Decision(Keep(), _NOT_ASKED)
     # what the model recomputes by itself is part of every run; R2 is about what the YAML adds
     consumers = [path for path in primitive.consumers if recomputed.asked_for(path)]
     if not consumers:
-        return Decision(Swap(request.prefetch), Reason(request.kind, "as asked"), request)
-    reader = f"its output is read by the recomputed {consumers[0]}"
+        return Decision(Swap(request.prefetch), Reason(request.kind, _AS_ASKED), request)
     if consumer_voids:
-        return Decision(Keep(), Reason(R2, f"{reader}, which voids the swap in {version} (documented)"), request)
-    return Decision(Swap(request.prefetch),
-                    Reason(R2, f"{reader}; in {version} the swap takes effect all the same (measured)"), request)
+        return Decision(Keep(), Reason(R2, phrase(
+            "its output is read by the recomputed {reader}, which voids the swap in {version} (documented)",
+            reader=consumers[0], version=version)), request)
+    return Decision(Swap(request.prefetch), Reason(R2, phrase(
+        "its output is read by the recomputed {reader}; in {version} the swap takes effect all the same (measured)",
+        reader=consumers[0], version=version)), request)
 
 
 def _cause(root: str, by_model: bool) -> str:
     if by_model:
-        return "the model itself recomputes this operator"
-    return f"{root} is recomputed" if root else "the whole layer is recomputed"
+        return phrase("the model itself recomputes this operator")
+    return phrase("{operator} is recomputed", operator=root) if root else phrase("the whole layer is recomputed")
 
 
 def _outcome(request: Request, template: LayerTemplate, decisions: dict[str, Decision], recomputed: _Recomputed,
@@ -168,10 +173,11 @@ def _outcome(request: Request, template: LayerTemplate, decisions: dict[str, Dec
     if request.kind in ("recompute", "select_recompute"):
         sites = tuple(p.path for p in below if recomputed.roots.get(p.path) == request.operator)
         gone = not sites and below and not any(recomputed.asked_for(p.path) for p in below)
-        return Outcome(request, sites, Reason(RECOMPUTE_VOID, "every operator of it is excluded") if gone else None)
+        return Outcome(request, sites, Reason(RECOMPUTE_VOID, phrase("every operator of it is excluded"))
+                       if gone else None)
     is_cell = bool(request.operator) and template.by_path[request.operator].kind == "cell"
-    void = Reason(RECOMPUTE_VOID, f"{request.operator} is a cell; this list takes single operators") \
-        if is_cell else None
+    void = Reason(RECOMPUTE_VOID, phrase("{operator} is a cell; this list takes single operators",
+                                         operator=request.operator)) if is_cell else None
     return Outcome(request, () if is_cell else (request.operator,), void)
 
 
@@ -183,4 +189,5 @@ def _why_void(request: Request, below: tuple[Operator, ...], decisions: dict[str
         if wanted[primitive.path] is request:
             return decision.reason
     other = wanted[below[0].path]
-    return Reason("entry-shadowed", f"{other.operator or 'the layer'} with prefetch {other.prefetch} overrides it")
+    return Reason("entry-shadowed", phrase("{operator} with prefetch {prefetch} overrides it",
+                                           operator=other.operator or phrase("the layer"), prefetch=other.prefetch))

@@ -1,13 +1,13 @@
-"""What is known of MindSpore and mindformers by version (knowledge.json): documented unless measured otherwise."""
+"""What is known of MindSpore and mindformers by version: documented unless measured otherwise."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+
+from swapconf.phrases import phrase
 
 MEASURED = {"mindspore": "2.9.0", "mindformers": "1.9.0"}
 
@@ -18,6 +18,45 @@ class Fact:
 
     value: int
     source: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A behaviour in all versions but those that are named."""
+
+    otherwise: Fact
+    mindspore: Mapping[str, Fact] = field(default_factory=dict)
+    mindformers: Mapping[str, Fact] = field(default_factory=dict)
+
+
+_KNOWN = {
+    "recomputed_consumer_voids_swap": _Known(
+        Fact(True, phrase("documented (MindSpore Transformers, Fine-Grained Activations SWAP, rule 2)")),
+        mindspore={"2.9.0": Fact(False, phrase("measured in MindSpore 2.9.0 dry runs: 5 of 5 direct cases moved, "
+                                               "released and fed the recomputed operator"))}),
+    "lazy_inline_variable_needed": _Known(
+        Fact(True, phrase("documented (without pipeline parallelism, set ENABLE_LAZY_INLINE_NO_PIPELINE=1)")),
+        mindformers={"1.9.0": Fact(False, phrase("measured with mindformers 1.9.0 and MindSpore 2.9.0: the variable "
+                                                 "does not exist; swap works the same without it"))}),
+    "lazy_inline_off_without_pipeline": _Known(
+        Fact(True, phrase("mindformers 1.9.0 BaseTrainer: pipeline_stage 1 and gradient_accumulation_steps 1 set "
+                          "disable_lazy_inline"))),
+    "mcore_drops_swap_config": _Known(
+        Fact(True, phrase("measured with mindformers 1.9.0: TransformerOpParallelConfig.to_dict() has no 'swap', so "
+                          "mcore models never see swap_config"))),
+    "prefetch_two_copies_from": _Known(
+        Fact(23, phrase("measured on a 4-layer Llama: the last layer holds two device copies from N = 23 to 66 on, the "
+                        "first from 156 to 204"))),
+    "prefetch_worse_from": _Known(
+        Fact(100, phrase("measured on a 4-layer Llama with layer_swap: N = 50 peaks at 203.82 MB, N = 100 at 287.59 "
+                         "MB, no swap at 281.83 MB"))),
+    "prefetch_crash_from_per_layer": _Known(
+        Fact(81, phrase("measured on a 4-layer Llama with layer_swap: the compiler ends with SIGSEGV for N from 324 "
+                        "(81 per layer) to 835"))),
+    "prefetch_crash_to_per_layer": _Known(
+        Fact(209, phrase("measured on a 4-layer Llama with layer_swap: above N = 835 (209 per layer) no prefetch edge "
+                         "is added at all"))),
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,11 +73,8 @@ class Versions:
 
     def fact(self, name: str) -> Fact:
         """What holds in these versions. Raises KeyError for a name that is not in the data."""
-        entry = _data()[name]
-        for package, version in (("mindspore", self.mindspore), ("mindformers", self.mindformers)):
-            if version in entry.get(package, {}):
-                return Fact(**entry[package][version])
-        return Fact(**entry["default"])
+        known = _KNOWN[name]
+        return known.mindspore.get(self.mindspore) or known.mindformers.get(self.mindformers) or known.otherwise
 
 
 def _installed(package: str) -> str | None:
@@ -54,9 +90,3 @@ def _installed(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
-
-
-@cache
-def _data() -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
-    return loaded

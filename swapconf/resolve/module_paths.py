@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import regex
 
+from swapconf.phrases import phrase
 from swapconf.resolve import budget
 from swapconf.resolve.patterns import SEPARATOR, BadPattern, admitted, checked_length
 
@@ -22,7 +23,8 @@ def compiled(pattern: str) -> regex.Pattern[str]:
     try:
         return regex.compile(pattern)
     except (regex.error, RecursionError, OverflowError, MemoryError) as error:
-        raise BadPattern(f"'{pattern}' is not a regular expression: {error}") from None
+        raise BadPattern(phrase("'{pattern}' is not a regular expression: {error}", pattern=pattern,
+                                error=error)) from None
 
 
 def literal(pattern: str) -> str | None:

@@ -18,12 +18,13 @@ from swapconf.config import (
     OpSwap,
     SelectRecompute,
 )
+from swapconf.phrases import phrase
 from swapconf.resolve.module_paths import compiled, meet
 from swapconf.resolve.patterns import BadPattern
 from swapconf.strategy import ModuleDecision, ModuleEffect, Reason, RequestKind
 
 OVERLAP = "pynative-overlap"
-_COVERED = Reason("covered", "the whole layer is named already")
+_COVERED = Reason("covered", phrase("the whole layer is named already"))
 
 
 def layers_of(layers: LayerSelection, count: int | None) -> frozenset[int]:
@@ -74,7 +75,7 @@ def _swap(config: Config) -> Iterator[ModuleDecision]:
     both: dict[int, set[int]] = {}
     for entry, other in overlaps(config):
         both.setdefault(id(entry), set()).update(layers_of(entry.layers, count) & layers_of(other.layers, count))
-    undecided = Reason(OVERLAP, "also recomputed; which of the two holds is not known")
+    undecided = Reason(OVERLAP, phrase("also recomputed; which of the two holds is not known"))
     whole = frozenset().union(*(layers_of(entry.layers, count) for entry in swap.layer_swap))
     for layer_swap in swap.layer_swap:
         yield from _split("layer_swap", "", layers_of(layer_swap.layers, count),
@@ -94,7 +95,7 @@ def _split(kind: RequestKind, module: str, layers: frozenset[int], except_for: d
             yield ModuleDecision(kind, module, tuple(sorted(here)), word, prefetch, reason)
             left -= here
     if left:
-        yield ModuleDecision(kind, module, tuple(sorted(left)), effect, prefetch, Reason(kind, "as asked"))
+        yield ModuleDecision(kind, module, tuple(sorted(left)), effect, prefetch, Reason(kind, phrase("as asked")))
 
 
 def _usable(entry: OpSwap | SelectRecompute) -> bool:

@@ -15,6 +15,7 @@ from itertools import accumulate
 import regex
 
 from swapconf.network import LayerTemplate, Operator
+from swapconf.phrases import phrase
 from swapconf.resolve import budget
 
 SEPARATOR = r"\."
@@ -46,7 +47,8 @@ def _compiled(pattern: str) -> tuple[regex.Pattern[str], ...]:
         try:
             elements.append(regex.compile(element))
         except (regex.error, RecursionError, OverflowError, MemoryError) as error:
-            raise BadPattern(f"'{element}' is not a regular expression: {error}") from None
+            raise BadPattern(phrase("'{pattern}' is not a regular expression: {error}", pattern=element,
+                                    error=error)) from None
     return tuple(elements)
 
 
@@ -61,14 +63,14 @@ def admitted(pattern: str) -> None:
 def checked_length(pattern: str) -> None:
     """Raises BadPattern for one that is too long to be meant, or that would take for ever to compile."""
     if len(pattern) > MAX_LENGTH:
-        raise BadPattern(f"longer than {MAX_LENGTH} characters")
+        raise BadPattern(phrase("longer than {limit} characters", limit=MAX_LENGTH))
     repeats = 1
     for low, high in _REPEAT.findall(pattern):
         repeats *= int((high or low)[:9] or 1)
     if repeats > MAX_REPEATS or _RECURSION.search(pattern):
-        raise BadPattern("its repetitions or recursion are unbounded; operator names are short")
+        raise BadPattern(phrase("its repetitions or recursion are unbounded; operator names are short"))
     if _nesting(pattern) > MAX_NESTING:
-        raise BadPattern(f"groups nested deeper than {MAX_NESTING}, or more of them beside a set")
+        raise BadPattern(phrase("groups nested deeper than {limit}, or more of them beside a set", limit=MAX_NESTING))
 
 
 def _nesting(pattern: str) -> int:

@@ -39,9 +39,15 @@ class Requests:
         self.flash_attention = network.flash_attention
         self._stages = stage_map(config, network.num_layers)
         self._chosen: dict[LayerSelection, frozenset[int]] = {}
+        self._selections = tuple(dict.fromkeys(_selections(config)))
+        self._known: dict[tuple[int, tuple[bool, ...]], tuple[Request, ...]] = {}
 
     def at(self, layer: Layer) -> tuple[Request, ...]:
-        return tuple([*self._recompute(layer), *self._swap(layer)])
+        """Equal layers that the same entries select share one answer."""
+        key = id(layer.template), tuple(self.selects(selection, layer) for selection in self._selections)
+        if key not in self._known:
+            self._known[key] = tuple([*self._recompute(layer), *self._swap(layer)])
+        return self._known[key]
 
     def selects(self, layers: LayerSelection, layer: Layer) -> bool:
         if layers not in self._chosen:
@@ -85,6 +91,17 @@ class Requests:
             if self.selects(entry.layers, layer):
                 for operator in operators(entry.pattern, layer.template):
                     yield Request(kind, operator, entry.origin, pattern=entry.pattern)
+
+
+def _selections(config: Config) -> Iterator[LayerSelection]:
+    recompute = config.recompute
+    if isinstance(config.swap, ListedSwap):
+        yield from (entry.layers for entry in config.swap.layer_swap)
+        yield from (entry.layers for entry in config.swap.op_swap)
+    if recompute.full is not None:
+        yield recompute.full.layers
+    yield from (entry.layers for entry in (*recompute.select, *recompute.select_comm, *recompute.select_exclude,
+                                           *recompute.select_comm_exclude))
 
 
 def operators(pattern: str, template: LayerTemplate) -> tuple[str, ...]:

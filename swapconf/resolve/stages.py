@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from swapconf.config import EveryLayer, LayerCounts, LayerIndices, LayerSelection, Pipeline
+from swapconf.phrases import phrase, plural
 
 
 class BadDeal(ValueError):
@@ -48,9 +49,11 @@ class StageMap:
         stages, interleaves = self.pipeline.num_stages, self.pipeline.num_interleaves
         rows = layers.counts
         if any(len(row) > stages for row in rows):
-            raise BadDeal(f"{max(map(len, rows))} counts for {stages} pipeline stage{'s' * (stages > 1)}")
+            raise BadDeal(plural(stages, "{counts} counts for {count} pipeline stage",
+                                 "{counts} counts for {count} pipeline stages", counts=max(map(len, rows))))
         if layers.per_interleave and len(rows) != interleaves:
-            raise BadDeal(f"{len(rows)} lists for {interleaves} interleave{'s' * (interleaves > 1)}")
+            raise BadDeal(plural(interleaves, "{lists} lists for {count} interleave",
+                                 "{lists} lists for {count} interleaves", lists=len(rows)))
         if not layers.per_interleave:
             return self._dealt_out(rows[0])
         if self.pipeline.zero_bubble_v:
@@ -77,14 +80,14 @@ def deal(num_layers: int, pipeline: Pipeline) -> StageMap:
     """The stage of every layer. Raises BadDeal with mindformers' own condition when the offset does not fit."""
     stages, interleaves = pipeline.num_stages, pipeline.num_interleaves
     if stages * interleaves > num_layers + 2:  # the first and the last may be empty; lists of stages can be huge
-        raise BadDeal("a stage in the middle would have no layer")
+        raise BadDeal(phrase("a stage in the middle would have no layer"))
     offset = _offset(num_layers, pipeline) if stages * interleaves > 1 else [[0]]
     even = num_layers // (stages * interleaves)
     shares = [[even + extra for extra in row] for row in offset]
     flat = [share for row in shares for share in row]
     if min(flat) < 0 or any(share < 1 for share in flat[1:-1]):
-        raise BadDeal("a stage in the middle would have no layer" if min(flat) >= 0 else
-                      "a stage would have fewer than 0 layers")
+        raise BadDeal(phrase("a stage in the middle would have no layer") if min(flat) >= 0 else
+                      phrase("a stage would have fewer than 0 layers"))
     if pipeline.zero_bubble_v and interleaves > 1:
         shares[1].reverse()
     places = [(interleave, stage) for interleave, row in enumerate(shares)
@@ -98,13 +101,16 @@ def _offset(num_layers: int, pipeline: Pipeline) -> list[list[int]]:
     if given in (((0,),), ()):
         given = ((0,) * stages,)
     if any(len(row) != stages for row in given):
-        raise BadDeal(f"`offset` has {max(map(len, given))} numbers for {stages} pipeline stages")
+        raise BadDeal(phrase("`offset` has {numbers} numbers for {stages} pipeline stages",
+                             numbers=max(map(len, given)), stages=stages))
     if len(given) not in (1, interleaves):
-        raise BadDeal(f"`offset` has {len(given)} lists for {interleaves} interleaves")
+        raise BadDeal(phrase("`offset` has {lists} lists for {interleaves} interleaves", lists=len(given),
+                             interleaves=interleaves))
     rest = num_layers % (stages * interleaves)
     total = sum(map(sum, given))
     if total != rest:
-        raise BadDeal(f"`offset` sums to {total}, but {num_layers} layers over {stages} stages x {interleaves} "
-                      f"interleaves leave {rest} over")
+        raise BadDeal(phrase("`offset` sums to {total}, but {layers} layers over {stages} stages x {interleaves} "
+                             "interleaves leave {rest} over", total=total, layers=num_layers, stages=stages,
+                             interleaves=interleaves, rest=rest))
     rows = given if len(given) == interleaves else given * interleaves
     return [list(row) for row in rows]

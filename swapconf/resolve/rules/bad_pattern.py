@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from swapconf.errors import Finding, Severity
+from swapconf.phrases import phrase
 from swapconf.resolve.patterns import BadPattern, compiled, matches
 from swapconf.resolve.rules.case import Case, finding
 
@@ -22,5 +23,6 @@ def check(case: Case) -> Iterator[Finding]:
             for template in case.templates:
                 matches(entry.pattern, template)
         except BadPattern as error:
-            yield finding(RULE, Severity.ERROR, entry.origin, f"'{entry.pattern[:60]}' cannot be used: {error}",
-                          "correct the pattern; brackets that belong to a name need a backslash")
+            yield finding(RULE, Severity.ERROR, entry.origin,
+                          phrase("'{pattern}' cannot be used: {why}", pattern=entry.pattern[:60], why=error),
+                          phrase("correct the pattern; brackets that belong to a name need a backslash"))

@@ -9,10 +9,11 @@ from itertools import groupby
 from swapconf.config import Config, Dialect, FullRecompute, LayerSelection, ListedSwap, OpSwap, SelectRecompute
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.network import LayerTemplate, Network
+from swapconf.phrases import phrase, plural
 from swapconf.resolve.knowledge import Versions
 from swapconf.resolve.patterns import BadPattern, matches
 from swapconf.resolve.requests import stage_map
-from swapconf.resolve.stages import BadDeal
+from swapconf.resolve.stages import BadDeal, StageMap
 from swapconf.strategy import LayerStrategy, Outcome, Reason, Strategy
 
 GRAPH_MODE = frozenset({Dialect.LEGACY, Dialect.MCORE})  # a rule without DIALECTS holds for these
@@ -29,6 +30,7 @@ class Case:
     network: Network | None = None
     strategy: Strategy | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
+    _known: list[StageMap] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def templates(self) -> tuple[LayerTemplate, ...]:
@@ -48,9 +50,23 @@ class Case:
         if self.network is None:
             return frozenset()
         try:
-            return stage_map(self.config, self.network.num_layers).selected(layers)
+            return self._stages(self.network).selected(layers)
         except BadDeal:
             return frozenset()
+
+    def _stages(self, network: Network) -> StageMap:
+        if not self._known:
+            self._known.append(stage_map(self.config, network.num_layers))
+        return self._known[0]
+
+    def void_entries(self) -> Iterator[tuple[int, Origin, Reason]]:
+        """Layer, entry and first reason of every swap entry of the YAML of which nothing is in effect at a layer."""
+        known: dict[int, dict[Origin, Reason]] = {}  # by identity of the plan, which equal layers share
+        for entry in self.strategy.layers if self.strategy is not None else ():
+            if id(entry.plan) not in known:
+                known[id(entry.plan)] = _wholly_void(entry)
+            for origin, reason in known[id(entry.plan)].items():
+                yield entry.layer.index, origin, reason
 
     def outcomes(self) -> Iterator[tuple[LayerStrategy, Outcome]]:
         for entry in self.strategy.layers if self.strategy is not None else ():
@@ -90,8 +106,7 @@ def usable(pattern: str) -> bool:
     return True
 
 
-def wholly_void(entry: LayerStrategy) -> dict[Origin, Reason]:
-    """Swap entries of the YAML of which nothing is in effect at a layer, each with the first reason."""
+def _wholly_void(entry: LayerStrategy) -> dict[Origin, Reason]:
     outcomes: dict[Origin, list[Outcome]] = {}
     for outcome in entry.plan.outcomes:
         if outcome.request.is_swap:
@@ -112,4 +127,4 @@ def ranges(indices: Iterable[int]) -> str:
     ordered = sorted(set(indices))
     runs = [[index for _, index in run] for _, run in groupby(enumerate(ordered), lambda pair: pair[1] - pair[0])]
     text = ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
-    return f"layer{'s' * (len(ordered) > 1)} {text}" if ordered else "no layer"
+    return plural(len(ordered), "layer {layers}", "layers {layers}", layers=text) if ordered else phrase("no layer")

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from swapconf.config import ListedSwap
 from swapconf.errors import Finding, Severity
+from swapconf.phrases import phrase
 from swapconf.resolve.rules.case import Case, finding
 
 RULE = "default-prefetch-ignored"
@@ -19,5 +20,6 @@ KEY = "swap_config.default_prefetch"
 def check(case: Case) -> Iterator[Finding]:
     if isinstance(case.config.swap, ListedSwap) and KEY in case.config.origins:
         yield finding(RULE, Severity.WARNING, case.config.origin(KEY),
-                      "not used: layer_swap or op_swap replaces the default strategy, each entry has its own prefetch",
-                      "remove default_prefetch, or remove both lists for the default strategy")
+                      phrase("not used: layer_swap or op_swap replaces the default strategy, each entry has its own "
+                             "prefetch"),
+                      phrase("remove default_prefetch, or remove both lists for the default strategy"))

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from swapconf.config import DefaultSwap
 from swapconf.errors import Finding, Severity
+from swapconf.phrases import phrase
 from swapconf.resolve.requests import flash_attention
 from swapconf.resolve.rules.case import Case, finding
 
@@ -21,5 +22,6 @@ def check(case: Case) -> Iterator[Finding]:
     if isinstance(swap, DefaultSwap) and case.network and case.templates and not any(
             flash_attention(case.network.flash_attention, template) for template in case.templates):
         yield finding(RULE, Severity.ERROR, swap.origin,
-                      "the default strategy swaps flash attention, and this model has none: nothing would be swapped",
-                      "set `use_flash_attention: True` in model_config, or list operators in op_swap")
+                      phrase("the default strategy swaps flash attention, and this model has none: nothing would be "
+                             "swapped"),
+                      phrase("set `use_flash_attention: True` in model_config, or list operators in op_swap"))

@@ -15,8 +15,9 @@ from collections.abc import Iterator, Sequence
 
 from swapconf.config import EveryLayer, LayerSwap, ListedSwap, OpSwap
 from swapconf.errors import Finding, Origin, Severity
+from swapconf.phrases import phrase
 from swapconf.resolve.requests import op_groups
-from swapconf.resolve.rules.case import Case, finding, ranges, wholly_void
+from swapconf.resolve.rules.case import Case, finding, ranges
 
 RULE = "entry-shadowed"
 
@@ -36,9 +37,10 @@ def _one_name(case: Case, entries: Sequence[LayerSwap | OpSwap], name: str) -> I
         for entry in entries[1:]:
             if entry.prefetch != entries[0].prefetch:
                 yield finding(RULE, Severity.ERROR, entry.origin,
-                              f"backward_prefetch {entry.prefetch} contradicts {entries[0].prefetch} of line "
-                              f"{entries[0].origin.line}: {name} covers every layer with `layers: True`",
-                              "list the layers of each prefetch, or give both one prefetch")
+                              phrase("backward_prefetch {prefetch} contradicts {first} of line {line}: {name} covers "
+                                     "every layer with `layers: True`", prefetch=entry.prefetch,
+                                     first=entries[0].prefetch, line=entries[0].origin.line, name=name),
+                              phrase("list the layers of each prefetch, or give both one prefetch"))
         return
     taken: dict[int, LayerSwap | OpSwap] = {}
     for entry in entries:
@@ -47,9 +49,10 @@ def _one_name(case: Case, entries: Sequence[LayerSwap | OpSwap], name: str) -> I
         if lost:
             first = taken[min(lost)]
             yield finding(RULE, Severity.WARNING, entry.origin,
-                          f"backward_prefetch {entry.prefetch} is not used in {ranges(lost)}: line "
-                          f"{first.origin.line} names {name} there first, with {first.prefetch}",
-                          "take these layers out of one of the two entries")
+                          phrase("backward_prefetch {prefetch} is not used in {layers}: line {line} names {name} there "
+                                 "first, with {first}", prefetch=entry.prefetch, layers=ranges(lost),
+                                 line=first.origin.line, name=name, first=first.prefetch),
+                          phrase("take these layers out of one of the two entries"))
         for layer in layers:
             taken.setdefault(layer, entry)
 
@@ -57,11 +60,11 @@ def _one_name(case: Case, entries: Sequence[LayerSwap | OpSwap], name: str) -> I
 def _by_later_name(case: Case) -> Iterator[Finding]:
     lost: dict[Origin, set[int]] = defaultdict(set)
     text: dict[Origin, str] = {}
-    for entry in case.strategy.layers if case.strategy else ():
-        for origin, reason in wholly_void(entry).items():
-            if reason.rule == RULE:
-                lost[origin].add(entry.layer.index)
-                text[origin] = reason.text
+    for layer, origin, reason in case.void_entries():
+        if reason.rule == RULE:
+            lost[origin].add(layer)
+            text[origin] = reason.text
     for origin, layers in lost.items():
-        yield finding(RULE, Severity.WARNING, origin, f"not used in {ranges(layers)}: {text[origin]}",
-                      "remove this entry, or put it after the one that overrides it")
+        yield finding(RULE, Severity.WARNING, origin,
+                      phrase("not used in {layers}: {why}", layers=ranges(layers), why=text[origin]),
+                      phrase("remove this entry, or put it after the one that overrides it"))

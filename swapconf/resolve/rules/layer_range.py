@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from swapconf.config import LayerIndices, LayerSelection, LayerSwap, ListedSwap, OpSwap
 from swapconf.errors import Finding, Origin, Severity
+from swapconf.phrases import phrase, plural
 from swapconf.resolve.rules.case import EVERY_DIALECT, Case, finding
 
 RULE = "layer-out-of-range"
@@ -26,19 +27,21 @@ def check(case: Case) -> Iterator[Finding]:
         wrong = sorted({index for index in layers.indices if index < 0 or (count is not None and index >= count)})
         if wrong:
             shown = ", ".join(map(str, wrong[:8])) + (", ..." if wrong[8:] else "")
-            what = f"the model has {count} layers" if count is not None else "layers count from 0"
-            yield finding(RULE, Severity.ERROR, origin, f"there is no layer {shown}: {what}",
-                          f"{_meant(wrong, layers.indices, count)}remove or correct the index")
+            message = phrase("there is no layer {layers}: layers count from 0", layers=shown) if count is None else \
+                plural(count, "there is no layer {layers}: the model has {count} layer",
+                       "there is no layer {layers}: the model has {count} layers", layers=shown)
+            yield finding(RULE, Severity.ERROR, origin, message, _hint(wrong, layers.indices, count))
 
 
-def _meant(wrong: list[int], given: tuple[int, ...], count: int | None) -> str:
+def _hint(wrong: list[int], given: tuple[int, ...], count: int | None) -> str:
     """Off by one, or counted from the end, is the usual mistake."""
     if not count:
-        return ""
-    last = f"the last layer is {count - 1}; "
+        return phrase("remove or correct the index")
     near = wrong[0] + count if wrong[0] < 0 else wrong[0] - 1
-    usual = len(wrong) == 1 and 0 <= near < count and near not in given
-    return f"{last}{near} was probably meant; " if usual else last
+    if len(wrong) == 1 and 0 <= near < count and near not in given:
+        return phrase("the last layer is {last}; {near} was probably meant; remove or correct the index",
+                      last=count - 1, near=near)
+    return phrase("the last layer is {last}; remove or correct the index", last=count - 1)
 
 
 def _selections(case: Case) -> Iterator[tuple[LayerSelection, Origin]]:

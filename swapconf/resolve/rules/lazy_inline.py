@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from swapconf.errors import Finding, Severity
+from swapconf.phrases import phrase
 from swapconf.resolve.rules.case import Case, finding
 
 RULE = "lazy-inline-off"
@@ -24,15 +25,16 @@ def check(case: Case) -> Iterator[Finding]:
         return
     if runtime.stand_alone:
         yield finding(RULE, Severity.WARNING, config.origin("use_parallel", "parallel.parallel_mode"),
-                      "in stand-alone mode there is no lazy inline, so swap moves nothing",
-                      "train with `use_parallel: True` (or --use_parallel True) on two devices or more")
+                      phrase("in stand-alone mode there is no lazy inline, so swap moves nothing"),
+                      phrase("train with `use_parallel: True` (or --use_parallel True) on two devices or more"))
     elif runtime.disable_lazy_inline:
         yield finding(RULE, Severity.ERROR, config.origin("model.model_config.disable_lazy_inline"),
-                      "without lazy inline swap moves nothing", "remove disable_lazy_inline")
+                      phrase("without lazy inline swap moves nothing"), phrase("remove disable_lazy_inline"))
     elif config.pipeline.num_stages == 1 and (runtime.gradient_accumulation_steps or 1) == 1:
         fact = case.versions.fact("lazy_inline_off_without_pipeline")
         if fact.value:
             yield finding(RULE, Severity.NOTE, config.origin("swap_config.swap"),
-                          "with pipeline_stage 1 and no gradient accumulation, plain mindformers turns lazy inline off "
-                          f"and swap moves nothing ({fact.source})",
-                          "run it through swapconf, which keeps lazy inline on, or raise gradient_accumulation_steps")
+                          phrase("with pipeline_stage 1 and no gradient accumulation, plain mindformers turns lazy "
+                                 "inline off and swap moves nothing ({source})", source=fact.source),
+                          phrase("run it through swapconf, which keeps lazy inline on, or raise "
+                                 "gradient_accumulation_steps"))

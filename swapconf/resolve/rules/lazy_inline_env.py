@@ -1,7 +1,7 @@
 r"""lazy-inline-variable: without pipeline parallelism, older versions need ENABLE_LAZY_INLINE_NO_PIPELINE=1.
 
 Documented as a constraint; mindformers 1.9.0 has no such variable (measured). Which versions need it stands in
-resolve/knowledge.json. Fails with mindformers 1.6.0: the variable unset.
+resolve/knowledge.py. Fails with mindformers 1.6.0: the variable unset.
 Passes: ``export ENABLE_LAZY_INLINE_NO_PIPELINE=1``.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from swapconf.errors import Finding, Severity
+from swapconf.phrases import phrase
 from swapconf.resolve.rules.case import Case, finding
 
 RULE = "lazy-inline-variable"
@@ -22,5 +23,6 @@ def check(case: Case) -> Iterator[Finding]:
     fact = case.versions.fact("lazy_inline_variable_needed")
     if fact.value:
         yield finding(RULE, Severity.WARNING, case.config.origin("swap_config.swap"),
-                      f"mindformers {case.versions.mindformers} needs {VARIABLE}=1 for swap without pipeline "
-                      f"parallelism ({fact.source})", f"export {VARIABLE}=1 before the launch")
+                      phrase("mindformers {version} needs {variable}=1 for swap without pipeline parallelism "
+                             "({source})", version=case.versions.mindformers, variable=VARIABLE, source=fact.source),
+                      phrase("export {variable}=1 before the launch", variable=VARIABLE))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from swapconf.errors import Finding, Severity
+from swapconf.phrases import phrase
 from swapconf.resolve.rules.case import Case, finding
 
 RULE = "mcore"
@@ -20,10 +21,11 @@ def check(case: Case) -> Iterator[Finding]:
         return
     if config.recompute.recompute_slice_activation:
         yield finding(RULE, Severity.ERROR, config.origin("recompute_config.recompute_slice_activation"),
-                      "mcore models refuse recompute_slice_activation", "remove it or write False")
+                      phrase("mcore models refuse recompute_slice_activation"), phrase("remove it or write False"))
     origin = config.origin("swap_config.swap")
     fact = case.versions.fact("mcore_drops_swap_config")
     if config.swap_on and fact.value and origin.path.startswith("swap_config"):
         yield finding(RULE, Severity.NOTE, origin,
-                      f"plain mindformers {case.versions.mindformers} ignores swap_config for mcore models "
-                      f"({fact.source})", "run it through swapconf, which applies it")
+                      phrase("plain mindformers {version} ignores swap_config for mcore models ({source})",
+                             version=case.versions.mindformers, source=fact.source),
+                      phrase("run it through swapconf, which applies it"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from swapconf.errors import Finding, Severity
+from swapconf.phrases import phrase
 from swapconf.resolve.rules.case import Case, finding
 
 RULE = "memory-optimize-level"
@@ -19,5 +20,5 @@ def check(case: Case) -> Iterator[Finding]:
     level = case.config.runtime.memory_optimize_level
     if case.config.swap_on and level not in (None, "O0"):
         yield finding(RULE, Severity.ERROR, case.config.origin(KEY),
-                      f"with {level} swap costs memory instead of saving it: tensors are copied but not released",
-                      'write memory_optimize_level: "O0"')
+                      phrase("with {level} swap costs memory instead of saving it: tensors are copied but not released",
+                             level=level), phrase('write memory_optimize_level: "O0"'))

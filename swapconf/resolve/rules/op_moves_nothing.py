@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from swapconf.config import ListedSwap
 from swapconf.errors import Finding, Severity
+from swapconf.phrases import phrase, plural
 from swapconf.resolve.patterns import primitives_below
 from swapconf.resolve.requests import operators
 from swapconf.resolve.rules.case import Case, finding
@@ -27,8 +28,12 @@ def check(case: Case) -> Iterator[Finding]:
                    for path in operators(entry.pattern, template) for primitive in primitives_below(path, template)]
         if flagged and all(primitive.saved is False for primitive in flagged):
             unused = all(primitive.executed is False for primitive in flagged)
-            why = "they do not run in this model" if unused else "the backward pass does not read their output"
+            why = phrase("they do not run in this model") if unused else \
+                phrase("the backward pass does not read their output")
             count = len({primitive.path for primitive in flagged})
             yield finding(RULE, Severity.WARNING, entry.origin,
-                          f"'{entry.pattern}' flags {count} operator{'s' * (count > 1)} but moves nothing: {why}",
-                          "swap the cell around them, or an operator whose output is read (see `swapconf explain`)")
+                          plural(count, "'{pattern}' flags {count} operator but moves nothing: {why}",
+                                 "'{pattern}' flags {count} operators but moves nothing: {why}", pattern=entry.pattern,
+                                 why=why),
+                          phrase("swap the cell around them, or an operator whose output is read (see `swapconf "
+                                 "explain`)"))

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from swapconf.config import OpSwap
 from swapconf.errors import Finding, Severity
+from swapconf.phrases import phrase
 from swapconf.resolve.patterns import suggestions, unescaped_dot
 from swapconf.resolve.rules.case import Case, finding, matched, ranges, usable
 
@@ -20,7 +21,7 @@ RULE = "op-no-match"
 
 
 def check(case: Case) -> Iterator[Finding]:
-    guesses: dict[str, tuple[str, ...]] = {}  # the same mistake may stand in a thousand entries
+    hints: dict[str, str] = {}  # the same mistake may stand in a thousand entries
     for entry in case.patterns():
         if not case.templates or not usable(entry.pattern):
             continue
@@ -29,18 +30,27 @@ def check(case: Case) -> Iterator[Finding]:
             here = case.templates_at(entry.layers)
             if here and not matched(entry.pattern, here):
                 yield finding(RULE, severity, entry.origin,
-                              f"'{entry.pattern}' matches no operator in {ranges(case.chosen(entry.layers))}, only in "
-                              "layers of another kind", "choose layers that have this operator")
+                              phrase("'{pattern}' matches no operator in {layers}, only in layers of another kind",
+                                     pattern=entry.pattern, layers=ranges(case.chosen(entry.layers))),
+                              phrase("choose layers that have this operator"))
             continue
         if any(unescaped_dot(entry.pattern, template) for template in case.templates):
             continue  # the rule op-unescaped-dot says it better
-        if entry.pattern not in guesses:
-            guesses[entry.pattern] = suggestions(entry.pattern, case.templates)
-        meant = guesses[entry.pattern]
-        hint = f"'{meant[0]}' was probably meant" if meant else "top level: " + ", ".join(_top_level(case))
-        others = " (or " + ", ".join(f"'{other}'" for other in meant[1:]) + ")" if meant[1:] else ""
+        if entry.pattern not in hints:
+            hints[entry.pattern] = _hint(case, entry.pattern)
         yield finding(RULE, severity, entry.origin,
-                      f"'{entry.pattern}' matches no operator of a {case.templates[0].cell}", f"{hint}{others}")
+                      phrase("'{pattern}' matches no operator of a {cell}", pattern=entry.pattern,
+                             cell=case.templates[0].cell), hints[entry.pattern])
+
+
+def _hint(case: Case, pattern: str) -> str:
+    meant = suggestions(pattern, case.templates)
+    if not meant:
+        return phrase("top level: {names}", names=", ".join(_top_level(case)))
+    if not meant[1:]:
+        return phrase("'{name}' was probably meant", name=meant[0])
+    return phrase("'{name}' was probably meant (or {others})", name=meant[0],
+                  others=", ".join(f"'{other}'" for other in meant[1:]))
 
 
 def _top_level(case: Case) -> list[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from swapconf.errors import Finding, Severity
+from swapconf.phrases import phrase
 from swapconf.resolve.patterns import unescaped_dot
 from swapconf.resolve.rules.case import Case, finding, matched, usable
 
@@ -24,5 +25,5 @@ def check(case: Case) -> Iterator[Finding]:
         repaired = next(filter(None, (unescaped_dot(entry.pattern, template) for template in case.templates)), None)
         if repaired:
             yield finding(RULE, Severity.ERROR, entry.origin,
-                          rf"'{entry.pattern}' matches nothing: names are separated by \. (backslash, dot)",
-                          f"write '{repaired}'")
+                          phrase(r"'{pattern}' matches nothing: names are separated by \. (backslash, dot)",
+                                 pattern=entry.pattern), phrase("write '{pattern}'", pattern=repaired))

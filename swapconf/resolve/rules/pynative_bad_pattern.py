@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from swapconf.errors import Finding, Severity
+from swapconf.phrases import phrase
 from swapconf.resolve.module_paths import compiled
 from swapconf.resolve.patterns import BadPattern
 from swapconf.resolve.rules.case import PYNATIVE, Case, finding
@@ -22,4 +23,4 @@ def check(case: Case) -> Iterator[Finding]:
             compiled(entry.pattern)
         except BadPattern as error:
             yield finding(RULE, Severity.ERROR, entry.origin, str(error),
-                          "write a module path such as 'mlp' or 'self_attention\\.core_attention'")
+                          phrase("write a module path such as 'mlp' or 'self_attention\\.core_attention'"))

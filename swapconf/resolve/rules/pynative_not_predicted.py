@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from swapconf.errors import Finding, Severity
+from swapconf.phrases import phrase
 from swapconf.resolve.rules.case import PYNATIVE, Case, finding
 
 RULE = "pynative-not-predicted"
@@ -21,6 +22,6 @@ def check(case: Case) -> Iterator[Finding]:
     if config.swap_on or case.recompute_entries():
         origin = config.origin("swap.enable", "recompute.mode", "recompute_comm.enable")
         yield finding(RULE, Severity.NOTE, origin,
-                      "swapconf has no catalog of PyNative modules: module paths are not checked against the model, "
-                      "and memory and time are not predicted",
-                      "structure, layers, prefetch (in layers) and overlaps are checked")
+                      phrase("swapconf has no catalog of PyNative modules: module paths are not checked against the "
+                             "model, and memory and time are not predicted"),
+                      phrase("structure, layers, prefetch (in layers) and overlaps are checked"))

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from swapconf.config import OpSwap, SelectRecompute
 from swapconf.errors import Finding, Severity
+from swapconf.phrases import phrase
 from swapconf.resolve.modules import layers_of, overlaps
 from swapconf.resolve.rules.case import PYNATIVE, Case, finding, ranges
 
@@ -25,9 +26,10 @@ def check(case: Case) -> Iterator[Finding]:
     count = case.config.num_named_layers
     for swap, recompute in overlaps(case.config):
         both = layers_of(swap.layers, count) & layers_of(recompute.layers, count)
-        what = f"'{recompute.pattern}'" if isinstance(recompute, SelectRecompute) else "the whole layer"
-        mine = f"'{swap.pattern}'" if isinstance(swap, OpSwap) else "the whole layer"
+        what = f"'{recompute.pattern}'" if isinstance(recompute, SelectRecompute) else phrase("the whole layer")
+        mine = f"'{swap.pattern}'" if isinstance(swap, OpSwap) else phrase("the whole layer")
         yield finding(RULE, Severity.ERROR, swap.origin,
-                      f"{mine} is swapped in {ranges(both)}, where line {recompute.origin.line} recomputes {what}; "
-                      "PyNative takes one of the two at a layer or module",
-                      "take these layers out of one of the two")
+                      phrase("{module} is swapped in {layers}, where line {line} recomputes {other}; PyNative takes "
+                             "one of the two at a layer or module", module=mine, layers=ranges(both),
+                             line=recompute.origin.line, other=what),
+                      phrase("take these layers out of one of the two"))

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from swapconf.config import EveryLayer, LayerIndices, LayerSwap, ListedSwap, OpSwap
 from swapconf.errors import Finding, Severity
+from swapconf.phrases import phrase
 from swapconf.resolve.rules.case import PYNATIVE, Case, finding, ranges
 
 RULE = "pynative-prefetch-range"
@@ -31,7 +32,8 @@ def check(case: Case) -> Iterator[Finding]:
         late = [layer for layer in layers if count - entry.prefetch <= layer < count]
         if late:
             yield finding(RULE, Severity.ERROR, entry.layers_origin,
-                          f"{ranges(late)} cannot be swapped with default_prefetch {entry.prefetch}: there is no layer "
-                          f"{max(late) + entry.prefetch} that would call the activations back",
-                          f"end with layer {count - entry.prefetch - 1}" if count > entry.prefetch
-                          else "lower default_prefetch")
+                          phrase("{layers} cannot be swapped with default_prefetch {prefetch}: there is no layer "
+                                 "{missing} that would call the activations back", layers=ranges(late),
+                                 prefetch=entry.prefetch, missing=max(late) + entry.prefetch),
+                          phrase("end with layer {last}", last=count - entry.prefetch - 1) if count > entry.prefetch
+                          else phrase("lower default_prefetch"))

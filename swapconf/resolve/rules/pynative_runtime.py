@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from swapconf.errors import Finding, Severity
+from swapconf.phrases import phrase
 from swapconf.resolve.rules.case import PYNATIVE, Case, finding
 
 RULE = "pynative-runtime"
@@ -22,9 +23,10 @@ def check(case: Case) -> Iterator[Finding]:
     config = case.config
     if config.runtime.graph_mode:
         yield finding(RULE, Severity.ERROR, config.origin("context.mode"),
-                      "graph mode reads nothing of `swap`, `recompute` and `recompute_comm`",
-                      "write mode: 1, or rewrite the sections with `swapconf migrate --to legacy`")
+                      phrase("graph mode reads nothing of `swap`, `recompute` and `recompute_comm`"),
+                      phrase("write mode: 1, or rewrite the sections with `swapconf migrate --to legacy`"))
     if config.swap_on and config.pipeline.num_stages > 1:
         yield finding(RULE, Severity.ERROR, config.origin("swap.enable"),
-                      f"mindformers refuses swap with {config.pipeline.num_stages} pipeline stages",
-                      "use recompute, or one stage")
+                      phrase("mindformers refuses swap with {stages} pipeline stages",
+                             stages=config.pipeline.num_stages),
+                      phrase("use recompute, or one stage"))

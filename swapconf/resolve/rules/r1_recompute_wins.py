@@ -18,7 +18,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from swapconf.errors import Finding, Origin, Severity
-from swapconf.resolve.rules.case import Case, finding, ranges, wholly_void
+from swapconf.phrases import joined, phrase
+from swapconf.resolve.rules.case import Case, finding, ranges
 from swapconf.strategy import Recompute
 
 RULE = "R1-recompute-wins"
@@ -28,10 +29,10 @@ def check(case: Case) -> Iterator[Finding]:
     void: dict[Origin, set[int]] = defaultdict(set)
     cut: dict[Origin, set[int]] = defaultdict(set)
     causes: dict[Origin, dict[str, None]] = defaultdict(dict)
+    for layer, origin, reason in case.void_entries():
+        if reason.rule == RULE:
+            void[origin].add(layer)
     for entry in case.strategy.layers if case.strategy else ():
-        for origin, reason in wholly_void(entry).items():
-            if reason.rule == RULE:
-                void[origin].add(entry.layer.index)
         for path, decision in entry.plan.decisions.items():
             if decision.reason.rule != RULE or decision.requested is None:
                 continue
@@ -39,11 +40,19 @@ def check(case: Case) -> Iterator[Finding]:
             by_model = decision.action.root == path and entry.layer.template.by_path[path].preset_recompute
             if not by_model:  # what the model recomputes by itself is no clash in the YAML
                 cut[decision.requested.origin].add(entry.layer.index)
-                causes[decision.requested.origin].setdefault(decision.action.root or "the whole layer")
+                causes[decision.requested.origin].setdefault(decision.action.root or phrase("the whole layer"))
     for origin in {**void, **cut}:
-        cause = ", ".join(causes[origin]) or "an operator that the model itself recomputes"
-        lost, partly = void[origin], cut[origin] - void[origin]
-        what = [f"has no effect in {ranges(lost)}"] * bool(lost) + [f"is cut short in {ranges(partly)}"] * bool(partly)
-        yield finding(RULE, Severity.WARNING, origin,
-                      f"this swap {' and '.join(what)}: recomputed there: {cause}; recompute wins over swap",
-                      "take these layers out of one of the two")
+        cause = joined(", ", causes[origin]) or phrase("an operator that the model itself recomputes")
+        yield finding(RULE, Severity.WARNING, origin, _message(void[origin], cut[origin] - void[origin], cause),
+                      phrase("take these layers out of one of the two"))
+
+
+def _message(lost: set[int], partly: set[int], cause: str) -> str:
+    if not partly:
+        return phrase("this swap has no effect in {lost}: recomputed there: {cause}; recompute wins over swap",
+                      lost=ranges(lost), cause=cause)
+    if not lost:
+        return phrase("this swap is cut short in {partly}: recomputed there: {cause}; recompute wins over swap",
+                      partly=ranges(partly), cause=cause)
+    return phrase("this swap has no effect in {lost} and is cut short in {partly}: recomputed there: {cause}; "
+                  "recompute wins over swap", lost=ranges(lost), partly=ranges(partly), cause=cause)

@@ -2,7 +2,7 @@ r"""R2-recomputed-consumer: a swapped operator whose output is read by a recompu
 
 The documentation says that such a swap has no effect (Fine-Grained Activations SWAP, rule 2). In MindSpore 2.9.0 it
 measurably does: the tensor is moved, released and fed to the recomputed operator. swapconf decides by the version
-in use and says which of the two it took. What is known by version stands in resolve/knowledge.json.
+in use and says which of the two it took. What is known by version stands in resolve/knowledge.py.
 
 Reported::
 
@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from swapconf.errors import Finding, Origin, Severity
+from swapconf.phrases import phrase
 from swapconf.resolve.rules.case import Case, finding, ranges
 
 RULE = "R2-recomputed-consumer"
@@ -32,12 +33,15 @@ def check(case: Case) -> Iterator[Finding]:
     fact = case.versions.fact("recomputed_consumer_voids_swap")
     for origin, layers in places.items():
         sites = ", ".join(readers[origin])
-        where = f"in {ranges(layers)} a recomputed operator reads the output of {sites}"
         if fact.value:
             yield finding(RULE, Severity.WARNING, origin,
-                          f"{where}, so its swap has no effect there with MindSpore {case.versions.mindspore} "
-                          f"({fact.source})", "swap an operator that no recomputed one reads")
+                          phrase("in {layers} a recomputed operator reads the output of {sites}, so its swap has no "
+                                 "effect there with MindSpore {version} ({source})", layers=ranges(layers),
+                                 sites=sites, version=case.versions.mindspore, source=fact.source),
+                          phrase("swap an operator that no recomputed one reads"))
         else:
             yield finding(RULE, Severity.NOTE, origin,
-                          f"{where}; the documentation says that its swap has no effect, but with MindSpore "
-                          f"{case.versions.mindspore} it has ({fact.source})", "nothing to do; expect it to move")
+                          phrase("in {layers} a recomputed operator reads the output of {sites}; the documentation "
+                                 "says that its swap has no effect, but with MindSpore {version} it has ({source})",
+                                 layers=ranges(layers), sites=sites, version=case.versions.mindspore,
+                                 source=fact.source), phrase("nothing to do; expect it to move"))

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from swapconf.config import LayerCounts, LayerIndices
 from swapconf.errors import Finding, Severity
+from swapconf.phrases import phrase
 from swapconf.resolve.requests import stage_map
 from swapconf.resolve.rules.case import Case, finding, ranges
 from swapconf.resolve.stages import BadDeal
@@ -31,11 +32,12 @@ def check(case: Case) -> Iterator[Finding]:
         try:
             then = stages.selected(counted)
         except BadDeal as error:
-            meaning = f"would not be accepted ({error})"
+            message = phrase("swap is on, so this list names {layers}; as counts per stage, with swap off, it would "
+                             "not be accepted ({why})", layers=ranges(now), why=error)
         else:
             if now == then:
                 continue
-            meaning = f"would mean {ranges(then)}"
-        yield finding(RULE, Severity.NOTE, entry.origin,
-                      f"swap is on, so this list names {ranges(now)}; as counts per stage, with swap off, it {meaning}",
-                      "nothing to do if layers were meant; adapt the list whenever `swap` is switched")
+            message = phrase("swap is on, so this list names {layers}; as counts per stage, with swap off, it would "
+                             "mean {others}", layers=ranges(now), others=ranges(then))
+        yield finding(RULE, Severity.NOTE, entry.origin, message,
+                      phrase("nothing to do if layers were meant; adapt the list whenever `swap` is switched"))

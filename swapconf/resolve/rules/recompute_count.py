@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from swapconf.config import LayerCounts
 from swapconf.errors import Finding, Severity
+from swapconf.phrases import phrase
 from swapconf.resolve.requests import stage_map
 from swapconf.resolve.rules.case import Case, finding
 from swapconf.resolve.stages import BadDeal
@@ -26,10 +27,12 @@ def check(case: Case) -> Iterator[Finding]:
         told.add(entry.origin)
         negative = [count for row in entry.layers.counts for count in row if count is not None and count < 0]
         if negative:
-            yield finding(RULE, Severity.ERROR, entry.origin, f"a count of layers cannot be {negative[0]}",
-                          "write 0 or more; with swap off these are counts per stage, not layer indices")
+            yield finding(RULE, Severity.ERROR, entry.origin,
+                          phrase("a count of layers cannot be {number}", number=negative[0]),
+                          phrase("write 0 or more; with swap off these are counts per stage, not layer indices"))
         try:
             stages.selected(entry.layers)
         except BadDeal as error:
-            yield finding(RULE, Severity.ERROR, entry.origin, f"with swap off this counts layers per stage: {error}",
-                          "give one count for each stage; to choose layers by index, use `swap: True`")
+            yield finding(RULE, Severity.ERROR, entry.origin,
+                          phrase("with swap off this counts layers per stage: {why}", why=error),
+                          phrase("give one count for each stage; to choose layers by index, use `swap: True`"))

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.network import LayerTemplate
+from swapconf.phrases import phrase
 from swapconf.resolve.patterns import primitives_below
 from swapconf.resolve.requests import operators
 from swapconf.resolve.rules.case import Case, finding
@@ -33,8 +34,9 @@ def check(case: Case) -> Iterator[Finding]:
         if not any(verdicts):
             operators_named = ", ".join(f"'{name}'" for name in names[origin])
             yield finding(RULE, Severity.WARNING, origin,
-                          f"recomputes nothing: the backward pass does not read the output of {operators_named}",
-                          "select the cell around them, or also the reshape that follows")
+                          phrase("recomputes nothing: the backward pass does not read the output of {operators}",
+                                 operators=operators_named),
+                          phrase("select the cell around them, or also the reshape that follows"))
 
 
 def _verdicts(case: Case, pattern: str, template: LayerTemplate) -> Iterator[bool]:

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from swapconf.errors import Finding, Origin, Severity
+from swapconf.phrases import phrase
 from swapconf.resolve.rules.case import Case, finding, ranges
 
 RULE = "recompute-void"
@@ -22,5 +23,6 @@ def check(case: Case) -> Iterator[Finding]:
         if outcome.void is not None and not outcome.request.is_swap:
             layers[outcome.request.origin, outcome.void.text].add(entry.layer.index)
     for (origin, text), void in layers.items():
-        yield finding(RULE, Severity.WARNING, origin, f"no effect in {ranges(void)}: {text}",
-                      "name the operators themselves, or remove the entry")
+        yield finding(RULE, Severity.WARNING, origin,
+                      phrase("no effect in {layers}: {why}", layers=ranges(void), why=text),
+                      phrase("name the operators themselves, or remove the entry"))

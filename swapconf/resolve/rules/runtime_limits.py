@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from swapconf.errors import Finding, Severity
+from swapconf.phrases import phrase
 from swapconf.resolve.rules.case import Case, finding
 
 RULE = "unsupported-runtime"
@@ -21,11 +22,13 @@ def check(case: Case) -> Iterator[Finding]:
         return
     if runtime.device_target is not None and runtime.device_target.lower() != "ascend":
         yield finding(RULE, Severity.WARNING, origin("context.device_target"),
-                      f"swap acts on Ascend only; on {runtime.device_target} the flags are set and nothing moves",
-                      'write device_target: "Ascend" for the real run')
+                      phrase("swap acts on Ascend only; on {device} the flags are set and nothing moves",
+                             device=runtime.device_target),
+                      phrase('write device_target: "Ascend" for the real run'))
     if runtime.graph_mode is False:
-        yield finding(RULE, Severity.ERROR, origin("context.mode"), "swap needs graph mode; PyNative ignores it",
-                      "write mode: 0")
+        yield finding(RULE, Severity.ERROR, origin("context.mode"),
+                      phrase("swap needs graph mode; PyNative ignores it"), phrase("write mode: 0"))
     if runtime.jit_level is not None and runtime.jit_level not in ("O0", "O1"):
         yield finding(RULE, Severity.ERROR, origin("context.jit_config.jit_level", "context.jit_level"),
-                      f"swap supports jit_level O0 and O1, not {runtime.jit_level}", 'write jit_level: "O0"')
+                      phrase("swap supports jit_level O0 and O1, not {level}", level=runtime.jit_level),
+                      phrase('write jit_level: "O0"'))

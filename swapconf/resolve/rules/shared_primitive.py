@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from swapconf.errors import Finding, Origin, Severity
+from swapconf.phrases import phrase
 from swapconf.resolve.rules.case import Case, finding, ranges
 
 RULE = "shared-primitive"
@@ -24,6 +25,6 @@ def check(case: Case) -> Iterator[Finding]:
                 places[decision.requested.origin, path].add(entry.layer.index)
     for (origin, path), layers in places.items():
         yield finding(RULE, Severity.NOTE, origin,
-                      f"{path} is not swapped in {ranges(layers)}: it is one object in all layers, which do not "
-                      "agree on it",
-                      "nothing to do: its tensor is small; or ask for the same in every layer")
+                      phrase("{operator} is not swapped in {layers}: it is one object in all layers, which do not "
+                             "agree on it", operator=path, layers=ranges(layers)),
+                      phrase("nothing to do: its tensor is small; or ask for the same in every layer"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from swapconf.errors import Finding, Severity
+from swapconf.phrases import phrase
 from swapconf.resolve.rules.case import Case, finding
 from swapconf.resolve.stages import BadDeal, deal
 
@@ -23,5 +24,5 @@ def check(case: Case) -> Iterator[Finding]:
         deal(count, case.config.pipeline)
     except BadDeal as error:
         origin = case.config.origin("model.model_config.offset", "parallel_config.pipeline_stage")
-        yield finding(RULE, Severity.ERROR, origin, f"layers cannot be dealt to stages: {error}",
-                      "give `offset` one number per stage that sums to the rest")
+        yield finding(RULE, Severity.ERROR, origin, phrase("layers cannot be dealt to stages: {why}", why=error),
+                      phrase("give `offset` one number per stage that sums to the rest"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from swapconf.errors import Finding, Severity
+from swapconf.phrases import phrase
 from swapconf.resolve.rules.case import Case, finding
 
 RULE = "swap-is-off"
@@ -22,5 +23,6 @@ def check(case: Case) -> Iterator[Finding]:
         path = f"swap_config.{key}"
         if path in case.config.origins:
             yield finding(RULE, Severity.NOTE if written else Severity.WARNING, case.config.origin(path),
-                          "no effect: `swap` is False" if written else "no effect: `swap` is missing, and so False",
-                          "write `swap: True` to use it, or remove it")
+                          phrase("no effect: `swap` is False") if written
+                          else phrase("no effect: `swap` is missing, and so False"),
+                          phrase("write `swap: True` to use it, or remove it"))

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from swapconf.config import LayerIndices, LayerSwap, ListedSwap, OpSwap
 from swapconf.errors import Finding, Severity
+from swapconf.phrases import phrase
 from swapconf.resolve.rules.case import Case, finding
 
 RULE = "swap-nothing"
@@ -22,10 +23,11 @@ def check(case: Case) -> Iterator[Finding]:
     entries: tuple[LayerSwap | OpSwap, ...] = (*swap.layer_swap, *swap.op_swap)
     for entry in entries:
         if entry.layers == LayerIndices(()):
-            yield finding(RULE, Severity.WARNING, entry.layers_origin, "this entry selects no layer",
-                          "list layer indices, write True for every layer, or remove the entry")
+            yield finding(RULE, Severity.WARNING, entry.layers_origin, phrase("this entry selects no layer"),
+                          phrase("list layer indices, write True for every layer, or remove the entry"))
     if not swap.given_entries:
         origin = case.config.origin("swap_config.layer_swap", "swap_config.op_swap")
         yield finding(RULE, Severity.WARNING, origin,
-                      "swap is on, but this list is empty: nothing is swapped, and it replaces the default strategy",
-                      "remove the key for the default strategy, or add entries")
+                      phrase("swap is on, but this list is empty: nothing is swapped, and it replaces the default "
+                             "strategy"),
+                      phrase("remove the key for the default strategy, or add entries"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from swapconf.errors import Finding, Severity
+from swapconf.phrases import phrase
 from swapconf.resolve.rules.case import Case, finding
 
 RULE = "unknown-family"
@@ -22,12 +23,13 @@ def check(case: Case) -> Iterator[Finding]:
     origin = config.origin("model.model_config.type", "model.model_config.model_type", "model.arch.type",
                            "model.model_config", "model")
     if config.model.num_layers is None:
-        yield finding(RULE, Severity.NOTE, origin, "the YAML does not give the number of layers",
-                      "layer indices and operator names are not checked unless model_config has num_layers")
+        yield finding(RULE, Severity.NOTE, origin, phrase("the YAML does not give the number of layers"),
+                      phrase("layer indices and operator names are not checked unless model_config has num_layers"))
     elif case.network is not None and case.network.family is None:
-        yield finding(RULE, Severity.NOTE, origin, "this model is not in swapconf's catalog",
-                      "operator names are not checked")
+        yield finding(RULE, Severity.NOTE, origin, phrase("this model is not in swapconf's catalog"),
+                      phrase("operator names are not checked"))
     elif case.network is not None and case.network.approximated:
-        yield finding(RULE, Severity.NOTE, origin, "the catalog has no layer with this value of "
-                      f"{', '.join(case.network.approximated)}; the nearest one was checked",
-                      "operator names may differ a little from the real model")
+        yield finding(RULE, Severity.NOTE, origin,
+                      phrase("the catalog has no layer with this value of {settings}; the nearest one was checked",
+                             settings=", ".join(case.network.approximated)),
+                      phrase("operator names may differ a little from the real model"))
