@@ -44,7 +44,7 @@ def read(path: Path, order: Order) -> RankReport | None:
     """The report in a file; None where it is damaged."""
     try:
         report = _report(json_object.read(path), order)
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, MemoryError):
         return None
     return report if _fits(report, RankReport) else None
 

@@ -88,7 +88,8 @@ def test_a_phrase_stays_one_in_the_cache(order: Order, chinese: None) -> None:
 
 @pytest.mark.parametrize("packed", [
     [], ["a", ""], ["{", "", {}], ["{}", "", {}], ["{a}", "", {}], ["{a.b}", "", {"a": 1}], [1, "", {}], ["a", "b", {}],
-    ["a", "", []], ["a", "", {"b": [1]}], {"a": "b"}, None, 1])
+    ["a", "", []], ["a", "", {"b": [1]}], ["{a:c}", "", {"a": -1}], ["{a:>99999999999999}", "", {"a": "b"}], {"a": "b"},
+    None, 1])
 @pytest.mark.parametrize("place", ["detail", "fold_note", "hint"])
 def test_a_damaged_phrase_is_no_report(order: Order, packed: object, place: str) -> None:
     cache.store(order, WORDED)
