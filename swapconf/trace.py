@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from swapconf.blocks import HOST_POOL as HOST_POOL
 from swapconf.blocks import Block as Block
 from swapconf.blocks import Blocks as Blocks
+from swapconf.phrases import mark
 
 POINT_TO_POINT = frozenset({"Receive", "Send"})  # messages between two ranks
 _EVENT_PRIMITIVES = frozenset({"StreamSend", "StreamRecv"})
@@ -200,7 +201,7 @@ class Notice(Enum):
 
     OUTSIDE_LAZY_INLINE = "a swap has no effect outside a lazily inlined cell"
     RECOMPUTE_WINS = "an operator is both recomputed and swapped; it is recomputed"
-    POOL_BLOCK_CUT = "the memory pool's block is larger than the memory, and is cut"
+    POOL_BLOCK_CUT = mark("the memory pool's block is larger than the memory, and is cut")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -18,6 +18,7 @@ from swapconf.cli.machine import load, machine_options
 from swapconf.config import Dialect
 from swapconf.dryrun.outcome import RankReport, as_record, origin
 from swapconf.errors import Severity, SwapconfError, has_errors
+from swapconf.phrases import joined, phrase, plural, show
 from swapconf.units import parse_bytes, show_bytes
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, 
             click.echo("\n".join(f"export {name}={shlex.quote(value)}" for name, value in sorted(changed.items())))
             return
         if not files:
-            raise click.UsageError("name a training YAML")
+            raise click.UsageError(phrase("name a training YAML"))
         if fan_out.missing():
             raise click.ClickException(fan_out.missing())
         limit = parse_bytes(budget) if budget else None
@@ -143,7 +144,7 @@ def _stops_the_run(orders: Sequence[Order]) -> bool:
     studies = [study_document(document, Versions.in_use(), os.environ) for document in documents.values()]
     for study in studies:
         if study.config.dialect is Dialect.PYNATIVE:
-            raise click.UsageError(f"{study.config.file}: {study.why_no_strategy}")
+            raise click.UsageError(phrase("{file}: {reason}", file=study.config.file, reason=study.why_no_strategy))
     found = [finding for study in studies for finding in study.findings]
     if not has_errors(found):
         return False
@@ -188,8 +189,9 @@ class Progress:
                 TimeRemainingColumn,
             )
 
-            self._bar = Progress(TextColumn("dry run"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-                                 TextColumn("expected"), TimeRemainingColumn(), console=Console(stderr=True))
+            self._bar = Progress(TextColumn(show(phrase("dry run"))), BarColumn(), MofNCompleteColumn(),
+                                 TimeElapsedColumn(), TextColumn(show(phrase("expected"))), TimeRemainingColumn(),
+                                 console=Console(stderr=True))
             self._bar.start()
             self._task = self._bar.add_task("ranks", total=self._total)
         return self
@@ -206,43 +208,48 @@ class Progress:
 def _print(reports: Sequence[RankReport], limit: int | None) -> None:
     from swapconf.cli.tables import print_rows
 
-    head = ("file", "rank", "stage", "outcome", "used peak", "with fragments", "reserved", "host", "headroom",
-            "moved", "seconds")
-    rows = [(Path(report.file).name, str(report.rank), str(report.stage), report.outcome.value,
+    head = (phrase("file"), phrase("rank"), phrase("stage"), phrase("outcome"), phrase("used peak"),
+            phrase("with fragments"), phrase("reserved"), phrase("host"), phrase("headroom"), phrase("moved"),
+            phrase("seconds"))
+    rows = [(Path(report.file).name, str(report.rank), str(report.stage), phrase(report.outcome.value),
              show_bytes(report.used_peak_bytes), show_bytes(report.with_fragments_peak_bytes),
              show_bytes(report.reserved_bytes), show_bytes(report.host_bytes), show_bytes(report.headroom_bytes),
-             _moved(report), "cached" if report.cached else f"{report.seconds:.0f}") for report in reports]
+             _moved(report), phrase("cached") if report.cached else f"{report.seconds:.0f}") for report in reports]
     print_rows(head, rows, ("file", "outcome"),
                styles=("" if report.outcome.good else "bold red" for report in reports))
     for report in reports:
         if report.device_bytes is not None:
-            say(f"Device MOC memory size {show_bytes(report.device_bytes)}, MindSpore may use "
-                       f"{show_bytes(report.usable_bytes)}, base address {report.base_address}")
+            say(phrase("Device MOC memory size {size}, MindSpore may use {usable}, base address {address}",
+                       size=show_bytes(report.device_bytes), usable=show_bytes(report.usable_bytes),
+                       address=report.base_address))
             break
     if any(report.level == 1 for report in reports):
-        say("dry run level 1: operator workspace is not included")
+        say(phrase("dry run level 1: operator workspace is not included"))
     for report in reports:
         if report.level > 1:
-            say(f"rank {report.rank}: {_added(report)}")
+            say(phrase("rank {rank}: {text}", rank=report.rank, text=_added(report)))
         if report.fold_note:
-            say(f"rank {report.rank}: {report.fold_note}")
+            say(phrase("rank {rank}: {text}", rank=report.rank, text=report.fold_note))
     print_findings([finding for report in reports for finding in report.findings])
     for report in reports:
         peak = report.with_fragments_peak_bytes
         if limit is not None and peak is not None and peak > limit:
-            say(f"rank {report.rank}: {show_bytes(peak)} is over the budget of {show_bytes(limit)}", fg="red")
+            say(phrase("rank {rank}: {size} is over the budget of {budget}", rank=report.rank, size=show_bytes(peak),
+                       budget=show_bytes(limit)), fg="red")
 
 
 def _added(report: RankReport) -> str:
     """What levels 2 and 3 say beyond the table."""
     parts = [origin(report)]
     if report.workspace_bytes:
-        parts.append(f"the largest is {show_bytes(report.workspace_bytes)}, of {report.workspace_kernel}")
+        parts.append(phrase("the largest is {size}, of {kernel}", size=show_bytes(report.workspace_bytes),
+                            kernel=report.workspace_kernel))
     if report.outside_bytes:
-        parts.append(f"HCCL takes {show_bytes(report.outside_bytes)} besides (its own buffers, in no column above)")
+        parts.append(phrase("HCCL takes {size} besides (its own buffers, in no column above)",
+                            size=show_bytes(report.outside_bytes)))
     if report.step_us is not None:
-        parts.append(f"{report.step_us / 1000:.3f} ms a step")
-    return "; ".join(parts)
+        parts.append(phrase("{milliseconds:.3f} ms a step", milliseconds=report.step_us / 1000))
+    return joined("; ", parts)
 
 
 def _moved(report: RankReport) -> str:
@@ -250,7 +257,8 @@ def _moved(report: RankReport) -> str:
         return "-"
     sizes = [move.size_bytes for move in report.moved]
     total = None if None in sizes else sum(size for size in sizes if size is not None)
-    return f"{sum(move.tensors for move in report.moved)} tensors, {show_bytes(total)}"
+    return plural(sum(move.tensors for move in report.moved), "{count} tensor, {size}", "{count} tensors, {size}",
+                  size=show_bytes(total))
 
 
 def _exit_code(reports: Sequence[RankReport], limit: int | None) -> int:

@@ -15,6 +15,7 @@ from itertools import groupby
 from swapconf.dryrun.effect import Effect, Move
 from swapconf.errors import Finding, Origin, Severity, in_order
 from swapconf.network import COMMUNICATION, LayerTemplate, Operator
+from swapconf.phrases import joined, phrase, plural
 from swapconf.strategy import LayerPlan, LayerStrategy, Strategy, Swap
 
 MISSING, UNASKED = "decision-without-effect", "effect-without-decision"
@@ -29,14 +30,16 @@ RULES: dict[str, tuple[str, str]] = {
 
 _SHOWN = 8
 _VIEWS = frozenset({"Reshape", "Transpose", "ExpandDims", "Squeeze", "Flatten"})
-_NOT_SAVED = "the backward pass does not read what they write; swap the cell around them, or take them out"
-_NO_COPY = ("the executed graph has no copy to the host at all, as when lazy inline is off: raise pipeline_stage or "
-            "gradient_accumulation_steps above 1, or use `swapconf run` (see `swapconf rules lazy-inline-off`)")
-_NOT_FOUND = "`swapconf explain` shows what is decided where; take them out, or swap the cell around them"
-_PLANNED = ("tensors are copied to the host, but their device memory is not freed: MindSpore planned it before the run "
-            "(memory_optimize_level O1)")
-_LEVEL = "set context.memory_optimize_level to O0"
-_OTHER_RUN = "the run used another YAML or other versions than `swapconf explain`, or the model sets a swap by itself"
+_NOT_SAVED = phrase("the backward pass does not read what they write; swap the cell around them, or take them out")
+_NO_COPY = phrase("the executed graph has no copy to the host at all, as when lazy inline is off: raise pipeline_stage "
+                  "or gradient_accumulation_steps above 1, or use `swapconf run` "
+                  "(see `swapconf rules lazy-inline-off`)")
+_NOT_FOUND = phrase("`swapconf explain` shows what is decided where; take them out, or swap the cell around them")
+_PLANNED = phrase("tensors are copied to the host, but their device memory is not freed: MindSpore planned it before "
+                  "the run (memory_optimize_level O1)")
+_LEVEL = phrase("set context.memory_optimize_level to O0")
+_OTHER_RUN = phrase("the run used another YAML or other versions than `swapconf explain`, or the model sets a swap by "
+                    "itself")
 
 
 def compare(strategy: Strategy, effect: Effect, section: Origin) -> tuple[Finding, ...]:
@@ -58,7 +61,7 @@ def compare(strategy: Strategy, effect: Effect, section: Origin) -> tuple[Findin
         if strange := view.unasked():
             unasked[strange].append(entry.layer.name)
     if (count := len(moves[""])) and here and not any(_swapped(entry.plan) for entry in here):
-        unasked[f"{count} tensor{'s' * (count > 1)}"].append("")
+        unasked[plural(count, "{count} tensor", "{count} tensors")].append("")
     return in_order([
         *(_missing(origin, operators, names, hint) for (origin, operators, hint), names in missing.items()),
         *(_unasked(section, operators, names) for operators, names in unasked.items()),
@@ -105,8 +108,7 @@ class _LayerView:
                    for (cell, primitive), causes in self._causes.items() if not causes & self._swapped}
         order = [operator.path for operator in self._template.operators]
         known = sorted(strange, key=lambda item: (order.index(item[0]) if item[0] in order else -1, item))
-        return _names(f"{cell or 'the layer itself'}{f' ({primitive})' if primitive else ''}"
-                      for cell, primitive in known)
+        return _names(_part(cell or phrase("the layer itself"), primitive) for cell, primitive in known)
 
     def _causes_of(self, move: Move) -> frozenset[str]:
         """Sites that can be the cause of a copy. MindSpore also moves the result of communication that reads a
@@ -145,10 +147,14 @@ def _no_copy(hint: str) -> str:
     return hint if hint == _NOT_SAVED else _NO_COPY
 
 
+def _part(cell: str, primitive: str) -> str:
+    return phrase("{cell} ({primitive})", cell=cell, primitive=primitive) if primitive else cell
+
+
 def _names(operators: Iterable[str]) -> str:
-    names = list(dict.fromkeys(operator or "the whole layer" for operator in operators))
-    rest = [f"{len(names) - _SHOWN} more"] if len(names) > _SHOWN + 1 else names[_SHOWN:]
-    return ", ".join([*names[:_SHOWN], *rest])
+    names = list(dict.fromkeys(operator or phrase("the whole layer") for operator in operators))
+    rest = [phrase("{count} more", count=len(names) - _SHOWN)] if len(names) > _SHOWN + 1 else names[_SHOWN:]
+    return joined(", ", [*names[:_SHOWN], *rest])
 
 
 def _layers(names: Iterable[str]) -> str:
@@ -157,16 +163,19 @@ def _layers(names: Iterable[str]) -> str:
     runs = groupby(enumerate(ordered), lambda item: int(item[1]) - item[0] if item[1].isdigit() else item[1])
     parts = [[name for _, name in run] for _, run in runs]
     text = ", ".join(part[0] if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
-    return f"layer{'s' * (len(ordered) > 1)} {text}" if text else "no decoder layer"
+    return plural(len(ordered), "layer {layers}", "layers {layers}", layers=text) if text else \
+        phrase("no decoder layer")
 
 
 def _missing(origin: Origin, operators: str, layers: Iterable[str], hint: str) -> Finding:
-    what = f"a swap of {operators} is decided in {_layers(layers)}, but nothing of it is copied to the host"
+    what = phrase("a swap of {operators} is decided in {layers}, but nothing of it is copied to the host",
+                  operators=operators, layers=_layers(layers))
     return _finding(MISSING, origin, what, hint)
 
 
 def _unasked(section: Origin, operators: str, layers: Iterable[str]) -> Finding:
-    what = f"{operators} in {_layers(layers)}: copied to the host, but no swap is decided there"
+    what = phrase("{operators} in {layers}: copied to the host, but no swap is decided there",
+                  operators=operators, layers=_layers(layers))
     return _finding(UNASKED, section, what, _OTHER_RUN)
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from swapconf.dryrun import DryRunError
 from swapconf.dryrun.cann import HOME_VARIABLES, Cann, find_cann, is_shim
 from swapconf.dryrun.shim.build import Shim, ensure_shim
+from swapconf.phrases import phrase
 
 LEVEL = "MS_SIMULATION_LEVEL"
 LEVELS_WITHOUT_CARD = (0, 1)
@@ -108,9 +109,10 @@ def prepare(python: str = sys.executable, base: Mapping[str, str] = os.environ, 
     runtime: Cann | Shim | None = find_cann(clean)
     if runtime is None:
         if level not in LEVELS_WITHOUT_CARD:
-            raise DryRunError(f"simulation level {level} measures on a card, and this machine has no CANN; MindSpore "
-                              "itself runs at level 0 (compile only) or 1 (adds memory) here; `swapconf dryrun "
-                              f"FILE --level {level}` estimates the rest")
+            raise DryRunError(phrase(
+                "simulation level {level} measures on a card, and this machine has no CANN; MindSpore itself runs at "
+                "level 0 (compile only) or 1 (adds memory) here; `swapconf dryrun FILE --level {level}` estimates the "
+                "rest", level=level))
         runtime = ensure_shim(installation.folder, clean)
     changes = child_environment(runtime, clean, level)
     return Prepared(installation=installation, runtime=runtime, variables={**clean, **changes}, changes=changes)
@@ -167,15 +169,18 @@ def locate(python: str, base: Mapping[str, str]) -> Installation:
         done = subprocess.run([python, "-c", _LOCATE], env=dict(base), stdin=subprocess.DEVNULL, capture_output=True,
                               text=True, errors="replace", timeout=_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise DryRunError(f"the interpreter {python!r} cannot be started: {error}") from error
+        raise DryRunError(phrase("the interpreter {python!r} cannot be started: {error}", python=python,
+                                 error=error)) from error
     if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        raise DryRunError(f"the interpreter {python!r} cannot say which MindSpore it has: {last}")
+        last = (done.stderr.strip().splitlines() or [phrase("exit code {code}", code=done.returncode)])[-1]
+        raise DryRunError(phrase("the interpreter {python!r} cannot say which MindSpore it has: {line}", python=python,
+                                 line=last))
     # A site hook may print, too; the answer is the last line.
     answer = json.loads(done.stdout.strip().splitlines()[-1])
     if not answer["folder"]:
-        raise DryRunError(f"MindSpore is not installed for {python} (Python {answer['python']}); install it there: "
-                          f"{python} -m pip install mindspore==2.9.0 mindformers==1.9.0")
+        raise DryRunError(phrase("MindSpore is not installed for {python} (Python {version}); install it there: "
+                                 "{python} -m pip install mindspore==2.9.0 mindformers==1.9.0", python=python,
+                                 version=answer["python"]))
     return Installation(
         executable=python,
         python=answer["python"],

@@ -7,6 +7,7 @@ import signal
 
 from swapconf.dryrun.launch import Ending, Finished
 from swapconf.dryrun.outcome import Fault, Outcome
+from swapconf.phrases import phrase
 
 TAIL_BYTES = 200_000
 _SHOWN_LINES = 6
@@ -34,19 +35,20 @@ def fault(finished: Finished, tail: str, free_bytes: int) -> Fault | None:
     found = _fault(finished, tail)
     if found is not None and (free_bytes < _FULL_BYTES or _NO_SPACE.search(tail)):
         told = [line.strip() for line in tail.splitlines() if _NO_SPACE.search(line)]
-        return Fault(Outcome.NO_SPACE, told[-1] if told else f"{free_bytes} bytes are left")
+        return Fault(Outcome.NO_SPACE, told[-1] if told else phrase("{size} bytes are left", size=free_bytes))
     return found
 
 
 def _fault(finished: Finished, tail: str) -> Fault | None:
     if finished.ending is Ending.TIMED_OUT:
-        return Fault(Outcome.TIMED_OUT, f"ended after {finished.seconds:.0f} s; the last lines were: {_last(tail)}")
+        return Fault(Outcome.TIMED_OUT, phrase("ended after {seconds:.0f} s; the last lines were: {lines}",
+                                               seconds=finished.seconds, lines=_last(tail)))
     if finished.ending is Ending.SIGNALLED:
         name = signal.Signals(finished.code).name if finished.code in set(signal.Signals) else str(finished.code)
         if finished.code in (signal.SIGKILL, signal.SIGTERM):
             return Fault(Outcome.KILLED, name)
-        return Fault(Outcome.CRASHED, f"{name} in MindSpore, often a backward_prefetch that is too large; "
-                                      f"the last lines were: {_last(tail)}")
+        return Fault(Outcome.CRASHED, phrase("{signal} in MindSpore, often a backward_prefetch that is too large; the "
+                                             "last lines were: {lines}", signal=name, lines=_last(tail)))
     if finished.ending is Ending.EXITED and finished.code != 0:
         words = framework_error(tail)
         return Fault(Outcome.STOPPED, words, _places(words))
@@ -74,4 +76,4 @@ def _places(words: str) -> tuple[str, ...]:
 
 def _last(tail: str) -> str:
     lines = [line.strip() for line in tail.splitlines() if line.strip() and not _NOISE.match(line)]
-    return " | ".join(lines[-_SHOWN_LINES:])[-800:] or "(nothing)"
+    return " | ".join(lines[-_SHOWN_LINES:])[-800:] or phrase("(nothing)")

@@ -16,6 +16,7 @@ from pathlib import Path
 import yaml
 
 from swapconf.dryrun.job import ORDERS, Folder, Job
+from swapconf.phrases import ENGLISH
 
 # MindSpore prints this last; a child that is still alive some time after it hangs in its exit
 LAST_WORDS = b"Actual peak memory usage (with fragments)"
@@ -52,8 +53,9 @@ def launch(job: Job, folder: Folder, variables: Mapping[str, str], python: str =
     worker = str(Path(__file__).with_name("worker.py"))
     under = [] if job.plain else ["-m", "swapconf", "run"]
     command = [python, *under, worker, "--config", str(folder.config), str(folder.path)]
+    # its log is searched for English words, whoever asked for the run
     environment = {**variables, "RANK_ID": str(job.rank), "RANK_SIZE": str(job.cluster.num_devices),
-                   "MS_SIMULATION_LEVEL": str(job.level),
+                   "MS_SIMULATION_LEVEL": str(job.level), "SWAPCONF_LANG": ENGLISH,
                    "MS_ALLOC_CONF": "memory_tracker:True", "PYTHONUNBUFFERED": "1"}
     start = time.monotonic()
     with folder.log.open("wb") as log:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from swapconf.errors import Finding
+from swapconf.phrases import joined, mark, phrase, show
 
 RULES = {
     "framework-error": ("error", "A rank did not end well; the framework's own words are quoted."),
@@ -20,17 +22,20 @@ RULES = {
 }
 
 
+ESTIMATED, RECORDED = "estimated", "recorded"  # how workspace is known
+
+
 class Outcome(Enum):
-    COMPLETED = "completed"
-    COMPILED = "compiled"
-    DOES_NOT_FIT = "does not fit the device memory"
-    STOPPED = "stopped with an error"
-    CRASHED = "crashed inside MindSpore"
-    KILLED = "was killed, probably for lack of host memory"
-    TIMED_OUT = "reached its time limit"
-    NO_SPACE = "ran out of disk space"
-    BAD_TRACE = "left a trace that cannot be read"
-    NOT_STARTED = "could not be started"
+    COMPLETED = mark("completed")
+    COMPILED = mark("compiled")
+    DOES_NOT_FIT = mark("does not fit the device memory")
+    STOPPED = mark("stopped with an error")
+    CRASHED = mark("crashed inside MindSpore")
+    KILLED = mark("was killed, probably for lack of host memory")
+    TIMED_OUT = mark("reached its time limit")
+    NO_SPACE = mark("ran out of disk space")
+    BAD_TRACE = mark("left a trace that cannot be read")
+    NOT_STARTED = mark("could not be started")
 
     @property
     def good(self) -> bool:
@@ -39,15 +44,15 @@ class Outcome(Enum):
     @property
     def remedy(self) -> str:
         """What to do where a rank ended like this."""
-        return _REMEDIES.get(self, "correct the config; the whole log is in the folder of `--keep DIR`")
+        return _REMEDIES.get(self, phrase("correct the config; the whole log is in the folder of `--keep DIR`"))
 
 
 _REMEDIES = {
-    Outcome.CRASHED: "try a smaller backward_prefetch; the whole log is in the folder of `--keep DIR`",
-    Outcome.KILLED: "free memory, or run fewer ranks at once with `--jobs`",
-    Outcome.TIMED_OUT: "give it more time with `--timeout SECONDS`, or run fewer ranks at once with `--jobs`",
-    Outcome.NO_SPACE: "free disk space, or choose another disk with `--keep DIR` or the variable TMPDIR",
-    Outcome.BAD_TRACE: "run it again; the files are in the folder of `--keep DIR`",
+    Outcome.CRASHED: phrase("try a smaller backward_prefetch; the whole log is in the folder of `--keep DIR`"),
+    Outcome.KILLED: phrase("free memory, or run fewer ranks at once with `--jobs`"),
+    Outcome.TIMED_OUT: phrase("give it more time with `--timeout SECONDS`, or run fewer ranks at once with `--jobs`"),
+    Outcome.NO_SPACE: phrase("free disk space, or choose another disk with `--keep DIR` or the variable TMPDIR"),
+    Outcome.BAD_TRACE: phrase("run it again; the files are in the folder of `--keep DIR`"),
 }
 
 
@@ -115,29 +120,31 @@ class Fault:
     paths: tuple[str, ...] = ()
 
 
-def as_record(report: RankReport) -> dict[str, Any]:
-    """The JSON form of a report."""
-    folded = f", {report.fold_note}" if report.folded else ""
+def as_record(report: RankReport, told: Callable[[str], str] = show) -> dict[str, Any]:
+    """The JSON form of a report. ``told``: makes its texts; by default in the language in use."""
+    figures_from = joined(", ", [origin(report), report.fold_note]) if report.folded else origin(report)
     return {
         "file": report.file, "rank": report.rank, "stage": report.stage, "level": report.level,
-        "outcome": report.outcome.value, "detail": report.detail,
+        "outcome": report.outcome.value, "detail": told(report.detail),
         "used_peak_bytes": report.used_peak_bytes, "with_fragments_peak_bytes": report.with_fragments_peak_bytes,
         "reserved_bytes": report.reserved_bytes, "device_bytes": report.device_bytes,
         "usable_bytes": report.usable_bytes, "base_address": report.base_address, "limit_bytes": report.limit_bytes,
         "headroom_bytes": report.headroom_bytes, "host_bytes": report.host_bytes,
         "moved": [{"layer": move.layer, "tensors": move.tensors, "bytes": move.size_bytes} for move in report.moved],
         "strategy_lines": list(report.strategy_lines), "seconds": round(report.seconds, 1), "cached": report.cached,
-        "folded": list(report.folded) if report.folded else None, "fold_note": report.fold_note,
-        "findings": [finding.as_record() for finding in report.findings],
+        "folded": list(report.folded) if report.folded else None, "fold_note": told(report.fold_note),
+        "findings": [{**finding.as_record(), "message": told(finding.message), "hint": told(finding.hint)}
+                     for finding in report.findings],
         "workspace": report.workspace, "workspace_bytes": report.workspace_bytes,
         "workspace_kernel": report.workspace_kernel, "outside_bytes": report.outside_bytes,
-        "step_us": report.step_us, "hardware": report.hardware, "origin": f"{origin(report)}{folded}",
+        "step_us": report.step_us, "hardware": report.hardware, "origin": told(figures_from),
     }
 
 
 def origin(report: RankReport) -> str:
     """Where the figures come from."""
-    excluded = " (operator workspace excluded)" if report.level == 1 else ""
-    workspace = f", workspace {report.workspace}" if report.workspace else ""
-    times = f", times for {report.hardware}" if report.hardware else ""
-    return f"dry run level {report.level}{excluded}{workspace}{times}"
+    level = phrase("dry run level 1 (operator workspace excluded)") if report.level == 1 else \
+        phrase("dry run level {level}", level=report.level)
+    workspace = phrase("workspace estimated") if report.workspace == ESTIMATED else phrase("workspace recorded")
+    times = phrase("times for {hardware}", hardware=report.hardware)
+    return joined(", ", [level, *[workspace] * bool(report.workspace), *[times] * bool(report.hardware)])

@@ -15,11 +15,12 @@ from typing import Any, get_args, get_origin, get_type_hints
 from swapconf import cache_folder, json_object
 from swapconf.dryrun.outcome import LayerMoves, Outcome, RankReport
 from swapconf.errors import Finding, Origin, Severity
+from swapconf.phrases import packed, unpacked
 from swapconf.rehearsal.order import Order
 from swapconf.resolve.knowledge import Versions
 
 _NAME = "dryrun"
-_FORM = 3  # of the files; raised whenever a report changes its meaning
+_FORM = 4  # of the files; raised whenever a report changes its meaning
 
 
 def folder() -> Path:
@@ -43,14 +44,14 @@ def read(path: Path, order: Order) -> RankReport | None:
     """The report in a file; None where it is damaged."""
     try:
         report = _report(json_object.read(path), order)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, MemoryError):
         return None
     return report if _fits(report, RankReport) else None
 
 
 def store(order: Order, report: RankReport) -> None:
     """Keep a report; whole or not at all. A cache that cannot be written is no fault of the run."""
-    text = json.dumps(asdict(report), default=lambda value: value.value)
+    text = json.dumps(asdict(report, dict_factory=_packed), default=lambda value: value.value)
     with suppress(OSError, cache_folder.Untrusted):
         cache_folder.private(_NAME, os.environ)
         cache_folder.replace(_path(order), text)
@@ -74,10 +75,20 @@ def _text(file: str) -> str:
         return ""
 
 
+def _packed(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: packed(value) if isinstance(value, str) else value for name, value in fields}
+
+
+def _unpacked(kind: type, data: dict[str, Any]) -> dict[str, Any]:
+    """``data`` for a dataclass, with what it declares as text unpacked."""
+    return {**data, **{name: unpacked(data[name]) for name, hint in get_type_hints(kind).items() if hint is str}}
+
+
 def _report(data: dict[str, Any], order: Order) -> RankReport:
+    data = _unpacked(RankReport, data)
     data["outcome"] = Outcome(data["outcome"])
     data["moved"] = tuple(LayerMoves(**move) for move in data["moved"])
-    data["findings"] = tuple(Finding(**{**found, "origin": Origin(**found["origin"]),
+    data["findings"] = tuple(Finding(**{**_unpacked(Finding, found), "origin": Origin(**found["origin"]),
                                         "severity": Severity(found["severity"])}) for found in data["findings"])
     data["strategy_lines"] = tuple(data["strategy_lines"])
     data["folded"] = tuple(data["folded"]) if data["folded"] else None
@@ -95,4 +106,4 @@ def _fits(value: object, hint: Any) -> bool:
             _fits(getattr(value, name), kind) for name, kind in get_type_hints(hint).items())
     if hint is float:
         return type(value) in (int, float) and isfinite(value)  # type: ignore[arg-type]
-    return type(value) is hint  # a bool is no int here
+    return isinstance(value, str) if hint is str else type(value) is hint  # a phrase is a str, a bool no int here

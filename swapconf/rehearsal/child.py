@@ -25,6 +25,7 @@ from swapconf.errors import Finding, Origin, Severity, SwapconfError
 from swapconf.formats import memory_log, run_record, trace_folder
 from swapconf.formats.nodes import Document
 from swapconf.formats.writing import refuse_links, replace_text
+from swapconf.phrases import phrase
 from swapconf.pipeline import Study
 from swapconf.rehearsal.order import Order, cluster_of
 from swapconf.trace import Trace, WorkerLog
@@ -70,13 +71,14 @@ def run(order: Order, study: Study, part: str = "") -> Ran:
 
 
 def record(order: Order, ran: Ran, report: RankReport, part: str = "") -> None:
-    """``run.json`` beside the files that are kept, if they are: what was run, with what, and what came of it."""
+    """``run.json`` beside the files that are kept, if they are: what was run, with what, and what came of it; in
+    English, as commands read it that may be asked for another language."""
     if order.keep is None:
         return
     content = {"swapconf": version("swapconf"), "environment": ran.environment,
                "command": f"swapconf dryrun {order.document.file} --ranks {order.rank} --level {order.level}",
                "settings": order.document.root.plain(), "level": report.level, "plain": order.plain,
-               "real_data": order.real_data, "report": as_record(report)}
+               "real_data": order.real_data, "report": as_record(report, told=str)}
     text = json.dumps(content, indent=2, default=str)
     replace_text(kept(order.keep, order, part) / run_record.FILE, text)
 
@@ -115,7 +117,8 @@ def _ran(blank: RankReport, order: Order, study: Study, folder: Folder, finished
     if found is not None:
         where = study.config.origin(*found.paths) if found.paths else Origin(file=order.document.file)
         told = Finding(origin=where, rule="framework-error", severity=Severity.ERROR,
-                       message=f"rank {blank.rank}: {found.outcome.value}: {found.detail}",
+                       message=phrase("rank {rank}: {outcome}: {detail}", rank=blank.rank,
+                                      outcome=phrase(found.outcome.value), detail=found.detail),
                        hint=found.outcome.remedy)
         return Ran(report=replace(report, outcome=found.outcome, detail=found.detail, findings=(told,)), log=log)
     if order.level == 0:

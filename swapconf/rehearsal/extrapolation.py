@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from swapconf.dryrun.effect import Effect, Move, place_of
+from swapconf.phrases import phrase
 from swapconf.rehearsal.folding import SMALLEST, Fold, Run
 from swapconf.trace import Trace
 
@@ -78,13 +79,13 @@ def extrapolated(small: Sample, big: Sample, fold: Fold, size: int) -> Sample:
 def doubt(small: Sample, big: Sample, whole: Sample, longest_prefetch: int) -> str:
     """Why the premise needs a third run; empty where it does not."""
     if small.top != big.top or big.top != whole.top:
-        return "the peak moves to another place of the step"
+        return phrase("the peak moves to another place of the step")
     if 4 * longest_prefetch > big.kernels_per_layer:
-        return "a prefetch reaches over several layers"
+        return phrase("a prefetch reaches over several layers")
     if any(max(run.highest.values()) < run.used_peak_bytes for run in (small, big)):
-        return "the peak lies in the middle of the model"
+        return phrase("the peak lies in the middle of the model")
     if small.highest.keys() != big.highest.keys():
-        return "the two runs do not have the same places"
+        return phrase("the two runs do not have the same places")
     return ""
 
 

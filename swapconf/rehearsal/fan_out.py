@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from swapconf.dryrun.outcome import RankReport
+from swapconf.phrases import phrase
 from swapconf.rehearsal.folded import foldable, rehearse
 from swapconf.rehearsal.order import Order, cluster_of
 
@@ -64,4 +65,4 @@ def _on_dask(tasks: Sequence[Any], address: str) -> Iterator[RankReport]:
 
 def missing() -> str:
     """What is not installed of the fan-out, in words; empty when all is there."""
-    return "" if find_spec("joblib") else "joblib is missing: pip install swapconf[dryrun]"
+    return "" if find_spec("joblib") else phrase("joblib is missing: pip install swapconf[dryrun]")

@@ -8,6 +8,7 @@ from typing import Any
 from swapconf.config import Config, EveryLayer, LayerCounts, LayerIndices, LayerSelection, SelectRecompute
 from swapconf.formats.nodes import Document, from_plain
 from swapconf.formats.surroundings import NUM_LAYERS
+from swapconf.phrases import phrase
 from swapconf.rehearsal.folding import CannotFold
 from swapconf.resolve.requests import stage_map
 from swapconf.resolve.stages import StageMap
@@ -22,10 +23,10 @@ def with_fewer_layers(document: Document, config: Config, kept: Sequence[int]) -
     model = settings["model"]["model_config"]
     key = next((name for name in NUM_LAYERS if type(model.get(name)) is int), None)
     if key is None or config.model.num_layers is None:
-        raise CannotFold("the number of layers is not in model.model_config")
+        raise CannotFold(phrase("the number of layers is not in model.model_config"))
     listed = [name for name, value in model.items() if isinstance(value, list) and len(value) == model[key]]
     if listed:
-        raise CannotFold(f"model.model_config.{listed[0]} has one item for each layer")
+        raise CannotFold(phrase("model.model_config.{key} has one item for each layer", key=listed[0]))
     rewrite = _Rewrite(config, kept, stage_map(config, config.model.num_layers))
     changed = {name: {**settings[name], **rewrite.section(settings[name])}
                for name in ("swap_config", "recompute_config") if isinstance(settings.get(name), dict)}

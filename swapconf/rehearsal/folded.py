@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from swapconf.dryrun.effect import observed
 from swapconf.dryrun.outcome import Outcome, RankReport
 from swapconf.formats import worker_log
+from swapconf.phrases import phrase
 from swapconf.pipeline import Study, study_document
 from swapconf.rehearsal.child import Ran, record, run
 from swapconf.rehearsal.extrapolation import Sample, doubt, extrapolated, holds, sample
@@ -37,7 +38,7 @@ def rehearse(order: Order) -> RankReport:
             return replace(_folded(order, study), seconds=time.monotonic() - start)
         except CannotFold as reason:
             if (study.config.model.num_layers or 0) >= LEAST_EQUAL_LAYERS:
-                note = f"the whole model was run: {reason}"
+                note = phrase("the whole model was run: {reason}", reason=reason)
     report = _whole(order, study)
     return replace(report, fold_note=note, seconds=time.monotonic() - start)
 
@@ -90,14 +91,15 @@ def _folded(order: Order, study: Study) -> RankReport:
     small, big = _samples(parts[:2], plan, order.children)
     whole = extrapolated(small.sample, big.sample, plan, plan.own)
     sizes: tuple[int, ...] = (small_size, big_size)
-    note = f"extrapolated from {small_size} and {big_size} of {plan.own} equal layers (fragments are estimated)"
+    note = phrase("extrapolated from {small} and {big} of {layers} equal layers (fragments are estimated)",
+                  small=small_size, big=big_size, layers=plan.own)
     if reason := doubt(small.sample, big.sample, whole, _longest_prefetch(strategy)):
         (third,) = _samples(parts[2:], plan, 1)
         if not holds(extrapolated(small.sample, big.sample, plan, third_size), third.sample):
-            raise CannotFold(f"{reason}, and a run with {third_size} layers is not where {small_size} and {big_size} "
-                             "say")
+            raise CannotFold(phrase("{reason}, and a run with {third} layers is not where {small} and {big} say",
+                                    reason=reason, third=third_size, small=small_size, big=big_size))
         sizes = plan.sizes
-        note += f", confirmed with {third_size} because {reason}"
+        note = phrase("{note}, confirmed with {third} because {reason}", note=note, third=third_size, reason=reason)
     peaks = Peaks(used_bytes=whole.used_peak_bytes, with_fragments_bytes=whole.with_fragments_peak_bytes,
                   reserved_bytes=_reserved(big, whole))
     lines = tuple(line for entry in strategy.layers for line in worker_log.lines(entry, strategy.swap_on))
@@ -109,7 +111,7 @@ def _folded(order: Order, study: Study) -> RankReport:
 
 def _plan(order: Order, study: Study) -> tuple[Fold, Strategy]:
     if order.plain or study.strategy is None or study.network is None or study.network.family is None:
-        raise CannotFold("what each layer does is only known with swapconf, for a family of the catalog")
+        raise CannotFold(phrase("what each layer does is only known with swapconf, for a family of the catalog"))
     return fold(study.strategy, cluster_of(order.document).stage_of(order.rank)), study.strategy
 
 
@@ -140,7 +142,8 @@ def _samples(parts: Sequence[_Part], plan: Fold, at_once: int) -> list[_Measured
 
 def _measured(ran: Ran, part: _Part, plan: Fold) -> _Measured:
     if ran.report.outcome is not Outcome.COMPLETED or ran.trace is None:
-        raise CannotFold(f"with {part.size} layers it {ran.report.outcome.value}")
+        raise CannotFold(phrase("with {layers} layers it {outcome}", layers=part.size,
+                                outcome=phrase(ran.report.outcome.value)))
     effect = observed(ran.trace, len(plan.kept(part.size)))
     if part.order.level < 2:
         return _Measured(ran=ran, sample=sample(ran.trace, effect, plan, part.size), report=ran.report,

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from swapconf.phrases import phrase
 from swapconf.strategy import LayerStrategy, Strategy
 
 SMALLEST = 4
@@ -64,7 +65,8 @@ def fold(strategy: Strategy, stage: int) -> Fold:
     shares = [[*share] for _, share in groupby(layers, key=lambda entry: (entry.layer.interleave, entry.layer.stage))]
     own = [_longest_run(share).length for share in shares if share[0].layer.stage == stage]
     if not own or min(own) < LEAST_EQUAL_LAYERS:
-        raise CannotFold(f"fewer than {LEAST_EQUAL_LAYERS} equal layers follow each other in the stage")
+        raise CannotFold(phrase("fewer than {layers} equal layers follow each other in the stage",
+                                layers=LEAST_EQUAL_LAYERS))
     most = min(own) - Fold(runs=(), own=min(own), num_layers=0).sizes[0]
     runs = tuple(_longest_run(share) if share[0].layer.stage == stage else _foldable(share, most) for share in shares)
     return Fold(runs=runs, own=min(own), num_layers=len(layers))
@@ -73,13 +75,14 @@ def fold(strategy: Strategy, stage: int) -> Fold:
 def check(folded: Strategy | None, whole: Strategy, kept: Sequence[int]) -> None:
     """The folded config must decide for every layer what the whole one decides for it. Raises CannotFold."""
     if folded is None or folded.network.num_layers != len(kept):
-        raise CannotFold("the config cannot be written with fewer layers")
+        raise CannotFold(phrase("the config cannot be written with fewer layers"))
     before = {entry.layer.index: entry for entry in whole.layers if entry.layer.name == str(entry.layer.index)}
     for entry in folded.layers:
         if entry.layer.name == str(entry.layer.index):
             twin = before[kept[entry.layer.index]]
             if not _equal(entry, twin) or entry.layer.stage != twin.layer.stage:
-                raise CannotFold(f"with fewer layers, layer {twin.layer.name} would be treated otherwise")
+                raise CannotFold(phrase("with fewer layers, layer {layer} would be treated otherwise",
+                                        layer=twin.layer.name))
 
 
 def _foldable(share: Sequence[LayerStrategy], taken: int) -> Run:
@@ -88,7 +91,7 @@ def _foldable(share: Sequence[LayerStrategy], taken: int) -> Run:
     if longest.length > taken:
         return longest
     if len(share) <= taken:
-        raise CannotFold("another stage has too few layers to be folded alike")
+        raise CannotFold(phrase("another stage has too few layers to be folded alike"))
     return Run(share[0].layer.index, len(share))
 
 

@@ -14,9 +14,10 @@ from datetime import datetime, timezone
 
 from swapconf.cost import Machine
 from swapconf.dryrun.effect import Effect
-from swapconf.dryrun.outcome import Outcome, RankReport
+from swapconf.dryrun.outcome import ESTIMATED, RECORDED, Outcome, RankReport
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.formats import hardware, profiler_writer, trace_folder, trace_writer
+from swapconf.phrases import phrase
 from swapconf.pipeline import Study
 from swapconf.rehearsal.child import Ran, kept, record
 from swapconf.rehearsal.order import Order
@@ -30,7 +31,6 @@ from swapconf.units import MIB
 from swapconf.workspace import Basis, Workspace
 
 LEVEL_2, LEVEL_3 = "level_2", "level_3"
-ESTIMATED, RECORDED = "estimated", "recorded"
 BUFFER = "HCCL_BUFFSIZE"
 _BUFFER_MIB = 200
 
@@ -43,8 +43,9 @@ def raised(order: Order, study: Study, ran: Ran, report: RankReport, effect: Eff
     except ValueError as error:
         origin = study.config.origin("context.memory_optimize_level", "context")
         found = Finding(origin=origin, rule="level-not-reached", severity=Severity.WARNING,
-                        message=f"rank {report.rank}: level {order.level} cannot be estimated: {error}",
-                        hint="run it with memory_optimize_level O0; the figures are those of level 1")
+                        message=phrase("rank {rank}: level {level} cannot be estimated: {error}", rank=report.rank,
+                                       level=order.level, error=error),
+                        hint=phrase("run it with memory_optimize_level O0; the figures are those of level 1"))
         return replace(report, findings=(*report.findings, found))
     peaks = Peaks(used_bytes=grown.trace.used_peak_bytes, reserved_bytes=grown.reserved_bytes,
                   with_fragments_bytes=grown.trace.with_fragments_peak_bytes)
@@ -61,7 +62,8 @@ def raised(order: Order, study: Study, ran: Ran, report: RankReport, effect: Eff
     except OSError as error:
         outcome = Outcome.NO_SPACE if error.errno == errno.ENOSPC else Outcome.BAD_TRACE
         told = Finding(origin=Origin(file=order.document.file), rule="framework-error", severity=Severity.ERROR,
-                       message=f"rank {report.rank}: the estimates cannot be written: {error}", hint=outcome.remedy)
+                       message=phrase("rank {rank}: the estimates cannot be written: {error}", rank=report.rank,
+                                      error=error), hint=outcome.remedy)
         return replace(higher, outcome=outcome, detail=str(error), findings=(*higher.findings, told))
     return higher
 

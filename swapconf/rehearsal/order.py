@@ -9,6 +9,7 @@ from pathlib import Path
 from swapconf.cost import Machine
 from swapconf.dryrun.job import Cluster
 from swapconf.formats.nodes import Document
+from swapconf.phrases import phrase
 
 MAX_DEVICES = 1_000_000  # a slip of the pen must not fill the memory
 CHILD_BYTES = 3 << 30  # what one child may take of this machine's memory
@@ -47,7 +48,7 @@ def cluster_of(document: Document) -> Cluster:
 def ranks_of(words: str, cluster: Cluster) -> tuple[int, ...]:
     """``stages``, ``all`` or a list such as ``0,7``. Raises ValueError, which says what is taken."""
     if words in ("stages", "all") and cluster.num_devices > MAX_DEVICES:
-        raise ValueError(f"the config describes more than {MAX_DEVICES:,} devices")
+        raise ValueError(phrase("the config describes more than {devices:,} devices", devices=MAX_DEVICES))
     if words == "stages":
         return cluster.first_ranks()
     if words == "all":
@@ -55,11 +56,12 @@ def ranks_of(words: str, cluster: Cluster) -> tuple[int, ...]:
     try:
         ranks = tuple(sorted({int(word) for word in words.split(",")}))
     except ValueError:
-        raise ValueError(f"'{words[:40]}' is neither `stages`, `all` nor a list of ranks such as 0,7") from None
+        raise ValueError(phrase("'{words}' is neither `stages`, `all` nor a list of ranks such as 0,7",
+                                words=words[:40])) from None
     wrong = [rank for rank in ranks if not 0 <= rank < cluster.num_devices]
     if wrong:
-        raise ValueError(f"there is no rank {wrong[0]}: the config describes {cluster.num_devices} devices, 0 to "
-                         f"{cluster.num_devices - 1}")
+        raise ValueError(phrase("there is no rank {rank}: the config describes {devices} devices, 0 to {last}",
+                                rank=wrong[0], devices=cluster.num_devices, last=cluster.num_devices - 1))
     return ranks
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 from swapconf.dryrun.comparison import compare
 from swapconf.dryrun.effect import Effect
-from swapconf.dryrun.outcome import LayerMoves, Outcome, RankReport
+from swapconf.dryrun.outcome import ESTIMATED, LayerMoves, Outcome, RankReport
 from swapconf.errors import Finding, Severity, in_order
+from swapconf.phrases import phrase
 from swapconf.pipeline import Study
 from swapconf.trace import Notice, WorkerLog
 from swapconf.units import parse_bytes, show_bytes
@@ -31,9 +32,11 @@ def verdict(report: RankReport, study: Study, log: WorkerLog, peaks: Peaks, effe
     if limit is not None and over > 0:
         findings.append(Finding(
             origin=study.config.origin("context.max_device_memory", "context"), rule="does-not-fit",
-            severity=Severity.ERROR, message=f"rank {report.rank} needs {show_bytes(peaks.with_fragments_bytes)} with "
-            f"fragments, {show_bytes(over)} more than the {show_bytes(limit)} it may use ({_counted(report)})",
-            hint="swap or recompute more, or give the rank fewer layers"))
+            severity=Severity.ERROR, message=phrase(
+                "rank {rank} needs {size} with fragments, {over} more than the {limit} it may use ({counted})",
+                rank=report.rank, size=show_bytes(peaks.with_fragments_bytes), over=show_bytes(over),
+                limit=show_bytes(limit), counted=_counted(report)),
+            hint=phrase("swap or recompute more, or give the rank fewer layers")))
     return replace(
         report, used_peak_bytes=peaks.used_bytes, with_fragments_peak_bytes=peaks.with_fragments_bytes,
         reserved_bytes=peaks.reserved_bytes, host_bytes=effect.host_peak_bytes, limit_bytes=limit,
@@ -44,7 +47,10 @@ def verdict(report: RankReport, study: Study, log: WorkerLog, peaks: Peaks, effe
 
 
 def _counted(report: RankReport) -> str:
-    return f"operator workspace {report.workspace}" if report.workspace else "operator workspace not counted"
+    if not report.workspace:
+        return phrase("operator workspace not counted")
+    return phrase("operator workspace estimated") if report.workspace == ESTIMATED else \
+        phrase("operator workspace recorded")
 
 
 def without_trace(report: RankReport, study: Study, log: WorkerLog) -> RankReport:
@@ -52,7 +58,7 @@ def without_trace(report: RankReport, study: Study, log: WorkerLog) -> RankRepor
     limit, findings = _limit(study, log)
     return replace(report, used_peak_bytes=log.used_peak_bytes, limit_bytes=limit, findings=in_order(findings),
                    with_fragments_peak_bytes=log.with_fragments_peak_bytes,
-                   detail="no trace was written; peaks are those of the log, in whole MiB")
+                   detail=phrase("no trace was written; peaks are those of the log, in whole MiB"))
 
 
 def _limit(study: Study, log: WorkerLog) -> tuple[int | None, list[Finding]]:
@@ -62,8 +68,8 @@ def _limit(study: Study, log: WorkerLog) -> tuple[int | None, list[Finding]]:
     if log.notices.get(Notice.POOL_BLOCK_CUT):
         findings.append(Finding(
             origin=study.config.origin("context.max_device_memory", "context"), rule="memory-pool-cut",
-            severity=Severity.NOTE, message=Notice.POOL_BLOCK_CUT.value,
-            hint="nothing to do here; on a card, leave more room in max_device_memory"))
+            severity=Severity.NOTE, message=phrase(Notice.POOL_BLOCK_CUT.value),
+            hint=phrase("nothing to do here; on a card, leave more room in max_device_memory")))
     try:
         limit = parse_bytes(asked) if asked is not None else log.usable_bytes
     except ValueError:
@@ -72,7 +78,8 @@ def _limit(study: Study, log: WorkerLog) -> tuple[int | None, list[Finding]]:
     if limit is not None and ceiling is not None and limit > ceiling:
         findings.append(Finding(
             origin=study.config.origin("context.max_device_memory"), rule="memory-limit-cut", severity=Severity.WARNING,
-            message=f"MindSpore silently cuts max_device_memory {asked} to the {show_bytes(ceiling)} of the device",
-            hint=f"write a limit up to {show_bytes(ceiling)}"))
+            message=phrase("MindSpore silently cuts max_device_memory {asked} to the {size} of the device", asked=asked,
+                           size=show_bytes(ceiling)),
+            hint=phrase("write a limit up to {size}", size=show_bytes(ceiling))))
         return ceiling, findings
     return limit, findings

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from swapconf import phrases
 from swapconf.dryrun.job import Cluster
-from swapconf.dryrun.outcome import LayerMoves, Outcome, RankReport
+from swapconf.dryrun.outcome import LayerMoves, Outcome, RankReport, as_record
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.formats.yaml_document import parse
+from swapconf.phrases import joined, phrase, plural, show
 from swapconf.rehearsal import cache
 from swapconf.rehearsal.order import Order, cluster_of, jobs_at_once, ranks_of
 
@@ -57,6 +62,49 @@ def test_a_report_comes_back_from_the_cache(order: Order) -> None:
     assert cache.find(order) is None
     cache.store(order, REPORT)
     assert cache.find(order) == REPORT
+
+
+FILES = plural(2, "{count} file", "{count} files")
+WORDED = replace(
+    REPORT, detail=phrase("nothing found in {files}", files=FILES), fold_note=joined("; ", [FILES, "a note"]),
+    findings=(replace(REPORT.findings[0], message=phrase("nothing found in {files}", files="x"), hint=FILES),))
+
+
+@pytest.fixture
+def chinese() -> Iterator[None]:
+    phrases.use("zh")
+    yield
+    phrases.use(phrases.ENGLISH)
+
+
+def test_a_phrase_stays_one_in_the_cache(order: Order, chinese: None) -> None:
+    cache.store(order, WORDED)
+    found = cache.find(order)
+    assert found == WORDED
+    assert (show(found.detail), show(found.fold_note)) == ("在2个文件中没有发现问题", "2个文件; a note")
+    assert found.findings[0].as_record() == WORDED.findings[0].as_record()
+    assert show(found.findings[0].hint) == "2个文件"
+
+
+@pytest.mark.parametrize("packed", [
+    [], ["a", ""], ["{", "", {}], ["{}", "", {}], ["{a}", "", {}], ["{a.b}", "", {"a": 1}], [1, "", {}], ["a", "b", {}],
+    ["a", "", []], ["a", "", {"b": [1]}], ["{a:c}", "", {"a": -1}], ["{a:>99999999999999}", "", {"a": "b"}], {"a": "b"},
+    None, 1])
+@pytest.mark.parametrize("place", ["detail", "fold_note", "hint"])
+def test_a_damaged_phrase_is_no_report(order: Order, packed: object, place: str) -> None:
+    cache.store(order, WORDED)
+    (entry,) = cache.folder().iterdir()
+    content = json.loads(entry.read_text())
+    (content["findings"][0] if place in content["findings"][0] else content)[place] = packed
+    entry.write_text(json.dumps(content))
+    assert cache.find(order) is None
+
+
+def test_a_record_is_in_the_language_in_use_and_one_to_keep_is_not(chinese: None) -> None:
+    shown, kept = as_record(WORDED), as_record(WORDED, told=str)
+    assert (shown["detail"], kept["detail"]) == ("在2个文件中没有发现问题", "nothing found in 2 files")
+    assert kept["findings"][0]["hint"] == "2 files"
+    assert shown["outcome"] == "completed"
 
 
 def test_another_order_is_another_entry(order: Order) -> None:

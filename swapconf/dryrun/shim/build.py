@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from swapconf.dryrun import DryRunError
 from swapconf.dryrun.shim.cache import MARKER, cache_folder, find_entry, new_entry, read_json, write_json
+from swapconf.phrases import phrase
 
 if TYPE_CHECKING:
     from swapconf.dryrun.shim.libraries import Closure
@@ -75,8 +76,8 @@ def _build(package: Path, folder: Path, index: Path, environment: Mapping[str, s
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "elftools":
             raise
-        raise DryRunError("a dry run without CANN reads MindSpore's libraries, for which pyelftools is missing; "
-                          "install it: pip install 'swapconf[dryrun]'") from error
+        raise DryRunError(phrase("a dry run without CANN reads MindSpore's libraries, for which pyelftools is missing; "
+                                 "install it: pip install 'swapconf[dryrun]'")) from error
     started = time.monotonic()
     closure = libraries.read_closure(package)
     stamps = {str(path): _stamp(path) for path in closure.paths}
@@ -88,7 +89,8 @@ def _build(package: Path, folder: Path, index: Path, environment: Mapping[str, s
             write_json(building / MARKER, {**facts, "build_seconds": round(time.monotonic() - started, 2)})
         entry = find_entry(folder, key)
         if entry is None:
-            raise DryRunError(f"the shim was built, but could not be moved to {folder / key}; remove what is there")
+            raise DryRunError(phrase("the shim was built, but could not be moved to {folder}; remove what is there",
+                                     folder=folder / key))
     write_json(index, {"generator": generator_version(), "key": key, "files": stamps})
     return _described(entry, was_cached=False)
 

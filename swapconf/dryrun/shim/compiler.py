@@ -15,13 +15,14 @@ from pathlib import Path
 from swapconf.dryrun import DryRunError
 from swapconf.dryrun.shim.elf import Machine, read_library
 from swapconf.dryrun.shim.plan import Plan
+from swapconf.phrases import joined, phrase, plural
 
 # The source needs no headers, no C library and no start files, so that a compiler alone is enough.
 FLAGS = ("-O1", "-w", "-shared", "-fPIC", "-fno-builtin", "-fno-sanitize=all", "-nostdlib", "-nostartfiles")
 COMMON_NAMES = ("cc", "gcc", "clang")
 TIMEOUT_S = 300
-HOW_TO_GET_ONE = ("install one: `apt install gcc` (Debian, Ubuntu), `dnf install gcc` (openEuler, Fedora), or without "
-                  "root `pip install 'swapconf[zig]'`; or name one in the variable CC")
+HOW_TO_GET_ONE = phrase("install one: `apt install gcc` (Debian, Ubuntu), `dnf install gcc` (openEuler, Fedora), or "
+                        "without root `pip install 'swapconf[zig]'`; or name one in the variable CC")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,18 +41,19 @@ def find_compilers(environment: Mapping[str, str]) -> tuple[Compiler, ...]:
     try:
         chosen = shlex.split(environment.get("CC", ""))
     except ValueError as error:
-        raise DryRunError(f"the variable CC is no command line ({error}): {environment['CC']}") from error
+        raise DryRunError(phrase("the variable CC is no command line ({error}): {value}", error=error,
+                                 value=environment["CC"])) from error
     if chosen:
         if shutil.which(chosen[0], path=path) is None:
-            raise DryRunError(f"the variable CC names the C compiler {chosen[0]!r}, which is not there; "
-                              "correct it, or unset it to use another one")
+            raise DryRunError(phrase("the variable CC names the C compiler {name!r}, which is not there; correct it, "
+                                     "or unset it to use another one", name=chosen[0]))
         return (Compiler(command=tuple(chosen)),)
     found = [Compiler(command=(place,)) for name in COMMON_NAMES if (place := shutil.which(name, path=path))]
     if importlib.util.find_spec("ziglang") is not None:
         found.append(Compiler(command=(sys.executable, "-m", "ziglang", "cc")))
     if not found:
-        raise DryRunError("a dry run without CANN builds a small library once, and there is no C compiler here; "
-                          + HOW_TO_GET_ONE)
+        raise DryRunError(phrase("a dry run without CANN builds a small library once, and there is no C compiler here; "
+                                 "{remedy}", remedy=HOW_TO_GET_ONE))
     return tuple(found)
 
 
@@ -62,8 +64,9 @@ def compile_shim(plan: Plan, source: Path, target: Path, environment: Mapping[st
         complaint = _compile(compiler, plan, source, target, environment)
         if not complaint:
             return compiler
-        complaints.append(f"{compiler}: {complaint}")
-    raise DryRunError("no C compiler here can build a shared library; " + "; ".join(complaints) + "; " + HOW_TO_GET_ONE)
+        complaints.append(phrase("{compiler}: {complaint}", compiler=compiler, complaint=complaint))
+    raise DryRunError(phrase("no C compiler here can build a shared library; {complaints}; {remedy}",
+                             complaints=joined("; ", complaints), remedy=HOW_TO_GET_ONE))
 
 
 def _compile(compiler: Compiler, plan: Plan, source: Path, target: Path, environment: Mapping[str, str]) -> str:
@@ -78,7 +81,8 @@ def _compile(compiler: Compiler, plan: Plan, source: Path, target: Path, environ
     finally:
         shutil.rmtree(target.parent / ".zig", ignore_errors=True)
     if done.returncode != 0:
-        return "\n".join((done.stderr or done.stdout).strip().splitlines()[-5:]) or f"exit code {done.returncode}"
+        last = "\n".join((done.stderr or done.stdout).strip().splitlines()[-5:])
+        return last or phrase("exit code {code}", code=done.returncode)
     return _check(plan, target)
 
 
@@ -90,6 +94,9 @@ def _target(compiler: Compiler, machine: Machine) -> tuple[str, ...]:
 def _check(plan: Plan, target: Path) -> str:
     library = read_library(target)
     if library.machine is not plan.machine:
-        return f"it compiles for {library.machine.value}, but MindSpore's libraries are for {plan.machine.value}"
+        return phrase("it compiles for {machine}, but MindSpore's libraries are for {wanted}",
+                      machine=library.machine.value, wanted=plan.machine.value)
     lost = {stand_in.symbol for stand_in in plan.stand_ins} - library.defined
-    return f"{len(lost)} functions are missing in the result, such as {min(lost)}" if lost else ""
+    return plural(len(lost), "{count} function is missing in the result, such as {function}",
+                  "{count} functions are missing in the result, such as {function}",
+                  function=min(lost)) if lost else ""

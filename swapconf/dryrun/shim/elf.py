@@ -15,6 +15,7 @@ from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 
 from swapconf.dryrun import DryRunError
+from swapconf.phrases import phrase
 
 _SYMBOL = struct.Struct("<IBBHQQ")  # Elf64_Sym: name, info, other, section, value, size
 _WEAK = 2
@@ -62,7 +63,8 @@ def read_library(path: Path) -> Library:
     """Raises DryRunError if the file is no shared library of a known architecture."""
     machine = machine_of(path)
     if machine is None:
-        raise DryRunError(f"{path} is no ELF library for x86-64 or aarch64; is the MindSpore installation damaged?")
+        raise DryRunError(phrase("{file} is no ELF library for x86-64 or aarch64; is the MindSpore installation "
+                                 "damaged?", file=path))
     with _opened(path) as elf:
         names = _section(elf, ".dynstr")
         search = [folder for tag in ("DT_RPATH", "DT_RUNPATH") for text in _tags(elf, tag, names)
@@ -127,4 +129,5 @@ def _opened(path: Path) -> Iterator[ELFFile]:
         try:
             yield ELFFile(file)
         except (ELFError, struct.error, ValueError, OSError) as error:  # OSError: an offset that no file has
-            raise DryRunError(f"{path} cannot be read as an ELF library ({error}); is it damaged?") from error
+            raise DryRunError(phrase("{file} cannot be read as an ELF library ({error}); is it damaged?", file=path,
+                                     error=error)) from error

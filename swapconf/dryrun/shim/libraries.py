@@ -11,6 +11,7 @@ from pathlib import Path
 from swapconf.dryrun import DryRunError
 from swapconf.dryrun.shim import loader
 from swapconf.dryrun.shim.elf import Library, Machine, machine_of, read_library
+from swapconf.phrases import phrase
 
 PLUGIN = "lib/plugin/libmindspore_ascend.so*"
 # Everything else in the plugin's folder is optional to MindSpore: it warns where it does not load, and goes on.
@@ -52,8 +53,8 @@ def read_closure(folder: Path) -> Closure:
     plugins = _matches(folder, (PLUGIN,))
     machine = machine_of(plugins[0]) if plugins else None
     if machine is None:
-        raise DryRunError(f"the MindSpore in {folder} has no Ascend plugin ({PLUGIN}); "
-                          "install the Linux wheel from PyPI: pip install mindspore==2.9.0")
+        raise DryRunError(phrase("the MindSpore in {folder} has no Ascend plugin ({file}); install the Linux wheel "
+                                 "from PyPI: pip install mindspore==2.9.0", folder=folder, file=PLUGIN))
     roots = [path for path in _matches(folder, ROOTS) if machine_of(path) is machine]
     hosts = [path for path in _matches(folder, HOSTS) if machine_of(path) is machine]
     loaded, missing = _load(roots, {path.name: path for path in hosts}, machine)
