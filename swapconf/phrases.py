@@ -46,14 +46,18 @@ def plural(count: int, one: str, many: str, /, **values: object) -> Phrase:
 
 
 def joined(separator: str, parts: Iterable[str]) -> Phrase:
-    """``separator.join(parts)``, of which each part can still be shown in another language."""
+    """``separator.join(parts)``, of which each part, and the separator, can still be shown in another language."""
     values = {f"part{index}": part for index, part in enumerate(parts)}
-    return _phrase(_braced(separator).join(f"{{{name}}}" for name in values), "", values)
+    template = "{separator}".join(f"{{{name}}}" for name in values)
+    return _phrase(template, "", {"separator": phrase(separator), **values} if values else {})
 
 
 def mark(text: str) -> str:
     """The same text, which is shown by `phrase` elsewhere: for names and tables that are filled on import."""
     return text
+
+
+_SEPARATORS = (mark(", "), mark("; "))  # so that the catalogue has what `joined` is called with
 
 
 def use(language: str) -> None:
@@ -102,10 +106,6 @@ def _phrase(template: str, many: str, values: Mapping[str, object]) -> Phrase:
     made = Phrase(chosen.format(**plain))
     made.template, made.many, made.values = template, many, plain
     return made
-
-
-def _braced(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
 
 
 @cache

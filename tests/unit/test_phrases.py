@@ -31,7 +31,7 @@ def test_a_phrase_is_its_english_text() -> None:
     assert phrase("{a} of {b:.1f}", a=1, b=2.0) == "1 of 2.0"
     assert plural(1, "{count} file", "{count} files") == "1 file"
     assert plural(0, "{count} file", "{count} files") == "0 files"
-    assert joined(" {} ", ["a", "b"]) == "a {} b"
+    assert joined(", ", ["a", "{}"]) == "a, {}"
     assert joined(", ", []) == ""
     assert show(phrase("nothing found in {files}", files=3)) == "nothing found in 3"
 
@@ -40,7 +40,7 @@ def test_what_a_phrase_holds_is_shown_in_the_language_in_use(chinese: None) -> N
     files = plural(2, "{count} file", "{count} files")
     inner = joined("; ", [phrase("error"), files])
     assert show(files) == "2个文件"
-    assert show(phrase("nothing found in {files}", files=inner)) == "在错误; 2个文件中没有发现问题"
+    assert show(phrase("nothing found in {files}", files=inner)) == "在错误；2个文件中没有发现问题"
     assert show(joined(", ", [])) == ""
     assert show("nothing found in {files}") == "nothing found in {files}"
     assert show(phrase("no such text in any catalogue: {name}", name="{x}")) == "no such text in any catalogue: {x}"
