@@ -49,6 +49,11 @@ def orders(paths: Iterable[str], environment: Mapping[str, str], mindspore: str 
     return sorted(unique.values(), key=lambda order: order.file), list(wrong)
 
 
+def families_of(file: str) -> Mapping[str, str]:
+    """The model classes that the settings of a file's folder tell, by the family whose layers they have."""
+    return _settings(os.path.dirname(os.path.abspath(file)))[0].families
+
+
 def _settings(folder: str) -> tuple[Settings, tuple[Finding, ...]]:
     file = settings.find(Path(folder))
     if file is None:
@@ -101,6 +106,16 @@ def check_text(order: Order, text: str) -> Checked:
 def study(order: Order, document: Document) -> pipeline.Study:
     """What a document means under the settings of an order."""
     return pipeline.study_document(document, order.versions, order.environment, order.settings.families)
+
+
+def examine(document: Document, environment: Mapping[str, str], mindspore: str | None = None,
+            mindformers: str | None = None) -> tuple[pipeline.Study, Versions]:
+    """What a document means under the settings that hold for its file, for a command that goes on with it; what is
+    wrong is told as `check` tells it. Raises SwapconfError when the file has gone."""
+    (order,), wrong = orders((document.file,), environment, mindspore, mindformers)
+    studied = study(order, document)
+    findings = told(order, read_text(document.file), studied)
+    return replace(studied, findings=in_order([*wrong, *findings])), order.versions
 
 
 def told(order: Order, text: str, studied: pipeline.Study) -> tuple[Finding, ...]:

@@ -134,8 +134,8 @@ def _read(path: Path, options: _Options, on: Machine) -> _Read:
 
 def _predicted(read: Sequence[_Read], baseline: Path, on: Machine) -> list[Variant]:
     """What each YAML would make of the baseline, which is the first."""
+    from swapconf.checking.run import examine
     from swapconf.comparing import folders, predicted, rehearsed
-    from swapconf.pipeline import study_document
     from swapconf.simulate.policies import default_policy
     from swapconf.whatif import Mismatch
 
@@ -143,7 +143,7 @@ def _predicted(read: Sequence[_Read], baseline: Path, on: Machine) -> list[Varia
     if first is None or first.failure:
         print_findings(first.findings if first is not None else (), err=True)
         raise SystemExit(EXIT_UNREADABLE)
-    ranks, used, policy = folders.read(baseline), versions(None, None), default_policy(os.environ)
+    ranks, policy = folders.read(baseline), default_policy(os.environ)
     compared = [predicted.baseline(first)]
     for item in read[1:]:
         if item.document is None:
@@ -151,7 +151,7 @@ def _predicted(read: Sequence[_Read], baseline: Path, on: Machine) -> list[Varia
             compared.append(item.variant)
             continue
         try:
-            study = study_document(item.document, used, os.environ)
+            study, used = examine(item.document, os.environ)
             compared.append(predicted.of_baseline(item.document.file, ranks, study, used, on, policy))
         except Mismatch as error:
             compared.append(rehearsed.failed(item.document.file, (), str(error)))
@@ -181,6 +181,7 @@ def _kept(keep: Path | None) -> Iterator[Path]:
 
 
 def _candidates(documents: dict[int, Document], keep: Path, options: _Options) -> list[Candidate]:
+    from swapconf.checking.run import families_of
     from swapconf.comparing.rehearsed import Candidate
     from swapconf.rehearsal.order import Order, cluster_of, ranks_of
 
@@ -193,8 +194,8 @@ def _candidates(documents: dict[int, Document], keep: Path, options: _Options) -
         except ValueError as error:
             raise click.UsageError(f"{document.file}: {error}") from None
         candidates.append(Candidate(title=document.file, keep=place, orders=tuple(
-            Order(document=document, rank=rank, fold=options.fold, timeout_seconds=options.timeout, keep=place)
-            for rank in ranks)))
+            Order(document=document, rank=rank, fold=options.fold, timeout_seconds=options.timeout, keep=place,
+                  families=families_of(document.file)) for rank in ranks)))
     return candidates
 
 

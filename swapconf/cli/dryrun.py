@@ -120,6 +120,7 @@ def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, 
 
 
 def _orders(files: Sequence[str], options: _Options) -> list[Order]:
+    from swapconf.checking.run import families_of
     from swapconf.formats import overrides
     from swapconf.rehearsal.order import Order, cluster_of, ranks_of
 
@@ -131,17 +132,15 @@ def _orders(files: Sequence[str], options: _Options) -> list[Order]:
             keep = options.keep / Path(file).stem if options.keep and len(files) > 1 else options.keep
             orders.append(Order(document=document, rank=rank, level=options.level, plain=options.plain,
                                 real_data=options.real_data, fold=options.fold, timeout_seconds=options.timeout,
-                                keep=keep.resolve() if keep else None, machine=options.machine))
+                                keep=keep.resolve() if keep else None, machine=options.machine,
+                                families=families_of(document.file)))
     return orders
 
 
 def _stops_the_run(orders: Sequence[Order]) -> bool:
     """Whether swapconf would refuse to start one of the configs, as it refuses a training; tells why."""
-    from swapconf.pipeline import study_document
-    from swapconf.resolve.knowledge import Versions
-
-    documents = {id(order.document): order.document for order in orders}
-    studies = [study_document(document, Versions.in_use(), os.environ) for document in documents.values()]
+    firsts = {id(order.document): order for order in orders}.values()
+    studies = [order.study(order.document) for order in firsts]
     for study in studies:
         if study.config.dialect is Dialect.PYNATIVE:
             raise click.UsageError(phrase("{file}: {reason}", file=study.config.file, reason=study.why_no_strategy))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import click
 
-from swapconf import pipeline
+from swapconf.checking.run import examine
 from swapconf.cli.common import (
     EXIT_ERRORS,
     EXIT_UNREADABLE,
@@ -14,11 +14,11 @@ from swapconf.cli.common import (
     print_findings,
     say,
     version_options,
-    versions,
 )
 from swapconf.config import Dialect
 from swapconf.errors import SwapconfError, has_errors
 from swapconf.formats import worker_log
+from swapconf.formats.yaml_document import parse, read_text
 from swapconf.phrases import phrase, plural
 from swapconf.report import explanation
 from swapconf.strategy import ModuleDecision, Strategy
@@ -41,7 +41,7 @@ def command(file: str, layer: int | None, form: str, mindspore_version: str | No
     Exit codes as for `swapconf check`.
     """
     try:
-        study = pipeline.study_file(file, versions(mindspore_version, mindformers_version), environment())
+        study, _ = examine(parse(read_text(file), file), environment(), mindspore_version, mindformers_version)
     except SwapconfError as error:
         print_findings(error.findings, err=True)
         raise SystemExit(EXIT_UNREADABLE) from None

@@ -103,6 +103,7 @@ def _num_communicators(trace: Trace) -> int:
 
 def _rehearse(config: Path, rank: int, block_gib: int) -> RankReport:
     """The dry run of a YAML with another block size of the pool."""
+    from swapconf.checking.run import families_of
     from swapconf.formats import overrides
     from swapconf.rehearsal import folded
     from swapconf.rehearsal.order import Order
@@ -110,7 +111,7 @@ def _rehearse(config: Path, rank: int, block_gib: int) -> RankReport:
 
     document = overrides.read(["--config", str(config)], [f"{BLOCK_SIZE.name}={block_gib}GB"])
     assert document is not None
-    return folded.rehearse(Order(document=document, rank=rank))
+    return folded.rehearse(Order(document=document, rank=rank, families=families_of(document.file)))
 
 
 def _misses(row: _Row) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say, version_options, versions
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say, version_options
 from swapconf.errors import SwapconfError, has_errors
 from swapconf.phrases import phrase, show
 from swapconf.units import parse_bytes, show_bytes
@@ -52,17 +52,17 @@ def command(folder: Path, file: str, changes: tuple[str, ...], ranks: str, predi
     Exit codes: 0 every rank agrees; 1 a rank misses something, differs, is void, or needs more than predicted; 2 a file
     or folder could not be read, or the command line is wrong.
     """
+    from swapconf.checking.run import examine
     from swapconf.formats import overrides, predicted_peaks
-    from swapconf.pipeline import study_document
     from swapconf.rehearsal.order import cluster_of, ranks_of
     from swapconf.verification.verify import verify
 
-    used = versions(mindspore_version, mindformers_version)
     try:
         slack_bytes = parse_bytes(slack)
         document = overrides.read(["--config", file], changes)
         assert document is not None
-        cluster, study = cluster_of(document), study_document(document, used, os.environ)
+        cluster, (study, _) = cluster_of(document), examine(document, os.environ, mindspore_version,
+                                                            mindformers_version)
         wanted = ranks_of(ranks, cluster)
         peaks = predicted_peaks.read(predicted, file) if predicted else _cached_peaks(document, cluster)
     except SwapconfError as error:
@@ -92,12 +92,15 @@ def command(folder: Path, file: str, changes: tuple[str, ...], ranks: str, predi
 
 def _cached_peaks(document: Document, cluster: Cluster) -> Mapping[int, PredictedPeaks]:
     """Of earlier dry runs of the same YAML with the default options, of one rank for each stage."""
+    from swapconf.checking.run import families_of
     from swapconf.dryrun.outcome import as_record as record_of
     from swapconf.formats.predicted_peaks import PredictedPeaks
     from swapconf.rehearsal import cache
     from swapconf.rehearsal.order import Order
 
-    reports = (cache.find(Order(document=document, rank=rank, fold=True)) for rank in cluster.first_ranks())
+    families = families_of(document.file)
+    reports = (cache.find(Order(document=document, rank=rank, fold=True, families=families))
+               for rank in cluster.first_ranks())
     return {report.rank: PredictedPeaks(used_bytes=report.used_peak_bytes, origin=str(record_of(report)["origin"]),
                                         with_fragments_bytes=report.with_fragments_peak_bytes)
             for report in reports if report is not None}

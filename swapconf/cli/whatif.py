@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from swapconf.cli.common import EXIT_UNREADABLE, print_findings, say, versions
+from swapconf.cli.common import EXIT_UNREADABLE, print_findings, say
 from swapconf.cli.machine import load, machine_options, print_assumed, shares
 from swapconf.cli.memory import write_page
 from swapconf.errors import SwapconfError
@@ -61,7 +61,7 @@ def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: 
     Exit codes: 0 predicted; 2 a file could not be read, or the trace is not one of this config without swap and
     recompute.
     """
-    from swapconf import pipeline
+    from swapconf.checking.run import examine
     from swapconf.formats import overrides
     from swapconf.report.sweep_chart import chart, choices
     from swapconf.simulate.policies import default_policy
@@ -72,10 +72,9 @@ def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: 
     try:
         document = overrides.read(["--config", file], changes)
         assert document is not None
-        used = versions(None, None)
+        study, used = examine(document, os.environ)
         machine = None if profile is None else load(profile, measured, cards_per_host, host_bandwidth)
-        question = Question(trace, pipeline.study_document(document, used, os.environ), used,
-                            default_policy(os.environ), machine)
+        question = Question(trace, study, used, default_policy(os.environ), machine)
         points = question.sweep(_prefetches(sweep)) if sweep else ()
         answer = question.answer()
     except Mismatch as error:

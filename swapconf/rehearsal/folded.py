@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +11,7 @@ from swapconf.dryrun.effect import observed
 from swapconf.dryrun.outcome import Outcome, RankReport
 from swapconf.formats import worker_log
 from swapconf.phrases import phrase
-from swapconf.pipeline import Study, study_document
+from swapconf.pipeline import Study
 from swapconf.rehearsal.child import Ran, record, run
 from swapconf.rehearsal.extrapolation import Sample, doubt, extrapolated, holds, sample
 from swapconf.rehearsal.fewer_layers import with_fewer_layers
@@ -20,7 +19,6 @@ from swapconf.rehearsal.folding import LEAST_EQUAL_LAYERS, CannotFold, Fold, che
 from swapconf.rehearsal.levels import at_level, keep_trace, raised
 from swapconf.rehearsal.order import Order, cluster_of
 from swapconf.rehearsal.verdict import Peaks, verdict, without_trace
-from swapconf.resolve.knowledge import Versions
 from swapconf.simulate.workspace import grow
 from swapconf.strategy import Strategy, Swap
 from swapconf.units import GIB
@@ -31,7 +29,7 @@ _FOLDED = (1, 2)  # there is nothing to extrapolate at level 0, and the times of
 def rehearse(order: Order) -> RankReport:
     """Dry-run one rank. Every fault is an outcome of the report; only a wrong order raises."""
     start = time.monotonic()
-    study = study_document(order.document, Versions.in_use(), os.environ)
+    study = order.study(order.document)
     note = ""
     if order.fold and order.level in _FOLDED:
         try:
@@ -47,7 +45,7 @@ def foldable(order: Order) -> bool:
     """Whether it will at least be tried to run fewer layers."""
     if not order.fold or order.level not in _FOLDED:
         return False
-    study = study_document(order.document, Versions.in_use(), os.environ)
+    study = order.study(order.document)
     try:
         _plan(order, study)
     except CannotFold:
@@ -118,7 +116,7 @@ def _plan(order: Order, study: Study) -> tuple[Fold, Strategy]:
 def _part(order: Order, study: Study, strategy: Strategy, plan: Fold, size: int) -> _Part:
     kept = plan.kept(size)
     document = with_fewer_layers(order.document, study.config, kept)
-    folded = study_document(document, Versions.in_use(), os.environ)
+    folded = order.study(document)
     check(folded.strategy, strategy, kept)
     return _Part(size=size, order=replace(order, document=document), study=folded)
 

@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from swapconf.checking import settings
 from swapconf.checking.order import Settings
+from swapconf.checking.run import families_of
+from swapconf.cli.main import main
 from swapconf.errors import Severity
+from swapconf.formats.yaml_document import parse
+from swapconf.rehearsal.order import Order
 
 RULES = frozenset({"bad-type", "mcore", "R3-list-meaning"})
 FAMILIES = frozenset({"llama", "qwen3"})
@@ -79,3 +85,21 @@ def test_the_nearest_file_counts(tmp_path: Path) -> None:
     assert settings.find(inner) == tmp_path / "pyproject.toml"
     (tmp_path / "a" / ".swapconf.toml").write_text("")
     assert settings.find(inner) == tmp_path / "a" / ".swapconf.toml"
+
+
+def test_other_commands_know_the_families_and_silence_what_check_silences(tmp_path: Path) -> None:
+    (tmp_path / ".swapconf.toml").write_text('[families]\nOurConfig = "llama"\n[severity]\nop-no-match = "note"\n')
+    config = tmp_path / "train.yaml"
+    config.write_text("swap_config:\n  swap: True\n  op_swap:\n"
+                      "    - {op_name: 'attention\\.wq', backward_prefetch: 1, layers: [0]}\n"
+                      "    - {op_name: 'nowhere', backward_prefetch: 1, layers: [0]}\n"
+                      "model:\n  model_config: {type: OurConfig, num_layers: 2}\n  arch: {type: OurForCausalLM}\n")
+    done = CliRunner().invoke(main, ["explain", str(config), "--format", "json"])
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["family"] == "llama"
+    assert "note: 'nowhere' matches no operator" in done.stderr
+    document = parse(config.read_text(), str(config))
+    assert families_of(document.file) == {"OurConfig": "llama"}
+    network = Order(document=document, rank=0, families=families_of(document.file)).study(document).network
+    assert network is not None
+    assert network.family == "llama"
