@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from swapconf.phrases import joined, mark, phrase, show
+from swapconf.phrases import joined, phrase, show
 from swapconf.report.memory_tables import Table
 from swapconf.units import show_bytes
 from swapconf.variant import Figure, Pipeline, Unit, Variant
 
-_ORIGINS = {"memory": mark("memory {origin}"), "time": mark("time {origin}")}
 _OPERATIONS = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6))
 
 
@@ -88,7 +87,8 @@ def notes_of(variant: Variant) -> list[str]:
     """What stands below the tables: where the figures come from, what is missing and why."""
     if variant.failure:
         return [phrase("{title}: {text}", title=variant.title, text=variant.failure)]
-    told = joined("; ", (phrase(_ORIGINS[what], origin=how) for what, how in variant.origins.items()))
+    told = phrase("memory {memory}; time {time}", **variant.origins) if "time" in variant.origins else \
+        phrase("memory {memory}", **variant.origins)
     below = [pipeline_line(variant.pipeline)] if variant.pipeline is not None else []
     missing: dict[str, list[str]] = {}
     for figure, why in variant.unknown.items():
