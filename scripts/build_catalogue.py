@@ -27,10 +27,12 @@ HEAD = "# Messages of swapconf. Made by scripts/build_catalogue.py; write transl
 
 
 def collected():
-    """A catalogue of every phrase in the code, without translations."""
+    """A catalogue of every phrase in the code and in the templates of pages, without translations."""
     found = Catalog(project="swapconf", header_comment=HEAD)
-    methods = [("**.py", "python"), ("**.schema.json", expectations)]
-    for file, _, message, _, _ in extract_from_dir(ROOT / "swapconf", method_map=methods, keywords=KEYWORDS):
+    methods = [("**.py", "python"), ("**.schema.json", expectations), ("**.j2", "jinja2")]
+    loud = {"**.j2": {"silent": "false"}}  # else jinja passes over a template that it cannot read
+    for file, _, message, _, _ in extract_from_dir(ROOT / "swapconf", method_map=methods, options_map=loud,
+                                                   keywords=KEYWORDS):
         found.add(message, locations=[(f"swapconf/{file}", 0)])
     return found
 

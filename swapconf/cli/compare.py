@@ -16,6 +16,7 @@ import click
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say, versions
 from swapconf.cli.machine import load, machine_options
 from swapconf.errors import SwapconfError, has_errors
+from swapconf.phrases import phrase
 from swapconf.report.findings import printable
 
 if TYPE_CHECKING:
@@ -94,9 +95,9 @@ def command(inputs: tuple[Path, ...], baseline: Path | None, changes: tuple[str,
         print_findings(error.findings, err=True)
         raise SystemExit(EXIT_UNREADABLE) from None
     if len({str(path) for path in inputs}) < len(inputs):
-        raise click.UsageError("one of them is named twice")
+        raise click.UsageError(phrase("one of them is named twice"))
     if dask is not None and keep is None:
-        raise click.UsageError("--dask needs --keep DIR, on a disk that all machines of the cluster see")
+        raise click.UsageError(phrase("--dask needs --keep DIR, on a disk that all machines of the cluster see"))
     given = ([baseline] if baseline is not None else []) + list(inputs)
     read = [_read(path, options, on) for path in given]
     compared = _predicted(read, given[0], on) if baseline is not None else _rehearsed(read, options, on)
@@ -126,9 +127,11 @@ def _read(path: Path, options: _Options, on: Machine) -> _Read:
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     except SwapconfError as error:
-        return _Read(variant=rehearsed.failed(str(path), error.findings, "cannot be read"), code=EXIT_UNREADABLE)
+        return _Read(variant=rehearsed.failed(str(path), error.findings, phrase("cannot be read")),
+                     code=EXIT_UNREADABLE)
     if has_errors(found):
-        return _Read(variant=rehearsed.failed(str(path), found, "has errors, so it was not run"), code=EXIT_ERRORS)
+        return _Read(variant=rehearsed.failed(str(path), found, phrase("has errors, so it was not run")),
+                     code=EXIT_ERRORS)
     return _Read(document=document)
 
 
@@ -192,7 +195,7 @@ def _candidates(documents: dict[int, Document], keep: Path, options: _Options) -
         try:
             ranks = ranks_of(options.ranks, cluster_of(document))
         except ValueError as error:
-            raise click.UsageError(f"{document.file}: {error}") from None
+            raise click.UsageError(phrase("{file}: {reason}", file=document.file, reason=error)) from None
         candidates.append(Candidate(title=document.file, keep=place, orders=tuple(
             Order(document=document, rank=rank, fold=options.fold, timeout_seconds=options.timeout, keep=place,
                   families=families_of(document.file)) for rank in ranks)))

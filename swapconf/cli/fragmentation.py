@@ -14,6 +14,7 @@ import click
 from swapconf.cli import trace_folders
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say
 from swapconf.errors import Finding, SwapconfError
+from swapconf.phrases import phrase, show
 from swapconf.units import show_bytes
 
 if TYPE_CHECKING:
@@ -138,33 +139,36 @@ def _as_record(row: _Row, policy: str) -> dict[str, Any]:
         "confirmed": None if row.confirmed is None else {
             "outcome": row.confirmed.outcome.value, "as_predicted": not _misses(row),
             "mapped_bytes": row.confirmed.with_fragments_peak_bytes},
-        "findings": [str(finding) for finding in row.findings],
+        "findings": [show(str(finding)) for finding in row.findings],
     }
 
 
 def _print(row: _Row, policy: str) -> None:
     result = row.fragmentation
-    say(f"{row.folder}", bold=True)
-    cells = [(f"{name} (in use)" if name == policy else name, *map(show_bytes, (
+    say(str(row.folder), bold=True)
+    cells = [(phrase("{policy} (in use)", policy=name) if name == policy else name, *map(show_bytes, (
         placement.used_peak_bytes, placement.mapped_bytes, placement.reserved_bytes, placement.gap_bytes)),
         f"{placement.fragmentation_ratio:.2%}", str(placement.device_requests))
         for name, placement in result.placements.items()]
     bound = show_bytes(result.lower_bound_bytes)
-    _table(("policy", "allocated", "with fragments", "reserved", "gap", "ratio", "device requests"),
-           [*cells, ("lower bound", bound, bound, bound, "0B", "0.00%", "-")])
+    _table((phrase("policy"), phrase("allocated"), phrase("with fragments"), phrase("reserved"), phrase("gap"),
+            phrase("ratio"), phrase("device requests")),
+           [*cells, (phrase("lower bound"), bound, bound, bound, "0B", "0.00%", "-")])
     if not row.replay.is_exact:
-        say(f"only {row.replay.num_same} of {row.replay.num_blocks} addresses follow MindSpore's known rules; "
-                    "the figures of `mindspore` are approximate", fg="red")
+        say(phrase("only {same} of {blocks} addresses follow MindSpore's known rules; the figures of `mindspore` are "
+                   "approximate", same=row.replay.num_same, blocks=row.replay.num_blocks), fg="red")
     if result.causes:
-        say("Largest holes in MindSpore's pool when it last grew, and the block above each:")
-        _table(("hole", "block", "holds", "layer", "made by"), [
-            (show_bytes(cause.hole_bytes), show_bytes(cause.size_bytes), cause.category.value,
+        say(phrase("Largest holes in MindSpore's pool when it last grew, and the block above each:"))
+        _table((phrase("hole"), phrase("block"), phrase("holds"), phrase("layer"), phrase("made by")), [
+            (show_bytes(cause.hole_bytes), show_bytes(cause.size_bytes), phrase(cause.category.value),
              str(cause.layer) if cause.layer >= 0 else "-", cause.name) for cause in result.causes[:NUM_CAUSES]])
     print_findings(row.findings)
     if row.confirmed is not None:
         predicted = result.mapped_by_block_size[result.best_block_gib]
-        say(f"mempool_block_size {result.best_block_gib}GB: predicted {show_bytes(predicted)}, dry run "
-                   f"{show_bytes(row.confirmed.with_fragments_peak_bytes)} ({row.confirmed.outcome.value})")
+        say(phrase("mempool_block_size {block}GB: predicted {predicted}, dry run {peak} ({outcome})",
+                   block=result.best_block_gib, predicted=show_bytes(predicted),
+                   peak=show_bytes(row.confirmed.with_fragments_peak_bytes),
+                   outcome=phrase(row.confirmed.outcome.value)))
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -14,6 +14,7 @@ from swapconf import __version__
 from swapconf.cli import trace_folders
 from swapconf.cli.common import EXIT_UNREADABLE, print_findings, say
 from swapconf.errors import SwapconfError
+from swapconf.phrases import phrase, show
 from swapconf.report.findings import printable
 from swapconf.units import show_bytes
 
@@ -70,7 +71,7 @@ def _view(given: Path) -> MemoryView:
     folder = trace_folders.trace_folder(given)
     report = run_record.report(folder)
     trace = trace_folder.read(folder, _number(report, "rank") or 0)
-    return view.of_trace(trace, title=str(given), origin=str(report.get("origin") or "measured"),
+    return view.of_trace(trace, title=str(given), origin=run_record.origin(report) or phrase("measured"),
                          reserved_bytes=_number(report, "reserved_bytes"), policy=default_policy(os.environ))
 
 
@@ -81,13 +82,13 @@ def _number(report: Mapping[str, Any], key: str) -> int | None:
 
 def _as_record(folder: Path, view: MemoryView) -> dict[str, Any]:
     return {
-        "trace": str(folder), "rank": view.rank, "origin": view.origin,
+        "trace": str(folder), "rank": view.rank, "origin": show(view.origin),
         "used_peak_bytes": view.used_peak_bytes, "with_fragments_peak_bytes": view.with_fragments_peak_bytes,
         "reserved_bytes": view.reserved_bytes, "peak_event": view.peak_event,
         "categories": {category.value: size for category, size in view.category_bytes.items()},
         "at_peak": [{"category": held.category.value, "layer": held.layer, "operator": held.operator,
                      "blocks": held.num_blocks, "bytes": held.size_bytes} for held in view.held_at_peak],
-        "notes": list(view.notes),
+        "notes": [show(note) for note in view.notes],
     }
 
 
@@ -101,11 +102,12 @@ def _print(view: MemoryView) -> None:
     width = console.width if console.is_terminal else _PIPE_WIDTH
     in_colour = console.color_system is not None and not console.no_color and not console.options.ascii_only
     console.print(Text(printable(view.title), style="bold"), soft_wrap=True)
-    console.print(Text(f"used peak {show_bytes(view.used_peak_bytes)}, with fragments "
-                       f"{show_bytes(view.with_fragments_peak_bytes)}, reserved {show_bytes(view.reserved_bytes)}; "
-                       f"rank {view.rank}, {printable(view.origin)}"), soft_wrap=True)
+    console.print(Text(printable(phrase(
+        "used peak {used}, with fragments {mapped}, reserved {reserved}; rank {rank}, {origin}", rank=view.rank,
+        used=show_bytes(view.used_peak_bytes), mapped=show_bytes(view.with_fragments_peak_bytes),
+        reserved=show_bytes(view.reserved_bytes), origin=view.origin))), soft_wrap=True)
     for note in view.notes:
-        console.print(Text(note, style="yellow"), soft_wrap=True)
+        console.print(Text(show(note), style="yellow"), soft_wrap=True)
     console.print()
     console.print(chart(view, width, in_colour=in_colour), soft_wrap=True)
     _print_tables(view)
@@ -129,9 +131,11 @@ def write_page(views: Sequence[MemoryView], file: Path, timelines: Sequence[Time
     try:
         from swapconf.report import memory_page
     except ImportError as error:
-        raise click.ClickException(f"--html needs {error.name}: pip install 'swapconf[report]'") from None
+        raise click.ClickException(phrase("--html needs {module}: pip install 'swapconf[report]'",
+                                          module=error.name)) from None
     try:
         write_named(file, memory_page.page(views, __version__, timelines, variants, sweep))
     except OSError as error:
-        raise click.ClickException(f"{file} cannot be written ({error.strerror or error})") from None
-    say(f"Wrote {file}", err=True)
+        raise click.ClickException(phrase("{file} cannot be written ({reason})", file=file,
+                                          reason=error.strerror or error)) from None
+    say(phrase("Wrote {file}", file=file), err=True)

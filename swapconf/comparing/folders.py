@@ -10,6 +10,7 @@ from typing import Any
 
 from swapconf.errors import Finding, Origin, Severity, SwapconfError
 from swapconf.formats import run_record, trace_folder
+from swapconf.phrases import phrase
 from swapconf.trace import Trace
 
 _RANK = re.compile(r"rank_([0-9]{1,6})")
@@ -32,9 +33,9 @@ def read(folder: Path) -> tuple[RankTrace, ...]:
     if not places:
         raise SwapconfError([Finding(
             origin=Origin(file=str(folder)), rule="file-not-found", severity=Severity.ERROR,
-            message="neither memory_block.csv nor a folder rank_*/ that has one is in here",
-            hint="give a training YAML, or the DIR of `swapconf dryrun --keep DIR`; a folded run leaves no whole "
-                 "trace, run it with --no-fold")])
+            message=phrase("neither memory_block.csv nor a folder rank_*/ that has one is in here"),
+            hint=phrase("give a training YAML, or the DIR of `swapconf dryrun --keep DIR`; a folded run leaves no "
+                        "whole trace, run it with --no-fold"))])
     found = []
     for place in places:
         report = run_record.report(place)

@@ -10,14 +10,15 @@ from swapconf.comparing.folders import RankTrace
 from swapconf.comparing.traced import TIMES, Timed, rank_figures, together
 from swapconf.cost import Machine
 from swapconf.errors import in_order
+from swapconf.phrases import phrase
 from swapconf.pipeline import Study
 from swapconf.resolve.knowledge import Versions
 from swapconf.simulate.meetings import Call, calls
 from swapconf.variant import Figure, Variant
 from swapconf.whatif import ORIGIN, Answer, Question
 
-ONLY_ADDED = ("kernels run again, and their operations, are those of the strategy, without what the model itself "
-              "computes again where the strategy does not")
+ONLY_ADDED = phrase("kernels run again, and their operations, are those of the strategy, without what the model "
+                    "itself computes again where the strategy does not")
 
 
 def of_baseline(title: str, ranks: Sequence[RankTrace], study: Study, versions: Versions, machine: Machine,
@@ -36,7 +37,8 @@ def of_baseline(title: str, ranks: Sequence[RankTrace], study: Study, versions: 
     except ValueError as error:
         return replace(found, unknown=dict.fromkeys(TIMES, str(error)))
     return replace(
-        found, origins={**found.origins, "time": f"predicted, {timed.origin}"}, notes=(ONLY_ADDED, *timed.notes),
+        found, notes=(ONLY_ADDED, *timed.notes),
+        origins={**found.origins, "time": phrase("predicted, {origin}", origin=timed.origin)},
         ranks=rank_figures(ranks, {rank: {**values[rank], **timed.figures[rank]} for rank in values}),
         pipeline=timed.pipeline, timeline=timed.picture(title, ranks, [answer.prediction.device for answer in answers]))
 

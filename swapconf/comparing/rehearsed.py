@@ -15,6 +15,7 @@ from swapconf.cost import Machine
 from swapconf.dryrun.outcome import as_record
 from swapconf.errors import Finding, Origin, Severity, SwapconfError, in_order
 from swapconf.formats import run_record
+from swapconf.phrases import joined, phrase
 from swapconf.rehearsal import fan_out
 from swapconf.rehearsal.order import Order
 from swapconf.resolve.knowledge import Versions
@@ -83,15 +84,16 @@ def _variant(candidate: Candidate, reports: Sequence[Mapping[str, Any]], machine
     blank = Variant(title=candidate.title, findings=in_order(findings))
     broken = [report for report in reports if report["used_peak_bytes"] is None]
     if broken:
-        return replace(blank, failure="; ".join(f"rank {report['rank']} {report['outcome']}: {report['detail']}"
-                                                for report in broken))
+        return replace(blank, failure=joined("; ", (
+            phrase("rank {rank} {outcome}: {detail}", rank=report["rank"], outcome=phrase(report["outcome"]),
+                   detail=report["detail"]) for report in broken)))
     if any(report["folded"] for report in reports):
-        return _of_reports(blank, reports, "the dry run was folded, so there is no trace of the whole model; run it "
-                                           "with --no-fold")
+        return _of_reports(blank, reports, phrase("the dry run was folded, so there is no trace of the whole model; "
+                                                  "run it with --no-fold"))
     try:
         ranks = folders.read(candidate.keep)
     except SwapconfError as error:
-        return _of_reports(blank, reports, f"the trace cannot be read: {error}")
+        return _of_reports(blank, reports, phrase("the trace cannot be read: {error}", error=error))
     wanted = {order.rank for order in candidate.orders}
     found = of_traces(candidate.title, [item for item in ranks if item.rank in wanted], machine, policy)
     return replace(found, findings=in_order([*blank.findings, *found.findings]))
@@ -109,7 +111,7 @@ def _of_reports(blank: Variant, reports: Sequence[Mapping[str, Any]], why: str) 
         ranks.append(RankFigures(rank=report["rank"], stage=report["stage"], values=values))
     unknown = dict.fromkeys((*TIMES, Figure.RECOMPUTED_KERNELS, Figure.RECOMPUTED_OPERATIONS), why)
     return replace(blank, ranks=tuple(ranks), unknown=unknown,
-                   origins={"memory": ", ".join(dict.fromkeys(str(report.get("origin", "")) for report in reports))})
+                   origins={"memory": joined(", ", dict.fromkeys(map(run_record.origin, reports)))})
 
 
 def failed(title: str, findings: Sequence[Finding], why: str) -> Variant:

@@ -9,6 +9,9 @@ from dataclasses import dataclass, replace
 from swapconf.comparing.folders import RankTrace
 from swapconf.cost import Costs, Machine, Origin
 from swapconf.dryrun.effect import observed
+from swapconf.dryrun.outcome import Outcome
+from swapconf.formats import run_record
+from swapconf.phrases import joined, phrase
 from swapconf.simulate.costing import costs, workload
 from swapconf.simulate.joint import joint_replay
 from swapconf.simulate.lanes import lanes
@@ -25,7 +28,7 @@ from swapconf.variant import Figure, Pipeline, RankFigures, Variant
 
 TIMES = (Figure.STEP, Figure.EXPOSED_COPIES, Figure.EXPOSED_COLLECTIVES, Figure.BUBBLE)
 AGAIN = (Figure.RECOMPUTED_KERNELS, Figure.RECOMPUTED_OPERATIONS)
-RECORDED = "as recorded in the traces"
+RECORDED = phrase("as recorded in the traces")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +61,7 @@ class Timed:
 def of_traces(title: str, ranks: Sequence[RankTrace], machine: Machine, policy: str = "mindspore") -> Variant:
     """Memory is that of the traces. What needs the tracker's graph is missing where there is none, and why is said."""
     memory = {item.rank: _memory(item) for item in ranks}
-    origins = {"memory": ", ".join(dict.fromkeys(str(item.report.get("origin") or RECORDED) for item in ranks))}
+    origins = {"memory": joined(", ", dict.fromkeys(run_record.origin(item.report) or RECORDED for item in ranks))}
     found = Variant(
         title=title, origins=origins, troubles=_troubles(ranks),
         views=tuple(of_trace(item.trace, title=_title(title, item, ranks), origin=origins["memory"],
@@ -82,7 +85,7 @@ def time_of(ranks: Sequence[RankTrace], machine: Machine) -> Timed:
     ranks would hang."""
     by_rank = {item.rank: calls(item.trace, item.rank) for item in ranks}
     if len(by_rank) < len(ranks):
-        raise ValueError("two of the traces are of the same rank")
+        raise ValueError(phrase("two of the traces are of the same rank"))
     known = [costs(workload(item.trace), machine.hardware, machine.host, machine.measured) for item in ranks]
     return together(ranks, [program(item.trace) for item in ranks], known, by_rank, machine)
 
@@ -114,25 +117,29 @@ def rank_figures(ranks: Sequence[RankTrace], values: Mapping[int, Mapping[Figure
 
 
 def _title(title: str, item: RankTrace, ranks: Sequence[RankTrace]) -> str:
-    return title if len(ranks) == 1 else f"{title}, rank {item.rank} (stage {item.stage})"
+    return title if len(ranks) == 1 else \
+        phrase("{title}, rank {rank} (stage {stage})", title=title, rank=item.rank, stage=item.stage)
 
 
 def _origin(known: Sequence[Costs], machine: Machine) -> str:
     total = sum(float(item.duration_us.sum()) for item in known) or 1.0
     shares = {origin: sum(float(item.duration_us.sum()) * item.share(origin) for item in known) / total
               for origin in Origin}
-    told = ", ".join(f"{origin.value} {share:.0%}" for origin, share in shares.items() if share)
-    return f"on {machine.hardware.name}: {told}"
+    told = joined(", ", (phrase("{origin} {share:.0%}", origin=phrase(origin.value), share=share)
+                         for origin, share in shares.items() if share))
+    return phrase("on {hardware}: {origins}", hardware=machine.hardware.name, origins=told)
 
 
 def _missing(joint: JointTimeline) -> tuple[str, ...]:
     if not joint.absent:
         return ()
-    told = ", ".join(map(str, joint.absent))
-    return (f"There are no traces of the ranks {told}, with which these exchange data. They are taken to be on time, "
-            "so the step and its bubbles are at least this long.",)
+    return (phrase("There are no traces of the ranks {ranks}, with which these exchange data. They are taken to be on "
+                   "time, so the step and its bubbles are at least this long.",
+                   ranks=", ".join(map(str, joint.absent))),)
 
 
 def _troubles(ranks: Sequence[RankTrace]) -> tuple[str, ...]:
-    return tuple(f"rank {item.rank}: {outcome}" for item in ranks
+    known = {outcome.value for outcome in Outcome}
+    return tuple(phrase("rank {rank}: {outcome}", rank=item.rank,
+                        outcome=phrase(outcome) if outcome in known else outcome) for item in ranks
                  if (outcome := item.report.get("outcome", "completed")) != "completed")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from swapconf import json_object
 from swapconf.formats.structure import schema, validator
+from swapconf.phrases import joined, phrase
 
 FILE = "run.json"
 _SCHEMA = "run_report"
@@ -27,6 +29,14 @@ def report(folder: Path) -> dict[str, Any]:
     # to JSON Schema 1.0 is an integer; no float is among the values of the schema
     wrong |= {key for key in schema(_SCHEMA)["properties"] if isinstance(found.get(key), float)}
     return {key: value for key, value in found.items() if key not in wrong}
+
+
+def origin(found: Mapping[str, Any]) -> str:
+    """Where the figures of a report come from, "" where that is not told. It is recorded in English; the parts that
+    are known texts can be shown in another language."""
+    told = str(found.get("origin") or "")
+    parts = told.replace("{", "{{").replace("}", "}}").split(", ")
+    return joined(", ", [phrase(part) if part else "" for part in parts])
 
 
 def is_whole(found: dict[str, Any]) -> bool:

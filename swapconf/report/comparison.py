@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from swapconf.phrases import joined, phrase, show
 from swapconf.report.memory_tables import Table
 from swapconf.units import show_bytes
 from swapconf.variant import Figure, Pipeline, Unit, Variant
@@ -19,7 +20,8 @@ def ranks_of(variants: Sequence[Variant]) -> list[tuple[int, str]]:
     for variant in variants:
         for found in variant.ranks:
             stages.setdefault(found.rank, set()).add(found.stage)
-    return [(rank, f"rank {rank} (stage {'/'.join(map(str, sorted(stages[rank])))})") for rank in sorted(stages)]
+    return [(rank, phrase("rank {rank} (stage {stage})", rank=rank, stage="/".join(map(str, sorted(stages[rank])))))
+            for rank in sorted(stages)]
 
 
 def overall_table(variants: Sequence[Variant]) -> Table:
@@ -33,17 +35,17 @@ def rank_table(variants: Sequence[Variant], rank: int) -> Table:
 def _table(variants: Sequence[Variant], value: Callable[[Variant, Figure], float | None]) -> Table:
     """One row a figure that any of them has; of each variant but the first also what is more or less."""
     head = ["", *(part for index, variant in enumerate(variants)
-                  for part in ([variant.title, "change", "relative"] if index else [variant.title]))]
+                  for part in ([variant.title, phrase("change"), phrase("relative")] if index else [variant.title]))]
     rows = []
     for figure in Figure:
         found = [value(variant, figure) for variant in variants]
         if any(item is not None for item in found):
-            rows.append((figure.title, *(part for index, item in enumerate(found) for part in (
-                (show(figure, item), *change(figure, item, found[0])) if index else (show(figure, item),)))))
+            rows.append((phrase(figure.title), *(part for index, item in enumerate(found) for part in (
+                (with_unit(figure, item), *change(figure, item, found[0])) if index else (with_unit(figure, item),)))))
     return Table(tuple(head), rows, frozenset({""}))
 
 
-def show(figure: Figure, value: float | None) -> str:
+def with_unit(figure: Figure, value: float | None) -> str:
     """With its unit; ``-`` where it is not known."""
     if value is None:
         return "-"
@@ -61,46 +63,52 @@ def change(figure: Figure, value: float | None, first: float | None) -> tuple[st
     if value is None or first is None:
         return "-", "-"
     if value == first:
-        return "same", ""
+        return phrase("same"), ""
     sign = "+" if value > first else "-"
-    part = "" if not first else f"{value / first:,.0f} times" if value > 10 * first else f"{value / first - 1:+.1%}"
-    return f"{sign}{show(figure, abs(value - first))}", part
+    more = f"{sign}{with_unit(figure, abs(value - first))}"
+    if not first:
+        return more, ""
+    factor = value / first
+    return more, phrase("{factor:,.0f} times", factor=factor) if factor > 10 else f"{factor - 1:+.1%}"
 
 
 def pipeline_line(found: Pipeline) -> str:
     """A sentence on how the stages share the step."""
     plan = found.schedule
-    cut = f", interleave {plan.num_chunks}" if plan.num_chunks > 1 else ""
-    return (f"pipeline of {plan.num_stages} stages, {plan.num_micro_batches} micro-batches{cut}: bubbles "
-            f"{found.bubble_share:.1%} of the step, the busiest stage {found.imbalance:.1%} over the mean; the formula "
-            f"of 1F1B, messages free, gives {found.formula_us / 1000:.3f} ms")
+    return phrase("pipeline of {stages} stages, {batches} micro-batches{cut}: bubbles {bubbles:.1%} of the step, "
+                  "the busiest stage {imbalance:.1%} over the mean; the formula of 1F1B, messages free, gives "
+                  "{time:.3f} ms",
+                  stages=plan.num_stages, batches=plan.num_micro_batches, bubbles=found.bubble_share,
+                  imbalance=found.imbalance, time=found.formula_us / 1000,
+                  cut=phrase(", interleave {chunks}", chunks=plan.num_chunks) if plan.num_chunks > 1 else "")
 
 
 def notes_of(variant: Variant) -> list[str]:
     """What stands below the tables: where the figures come from, what is missing and why."""
     if variant.failure:
-        return [f"{variant.title}: {variant.failure}"]
-    told = "; ".join(f"{what} {how}" for what, how in variant.origins.items())
-    lines = [f"{variant.title}: {told}"]
-    if variant.pipeline is not None:
-        lines.append(f"  {pipeline_line(variant.pipeline)}")
+        return [phrase("{title}: {text}", title=variant.title, text=variant.failure)]
+    told = phrase("memory {memory}; time {time}", **variant.origins) if "time" in variant.origins else \
+        phrase("memory {memory}", **variant.origins)
+    below = [pipeline_line(variant.pipeline)] if variant.pipeline is not None else []
     missing: dict[str, list[str]] = {}
     for figure, why in variant.unknown.items():
-        missing.setdefault(why, []).append(figure.title)
-    lines += [f"  {', '.join(names)}: {why}" for why, names in missing.items()]
-    return [*lines, *(f"  {note}" for note in (*variant.troubles, *variant.notes))]
+        missing.setdefault(why, []).append(phrase(figure.title))
+    below += [phrase("{figures}: {reason}", figures=joined(", ", names), reason=why) for why, names in missing.items()]
+    return [phrase("{title}: {text}", title=variant.title, text=told),
+            *(joined("", ("  ", line)) for line in (*below, *variant.troubles, *variant.notes))]
 
 
 def as_record(variant: Variant, first: Variant) -> dict[str, Any]:
     """The JSON form. Bytes, microseconds, operations and kernels, null where they are not known."""
     plan = variant.pipeline
     return {
-        "title": variant.title, "failure": variant.failure, "origins": dict(variant.origins),
+        "title": variant.title, "failure": show(variant.failure),
+        "origins": {what: show(how) for what, how in variant.origins.items()},
         "overall": _figures(variant.overall, first.overall),
         "ranks": [{"rank": found.rank, "stage": found.stage,
                    **_figures(found.values.get, partial(first.of_rank, found.rank))} for found in variant.ranks],
-        "unknown": {figure.key: why for figure, why in variant.unknown.items()},
-        "notes": [*variant.troubles, *variant.notes],
+        "unknown": {figure.key: show(why) for figure, why in variant.unknown.items()},
+        "notes": [show(note) for note in (*variant.troubles, *variant.notes)],
         "pipeline": None if plan is None else {
             "stages": plan.schedule.num_stages, "micro_batches": plan.schedule.num_micro_batches,
             "interleave": plan.schedule.num_chunks, "formula_us": plan.formula_us, "imbalance": plan.imbalance,

@@ -10,9 +10,11 @@ from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.cells import cell_len
 from rich.text import Text
 
 from swapconf.memory_view import MemoryView, Timeline
+from swapconf.phrases import phrase, show
 from swapconf.simulation import CATEGORIES, Category
 from swapconf.units import show_bytes
 
@@ -33,7 +35,7 @@ def chart(view: MemoryView, width: int, *, in_colour: bool, height: int = HEIGHT
     CATEGORIES, a mark below the peak, and what the colours or letters mean."""
     line = view.timeline
     if not len(line.time) or not view.used_peak_bytes:
-        return Text("No device memory was used.")
+        return Text(show(phrase("No device memory was used.")))
     label_width = max(len(show_bytes(size)) for size in (view.used_peak_bytes, view.used_peak_bytes // 2)) + 1
     num_columns = max(width - label_width - 1, 10)
     moments = _moments(line, num_columns)
@@ -90,20 +92,23 @@ def _cell(share: float, category: Category, in_colour: bool) -> tuple[str, str]:
 def _foot(view: MemoryView, num_columns: int) -> Text:
     """Below the chart: the peak's place, and what the time is."""
     place = int(_column(view.timeline, view.peak_time, num_columns))
-    words = f"peak {show_bytes(view.used_peak_bytes)} at event {view.peak_event}"
-    before = place + 2 + len(words) > num_columns
-    mark = f"{words} ^".rjust(place + 1) if before else f"{'^':>{place + 1}} {words}"
-    return Text(mark[-num_columns:] if before else mark)
+    words = show(phrase("peak {size} at event {event}", size=show_bytes(view.used_peak_bytes), event=view.peak_event))
+    if place + 2 + cell_len(words) <= num_columns:
+        return Text(f"{'^':>{place + 1}} {words}")
+    mark = f"{words} ^"
+    while cell_len(mark) > num_columns:
+        mark = mark[1:]
+    return Text(" " * (place + 1 - cell_len(mark)) + mark)
 
 
 def _legend(categories: list[Category], width: int, in_colour: bool) -> Text:
     text = Text()
     room = width
     for category in categories:
-        mark = "█" if in_colour else _LETTERS[category]
-        gap, needed = ("   ", len(category.value) + 5) if room < width else ("", len(category.value) + 2)
+        mark, name = "█" if in_colour else _LETTERS[category], show(phrase(category.value))
+        gap, needed = ("   ", cell_len(name) + 5) if room < width else ("", cell_len(name) + 2)
         if needed > room:
-            gap, needed, room = "\n", len(category.value) + 2, width
-        text.append(gap).append(mark, style=_COLOURS[category] if in_colour else "").append(f" {category.value}")
+            gap, needed, room = "\n", cell_len(name) + 2, width
+        text.append(gap).append(mark, style=_COLOURS[category] if in_colour else "").append(f" {name}")
         room -= needed
     return text

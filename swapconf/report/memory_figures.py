@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from swapconf.memory_view import MemoryView
+from swapconf.phrases import phrase, show
 from swapconf.report.findings import printable
 from swapconf.simulation import CATEGORIES, Category
 from swapconf.units import show_bytes
@@ -43,13 +44,14 @@ def timeline_figure(view: MemoryView, place: str, unit: Unit, top_bytes: int) ->
     line = view.timeline
     time = _events(line.time, view)
     data: list[Figure] = [{
-        "type": "scatter", "mode": "lines", "stackgroup": "used", "name": category.value,
+        "type": "scatter", "mode": "lines", "stackgroup": "used", "name": show(phrase(category.value)),
         "x": time, "y": _scaled(line.by_category[category], unit),
         "line": {"shape": "hv", "width": 0.5, "color": COLOURS[category]}, "fillcolor": COLOURS[category],
         "customdata": [show_bytes(size) for size in line.by_category[category].tolist()],
         "hovertemplate": "%{customdata}"} for category in CATEGORIES if category in line.by_category]
     data.append({
-        "type": "scatter", "mode": "lines", "name": "in use", "x": time, "y": _scaled(line.used_bytes, unit),
+        "type": "scatter", "mode": "lines", "name": show(phrase("in use")), "x": time,
+        "y": _scaled(line.used_bytes, unit),
         "line": {"shape": "hv", "width": 1}, "showlegend": False, "meta": "ink",
         "customdata": [show_bytes(size) for size in line.used_bytes.tolist()], "hovertemplate": "<b>%{customdata}</b>"})
     peak = {"x": view.peak_time / view.ticks, "y": round(view.used_peak_bytes / unit.size_bytes, 6)}
@@ -59,7 +61,8 @@ def timeline_figure(view: MemoryView, place: str, unit: Unit, top_bytes: int) ->
         "shapes": [{"type": "line", "x0": peak["x"], "x1": peak["x"], "y0": 0, "y1": 1, "yref": "paper",
                     "line": {"width": 1, "dash": "dot"}}],
         "annotations": [peak | {
-            "text": f"peak {show_bytes(view.used_peak_bytes)}", "showarrow": True, "arrowhead": 2, "ay": -14,
+            "text": show(phrase("peak {size}", size=show_bytes(view.used_peak_bytes))),
+            "showarrow": True, "arrowhead": 2, "ay": -14,
             "ax": -46 if is_late else 46, "xanchor": "right" if is_late else "left"}]}
     return {"place": place, "data": data, "layout": layout, "names": []}
 
@@ -97,26 +100,30 @@ def _rectangles(view: MemoryView, index: int, unit: Unit) -> Figure:
     rows = np.flatnonzero(blocks.category == index)
     start, end = blocks.start[rows], blocks.end[rows]
     is_large = blocks.size_bytes[rows] > sum(blocks.piece_bytes) * _BORDER_FROM
-    about = [[show_bytes(size), f"layer {layer}" if layer >= 0 else "outside of the layers",
-              f"to {last:,}" if released else "on, never released"]
+    about = [[show_bytes(size),
+              show(phrase("layer {index}", index=layer) if layer >= 0 else phrase("outside of the layers")),
+              show(phrase("to {last:,}", last=last) if released else phrase("on, never released"))]
              for size, layer, last, released in zip(*(column[rows].tolist() for column in (
                  blocks.size_bytes, blocks.layer, blocks.end // view.ticks, blocks.is_released)), strict=True)]
+    name = phrase(category.value)
+    told = phrase("{size} {category}, {layer}<br>alive from event {first} {until}", size="<b>%{customdata[0]}</b>",
+                  category=name, layer="%{customdata[1]}", first="%{x:,d}", until="%{customdata[2]}")
     return {
-        "type": "bar", "name": category.value, "offset": 0,
+        "type": "bar", "name": show(name), "offset": 0,
         "x": _events(start, view), "width": _events(end - start, view),
         "base": _scaled(blocks.bottom[rows], unit), "y": _scaled(blocks.size_bytes[rows], unit),
         "marker": {"color": COLOURS[category], "line": {
             "width": np.where(is_large, 0.5, 0).tolist(), "color": "rgba(0, 0, 0, 0.5)"}},
         "hovertext": blocks.name[rows].tolist(), "customdata": about, "textposition": "none",
-        "hovertemplate": f"%{{hovertext}}<br><b>%{{customdata[0]}}</b> {category.value}, %{{customdata[1]}}"
-                         "<br>alive from event %{x:,d} %{customdata[2]}<extra></extra>"}
+        "hovertemplate": f"%{{hovertext}}<br>{show(told)}<extra></extra>"}
 
 
 def _layout(view: MemoryView, unit: Unit, top_bytes: int) -> Figure:
     time = _events(view.timeline.time, view)
     span = [time[0], time[-1]] if time else [0, 1]
     return {
-        "xaxis": {"title": {"text": "event", "standoff": 6}, "range": span, "zeroline": False, "tickformat": ",d"},
+        "xaxis": {"title": {"text": show(phrase("event")), "standoff": 6}, "range": span, "zeroline": False,
+                  "tickformat": ",d"},
         "yaxis": {"range": [0, round(top_bytes / unit.size_bytes * _ROOM, 6) or 1], "ticksuffix": f" {unit.name}",
                   "zeroline": False},
         "margin": {"l": 76, "r": 12, "t": 30, "b": 44}, "height": 400, "showlegend": False,

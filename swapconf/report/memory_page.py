@@ -16,6 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
 from swapconf.memory_view import MemoryView
+from swapconf.phrases import Phrase, in_use, joined, phrase, show
 from swapconf.report.comparison import notes_of, overall_table, rank_table, ranks_of
 from swapconf.report.findings import printable
 from swapconf.report.memory_figures import COLOURS, Unit, blocks_figure, timeline_figure
@@ -45,6 +46,7 @@ def page(views: Sequence[MemoryView], version: str, timelines: Sequence[Timeline
     compared in tables; without them, the peaks of ``views`` are. ``sweep``: drawn above the traces."""
     templates = Environment(loader=PackageLoader("swapconf.report"), autoescape=True, undefined=StrictUndefined,
                             trim_blocks=True, lstrip_blocks=True, finalize=_visible)
+    templates.globals["phrase"] = _phrase
     scripts = [get_plotlyjs(), *(files("swapconf.report").joinpath(f"templates/{name}").read_text(encoding="utf-8")
                                  for name in (["memory.js", "timeline.js"] if timelines else ["memory.js"]))]
     top = max((view.with_fragments_peak_bytes for view in views), default=0)
@@ -57,6 +59,7 @@ def page(views: Sequence[MemoryView], version: str, timelines: Sequence[Timeline
     steps = [step_figure(view, f"step-{number}", unit, top, longest) for number, view in enumerate(timelines)]
     tables = [_tables(view) for view in views]
     return templates.get_template("memory.html.j2").render(
+        language=in_use(), titles=joined(", ", (view.title for view in timelines or views)),
         version=version, views=views, show=show_bytes, share=_share, legend=_legend(views), figures=figures,
         tables=tables, comparison=[] if variants else _comparison(views), scripts=scripts, policy=_policy(scripts),
         choices=choices(sweep) if sweep else [], sweep=sweep,
@@ -67,14 +70,19 @@ def page(views: Sequence[MemoryView], version: str, timelines: Sequence[Timeline
 
 def _visible(value: object) -> object:
     """What a name holds besides text (a change of writing direction, a control character) is spelled out."""
-    return printable(value) if type(value) is str else value
+    return printable(value) if type(value) is str or isinstance(value, Phrase) else value
+
+
+def _phrase(template: str, /, **values: object) -> str:
+    """A text of the page in the language in use, where the page's scripts or its head take it as it is."""
+    return show(phrase(template, **values))
 
 
 def _summary(variants: Sequence[Variant]) -> list[tuple[str, Table]]:
     good = [variant for variant in variants if not variant.failure]
     ranks = ranks_of(good)
     by_rank = [(name, rank_table(good, rank)) for rank, name in ranks if len(ranks) > 1]
-    return [("overall", overall_table(good)), *by_rank] if good else []
+    return [(phrase("overall"), overall_table(good)), *by_rank] if good else []
 
 
 def _milliseconds(time_us: float) -> str:
@@ -82,15 +90,15 @@ def _milliseconds(time_us: float) -> str:
 
 
 def _tables(view: MemoryView) -> list[tuple[str, Table]]:
-    entries = [("By entry of the YAML", entries_table(view.entries))] if view.entries else []
-    return [*entries, ("Alive at the peak, by category", categories_table(view)), ("By layer", layers_table(view)),
-            ("By operator", operators_table(view, NUM_OPERATORS))]
+    entries = [(phrase("By entry of the YAML"), entries_table(view.entries))] if view.entries else []
+    return [*entries, (phrase("Alive at the peak, by category"), categories_table(view)),
+            (phrase("By layer"), layers_table(view)), (phrase("By operator"), operators_table(view, NUM_OPERATORS))]
 
 
 def _legend(views: Iterable[MemoryView]) -> list[tuple[str, str]]:
     """(name, colour) of the categories that occur."""
     found = {category for view in views for category in view.timeline.by_category}
-    return [(category.value, COLOURS[category]) for category in CATEGORIES if category in found]
+    return [(phrase(category.value), COLOURS[category]) for category in CATEGORIES if category in found]
 
 
 def _policy(scripts: Iterable[str]) -> str:
@@ -105,11 +113,11 @@ def _comparison(views: Sequence[MemoryView]) -> list[tuple[str, list[tuple[str, 
     """Rows of the table of all traces: the figure of each, and how far it is from the first."""
     found = {category for view in views for category in view.category_bytes}
     rows: list[tuple[str, list[int]]] = [
-        ("used peak", [view.used_peak_bytes for view in views]),
-        ("peak with fragments", [view.with_fragments_peak_bytes for view in views]),
-        ("reserved", [view.reserved_bytes for view in views])]
-    rows += [(f"{category.value} at the peak", _of_category(views, category)) for category in CATEGORIES
-             if category in found]
+        (phrase("used peak"), [view.used_peak_bytes for view in views]),
+        (phrase("peak with fragments"), [view.with_fragments_peak_bytes for view in views]),
+        (phrase("reserved"), [view.reserved_bytes for view in views])]
+    rows += [(phrase("{category} at the peak", category=phrase(category.value)), _of_category(views, category))
+             for category in CATEGORIES if category in found]
     return [(name, [(show_bytes(size), _difference(size, sizes[0]) if index else "")
                     for index, size in enumerate(sizes)]) for name, sizes in rows]
 
@@ -120,7 +128,7 @@ def _of_category(views: Iterable[MemoryView], category: Category) -> list[int]:
 
 def _difference(size: int, first: int) -> str:
     sign = "+" if size > first else "−"
-    return "same" if size == first else f"{sign}{show_bytes(abs(size - first))}"
+    return phrase("same") if size == first else f"{sign}{show_bytes(abs(size - first))}"
 
 
 def _share(part: float) -> str:

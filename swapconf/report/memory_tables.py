@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from swapconf.memory_view import EntryTotal, MemoryView
+from swapconf.phrases import joined, phrase
 from swapconf.simulation import CATEGORIES
 from swapconf.units import show_bytes
 
-OUTSIDE = "outside"
+OUTSIDE = phrase("outside")
 
 
 class Table(NamedTuple):
@@ -24,8 +25,10 @@ class Table(NamedTuple):
 def categories_table(view: MemoryView) -> Table:
     """One row a category."""
     total = view.used_peak_bytes
-    rows = [(category.value, show_bytes(size), f"{size / total:.1%}") for category, size in view.category_bytes.items()]
-    return Table(("at the peak", "bytes", "share"), rows, frozenset({"at the peak"}))
+    rows = [(phrase(category.value), show_bytes(size), f"{size / total:.1%}")
+            for category, size in view.category_bytes.items()]
+    head = (phrase("at the peak"), phrase("bytes"), phrase("share"))
+    return Table(head, rows, frozenset(head[:1]))
 
 
 def layers_table(view: MemoryView, num_rows: int | None = None) -> Table:
@@ -40,27 +43,34 @@ def layers_table(view: MemoryView, num_rows: int | None = None) -> Table:
 
     rows = [row(OUTSIDE if layer < 0 else str(layer), [layer]) for layer in kept]
     if rest:
-        rows.append(row(f"{len(rest)} more", rest))
-    return Table(("layer", "bytes", *(category.value for category in categories)), rows, frozenset({"layer"}))
+        rows.append(row(_more(rest), rest))
+    head = (phrase("layer"), phrase("bytes"), *(phrase(category.value) for category in categories))
+    return Table(head, rows, frozenset(head[:1]))
 
 
 def operators_table(view: MemoryView, num_rows: int | None = None) -> Table:
     """One row an operator and category, over all layers, the largest first."""
     kept, rest = view.operators[:num_rows], view.operators[len(view.operators[:num_rows]):]
-    rows = [(total.operator, total.category.value, layers_in_words(total.layers), str(total.num_blocks),
-             show_bytes(total.size_bytes)) for total in kept]
+    rows: list[tuple[str, ...]] = [
+        (total.operator, phrase(total.category.value), layers_in_words(total.layers), str(total.num_blocks),
+         show_bytes(total.size_bytes)) for total in kept]
     if rest:
-        rows.append((f"{len(rest)} more", "", "", str(sum(total.num_blocks for total in rest)),
+        rows.append((_more(rest), "", "", str(sum(total.num_blocks for total in rest)),
                      show_bytes(sum(total.size_bytes for total in rest))))
-    head = ("operator", "holds", "layers", "blocks", "bytes")
-    return Table(head, rows, frozenset({"operator", "holds", "layers"}))
+    head = (phrase("operator"), phrase("holds"), phrase("layers"), phrase("blocks"), phrase("bytes"))
+    return Table(head, rows, frozenset(head[:3]))
+
+
+def _more(rest: Sequence[object]) -> str:
+    return phrase("{number} more", number=len(rest))
 
 
 def entries_table(entries: Iterable[EntryTotal]) -> Table:
     """One row an entry of the YAML."""
     rows = [(total.text, str(total.origin.line or "-"), show_bytes(total.saved_bytes), show_bytes(total.moved_bytes),
              str(total.recomputed)) for total in entries]
-    return Table(("entry", "line", "saved at the peak", "moved per step", "run again"), rows, frozenset({"entry"}))
+    head = (phrase("entry"), phrase("line"), phrase("saved at the peak"), phrase("moved per step"), phrase("run again"))
+    return Table(head, rows, frozenset(head[:1]))
 
 
 def layers_in_words(layers: Sequence[int]) -> str:
@@ -71,4 +81,5 @@ def layers_in_words(layers: Sequence[int]) -> str:
             runs[-1].append(layer)
         else:
             runs.append([layer])
-    return ", ".join(OUTSIDE if run[0] < 0 else str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    return joined(", ", (OUTSIDE if run[0] < 0 else str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}"
+                         for run in runs))

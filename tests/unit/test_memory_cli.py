@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from rich.cells import cell_len
 from rich.console import Console
 
+from swapconf import phrases
 from swapconf.cli.main import main
 from swapconf.report.memory_chart import HEIGHT, chart
 from swapconf.report.memory_tables import layers_in_words, layers_table, operators_table
@@ -106,6 +108,14 @@ def test_the_chart_is_as_wide_as_it_may_be(width: int) -> None:
     assert all(line == line.rstrip() for line in drawn)
     assert sum(line.count("forward activations") for line in drawn) == 1
     assert max(map(len, drawn[:HEIGHT])) == width
+
+
+@pytest.mark.parametrize("width", [25, 40, 80])
+def test_a_chinese_character_is_two_columns_wide(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(phrases, "_shown_in", "zh")
+    drawn = lines(chart(of_trace(golden(SWAPPED.name), "t", "o"), width, in_colour=False).plain)
+    assert max(map(cell_len, drawn)) <= width
+    assert "权重" in drawn[HEIGHT + 1]
 
 
 def test_letters_stand_for_categories_and_the_peak_is_marked_below_its_column() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from swapconf import phrases
 from swapconf.memory_view import MemoryView
 from swapconf.report.memory_figures import plotly_text
 from swapconf.simulate.policies import mindspore
@@ -121,6 +122,19 @@ def test_the_charts_show_the_figures_of_the_view(plain: Page) -> None:
     tops = [base + size for trace in blocks["data"] for base, size in zip(trace["base"], trace["y"], strict=True)]
     assert max(tops) == pytest.approx(found.with_fragments_peak_bytes / 2**20, abs=1e-5)
     assert {trace["name"] for trace in blocks["data"]} >= {"swap buffers", "recomputed", "weights"}
+
+
+def test_the_page_is_in_the_language_in_use(plain: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert plain.all("html") == [{"lang": "en"}]
+    assert plain.all("body") == [{}]
+    monkeypatch.setattr(phrases, "_shown_in", "zh")
+    chinese = Page(page([hostile_view()], "1.2"))
+    assert chinese.all("html") == [{"lang": "zh"}]
+    assert set(json.loads(chinese.all("body")[0]["data-plotly"] or "")) >= {"Zoom", "Pan", "Reset axes"}
+    assert "峰值" in chinese.figures[0]["layout"]["annotations"][0]["text"]
+    assert [text for tag, text in chinese.texts if tag == "h1"] != [text for tag, text in plain.texts if tag == "h1"]
+    assert len(chinese.all("script")) == 3
+    assert [attributes for _, attributes in chinese.tags if attributes.get("id") == "injected"] == []
 
 
 def test_what_is_not_drawn_is_said() -> None:

@@ -3,7 +3,10 @@
   const figures = JSON.parse(document.getElementById("figures").textContent);
   // Named one by one, because some versions of plotly.js have buttons that send the chart to a server.
   const buttons = [["toImage"], ["zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"]];
-  const config = {responsive: true, displaylogo: false, modeBarButtons: buttons, plotlyServerURL: ""};
+  // What plotly.js itself says, where the page is not in its English.
+  const words = document.body.dataset.plotly, lang = document.documentElement.lang;
+  const spoken = words ? {locale: lang, locales: {[lang]: {dictionary: JSON.parse(words)}}} : {};
+  const config = {responsive: true, displaylogo: false, modeBarButtons: buttons, plotlyServerURL: "", ...spoken};
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
