@@ -59,8 +59,8 @@ def test_the_search_finds_a_sentence() -> None:
     assert _ENGLISH.search(_FOREIGN.sub("", "a.yaml:1:1  (file): error: there is no such file; check the path"))
 
 
-TELLING = {"Finding", "finding", "_finding", "say", "secho", "print_rows", "UsageError", "ClickException", "BadParameter",
-           "SwapconfError", "DryRunError", "CannotRewrite", "Mismatch"}
+TELLING = {"Finding", "finding", "_finding", "SwapconfError", "DryRunError", "CannotRewrite", "Mismatch",
+           "say", "secho", "print_rows", "UsageError", "ClickException", "BadParameter"}
 SENTENCE = re.compile(r"[a-z]{2} (?!red\b)[a-z]")  # "bold red" is a style
 
 
