@@ -11,7 +11,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 @click.command(cls=Command)
-@click.argument("shell", type=click.Choice(SHELLS))
+@click.argument("shell", type=click.Choice(SHELLS), metavar="|".join(SHELLS))
 def command(shell: str) -> None:
     """Print the script that makes the tab key complete `swapconf` in a shell.
 

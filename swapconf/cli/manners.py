@@ -61,7 +61,7 @@ def ended() -> Iterator[None]:
             object.__setattr__(error, name, value)  # click declares them final
         raise
     except SystemExit as end:
-        if isinstance(end.__context__, BrokenPipeError):  # rich ends so
+        if isinstance(end.__context__, BrokenPipeError) and not end.__suppress_context__:  # rich ends so
             _nobody_reads()
         raise
     except BrokenPipeError:

@@ -14,7 +14,7 @@ FILE_NAME = "swapconf.schema.json"  # the one that a modeline points to, unless 
 
 
 @click.command(cls=Command)
-@click.argument("name", type=click.Choice(NAMES), default="training")
+@click.argument("name", type=click.Choice(NAMES), default="training", metavar=f"[{'|'.join(NAMES)}]")
 @click.option("--write", "target", type=click.Path(path_type=Path), metavar="FOLDER|FILE.json",
               help=f"Write it here; in a folder, as {FILE_NAME} with the sections beside it.")
 def command(name: str, target: Path | None) -> None:
