@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from swapconf import phrases
-from swapconf.cli.help import paragraphs
+from swapconf.cli.help import OF_HELP, paragraphs
 from swapconf.cli.main import SECTIONS, main
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "commands.md"
@@ -46,8 +46,8 @@ def _links(modules):
 def _command(command, context, title):
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     parts = [f"## {title}\n\n", _block([usage], "text"), *map(_paragraph, paragraphs(command.help))]
-    rows = [option.get_help_record(context) for option in command.get_params(context)
-            if isinstance(option, click.Option)]
+    rows = [option.get_help_record(context) for option in command.params if isinstance(option, click.Option)]
+    rows.append((", ".join(context.help_option_names), OF_HELP))
     return "".join([*parts, "| option | meaning |\n|---|---|\n", *(_row(*row) for row in rows), "\n"])
 
 

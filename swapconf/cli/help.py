@@ -14,6 +14,7 @@ from swapconf.cli import language
 from swapconf.phrases import mark, phrase, show, translated
 
 HEADINGS = (mark("Options:"), mark("Commands:"))  # as click writes them
+OF_HELP = "Show this message and exit."
 
 _RAW = "\b"  # the line by which click knows a paragraph that stays as it is
 # a word, or a character of a script without blanks; a line neither begins with what closes nor ends with what opens
@@ -35,9 +36,8 @@ def summary(command: click.Command) -> str:
 def texts(command: click.Command) -> Iterator[str]:
     """All that can be translated of a command, in English."""
     yield from (part for part in paragraphs(command.help) if not part.startswith(_RAW))
-    for parameter in command.get_params(click.Context(command)):
-        if isinstance(parameter, click.Option) and parameter.help:
-            yield parameter.help
+    yield from (option.help for option in command.params if isinstance(option, click.Option) and option.help)
+    yield OF_HELP
 
 
 class Formatter(click.HelpFormatter):

@@ -17,7 +17,7 @@ HEAVY = ("numpy", "plotly", "jinja2", "mindspore", "mindformers", "jsonschema", 
 ASK = """
 source "$1"; shift
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
-compopt() { echo "compopt $*"; }  # only a shell with a terminal has one
+compopt() { echo "compopt ${*: -1}"; }  # only a shell with a terminal has one
 _swapconf_completion swapconf
 printf '%s\\n' "${COMPREPLY[@]}"
 """
@@ -57,12 +57,12 @@ def offered(shell: Path, *words: str) -> list[str]:
     (["rules", "prefetch-u"], ["prefetch-underflow"]),
     (["rules", "hardware"], ["hardware-profile"]),
     (["timeline", "--hardware", "ascend_910b"], ["ascend_910b1", "ascend_910b2", "ascend_910b3", "ascend_910b4"]),
-    (["whatif", "t", "--hardware", "mine"], ["compopt -o default"]),
-    (["check", "conf"], ["compopt -o default"]),
-    (["explain", "conf"], ["compopt -o default"]),
-    (["whatif", "t", "--config", "conf"], ["compopt -o default"]),
-    (["verify", "out"], ["compopt -o dirnames"]),
-    (["run", "scr"], ["compopt -o default"]),
+    (["whatif", "t", "--hardware", "mine"], ["compopt default"]),
+    (["check", "conf"], ["compopt default"]),
+    (["explain", "conf"], ["compopt default"]),
+    (["whatif", "t", "--config", "conf"], ["compopt default"]),
+    (["verify", "out"], ["compopt dirnames"]),
+    (["run", "scr"], ["compopt default"]),
 ])
 def test_bash_offers(shell: Path, words: list[str], expected: list[str]) -> None:
     assert offered(shell, *words) == expected
