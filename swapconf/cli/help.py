@@ -14,6 +14,7 @@ from swapconf.cli import language
 from swapconf.phrases import mark, phrase, show, translated
 
 HEADINGS = (mark("Options:"), mark("Commands:"))  # as click writes them
+_USAGE = mark("Usage:")
 OF_HELP = "Show this message and exit."
 
 _RAW = "\b"  # the line by which click knows a paragraph that stays as it is
@@ -45,7 +46,7 @@ class Formatter(click.HelpFormatter):
     languages do not have."""
 
     def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
-        super().write_usage(prog, args, f"{show(phrase('Usage:'))} " if prefix is None else prefix)
+        super().write_usage(prog, args, translated(_USAGE) + " " if prefix is None else prefix)
 
     def write_heading(self, heading: str) -> None:
         self.write(f"{'':>{self.current_indent}}{translated(f'{heading}:')}\n")
