@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Bring swapconf/locale up to date with the phrases in the code: collect them, keep what is translated, compile.
+"""Bring swapconf/locale up to date with the phrases and help texts in the code: collect them, keep what is
+translated, compile.
 
     python scripts/build_catalogue.py
 
@@ -17,6 +18,10 @@ from babel.messages.extract import extract_from_dir
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
+from swapconf.cli import help as helping
+from swapconf.cli.main import COMMANDS
+from swapconf.cli.main import main as swapconf
+
 ROOT = Path(__file__).resolve().parents[1]
 LOCALE = ROOT / "swapconf" / "locale"
 KEYWORDS = {"phrase": None, "mark": None, "plural": (2, 3)}
@@ -24,6 +29,14 @@ _CHANGING = ('"Project-Id', '"Report-Msgid', '"POT-Creation-Date', '"PO-Revision
              '"Language-Team', '"Generated-By')  # of the header: would differ from one build to the next
 _NO_DATE = datetime(2026, 1, 1, tzinfo=timezone.utc)
 HEAD = "# Messages of swapconf. Made by scripts/build_catalogue.py; write translations here and run it again."
+
+
+def help_texts():
+    """(text, file) of the helps: no templates, so a brace in them is only a brace."""
+    commands = {name: swapconf.get_command(None, name) for name in COMMANDS} | {"main": swapconf}
+    for name, command in commands.items():
+        for text in helping.texts(command):
+            yield text, f"swapconf/cli/{name}.py"
 
 
 def collected():
@@ -34,6 +47,8 @@ def collected():
     for file, _, message, _, _ in extract_from_dir(ROOT / "swapconf", method_map=methods, options_map=loud,
                                                    keywords=KEYWORDS):
         found.add(message, locations=[(f"swapconf/{file}", 0)])
+    for text, file in help_texts():
+        found.add(text, locations=[(file, 0)])
     return found
 
 

@@ -8,11 +8,11 @@ import inspect
 import re
 from pathlib import Path
 
-from swapconf import whatif
+from swapconf import whatif_rules
 from swapconf.checking.pages import CHECKING
 from swapconf.config import Dialect
 from swapconf.dryrun import comparison, outcome
-from swapconf.formats import hardware, trace_lines
+from swapconf.formats import hardware_names, trace_lines
 from swapconf.formats.reading_rules import READING, REWRITING, STRUCTURE
 from swapconf.resolve.rules import RULES, dialects_of
 from swapconf.simulate.findings import RULES as SIMULATED
@@ -46,9 +46,9 @@ def render():
     parts += ["### Rewriting a file\n\n", _table(REWRITING)]
     parts += ["### Settings, comments and folders\n\n", _table(CHECKING)]
     parts += ["### Dry runs and their traces\n\n", _table({**outcome.RULES, **comparison.RULES, **trace_lines.RULES})]
-    parts += ["### Memory, from a trace\n\n", _table({**SIMULATED, **whatif.RULES})]
+    parts += ["### Memory, from a trace\n\n", _table({**SIMULATED, **whatif_rules.RULES})]
     parts += ["### Logs of a run\n\n", _table(deviation.RULES)]
-    parts += ["### Time\n\n", _table(hardware.RULES)]
+    parts += ["### Time\n\n", _table(hardware_names.RULES)]
     parts += ["## Meaning\n\n", *map(_page, RULES)]
     parts += ["## Reasons that are not rules\n\n",
               "The JSON of `swapconf explain` names what asked for a decision in the place of a rule:\n\n",

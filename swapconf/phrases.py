@@ -82,6 +82,11 @@ def show(text: str) -> str:
                               for name, value in text.values.items()})
 
 
+def translated(text: str) -> str:
+    """A text that is no template, as the paragraphs of a help, in the language in use."""
+    return text if _shown_in == ENGLISH or not text else _catalogue(_shown_in).gettext(text)
+
+
 def packed(text: str) -> Any:
     """What JSON can hold of a text, for `unpacked`: a string, or a list if it is a phrase."""
     if not isinstance(text, Phrase):

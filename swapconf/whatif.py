@@ -32,25 +32,6 @@ from swapconf.strategy import Strategy
 from swapconf.sweep import Point
 from swapconf.units import show_bytes
 
-# (severity, manual page) by name
-RULES = {
-    "entry-saves-nothing": ("warning", "By a what-if, the peak is no lower with this entry of the YAML than without "
-                                       "it, although it moves or recomputes tensors: the peak is at a moment when "
-                                       "they are not in memory anyway, or their device copies are kept."),
-    "prefetch-underflow": ("error", "By a what-if, MindSpore 2.9.0 dies while it compiles: it checks backward_prefetch "
-                                    "against a position that counts the copies, and then subtracts it from one that "
-                                    "does not, which falls below zero. The rule was measured on a bare training cell; "
-                                    "where the range begins and ends is predicted."),
-    "copies-never-read": ("warning", "By a what-if, tensors are copied to the host and never back: the layer itself "
-                                     "recomputes a Reshape (mcore's Linears and MLP do), so MindSpore 2.9.0 takes its "
-                                     "input for needed, and finds only after it has placed the copy that nothing "
-                                     "reads it. The copies take the link and keep the device memory until they are "
-                                     "done."),
-    "entry-costs-memory": ("warning", "By a what-if, the peak is higher with this entry of the YAML than without it: "
-                                      "with a large prefetch two copies of a tensor live on the device at once."),
-}
-
-
 BASELINE_ORIGIN = phrase("dry run level 1 (operator workspace excluded)")
 ORIGIN = phrase("what-if from a {run}", run=BASELINE_ORIGIN)
 

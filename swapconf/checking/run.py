@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -69,8 +70,13 @@ def check_all(given: Sequence[Order], jobs: int | None = None) -> Iterator[Check
         return
     from concurrent.futures import ProcessPoolExecutor  # one file needs none of it
 
-    with ProcessPoolExecutor(max_workers=jobs) as pool:
+    # an interrupt reaches the whole group; only this process is to answer it
+    with ProcessPoolExecutor(max_workers=jobs, initializer=_ignore_interrupts) as pool:
         yield from pool.map(check, given, chunksize=_AT_ONCE)
+
+
+def _ignore_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def check(order: Order) -> Checked:

@@ -10,14 +10,16 @@ from swapconf import __version__
 from swapconf.checking import run
 from swapconf.checking.order import Checked
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, environment, print_findings, say, version_options
+from swapconf.cli.complete import FILE
+from swapconf.cli.help import Command
 from swapconf.errors import Finding, Severity, has_errors
 from swapconf.report import findings as report
 
 FORMATS = ("text", "json", "github", "gitlab", "junit", "sarif")
 
 
-@click.command()
-@click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER...")
+@click.command(cls=Command)
+@click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER...", type=FILE)
 @click.option("--strict", is_flag=True, help="Warnings fail the check too.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True,
               help="json: a list of {file, line, column, path, rule, severity, message, hint}. github: annotations. "
@@ -32,22 +34,26 @@ FORMATS = ("text", "json", "github", "gitlab", "junit", "sarif")
 def command(paths: tuple[str, ...], strict: bool, form: str, output: str | None, fix: bool, diff: bool, yes: bool,
             only_training: bool, jobs: int | None, mindspore_version: str | None,
             mindformers_version: str | None) -> None:
-    """Check the swap and recompute sections of training YAMLs.
+    """Find what is wrong in the swap and recompute sections of training YAMLs.
 
-    Every finding is printed at once as `file:line:col  yaml.path: what is wrong; what to do [rule]`. The manual page of
-    a rule: `swapconf rules RULE`. In a folder, every training YAML that git does not ignore is checked. Settings stand
-    in `.swapconf.toml` or in [tool.swapconf] of pyproject.toml; `# swapconf: ignore[rule] reason` on a line, or on the
-    line above, silences a rule there.
+    For every change of a YAML, before anything is started; it needs neither MindSpore nor mindformers. All findings are
+    printed at once, as `file:line:col yaml.path: severity: what is wrong; what to do [rule]`. The manual page of a
+    rule: `swapconf rules RULE`.
+
+    In a folder, every training YAML that git does not ignore is checked. Settings stand in `.swapconf.toml` or in
+    [tool.swapconf] of pyproject.toml; `# swapconf: ignore[rule] reason` on a line, or on the line above, silences a
+    rule there. See docs/ci.md.
 
     \b
-    swapconf check train.yaml
-    swapconf check --strict --format json a.yaml b.yaml
+    swapconf check docs/mistakes.yaml
+    swapconf check configs --strict
+    swapconf check configs --diff
     swapconf check configs --format sarif --output swapconf.sarif
-    swapconf check --fix configs
+    swapconf check --fix train.yaml
     swapconf check --mindspore-version 2.7.2 --mindformers-version 1.6.0 train.yaml
 
     Exit codes: 0 clean, or notes and warnings only; 1 findings of severity error (with --strict, of warning);
-    2 a file could not be read.
+    2 a file could not be read or written, or the command line is wrong.
     """
     orders, told = run.orders(paths, environment(), mindspore_version, mindformers_version, named=not only_training)
     if fix or diff:
@@ -71,8 +77,11 @@ def _report(found: Sequence[Finding], checked: Sequence[Checked], form: str, out
         if output is None:
             click.echo(text)
         else:
-            with open(output, "w", encoding="utf-8") as stream:
-                stream.write(text + "\n")
+            try:
+                with open(output, "w", encoding="utf-8") as stream:
+                    stream.write(text + "\n")
+            except OSError as error:
+                raise click.ClickException(f"{output} cannot be written ({error.strerror or error})") from None
     if form == "text" or output is not None:
         say(report.summary(found, len(checked)), err=True)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say, versions
+from swapconf.cli.help import Command
 from swapconf.cli.machine import load, machine_options
 from swapconf.errors import SwapconfError, has_errors
 from swapconf.phrases import phrase
@@ -49,7 +50,7 @@ class _Read:
     code: int = 0
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("inputs", nargs=-1, required=True, metavar="YAML|DIR...", type=click.Path(path_type=Path))
 @click.option("--from", "baseline", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR",
               help="Predict the YAMLs by what-if from the traces in DIR, of a run without swap and recompute.")
@@ -73,19 +74,21 @@ def command(inputs: tuple[Path, ...], baseline: Path | None, changes: tuple[str,
             dask: str | None, keep: Path | None, fold: bool, timeout: float, no_cache: bool, profile: str,
             measured: Path | None, cards_per_host: int, host_bandwidth: float | None, form: str,
             html: Path | None) -> None:
-    """Compare training YAMLs, or runs that `swapconf dryrun --keep DIR` left behind: peak memory, host memory, step
-    time, exposed stalls, bubbles of the pipeline and added operations, overall and by rank.
+    """Compare training YAMLs, or runs that `swapconf dryrun --keep DIR` left behind, side by side.
 
-    A YAML is really dry-run, one rank of each stage; --from predicts it instead, in milliseconds. The ranks of
-    a run are replayed on one clock, so that the stages of a pipeline wait for each other.
+    To choose between configs: peak memory, host memory, step time, exposed stalls, bubbles of the pipeline and added
+    operations, overall and by rank. A YAML is really dry-run, one rank of each stage; --from predicts it instead, in
+    milliseconds. The ranks of a run are replayed on one clock, so that the stages of a pipeline wait for each other.
+    See docs/compare.md.
 
     \b
+    swapconf compare tests/traces/llama_l2_none tests/traces/llama_l2_layerswap_n1
     swapconf compare plain.yaml swap.yaml recompute.yaml --keep traces --hardware ascend_910b2
     swapconf compare traces/plain traces/swap --html compare.html
     swapconf compare a.yaml b.yaml --from traces/plain
 
-    Exit codes: 0 done; 1 a config has errors, or a rank did not complete or does not fit; 2 a file could not be read,
-    or the command line is wrong.
+    Exit codes: 0 done; 1 a config has errors, or a rank did not complete or does not fit; 2 a file could not be read or
+    written, something that a dry run or the page needs is not installed, or the command line is wrong.
     """
     options = _Options(changes=changes, ranks=ranks, jobs=jobs, dask=dask, keep=keep, fold=fold, timeout=timeout,
                        use_cache=not no_cache)

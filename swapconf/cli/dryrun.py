@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say
+from swapconf.cli.complete import FILE
+from swapconf.cli.help import Command
 from swapconf.cli.machine import load, machine_options
 from swapconf.config import Dialect
 from swapconf.dryrun.outcome import RankReport, as_record, origin
@@ -41,8 +43,8 @@ class _Options:
     machine: Machine | None
 
 
-@click.command()
-@click.argument("files", nargs=-1, metavar="FILE...")
+@click.command(cls=Command)
+@click.argument("files", nargs=-1, metavar="FILE...", type=FILE)
 @click.option("--level", type=click.IntRange(0, 3), default=1, show_default=True,
               help="0: compile only; 1: adds memory; 2: adds operator workspace; 3: adds times. Without CANN 2 and 3 "
                    "are estimated from 1.")
@@ -66,12 +68,14 @@ def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, 
             dask: str | None, budget: str | None, keep: Path | None, form: str, timeout: float, real_data: bool,
             fold: bool, plain: bool, no_cache: bool, profile: str, measured: Path | None, cards_per_host: int,
             host_bandwidth: float | None, show_env: bool) -> None:
-    """Run mindformers' own Trainer on training YAMLs, with MindSpore simulating the device, one child per rank.
+    """Run mindformers' own Trainer on training YAMLs, with MindSpore simulating the device.
+
+    Before a card is used: does the job compile, does it fit, what does the swap really move? One child process for each
+    rank. No data set, checkpoint or card is needed; MindSpore, mindformers and, once, a C compiler are.
 
     Level 1 tells memory without operator workspace, which comes from CANN. Level 2 adds it: from CANN, else by a rule
     for each operator (docs/levels.md), kept in DIR/rank_N/level_2. Level 3 adds times on --hardware, kept in
-    DIR/rank_N/level_3 as the profiler's own files; trace_view.json opens in Perfetto and chrome://tracing. No data set,
-    checkpoint or card is needed; a C compiler is, once.
+    DIR/rank_N/level_3 as the profiler's own files; trace_view.json opens in Perfetto and chrome://tracing.
 
     \b
     swapconf dryrun configs/llama2_7b/example2_layer_swap.yaml
@@ -79,8 +83,8 @@ def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, 
     swapconf dryrun train.yaml --ranks all --budget 54GB --set parallel_config.pipeline_stage=2
     eval "$(swapconf dryrun --env)"
 
-    Exit codes: 0 all ranks completed; 1 a rank did not, or findings of severity error; 2 a file could not be read, or
-    the command line is wrong; 3 a rank needs more than --budget.
+    Exit codes: 0 all ranks completed; 1 a rank did not, or findings of severity error; 2 a file could not be read,
+    something that a dry run needs is missing, or the command line is wrong; 3 a rank needs more than --budget.
     """
     from swapconf.dryrun import DryRunError
     from swapconf.dryrun.environment import level_to_run, prepare

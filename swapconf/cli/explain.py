@@ -15,6 +15,8 @@ from swapconf.cli.common import (
     say,
     version_options,
 )
+from swapconf.cli.complete import FILE
+from swapconf.cli.help import Command
 from swapconf.config import Dialect
 from swapconf.errors import SwapconfError, has_errors
 from swapconf.formats import worker_log
@@ -24,22 +26,25 @@ from swapconf.report import explanation
 from swapconf.strategy import ModuleDecision, Strategy
 
 
-@click.command()
-@click.argument("file", metavar="FILE")
+@click.command(cls=Command)
+@click.argument("file", metavar="FILE", type=FILE)
 @click.option("--layer", type=int, metavar="N", help="Only this layer.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True,
               help="json: every site of every layer, not folded.")
 @version_options
 def command(file: str, layer: int | None, form: str, mindspore_version: str | None,
             mindformers_version: str | None) -> None:
-    """Show what is asked for and what takes effect, layer by layer and operator by operator.
+    """Show what a training YAML asks for and what takes effect, layer by layer and operator by operator.
+
+    To see before a run what swap and recompute do, and why not; with the lines that every worker will log. Equal layers
+    stand in one row. `sites` counts primitives: a cell's name stands for all of those below it.
 
     \b
     swapconf explain configs/llama2_7b/example4_swap_with_recompute.yaml
-    swapconf explain train.yaml --layer 3 --format json
+    swapconf explain configs/small/qwen3_default_swap.yaml --layer 0 --format json
 
-    Exit codes as for `swapconf check`.
-    """
+    Exit codes: 0 shown; 1 shown, with findings of severity error; 2 the file could not be read, does not give the
+    number of layers, or the command line is wrong. """
     try:
         study, _ = examine(parse(read_text(file), file), environment(), mindspore_version, mindformers_version)
     except SwapconfError as error:

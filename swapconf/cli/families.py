@@ -6,12 +6,23 @@ import click
 
 from swapconf import catalog
 from swapconf.cli.common import say
+from swapconf.cli.help import Command
 from swapconf.phrases import phrase
 
 
-@click.command()
+@click.command(cls=Command)
 def command() -> None:
-    """List the model families in the catalog, with the pattern of their flash attention."""
+    """List the model families whose operators are known, with the pattern of their flash attention.
+
+    For these, `swapconf check` judges operator names and the editor offers them. For other models it does not, and says
+    so; a training run reads the operators from the real cells, whatever the family. `families` in `.swapconf.toml`
+    gives the family of a class of your own (docs/ci.md).
+
+    \b
+    swapconf families
+
+    Exit codes: 0 listed; 2 the command line is wrong.
+    """
     for name in catalog.families():
         family = catalog.load(name)
         say(phrase("{name:<16} {title}  (flash attention: {operator})", name=name, title=family.title,

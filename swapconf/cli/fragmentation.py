@@ -13,6 +13,7 @@ import click
 
 from swapconf.cli import trace_folders
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say
+from swapconf.cli.help import Command
 from swapconf.errors import Finding, SwapconfError
 from swapconf.phrases import phrase, show
 from swapconf.units import show_bytes
@@ -38,7 +39,7 @@ class _Row:
     confirmed: RankReport | None = None
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("traces", nargs=-1, required=True, metavar="TRACE...", type=click.Path(path_type=Path))
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--confirm", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="YAML",
@@ -46,15 +47,18 @@ class _Row:
 @click.option("--thorough", is_flag=True, help="Search longer for an offline plan within 1 % of the lower bound, up to "
                                                "minutes.")
 def command(traces: tuple[Path, ...], form: str, confirm: Path | None, thorough: bool) -> None:
-    """Compare allocators on the traces of dry runs: folders that `swapconf dryrun --keep DIR` left behind.
+    """Compare memory allocators on the traces of dry runs, folders that `swapconf dryrun --keep DIR` left behind.
+
+    When a job does not fit although less is in use at once: what causes the gap, and which setting closes it. See
+    docs/fragmentation.md.
 
     gap: what an allocator holds at its peak beyond what is in use at the peak. mindspore is MindSpore's own pool, its
     with-fragments peak exact; lifetime is AscendSpeed's method (MEMORY_FRAGMENTATION=1 makes it the policy in use);
     expandable is virtual memory; offline is a plan with all lifetimes known; the lower bound is the used peak.
 
     \b
+    swapconf fragmentation tests/traces/llama_l3_flash_n1
     swapconf dryrun train.yaml --keep traces
-    swapconf fragmentation traces/rank_0
     swapconf fragmentation traces/rank_0 --confirm train.yaml
 
     Exit codes: 0 done; 1 the pool of a trace does not follow MindSpore's known rules, or --confirm found another peak

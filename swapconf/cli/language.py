@@ -23,7 +23,7 @@ def choose(context: click.Context, _parameter: click.Parameter, asked: str | Non
         phrases.use(of_environment(environment(), sys.stdout))
 
 
-def of_environment(variables: Mapping[str, str], stream: TextIO) -> str:
+def of_environment(variables: Mapping[str, str], stream: TextIO | None) -> str:
     """SWAPCONF_LANG as it is, if it is a language; the locale's where the stream can show it."""
     asked = variables.get(_VARIABLE, "")
     if asked in phrases.LANGUAGES:
@@ -32,9 +32,9 @@ def of_environment(variables: Mapping[str, str], stream: TextIO) -> str:
     return language if language in phrases.LANGUAGES and _shows_chinese(stream) else phrases.ENGLISH
 
 
-def _shows_chinese(stream: TextIO) -> bool:
+def _shows_chinese(stream: TextIO | None) -> bool:
     try:
-        "中文".encode(stream.encoding or "ascii")
+        "中文".encode(getattr(stream, "encoding", None) or "ascii")
     except (UnicodeEncodeError, LookupError):
         return False
     return True

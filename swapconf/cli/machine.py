@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from swapconf.cli.common import say
+from swapconf.cli.complete import hardware_profiles
 from swapconf.phrases import joined, phrase
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ def machine_options(default: str | None) -> Callable[[F], F]:
     told = "" if default else " Without it no time is told."
     options = (
         click.option("--hardware", "profile", default=default, show_default=bool(default), metavar="NAME|FILE",
+                     shell_complete=hardware_profiles,
                      help="ascend_910b1, ascend_910b2, ascend_910b3, ascend_910b4, ascend_910_93, ascend_910a, "
                           f"generic, or a file of your own.{told}"),
         click.option("--measured", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR",

@@ -3,43 +3,72 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 import click
 
 from swapconf import __version__
 from swapconf.cli import language
-from swapconf.cli.common import neutral
+from swapconf.cli.common import environment
+from swapconf.cli.help import Context, help_last, summary
+from swapconf.cli.manners import colour, ended, prepare_streams
+from swapconf.phrases import mark
 
-COMMANDS = ("check", "compare", "dryrun", "explain", "families", "fragmentation", "memory", "migrate", "modeline",
-            "register_path", "rules", "run", "schema", "timeline", "verify", "whatif")
+SECTIONS = {
+    mark("Read a YAML:"): ("check", "explain", "migrate", "rules", "families"),
+    mark("Run it without a card:"): ("dryrun", "compare"),
+    mark("Study the trace of a dry run:"): ("memory", "whatif", "fragmentation", "timeline"),
+    mark("Train:"): ("run", "register_path", "verify"),
+    mark("Set up the editor and the shell:"): ("schema", "modeline", "completion"),
+}
+COMMANDS = tuple(sorted(name for names in SECTIONS.values() for name in names))
 
 
 class LazyGroup(click.Group):
     """Imports a command's module on its first use, so that ``swapconf check`` pays for nothing else."""
 
+    context_class = Context
+
+    def main(self, *args: Any, **settings: Any) -> Any:
+        prepare_streams()
+        return super().main(*args, **settings)
+
     def list_commands(self, context: click.Context) -> list[str]:
-        return [name.replace("_", "-") for name in COMMANDS]
+        return [_spelled(name) for name in COMMANDS]
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         module = name.replace("-", "_")
         if module not in COMMANDS:
             return None
         command: click.Command = import_module(f"swapconf.cli.{module}").command
-        # what follows `run` is the script's
-        if name != "run" and not any(parameter.name == "lang" for parameter in command.params):
-            command.params.append(language.option())
         return command
 
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        for heading, names in SECTIONS.items():
+            with formatter.section(heading.removesuffix(":")):
+                commands = ((name, self.get_command(context, name)) for name in names)
+                formatter.write_dl([(_spelled(name), summary(command)) for name, command in commands if command])
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        if set(args).isdisjoint(self.list_commands(context)):  # else what follows is a command's, or a script's
+            args = help_last(args, self.get_help_option_names(context))
+        return super().parse_args(context, args)
+
+    def make_context(self, *args: Any, **settings: Any) -> click.Context:
+        with ended():
+            return super().make_context(*args, color=colour(environment()), **settings)
+
     def invoke(self, context: click.Context) -> object:
-        try:
+        with ended():
             return super().invoke(context)
-        except click.ClickException as error:  # their texts quote files and names
-            object.__setattr__(error, "message", neutral(error.message))  # click declares it final
-            raise
+
+
+def _spelled(module: str) -> str:
+    return module.replace("_", "-")
 
 
 def _version(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
-    if value:
+    if value and not context.resilient_parsing:
         click.echo(f"swapconf {__version__}")
         context.exit()
 
@@ -49,16 +78,22 @@ def _version(context: click.Context, _parameter: click.Parameter, value: bool) -
 def main() -> None:
     """Check, explain and apply activation swap and recompute for MindSpore Transformers.
 
+    `swapconf COMMAND --help` tells what a command is for, shows examples and lists its options and exit codes.
+
     \b
     swapconf check configs/llama2_7b/example3_op_swap.yaml
     swapconf explain configs/llama2_7b/example4_swap_with_recompute.yaml --layer 0
-    swapconf dryrun configs/llama2_7b/example2_layer_swap.yaml
-    swapconf whatif traces/rank_0 --config train.yaml
-    swapconf compare plain.yaml swap.yaml
-    swapconf verify output/msrun --config train.yaml
-    swapconf migrate train.yaml --to pynative --diff
-    python -m swapconf run run_mindformer.py --config FILE ...
+    swapconf whatif tests/traces/llama_l2_none --config configs/small/example1_default_swap.yaml \\
+        --set model.model_config.num_layers=2
 
-    Exit codes: 0 clean, or notes and warnings only; 1 findings of severity error; 2 a file could not be read, or the
-    command line is wrong.
+    Chinese instead of English: `--lang zh`, here or after a command, or SWAPCONF_LANG=zh. Without both, the locale
+    decides.
+
+    Names, options and files complete with the tab key after what `swapconf completion --help` says.
+
+    Documentation: docs/index.md; every command on one page: docs/commands.md.
+
+    Exit codes: 0 done, and nothing is wrong; 1 done, and something is wrong, such as findings of severity error; 2 not
+    done: a file cannot be read or written, something is not installed, or the command line is wrong. Some commands have
+    more: see their help. 130 interrupted; 141 nobody reads the output.
     """

@@ -13,6 +13,7 @@ import click
 from swapconf import __version__
 from swapconf.cli import trace_folders
 from swapconf.cli.common import EXIT_UNREADABLE, print_findings, say
+from swapconf.cli.help import Command
 from swapconf.errors import SwapconfError
 from swapconf.phrases import phrase, show
 from swapconf.report.findings import printable
@@ -28,25 +29,24 @@ NUM_ROWS = 10
 _PIPE_WIDTH = 100
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("traces", nargs=-1, required=True, metavar="TRACE...", type=click.Path(path_type=Path))
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False, writable=True), metavar="FILE",
               help="Write one page with the pictures of all traces; it opens without a network.")
 def command(traces: tuple[Path, ...], form: str, html: Path | None) -> None:
-    """Show what fills the device memory in a dry run: folders that `swapconf dryrun --keep DIR` left behind.
+    """Show what fills the device memory in dry runs, folders that `swapconf dryrun --keep DIR` left behind.
 
-    Used memory by category over time, then what is alive at the peak by category, layer and operator. The page has a
-    chart to zoom into, and the blocks over time and address, where fragments show as holes.
+    To find what to swap or to recompute: used memory by category over time, then what is alive at the peak by category,
+    layer and operator. The page has a chart to zoom into, and the blocks over time and address, where fragments show as
+    holes. MEMORY_FRAGMENTATION=1 shows the pools of AscendSpeed in the place of MindSpore's.
 
     \b
+    swapconf memory tests/traces/llama_l2_none
     swapconf dryrun train.yaml --keep traces
-    swapconf memory traces/rank_0
     swapconf memory before/rank_0 after/rank_0 --html memory.html
 
-    MEMORY_FRAGMENTATION=1 shows the pools of AscendSpeed in the place of MindSpore's.
-
-    Exit codes: 0 done; 1 the page could not be written; 2 a trace could not be read, or the command line is wrong.
+    Exit codes: 0 done; 2 a trace could not be read, the page could not be written, or the command line is wrong.
     """
     try:
         views = [_view(folder) for folder in traces]

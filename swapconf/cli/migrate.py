@@ -8,6 +8,8 @@ from pathlib import Path
 import click
 
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say, version_options, versions
+from swapconf.cli.complete import FILE
+from swapconf.cli.help import Command
 from swapconf.config import Dialect
 from swapconf.errors import SwapconfError
 from swapconf.formats.rewrite import rewrite_text
@@ -21,8 +23,8 @@ _NAMES = [dialect.value for dialect in Dialect]
 _STYLES = {Fate.LOST: "red", Fate.CHANGED: "yellow", Fate.CARRIED: "green", Fate.CHECK: "cyan"}
 
 
-@click.command()
-@click.argument("file", metavar="FILE")
+@click.command(cls=Command)
+@click.argument("file", metavar="FILE", type=FILE)
 @click.option("--to", "target", type=click.Choice(_NAMES), required=True, help="The dialect to write.")
 @click.option("--from", "source", type=click.Choice(_NAMES), help="The dialect to read (default: the one in the file).")
 @click.option("--out", type=click.Path(dir_okay=False), help="Write the whole YAML to this file.")
@@ -34,25 +36,28 @@ _STYLES = {Fate.LOST: "red", Fate.CHANGED: "yellow", Fate.CARRIED: "green", Fate
 @version_options
 def command(file: str, target: str, source: str | None, out: str | None, in_place: bool, diff: bool, prefetch: int,
             accept_loss: bool, mindspore_version: str | None, mindformers_version: str | None) -> None:
-    """Write swap and recompute in another dialect. Only their lines change; comments are kept.
+    """Write the swap and recompute of a training YAML in another dialect of mindformers.
+
+    To take a config to an mcore model or to mindformers 2.0, and back. Only the lines of swap and recompute change;
+    comments are kept. docs/dialects.md compares the three dialects key by key:
 
     \b
     legacy     swap_config and recompute_config, prefetch in operators
     mcore      the keys of swap_config inside model.model_config (use_legacy: False)
     pynative   swap, recompute and recompute_comm of mindformers 2.0, prefetch in layers
 
+    The report goes to the standard error: what cannot be carried over and what to do about it, what changes its
+    meaning, what is carried over, what is to be checked. Without --out, --in-place or --diff the YAML goes to the
+    standard output.
+
     \b
-    swapconf migrate train.yaml --to pynative --diff
+    swapconf migrate configs/llama2_7b/example4_swap_with_recompute.yaml --to pynative --diff
     swapconf migrate train.yaml --to pynative --prefetch 2 --out pynative.yaml
     swapconf migrate qwen3.yaml --to mcore --in-place
     swapconf migrate pynative.yaml --to legacy --prefetch 20 --accept-loss > train.yaml
 
-    The report goes to the standard error: what cannot be carried over and what to do about it, what changes its
-    meaning, what is carried over, what is to be checked. Without --out, --in-place or --diff the YAML goes to the
-    standard output. docs/dialects.md compares the three dialects key by key.
-
     Exit codes: 0 nothing was lost, or --accept-loss; 1 something cannot be carried over, and no file was written;
-    2 the file could not be read, has errors, or cannot be rewritten.
+    2 the file could not be read, has errors, or cannot be rewritten, or the command line is wrong.
     """
     if out is not None and in_place:
         raise click.UsageError(phrase("--out and --in-place exclude each other"))
@@ -69,7 +74,7 @@ def command(file: str, target: str, source: str | None, out: str | None, in_plac
         lines = unified_diff(text.splitlines(True), done.text.splitlines(True), file, out or file)
         click.echo("".join(lines), nl=False)
     elif out is None and not in_place:
-        click.echo(done.text, nl=False)
+        click.echo(done.text.encode("utf-8"), nl=False)  # a file, whatever a terminal can show
     refused = done.lost and not accept_loss
     if refused and (out is not None or in_place):
         say(phrase("nothing is written: correct the YAML, or accept the loss with --accept-loss"), err=True)

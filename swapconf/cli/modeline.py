@@ -9,6 +9,8 @@ from urllib.parse import quote
 import click
 
 from swapconf.cli.common import EXIT_UNREADABLE, say
+from swapconf.cli.complete import FILE
+from swapconf.cli.help import Command
 from swapconf.cli.schema import FILE_NAME
 from swapconf.errors import SwapconfError
 from swapconf.formats.modeline import with_modeline
@@ -17,20 +19,23 @@ from swapconf.formats.yaml_document import read_text
 from swapconf.phrases import phrase
 
 
-@click.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--schema", "given", metavar="PATH|URL",
+@click.command(cls=Command)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=FILE)
+@click.option("--schema", "given", metavar="PATH|URL", type=FILE,
               help=f"The schema (default: the nearest {FILE_NAME} in a folder above the file).")
 def command(files: tuple[str, ...], given: str | None) -> None:
     """Add `# yaml-language-server: $schema=...` to YAMLs, or correct it.
 
-    Nothing else in a file changes, and a file that has the line already is not written.
+    By this line an editor finds the schema for completion and mistakes (docs/editor.md). Nothing else in a file
+    changes, and a file that has the line already is not written.
 
     \b
     swapconf schema --write .
     swapconf modeline configs/llama2_7b/example3_op_swap.yaml
     swapconf modeline --schema ../swapconf.schema.json train.yaml
-    """
+
+    Exit codes: 0 every file has the line; 2 a file could not be read or written, no schema was found, or the command
+    line is wrong. """
     for file in files:
         try:
             read_text(file)  # refuses what no YAML reader takes

@@ -6,19 +6,24 @@ from importlib import resources
 
 import click
 
+from swapconf.cli.help import Command
 
-@click.command()
+
+@click.command(cls=Command)
 def command() -> None:
     """Print the folder to give to run_mindformer.py as --register_path.
 
-    For launchers that cannot start `python -m swapconf run`. The YAML has to name the class that mindformers loads
-    from there:
+    For launchers that cannot start `swapconf run`. The YAML has to name the class that mindformers loads from there:
 
     \b
     trainer:
       type: CausalLanguageModelingTrainer
       auto_register: swapconf_register.Swapconf
 
+    \b
+    swapconf register-path
     run_mindformer.py --config FILE --register_path "$(swapconf register-path)"
+
+    Exit codes: 0 printed; 2 the command line is wrong.
     """
     click.echo(str(resources.files("swapconf") / "register"))

@@ -4,30 +4,44 @@ from __future__ import annotations
 
 import click
 
+from swapconf import whatif_rules
 from swapconf.checking.pages import pages as checked
+from swapconf.cli.complete import rule_names
+from swapconf.cli.help import Command
 from swapconf.dryrun import comparison, outcome
-from swapconf.formats import trace_lines
+from swapconf.formats import hardware_names, trace_lines
 from swapconf.formats.reading_rules import REWRITING
 from swapconf.phrases import phrase
 from swapconf.simulate.findings import RULES as SIMULATED
 from swapconf.verification import deviation
 
 
-@click.command()
-@click.argument("rule", required=False)
+@click.command(cls=Command)
+@click.argument("rule", required=False, shell_complete=rule_names)
 def command(rule: str | None) -> None:
-    """List the rules, or print the manual page of one."""
-    from swapconf import whatif  # loads numpy
-    from swapconf.formats import hardware
+    """List the rules, or print the manual page of one.
 
-    known = {**REWRITING, **outcome.RULES, **comparison.RULES, **trace_lines.RULES, **SIMULATED, **whatif.RULES,
-             **deviation.RULES, **hardware.RULES}
-    pages = {name: f"{name}: {text} ({severity})" for name, (severity, text) in known.items()}
-    pages = {**checked(), **pages}
+    Every finding ends with the name of its rule in brackets; the page says what the rule knows and where from. All
+    pages at once: docs/rules.md.
+
+    \b
+    swapconf rules
+    swapconf rules op-unescaped-dot
+
+    Exit codes: 0 printed; 2 there is no such rule, or the command line is wrong.
+    """
+    known = pages()
     if rule is None:
-        for page in pages.values():
+        for page in known.values():
             click.echo(page.splitlines()[0])
-    elif rule in pages:
-        click.echo(pages[rule])
+    elif rule in known:
+        click.echo(known[rule])
     else:
         raise click.UsageError(phrase("no rule named {rule!r}; `swapconf rules` lists them", rule=rule))
+
+
+def pages() -> dict[str, str]:
+    """Of every rule, by name. Nothing that computes is loaded for it: the tab key asks for the names."""
+    tables = {**REWRITING, **outcome.RULES, **comparison.RULES, **trace_lines.RULES, **SIMULATED, **whatif_rules.RULES,
+              **deviation.RULES, **hardware_names.RULES}
+    return {**checked(), **{name: f"{name}: {text} ({severity})" for name, (severity, text) in tables.items()}}

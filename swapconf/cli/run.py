@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import runpy
 import sys
+import traceback
 from pathlib import Path
 
 import click
 
 from swapconf import pipeline, training
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, environment, print_findings, say
+from swapconf.cli.help import PassingOn
 from swapconf.errors import SwapconfError, has_errors
 from swapconf.formats import overrides
 from swapconf.formats.nodes import Document
@@ -17,8 +19,8 @@ from swapconf.phrases import phrase
 from swapconf.resolve.knowledge import Versions
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False,
-                                 "help_option_names": ["--help"]})
+@click.command(cls=PassingOn, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False,
+                                                "help_option_names": ["--help"]})
 @click.argument("script", type=click.Path(exists=True, dir_okay=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(script: str, arguments: tuple[str, ...]) -> None:
@@ -26,11 +28,14 @@ def command(script: str, arguments: tuple[str, ...]) -> None:
 
     The YAML that `--config` names is checked first, with the overrides on the command line: a config with errors stops
     here, on every rank, before anything is built. Then swap and recompute are applied as `swapconf explain` shows them.
+    `python -m swapconf run` is the same and needs no program in the PATH.
 
     \b
-    python -m swapconf run run_mindformer.py --config configs/small/example4_swap_with_recompute.yaml
+    swapconf run scripts/run_mindformer.py --config configs/small/example4_swap_with_recompute.yaml
     msrun --worker_num=8 python -m swapconf run run_mindformer.py --config FILE --use_parallel True
-    """
+
+    Exit codes: 1 the config has errors, and the script was not started; 2 the YAML or the script could not be read, or
+    the command line is wrong; else the script's own. """
     training.install(_checked_config(arguments))
     sys.argv = [script, *arguments]
     sys.path.insert(0, str(Path(script).resolve().parent))
@@ -38,6 +43,9 @@ def command(script: str, arguments: tuple[str, ...]) -> None:
         runpy.run_path(script, run_name="__main__")
     except SwapconfError as error:  # what only the training script itself could know
         _refuse(error, EXIT_ERRORS)
+    except (OSError, EOFError):  # the script's own: click would end with these in silence
+        traceback.print_exc()
+        raise SystemExit(1) from None
 
 
 def _checked_config(arguments: tuple[str, ...]) -> Document | None:

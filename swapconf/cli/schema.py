@@ -8,28 +8,30 @@ from pathlib import Path
 import click
 
 from swapconf.cli.common import say
+from swapconf.cli.help import Command
 from swapconf.editor import NAMES, editor_schema
 from swapconf.phrases import phrase
 
 FILE_NAME = "swapconf.schema.json"  # the one that a modeline points to, unless told otherwise
 
 
-@click.command()
-@click.argument("name", type=click.Choice(NAMES), default="training")
+@click.command(cls=Command)
+@click.argument("name", type=click.Choice(NAMES), default="training", metavar=f"[{'|'.join(NAMES)}]")
 @click.option("--write", "target", type=click.Path(path_type=Path), metavar="FOLDER|FILE.json",
               help=f"Write it here; in a folder, as {FILE_NAME} with the sections beside it.")
 def command(name: str, target: Path | None) -> None:
-    """Print a JSON Schema, or install it where an editor finds it.
+    """Print a JSON Schema of the training YAML, or install it where an editor finds it.
 
     training describes the swap and recompute sections of a whole training YAML, with the operators of the model that
-    the YAML names; swap_config and recompute_config describe one section.
+    the YAML names; swap_config and recompute_config describe one section. Editors: docs/editor.md. See also
+    `swapconf modeline`.
 
     \b
     swapconf schema
     swapconf schema --write .
     swapconf schema swap_config --write schemas/swap.json
 
-    Editors: docs/editor.md. See also `swapconf modeline`.
+    Exit codes: 0 printed or written; 2 a file could not be written, or the command line is wrong.
     """
     if target is None:
         click.echo(_text(name))

@@ -12,6 +12,7 @@ import click
 
 from swapconf.cli import trace_folders
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say
+from swapconf.cli.help import Command
 from swapconf.cli.machine import load, machine_options, print_assumed, shares
 from swapconf.errors import Finding, Severity, SwapconfError
 from swapconf.errors import Origin as Place
@@ -40,7 +41,7 @@ class _Step:
     host_peak_bytes: int
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("trace", type=click.Path(path_type=Path))
 @machine_options("generic")
 @click.option("--host-memory", metavar="SIZE", help="Memory of the host that they share, for example 1.5TB.")
@@ -52,20 +53,22 @@ class _Step:
               help="Write one page with the streams and the memory over the clock; it opens without a network.")
 def command(trace: Path, profile: str, measured: Path | None, cards_per_host: int, host_bandwidth: float | None,
             host_memory: str | None, trace_view: Path | None, form: str, html: Path | None) -> None:
-    """Replay one step of a dry run on its streams: the folder that `swapconf dryrun --keep DIR` left behind.
+    """Replay one step of a dry run on its streams, from the folder that `swapconf dryrun --keep DIR` left behind.
 
-    Times are estimated from shapes and the card's peak rates unless --measured replaces them. exposed: how long the
-    main stream stands still because of a kernel. Of a prefetch, `later` is how much later it could end without being
-    waited for, `earlier` how much earlier it could start without holding the tensor twice.
+    To see what swap costs in time: how long a step takes, what the main stream waits for, and how far each prefetch
+    could move. Times are estimated from shapes and the card's peak rates unless --measured replaces them. See
+    docs/timeline.md.
+
+    exposed: how long the main stream stands still because of a kernel. Of a prefetch, `later` is how much later it
+    could end without being waited for, `earlier` how much earlier it could start without holding the tensor twice.
 
     \b
-    swapconf timeline traces/rank_0 --hardware ascend_910b2
+    swapconf timeline tests/traces/llama_l2_layerswap_n1 --hardware ascend_910b2
     swapconf timeline traces/rank_0 --trace-view trace_view.json
     swapconf timeline traces/rank_0 --cards-per-host 8 --host-bandwidth 100 --host-memory 1.5TB
 
-    Exit codes: 0 done; 1 the copies do not fit into --host-memory, or a file could not be written; 2 a file could not
-    be read, or the command line is wrong.
-    """
+    Exit codes: 0 done; 1 the copies do not fit into --host-memory; 2 a file could not be read or written, or the
+    command line is wrong. """
     limit = _size(host_memory) if host_memory else None
     try:
         step = _study(trace, load(profile, measured, cards_per_host, host_bandwidth))

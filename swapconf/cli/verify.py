@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say, version_options
+from swapconf.cli.complete import FILE
+from swapconf.cli.help import Command
 from swapconf.errors import SwapconfError, has_errors
 from swapconf.phrases import phrase, show
 from swapconf.units import parse_bytes, show_bytes
@@ -24,9 +26,9 @@ if TYPE_CHECKING:
 _MOST_JOBS = 3  # unless asked for more: each takes about 60 MB
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="LOGDIR")
-@click.option("--config", "file", required=True, metavar="FILE", help="The training YAML that was run.")
+@click.option("--config", "file", required=True, metavar="FILE", type=FILE, help="The training YAML that was run.")
 @click.option("--set", "changes", multiple=True, metavar="A.B.C=VALUE", help="Override a key of the YAML; repeatable.")
 @click.option("--ranks", default="all", show_default=True, metavar="stages|all|0,7",
               help="Which ranks must have a log; stages: the first one of each pipeline stage.")
@@ -41,8 +43,8 @@ def command(folder: Path, file: str, changes: tuple[str, ...], ranks: str, predi
             jobs: int | None, form: str, mindspore_version: str | None, mindformers_version: str | None) -> None:
     """Compare what the worker logs below LOGDIR say with what the YAML decides for each rank.
 
-    Logs of msrun (worker_RANK.log) and of mindformers (rank_RANK/info.log), rotated or not, written with swapconf or
-    without it.
+    After a run: did every rank do what the YAML says, and did it stay below the predicted peak? Logs of msrun
+    (worker_RANK.log) and of mindformers (rank_RANK/info.log), rotated or not, written with swapconf or without it.
 
     \b
     swapconf verify output/msrun --config train.yaml
@@ -50,7 +52,7 @@ def command(folder: Path, file: str, changes: tuple[str, ...], ranks: str, predi
     swapconf verify output/msrun --config train.yaml --predicted predicted.json --slack 2GB
 
     Exit codes: 0 every rank agrees; 1 a rank misses something, differs, is void, or needs more than predicted; 2 a file
-    or folder could not be read, or the command line is wrong.
+    or folder could not be read, the YAML decides nothing to compare with, or the command line is wrong.
     """
     from swapconf.checking.run import examine
     from swapconf.formats import overrides, predicted_peaks

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from swapconf.cli.common import EXIT_UNREADABLE, print_findings, say
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say
+from swapconf.cli.complete import FILE
+from swapconf.cli.help import Command
 from swapconf.cli.machine import load, machine_options, print_assumed, shares
 from swapconf.cli.memory import write_page
-from swapconf.errors import SwapconfError
+from swapconf.errors import SwapconfError, has_errors
 from swapconf.phrases import joined, mark, phrase, show
 from swapconf.units import show_bytes
 
@@ -28,9 +30,9 @@ _TITLES = {"step": mark("step"), "exposed_copy": mark("exposed copy"),
            "exposed_collective": mark("exposed collective")}
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("trace", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="TRACE")
-@click.option("--config", "file", required=True, metavar="FILE", help="The training YAML to ask about.")
+@click.option("--config", "file", required=True, metavar="FILE", type=FILE, help="The training YAML to ask about.")
 @click.option("--set", "changes", multiple=True, metavar="A.B.C=VALUE", help="Override a key of the YAML; repeatable.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--sweep", metavar="backward_prefetch=1..400",
@@ -43,9 +45,10 @@ def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: 
             measured: Path | None, cards_per_host: int, host_bandwidth: float | None, html: Path | None,
             safe: bool) -> None:
     """Predict the memory of one rank under any swap and recompute, in milliseconds, without running anything.
-    With --hardware also the time of a step.
 
-    TRACE is the folder of one rank of a run without both:
+    To search for a config: what each entry saves, how the peak moves with the prefetch and, with --hardware, what a
+    step costs in time. How far it is from true dry runs: docs/what-if.md. TRACE is the folder of one rank of a run
+    without swap and recompute, as the first of these leaves it in DIR:
 
     \b
     swapconf dryrun train.yaml --set swap_config.swap=False --keep DIR
@@ -53,13 +56,19 @@ def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: 
     swapconf whatif DIR/rank_0 --config train.yaml --sweep backward_prefetch=1..400
     swapconf whatif DIR/rank_0 --config train.yaml --sweep backward_prefetch=1..400 --hardware ascend_910b2
 
+    With a trace of this repository:
+
+    \b
+    swapconf whatif tests/traces/llama_l2_none --config configs/small/example2_layer_swap.yaml \\
+        --set model.model_config.num_layers=2
+
     With --sweep and --hardware, the best prefetch is told: overall that of the least time of a step, where differences
     up to 0.1 % do not count, among those of the lowest peak, among those the smallest; what makes MindSpore crash is
     left out. For each layer it is the smallest for which none of the layer's copies is waited for and no tensor is
     held twice, with the same prefetch everywhere.
 
-    Exit codes: 0 predicted; 2 a file could not be read, or the trace is not one of this config without swap and
-    recompute.
+    Exit codes: 0 predicted; 1 predicted, with findings of severity error; 2 a file could not be read or written, the
+    trace is not one of this config without swap and recompute, or the command line is wrong.
     """
     from swapconf.checking.run import examine
     from swapconf.formats import overrides
@@ -88,11 +97,12 @@ def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: 
         write_page(question.views(answer), html, sweep=points)
     if form == "json":
         click.echo(json.dumps(as_record(answer, points), indent=2))
-        return
-    _print(answer, safe)
-    if points:
-        say(joined("\n", ["", *chart(points), *choices(points)]))
-    print_findings(answer.findings)
+    else:
+        _print(answer, safe)
+        if points:
+            say(joined("\n", ["", *chart(points), *choices(points)]))
+        print_findings(answer.findings)
+    raise SystemExit(EXIT_ERRORS if has_errors(answer.findings) else 0)
 
 
 def _prefetches(text: str) -> range:

@@ -17,24 +17,13 @@ from typing import Any
 
 from swapconf.cost import FIGURES, Figure, Hardware
 from swapconf.errors import Finding, Origin, Severity, SwapconfError
+from swapconf.formats.hardware_names import SHIPPED, names
 from swapconf.formats.structure import validator
 from swapconf.phrases import phrase
 
 GENERIC = "generic"
 MAX_FILE_BYTES = 2**20
-_SHIPPED = Path(__file__).parents[1] / "hardware"
 _HINT = phrase("see the profiles in swapconf/hardware; `swapconf timeline --help` names them")
-
-# (severity, manual page) by name
-RULES: dict[str, tuple[str, str]] = {
-    "hardware-profile": ("error", "A hardware profile cannot be read: it is not JSON, has another structure, a figure "
-                                  "that is not known, is not positive or has no source."),
-}
-
-
-def names() -> tuple[str, ...]:
-    """Of the shipped profiles."""
-    return tuple(sorted(path.stem for path in _SHIPPED.glob("*.json")))
 
 
 def load(given: str) -> Hardware:
@@ -44,7 +33,7 @@ def load(given: str) -> Hardware:
 
 @cache
 def _shipped(name: str) -> Hardware:
-    return read(_SHIPPED / f"{name}.json")
+    return read(SHIPPED / f"{name}.json")
 
 
 def read(path: Path) -> Hardware:
@@ -55,7 +44,7 @@ def read(path: Path) -> Hardware:
         raise SwapconfError(findings)
     told = {name: Figure(value=float(item["value"]), source=item["source"]) for name, item in data["figures"].items()}
     missing = [name for name in FIGURES if name not in told]
-    if missing and path == _SHIPPED / f"{GENERIC}.json":
+    if missing and path == SHIPPED / f"{GENERIC}.json":
         raise SwapconfError([_finding(path, phrase("lacks {figures}", figures=", ".join(missing)), "figures")])
     others = _shipped(GENERIC).figures if missing else {}
     return Hardware(name=data["name"], figures={name: told.get(name) or others[name] for name in FIGURES},

@@ -108,7 +108,7 @@ def test_explain_refuses_what_it_cannot_show(tmp_path: Path) -> None:
     assert run("explain", str(tmp_path / "missing.yaml")).exit_code == 2
     bare = tmp_path / "bare.yaml"
     bare.write_text("swap_config: {swap: True}\n")
-    assert run("explain", str(bare)).exit_code == 1
+    assert run("explain", str(bare)).exit_code == 2
 
 
 def test_control_characters_of_a_file_do_not_reach_the_terminal(tmp_path: Path) -> None:

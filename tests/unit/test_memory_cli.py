@@ -178,7 +178,7 @@ def test_the_page_is_written(tmp_path: Path) -> None:
     assert len(json.loads(result.stdout)) == 2
     assert file.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     refused = run(PLAIN, "--html", tmp_path / "nowhere" / "memory.html")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "cannot be written" in refused.output
 
 
@@ -188,7 +188,7 @@ def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.delitem(sys.modules, "swapconf.report.memory_page", raising=False)
     monkeypatch.delattr("swapconf.report.memory_page", raising=False)
     result = run(PLAIN, "--html", tmp_path / "memory.html")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "plotly" in result.output
     assert "pip install 'swapconf[report]'" in result.output
 

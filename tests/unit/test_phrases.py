@@ -67,8 +67,9 @@ class TestCatalogue:
         assert file.with_suffix(".mo").read_bytes() == build_catalogue.as_mo(build_catalogue.translated(language))
 
     def test_translations_name_the_same_values(self, language: str) -> None:
+        plain = {text for text, _ in build_catalogue.help_texts()}
         for message in build_catalogue.translated(language):
-            if message.id:
+            if message.id and message.id not in plain:
                 texts = [message.string] if isinstance(message.string, str) else message.string
                 originals = [message.id] if isinstance(message.id, str) else message.id
                 for text in texts:

@@ -80,4 +80,4 @@ def test_the_step_is_written_as_the_profilers_view(tmp_path: Path) -> None:
     assert mistakes(events) == []
     end = max(event["ts"] + event["dur"] for event in events if event["ph"] == "X")
     assert float(end) == pytest.approx(record()["step_us"], abs=0.001)
-    assert run(SWAP, "--trace-view", tmp_path / "no folder" / "view.json").exit_code == 1
+    assert run(SWAP, "--trace-view", tmp_path / "no folder" / "view.json").exit_code == 2

@@ -1,0 +1,18 @@
+"""Which hardware profiles are shipped, and the rule of a profile: known without loading what reads one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+SHIPPED = Path(__file__).parents[1] / "hardware"
+
+# (severity, manual page) by name
+RULES: dict[str, tuple[str, str]] = {
+    "hardware-profile": ("error", "A hardware profile cannot be read: it is not JSON, has another structure, a figure "
+                                  "that is not known, is not positive or has no source."),
+}
+
+
+def names() -> tuple[str, ...]:
+    """Of the shipped profiles."""
+    return tuple(sorted(path.stem for path in SHIPPED.glob("*.json")))
