@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from swapconf.formats.nodes import Document
 
 if TYPE_CHECKING:
+    from re import Match
+
     from pathspec import GitIgnoreSpec
 
 RULES = {"no-training-yaml": ("warning", "A folder that was to be checked holds no training YAML that git does not "
@@ -28,6 +30,9 @@ _PYNATIVE, _BESIDE = ("swap", "recompute", "recompute_comm"), ("training", "para
 def yaml_files(folder: str) -> Iterator[str]:
     """Paths below ``folder``, sorted, symbolic links to folders not followed."""
     ignores = _Ignores()
+    top = Path(os.path.abspath(folder))
+    if any(ignores.cover(above, is_folder=True) for above in (top, *top.parents)):
+        return
     for parent, folders, files in os.walk(folder):
         here = Path(parent)
         folders[:] = sorted(name for name in folders
@@ -46,7 +51,7 @@ class _Ignores:
         """Whether this path itself is ignored; of several files that speak of it, the nearest decides, as in git."""
         path = Path(os.path.abspath(path))
         for folder, spec in self._of(path.parent):
-            verdict = spec.check_file(path.relative_to(folder).as_posix() + "/" * is_folder).include
+            verdict = _verdict(spec, path.relative_to(folder).as_posix() + "/" * is_folder)
             if verdict is not None:
                 return verdict
         return False
@@ -59,6 +64,24 @@ class _Ignores:
             own = tuple((folder, spec) for name in names if top is not None and (spec := _spec(folder / name)))
             self._specs[folder] = own + (self._of(folder.parent) if top not in (None, folder) else ())
         return self._specs[folder]
+
+
+def _verdict(spec: GitIgnoreSpec, path: str) -> bool | None:
+    """Whether the last pattern that matches a path ignores it; None where none does.
+
+    To pathspec, the pattern of a folder matches all below it, too, and its own priorities follow from that. To git, it
+    speaks of the folder alone; what is below an ignored folder is not even looked at.
+    """
+    for pattern in reversed(spec.patterns):
+        found = pattern.match_file(path) if pattern.include is not None else None
+        if found is not None and _end_of_folder(found.match) in (-1, len(path)):
+            return bool(pattern.include)
+    return None
+
+
+def _end_of_folder(match: Match[str]) -> int:
+    """Where a pattern of pathspec took a slash for the end of the folder that it names; -1 where it took none."""
+    return match.end("ps_d") if "ps_d" in match.re.groupindex else -1
 
 
 def _spec(file: Path) -> GitIgnoreSpec | None:

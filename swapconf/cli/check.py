@@ -13,6 +13,7 @@ from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, environment, print
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.errors import Finding, Severity, has_errors
+from swapconf.phrases import phrase
 from swapconf.report import findings as report
 
 FORMATS = ("text", "json", "github", "gitlab", "junit", "sarif")
@@ -81,7 +82,8 @@ def _report(found: Sequence[Finding], checked: Sequence[Checked], form: str, out
                 with open(output, "w", encoding="utf-8") as stream:
                     stream.write(text + "\n")
             except OSError as error:
-                raise click.ClickException(f"{output} cannot be written ({error.strerror or error})") from None
+                raise click.ClickException(phrase("{file} cannot be written ({reason})", file=output,
+                                                  reason=error.strerror or error)) from None
     if form == "text" or output is not None:
         say(report.summary(found, len(checked)), err=True)
 

@@ -76,7 +76,7 @@ def test_a_file_is_checked_once(tmp_path: Path) -> None:
 
 NAMES = ("a", "b", "build", "x.yaml", "y.yaml", "keep.yaml")
 PATTERNS = ("*.yaml", "!keep.yaml", "build/", "/a", "a/x.yaml", "b/**", "**/y.yaml", "!/b/keep.yaml", "x.*", "# none",
-            "!a", "build/*", "!build/keep.yaml", "\\!x.yaml", "[xy].yaml ")
+            "!a", "build/*", "!build/keep.yaml", "\\!x.yaml", "[xy].yaml ", "**", "a/**/x.yaml", "/**/b")
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -96,6 +96,13 @@ def test_what_git_ignores_is_not_checked(tmp_path_factory: pytest.TempPathFactor
                              "--exclude-standard"], cwd=top, check=True, capture_output=True, text=True).stdout
     expected = {name for name in listed.split("\0") if name.endswith(".yaml")}
     assert {str(Path(file).relative_to(top)) for file in yaml_files(str(top))} == expected
+
+
+def test_nothing_is_found_in_an_ignored_folder(tmp_path: Path) -> None:
+    tree(tmp_path, {".gitignore": "output/\n", "output/run/train.yaml": WRONG, "train.yaml": WRONG})
+    (tmp_path / ".git").mkdir()
+    assert list(yaml_files(str(tmp_path / "output" / "run"))) == []
+    assert len(list(yaml_files(str(tmp_path)))) == 1
 
 
 def test_an_ignore_file_counts_in_its_repository_only(tmp_path: Path) -> None:

@@ -159,4 +159,4 @@ def test_the_number_of_patterns_in_a_file_is_bounded() -> None:
     told = [finding.message for finding in study_document(from_plain(config, nowhere("x")), Versions(), {}).findings
             if finding.rule == "bad-pattern"]
     assert told
-    assert all("more than 500 patterns" in message for message in told)
+    assert all(f"more than {budget.MAX_PATTERNS} patterns" in message for message in told)

@@ -81,7 +81,7 @@ def test_a_phrase_stays_one_in_the_cache(order: Order, chinese: None) -> None:
     cache.store(order, WORDED)
     found = cache.find(order)
     assert found == WORDED
-    assert (show(found.detail), show(found.fold_note)) == ("在2个文件中没有发现问题", "2个文件; a note")
+    assert (show(found.detail), show(found.fold_note)) == ("在2个文件中没有发现问题", "2个文件；a note")
     assert found.findings[0].as_record() == WORDED.findings[0].as_record()
     assert show(found.findings[0].hint) == "2个文件"
 
