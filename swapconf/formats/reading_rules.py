@@ -9,9 +9,9 @@ READING: dict[str, tuple[str, str]] = {
     "yaml-empty": ("error", "The file holds no value."),
     "yaml-syntax": ("error", "The file is not valid YAML, holds a second document, or has a key that is not text."),
     "yaml-not-mapping": ("error", "The top level is a list or a single value."),
-    "yaml-too-large": ("error", "More than 200,000 bytes or 100,000 YAML events."),
+    "yaml-too-large": ("error", "More than 100,000 bytes or 50,000 YAML events."),
     "yaml-too-deep": ("error", "Nested deeper than 60 levels."),
-    "yaml-alias-bomb": ("error", "Aliases or merge keys that expand to more than 100,000 values, or that contain "
+    "yaml-alias-bomb": ("error", "Aliases or merge keys that expand to more than 50,000 values, or that contain "
                                  "themselves."),
     "yaml-huge-number": ("error", "A number of more than 40 characters."),
     "yaml-tag": ("error", "A tag such as `!!python/tuple`, which mindformers' safe loader refuses."),

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 else:
     Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-MAX_BYTES = 200_000  # the largest template of mindformers has 17 KB
+MAX_BYTES = 100_000  # the largest template of mindformers has 17 KB
 MAX_DEPTH = 60
-MAX_EVENTS = 100_000
-MAX_EXPANDED_NODES = 100_000
+MAX_EVENTS = 50_000
+MAX_EXPANDED_NODES = 50_000
 MAX_DIGITS = 40
 
 _NUMBERS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}

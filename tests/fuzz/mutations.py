@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
+from zlib import crc32
 
 HERE = Path(__file__).parent
 SEEDS, REGRESSIONS = HERE / "seeds", HERE / "regressions"
@@ -41,6 +42,7 @@ KEYS = [key.encode() for key in (
 VALUES: list[Any] = [
     None, True, False, 0, -1, 1, 7, 2**31, 2**63, 10**30, 1.5, float("nan"), float("inf"), "", "x", "0", "True",
     "\x1b[2J", "\ud800", "1e999", [], {}, [[]], [0], [0, [1]], {"a": 1}, [None], ["(a|a)+$"]]
+_LIKE = {"large_yaml": "yaml"}  # the seeds of another target
 _WORD = re.compile(rb"[\w.+-]+")
 _SEPARATED = re.compile(rb"[,;]")
 
@@ -48,8 +50,8 @@ _SEPARATED = re.compile(rb"[,;]")
 @cache
 def seeds(target: str) -> tuple[bytes, ...]:
     """Whole real files or their heads, and what was found before."""
-    places = [*(SEEDS / target).glob("*"), *(REGRESSIONS / target).glob("*")]
-    if target == "yaml":
+    places = [*(SEEDS / _LIKE.get(target, target)).glob("*"), *(REGRESSIONS / target).glob("*")]
+    if target in ("yaml", "large_yaml"):
         places += (REPOSITORY / "tests" / "examples").glob("*.yaml")
     return tuple(path.read_bytes()[:MAX_BYTES] for path in sorted(places))
 
@@ -63,6 +65,20 @@ def input_of(target: str, seed: int, number: int) -> bytes:
     for _ in range(random.choice((1, 1, 1, 2, 2, 3, 4, 8))):
         data = random.choice(CHANGES)(data, random, known)
     return data[:MAX_BYTES]
+
+
+def grown(data: bytes, size: int) -> bytes:
+    """An input of nearly ``size`` bytes: one of its lines again and again. Which line, and whether its first word is a
+    new one each time, so that keys and patterns differ, follows from the data."""
+    lines = data.splitlines(keepends=True)
+    lot = crc32(data)
+    if not lines or len(data) >= size:
+        return data
+    at = lot % len(lines)
+    times = (size - len(data)) // (len(lines[at]) + 6)
+    new = [re.sub(rb"[A-Za-z_]+", rb"\g<0>%d" % number if lot & 1 << 20 else rb"\g<0>", lines[at], count=1)
+           for number in range(times)]
+    return b"".join([*lines[:at], *new, *lines[at:]])
 
 
 def _span(data: bytes, random: Random) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
-from swapconf import pipeline, units
+from swapconf import phrases, pipeline, units
 from swapconf.dryrun import DryRunError, judge
 from swapconf.dryrun.launch import Ending, Finished
 from swapconf.dryrun.outcome import as_record
@@ -43,7 +43,7 @@ from swapconf.formats import (
 )
 from swapconf.formats.nodes import from_plain, nowhere
 from swapconf.formats.worker_log import lines as strategy_lines
-from swapconf.formats.yaml_document import parse, read_text
+from swapconf.formats.yaml_document import MAX_BYTES, parse, read_text
 from swapconf.formats.yaml_text import format_config
 from swapconf.rehearsal import cache as report_cache
 from swapconf.rehearsal import child, order
@@ -52,6 +52,7 @@ from swapconf.report import findings as report
 from swapconf.resolve.knowledge import Versions
 from swapconf.simulate import costing, program, timeline, view
 from swapconf.simulate.trace_lifetimes import lifetimes
+from tests.fuzz.mutations import grown
 
 Target = Callable[[bytes], None]
 SEPARATOR = b"=== "  # before the name of each file of a target that reads several
@@ -77,7 +78,10 @@ def checked(found: Sequence[Finding]) -> None:
         assert finding.origin.file, finding
         assert finding.message, finding
         assert finding.hint, finding
-    assert all(line.isprintable() for line, _ in report.as_lines(found))
+    for language in phrases.LANGUAGES:
+        phrases.use(language)
+        assert all(line.isprintable() for line, _ in report.as_lines(found))
+    phrases.use(phrases.ENGLISH)
     assert len(json.loads(report.as_json(found))) == len(found)
 
 
@@ -126,6 +130,14 @@ def yaml(data: bytes) -> None:
     document = told(lambda path: parse(read_text(path), str(path)), file_of(data, "train.yaml"))
     if document is not None:
         told(study, document)
+
+
+def large_yaml(data: bytes) -> None:
+    """What `check` does with the largest YAML that is read: one line of an input, again and again."""
+    document = told(lambda path: parse(read_text(path), str(path)), file_of(grown(data, MAX_BYTES), "train.yaml"))
+    if document is not None:
+        found = pipeline.study_document(document, Versions(), {}).findings
+        assert all(line.isprintable() for line, _ in report.as_lines(found))
 
 
 BASE = """\
@@ -266,7 +278,8 @@ def simulated(found: Any) -> None:
 
 
 TARGETS: dict[str, Target] = {
-    "yaml": yaml, "overrides": command_overrides, "pattern": pattern, "command_line": command_line,
+    "yaml": yaml, "large_yaml": large_yaml, "overrides": command_overrides, "pattern": pattern,
+    "command_line": command_line,
     "memory_block": reader(memory_block.read, "memory_block.csv"), "task_table": reader(task_table.read, "task.csv"),
     "tracker_graph": reader(tracker_graph.read, "tracker_graph.ir"),
     "execute_order": reader(execute_order.read, "execute_order.csv"), "trace": trace,
@@ -280,4 +293,4 @@ TARGETS: dict[str, Target] = {
 }
 # the slow ones and those behind which little lies get fewer inputs of a run
 SHARE = {name: {"yaml": 8, "pattern": 1, "trace": 3, "overrides": 3, "log_folder": 1, "command_line": 1,
-                "shim_index": 1}.get(name, 2) for name in TARGETS}
+                "shim_index": 1, "large_yaml": 1}.get(name, 2) for name in TARGETS}
