@@ -13,11 +13,13 @@ from typing import Any
 
 from swapconf import catalog
 from swapconf.catalog.store import index
+from swapconf.formats.dialects import GRAPH_SECTIONS, MCORE_SWAP_KEYS, PYNATIVE_SECTIONS
 from swapconf.formats.structure import schema
 from swapconf.network import COMMUNICATION, Operator
 from swapconf.resolve.patterns import escaped
 
-SECTIONS = ("swap_config", "recompute_config")
+SECTIONS = GRAPH_SECTIONS
+_PYNATIVE = "pynative_"  # before the names of the schemas of PyNative's sections
 NAMES = ("training", *SECTIONS)
 
 
@@ -28,11 +30,13 @@ def editor_schema(name: str) -> dict[str, Any]:
     whole = schema("training")
     operators = {f"{family}_{kind}": part for family in catalog.families()
                  for kind, part in _operator_schemas(family).items()}
+    sections = (*SECTIONS, *(f"{_PYNATIVE}{section}" for section in PYNATIVE_SECTIONS))
+    moved = {section: _moved(schema(section), section) for section in sections}
     return {**whole,
             "properties": {section: {"$ref": f"#/definitions/{section}"} for section in SECTIONS},
-            "definitions": {**{section: _moved(schema(section), section) for section in SECTIONS}, **operators},
+            "definitions": {**moved, **operators},
             "allOf": [*({"if": _is_family(family), "then": {"properties": _completions(family)}}
-                        for family in catalog.families()), _of_another_family()]}
+                        for family in catalog.families()), _of_another_family(), _of_pynative()]}
 
 
 def _moved(part: Any, section: str) -> Any:
@@ -86,6 +90,13 @@ def _of_another_family() -> dict[str, Any]:
             "then": {"properties": {"swap_config": entry}}}
 
 
+def _of_pynative() -> dict[str, Any]:
+    """The sections of PyNative, in a YAML without those of graph mode."""
+    return {"if": {"not": {"anyOf": [{"required": [section]} for section in GRAPH_SECTIONS]}},
+            "then": {"properties": {section: {"$ref": f"#/definitions/{_PYNATIVE}{section}"}
+                                    for section in PYNATIVE_SECTIONS}}}
+
+
 def _entry(op_name: dict[str, Any]) -> dict[str, Any]:
     """swap_config whose entries of op_swap, in a list or alone, have this ``op_name``."""
     entry = {"properties": {"op_name": op_name}}
@@ -97,8 +108,17 @@ def _completions(family: str) -> dict[str, Any]:
     described = schema("recompute_config")["properties"]
     keys = {key: {"$ref": f"#/definitions/{family}_{'communication' if 'comm' in key else 'operators'}",
                   "description": described[key]["description"]} for key in described if key.startswith("select_")}
-    return {"swap_config": _entry({"$ref": f"#/definitions/{family}_op_name"}),
-            "recompute_config": {"properties": keys}}
+    entry = _entry({"$ref": f"#/definitions/{family}_op_name"})
+    return {"swap_config": entry, "recompute_config": {"properties": keys},
+            **({} if index()[family]["legacy"] else {"model": _mcore(entry)})}
+
+
+def _mcore(entry: dict[str, Any]) -> dict[str, Any]:
+    """The spellings of swap_config's keys in ``model.model_config``."""
+    keys = {name: {"$ref": f"#/definitions/swap_config/properties/{key}"}
+            for key, names in MCORE_SWAP_KEYS.items() for name in names}
+    return {"properties": {"model_config": {"properties": {
+        **keys, "op_swap": {"allOf": [keys["op_swap"], entry["properties"]["op_swap"]]}}}}}
 
 
 def _operator_schemas(family: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from jsonschema import Draft7Validator
 from swapconf import catalog
 from swapconf.catalog.store import index
 from swapconf.editor import NAMES, SECTIONS, editor_schema
+from swapconf.formats.dialects import PYNATIVE_SECTIONS
 from swapconf.formats.structure import schema
 from swapconf.network import COMMUNICATION
 from swapconf.resolve.patterns import matches, primitives_below
@@ -22,19 +23,22 @@ from tests.unit.upstream_cases import CASES, Case
 ROOT = Path(__file__).parents[2]
 TRAINING = editor_schema("training")
 LLAMA = {"model_config": {"type": "LlamaConfig", "num_layers": 4}}
+PYNATIVE = tuple(f"pynative_{section}" for section in PYNATIVE_SECTIONS)
 UNSEEN = {"ls_layers_float"}  # JSON Schema takes 0.0 for an integer
 
 
 def keys_of(section: str) -> Iterator[tuple[str, dict[str, Any], bool]]:
     """Every key of a section, its schema with the definition it refers to, and whether it is required."""
     whole = schema(section)
-    for owner in (whole, *whole["definitions"].values()):
+    entries = [part["items"] for part in whole["properties"].values() if "properties" in part.get("items", {})]
+    for owner in (whole, *entries, *whole.get("definitions", {}).values()):
         for key, given in owner.get("properties", {}).items():
             meant = whole["definitions"][given["$ref"].rpartition("/")[2]] if "$ref" in given else {}
             yield key, {**meant, **given}, key in owner.get("required", ())
 
 
-@pytest.mark.parametrize(("key", "told", "required"), [case for section in SECTIONS for case in keys_of(section)],
+@pytest.mark.parametrize(("key", "told", "required"),
+                         [case for section in (*SECTIONS, *PYNATIVE) for case in keys_of(section)],
                          ids=lambda value: value if isinstance(value, str) else "")
 def test_every_key_is_told(key: str, told: dict[str, Any], required: bool) -> None:
     assert len(told["description"]) > 40
@@ -63,7 +67,7 @@ def test_a_condition_holds_for_its_family_only(family: str) -> None:
         model = {"model_config": model_config}
         assert catalog.identify(model, use_legacy=known["legacy"]) == family
         holds = [Draft7Validator(case["if"]).is_valid({"model": model}) for case in TRAINING["allOf"]]
-        assert holds == [*(name == family for name in catalog.families()), False]
+        assert holds == [*(name == family for name in catalog.families()), False, True]
 
 
 @pytest.mark.parametrize("family", catalog.families())

@@ -131,6 +131,28 @@ def test_keys_are_offered(server: LanguageServer, folder: Path) -> None:
     assert "Operators" in str(offered["select_recompute"]["documentation"])
 
 
+def test_mcore_spellings_are_known_in_the_model(server: LanguageServer, folder: Path) -> None:
+    file = document(folder, "mcore.yaml", "qwen3")
+    wrong = ("model:\n  model_config:\n    model_type: qwen3\n    cpu_offloading: 3\n    op_swap:\n"
+             "      - op_name: \n        backward_prefetch: 1\n        layers: [0]\n")
+    file.write_text(file.read_text().splitlines()[0] + "\n" + wrong)
+    told = server.open(file)
+    assert [one["range"]["start"]["line"] for one in told if "boolean" in one["message"]] == [4]
+    names = {inserted(item) for item in server.completions(file, 6, 17).values()}
+    assert catalog.load("qwen3").flash_attention in {yaml.safe_load(name) for name in names}
+    assert "Master switch" in server.hover(file, 4, 8)
+
+
+def test_sections_of_pynative_are_known_in_their_own_yaml(server: LanguageServer, folder: Path) -> None:
+    file = document(folder, "pynative.yaml")
+    head = file.read_text().splitlines()[0]
+    file.write_text(f"{head}\ntraining: {{steps: 1}}\nswap:\n  enable: True\n  default_prefetch: 0\n  \n")
+    (told,) = server.open(file)
+    assert told["range"]["start"]["line"] == 4
+    assert {"layer_swap", "op_swap"} <= server.completions(file, 5, 2).keys()
+    assert "Unit: layers" in server.hover(file, 4, 5)
+
+
 def test_operators_are_offered_as_keys(server: LanguageServer, folder: Path) -> None:
     file = document(folder, "operator_keys.yaml")
     file.write_text(file.read_text() + "recompute_config:\n  select_recompute:\n    \n")
