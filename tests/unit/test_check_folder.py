@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from swapconf.checking.find import yaml_files
 from swapconf.cli.main import main
+from swapconf.formats.yaml_document import MAX_BYTES
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "configs/llama2_7b/example2_layer_swap.yaml"
@@ -67,6 +68,14 @@ def test_a_file_that_is_named_is_checked_whatever_it_holds(tmp_path: Path) -> No
 def test_a_folder_without_training_yamls_is_told(tmp_path: Path) -> None:
     tree(tmp_path, {"a/workflow.yaml": "on: push\n", "b/train.yaml": MODEL + "trainer: {}\n"})
     assert rules(records(tmp_path / "a", tmp_path / "b")) == {("a", "no-training-yaml")}
+
+
+def test_what_is_no_training_yaml_may_be_large_or_no_text(tmp_path: Path) -> None:
+    tree(tmp_path, {"train.yaml": MODEL + "trainer: {}\n", "large.yaml": "kind: List\n" + "- a\n" * MAX_BYTES,
+                    "section.yaml": "swap_config: {}\n" + "#" * MAX_BYTES})
+    (tmp_path / "latin.yaml").write_bytes("name: Müller\n".encode("latin-1"))
+    assert rules(records(tmp_path)) == {("section.yaml", "yaml-too-large")}
+    assert rules(records(tmp_path / "latin.yaml")) == {("latin.yaml", "yaml-encoding")}
 
 
 def test_a_file_is_checked_once(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from swapconf.errors import Origin
 from swapconf.network import Network
 from swapconf.resolve.expand import R1, R2, expand
 from swapconf.resolve.knowledge import Versions
+from swapconf.resolve.requests import Requests
 from swapconf.strategy import Action, Decision, Keep, Strategy, Swap
 from swapconf.strategy import Recompute as Recomputed
 from tests.unit.networks import ROUTED, config, network
@@ -197,3 +198,13 @@ def test_a_primitive_that_all_layers_share_is_swapped_everywhere_or_nowhere() ->
     assert decision(some, 0, "feed_forward.mul").reason.rule == "shared-primitive"
     assert action(some, 0, "feed_forward.w2.matmul") == Swap(3)
     assert action(strategy(ops(op("feed_forward", 3)), net), 2, "feed_forward.mul") == Swap(3)
+
+
+def test_equal_layers_that_the_same_entries_select_share_one_answer() -> None:
+    asked = config(swap=ListedSwap(op_swap=(op("attention", 5), op("feed_forward", 7, 0, 2))))
+    net = network(4)
+    requests = Requests(asked, net)
+    answers = [requests.at(layer) for layer in net.layers]
+    assert answers[0] is answers[2]
+    assert answers[1] is answers[3]
+    assert answers[0] != answers[1]
