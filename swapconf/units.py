@@ -1,8 +1,10 @@
-"""Bytes in words and back. M and G are MiB and GiB, as MindSpore writes and reads them."""
+"""Bytes in words and back, and runs of numbers. M and G are MiB and GiB, as MindSpore writes and reads them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from itertools import groupby
 
 from swapconf.phrases import phrase
 
@@ -28,3 +30,10 @@ def show_bytes(size_bytes: int | None) -> str:
         if abs(size_bytes) >= factor:
             return f"{size_bytes / factor:.{2 if unit == 'G' else 1}f}{unit}"
     return f"{size_bytes}B"
+
+
+def runs(numbers: Iterable[int]) -> list[str]:
+    """``["0-2", "5"]``: each number once, ascending, neighbours as a range."""
+    ordered = enumerate(sorted(set(numbers)))
+    found = [[number for _, number in run] for _, run in groupby(ordered, lambda item: item[1] - item[0])]
+    return [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in found]

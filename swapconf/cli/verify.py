@@ -15,7 +15,7 @@ from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.errors import SwapconfError, has_errors
 from swapconf.phrases import phrase, show
-from swapconf.units import parse_bytes, show_bytes
+from swapconf.units import parse_bytes, runs, show_bytes
 
 if TYPE_CHECKING:
     from swapconf.dryrun.job import Cluster
@@ -129,7 +129,6 @@ def as_record(found: Verification) -> dict[str, Any]:
 
 def _print(found: Verification) -> None:
     from swapconf.cli.tables import print_rows
-    from swapconf.verification.deviation import ranges
 
     head = (phrase("ranks"), phrase("stage"), phrase("log"), phrase("used peak"), phrase("predicted"),
             phrase("with fragments"), phrase("predicted"), phrase("verdict"))
@@ -140,7 +139,7 @@ def _print(found: Verification) -> None:
     for group in groups.values():
         first, said = group[0], [verdict.said for verdict in group if verdict.said]
         peaks = first.predicted
-        rows.append((ranges(verdict.rank for verdict in group), str(first.stage),
+        rows.append((", ".join(runs(verdict.rank for verdict in group)), str(first.stage),
                      show_bytes(sum(one.size_bytes for one in said) if said else None),
                      _span([one.used_peak_bytes for one in said]), show_bytes(peaks.used_bytes if peaks else None),
                      _span([one.with_fragments_peak_bytes for one in said]),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import groupby
 
 import regex
 
 from swapconf.phrases import phrase
+from swapconf.units import runs
 
 MAX_LAYER = 999  # far above any model; keeps a typo from costing memory
 _RANGE = regex.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
@@ -36,6 +36,4 @@ def parse(text: str) -> range:
 
 def spell(layers: Iterable[int]) -> list[str]:
     """The layers as mindformers wants them: ascending, apart from each other, as few elements as possible."""
-    ordered = sorted(set(layers))
-    runs = [[layer for _, layer in run] for _, run in groupby(enumerate(ordered), lambda pair: pair[1] - pair[0])]
-    return [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
+    return runs(layers)

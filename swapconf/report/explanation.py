@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from swapconf.phrases import joined, mark, phrase, plural, show
 from swapconf.strategy import (
@@ -21,6 +20,7 @@ from swapconf.strategy import (
     Strategy,
     Swap,
 )
+from swapconf.units import runs
 
 _WORDS = {"default": mark("swap (default)"), "layer_swap": mark("swap (layer_swap)"),
           "op_swap": mark("swap (op_swap)"), "recompute": mark("recompute"),
@@ -62,12 +62,7 @@ def _groups(strategy: Strategy, only_layer: int | None) -> list[list[LayerStrate
 def _names(group: Sequence[LayerStrategy]) -> str:
     plain = [entry.layer.index for entry in group if entry.layer.name == str(entry.layer.index)]
     extra = [entry.layer.name for entry in group if entry.layer.name != str(entry.layer.index)]
-    return ", ".join([_runs(plain)] * bool(plain) + extra)
-
-
-def _runs(layers: Sequence[int]) -> str:
-    runs = [[index for _, index in run] for _, run in groupby(enumerate(layers), lambda pair: pair[1] - pair[0])]
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    return ", ".join([*runs(plain), *extra])
 
 
 def _rows(layers: str, entry: LayerStrategy, outcome: Outcome) -> Iterator[Row]:
@@ -155,7 +150,7 @@ def _site(path: str, decision: Decision) -> dict[str, object]:
 
 def module_rows(decisions: Sequence[ModuleDecision]) -> list[Row]:
     """The table of a PyNative config; its prefetch counts layers, and modules are named as in the YAML."""
-    return [Row(_runs(decision.layers), decision.module or phrase("(layer)"), phrase(_WORDS[decision.kind]),
+    return [Row(", ".join(runs(decision.layers)), decision.module or phrase("(layer)"), phrase(_WORDS[decision.kind]),
                 phrase(_EFFECTS[decision.effect]), _layers_ahead(decision.prefetch_layers), "",
                 decision.reason.text if decision.effect != "unknown" else _with_rule(decision.reason),
                 decision.effect == "unknown")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import groupby
 
 from swapconf.errors import Origin
 from swapconf.phrases import phrase, plural
+from swapconf.units import runs
 
 MISSING, DIFFERS, UNDECIDED, VOID = "log-line-missing", "log-line-differs", "log-line-undecided", "log-swap-void"
 RECOMPUTED, NO_LOG, NO_LINE, UNREAD = "log-swap-recomputed", "log-missing", "log-without-strategy", "log-unread"
@@ -52,13 +52,6 @@ class Deviation:
 def counted(noun: str, numbers: Iterable[int]) -> str:
     """``rank 3``, ``ranks 0-7, 12``; of layers, too."""
     distinct = set(numbers)
-    size, told = len(distinct), ranges(distinct)
+    size, told = len(distinct), ", ".join(runs(distinct))
     return plural(size, "rank {numbers}", "ranks {numbers}", numbers=told) if noun == "rank" else \
         plural(size, "layer {numbers}", "layers {numbers}", numbers=told)
-
-
-def ranges(numbers: Iterable[int]) -> str:
-    """``0-7, 12``."""
-    ordered = enumerate(sorted(set(numbers)))
-    runs = [[number for _, number in run] for _, run in groupby(ordered, lambda item: item[1] - item[0])]
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

@@ -18,8 +18,18 @@ from swapconf.pipeline import Study
 from swapconf.strategy import Strategy
 from swapconf.units import MIB, show_bytes
 from swapconf.verification.comparison import Comparison
-from swapconf.verification.deviation import ABOVE, ENDED, NO_LOG, NO_PEAK, OTHER_RUN, RULES, UNKNOWN, UNREAD, Deviation
-from swapconf.verification.deviation import counted as counted
+from swapconf.verification.deviation import (
+    ABOVE,
+    ENDED,
+    NO_LOG,
+    NO_PEAK,
+    OTHER_RUN,
+    RULES,
+    UNKNOWN,
+    UNREAD,
+    Deviation,
+    counted,
+)
 
 POOL_FROM_BYTES = 2**29  # of logs; for less, starting processes costs more than it gives
 

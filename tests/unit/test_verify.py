@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from swapconf.cli.main import main
 from swapconf.formats import log_folder, worker_logs
 from swapconf.formats.worker_logs import Entry, Said, Skipped, parse, read
-from swapconf.verification.verify import counted
+from swapconf.verification.deviation import counted
 
 HOOK = "2026-11-20 15:01:24,300 - mindformers/run/output/log[swapconf/annotate/hook.py:116] - INFO - "
 UTILS = "2026-11-20 15:01:24,195 - mindformers/run/output/log[mindformers/parallel_core/training_graph/transformer/" \

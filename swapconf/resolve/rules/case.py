@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import groupby
 
 from swapconf.config import Config, Dialect, FullRecompute, LayerSelection, ListedSwap, OpSwap, SelectRecompute
 from swapconf.errors import Finding, Origin, Severity
@@ -15,6 +14,7 @@ from swapconf.resolve.patterns import BadPattern, matches
 from swapconf.resolve.requests import stage_map
 from swapconf.resolve.stages import BadDeal, StageMap
 from swapconf.strategy import LayerStrategy, Outcome, Reason, Strategy
+from swapconf.units import runs
 
 GRAPH_MODE = frozenset({Dialect.LEGACY, Dialect.MCORE})  # a rule without DIALECTS holds for these
 PYNATIVE = frozenset({Dialect.PYNATIVE})
@@ -124,7 +124,6 @@ def finding(rule: str, severity: Severity, origin: Origin, message: str, hint: s
 
 def ranges(indices: Iterable[int]) -> str:
     """Layer indices in words: ``layer 3``, ``layers 0-2, 5``."""
-    ordered = sorted(set(indices))
-    runs = [[index for _, index in run] for _, run in groupby(enumerate(ordered), lambda pair: pair[1] - pair[0])]
-    text = ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
-    return plural(len(ordered), "layer {layers}", "layers {layers}", layers=text) if ordered else phrase("no layer")
+    distinct = set(indices)
+    return plural(len(distinct), "layer {layers}", "layers {layers}", layers=", ".join(runs(distinct))) \
+        if distinct else phrase("no layer")
