@@ -155,9 +155,9 @@ MATRIX: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
     "llama512-l4-optimizer": (("none", "layer-n10"), (0,)),
     "llama512-l4-dp8": (("none", "layer-n10"), (0,)),
     "llama512-l4-mp8": (("none", "example4"), (0,)),
-    "llama512-pp2": (("none", "recompute", "layer-n10"), (0, 4)),
-    "llama512-pp4": (("none", "default"), (0, 2, 4, 6)),
-    "llama512-pp2-interleave": (("none", "layer-n10"), (0, 4)),
+    "llama512-pp2": (("none", "recompute", "layer-n10", "layer-n200"), (0, 4)),
+    "llama512-pp4": (("none", "default", "layer-n100"), (0, 2, 4, 6)),
+    "llama512-pp2-interleave": (("none", "layer-n10", "layer-n200"), (0, 4)),
     "llama4096-l2": (("none", "layer-n1"), (0,)),
 }
 
