@@ -177,28 +177,30 @@ class Baseline:
         return np.where(self.rootless, begin[passing], -1)
 
     @cached_property
-    def _gradients_of_forward(self) -> Ints:
-        """Kernels of the backward pass that read what the forward pass made for itself, too; the scale of the loss is
-        ready before that has ended."""
+    def _gradients_of_forward(self) -> tuple[Ints, Ints]:
+        """(kernel, maker): kernels of the backward pass that read what the forward pass made for itself, too; the scale
+        of the loss is ready before that has ended."""
         backward, maker, reader = self.kernels.backward, self.maker[self.reads.block], self.reads.kernel
         forward = np.zeros(len(backward), dtype=np.bool_)
         forward[maker[~backward[reader]]] = True
-        return np.asarray(reader[backward[reader] & ~backward[maker] & forward[maker]])
+        found = backward[reader] & ~backward[maker] & forward[maker]
+        return reader[found], maker[found]
 
     @cached_property
     def returnable(self) -> Ints:
-        """[kernels] for nodes: the first kernel behind the forward pass of their micro-batch, a gradient of it or
-        another micro-batch; 0 for the others."""
-        passing, first = self.kernels.passing, self._first_nodes
-        last = np.zeros(len(passing), dtype=np.int64)
-        np.maximum.at(last, passing[passing >= 0], np.flatnonzero(passing >= 0))
-        stops = np.unique(np.concatenate([self._gradients_of_forward,
-                                          np.array([first[batch[0]] for batch in self.batches], dtype=np.int64)]))
-        found = np.zeros(len(passing), dtype=np.int64)
-        for batch in self.batches:
-            place = np.searchsorted(stops, max(int(last[number]) for number in batch), side="right")
-            found[list(batch)] = stops[place] if place < len(stops) else 0
-        return np.where(passing >= 0, found[passing], 0)
+        """[kernels] for nodes: the first gradient behind every forward pass that runs before the backward pass of their
+        micro-batch; 0 for the others. No copy back starts earlier, however large its prefetch (measured with MindSpore
+        2.9.0: one micro-batch after the other, and in pipelines, interleaved ones, too)."""
+        passing, (gradient, maker) = self.kernels.passing, self._gradients_of_forward
+        batch_of_pass = {number: index for index, batch in enumerate(self.batches) for number in batch}
+        batch = np.array([batch_of_pass.get(number, -1) for number in passing.tolist()], dtype=np.int64)
+        stops, found = np.unique(gradient), np.zeros(len(self.batches) + 1, dtype=np.int64)  # the last: of no pass
+        ends = np.array([np.flatnonzero(batch == index)[-1] for index in range(len(self.batches))], dtype=np.int64)
+        for index in range(len(self.batches)):
+            own = gradient[batch[maker] == index]
+            if len(own):
+                found[index] = stops[np.searchsorted(stops, ends[ends < own.min()].max(initial=0), side="right")]
+        return found[batch]
 
     @cached_property
     def twin(self) -> Ints:

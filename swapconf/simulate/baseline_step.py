@@ -34,13 +34,6 @@ class Step:
     tensors: tuple[Tensor, ...]
 
     @cached_property
-    def next_gradient(self) -> Ints:
-        """[kernels of the baseline] the first kernel of a backward pass at or behind each."""
-        backward = self.baseline.kernels.backward
-        gradients = np.append(np.flatnonzero(backward), len(backward))
-        return np.asarray(gradients[np.searchsorted(gradients, np.arange(len(backward)))])
-
-    @cached_property
     def labels(self) -> NDArray[np.object_]:
         """[4, k] names: of the kernel, of it run again, of the copy of what it makes to the host, and of that back."""
         names = self.program.names

@@ -29,8 +29,7 @@ from swapconf.prediction import Moves
 from swapconf.simulate.baseline import Flags, Ints, born_at
 from swapconf.simulate.baseline_step import Step
 from swapconf.simulate.lifetimes import Schedule
-from swapconf.simulate.swap import Windows
-from swapconf.simulation import NEVER, TICKS
+from swapconf.simulation import NEVER
 from swapconf.timing import COLLECTIVE, TO_DEVICE, TO_HOST, Program, Waits
 
 _Pairs = tuple[Ints, Ints]  # (waiter, awaited), of equal length
@@ -97,8 +96,7 @@ def _launches(step: Step, schedule: Schedule) -> _Launches:
     out = np.flatnonzero(step.item[windows.face] >= 0)
     out = out[np.argsort(-copied[out], kind="stable")]
     back = out[~windows.unread[out]]
-    position = np.concatenate([where[step.kernel], program.inserted[again], copied[out],
-                               _returned(step, windows)[back]])
+    position = np.concatenate([where[step.kernel], program.inserted[again], copied[out], windows.returned[back]])
     order = np.argsort(position, kind="stable")
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
@@ -126,11 +124,6 @@ def _in_turn(schedule: Schedule) -> tuple[Ints, Ints]:
     copied[early] += 4 * (np.arange(len(early)) - first[turn])
     where[windows.face[early]] = copied[early] - 1
     return where, copied
-
-
-def _returned(step: Step, windows: Windows) -> Ints:
-    """Positions of copies back: not before a backward pass begins behind the forward pass that made the tensor."""
-    return np.maximum(windows.returned, step.next_gradient[windows.face] * TICKS - TICKS // 4)
 
 
 def _order(launches: _Launches) -> _Pairs:
