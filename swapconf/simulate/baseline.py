@@ -194,12 +194,14 @@ class Baseline:
         passing, (gradient, maker) = self.kernels.passing, self._gradients_of_forward
         batch_of_pass = {number: index for index, batch in enumerate(self.batches) for number in batch}
         batch = np.array([batch_of_pass.get(number, -1) for number in passing.tolist()], dtype=np.int64)
+        sends = np.array([primitive == "Send" for primitive in self.kernels.primitive], dtype=np.bool_)
+        forward = np.flatnonzero((passing >= 0) & ~self.rootless & ~sends)  # some casts and sends are launched later
         stops, found = np.unique(gradient), np.zeros(len(self.batches) + 1, dtype=np.int64)  # the last: of no pass
-        ends = np.array([np.flatnonzero(batch == index)[-1] for index in range(len(self.batches))], dtype=np.int64)
         for index in range(len(self.batches)):
             own = gradient[batch[maker] == index]
             if len(own):
-                found[index] = stops[np.searchsorted(stops, ends[ends < own.min()].max(initial=0), side="right")]
+                ahead = forward[:np.searchsorted(forward, own.min())]
+                found[index] = stops[np.searchsorted(stops, ahead[-1] if len(ahead) else 0, side="right")]
         return found[batch]
 
     @cached_property
