@@ -188,9 +188,9 @@ class Baseline:
 
     @cached_property
     def returnable(self) -> Ints:
-        """[kernels] for nodes: the first gradient behind every forward pass that runs before the backward pass of their
-        micro-batch; 0 for the others. No copy back starts earlier, however large its prefetch (measured with MindSpore
-        2.9.0: one micro-batch after the other, and in pipelines, interleaved ones, too)."""
+        """[kernels] for nodes: where the backward pass of their micro-batch begins, the first gradient behind the forward
+        and backward passes that run before it; 0 for the others. No copy back starts earlier, however large its
+        prefetch (measured with MindSpore 2.9.0: accumulated steps, and pipelines, interleaved ones, too)."""
         passing, (gradient, maker) = self.kernels.passing, self._gradients_of_forward
         batch_of_pass = {number: index for index, batch in enumerate(self.batches) for number in batch}
         batch = np.array([batch_of_pass.get(number, -1) for number in passing.tolist()], dtype=np.int64)
@@ -200,8 +200,9 @@ class Baseline:
         for index in range(len(self.batches)):
             own = gradient[batch[maker] == index]
             if len(own):
-                ahead = forward[:np.searchsorted(forward, own.min())]
-                found[index] = stops[np.searchsorted(stops, ahead[-1] if len(ahead) else 0, side="right")]
+                others = np.append(gradient[(batch[maker] >= 0) & (batch[maker] != index)], forward)
+                ahead = others[others < own.min()].max(initial=0)
+                found[index] = stops[np.searchsorted(stops, ahead, side="right")]
         return found[batch]
 
     @cached_property
