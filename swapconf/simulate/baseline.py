@@ -188,22 +188,33 @@ class Baseline:
 
     @cached_property
     def returnable(self) -> Ints:
-        """[kernels] for nodes: where the backward pass of their micro-batch begins, the first gradient behind the forward
-        and backward passes that run before it; 0 for the others. No copy back starts earlier, however large its
-        prefetch (measured with MindSpore 2.9.0: accumulated steps, and pipelines, interleaved ones, too)."""
+        """[kernels] for nodes: where the backward pass of their micro-batch begins; 0 for the others. No copy back
+        starts earlier, however large its prefetch (measured with MindSpore 2.9.0: accumulated steps, and pipelines,
+        interleaved ones, too)."""
         passing, (gradient, maker) = self.kernels.passing, self._gradients_of_forward
         batch_of_pass = {number: index for index, batch in enumerate(self.batches) for number in batch}
         batch = np.array([batch_of_pass.get(number, -1) for number in passing.tolist()], dtype=np.int64)
-        sends = np.array([primitive == "Send" for primitive in self.kernels.primitive], dtype=np.bool_)
-        forward = np.flatnonzero((passing >= 0) & ~self.rootless & ~sends)  # some casts and sends are launched later
-        stops, found = np.unique(gradient), np.zeros(len(self.batches) + 1, dtype=np.int64)  # the last: of no pass
+        primitive = np.array(self.kernels.primitive)
+        # some casts and sends of a forward pass are launched behind it
+        forward = np.flatnonzero((passing >= 0) & ~self.rootless & (primitive != "Send"))
+        found = np.zeros(len(self.batches) + 1, dtype=np.int64)  # the last: of nodes in no pass
         for index in range(len(self.batches)):
             own = gradient[batch[maker] == index]
             if len(own):
                 others = np.append(gradient[(batch[maker] >= 0) & (batch[maker] != index)], forward)
-                ahead = others[others < own.min()].max(initial=0)
-                found[index] = stops[np.searchsorted(stops, ahead, side="right")]
+                ahead = int(others[others < own.min()].max(initial=-1))
+                found[index] = self._first_gradient(ahead, int(own.min()), primitive)
         return found[batch]
+
+    def _first_gradient(self, ahead: int, own: int, primitive: NDArray[np.str_]) -> int:
+        """Where a backward pass begins whose first gradient in the layers is ``own``, behind the pass that ends with
+        ``ahead``: a stage of a pipeline receives it, and sends on that of the pass before; the last begins with the
+        gradient of the loss."""
+        received = ahead + 1 + np.flatnonzero(primitive[ahead + 1:own] == "Receive")
+        if len(received):
+            return int(received[0]) - bool(received[0] > ahead + 1 and primitive[received[0] - 1] == "Send")
+        loss = self._gradients_of_forward[0]
+        return int(loss[loss > ahead].min())
 
     @cached_property
     def twin(self) -> Ints:

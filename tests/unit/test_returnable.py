@@ -9,13 +9,15 @@ from swapconf.simulate.baseline import Baseline, Kernels, Reads
 from swapconf.simulation import Lifetimes
 
 # A capital is one layer of the forward pass of that micro-batch, two kernels, the second reading the first; a small
-# letter is a gradient that reads what these made; below, the letter that copies of each micro-batch wait for.
+# letter is a gradient that reads what these made; < receives, > sends. Beside: what copies of each micro-batch wait for.
+PRIMITIVES = {"<": "Receive", ">": "Send"}
 SCHEDULES = {
     "one after the other": ("AAaaaBBBbbb", {"A": 2, "B": 8}),
     "1F1B, the first stage: warm-up, and two backward passes in a row at the end": (
-        "AABBaaCCbbDDccdd", {"A": 4, "B": 8, "C": 12, "D": 12}),
+        "AABBaaCCbbDDccdd", {"A": 4, "B": 8, "C": 12, "D": 14}),
     "1F1B, the last stage": ("AAaaBBbb", {"A": 2, "B": 6}),
-    "all forward passes first": ("AABBCCccbbaa", {"A": 6, "B": 6, "C": 6}),
+    "all forward passes first": ("AABBCCccbbaa", {"A": 10, "B": 8, "C": 6}),
+    "a stage in the middle": ("<AA<BB<aa<CC><bb><cc", {"A": 6, "B": 12, "C": 16}),
 }
 
 
@@ -39,7 +41,8 @@ def baseline(schedule: str) -> Baseline:
                          category=none.astype(np.uint8), layer=none.astype(np.int32), name=none.astype(np.int32)),
         maker=np.arange(size), host_bytes=np.zeros(size, dtype=np.int64), steps=1,
         reads=Reads(block=block, kernel=kernel, until=kernel, face=block),
-        kernels=Kernels(name=tuple(map(str, range(size))), layer=layer, cell=("",) * size, primitive=("Add",) * size,
+        kernels=Kernels(name=tuple(map(str, range(size))), layer=layer, cell=("",) * size,
+                        primitive=tuple(PRIMITIVES.get(letter, "Add") for letter, _, _ in kernels),
                         stream=np.zeros(size, dtype=np.int64), backward=~node, passing=passing,
                         before=np.arange(size + 1)))
 
