@@ -60,7 +60,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ("deepseek_v3-l4.recompute@4", "Inside: the gradients of a MoE layer and what runs again for them are ordered "
      "otherwise around the exchange of tokens between experts, which runs on a stream of its own; more is predicted to "
      "be alive than is."),
-    *((f"llama512-pp4.layer-n100{rank}", "What does not depend on one another, such as the casts of weights, is launched "
+    *((f"llama512-pp4.layer-n100{rank}", "What does not depend on one another, as casts of weights, is launched "
        "in another order than in the baseline: copies on the device are released up to 15 kernels earlier or later, "
        "while those of the backward pass already come back.") for rank in ("", "@2", "@4")),
 )

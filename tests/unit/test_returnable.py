@@ -9,7 +9,7 @@ from swapconf.simulate.baseline import Baseline, Kernels, Reads
 from swapconf.simulation import Lifetimes
 
 # A capital is one layer of the forward pass of that micro-batch, two kernels, the second reading the first; a small
-# letter is a gradient that reads what these made; < receives, > sends. Beside: what the copies of a micro-batch wait for.
+# letter is a gradient that reads what these made; < receives, > sends. Beside: what the copies of each wait for.
 PRIMITIVES = {"<": "Receive", ">": "Send"}
 SCHEDULES = {
     "one after the other": ("AAaaaBBBbbb", {"A": 2, "B": 8}),
