@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from swapconf.comparing.folders import RankTrace, report_in
+from swapconf.comparing.folders import RankTrace
 from swapconf.comparing.traced import time_of
 from swapconf.cost import Host, Machine
-from swapconf.formats import hardware, trace_folder
+from swapconf.formats import hardware, run_record, trace_folder
 from swapconf.simulate.costing import costs, workload
 from swapconf.simulate.joint import joint_replay
 from swapconf.simulate.meetings import absent, calls, meetings
@@ -32,7 +32,8 @@ def pipelines(folder: Path) -> Iterator[tuple[str, list[RankTrace]]]:
         places = [place, *sorted(folder.glob(f"{place.name}@*"))]
         if len(places) > 1:
             ranks = [int(part.name.partition("@")[2] or 0) for part in places]
-            found = [RankTrace(rank=rank, stage=index, trace=trace_folder.read(part, rank), report=report_in(part))
+            found = [RankTrace(rank=rank, stage=index, trace=trace_folder.read(part, rank),
+                               report=run_record.report(part))
                      for index, (rank, part) in enumerate(zip(ranks, places, strict=True))]
             if not absent({item.rank: calls(item.trace, item.rank) for item in found}):
                 yield place.name, found
