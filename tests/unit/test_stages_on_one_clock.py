@@ -139,7 +139,7 @@ def test_real_pipelines_that_only_compute_take_what_the_formula_says(name: str) 
     assert plan is not None
     assert plan.num_chunks == (2 if "interleave" in name else 1)
     expected = expected_us(plan, steps, durations, list(made.values()))
-    assert joint_replay(ranks, steps, durations, meetings(made)).step_us == pytest.approx(expected, rel=0.01)
+    assert joint_replay(ranks, steps, durations, meetings(made)).step_us == pytest.approx(expected, rel=0.015)
 
 
 @pytest.mark.parametrize(("micro_batches", "chunks"), [(4, 1), (4, 2), (6, 3)])
