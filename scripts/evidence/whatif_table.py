@@ -63,9 +63,9 @@ CAUSES: tuple[tuple[str, str], ...] = (
     *((f"llama512-pp4.layer-n100{rank}", "What does not depend on one another, as casts of weights, is launched "
        "in another order than in the baseline: copies on the device are released up to 15 kernels earlier or later, "
        "while those of the backward pass already come back.") for rank in ("", "@2", "@4")),
-    *((case, "On the last stage, kernels of the loss that do not depend on one another run in another order with swap (Exp "
-       "and Sub before the gradients begin, in the baseline behind the first of them), and a peak is predicted there that "
-       f"is none; at the place of the true peak the prediction is {there} off.") for case, there in (
+    *((case, "On the last stage, kernels of the loss that do not depend on one another run in another order with swap: "
+       "Exp and Sub before the gradients begin, in the baseline behind the first of them. So a peak is predicted there "
+       f"that is none; at the place of the true peak the prediction is {there} off.") for case, there in (
         ("llama512-pp2-interleave.layer-n200@4", "0.08 %"), ("llama512-pp4.layer-n100@6", "0.002 %"))),
 )
 
