@@ -9,11 +9,18 @@ import click
 from swapconf import __version__
 from swapconf.checking import run
 from swapconf.checking.order import Checked
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, environment, print_findings, say, version_options
+from swapconf.cli.common import (
+    EXIT_ERRORS,
+    EXIT_UNREADABLE,
+    environment,
+    print_findings,
+    say,
+    version_options,
+    writing,
+)
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.errors import Finding, Severity, has_errors
-from swapconf.phrases import phrase
 from swapconf.report import findings as report
 
 FORMATS = ("text", "json", "github", "gitlab", "junit", "sarif")
@@ -78,12 +85,8 @@ def _report(found: Sequence[Finding], checked: Sequence[Checked], form: str, out
         if output is None:
             click.echo(text)
         else:
-            try:
-                with open(output, "w", encoding="utf-8") as stream:
-                    stream.write(text + "\n")
-            except OSError as error:
-                raise click.ClickException(phrase("{file} cannot be written ({reason})", file=output,
-                                                  reason=error.strerror or error)) from None
+            with writing(output), open(output, "w", encoding="utf-8") as stream:
+                stream.write(text + "\n")
     if form == "text" or output is not None:
         say(report.summary(found, len(checked)), err=True)
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from swapconf.errors import Finding
-from swapconf.phrases import show
+from swapconf.phrases import phrase, show
 from swapconf.report import findings as report
 from swapconf.resolve.knowledge import Versions
 
@@ -51,3 +53,13 @@ def print_findings(found: Sequence[Finding], *, err: bool = False) -> None:
     for line, style in report.as_lines(found):
         words = style.split()
         click.secho(line, fg=words[-1], bold="bold" in words, err=err)
+
+
+@contextmanager
+def writing(file: str | Path) -> Iterator[None]:
+    """While a file is written that the user named; the message of a ClickException says why it cannot be."""
+    try:
+        yield
+    except OSError as error:
+        raise click.ClickException(phrase("{file} cannot be written ({reason})", file=file,
+                                          reason=error.strerror or error)) from None

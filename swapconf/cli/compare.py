@@ -199,9 +199,10 @@ def _candidates(documents: dict[int, Document], keep: Path, options: _Options) -
             ranks = ranks_of(options.ranks, cluster_of(document))
         except ValueError as error:
             raise click.UsageError(phrase("{file}: {reason}", file=document.file, reason=error)) from None
+        families = families_of(document.file)
         candidates.append(Candidate(title=document.file, keep=place, orders=tuple(
             Order(document=document, rank=rank, fold=options.fold, timeout_seconds=options.timeout, keep=place,
-                  families=families_of(document.file)) for rank in ranks)))
+                  families=families) for rank in ranks)))
     return candidates
 
 

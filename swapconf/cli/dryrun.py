@@ -132,12 +132,13 @@ def _orders(files: Sequence[str], options: _Options) -> list[Order]:
     for file in files:
         document = overrides.read(["--config", file], options.changes)
         assert document is not None
+        families = families_of(document.file)
         for rank in ranks_of(options.ranks, cluster_of(document)):
             keep = options.keep / Path(file).stem if options.keep and len(files) > 1 else options.keep
             orders.append(Order(document=document, rank=rank, level=options.level, plain=options.plain,
                                 real_data=options.real_data, fold=options.fold, timeout_seconds=options.timeout,
                                 keep=keep.resolve() if keep else None, machine=options.machine,
-                                families=families_of(document.file)))
+                                families=families))
     return orders
 
 

@@ -12,7 +12,7 @@ import click
 
 from swapconf import __version__
 from swapconf.cli import trace_folders
-from swapconf.cli.common import EXIT_UNREADABLE, print_findings, say
+from swapconf.cli.common import EXIT_UNREADABLE, print_findings, say, writing
 from swapconf.cli.help import Command
 from swapconf.errors import SwapconfError
 from swapconf.phrases import phrase, show
@@ -133,9 +133,6 @@ def write_page(views: Sequence[MemoryView], file: Path, timelines: Sequence[Time
     except ImportError as error:
         raise click.ClickException(phrase("--html needs {module}: pip install 'swapconf[report]'",
                                           module=error.name)) from None
-    try:
+    with writing(file):
         write_named(file, memory_page.page(views, __version__, timelines, variants, sweep))
-    except OSError as error:
-        raise click.ClickException(phrase("{file} cannot be written ({reason})", file=file,
-                                          reason=error.strerror or error)) from None
     say(phrase("Wrote {file}", file=file), err=True)

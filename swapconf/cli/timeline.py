@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from swapconf.cli import trace_folders
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say, writing
 from swapconf.cli.help import Command
 from swapconf.cli.machine import load, machine_options, print_assumed, shares
 from swapconf.errors import Finding, Severity, SwapconfError
@@ -114,11 +114,8 @@ def _write_trace_view(step: _Step, file: Path) -> None:
 
     reserved_bytes = replay(step.trace, lifetimes(step.trace)).placement.reserved_bytes
     profile = step_profile(step.trace, step.line, step.costs, step.machine.hardware.name, reserved_bytes)
-    try:
+    with writing(file):
         write_named(file, trace_view_writer.text(profile))
-    except OSError as error:
-        raise click.ClickException(phrase("{file} cannot be written ({reason})", file=file,
-                                          reason=error.strerror or error)) from None
     say(phrase("Wrote {file}", file=file), err=True)
 
 

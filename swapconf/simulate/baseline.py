@@ -197,13 +197,14 @@ class Baseline:
         primitive = np.array(self.kernels.primitive)
         # some casts and sends of a forward pass are launched behind it
         forward = np.flatnonzero((passing >= 0) & ~self.rootless & (primitive != "Send"))
+        in_layers = batch[maker] >= 0
+        busy = np.sort(np.concatenate([gradient[in_layers], forward]))
+        own = np.full(len(self.batches), len(passing), dtype=np.int64)
+        np.minimum.at(own, batch[maker][in_layers], gradient[in_layers])
         found = np.zeros(len(self.batches) + 1, dtype=np.int64)  # the last: of nodes in no pass
-        for index in range(len(self.batches)):
-            own = gradient[batch[maker] == index]
-            if len(own):
-                others = np.append(gradient[(batch[maker] >= 0) & (batch[maker] != index)], forward)
-                ahead = int(others[others < own.min()].max(initial=-1))
-                found[index] = self._first_gradient(ahead, int(own.min()), primitive)
+        for index in np.flatnonzero(own < len(passing)).tolist():
+            before = np.searchsorted(busy, own[index])  # no gradient of this micro-batch is among these
+            found[index] = self._first_gradient(int(busy[before - 1]) if before else -1, int(own[index]), primitive)
         return found[batch]
 
     def _first_gradient(self, ahead: int, own: int, primitive: NDArray[np.str_]) -> int:

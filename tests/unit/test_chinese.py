@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from swapconf import phrases
 from swapconf.cli.main import main
 
 ROOT = Path(__file__).parents[2]
@@ -38,12 +37,6 @@ COMMANDS = [
 # what is quoted, spelled as in a file, or written by others
 _FOREIGN = re.compile(r"`[^`]*`|'[^']*'|\"[^\"]*\"|^ +(Set|Skip) .*|^(Usage|Try) .*|mapping values are not allowed.*")
 _ENGLISH = re.compile(r"(?<![\w./`'\\-])[A-Za-z]{2,},? [a-z]{2,},? [a-z]{2,}")
-
-
-@pytest.fixture(autouse=True)
-def _english_again() -> Iterator[None]:
-    yield
-    phrases.use(phrases.ENGLISH)
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(Path(word).name for word in words[:2]))

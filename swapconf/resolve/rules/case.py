@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from swapconf.config import Config, Dialect, FullRecompute, LayerSelection, ListedSwap, OpSwap, SelectRecompute
 from swapconf.errors import Finding, Origin, Severity
@@ -30,7 +31,6 @@ class Case:
     network: Network | None = None
     strategy: Strategy | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
-    _known: list[StageMap] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def templates(self) -> tuple[LayerTemplate, ...]:
@@ -50,14 +50,13 @@ class Case:
         if self.network is None:
             return frozenset()
         try:
-            return self._stages(self.network).selected(layers)
+            return self._stages.selected(layers)
         except BadDeal:
             return frozenset()
 
-    def _stages(self, network: Network) -> StageMap:
-        if not self._known:
-            self._known.append(stage_map(self.config, network.num_layers))
-        return self._known[0]
+    @cached_property
+    def _stages(self) -> StageMap:
+        return stage_map(self.config, self.network.num_layers if self.network is not None else 0)
 
     def void_entries(self) -> Iterator[tuple[int, Origin, Reason]]:
         """Layer, entry and first reason of every swap entry of the YAML of which nothing is in effect at a layer."""
