@@ -1,0 +1,6 @@
+"""PRIMITIVES of MindSpore by what they do to memory, by the names that graphs and traces give them (2.9.0)."""
+
+from __future__ import annotations
+
+VIEWS = frozenset({"ExpandDims", "Flatten", "Reshape", "Squeeze", "TransposeExtView", "View"})  # write what they read
+COPY = "MoveTo"  # between device and host
