@@ -37,11 +37,10 @@ class Phase(Enum):
 
 
 def step_phases(trace: Trace) -> tuple[Phase, ...]:
-    """The phase of each launch of `Trace.step_tasks`; empty where MindSpore wrote no graph (memory_optimize_level O1).
-    """
-    tasks = trace.step_tasks
-    if not tasks:
+    """The phase of each launch of `Trace.step_tasks`; empty where the trace has no graph."""
+    if not trace.has_graph:
         return ()
+    tasks = trace.step_tasks
     named = _by_name(tasks)
     known = _seen_before(trace, tasks)
     again = _recomputed(trace, tasks, known)
@@ -64,8 +63,8 @@ def step_phases(trace: Trace) -> tuple[Phase, ...]:
 def phases(trace: Trace) -> dict[int, Phase]:
     """The phase of the launch that made each tensor, by the tensor's id, which is the event at which its block is born.
 
-    Empty where MindSpore wrote no graph (memory_optimize_level O1)."""
-    if not trace.tasks:
+    Empty where the trace has no graph."""
+    if not trace.has_graph:
         return {}
     kernels = [kernel for kernel in trace.kernels if not kernel.is_event]
     step = [kernel for kernel in trace.step if not kernel.is_event]

@@ -120,7 +120,7 @@ def observed(trace: Trace, num_layers: int) -> Effect:
     from swapconf.dryrun.recompute_effect import recomputed
 
     places = {scope: place_of(scope, num_layers) for scope in {kernel.scope for kernel in trace.step}}
-    again, held = recomputed(trace, places) if trace.tasks else (None, frozenset())
+    again, held = recomputed(trace, places) if trace.has_graph else (None, frozenset())
     return Effect(
         layers=frozenset(place.layer for place in places.values() if place.layer),
         moves=tuple(_moves(trace, places)),

@@ -18,8 +18,9 @@ from collections.abc import Iterable, Iterator
 from swapconf.dryrun import layer_words
 from swapconf.dryrun.effect import Effect, Held, Launch, Place
 from swapconf.errors import Finding, Origin, Severity, in_order
-from swapconf.network import COMMUNICATION, Operator
+from swapconf.network import COMMUNICATION
 from swapconf.phrases import phrase
+from swapconf.primitives import plain
 from swapconf.strategy import LayerStrategy, Recompute, Strategy
 
 MISSING, UNDECIDED = "recompute-not-in-effect", "recompute-not-decided"
@@ -33,7 +34,6 @@ RULES: dict[str, tuple[str, str]] = {
                            "another YAML or other versions, or the model recomputes by itself."),
 }
 
-SAME = {"AddExt": "Add", "SubExt": "Sub", "StackExt": "Stack", "SumExt": "ReduceSum", "DropoutExt": "Dropout"}
 _NEVER = frozenset({"TensorMove", "Receive", "Send"})  # MindSpore puts them in after recompute
 _OTHER_RUN = phrase("the run used another YAML or other versions than `swapconf explain`, or the model sets a "
                     "recompute by itself")
@@ -126,14 +126,10 @@ class _LayerView:
         the catalog only approximates the model, primitives are not told apart."""
         around = layer_words.around(launch.place.cell, self._template)
         if self._exact:
-            same = [operator for operator in around if _kind(operator) == launch.primitive]
+            same = [operator for operator in around if plain(operator.type) == plain(launch.primitive)]
             is_own = any(operator.executed is not False for operator in same)
             around = same if is_own else [] if strict else around
         return frozenset(operator.path for operator in around)
-
-
-def _kind(operator: Operator) -> str:
-    return SAME.get(operator.type, operator.type)
 
 
 def _missing(origin: Origin, operators: str, layers: Iterable[str], whole: bool) -> Finding:

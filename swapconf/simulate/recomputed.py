@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from swapconf.phases import Phase, step_phases
+from swapconf.phrases import phrase
 from swapconf.simulate.costing import Signature, workload
 from swapconf.simulate.work import work
 from swapconf.trace import Trace
@@ -26,6 +27,8 @@ class Recomputed:
 
 def recomputed(trace: Trace) -> Recomputed:
     """Raises ValueError where the trace has no graph."""
+    if not trace.has_graph:
+        raise ValueError(phrase("the trace has no graph: MindSpore writes none with memory_optimize_level O1"))
     load = workload(trace)
     again = np.array([phase is Phase.RECOMPUTED for phase in step_phases(trace)], dtype=np.bool_)
     operations = np.array([_operations(item) for item in load.signatures])
