@@ -7,12 +7,14 @@ decided for the layers of its own stage; what it logs of other layers must agree
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from functools import cached_property
+from typing import TypeAlias
 
+from swapconf.config import EveryLayer
 from swapconf.errors import Origin
 from swapconf.formats import worker_log, worker_logs
-from swapconf.formats.worker_logs import Entry, Said
+from swapconf.formats.worker_logs import Entry, Said, Skipped
 from swapconf.phrases import phrase
 from swapconf.pipeline import Study
 from swapconf.strategy import Strategy
@@ -29,6 +31,8 @@ from swapconf.verification.deviation import (
 )
 
 _WHOLE = phrase("the whole layer")
+_FULL = "full recompute"
+Key: TypeAlias = tuple[int, str, str]
 
 
 class Comparison:
@@ -41,14 +45,16 @@ class Comparison:
         self._strategy = strategy
         self._seen: dict[tuple[frozenset[Entry], object, bool, int], tuple[Deviation, ...]] = {}
         self._decided: set[Entry] = set()
-        self._void: dict[tuple[int, str, str], str] = {}
+        self._void: dict[Key, str] = {}
         for entry in strategy.layers:
             for line in worker_log.lines(entry, strategy.swap_on):
                 decided, skipped = worker_logs.parse(line)
-                self._decided |= decided
-                self._void.update({item[:3]: item.rule for item in skipped})
-        self._places = {(entry.layer.index, _kind(outcome.request.kind), outcome.request.operator.lstrip(".")):
-                        outcome.request.origin for entry in strategy.layers for outcome in entry.plan.outcomes}
+                self._decided |= _plain(decided)
+                self._void.update({_key(item): item.rule for item in skipped})
+        self._requests = {(entry.layer.index, _kind(outcome.request.kind), outcome.request.operator.lstrip(".")):
+                          outcome.request for entry in strategy.layers for outcome in entry.plan.outcomes}
+        full = study.config.recompute.full
+        self._silent_full = strategy.swap_on and full is not None and isinstance(full.layers, EveryLayer)
 
     @cached_property
     def _stages(self) -> dict[int, set[Entry]]:
@@ -79,36 +85,51 @@ class Comparison:
             yield Deviation(NO_LINE, self._folder, phrase("the log says nothing of swap or recompute"),
                             phrase("look for an error in the log, and let mindformers log at level INFO"))
             return
-        missing, extra = expected - said.entries, said.entries - self._decided
+        entries = _plain(said.entries)
+        missing, extra = expected - entries, entries - self._decided
+        missing -= self._unlogged(missing, entries, said)
         logged = {item[:3]: item.value for item in extra}
         changed = {item for item in missing if item[:3] in logged}
         yield from self._grouped(DIFFERS, changed, lambda item, layers: phrase(
             "{what} at {layers}: backward_prefetch {decided} is decided, {logged} is logged", what=_what(item),
             layers=layers, decided=item.value, logged=logged[item[:3]]))
-        skipped = {item[:3]: item.rule for item in said.skipped}
+        skipped = {_key(item): item.rule for item in said.skipped}
         yield from self._grouped(MISSING, missing - changed, lambda item, layers: phrase(
             "{what} at {layers} is decided, but skipped [{rule}]{value}", what=_what(item), layers=layers,
-            rule=skipped[item[:3]], value=_value(item)) if item[:3] in skipped else phrase(
+            rule=skipped[_key(item)], value=_value(item)) if _key(item) in skipped else phrase(
             "{what} at {layers} is decided, but not logged{value}", what=_what(item), layers=layers,
             value=_value(item)))
         changed_keys = {item[:3] for item in changed}
         rest = {item for item in extra if item[:3] not in changed_keys}
-        void = {item for item in rest if item[:3] in self._void}
+        void = {item for item in rest if _key(item) in self._void}
         yield from self._grouped(RECOMPUTED, void, lambda item, layers: phrase(
             "{what} at {layers} is logged as set, but has no effect, as decided [{rule}]", what=_what(item),
-            layers=layers, rule=self._void[item[:3]]))
+            layers=layers, rule=self._void[_key(item)]))
         yield from self._grouped(UNDECIDED, rest - void, lambda item, layers: phrase(
             "{what} at {layers} is logged, but not decided{value}", what=_what(item), layers=layers,
             value=_value(item)))
-        strange = {item[:3] for item in said.skipped} - self._void.keys() - {item[:3] for item in missing}
+        strange = {_key(item) for item in said.skipped} - self._void.keys() - self._requests.keys()
         yield from self._grouped(UNDECIDED, {Entry(*item) for item in strange}, lambda item, layers: phrase(
             "{what} at {layers} is logged as skipped, but not asked for", what=_what(item), layers=layers))
+
+    def _unlogged(self, missing: Set[Entry], entries: Set[Entry], said: Said) -> set[Entry]:
+        """What plain mindformers 1.9.0 sets without a line: of the operators that a pattern of recompute matches side
+        by side it logs the last one, and with swap on it does not log that all layers are recomputed."""
+        logged = {(item.layer, item.kind, self._pattern(item)) for item in entries}
+        silent = self._silent_full and not said.skipped and not any(item.kind == _FULL for item in entries)
+        return {item for item in missing if item.value is None and (
+            silent if item.kind == _FULL else (item.layer, item.kind, self._pattern(item)) in logged)}
+
+    def _pattern(self, item: Entry) -> str | None:
+        request = self._requests.get(_key(item))
+        return request.pattern if request is not None else None
 
     def _grouped(self, rule: str, items: Iterable[Entry], message: Callable[[Entry, str], str]) -> Iterator[Deviation]:
         """Equal deviations of several layers in one. ``message``: of an entry, with the layers in words."""
         groups: dict[tuple[Origin, str], list[Entry]] = defaultdict(list)
         for item in items:
-            origin = self._places.get((item.layer, _kind(item.kind), item.operator), self._section)
+            request = self._requests.get(_key(item))
+            origin = request.origin if request is not None else self._section
             groups[origin, message(item, "")].append(item)
         hint = OTHER_RUN if rule != RECOMPUTED else phrase("nothing to do; `swapconf run` logs it as skipped")
         for (origin, _), entries in groups.items():
@@ -119,7 +140,16 @@ class Comparison:
 def _kind(kind: str) -> str:
     """One name for what a request of the YAML and a line of a log call differently."""
     name = kind.replace("_", " ").removesuffix(" on")
-    return {"default": "op swap", "recompute": "full recompute"}.get(name, name)
+    return {"default": "op_swap", "op swap": "op_swap", "recompute": _FULL}.get(name, name)
+
+
+def _key(item: Entry | Skipped) -> Key:
+    return item.layer, _kind(item.kind), item.operator
+
+
+def _plain(entries: Iterable[Entry]) -> frozenset[Entry]:
+    """mindformers writes ``on`` behind a recompute only where swap is off."""
+    return frozenset(item._replace(kind=item.kind.removesuffix(" on")) for item in entries)
 
 
 def _what(item: Entry) -> str:

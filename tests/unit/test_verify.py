@@ -327,6 +327,76 @@ def test_something_that_was_skipped(logs: Path, config: Path) -> None:
         ("log-line-undecided", "rank 0: op_swap of attention at layer 2 is logged as skipped, but not asked for")]
 
 
+SWAP_OFF = CONFIG.partition("  op_swap")[0].replace("True", "False")
+REST = CONFIG[CONFIG.index("runner_config"):]
+SWAP = CONFIG.partition("recompute_config")[0]
+
+
+def recompute_only(config: Path, logs: Path, section: str, *lines: str) -> list[tuple[str, str]]:
+    """Swap is off; all ranks log the same."""
+    config.write_text(f"{SWAP_OFF}recompute_config: {section}\n{REST}")
+    for rank in range(8):
+        (logs / f"worker_{rank}.log").write_text(log(lines))
+    return sorted(findings(logs, config))
+
+
+def test_recompute_in_another_layer(logs: Path, config: Path) -> None:
+    """Two stages of two layers: the count 1, 0 is layer 0."""
+    assert recompute_only(config, logs, "{recompute: [1, 0]}", "Set full recompute at layer 0") == []
+    assert recompute_only(config, logs, "{recompute: [1, 0]}", "Set full recompute at layer 1") == [
+        ("log-line-missing", "ranks 0-3: full recompute of the whole layer at layer 0 is decided, but not logged"),
+        ("log-line-undecided", "ranks 0-7: full recompute of the whole layer at layer 1 is logged, but not decided")]
+
+
+def test_each_operator_of_a_recompute(logs: Path, config: Path) -> None:
+    section = r"{select_recompute: {'feed_forward\.mul': True, attention: [2, 0]}}"
+    right = ["Set select recompute on at layer 0: feed_forward.mul, attention",
+             "Set select recompute on at layer 1: feed_forward.mul, attention",
+             "Set select recompute on at layer 2: feed_forward.mul",
+             "Set select recompute on at layer 3: feed_forward.mul"]
+    assert recompute_only(config, logs, section, *right) == []
+    assert recompute_only(config, logs, section, right[0], right[1].replace(", attention", ""), *right[2:]) == [
+        ("log-line-missing", "ranks 0-3: select recompute of attention at layer 1 is decided, but not logged")]
+    assert recompute_only(config, logs, section, *right[:3], f"{right[3]}, attention") == [
+        ("log-line-undecided", "ranks 0-7: select recompute of attention at layer 3 is logged, but not decided")]
+
+
+def test_recompute_of_communication(logs: Path, config: Path) -> None:
+    section = r"{select_comm_recompute: {'.*\.norm': [1, 0]}}"
+    line = "Set select comm recompute on at layer 0: attention_norm.norm, ffn_norm.norm"
+    assert recompute_only(config, logs, section, line) == []
+    assert recompute_only(config, logs, section, line.replace("comm ", "")) != []
+    assert [rule for rule, _ in recompute_only(config, logs, section, line.replace("layer 0", "layer 3"))] == [
+        "log-line-missing", "log-line-missing", "log-line-undecided", "log-line-undecided"]
+
+
+def test_mindformers_logs_the_last_operator_of_a_pattern_only(logs: Path, config: Path) -> None:
+    section = "{select_recompute: {'.*_norm': [1, 0]}}"
+    assert recompute_only(config, logs, section, "Set select recompute on at layer 0: ffn_norm") == []
+    assert len(recompute_only(config, logs, section, "Set select recompute on at layer 0: attention")) == 3
+
+
+def test_mindformers_does_not_log_that_all_layers_are_recomputed_where_it_swaps(logs: Path, config: Path) -> None:
+    config.write_text(f"{SWAP}recompute_config: {{recompute: True}}\n{REST}")
+    for rank in range(8):
+        (logs / f"worker_{rank}.log").write_text(log(LINES[:2], prefix=UTILS))
+    assert {rule for rule, _ in findings(logs, config)} == {"log-swap-recomputed"}
+    config.write_text(f"{SWAP}recompute_config: {{recompute: [0]}}\n{REST}")
+    assert ("log-line-missing", "ranks 0-3: full recompute of the whole layer at layer 0 is decided, but not logged"
+            ) in findings(logs, config)
+
+
+def test_a_recompute_that_was_skipped(logs: Path, config: Path) -> None:
+    skip = "Skip recompute at layer 0: ., every operator of it is excluded [recompute-void]"
+    assert recompute_only(config, logs, "{recompute: [1, 0]}", skip) == [
+        ("log-line-missing", "ranks 0-3: full recompute of the whole layer at layer 0 is decided, but skipped "
+                             "[recompute-void]")]
+    skip = "Skip select recompute at layer 0: .attention, every operator of it is excluded [recompute-void]"
+    assert recompute_only(config, logs, "{select_recompute: {attention: [1, 0]}}", skip) == [
+        ("log-line-missing", "ranks 0-3: select recompute of attention at layer 0 is decided, but skipped "
+                             "[recompute-void]")]
+
+
 def test_a_swap_without_effect(logs: Path, config: Path) -> None:
     for rank in range(4):
         (logs / f"worker_{rank}.log").write_text(log() + f"{OUTSIDE}\n" * (rank + 1))
