@@ -18,7 +18,7 @@ without as are found here, to 0.1 %.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Sequence, Set
 from enum import Enum
 
 from swapconf.primitives import COPY, VIEWS
@@ -43,8 +43,10 @@ def step_phases(trace: Trace) -> tuple[Phase, ...]:
     tasks = trace.step_tasks
     named = _by_name(tasks)
     known = _seen_before(trace, tasks)
-    again = _recomputed(trace, tasks, known)
-    late = _read_by_backward_only(trace, tasks)
+    users = _users(trace, tasks)
+    serving = {task.event for task in trace.tasks if task.name.startswith(_GRADIENTS)}
+    again = _recomputed(tasks, known, users, serving)
+    late = _read_by_backward_only(users, serving)
     found = []
     current = direction = Phase.FORWARD
     for phase, is_again, is_late in zip(named, again, late, strict=True):
@@ -136,34 +138,35 @@ def _constants(kernel: Kernel) -> tuple[str, ...]:
     return tuple(item for item in kernel.inputs if item.startswith("ValueNode"))
 
 
-def _recomputed(trace: Trace, tasks: Sequence[Task], candidates: Sequence[bool]) -> list[bool]:
+Users = Sequence[tuple[int, tuple[int, ...]]]  # by launch its own event, and those that use what it writes
+
+
+def _recomputed(tasks: Sequence[Task], candidates: Sequence[bool], users: Users, gradients: Set[int]) -> list[bool]:
     """Candidates that only the backward pass reads. Readers come later, so that one pass from the end decides. A view,
     and a kernel that MindSpore inserted and that stands in no cell, is of the pass of its own readers."""
-    readers = _readers(trace)
-    serving = {task.event for task in trace.tasks if task.name.startswith(_GRADIENTS)}
+    serving = set(gradients)
     again = []
-    for task, candidate in zip(reversed(tasks), reversed(candidates), strict=True):
-        users = [user for made in task.outputs for user in readers.get(made, ()) if user > task.event]
+    for task, candidate, (event, readers) in zip(reversed(tasks), reversed(candidates), reversed(users), strict=True):
         may_serve = candidate or task.primitive in VIEWS or "-" not in task.scope
-        serves = may_serve and bool(users) and all(user in serving for user in users)
-        again.append(candidate and serves and task.event not in serving)
+        serves = may_serve and bool(readers) and serving.issuperset(readers)
+        again.append(candidate and serves and event not in gradients)
         if serves:
-            serving.add(task.event)
+            serving.add(event)
     return again[::-1]
 
 
-def _read_by_backward_only(trace: Trace, tasks: Sequence[Task]) -> list[bool]:
+def _read_by_backward_only(users: Users, gradients: Set[int]) -> list[bool]:
     """By launch: somebody reads it, but only gradients or such as these."""
-    readers = _readers(trace)
-    chosen = {task.event for task in trace.tasks if task.name.startswith(_GRADIENTS)}
+    chosen = set(gradients)
     found = []
-    for task in reversed(tasks):
-        users = [user for made in task.outputs for user in readers.get(made, ()) if user > task.event]
-        found.append(bool(users) and all(user in chosen for user in users))
+    for event, readers in reversed(users):
+        found.append(bool(readers) and chosen.issuperset(readers))
         if found[-1]:
-            chosen.add(task.event)
+            chosen.add(event)
     return found[::-1]
 
 
-def _readers(trace: Trace) -> dict[int, tuple[int, ...]]:
-    return {block.start: block.users for block in trace.blocks}
+def _users(trace: Trace, tasks: Sequence[Task]) -> Users:
+    readers = {block.start: block.users for block in trace.blocks}
+    return [(task.event, tuple(user for made in task.outputs for user in readers.get(made, ()) if user > task.event))
+            for task in tasks]

@@ -57,11 +57,11 @@ class Launch:
 @dataclass(frozen=True, slots=True)
 class Held:
     """A tensor of the forward pass that gradients, or what is recomputed for them, read as it is. ``place``,
-    ``primitive``: what computed it; ``readers``: where in the forward pass it is read."""
+    ``primitive``: what computed it; ``readers``: what in the forward pass reads it, or is a view of it."""
 
     place: Place
     primitive: str
-    readers: frozenset[Place]
+    readers: frozenset[Launch]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from swapconf.dryrun.effect import Effect, Held, Launch, Place
 from swapconf.errors import Finding, Origin, Severity, in_order
 from swapconf.network import COMMUNICATION
 from swapconf.phrases import phrase
-from swapconf.primitives import plain
+from swapconf.primitives import VIEWS, plain
 from swapconf.strategy import LayerStrategy, Recompute, Strategy
 
 MISSING, UNDECIDED = "recompute-not-in-effect", "recompute-not-decided"
@@ -85,11 +85,12 @@ class _LayerView:
     def missing(self, held: Iterable[Held]) -> Iterator[tuple[Origin, str, bool]]:
         """(entry of the YAML, its operators that the backward pass reads all the same, whether nothing of it is
         recomputed)."""
-        done = {path for sites in self._again.values() for path in sites}
+        done = {path for sites in self._again.values() for path in sites
+                if not any(self._template.by_path[site].preset_recompute for site in sites)}
         tensors = [(tensor, self._sites_of(Launch(tensor.place, tensor.primitive), strict=True)) for tensor in held]
         found: dict[Origin, tuple[dict[str, None], set[tuple[str, str]], set[bool]]] = {}
         for outcome in self._entries:
-            sites, operator = set(outcome.sites), outcome.request.operator
+            sites, operator = frozenset(outcome.sites), outcome.request.operator
             kept = {(tensor.place.cell, tensor.primitive) for tensor, causes in tensors
                     if causes and causes <= sites and not self._may_stay(tensor, operator)}
             if kept:
@@ -112,11 +113,18 @@ class _LayerView:
         return layer_words.in_order(strange, self._template) if strange else ""
 
     def _may_stay(self, tensor: Held, operator: str) -> bool:
-        """The output of a recomputed cell, and what MindSpore never recomputes."""
+        """What is seen through a view that is not recomputed, the output of a recomputed cell, and what MindSpore never
+        recomputes."""
         if tensor.primitive in _NEVER or (tensor.primitive in COMMUNICATION and self._keeps_communication):
             return True
+        if any(reader.primitive in VIEWS and not self._is_decided(reader) for reader in tensor.readers):
+            return True
         is_cell = not operator or self._template.by_path[operator].kind == "cell"
-        return is_cell and not all(self._is_inside(place, operator) for place in tensor.readers)
+        return is_cell and not all(self._is_inside(reader.place, operator) for reader in tensor.readers)
+
+    def _is_decided(self, view: Launch) -> bool:
+        sites = self._sites_of(view) if view.place.layer == self._layer else frozenset()
+        return bool(sites) and sites <= self._recomputed
 
     def _is_inside(self, place: Place, cell: str) -> bool:
         return place.layer == self._layer and (not cell or place.cell == cell or place.cell.startswith(f"{cell}."))

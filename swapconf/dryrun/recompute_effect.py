@@ -15,7 +15,7 @@ def recomputed(trace: Trace, places: Mapping[str, Place]) -> tuple[tuple[Launch,
     pass). Views are in neither: they take and compute nothing. ``places``: by scope."""
     tasks = trace.step_tasks
     phase = dict(zip((task.event for task in tasks), step_phases(trace), strict=True))
-    place = {task.event: places[task.scope] for task in tasks}
+    launch = {task.event: Launch(places[task.scope], task.primitive) for task in tasks}
     # of what has no cells, as a Send, the phase is a guess
     late = {task.event for task in tasks if task.primitive != COPY and (
         phase[task.event] is Phase.RECOMPUTED or (phase[task.event] is Phase.BACKWARD and "-" in task.scope))}
@@ -24,12 +24,12 @@ def recomputed(trace: Trace, places: Mapping[str, Place]) -> tuple[tuple[Launch,
     for task in tasks:
         if task.primitive in VIEWS or task.primitive == COPY:
             continue
+        place = launch[task.event].place
         if phase[task.event] is Phase.RECOMPUTED:
-            again.append(Launch(place[task.event], task.primitive))
-        elif phase[task.event] is Phase.FORWARD and place[task.event].layer:
+            again.append(launch[task.event])
+        elif phase[task.event] is Phase.FORWARD and place.layer:
             for tensor in task.outputs:
                 users = {user for user in readers.get(tensor, ()) if user > task.event and user in phase}
                 if users & late:
-                    forward = frozenset(place[user] for user in users - late)
-                    held.add(Held(place[task.event], task.primitive, forward))
+                    held.add(Held(place, task.primitive, frozenset(launch[user] for user in users - late)))
     return tuple(again), frozenset(held)

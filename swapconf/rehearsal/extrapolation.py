@@ -126,10 +126,10 @@ def _again_in(names: Iterable[str], items: Sequence[Placed]) -> list[Placed]:
 
 
 def _in_layer(tensor: Held, template: str, name: str) -> Held:
-    """The same in another layer; readers of the next layer are only known to be outside of it."""
-    places = {place: replace(place, layer=name) for place in tensor.readers if place.layer == template}
-    return Held(replace(tensor.place, layer=name), tensor.primitive,
-                frozenset(places.get(place, place) for place in tensor.readers))
+    """The same in another layer; of readers in the next one it is only known that they are outside of it."""
+    return Held(replace(tensor.place, layer=name), tensor.primitive, frozenset(
+        replace(reader, place=replace(reader.place, layer=name)) if reader.place.layer == template else reader
+        for reader in tensor.readers))
 
 
 def _anchors(fold: Fold, kept: Sequence[int]) -> tuple[str | None, ...]:
@@ -166,7 +166,7 @@ def _renamed(item: Placed, kept: Sequence[int]) -> Placed:
 
 def _held(tensor: Held, kept: Sequence[int]) -> Held:
     return Held(_whole_place(tensor.place, kept), tensor.primitive,
-                frozenset(_whole_place(place, kept) for place in tensor.readers))
+                frozenset(_renamed(reader, kept) for reader in tensor.readers))
 
 
 def _whole_place(place: Place, kept: Sequence[int]) -> Place:

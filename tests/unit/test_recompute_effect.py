@@ -1,0 +1,248 @@
+"""What the golden traces recompute, and how that compares with what their configs decide."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from itertools import permutations
+
+import pytest
+
+from swapconf.config import Config, Recompute
+from swapconf.dryrun.effect import Effect, Held, Launch, Place, observed
+from swapconf.dryrun.recompute_comparison import MISSING, UNDECIDED, compare
+from swapconf.errors import Finding
+from swapconf.network import Network
+from swapconf.strategy import Strategy
+from swapconf.trace import Trace
+from tests.unit.networks import config
+from tests.unit.test_effect import FFN_NORM_SWAP, FLASH_SWAP, LAYER_SWAP, SECTION, decided, llama
+from tests.unit.test_expand import full, op, ops, select
+from tests.unit.test_trace_files import golden
+
+ALL = config(2, recompute=Recompute(full=full()))
+FFN = "llama_l3_ffnnorm_swap_ffn_recompute"
+CASES = {
+    "llama_l2_layerswap_n1": (2, LAYER_SWAP),
+    "llama_l2_none": (2, config(2)),
+    "llama_l2_recompute": (2, ALL),
+    FFN: (3, FFN_NORM_SWAP),
+    "llama_l3_flash_n1": (3, FLASH_SWAP),
+}
+NORM_CASTS = 2  # in each layer the model itself recomputes the cast before each of its norms
+
+
+@cache
+def seen(name: str) -> Effect:
+    return observed(golden(name), num_layers=CASES[name][0])
+
+
+def told(strategy: Strategy, effect: Effect) -> list[Finding]:
+    return list(compare(strategy, effect, SECTION))
+
+
+def rules(cfg: Config, name: str) -> list[tuple[str, str]]:
+    return [(f.rule, f.message) for f in told(decided(cfg, llama(CASES[name][0])), seen(name))]
+
+
+def feed_forward(*layers: int, swapped: bool = True) -> Config:
+    recompute = Recompute(select=(select("feed_forward", *layers),))
+    return ops(op("ffn_norm", 1), recompute=recompute) if swapped else config(3, recompute=recompute)
+
+
+def with_layers(trace: Trace, new: Mapping[int, int]) -> Trace:
+    """The same with other layers: new number by old one."""
+    def renamed(name: str) -> str:
+        return re.sub(r"(layers-CellList/)(\d+)", lambda found: f"{found[1]}{new[int(found[2])]}", name)
+
+    return replace(trace, kernels=tuple(replace(item, name=renamed(item.name)) for item in trace.kernels),
+                   tasks=tuple(replace(item, name=renamed(item.name)) for item in trace.tasks))
+
+
+# --- what is recomputed ---------------------------------------------------------------------------------------------
+
+
+def test_a_whole_layer_without_its_output_and_without_views() -> None:
+    effect = seen("llama_l2_recompute")
+    assert effect.recomputed_by_layer == {"1": 32, "0": 32}
+    of_layer = {(launch.place.cell, launch.primitive): count for launch, count in effect.recomputed_by_operator.items()
+                if launch.place.layer == "0"}
+    assert of_layer["", "Add"] == 1  # of two; the other one writes the output
+    assert ("feed_forward.w2", "MatMul") not in of_layer
+    assert of_layer["attention.wo", "AllReduce"] == 1
+    assert of_layer["attention.flash_attention", "FlashAttentionScore"] == 1
+
+
+def test_only_one_cell_of_one_layer() -> None:
+    effect = seen(FFN)
+    assert effect.recomputed_by_layer == {"2": NORM_CASTS, "1": NORM_CASTS + 7, "0": NORM_CASTS}
+    cells = {launch.place.cell for launch in effect.recomputed or () if launch.place.layer == "1"}
+    assert {cell for cell in cells if "norm" not in cell} == {
+        "feed_forward", "feed_forward.w1", "feed_forward.w1.activation", "feed_forward.w2", "feed_forward.w3"}
+
+
+@pytest.mark.parametrize("name", ["llama_l2_none", "llama_l2_layerswap_n1", "llama_l3_flash_n1"])
+def test_without_recompute_only_what_the_model_itself_recomputes(name: str) -> None:
+    effect = seen(name)
+    assert set(effect.recomputed_by_layer.values()) == {NORM_CASTS}
+    assert {launch.primitive for launch in effect.recomputed or ()} == {"Cast"}
+
+
+@pytest.mark.parametrize("name", ["mcore/qwen3_l2_none", "mcore/qwen3_l2_layerswap_n5"])
+def test_an_mcore_model_recomputes_views_only_which_count_nothing(name: str) -> None:
+    assert observed(golden(name), 2).recomputed == ()
+
+
+def test_steps_count_once() -> None:
+    once = golden(FFN)
+    twice = observed(replace(once, kernels=once.kernels * 2, tasks=once.tasks * 2), 3)
+    assert (twice.recomputed, twice.held) == (seen(FFN).recomputed, seen(FFN).held)
+
+
+def test_what_is_recomputed_is_not_held_for_the_backward_pass() -> None:
+    def flash(effect: Effect) -> set[str]:
+        return {held.place.layer for held in effect.held if held.primitive == "FlashAttentionScore"}
+
+    assert flash(seen("llama_l2_none")) == {"0", "1"}
+    assert flash(seen("llama_l2_recompute")) == set()
+    assert flash(seen("llama_l2_layerswap_n1")) == set()  # it comes back from the host
+
+
+def test_without_the_graph_nothing_is_known_nor_told() -> None:
+    effect = observed(replace(golden("llama_l2_none"), tasks=()), 2)
+    assert (effect.recomputed, effect.recomputed_by_layer) == (None, {})
+    assert told(decided(ALL, llama(2)), effect) == []
+
+
+def test_a_graph_that_is_cut_off_is_none() -> None:
+    whole = golden("llama_l2_recompute")
+    assert observed(replace(whole, tasks=whole.tasks[:-100]), 2).recomputed is None
+
+
+# --- against what is decided ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_false_alarm(name: str) -> None:
+    assert rules(CASES[name][1], name) == []
+
+
+@pytest.mark.parametrize("ran", list(permutations(range(3))), ids=str)
+def test_a_recompute_that_ran_in_another_layer_is_told_twice(ran: tuple[int, ...]) -> None:
+    """``ran``: the number that each layer gets; feed_forward is decided in layer 1."""
+    effect = observed(with_layers(golden(FFN), dict(enumerate(ran))), 3)
+    findings = told(decided(feed_forward(1), llama(3)), effect)
+    if ran[1] == 1:
+        assert findings == []
+        return
+    missing, undecided = sorted(findings, key=lambda found: found.rule, reverse=True)
+    assert (missing.rule, missing.origin.line, missing.severity.value) == (MISSING, 9, "warning")
+    assert "a recompute of feed_forward is decided in layer 1, but nothing of it is recomputed" in missing.message
+    assert (undecided.rule, undecided.origin) == (UNDECIDED, SECTION)
+    assert f"feed_forward.w3 (MatMul) in layer {ran[1]}: recomputed" in undecided.message
+
+
+def test_nothing_is_recomputed() -> None:
+    assert rules(ALL, "llama_l2_none") == [
+        (MISSING, "a recompute of the whole layer is decided in layers 0-1, but nothing of it is recomputed")]
+
+
+def test_all_is_recomputed_and_nothing_decided() -> None:
+    ((rule, message),) = rules(config(2), "llama_l2_recompute")
+    assert rule == UNDECIDED
+    assert "more in layers 0-1: recomputed, but no recompute is decided there" in message
+
+
+def test_operators_of_a_layer_that_stay() -> None:
+    """The whole layer 1 is decided, its feed_forward only was recomputed."""
+    ((rule, message),) = rules(config(3, recompute=Recompute(full=full(1))), FFN)
+    assert rule == MISSING
+    assert "attention.flash_attention (FlashAttentionScore)" in message
+    assert "in layer 1: a recompute is decided, but the backward pass reads what the forward pass computed" in message
+    assert "feed_forward" not in message
+
+
+def test_one_entry_of_two() -> None:
+    both = Recompute(select=(select("feed_forward", 1), select("attention", 1, line=7)))
+    (finding,) = told(decided(config(3, recompute=both), llama(3)), seen(FFN))
+    assert (finding.rule, finding.origin.line) == (MISSING, 7)
+    assert "a recompute of attention is decided in layer 1" in finding.message
+
+
+def test_operators_beside_those_decided() -> None:
+    ((rule, message),) = rules(config(3, recompute=Recompute(select=(select(r"feed_forward\.w1", 1),))), FFN)
+    assert rule == UNDECIDED
+    assert "feed_forward.w3 (MatMul)" in message
+    assert "feed_forward.w1 " not in message
+
+
+def test_an_operator_that_is_excluded_stays() -> None:
+    pattern = r"attention\.flash_attention\.flash_attention"
+    cfg = config(2, recompute=Recompute(full=full(), select_exclude=(select(pattern),)))
+    ((rule, message),) = rules(cfg, "llama_l2_recompute")
+    assert (rule, message.partition(" in layers")[0]) == (
+        UNDECIDED, "attention.flash_attention (FlashAttentionScore)")
+    assert rules(config(2, recompute=Recompute(select_exclude=(select(pattern),))), "llama_l2_none") == []
+
+
+@pytest.mark.parametrize("pattern", [r"feed_forward\.mul", r"feed_forward\.w1\.activation\.silu"])
+def test_what_nobody_reads_in_the_backward_pass_is_not_missed(pattern: str) -> None:
+    """`recompute-nothing` has told that before the run."""
+    assert rules(config(2, recompute=Recompute(select=(select(pattern),))), "llama_l2_none") == []
+
+
+def test_the_output_of_a_recomputed_cell_stays() -> None:
+    """In the trace the next cell reads it, and the gradient of that; so it is with attention_norm alone."""
+    output = Held(Place("1", "feed_forward.w2"), "MatMul", frozenset({Launch(Place("1", ""), "Add")}))
+    inner = replace(output, readers=frozenset({Launch(Place("1", "feed_forward"), "Mul")}))
+    strategy = decided(feed_forward(1), llama(3))
+    assert told(strategy, replace(seen(FFN), held=seen(FFN).held | {output})) == []
+    (finding,) = told(strategy, replace(seen(FFN), held=seen(FFN).held | {inner}))
+    assert "feed_forward.w2 (MatMul) in layer 1" in finding.message
+
+
+def test_communication_may_be_kept() -> None:
+    effect = seen("llama_l2_recompute")
+    reduced = Held(Place("0", "attention.wo"), "AllReduce", frozenset({Launch(Place("0", "attention.wo"), "Reshape")}))
+    kept = replace(effect, held=effect.held | {reduced}, recomputed=tuple(
+        launch for launch in effect.recomputed or () if launch.primitive != "AllReduce"))
+    assert len(told(decided(ALL, llama(2)), kept)) == 1
+    without = replace(ALL, recompute=replace(ALL.recompute, mp_comm_recompute=False))
+    assert told(decided(without, llama(2)), kept) == []
+
+
+def test_communication_of_what_is_not_decided() -> None:
+    gathered = Launch(Place("0", "attention.wo"), "AllReduce")
+    effect = replace(seen("llama_l2_none"), recomputed=(gathered,))
+    (finding,) = told(decided(config(2), llama(2)), effect)
+    assert "attention.wo (AllReduce) in layer 0: recomputed" in finding.message
+    comm = config(2, recompute=Recompute(select_comm=(select(r"attention\.wo\.matmul"),)))
+    assert told(decided(comm, llama(2)), effect) == []
+
+
+def test_layers_of_other_ranks_are_left_alone() -> None:
+    """A pipeline stage computes its own layers only."""
+    effect = replace(seen("llama_l2_recompute"), layers=frozenset({"1"}))
+    assert told(decided(config(2, recompute=Recompute(full=full(1))), llama(2)), effect) == []
+
+
+def test_what_stands_in_no_layer_is_the_models_own() -> None:
+    effect = seen("llama_l2_none")
+    outside = Launch(Place("", "Default/network-LlamaForCausalLM/model-LlamaModel/norm_out-LlamaRMSNorm"), "Cast")
+    assert outside in (effect.recomputed or ())
+    assert rules(config(2), "llama_l2_none") == []
+
+
+def test_a_model_that_is_not_in_the_catalog() -> None:
+    layers = tuple(replace(layer, template=replace(layer.template, operators=())) for layer in llama(2).layers)
+    assert told(decided(ALL, Network(family=None, layers=layers)), seen("llama_l2_none")) == []
+
+
+def test_a_model_that_the_catalog_approximates() -> None:
+    """Primitives are not told apart, entries are."""
+    near = replace(llama(3), approximated=("rotary_dtype",))
+    assert told(decided(config(3, recompute=Recompute(full=full(1))), near), seen(FFN)) == []
+    (finding,) = told(decided(feed_forward(2, swapped=False), near), seen("llama_l3_flash_n1"))
+    assert "a recompute of feed_forward is decided in layer 2, but nothing of it is recomputed" in finding.message
