@@ -130,13 +130,17 @@ class _LayerView:
         return place.layer == self._layer and (not cell or place.cell == cell or place.cell.startswith(f"{cell}."))
 
     def _sites_of(self, launch: Launch, strict: bool = False) -> frozenset[str]:
-        """Sites that a kernel can be; of one that parallelism inserted, none (``strict``) or all of its cell. Where
-        the catalog only approximates the model, primitives are not told apart."""
+        """Sites that a kernel can be; of one that parallelism inserted all of its cell, or none if it is to be one of
+        them (``strict``) and no communication. Where the catalog only approximates the model, primitives are not told
+        apart."""
         around = layer_words.around(launch.place.cell, self._template)
         if self._exact:
             same = [operator for operator in around if plain(operator.type) == plain(launch.primitive)]
             is_own = any(operator.executed is not False for operator in same)
-            around = same if is_own else [] if strict else around
+            if is_own:
+                around = same
+            elif strict and launch.primitive not in COMMUNICATION:
+                around = []
         return frozenset(operator.path for operator in around)
 
 

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.mindspore
 
 ROOT = Path(__file__).parents[2]
 LLAMA = ROOT / "configs/llama2_7b/example1_default_swap.yaml"
+QWEN3 = ROOT / "configs/small/qwen3_default_swap.yaml"
 TINY = ["hidden_size=64", "num_heads=8", "num_layers=2", "seq_length=64", "vocab_size=128", "multiple_of=16"]
 
 
@@ -39,6 +40,8 @@ CASES = {
     "not_read": swap("attention", r"feed_forward\.mul"),
     "consumer_recomputed": swap("ffn_norm", select_recompute={"feed_forward": [1]}),
 }
+MIXED = [f"swap_config={json.dumps({'swap': True, 'layer_swap': [{'backward_prefetch': 5, 'layers': [0]}]})}",
+         "recompute_config.recompute=[1]"]  # with swap on these are layers, not counts
 PLAIN = ("lazy_inline_off", "memory_planned")  # swapconf itself keeps lazy inline on, and refuses O1
 
 
@@ -48,9 +51,10 @@ class Runs:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.reports: dict[str, dict[str, Any]] = {}
-        for name, changes in CASES.items():
-            document = overrides.read(["--config", str(LLAMA)],
-                                      [*(f"model.model_config.{item}" for item in TINY), *changes])
+        llama = {name: (LLAMA, [*(f"model.model_config.{item}" for item in TINY), *changes])
+                 for name, changes in CASES.items()}
+        for name, (config, changes) in {**llama, "mcore_mixed": (QWEN3, MIXED)}.items():
+            document = overrides.read(["--config", str(config)], changes)
             assert document is not None
             (folder / f"{name}.yaml").write_text(yaml.safe_dump(document.root.plain()))
 
@@ -83,11 +87,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     made = Runs(tmp_path_factory.mktemp("effect"))
     made.run(list(PLAIN), "--plain")
     made.run([name for name in CASES if name not in PLAIN])
+    made.run(["mcore_mixed"], "--ranks", "0")
     return made
 
 
 def test_every_run_ends_well(runs: Runs) -> None:
-    assert {name: report["outcome"] for name, report in runs.reports.items()} == dict.fromkeys(CASES, "completed")
+    assert {name: report["outcome"] for name, report in runs.reports.items()} == dict.fromkeys(
+        [*CASES, "mcore_mixed"], "completed")
 
 
 def test_without_lazy_inline_the_log_says_swap_and_nothing_moves(runs: Runs) -> None:
@@ -118,6 +124,29 @@ def test_a_swap_before_a_recomputed_reader_takes_effect_on_2_9_0(runs: Runs) -> 
     assert {place.layer for place, _ in effect.by_operator if place.cell == "ffn_norm"} == {"0", "1"}
     assert effect.by_layer["1"].num_tensors > effect.by_layer["0"].num_tensors
     assert not [rule for rule, _ in runs.findings("consumer_recomputed") if rule.endswith("-effect")]
+
+
+def test_one_cell_is_recomputed_in_one_layer(runs: Runs) -> None:
+    again = {(launch.place.layer, launch.place.cell.partition(".")[0])
+             for launch in runs.effect("consumer_recomputed").recomputed or ()}
+    assert ("1", "feed_forward") in again
+    assert ("0", "feed_forward") not in again
+    assert not [rule for rule, _ in runs.findings("consumer_recomputed") if rule.startswith("recompute-")]
+
+
+def test_the_report_tells_kernels_by_layer(runs: Runs) -> None:
+    effect = runs.effect("consumer_recomputed")
+    assert runs.reports["consumer_recomputed"]["recomputed"] == [
+        {"layer": layer, "kernels": kernels} for layer, kernels in effect.recomputed_by_layer.items()]
+    assert runs.reports["memory_planned"]["recomputed"] is None  # no graph is written
+
+
+def test_an_mcore_model_swaps_one_layer_and_recomputes_another(runs: Runs) -> None:
+    report = runs.reports["mcore_mixed"]
+    assert [move["layer"] for move in report["moved"]] == ["0"]
+    assert [layer["layer"] for layer in report["recomputed"]] == ["1"]
+    assert [found["rule"] for found in report["findings"] if "effect" in found["rule"] or "decided" in found["rule"]
+            ] == []
 
 
 def test_the_documented_rule_would_have_promised_less(runs: Runs) -> None:

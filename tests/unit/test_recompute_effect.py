@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from itertools import permutations
@@ -15,6 +15,11 @@ from swapconf.dryrun.effect import Effect, Held, Launch, Place, observed
 from swapconf.dryrun.recompute_comparison import MISSING, UNDECIDED, compare
 from swapconf.errors import Finding
 from swapconf.network import Network
+from swapconf.phases import Phase, step_phases
+from swapconf.rehearsal.extrapolation import Sample, extrapolated
+from swapconf.rehearsal.folding import Fold, Run
+from swapconf.scopes import in_layer
+from swapconf.simulate.prepare import prepare
 from swapconf.strategy import Strategy
 from swapconf.trace import Trace
 from tests.unit.networks import config
@@ -246,3 +251,42 @@ def test_a_model_that_the_catalog_approximates() -> None:
     assert told(decided(config(3, recompute=Recompute(full=full(1))), near), seen(FFN)) == []
     (finding,) = told(decided(feed_forward(2, swapped=False), near), seen("llama_l3_flash_n1"))
     assert "a recompute of feed_forward is decided in layer 2, but nothing of it is recomputed" in finding.message
+
+
+def test_layers_that_no_run_had_recompute_what_the_others_do() -> None:
+    plan = Fold(runs=(Run(0, 10),), own=10, num_layers=10)
+
+    def made(layers: Iterable[int]) -> Effect:
+        places = [Place(str(index), "feed_forward") for index in layers]
+        return Effect(layers=frozenset(place.layer for place in places), moves=(), host_peak_bytes=0,
+                      recomputed=tuple(Launch(place, "Mul") for place in places),
+                      held=frozenset(Held(place, "Add", frozenset({Launch(place, "Mul")})) for place in places))
+
+    small, big = (Sample(size=size, highest={("Default", "0"): 1}, used_peak_bytes=1, with_fragments_peak_bytes=1,
+                         effect=made(plan.kept(size))) for size in (4, 6))
+    whole = extrapolated(small, big, plan, 10).effect
+    every = made(range(10))
+    assert whole.recomputed_by_layer == every.recomputed_by_layer
+    assert (whole.layers, whole.held) == (every.layers, every.held)
+
+
+# --- phases ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["llama_l2_none", "mcore/qwen3_l2_none"])
+def test_the_baseline_of_what_if_has_the_same_gradients_in_layers(name: str) -> None:
+    """It takes what is recomputed for them for gradients, too."""
+    trace = golden(name)
+    baseline = prepare(trace).kernels.backward[trace.step_launches]
+    late = [phase in (Phase.BACKWARD, Phase.RECOMPUTED) for phase in step_phases(trace)]
+    differ = {task.name for task, one, other in zip(trace.step_tasks, baseline, late, strict=True)
+              if one != other and in_layer(task.scope)}
+    assert differ == set()
+
+
+def test_a_gradient_that_a_cell_computes_by_hand_is_none_of_what_is_recomputed() -> None:
+    """The loss has one (bprop), under its own name: Exp, Sub, Mul."""
+    trace = golden("llama_l2_none")
+    by_hand = {task.primitive for task, phase in zip(trace.step_tasks, step_phases(trace), strict=True)
+               if phase is Phase.BACKWARD and not task.name.startswith("Gradients/") and "_nllloss" in task.name}
+    assert by_hand >= {"Exp", "Sub", "Mul"}
