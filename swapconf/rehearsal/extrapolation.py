@@ -97,7 +97,8 @@ def holds(predicted: Sample, measured: Sample) -> bool:
     """Whether a third run is where the first two say."""
     off = abs(predicted.used_peak_bytes - measured.used_peak_bytes)
     moves = predicted.effect.total.num_tensors == measured.effect.total.num_tensors
-    return moves and off <= _TOLERANCE * measured.used_peak_bytes
+    again = predicted.effect.recomputed_by_layer == measured.effect.recomputed_by_layer
+    return moves and again and off <= _TOLERANCE * measured.used_peak_bytes
 
 
 def _effect(small: Sample, big: Sample, fold: Fold, size: int, steps: float) -> Effect:

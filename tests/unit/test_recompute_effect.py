@@ -10,11 +10,12 @@ from itertools import permutations
 
 import pytest
 
+from swapconf import catalog
 from swapconf.config import Config, Recompute
 from swapconf.dryrun.effect import Effect, Held, Launch, Place, observed
 from swapconf.dryrun.recompute_comparison import MISSING, UNDECIDED, compare
 from swapconf.errors import Finding
-from swapconf.network import Network
+from swapconf.network import Layer, Network
 from swapconf.phases import Phase, step_phases
 from swapconf.rehearsal.extrapolation import Sample, extrapolated
 from swapconf.rehearsal.folding import Fold, Run
@@ -132,6 +133,17 @@ def test_a_graph_that_is_cut_off_is_none() -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_no_false_alarm(name: str) -> None:
     assert rules(CASES[name][1], name) == []
+
+
+@pytest.mark.parametrize("name", ["mcore/qwen3_l2_none", "mcore/qwen3_l2_layerswap_n5"])
+def test_no_false_alarm_on_an_mcore_model(name: str) -> None:
+    templates = catalog.templates_for("qwen3", {}, 2)
+    net = Network(family="qwen3", layers=tuple(Layer(index=index, name=str(index), template=template)
+                                               for index, template in enumerate(templates)))
+    effect = observed(golden(name), 2)
+    assert told(decided(LAYER_SWAP if "swap" in name else config(2), net), effect) == []
+    ((rule, line),) = [(found.rule, found.origin.line) for found in told(decided(ALL, net), effect)]
+    assert (rule, line) == (MISSING, 9)
 
 
 @pytest.mark.parametrize("ran", list(permutations(range(3))), ids=str)

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from swapconf import phrases
+from swapconf.cli.dryrun import _print
 from swapconf.dryrun.job import Cluster
-from swapconf.dryrun.outcome import LayerMoves, Outcome, RankReport, as_record
+from swapconf.dryrun.outcome import LayerMoves, LayerRecomputes, Outcome, RankReport, as_record
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.formats.yaml_document import parse
 from swapconf.phrases import joined, phrase, plural, show
@@ -53,7 +54,8 @@ def order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Order:
 
 REPORT = RankReport(
     file="a.yaml", rank=4, stage=1, level=1, outcome=Outcome.COMPLETED, used_peak_bytes=5, seconds=1.5,
-    moved=(LayerMoves("0", 2, 64),), strategy_lines=("Set op_swap at layer 0: .attention, value=1",),
+    moved=(LayerMoves("0", 2, 64),), recomputed=(LayerRecomputes("1", 7),),
+    strategy_lines=("Set op_swap at layer 0: .attention, value=1",),
     findings=(Finding(origin=Origin(file="a.yaml", line=1, column=2, path="x"), rule="r", severity=Severity.NOTE,
                       message="m", hint="h"),))
 
@@ -62,6 +64,25 @@ def test_a_report_comes_back_from_the_cache(order: Order) -> None:
     assert cache.find(order) is None
     cache.store(order, REPORT)
     assert cache.find(order) == REPORT
+
+
+def test_a_report_of_a_rank_without_a_graph_comes_back_too(order: Order) -> None:
+    report = replace(REPORT, recomputed=None)
+    cache.store(order, report)
+    assert cache.find(order) == report
+
+
+def test_the_record_of_a_report_tells_what_is_recomputed() -> None:
+    assert as_record(REPORT)["recomputed"] == [{"layer": "1", "kernels": 7}]
+    assert as_record(replace(REPORT, recomputed=None))["recomputed"] is None
+
+
+def test_the_table_tells_what_is_recomputed(capsys: pytest.CaptureFixture[str]) -> None:
+    _print([REPORT, replace(REPORT, recomputed=None)], None)
+    head, first, second, *_ = capsys.readouterr().out.splitlines()
+    assert "recomputed" in head
+    assert "7 kernels" in first
+    assert "kernel" not in second
 
 
 FILES = plural(2, "{count} file", "{count} files")
