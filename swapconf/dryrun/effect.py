@@ -56,8 +56,9 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A tensor of the forward pass that gradients, or what is recomputed for them, read as it is. ``place``,
-    ``primitive``: what computed it; ``readers``: what in the forward pass reads it, or is a view of it."""
+    """A tensor of the forward pass that gradients, or what is recomputed for them, read as it is, perhaps from the
+    host. ``place``, ``primitive``: what computed it. ``readers``: what in the forward pass reads it, or views it.
+    """
 
     place: Place
     primitive: str

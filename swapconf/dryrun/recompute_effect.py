@@ -16,9 +16,9 @@ def recomputed(trace: Trace, places: Mapping[str, Place]) -> tuple[tuple[Launch,
     tasks = trace.step_tasks
     phase = dict(zip((task.event for task in tasks), step_phases(trace), strict=True))
     launch = {task.event: Launch(places[task.scope], task.primitive) for task in tasks}
-    # of what has no cells, as a Send, the phase is a guess
-    late = {task.event for task in tasks if task.primitive != COPY and (
-        phase[task.event] is Phase.RECOMPUTED or (phase[task.event] is Phase.BACKWARD and "-" in task.scope))}
+    # of what has no cells, as a Send, the phase is a guess; what goes to the host comes back for the backward pass
+    late = {task.event for task in tasks if task.primitive == COPY or phase[task.event] is Phase.RECOMPUTED or (
+        phase[task.event] is Phase.BACKWARD and "-" in task.scope)}
     readers = {block.start: block.users for block in trace.blocks}
     again, held = [], set()
     for task in tasks:

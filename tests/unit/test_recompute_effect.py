@@ -113,7 +113,7 @@ def test_what_is_recomputed_is_not_held_for_the_backward_pass() -> None:
 
     assert flash(seen("llama_l2_none")) == {"0", "1"}
     assert flash(seen("llama_l2_recompute")) == set()
-    assert flash(seen("llama_l2_layerswap_n1")) == set()  # it comes back from the host
+    assert flash(seen("llama_l2_layerswap_n1")) == {"0", "1"}  # on the host
 
 
 def test_without_the_graph_nothing_is_known_nor_told() -> None:
@@ -176,7 +176,7 @@ def test_operators_of_a_layer_that_stay() -> None:
     """The whole layer 1 is decided, its feed_forward only was recomputed."""
     ((rule, message),) = rules(config(3, recompute=Recompute(full=full(1))), FFN)
     assert rule == MISSING
-    assert "attention.flash_attention (FlashAttentionScore)" in message
+    assert "attention_norm (RmsNorm)" in message
     assert "in layer 1: a recompute is decided, but the backward pass reads what the forward pass computed" in message
     assert "feed_forward" not in message
 
