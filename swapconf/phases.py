@@ -4,7 +4,7 @@ Names do not tell: MindSpore 2.9.0 puts ``recompute_`` before the names of all k
 ones, too, and before none where single primitives are recomputed. So every tensor gets a number that stands for how it
 was computed: the primitive, its constants and the numbers of its inputs. A launch whose result has a number that was
 there before in the step, and that only the backward pass reads (through other such launches or at once), is recomputed.
-A copy and a view do not change what a tensor is.
+A copy, a view, and an AllGather of what was sliced before do not change what a tensor is.
 
 A gradient is named ``Gradients/...``; what a cell computes by hand for its gradient (``bprop``) bears the cell's name,
 is new, and only the backward pass reads it. The optimizer is told by the cells in which it stands. Kernels that
@@ -18,11 +18,11 @@ without as are found here, to 0.1 %.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Sequence, Set
+from collections.abc import Hashable, Mapping, Sequence, Set
 from enum import Enum
 
 from swapconf.primitives import COPY, VIEWS
-from swapconf.trace import POINT_TO_POINT, Kernel, Task, Trace
+from swapconf.trace import POINT_TO_POINT, Kernel, Task, Tensor, Trace
 from swapconf.waits import waits_of
 
 _GRADIENTS = "Gradients/"
@@ -107,6 +107,7 @@ def _seen_before(trace: Trace, tasks: Sequence[Task]) -> list[bool]:
     kernels, waits = waits_of(trace)
     numbers: dict[Hashable, int] = {}
     value: dict[int, int] = {}
+    slices: dict[int, tuple[int, Tensor]] = {}  # of what, by the number of the slice
     constants = {block.start for block in trace.blocks if block.kind == "ConstantValue"}
     known = []
     for index, (kernel, task) in enumerate(zip(kernels, tasks, strict=True)):
@@ -121,7 +122,11 @@ def _seen_before(trace: Trace, tasks: Sequence[Task]) -> list[bool]:
         number = numbers.setdefault(key, len(numbers) << 8)
         if task.primitive in VIEWS and inputs:
             value.update(dict.fromkeys(task.outputs, inputs[0]))
+        elif (gathered := _gathered(task, inputs, slices)) is not None:
+            value.update(dict.fromkeys(task.outputs, gathered))
         else:
+            if task.primitive == "StridedSlice" and inputs and task.input_tensors:
+                slices.setdefault(number, (inputs[0], task.input_tensors[0]))
             value.update((made, number + place) for place, made in enumerate(task.outputs))
     return known
 
@@ -131,6 +136,18 @@ def _copy(kernel: Kernel, task: Task, waited_for: Sequence[tuple[Kernel, Task]],
     out = next((other for copy, other in waited_for if copy.copies_to_host), None)
     if not kernel.copies_to_host and out is not None and out.inputs and task.outputs:
         value[task.outputs[0]] = value[out.inputs[0]]
+
+
+def _gathered(task: Task, inputs: Sequence[int], slices: Mapping[int, tuple[int, Tensor]]) -> int | None:
+    """The number of what an AllGather puts together again: a tensor that is sliced, or that is whole in a group of one
+    (recompute_slice_activation keeps the output of a layer like this)."""
+    if task.primitive != "AllGather" or len(inputs) != 1 or len(task.output_tensors) != 1:
+        return None
+    (made,) = task.output_tensors
+    if task.input_tensors == (made,):
+        return inputs[0]
+    whole, tensor = slices.get(inputs[0], (None, None))
+    return whole if tensor == made else None
 
 
 def _constants(kernel: Kernel) -> tuple[str, ...]:
