@@ -4,7 +4,9 @@ Names do not tell: MindSpore 2.9.0 puts ``recompute_`` before the names of all k
 ones, too, and before none where single primitives are recomputed. So every tensor gets a number that stands for how it
 was computed: the primitive, its constants and the numbers of its inputs. A launch whose result has a number that was
 there before in the step, and that only the backward pass reads (through other such launches or at once), is recomputed.
-A copy, a view, and an AllGather of what was sliced before do not change what a tensor is.
+A copy, a view, and an AllGather of what was sliced before do not change what a tensor is. Where MindSpore changes it in
+another way, the place tells: in a layer, behind a gradient, the primitive and shapes of a forward launch of the same
+cell, and only the backward pass reads it.
 
 A gradient is named ``Gradients/...``; what a cell computes by hand for its gradient (``bprop``) bears the cell's name,
 is new, and only the backward pass reads it. The optimizer is told by the cells in which it stands. Kernels that
@@ -22,6 +24,7 @@ from collections.abc import Hashable, Mapping, Sequence, Set
 from enum import Enum
 
 from swapconf.primitives import COPY, VIEWS
+from swapconf.scopes import in_layer
 from swapconf.trace import POINT_TO_POINT, Kernel, Task, Tensor, Trace
 from swapconf.waits import waits_of
 
@@ -49,16 +52,21 @@ def step_phases(trace: Trace) -> tuple[Phase, ...]:
     late = _read_by_backward_only(users, serving)
     found = []
     current = direction = Phase.FORWARD
-    for phase, is_again, is_late in zip(named, again, late, strict=True):
+    forward: set[tuple[str, str, tuple[Tensor, ...]]] = set()
+    for task, phase, is_again, is_late in zip(tasks, named, again, late, strict=True):
+        form = task.scope, task.primitive, task.output_tensors
         if is_again:
             found.append(Phase.RECOMPUTED)
         elif phase is Phase.FORWARD and is_late:
-            found.append(direction)
+            is_twin = direction is Phase.BACKWARD and form in forward and in_layer(task.scope) is not None
+            found.append(Phase.RECOMPUTED if is_twin else direction)
         else:
             if phase is not None:
                 current = phase
                 direction = direction if phase is Phase.OPTIMIZER else phase  # MindSpore runs some of it in between
             found.append(current)
+        if found[-1] is Phase.FORWARD:
+            forward.add(form)
     return tuple(found)
 
 

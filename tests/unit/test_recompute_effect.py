@@ -116,6 +116,30 @@ def test_what_is_recomputed_is_not_held_for_the_backward_pass() -> None:
     assert flash(seen("llama_l2_layerswap_n1")) == {"0", "1"}  # on the host
 
 
+def fed_anew(trace: Trace, layer: int, primitive: str) -> Trace:
+    """A recomputed layer reads its input through another kernel, as with recompute_slice_activation."""
+    at = next(index for index, task in enumerate(trace.tasks) if re.search(
+        rf"/{layer}-LLamaDecodeLayer/attention_norm-LlamaRMSNorm/Cast-op2$", task.name))
+    first = trace.tasks[at]
+    kernel = next(index for index, item in enumerate(trace.kernels) if item.name == first.name)
+    name, tensor = f"Default/{primitive}-op99", first.input_tensors[0]
+    made = replace(first, event=first.event - 1, name=name, inputs=first.inputs[:1], outputs=(first.event - 1,),
+                   input_tensors=(tensor,), output_tensors=(tensor,))
+    fed = replace(first, inputs=(made.event, *first.inputs[1:]))
+    block = replace(next(block for block in trace.blocks if block.start == first.event), start=made.event, node=name,
+                    task=made.event, users=(first.event,))
+    new = replace(trace.kernels[kernel], name=name, primitive=primitive, inputs=())
+    return replace(trace, blocks=[*trace.blocks, block], tasks=(*trace.tasks[:at], made, fed, *trace.tasks[at + 1:]),
+                   kernels=(*trace.kernels[:kernel], new, *trace.kernels[kernel:]))
+
+
+@pytest.mark.parametrize("primitive", ["AllGather", "Mystery"])
+def test_a_layer_is_recomputed_from_another_tensor_than_its_input(primitive: str) -> None:
+    effect = observed(fed_anew(golden("llama_l2_recompute"), 1, primitive), 2)
+    assert effect.recomputed_by_layer == seen("llama_l2_recompute").recomputed_by_layer
+    assert told(decided(ALL, llama(2)), effect) == []
+
+
 def test_without_the_graph_nothing_is_known_nor_told() -> None:
     effect = observed(replace(golden("llama_l2_none"), tasks=()), 2)
     assert (effect.recomputed, effect.recomputed_by_layer) == (None, {})
