@@ -5,9 +5,11 @@ sure is what a recompute is for: a decided site must not leave its tensor to the
 that is recomputed stays, though, and so does communication with ``mp_comm_recompute: False``. The other way round, a
 kernel that is recomputed must belong to a decided site of its cell, or to one that the model itself recomputes.
 
-``select_comm_recompute`` names operators whose communication, which parallelism inserts, is recomputed with them. A
-trace shows that communication in the cell of the operator only where it is recomputed for another reason as well, so
-that it is never held against an entry; kernels of communication are compared where a cell or operator is recomputed.
+``select_comm_recompute`` names operators behind which parallelism inserts communication. The executed graph names that
+after the cell that reads it, so that it does not tell which communication belongs to which operator. What it does tell:
+that a layer recomputes no communication at all, although the backward pass reads some (so it is on a legacy Llama with
+sequence parallelism, measured with MindSpore 2.9.0: a Reshape stands between the norm and its AllGather). What
+``parallel_optimizer_comm_recompute`` asks for cannot be seen: MindSpore 2.9.0 takes no notice of it.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ MISSING, UNDECIDED = "recompute-not-in-effect", "recompute-not-decided"
 RULES: dict[str, tuple[str, str]] = {
     MISSING: ("warning", "A dry run shows that the backward pass reads what the forward pass computed, although a "
                          "recompute of it is decided: the memory is not freed. The run used another YAML or other "
-                         "versions, or another part of the model excludes the operator."),
+                         "versions, or another part of the model excludes the operator. Or a recompute of "
+                         "communication is decided in a layer where no communication is recomputed."),
     UNDECIDED: ("warning", "A dry run shows operators that are recomputed where no recompute is decided: the run used "
                            "another YAML or other versions, or the model recomputes by itself."),
 }
@@ -37,6 +40,8 @@ RULES: dict[str, tuple[str, str]] = {
 _NEVER = frozenset({"TensorMove", "Receive", "Send"})  # MindSpore puts them in after recompute
 _OTHER_RUN = phrase("the run used another YAML or other versions than `swapconf explain`, or the model sets a "
                     "recompute by itself")
+_NOT_BEHIND = phrase("name the last operator before the communication, a reshape for example, or recompute the cell "
+                     "around it")
 
 
 def compare(strategy: Strategy, effect: Effect, section: Origin) -> tuple[Finding, ...]:
@@ -54,6 +59,7 @@ def compare(strategy: Strategy, effect: Effect, section: Origin) -> tuple[Findin
     for tensor in effect.held:
         held[tensor.place.layer].add(tensor)
     missing: dict[tuple[Origin, str, bool], list[str]] = defaultdict(list)
+    silent: dict[tuple[Origin, str], list[str]] = defaultdict(list)
     undecided: dict[str, list[str]] = defaultdict(list)
     for entry in strategy.layers:
         name = entry.layer.name
@@ -61,10 +67,13 @@ def compare(strategy: Strategy, effect: Effect, section: Origin) -> tuple[Findin
             view = _LayerView(entry, again[name], strategy)
             for origin, operators, whole in view.missing(held[name]):
                 missing[origin, operators, whole].append(name)
+            for origin, operators in view.silent_communication(held[name]):
+                silent[origin, operators].append(name)
             if strange := view.undecided():
                 undecided[strange].append(name)
     return in_order([
         *(_missing(origin, operators, names, whole) for (origin, operators, whole), names in missing.items()),
+        *(_silent(origin, operators, names) for (origin, operators), names in silent.items()),
         *(_undecided(section, operators, names) for operators, names in undecided.items()),
     ])
 
@@ -103,6 +112,19 @@ class _LayerView:
                 yield origin, layer_words.names(names), True
             elif self._exact:
                 yield origin, layer_words.in_order(parts, self._template), False
+
+    def silent_communication(self, held: Iterable[Held]) -> Iterator[tuple[Origin, str]]:
+        """(entry of the YAML, its operators) where no communication is recomputed, and the backward pass reads some."""
+        if any(launch.primitive in COMMUNICATION for launch in self._again) or not any(
+                tensor.primitive in COMMUNICATION for tensor in held):
+            return
+        asked: dict[Origin, dict[str, None]] = defaultdict(dict)
+        for outcome in self._plan.outcomes:
+            request = outcome.request
+            if request.kind == "select_comm_recompute" and self._plan.comm_recompute.get(request.operator):
+                asked[request.origin][request.operator] = None
+        for origin, operators in asked.items():
+            yield origin, layer_words.names(operators)
 
     def undecided(self) -> str:
         """What is recomputed although none of its possible sites is decided."""
@@ -152,10 +174,16 @@ def _missing(origin: Origin, operators: str, layers: Iterable[str], whole: bool)
     return _finding(MISSING, origin, message)
 
 
+def _silent(origin: Origin, operators: str, layers: Iterable[str]) -> Finding:
+    message = phrase("a recompute of the communication behind {operators} is decided in {layers}, but no communication "
+                     "is recomputed there", operators=operators, layers=layer_words.layers(layers))
+    return _finding(MISSING, origin, message, _NOT_BEHIND)
+
+
 def _undecided(section: Origin, operators: str, layers: Iterable[str]) -> Finding:
     return _finding(UNDECIDED, section, phrase("{operators} in {layers}: recomputed, but no recompute is decided there",
                                                operators=operators, layers=layer_words.layers(layers)))
 
 
-def _finding(rule: str, origin: Origin, message: str) -> Finding:
-    return Finding(origin=origin, rule=rule, severity=Severity.WARNING, message=message, hint=_OTHER_RUN)
+def _finding(rule: str, origin: Origin, message: str, hint: str = _OTHER_RUN) -> Finding:
+    return Finding(origin=origin, rule=rule, severity=Severity.WARNING, message=message, hint=hint)

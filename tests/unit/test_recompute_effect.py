@@ -263,6 +263,22 @@ def test_communication_of_what_is_not_decided() -> None:
     assert told(decided(comm, llama(2)), effect) == []
 
 
+def test_communication_that_is_decided_and_not_recomputed() -> None:
+    cfg = config(2, recompute=Recompute(select_comm=(select(r".*_norm\.norm", 1),)))
+    gathered = Held(Place("1", "attention.wv"), "AllGather", frozenset({Launch(Place("1", "attention.wq"), "MatMul")}))
+    plain = seen("llama_l2_none")
+    effect = replace(plain, held=plain.held | {gathered})
+    (finding,) = told(decided(cfg, llama(2)), effect)
+    assert (finding.rule, finding.origin.line) == (MISSING, 9)
+    assert ("a recompute of the communication behind ffn_norm.norm, attention_norm.norm is decided in layer 1, but no "
+            "communication is recomputed there") in finding.message
+    again = replace(effect, recomputed=(*(plain.recomputed or ()), Launch(gathered.place, "AllGather")))
+    assert told(decided(cfg, llama(2)), again) == []
+    excluded = replace(cfg, recompute=replace(cfg.recompute, select_comm_exclude=(select(r".*_norm\.norm", 1),)))
+    assert told(decided(excluded, llama(2)), effect) == []
+    assert told(decided(cfg, llama(2)), plain) == []  # no communication is read by the backward pass
+
+
 def test_layers_of_other_ranks_are_left_alone() -> None:
     """A pipeline stage computes its own layers only."""
     effect = replace(seen("llama_l2_recompute"), layers=frozenset({"1"}))
