@@ -156,8 +156,10 @@ class Recompute:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pipeline:
-    """How layers are dealt to stages, and their tensors to the ranks of one. ``offset[interleave][stage]``: layers more or less than the even share;
-    one row or one number stands for all."""
+    """How layers are dealt to stages, and their tensors to the ranks of one.
+
+    ``offset[interleave][stage]``: layers more or less than the even share; one row or one number stands for all.
+    """
 
     num_stages: int = 1
     num_interleaves: int = 1

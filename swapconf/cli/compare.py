@@ -23,6 +23,7 @@ from swapconf.report.findings import printable
 if TYPE_CHECKING:
     from swapconf.comparing.rehearsed import Candidate
     from swapconf.cost import Machine
+    from swapconf.errors import Finding
     from swapconf.study.study import Study
     from swapconf.variant import Variant
 
@@ -103,13 +104,15 @@ def command(inputs: tuple[Path, ...], baseline: Path | None, changes: tuple[str,
         raise click.UsageError(phrase("--dask needs --keep DIR, on a disk that all machines of the cluster see"))
     given = ([baseline] if baseline is not None else []) + list(inputs)
     read = [_read(path, options, on) for path in given]
+    told = [finding for item in read if item.study is not None for finding in item.study.findings]
+    print_findings(told, err=True)
     compared = _predicted(read, given[0], on) if baseline is not None else _rehearsed(read, options, on)
     if form == "json":
         from swapconf.report.comparison import as_record
 
         click.echo(json.dumps([as_record(variant, compared[0]) for variant in compared], indent=2))
     else:
-        _print(compared)
+        _print(compared, told)
     if html is not None:
         _write(compared, html)
     raise SystemExit(max(_code(variant, item) for variant, item in zip(compared, read, strict=True)))
@@ -229,7 +232,8 @@ def _code(variant: Variant, item: _Read) -> int:
     return EXIT_ERRORS if variant.failure or variant.troubles or has_errors(variant.findings) else 0
 
 
-def _print(compared: Sequence[Variant]) -> None:
+def _print(compared: Sequence[Variant], told: Sequence[Finding]) -> None:
+    """``told``: findings that were printed before."""
     from swapconf.cli.tables import print_rows
     from swapconf.report.comparison import notes_of, overall_table, rank_table, ranks_of
 
@@ -247,7 +251,7 @@ def _print(compared: Sequence[Variant]) -> None:
         for line in notes_of(variant):
             say(printable(line))
     for variant in compared:
-        print_findings(variant.findings, err=True)
+        print_findings([finding for finding in variant.findings if finding not in told], err=True)
 
 
 def _write(compared: Sequence[Variant], file: Path) -> None:

@@ -28,7 +28,7 @@ def with_layout(document: Document, block: Mapping[str, Any]) -> Document:
     """The document for the layers of a block, as mindformers lays them out."""
     settings: Any = document.root.plain()
     model = _section(settings, "model")
-    laid_out = {key: block["model"]["model_config"][key] for key in _LAYOUT}
+    laid_out = {key: value for key, value in block["model"]["model_config"].items() if key in _LAYOUT}
     return from_plain({
         **settings, "use_legacy": block["use_legacy"],
         "parallel": {**_section(settings, "parallel"), **block["parallel"]},

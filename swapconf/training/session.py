@@ -20,33 +20,34 @@ from swapconf.training.planner import LayerPlanner
 
 class Session:
     """``source``: the YAML that the run was started with, so that findings point into it, its comments count and the
-    settings of its folder hold. ``settings``: these, where the run is not on the machine of the YAML."""
+    settings of its folder hold. ``settings``: these, where the run is not on the machine of the YAML. ``study``: of the
+    config that was reviewed last."""
 
     def __init__(self, source: Document | None = None, settings: Settings | None = None) -> None:
         self._source = source or nowhere()
         self._settings = settings
-        self._study: Study | None = None
+        self.study: Study | None = None
 
     def review(self, config: Mapping[str, Any]) -> None:
         """Study the whole config. Raises SwapconfError when it has errors."""
         study = self._studied(from_plain(dict(config), self._source))
         if study.is_refused:
             raise SwapconfError(study.findings)
-        self._study = study
+        self.study = study
 
     def _studied(self, document: Document) -> Study:
         return study_for_run(document, os.environ, self._settings)
 
     def wants_lazy_inline(self) -> bool:
-        study = self._study
+        study = self.study
         return study is not None and study.config.swap_on and study.config.dialect is not Dialect.PYNATIVE
 
     def planner(self, block: Mapping[str, Any]) -> LayerPlanner:
         """The planner for the layers of a block. ``block``: what mindformers passes to LayerSetting, under the names of
         a training YAML; it decides nothing where a config was reviewed. Raises SwapconfError where it differs."""
-        if self._study is None or self._study.config.dialect is Dialect.PYNATIVE:
+        if self.study is None or self.study.config.dialect is Dialect.PYNATIVE:
             return LayerPlanner(self._alone(block))
-        study = self._study
+        study = self.study
         if study.network is None or study.network.family is None:  # swapconf learns here how many layers there are
             study = self._studied(passed.with_layout(study.document, block))
         differences = passed.differences(study, block)

@@ -9,6 +9,7 @@ import pytest
 from swapconf.annotate.edits import Offload
 from swapconf.catalog import templates_for
 from swapconf.errors import SwapconfError
+from swapconf.formats import worker_log
 from swapconf.formats.yaml_document import parse
 from swapconf.training.planner import LayerPlanner
 from swapconf.training.session import Session
@@ -86,3 +87,58 @@ def test_sections_of_pynative_decide_nothing_in_a_graph_mode_run() -> None:
     assert not session.wants_lazy_inline()
     order = session.planner(block(legacy=False)).order(0, TOY)
     assert order.edits == ()
+
+
+QWEN3 = {"use_legacy": False, "use_parallel": True,
+         "model": {"model_config": {"model_type": "qwen3", "num_hidden_layers": 4}}}
+NO_SWAP = {"swap": False, "layer_swap": None, "op_swap": None, "default_prefetch": 1}
+
+
+def reviewed(**sections: Any) -> Session:
+    session = Session()
+    session.review({**QWEN3, **sections})
+    return session
+
+
+@pytest.mark.parametrize("recompute", [
+    {"recompute": [1, 3]}, {"select_recompute": {r"mlp": [1, 3]}}, {"select_comm_recompute": {r".*\.norm": [1, 3]}},
+    {"recompute": True, "select_recompute_exclude": {r"mlp\.mul": [1, 3]}}])
+def test_lists_of_an_mcore_model_name_layers_where_swap_is_on(recompute: dict[str, Any]) -> None:
+    """mindformers passes these lists with a swap that is off, where they would be counts for each stage."""
+    swap = {"swap": True, "layer_swap": [{"backward_prefetch": 5, "layers": [0]}]}
+    session = reviewed(swap_config=swap, recompute_config=recompute)
+    passed = block(legacy=False, swap=NO_SWAP, recompute_config=recompute)
+    (template, *_) = templates_for("qwen3", {}, 4)
+    plan = session.planner(passed)
+    assert session.study is not None
+    assert session.study.strategy is not None
+    for entry in session.study.strategy.layers:
+        order = plan.order(entry.layer.index, entry.layer.template)
+        assert order.lines == worker_log.lines(entry, swap_on=True)
+    assert plan.order(0, template).edits != plan.order(1, template).edits == plan.order(3, template).edits
+    assert plan.order(2, template).edits != plan.order(1, template).edits
+
+
+@pytest.mark.parametrize(("passed", "words"), [
+    ({"num_layers": 5}, "builds 5 layers"),
+    ({"parallel_config": {"pipeline_stage": 2, "gradient_aggregation_group": 4}}, "pipeline stages"),
+    ({"recompute_config": {"recompute": [0]}}, "another recompute"),
+    ({"swap": {"swap": True, "op_swap": None, "default_prefetch": 1,
+               "layer_swap": [{"backward_prefetch": 5, "layers": [1]}]}}, "another swap")])
+def test_what_is_passed_otherwise_is_an_error_and_no_second_reading(passed: dict[str, Any], words: str) -> None:
+    session = reviewed(swap_config={"swap": True, "layer_swap": [{"backward_prefetch": 5, "layers": [0]}]},
+                       recompute_config={"recompute": [1]})
+    good = {"legacy": False, "swap": NO_SWAP, "recompute_config": {"recompute": [1]}}
+    session.planner(block(**good))
+    with pytest.raises(SwapconfError, match=words) as error:
+        session.planner(block(**{**good, **passed}))
+    assert {finding.rule for finding in error.value.findings} == {"passed-otherwise"}
+
+
+def test_a_model_of_unknown_size_is_laid_out_as_mindformers_does() -> None:
+    session = Session()
+    session.review({"use_legacy": True, "use_parallel": True, "model": {"model_config": {"type": "OwnConfig"}},
+                    "swap_config": {"swap": True, "layer_swap": [{"backward_prefetch": 5, "layers": [3]}]}})
+    swap = {"swap": True, "layer_swap": [{"backward_prefetch": 5, "layers": [3]}], "op_swap": None}
+    plan = session.planner(block(swap=swap))
+    assert [bool(plan.order(layer, TOY).edits) for layer in range(4)] == [False, False, False, True]

@@ -207,7 +207,7 @@ def test_the_command_prints_json_with_the_keys_that_replay_has() -> None:
                                     "--set", "model.model_config.num_layers=2", "--set", layer_swap(1),
                                     "--sweep", "backward_prefetch=1..3"])
     assert run.exit_code == 0, run.output
-    record = json.loads(run.output)
+    record = json.loads(run.stdout)
     assert record["used_peak_bytes"] == asked(layer_swap(1)).used_peak_bytes
     assert sum(record["categories"].values()) == record["used_peak_bytes"]
     assert {"with_fragments_peak_bytes", "reserved_bytes"} <= record.keys()
@@ -309,7 +309,7 @@ def test_the_environment_chooses_the_allocator_of_a_prediction() -> None:
     def fragments(environment: dict[str, str]) -> int:
         run = CliRunner().invoke(main, ["whatif", str(TRACES / "llama_l2_none"), "--config", CONFIG, "--format", "json",
                                         "--set", "model.model_config.num_layers=2"], env=environment)
-        found = json.loads(run.output)["with_fragments_peak_bytes"]
+        found = json.loads(run.stdout)["with_fragments_peak_bytes"]
         assert isinstance(found, int)
         return found
 
