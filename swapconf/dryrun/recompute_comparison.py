@@ -7,9 +7,9 @@ kernel that is recomputed must belong to a decided site of its cell, or to one t
 
 ``select_comm_recompute`` names operators behind which parallelism inserts communication. The executed graph names that
 after the cell that reads it, so that it does not tell which communication belongs to which operator. What it does tell:
-that a layer recomputes no communication at all, although the backward pass reads some (so it is on a legacy Llama with
-sequence parallelism, measured with MindSpore 2.9.0: a Reshape stands between the norm and its AllGather). What
-``parallel_optimizer_comm_recompute`` asks for cannot be seen: MindSpore 2.9.0 takes no notice of it.
+that a layer recomputes no communication at all, although the backward pass reads some. So it is with the norms of a
+legacy Llama under sequence parallelism (measured with MindSpore 2.9.0). ``parallel_optimizer_comm_recompute`` is not
+compared: MindSpore 2.9.0 takes no notice of it (Cell.recompute).
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ RULES: dict[str, tuple[str, str]] = {
 _NEVER = frozenset({"TensorMove", "Receive", "Send"})  # MindSpore puts them in after recompute
 _OTHER_RUN = phrase("the run used another YAML or other versions than `swapconf explain`, or the model sets a "
                     "recompute by itself")
-_NOT_BEHIND = phrase("name the last operator before the communication, a reshape for example, or recompute the cell "
-                     "around it")
+_NOT_BEHIND = phrase("recompute the cell around it, or take it out: the communication stands behind another operator")
 
 
 def compare(strategy: Strategy, effect: Effect, section: Origin) -> tuple[Finding, ...]:
