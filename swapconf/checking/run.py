@@ -17,7 +17,7 @@ from swapconf.errors import Finding, Origin, Severity, SwapconfError, in_order
 from swapconf.formats.nodes import Document
 from swapconf.formats.yaml_document import beginning, parse, read_text
 from swapconf.phrases import phrase
-from swapconf.resolve.knowledge import Versions
+from swapconf.resolve.knowledge import Versions, installed
 
 _WORTH_A_POOL = 48  # files; below, starting the processes takes longer than checking
 _AT_ONCE = 16  # files per message to a process
@@ -32,7 +32,7 @@ def orders(paths: Iterable[str], environment: Mapping[str, str], mindspore: str 
     """
     found: list[Order] = []
     chosen: dict[str, tuple[Settings, tuple[Finding, ...]]] = {}
-    installed = Versions.in_use()
+    here = installed()
     for path in paths:
         is_folder = os.path.isdir(path)
         for file in yaml_files(path) if is_folder else (path,):
@@ -40,8 +40,7 @@ def orders(paths: Iterable[str], environment: Mapping[str, str], mindspore: str 
             if folder not in chosen:
                 chosen[folder] = _settings(folder)
             settled = chosen[folder][0]
-            versions = Versions(mindspore=mindspore or settled.mindspore or installed.mindspore,
-                                mindformers=mindformers or settled.mindformers or installed.mindformers)
+            versions = Versions.among(here, mindspore or settled.mindspore, mindformers or settled.mindformers)
             found.append(Order(file=file, named=named and not is_folder, settings=settled, versions=versions,
                                environment=environment))
     wrong = dict.fromkeys(finding for _, findings in chosen.values() for finding in findings)

@@ -13,6 +13,7 @@ import regex
 from swapconf.checking.order import Settings
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.phrases import phrase
+from swapconf.versions import BadVersion, checked
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -25,7 +26,6 @@ RULES = {"settings": ("error", "Something in `.swapconf.toml`, or in `[tool.swap
 OFF = "off"
 _KEYS = ("severity", "families", "mindspore", "mindformers")
 _FILES = (".swapconf.toml", "pyproject.toml")
-_VERSION = regex.compile(r"\d+(\.\d+)*([a-z]+\d*)?")
 _DECODE_LINE = regex.compile(r"at line (\d+), column (\d+)")
 
 
@@ -116,11 +116,17 @@ class _Reader:
 
     def _version(self, section: Mapping[str, Any], key: str) -> str | None:
         value = section.get(key)
-        if value is None or (isinstance(value, str) and _VERSION.fullmatch(value)):
-            return value
-        self._wrong((key,), phrase("`{value}` is not a version", value=value),
-                    phrase('write it as text, such as "2.9.0"'))
-        return None
+        if value is None:
+            return None
+        if not isinstance(value, str):
+            self._wrong((key,), phrase("`{value}` is not a version", value=value),
+                        phrase('write it as text, such as "2.9.0"'))
+            return None
+        try:
+            return checked(key, value)
+        except BadVersion as error:
+            self._wrong((key,), str(error), phrase('write it as text, such as "2.9.0"'))
+            return None
 
     def _table(self, key: str, table: Any, otherwise: str) -> Mapping[str, Any]:
         if isinstance(table, Mapping):

@@ -27,7 +27,7 @@ from swapconf.strategy import Recompute as Recomputed
 from tests.unit.networks import ROUTED, config, network
 
 FLASH = "attention.flash_attention.flash_attention"
-DOCUMENTED = Versions(mindspore="2.7.2", mindformers="1.6.0")
+DOCUMENTED = Versions(mindspore="2.6.0", mindformers="1.5.0")
 
 
 def at(line: int) -> Origin:
