@@ -61,8 +61,8 @@ def checked(package: str, version: str) -> str:
         raise BadVersion(phrase("`{version}` is not a version of {package}; write one such as {example}",
                                 version=version, package=_TITLES[package], example=existing[-2]))
     if not reached(text, existing[0]):
-        raise BadVersion(phrase("there is no {package} {version}, or swapconf does not know it; the first that it knows "
-                                "is {first}, the latest {last}", package=_TITLES[package], version=text,
+        raise BadVersion(phrase("there is no {package} {version}, or swapconf does not know it; the first that it "
+                                "knows is {first}, the latest {last}", package=_TITLES[package], version=text,
                                 first=existing[0], last=existing[-1]))
     return text
 
