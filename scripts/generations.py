@@ -44,7 +44,8 @@ Each pair was run for real by `scripts/generations.sh` (not part of the check), 
   tensors that the graph copies to the host in one step.
 - *R2*: `ffn_norm` swapped in all 4 layers, `feed_forward` of layer 1 recomputed. Tensors that the graph moves in
   layers 0, 1, 2 and 3: under swapconf, with plain mindformers, and the layers in which `swapconf explain` says that
-  the swap is in effect. *agree*: all three are the same, tensors and bytes, and the dry run finds no difference to the decision.
+  the swap is in effect. *agree*: all three are the same, tensors and bytes, and the dry run finds no difference to the
+  decision.
 - *minutes*: of the runs, on a machine that does other work, too; *GB*: what the two packages take.
 
 With mindformers 1.6.0 swapconf steps aside: it says so and what is missing, replaces nothing, and the run is that of
