@@ -49,7 +49,7 @@ class Study:
 
 def study_file(path: str | Path, versions: Versions, environment: Mapping[str, str]) -> Study:
     """Read, resolve and check one YAML. Raises SwapconfError when there is nothing to read."""
-    config, findings = yaml_config.read(path)
+    config, findings = yaml_config.read(path, versions.mindformers)
     return study(config, findings, versions, environment)
 
 
@@ -59,7 +59,7 @@ def study_document(document: Document, versions: Versions, environment: Mapping[
 
     ``families``: by name of a model class that the catalog does not know, the family whose layers it has.
     """
-    config, findings = yaml_config.from_document(document)
+    config, findings = yaml_config.from_document(document, mindformers=versions.mindformers)
     return study(config, findings, versions, environment, families)
 
 

@@ -15,8 +15,10 @@ OFFICIAL_PAIRS = {
     "1.2.0": "2.3.0", "1.3.0": "2.4.0", "1.3.2": "2.4.10", "1.5.0": "2.6.0", "1.6.0": "2.7.0", "1.7.0": "2.7.1",
     "1.8.0": "2.7.2", "1.9.0": "2.9.0", "2.0.0": "2.10.0", "2.1.0": "2.11.0",
 }
+PYNATIVE = "2.0.0"  # the first mindformers with PyNative's sections
+EXCLUDE_BY_PATH = "2.1.0"  # from here on, `recompute.exclude_op` maps paths to layers; before, it listed operator names
 _EXISTING = {"mindspore": tuple(OFFICIAL_PAIRS.values()), "mindformers": tuple(OFFICIAL_PAIRS)}
-_TITLES = {"mindspore": "MindSpore", "mindformers": "mindformers"}
+TITLES = {"mindspore": "MindSpore", "mindformers": "mindformers"}
 
 
 class BadVersion(ValueError):
@@ -59,10 +61,10 @@ def checked(package: str, version: str) -> str:
     text, existing = version.strip(), _EXISTING[package]
     if release(text) is None:
         raise BadVersion(phrase("`{version}` is not a version of {package}; write one such as {example}",
-                                version=version, package=_TITLES[package], example=existing[-2]))
+                                version=version, package=TITLES[package], example=existing[-2]))
     if not reached(text, existing[0]):
         raise BadVersion(phrase("there is no {package} {version}, or swapconf does not know it; the first that it "
-                                "knows is {first}, the latest {last}", package=_TITLES[package], version=text,
+                                "knows is {first}, the latest {last}", package=TITLES[package], version=text,
                                 first=existing[0], last=existing[-1]))
     return text
 

@@ -111,7 +111,7 @@ def _source(top: ModuleSpec, module: str) -> str | None:
 
 def _named(body: Iterable[ast.stmt], path: list[str]) -> ast.stmt | None:
     """The last definition of a dotted name among statements, also below ``if`` and ``try``."""
-    found = None
+    found: ast.stmt | None = None
     for statement in body:
         if isinstance(statement, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             if statement.name == path[0]:

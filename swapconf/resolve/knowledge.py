@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from swapconf.phrases import phrase
-from swapconf.versions import partner, reached, same
+from swapconf.versions import TITLES, partner, reached, same
 
 MEASURED = {"mindspore": "2.9.0", "mindformers": "1.9.0"}  # the pair that most was measured with
 
@@ -53,18 +53,19 @@ class _Known:
 
     def at(self, version: str) -> Fact:
         held = [item for item in self.ranges if reached(version, item.since)][-1]
-        return Fact(held.value, _told(held, version))
+        return Fact(held.value, _told(held, TITLES[self.package], version))
 
 
-def _told(held: _Range, version: str) -> str:
+def _told(held: _Range, package: str, version: str) -> str:
     """The source, and with which version that was measured; for a version that was not, that it was not."""
     if not held.measured:
         return held.source
     if any(same(version, one) for one in held.measured):
-        return phrase("measured with {version}: {source}", version=version, source=held.source)
+        return phrase("measured with {package} {version}: {source}", package=package, version=version,
+                      source=held.source)
     newest = [one for one in held.measured if reached(version, one)][-1:] or held.measured[:1]
-    return phrase("measured with {measured}, not measured for {version}: {source}", measured=newest[0],
-                  version=version, source=held.source)
+    return phrase("measured with {package} {measured}, not measured for {version}: {source}", package=package,
+                  measured=newest[0], version=version, source=held.source)
 
 
 _PREFETCH = ("2.9.0",)
