@@ -90,7 +90,8 @@ def network_of(config: Config, families: Mapping[str, str] = _NO_FAMILIES) -> Ne
         layers += tuple(replace(layers[-1], name=name, template=template)
                         for name, template in catalog.extra_layers_for(family, settings))
     return Network(family=family, layers=layers, flash_attention=known.flash_attention,
-                   shared=known.shared_primitives, approximated=catalog.approximated(family, settings))
+                   shared=known.shared_primitives, approximated=catalog.approximated(family, settings),
+                   made_with=known.made_with)
 
 
 def _layers(config: Config, templates: tuple[LayerTemplate, ...]) -> tuple[Layer, ...]:

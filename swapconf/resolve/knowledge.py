@@ -110,6 +110,24 @@ _KNOWN = {
 }
 
 
+# operator trees, read from the real cells and compared with those of the catalog
+_SAME_TREES = {"llama": ("1.8.0", "1.9.0", "2.0.0", "2.1.0")}
+_OTHER_TREES = {
+    ("qwen3", "1.8.0"): phrase("in 1.8.0 one primitive, mul_mscale, is of another type"),
+    ("deepseek_v3", "1.8.0"): phrase("in 1.8.0, 18 layer templates differ"),
+}
+
+
+def catalog_difference(family: str, made_with: str, mindformers: str) -> str:
+    """What differs between the catalog's operators of a family, read from the cells of ``made_with``, and those of
+    another mindformers; "" where nothing does."""
+    if same(made_with, mindformers) or any(same(one, mindformers) for one in _SAME_TREES.get(family, ())):
+        return ""
+    known = [text for (name, version), text in _OTHER_TREES.items() if name == family and same(version, mindformers)]
+    return known[0] if known else phrase("with those of {version} they were not compared",
+                                              version=mindformers)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Versions:
     """The versions that a config will run with. ``assumed``: the packages that are neither installed nor given."""

@@ -3,7 +3,8 @@
     # expect: 7:17 op-unescaped-dot
     # mindformers: 2.1.0
 
-A file without such a line gives none, and is read by the versions that most was measured with. Every YAML in configs/ is read, resolved and compacted.
+A file without such a line gives none, and is read by the versions that most was measured with. Every YAML in configs/
+is read, resolved and compacted.
 """
 
 from __future__ import annotations
