@@ -107,9 +107,7 @@ class _Work:
             select=tuple(self._modules(asked.select, whole, mark("recompute of '{path}' in {layers}"))),
             select_comm=tuple(self._modules(asked.select_comm, whole,
                                             mark("recompute of communication of '{path}' in {layers}"))),
-            select_exclude=tuple(self._modules(asked.select_exclude, frozenset(),
-                                               mark("'{path}' is not recomputed in {layers}")))
-            if self.excludes_paths and (whole or asked.select) else ())
+            select_exclude=tuple(self._excluded()) if whole or asked.select else ())
 
     def _modules(self, entries: tuple[SelectRecompute, ...], whole: frozenset[int],
                  what: str) -> Iterator[SelectRecompute]:
@@ -127,6 +125,14 @@ class _Work:
             self.items.append(carried(entry.origin, phrase(what, path=path, layers=_words(layers))))
         for path, (layers, origin) in merged.items():
             yield SelectRecompute(pattern=path, layers=self.selection(layers), origin=origin)
+
+    def _excluded(self) -> Iterator[SelectRecompute]:
+        given = self.config.recompute.select_exclude if self.excludes_paths else ()
+        yield from self._modules(given, frozenset(), mark("'{path}' is not recomputed in {layers}"))
+        if given:
+            self.items.append(to_check(given[0].origin,
+                                       phrase("graph mode excludes single operators only; PyNative excludes a cell with "
+                                              "all that is in it"), phrase("name no cell there that did nothing here")))
 
     def _not_carried(self) -> None:
         recompute, origin = self.config.recompute, self.config.origin
