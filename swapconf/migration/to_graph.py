@@ -120,8 +120,8 @@ class _Work:
         kept = mark("'{path}' is not recomputed in {layers}")
         if asked.select_exclude:
             self.items.append(to_check(asked.select_exclude[0].origin,
-                                       phrase("graph mode excludes single operators only; PyNative excludes a cell with "
-                                              "all that is in it"), phrase("name the operators of the cell")))
+                                       phrase("graph mode excludes single operators only; PyNative excludes a cell "
+                                              "with all that is in it"), phrase("name the operators of the cell")))
         return Recompute(full=full, select=tuple(self._modules(asked.select, by_index)),
                          select_comm=tuple(self._modules(asked.select_comm, by_index)),
                          select_exclude=tuple(self._modules(asked.select_exclude, by_index, kept)))

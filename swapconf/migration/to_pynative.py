@@ -131,8 +131,8 @@ class _Work:
         yield from self._modules(given, frozenset(), mark("'{path}' is not recomputed in {layers}"))
         if given:
             self.items.append(to_check(given[0].origin,
-                                       phrase("graph mode excludes single operators only; PyNative excludes a cell with "
-                                              "all that is in it"), phrase("name no cell there that did nothing here")))
+                                       phrase("graph mode excludes single operators only; PyNative excludes a cell "
+                                              "with all that is in it"), phrase("name no cell there that did nothing here")))
 
     def _not_carried(self) -> None:
         recompute, origin = self.config.recompute, self.config.origin

@@ -359,7 +359,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
     assert os.listdir(tmp_path) == ["a.yaml"]
 
 
-# --- exclude_op, which mindformers 2.1.0 writes otherwise than 2.0.0 -----------------------------------------------------
+# --- exclude_op, which mindformers 2.1.0 writes otherwise than 2.0.0 ------------------------------------------------
 
 EXCLUDING = """\
 model: {model_config: {num_layers: 4}}
