@@ -132,7 +132,7 @@ class _Work:
         if given:
             self.items.append(to_check(given[0].origin,
                                        phrase("graph mode excludes single operators only; PyNative excludes a cell "
-                                              "with all that is in it"), phrase("leave out cells that did nothing here")))
+                                              "with all that is in it"), phrase("leave out cells that do nothing")))
 
     def _not_carried(self) -> None:
         recompute, origin = self.config.recompute, self.config.origin
