@@ -258,9 +258,9 @@ def measure(place: Place) -> Result:
                 else 0 for lines in trained.lines)
     return Result(
         pair=place.pair.name, stepped_aside=trained.stepped_aside, lines=found, expected=len(wanted),
-        example=dry_run(place, SHAPE), swapconf=dry_run(place, R2), plain=dry_run(place, R2, "--plain"),
-        explained=explained(place), minutes=(time.monotonic() - begin) / 60,
-        gigabytes=gigabytes(place.environment))
+        example=dry_run(place, SHAPE, "--keep", str(place.work / "traces")),
+        swapconf=dry_run(place, R2), plain=dry_run(place, R2, "--plain"), explained=explained(place),
+        minutes=(time.monotonic() - begin) / 60, gigabytes=gigabytes(place.environment))
 
 
 # --- the table ------------------------------------------------------------------------------------------------------
