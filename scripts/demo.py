@@ -135,6 +135,11 @@ def prepare(output, example):
     return folder
 
 
+def logged(text):
+    """The lines of a worker's log that say what is done to a layer, without mindformers' own beginning."""
+    return re.findall(r"INFO - ((?:Set|Skip) .*)", text)
+
+
 def show_loss(example, log):
     losses = [float(text) for text in LOSS.findall(log.read_text(errors="replace"))]
     print(f"loss: {' '.join(f'{loss:.3f}' for loss in losses)}")

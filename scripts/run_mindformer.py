@@ -11,6 +11,7 @@ Any key of the YAML can be overridden by its dotted path; the value is read as Y
 import argparse
 import contextlib
 import difflib
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -245,7 +246,10 @@ def main():
     import mindspore
     from mindformers import Trainer
     from mindformers.core.context import build_context
-    from mindformers.utils.file_utils import set_output_path
+    if importlib.util.find_spec("mindformers.utils.file_utils"):
+        from mindformers.utils.file_utils import set_output_path
+    else:  # before mindformers 1.8.0
+        from mindformers.tools.utils import set_output_path
 
     try:
         config = load_config(config_path.resolve(), overrides)

@@ -137,7 +137,8 @@ class SelectRecompute:
 class Recompute:
     """``recompute_config``. The three switches keep mindformers' names and defaults.
 
-    ``kept_ops``: PyNative's ``exclude_op``, parts of the names of operators whose output is kept wherever they run.
+    ``kept_ops``: ``exclude_op`` of PyNative in mindformers 2.0, parts of the names of operators whose output is kept
+    wherever they run; that of 2.1 names paths and layers, and is ``select_exclude``.
     """
 
     full: FullRecompute | None = None

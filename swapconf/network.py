@@ -82,7 +82,8 @@ class Network:
     then empty. ``flash_attention``: the operator pattern of the family's flash attention.
 
     ``shared``: paths of primitives that are one object in all layers. ``approximated``: settings of the model for
-    which the catalog has no template of its own, so that the nearest one answers.
+    which the catalog has no template of its own, so that the nearest one answers. ``made_with``: the mindformers whose
+    cells the catalog read, "" for layers that are not from it.
     """
 
     family: str | None
@@ -90,6 +91,7 @@ class Network:
     flash_attention: str = r".*\.flash_attention"
     shared: tuple[str, ...] = ()
     approximated: tuple[str, ...] = ()
+    made_with: str = ""
 
     @property
     def num_layers(self) -> int:

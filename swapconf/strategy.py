@@ -122,7 +122,7 @@ class Strategy:
 
 # --- PyNative -----------------------------------------------------------------------------------------------------
 
-ModuleEffect = Literal["swap", "recompute", "unknown"]
+ModuleEffect = Literal["swap", "recompute", "keep", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """The seams of mindformers where swapconf takes the place of LayerSetting [mindspore, mindformers; both lazily].
 
 Nothing of mindformers is edited: names are replaced in its modules as they are imported (wrapt's post-import hooks), so
-installing costs nothing until a training script imports mindformers. What is decided comes from an Advisor; this file
-only knows where to ask and how to do it. Every seam names the behaviour of mindformers 1.9.0 that makes it necessary.
+installing costs nothing until a training script imports mindformers. All of them are replaced or, where `seams` finds
+one missing, none. What is decided comes from an Advisor; this file only knows where to ask and how to do it. Every seam
+names the behaviour of mindformers 1.9.0 that makes it necessary.
 """
 
 from __future__ import annotations
@@ -10,19 +11,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 import wrapt
 
+from swapconf.annotate import seams
 from swapconf.annotate.cells import LayerReader, apply
 from swapconf.annotate.edits import Edit
 from swapconf.network import LayerTemplate
-
-_SETTING = "mindformers.parallel_core.training_graph.transformer.utils"
-_SWAP_CONFIG = "mindformers.modules.transformer.transformer"
-_PARALLEL_CONFIG = "mindformers.core.parallel_config"
-_CHECK_RULES = "mindformers.tools.check_rules"
-_BASE_TRAINER = "mindformers.trainer.base_trainer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +53,21 @@ class Advisor(Protocol):
 
 
 def install(advisor: Advisor) -> None:
-    """Put swapconf in place of mindformers' LayerSetting, now or as soon as mindformers is imported."""
-    for module, patch in ((_SETTING, _take_layer_setting), (_SWAP_CONFIG, _keep_swap_config_raw),
-                          (_PARALLEL_CONFIG, _review_configs), (_CHECK_RULES, _drop_checks),
-                          (_BASE_TRAINER, _keep_lazy_inline)):
-        wrapt.register_post_import_hook(_once(patch, advisor), module)
+    """Put swapconf in place of mindformers' LayerSetting, now or as soon as mindformers is imported.
+
+    Where the installed mindformers lacks a seam, nothing is replaced, and stderr says so.
+    """
+    complete = cache(seams.complete_or_told)
+    for module, patch in ((seams.LAYER_SETTING, _take_layer_setting), (seams.SWAP_CONFIG, _keep_swap_config_raw),
+                          (seams.PARALLEL_CONFIG, _review_configs), (seams.CHECK_RULES, _drop_checks),
+                          (seams.BASE_TRAINER, _keep_lazy_inline)):
+        wrapt.register_post_import_hook(_once(patch, advisor, complete), module)
 
 
-def _once(patch: Callable[[Any, Advisor], None], advisor: Advisor) -> Callable[[Any], None]:
+def _once(patch: Callable[[Any, Advisor], None], advisor: Advisor,
+          complete: Callable[[], bool]) -> Callable[[Any], None]:
     def hook(module: Any) -> None:
-        if not getattr(module, "_swapconf_seam", False):
+        if not getattr(module, "_swapconf_seam", False) and complete():
             module._swapconf_seam = True
             patch(module, advisor)
 

@@ -98,7 +98,8 @@ class Family:
     """Models whose decoder layers come from the same cells.
 
     ``flash_attention``: the operator pattern that finds its flash attention. ``shared_primitives``: paths whose
-    primitive is one object in all layers, so that a flag set in one layer acts in every layer.
+    primitive is one object in all layers, so that a flag set in one layer acts in every layer. ``made_with``: the
+    mindformers whose cells were read.
     """
 
     name: str
@@ -109,6 +110,7 @@ class Family:
     switches: Mapping[str, Switch]
     layout: Layout
     variants: tuple[Variant, ...]
+    made_with: str = ""
 
     def nearest(self, model_config: Mapping[str, object]) -> tuple[Variant, tuple[str, ...]]:
         """The variant with the fewest switches that differ from the configuration, and those switches."""

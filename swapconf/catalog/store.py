@@ -46,6 +46,7 @@ def load(family: str) -> Family:
             )
             for item in data["variants"]
         ),
+        made_with=data["made_with"]["mindformers"],
     )
 
 

@@ -13,6 +13,7 @@ from swapconf.formats import overrides
 from swapconf.formats.nodes import Document
 from swapconf.formats.yaml_document import beginning, parse, read_text
 from swapconf.phrases import phrase
+from swapconf.resolve.knowledge import installed
 from swapconf.study.settings import Settings, settings_in
 from swapconf.study.study import Study, study_document
 
@@ -30,6 +31,7 @@ def orders(paths: Iterable[str], environment: Mapping[str, str], mindspore: str 
     """
     found: list[Order] = []
     chosen: dict[str, tuple[Settings, tuple[Finding, ...]]] = {}
+    here = installed()
     for path in paths:
         is_folder = os.path.isdir(path)
         for file in yaml_files(path) if is_folder else (path,):
@@ -37,9 +39,8 @@ def orders(paths: Iterable[str], environment: Mapping[str, str], mindspore: str 
             if folder not in chosen:
                 chosen[folder] = settings_in(folder)
             settled = chosen[folder][0]
-            found.append(Order(file=file, named=named and not is_folder, settings=settled,
-                               versions=settled.versions(mindspore, mindformers), environment=environment,
-                               changes=tuple(changes)))
+            found.append(Order(file=file, named=named and not is_folder, settings=settled, environment=environment,
+                               versions=settled.versions(mindspore, mindformers, here), changes=tuple(changes)))
     wrong = dict.fromkeys(finding for _, findings in chosen.values() for finding in findings)
     found.sort(key=lambda order: order.named)  # a file that is found and named counts as named
     unique = {os.path.abspath(order.file): order for order in found}

@@ -13,6 +13,7 @@ import click
 from swapconf.errors import Finding
 from swapconf.phrases import phrase, show
 from swapconf.report import findings as report
+from swapconf.versions import BadVersion, checked
 
 if TYPE_CHECKING:
     from swapconf.study.study import Study
@@ -25,10 +26,19 @@ EXIT_UNREADABLE = 2
 
 def version_options(function: F) -> F:
     """``--mindspore-version`` and ``--mindformers-version``: what the run will use, if not what is installed here."""
-    function = click.option("--mindformers-version", metavar="V",
+    function = click.option("--mindformers-version", metavar="V", callback=_version,
                             help="mindformers of the run (default: the installed one, else 1.9.0).")(function)
-    return click.option("--mindspore-version", metavar="V",
+    return click.option("--mindspore-version", metavar="V", callback=_version,
                         help="MindSpore of the run (default: the installed one, else 2.9.0).")(function)
+
+
+def _version(_context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value is None:
+        return None
+    try:
+        return checked(str(parameter.name).removesuffix("_version"), value)
+    except BadVersion as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def set_option(function: F) -> F:

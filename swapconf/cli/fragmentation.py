@@ -93,7 +93,7 @@ def _study(given: Path, policy: str, confirm: Path | None, thorough: bool) -> _R
     rank = int(report.get("rank", 0))
     trace = trace_folder.read(folder, rank)
     live = lifetimes(trace)
-    replayed = replay(trace, live)
+    replayed = replay(trace, live, report.get("reserved_bytes"))
     result = fragmentation.study(live, replayed.growth_bytes, thorough)
     device = Device(device_bytes=report.get("device_bytes"), limit_bytes=report.get("limit_bytes"),
                     num_communicators=_num_communicators(trace))

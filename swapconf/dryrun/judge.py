@@ -13,6 +13,7 @@ TAIL_BYTES = 200_000
 _SHOWN_LINES = 6
 _FULL_BYTES = 16 << 10
 _NO_SPACE = re.compile(r"No space left on device|Errno 28|No free disk")
+_NOT_INSTALLED = re.compile(r"^(?:ModuleNotFoundError|ImportError): ")
 _ERROR = re.compile(r"^\s*(?:[A-Za-z_.]+(?:Error|Exception|Interrupt)|E\s{2,})\b.*")
 _NOISE = re.compile(r"^\s*(?:$|-{5,}|\[(?:WARNING|INFO|ERROR|CRITICAL)\]|File \"|- C\+\+ Call Stack|\d{4}-\d\d-\d\d)")
 
@@ -51,6 +52,8 @@ def _fault(finished: Finished, tail: str) -> Fault | None:
                                              "last lines were: {lines}", signal=name, lines=_last(tail)))
     if finished.ending is Ending.EXITED and finished.code != 0:
         words = framework_error(tail)
+        if _NOT_INSTALLED.search(words):
+            return Fault(Outcome.NOT_INSTALLED, words)
         return Fault(Outcome.STOPPED, words, _places(words))
     return None
 

@@ -30,6 +30,7 @@ class Outcome(Enum):
     COMPILED = mark("compiled")
     DOES_NOT_FIT = mark("does not fit the device memory")
     STOPPED = mark("stopped with an error")
+    NOT_INSTALLED = mark("lacks a Python module")
     CRASHED = mark("crashed inside MindSpore")
     KILLED = mark("was killed, probably for lack of host memory")
     TIMED_OUT = mark("reached its time limit")
@@ -48,6 +49,8 @@ class Outcome(Enum):
 
 
 _REMEDIES = {
+    Outcome.NOT_INSTALLED: phrase("this is about the environment, not about the YAML: install the module, or "
+                                  "versions of MindSpore and mindformers that belong together (docs/generations.md)"),
     Outcome.CRASHED: phrase("try a smaller backward_prefetch; the whole log is in the folder of `--keep DIR`"),
     Outcome.KILLED: phrase("free memory, or run fewer ranks at once with `--jobs`"),
     Outcome.TIMED_OUT: phrase("give it more time with `--timeout SECONDS`, or run fewer ranks at once with `--jobs`"),

@@ -14,6 +14,7 @@ import json
 import os
 import signal
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -30,17 +31,25 @@ def main(folder: Path) -> None:
     from mindformers.core.context import build_context
     from mindformers.tools.register import MindFormerConfig
     from mindformers.trainer import Trainer
-    from mindformers.utils.file_utils import set_output_path
 
     config = MindFormerConfig(str(folder / "config.yaml"))
     leave_out(config, job["level"])
     if not job["real_data"]:
         stand_in_data(config, STAND_IN)
     config.output_dir = "./output"
-    set_output_path(config.output_dir)
+    _set_output_path(config.output_dir)
     build_context(config)
     Trainer(config).train()
     _write_result(folder / "result.json")
+
+
+def _set_output_path(folder: str) -> None:
+    """mindformers 1.8.0 moved the function; 1.6.0 and 1.7.0 have it among the tools."""
+    if find_spec("mindformers.utils.file_utils"):
+        from mindformers.utils.file_utils import set_output_path
+    else:
+        from mindformers.tools.utils import set_output_path
+    set_output_path(folder)
 
 
 def end_with_parent() -> None:

@@ -1,7 +1,7 @@
-"""SECTIONS -> FINDINGS: what stands in PyNative's sections without effect, and what mindformers 2.0.0 misses there.
+"""SECTIONS -> FINDINGS: what stands in PyNative's sections without effect, and what mindformers misses there.
 
-Source: mindformers 2.0.0, pynative/distributed/activation_checkpoint.py: apply_recompute, apply_swap and the
-functions that validate their sections.
+Source: mindformers 2.0.0 and 2.1.0, pynative/distributed/activation_checkpoint.py: apply_recompute, apply_swap and the
+functions that validate their sections. They differ in the form of `exclude_op` only.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from swapconf.errors import Finding, Severity
 from swapconf.formats.pynative_sections import Sections
 from swapconf.formats.structure import Place, Section
 from swapconf.phrases import phrase
+from swapconf.versions import EXCLUDE_BY_PATH, PYNATIVE, reached
 
 RULE = "pynative-form"
 
@@ -19,6 +20,7 @@ RULE = "pynative-form"
 def check(sections: Sections) -> Iterator[Finding]:
     yield from _swap(sections.swap)
     yield from _recompute(sections.recompute)
+    yield from _exclude_op(sections)
     if _value(sections.comm, "enable") is True and not _filled(sections.comm, "select_module"):
         yield _finding(sections.comm, ("enable",),
                        phrase("mindformers stops: communication recompute needs `select_module`"),
@@ -39,7 +41,7 @@ def _swap(section: Section) -> Iterator[Finding]:
     layer_swap = section.node.get("layer_swap")
     for index in range(1, len(layer_swap.items) if on and layer_swap is not None else 0):
         yield _finding(section, ("layer_swap", index),
-                       phrase("mindformers 2.0.0 reads the first entry of layer_swap only"),
+                       phrase("mindformers reads the first entry of layer_swap only"),
                        phrase("add its layers to the list of the first entry"))
 
 
@@ -59,6 +61,26 @@ def _recompute(section: Section) -> Iterator[Finding]:
             if _filled(section, key):
                 yield _finding(section, (key,), phrase("no effect: mode is None"),
                                phrase("write mode: full or mode: select"), Severity.NOTE if mode else Severity.WARNING)
+
+
+def _exclude_op(sections: Sections) -> Iterator[Finding]:
+    """The form of the other release, which mindformers refuses with a TypeError. One without PyNative (the version of
+    the run is then not known) takes both."""
+    section, mindformers = sections.recompute, sections.mindformers
+    node = section.node.get("exclude_op")
+    if node is None or not section.sound("exclude_op") or not reached(mindformers, PYNATIVE):
+        return
+    if reached(mindformers, EXCLUDE_BY_PATH) and node.kind == "list":
+        yield _finding(section, ("exclude_op",),
+                       phrase("mindformers {version} takes a mapping from path to layer ranges here; a list of "
+                              "operator names is the form of 2.0", version=mindformers),
+                       phrase("name modules or operators by path, such as {example}",
+                              example="'self_attention\\.core_attention': ['0-3']"))
+    elif not reached(mindformers, EXCLUDE_BY_PATH) and node.kind == "mapping":
+        yield _finding(section, ("exclude_op",),
+                       phrase("mindformers {version} takes a list of operator names here; a mapping from path to layer "
+                              "ranges is the form of {first} and later", version=mindformers, first=EXCLUDE_BY_PATH),
+                       phrase("list parts of operator names, such as {example}", example="['AllGather']"))
 
 
 def _value(section: Section, key: str) -> object:

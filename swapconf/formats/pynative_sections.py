@@ -1,6 +1,6 @@
 """SECTIONS -> SWAP and RECOMPUTE: PyNative's `swap`, `recompute` and `recompute_comm`, checked against their schemas.
 
-Source: mindformers 2.0.0, pynative/config/config.py and pynative/distributed/activation_checkpoint.py.
+Source: mindformers 2.0.0 and 2.1.0, pynative/config/config.py and pynative/distributed/activation_checkpoint.py.
 """
 
 from __future__ import annotations
@@ -23,20 +23,24 @@ from swapconf.config import (
 )
 from swapconf.errors import Finding, Severity
 from swapconf.formats import layer_ranges
+from swapconf.formats.nodes import Node
 from swapconf.formats.structure import Place, Section
 from swapconf.phrases import phrase
+from swapconf.versions import EXCLUDE_BY_PATH, PYNATIVE, reached
 
 DEFAULT_PREFETCH = 1  # layers
 
 
 @dataclass(frozen=True, slots=True)
 class Sections:
-    """The three sections as they stand in the file; ``num_layers`` an index can name, None when not known."""
+    """The three sections as they stand in the file; ``num_layers`` an index can name, None when not known;
+    ``mindformers``: the version that reads them."""
 
     swap: Section
     recompute: Section
     comm: Section
     num_layers: int | None
+    mindformers: str
 
 
 def read(sections: Sections) -> tuple[Swap, Recompute, list[Finding]]:
@@ -86,19 +90,29 @@ def _recompute(sections: Sections, findings: list[Finding]) -> Recompute:
     node = section.node.get("mode")
     mode = node.scalar if node is not None and section.sound("mode") else "None"
     full, kept = None, tuple[str, ...]()
+    excluded = tuple[SelectRecompute, ...]()
     if mode != "None" and _filled(section, "full_recompute_layer"):
         full = FullRecompute(layers=_layers(section, ("full_recompute_layer",), sections.num_layers, findings),
                              origin=section.origin(("full_recompute_layer",)))
-    excluded = section.node.get("exclude_op")
-    if mode != "None" and excluded is not None and section.sound("exclude_op"):
-        kept = tuple(str(item.scalar) for item in excluded.items)
+    if mode != "None" and (given := section.node.get("exclude_op")) is not None and _is_form_of(given, sections):
+        if section.sound("exclude_op"):
+            kept = tuple(str(item.scalar) for item in given.items)
+        excluded = tuple(_modules(section, sections.num_layers, findings, "exclude_op"))
     comm_on = sections.comm.node.get("enable")
     return Recompute(
         full=full,
         select=tuple(_modules(section, sections.num_layers, findings)) if mode == "select" else (),
         select_comm=tuple(_modules(sections.comm, sections.num_layers, findings))
         if comm_on is not None and comm_on.scalar is True else (),
+        select_exclude=excluded,
         kept_ops=kept)
+
+
+def _is_form_of(exclude_op: Node, sections: Sections) -> bool:
+    """Whether the version that reads it takes this form; one that is not a release of PyNative may be either."""
+    if not reached(sections.mindformers, PYNATIVE):
+        return True
+    return (exclude_op.kind == "mapping") == reached(sections.mindformers, EXCLUDE_BY_PATH)
 
 
 def _filled(section: Section, key: str) -> bool:
@@ -106,10 +120,11 @@ def _filled(section: Section, key: str) -> bool:
     return node is not None and bool(node.items) and section.sound(key)
 
 
-def _modules(section: Section, num_layers: int | None, findings: list[Finding]) -> Iterator[SelectRecompute]:
-    node = section.node.get("select_module")
+def _modules(section: Section, num_layers: int | None, findings: list[Finding],
+             key: str = "select_module") -> Iterator[SelectRecompute]:
+    node = section.node.get(key)
     for entry in node.entries.values() if node is not None else ():
-        place: Place = ("select_module", entry.key)
+        place: Place = (key, entry.key)
         if section.sound(*place):
             yield SelectRecompute(pattern=entry.key, layers=_layers(section, place, num_layers, findings),
                                   origin=section.document.key_origin(entry, section.name(place)))

@@ -3,7 +3,7 @@
 The legacy models read ``swap_config`` and ``recompute_config``; the mcore models (``use_legacy: False``) also take the
 same keys inside ``model.model_config``, where ``cpu_offloading`` is ``swap`` and ``cpu_offloading_num_layers`` is
 ``layer_swap`` (mindformers 1.9.0, parallel_core/transformer_config_utils.py). PyNative training has ``swap``,
-``recompute`` and ``recompute_comm`` (mindformers 2.0.0, pynative/config/config.py).
+``recompute`` and ``recompute_comm`` (mindformers 2.0.0 and 2.1.0, pynative/config/config.py).
 A value that is wrong becomes a finding and is left out of the config; everything else is still read.
 """
 
@@ -22,25 +22,28 @@ from swapconf.formats.structure import Section, check_section
 from swapconf.formats.yaml_document import parse, read_text
 from swapconf.phrases import phrase
 
+ANY_VERSION = "0.0"
 RECOMPUTE_KEYS = ("recompute", "select_recompute", "select_comm_recompute", "select_recompute_exclude",
                   "select_comm_recompute_exclude", "mp_comm_recompute", "recompute_slice_activation",
                   "parallel_optimizer_comm_recompute")
 
 
-def read(path: str | Path) -> tuple[Config, tuple[Finding, ...]]:
+def read(path: str | Path, mindformers: str = ANY_VERSION) -> tuple[Config, tuple[Finding, ...]]:
     """The config in a YAML file and what is wrong with it. Raises SwapconfError when nothing can be read."""
-    return from_document(parse(read_text(path), str(path)))
+    return from_document(parse(read_text(path), str(path)), mindformers=mindformers)
 
 
-def from_document(document: Document, dialect: Dialect | None = None) -> tuple[Config, tuple[Finding, ...]]:
+def from_document(document: Document, dialect: Dialect | None = None,
+                  mindformers: str = ANY_VERSION) -> tuple[Config, tuple[Finding, ...]]:
     """The config in a document and every finding of its reading, in order.
 
     ``dialect``: read this one's sections, even where the model of the YAML does not (a migration does so).
+    ``mindformers``: the version that reads PyNative's sections; one before 2.0.0 leaves their version open.
     """
     around = surroundings.read(document)
     chosen = dialect or dialect_of(document, legacy=around.config.model.legacy)
     base = replace(around.config, dialect=chosen)
-    config, found = _pynative(document, base) if chosen is Dialect.PYNATIVE else _graph(document, base)
+    config, found = _pynative(document, base, mindformers) if chosen is Dialect.PYNATIVE else _graph(document, base)
     return config, in_order([*document.findings, *around.findings, *clashes(document), *found])
 
 
@@ -59,11 +62,11 @@ def _graph(document: Document, base: Config) -> tuple[Config, list[Finding]]:
                     *swap_section.refused_by_mindformers(swaps), *misfits]
 
 
-def _pynative(document: Document, base: Config) -> tuple[Config, list[Finding]]:
+def _pynative(document: Document, base: Config, mindformers: str) -> tuple[Config, list[Finding]]:
     blanks = [Section(document, entry.value if entry else Node("mapping", 0, 0), name)
               for name in PYNATIVE_SECTIONS for entry in [document.root.entries.get(name)]]
     swap_part, recompute_part, comm = (check_section(blank, f"pynative_{blank.path}") for blank in blanks)
-    sections = Sections(swap_part, recompute_part, comm, base.num_named_layers)
+    sections = Sections(swap_part, recompute_part, comm, base.num_named_layers, mindformers)
     swap, recompute, misfits = pynative_sections.read(sections)
     config = replace(base, swap=swap, recompute=recompute, origins={
         **base.origins, **_origins(swap_part, "swap"), **_origins(recompute_part, "recompute"),

@@ -161,6 +161,8 @@ def _pynative_recompute(config: Config) -> dict[str, Any]:
         section["select_module"] = _modules(config, recompute.select)
     if recompute.kept_ops:
         section["exclude_op"] = list(recompute.kept_ops)
+    elif recompute.select_exclude:
+        section["exclude_op"] = _modules(config, recompute.select_exclude)
     return section
 
 

@@ -55,7 +55,8 @@ def migrate(text: str, file: str, order: Order) -> Migration:
     """
     document = parse(text, file)
     source = order.source or dialect_of(document, legacy=False)
-    config, findings = yaml_config.from_document(document, source)
+    mindformers = order.versions.mindformers
+    config, findings = yaml_config.from_document(document, source, mindformers)
     if has_errors(findings):
         raise SwapconfError([finding for finding in findings if finding.severity is Severity.ERROR])
     if source is order.target:
@@ -63,7 +64,7 @@ def migrate(text: str, file: str, order: Order) -> Migration:
     made, items = _converted(config, order)
     try:
         written = rewrite(text, document, made)
-        again = _verified(written, document, made)
+        again = _verified(written, document, made, mindformers)
     except CannotRewrite as error:
         raise SwapconfError([Finding(origin=Origin(file=file), rule="migrate-layout", severity=Severity.ERROR,
                                      message=str(error), hint=error.hint)]) from None
@@ -74,7 +75,7 @@ def migrate(text: str, file: str, order: Order) -> Migration:
 
 def _converted(config: Config, order: Order) -> tuple[Config, tuple[Item, ...]]:
     if order.target is Dialect.PYNATIVE:
-        return to_pynative(config, order.prefetch)
+        return to_pynative(config, order.prefetch, order.versions.mindformers)
     if config.dialect is Dialect.PYNATIVE:
         return to_graph(config, order.target, order.prefetch)
     return replace(config, dialect=order.target), _within_graph_mode(config, order)
@@ -104,7 +105,7 @@ def _within_graph_mode(config: Config, order: Order) -> tuple[Item, ...]:
     return tuple(items)
 
 
-def _verified(text: str, document: Document, made: Config) -> Config:
+def _verified(text: str, document: Document, made: Config, mindformers: str) -> Config:
     """The config of the new text. Raises CannotRewrite unless it is ``made``, and all else is as before."""
     try:
         again = parse(text, document.file)
@@ -112,7 +113,7 @@ def _verified(text: str, document: Document, made: Config) -> Config:
         raise CannotRewrite(phrase("the rewritten file would not be readable ({why})", why=error.findings[0].message),
                             phrase("an anchor or a merge key may reach into these sections: write their values "
                                    "out")) from None
-    config, _ = yaml_config.from_document(again, made.dialect)
+    config, _ = yaml_config.from_document(again, made.dialect, mindformers)
     if _rest(again) != _rest(document):
         raise CannotRewrite(phrase("rewriting would change another section"),
                             phrase("an anchor or a merge key may reach into these: write their values out"))

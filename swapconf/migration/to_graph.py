@@ -25,7 +25,7 @@ from swapconf.errors import Origin
 from swapconf.formats.layer_ranges import spell
 from swapconf.migration.patterns import to_elements
 from swapconf.migration.report import Item, carried, changed, lost, to_check
-from swapconf.phrases import phrase, plural
+from swapconf.phrases import mark, phrase, plural
 from swapconf.resolve.modules import layers_of, overlaps
 from swapconf.resolve.requests import stage_map
 from swapconf.resolve.stages import BadDeal
@@ -96,7 +96,8 @@ class _Work:
 
     def countable(self) -> bool:
         recompute = self.config.recompute
-        entries = (*((recompute.full,) if recompute.full else ()), *recompute.select, *recompute.select_comm)
+        entries = (*((recompute.full,) if recompute.full else ()), *recompute.select, *recompute.select_comm,
+                   *recompute.select_exclude)
         limit = self.config.model.num_layers
         return all(self.counts(frozenset(layer for layer in layers_of(entry.layers, self.config.num_named_layers)
                                          if limit is None or layer < limit)) is not None for entry in entries)
@@ -116,16 +117,22 @@ class _Work:
             layers = self.layers(asked.full.layers, asked.full.origin)
             full = FullRecompute(layers=self._said(layers, by_index), origin=asked.full.origin) if layers else None
             self.items.append(carried(asked.full.origin, phrase("recompute of {layers}", layers=_words(layers))))
+        kept = mark("'{path}' is not recomputed in {layers}")
+        if asked.select_exclude:
+            self.items.append(to_check(asked.select_exclude[0].origin,
+                                       phrase("graph mode excludes single operators only; PyNative excludes a cell "
+                                              "with all that is in it"), phrase("name the operators of the cell")))
         return Recompute(full=full, select=tuple(self._modules(asked.select, by_index)),
-                         select_comm=tuple(self._modules(asked.select_comm, by_index)))
+                         select_comm=tuple(self._modules(asked.select_comm, by_index)),
+                         select_exclude=tuple(self._modules(asked.select_exclude, by_index, kept)))
 
-    def _modules(self, entries: tuple[SelectRecompute, ...], by_index: bool) -> Iterator[SelectRecompute]:
+    def _modules(self, entries: tuple[SelectRecompute, ...], by_index: bool,
+                 what: str = mark("recompute of '{path}' in {layers}")) -> Iterator[SelectRecompute]:
         for entry in entries:
             pattern = self._pattern(entry.pattern, entry.origin)
             layers = self.layers(entry.layers, entry.origin)
             if pattern is not None and layers:
-                self.items.append(carried(entry.origin, phrase("recompute of '{path}' in {layers}", path=pattern,
-                                                               layers=_words(layers))))
+                self.items.append(carried(entry.origin, phrase(what, path=pattern, layers=_words(layers))))
                 yield SelectRecompute(pattern=pattern, layers=self._said(layers, by_index), origin=entry.origin)
 
     def _said(self, layers: frozenset[int], by_index: bool) -> LayerSelection:

@@ -32,11 +32,16 @@ from swapconf.phrases import mark, phrase, plural
 from swapconf.resolve.module_paths import inside, literal, meet
 from swapconf.resolve.requests import stage_map
 from swapconf.resolve.stages import BadDeal
+from swapconf.versions import EXCLUDE_BY_PATH, PYNATIVE, reached
 
 
-def to_pynative(config: Config, prefetch_layers: int = 1) -> tuple[Config, tuple[Item, ...]]:
-    """The config in PyNative's form; ``prefetch_layers`` is its one prefetch for everything that is swapped."""
-    work = _Work(config, prefetch_layers)
+def to_pynative(config: Config, prefetch_layers: int = 1, mindformers: str = PYNATIVE) -> tuple[Config,
+                                                                                               tuple[Item, ...]]:
+    """The config in PyNative's form; ``prefetch_layers`` is its one prefetch for everything that is swapped.
+
+    ``mindformers``: the version that shall read it; one before PyNative stands for the first with it.
+    """
+    work = _Work(config, prefetch_layers, excludes_paths=reached(mindformers, EXCLUDE_BY_PATH))
     recompute = work.recompute()
     swap = work.swap(recompute)
     made = replace(config, dialect=Dialect.PYNATIVE, swap=swap, recompute=recompute, origins={})
@@ -53,6 +58,7 @@ def to_pynative(config: Config, prefetch_layers: int = 1) -> tuple[Config, tuple
 class _Work:
     config: Config
     prefetch_layers: int
+    excludes_paths: bool
     items: list[Item] = field(default_factory=list)
     named: set[str] = field(default_factory=set)
 
@@ -100,7 +106,8 @@ class _Work:
             if whole and asked.full is not None else None,
             select=tuple(self._modules(asked.select, whole, mark("recompute of '{path}' in {layers}"))),
             select_comm=tuple(self._modules(asked.select_comm, whole,
-                                            mark("recompute of communication of '{path}' in {layers}"))))
+                                            mark("recompute of communication of '{path}' in {layers}"))),
+            select_exclude=tuple(self._excluded()) if whole or asked.select else ())
 
     def _modules(self, entries: tuple[SelectRecompute, ...], whole: frozenset[int],
                  what: str) -> Iterator[SelectRecompute]:
@@ -119,14 +126,28 @@ class _Work:
         for path, (layers, origin) in merged.items():
             yield SelectRecompute(pattern=path, layers=self.selection(layers), origin=origin)
 
+    def _excluded(self) -> Iterator[SelectRecompute]:
+        given = self.config.recompute.select_exclude if self.excludes_paths else ()
+        yield from self._modules(given, frozenset(), mark("'{path}' is not recomputed in {layers}"))
+        if given:
+            self.items.append(to_check(given[0].origin,
+                                       phrase("graph mode excludes single operators only; PyNative excludes a cell "
+                                              "with all that is in it"), phrase("leave out cells that do nothing")))
+
     def _not_carried(self) -> None:
         recompute, origin = self.config.recompute, self.config.origin
-        for entry in (*recompute.select_exclude, *recompute.select_comm_exclude):
+        for entry in recompute.select_exclude if not self.excludes_paths else ():
             self.items.append(lost(entry.origin, phrase("PyNative has no exclusion by path ('{pattern}')",
                                                         pattern=entry.pattern),
                                    phrase("name the modules to recompute one by one, or keep operators by type in "
-                                          "`exclude_op`")))
+                                          "`exclude_op`; mindformers {version} takes paths there "
+                                          "(--mindformers-version)", version=EXCLUDE_BY_PATH)))
+        for entry in recompute.select_comm_exclude:
+            self.items.append(lost(entry.origin, phrase("PyNative has no exclusion by path ('{pattern}') from "
+                                                        "communication recompute", pattern=entry.pattern),
+                                   phrase("name the communication to recompute operator by operator")))
         switches = (("mp_comm_recompute", recompute.mp_comm_recompute, True,
+                     phrase("name the collectives in `exclude_op`, by path") if self.excludes_paths else
                      phrase("list the collectives in `exclude_op`, such as ['AllGather', 'ReduceScatter', "
                             "'AllReduce']")),
                     ("recompute_slice_activation", recompute.recompute_slice_activation, False,

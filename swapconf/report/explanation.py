@@ -28,7 +28,8 @@ _WORDS = {"default": mark("swap (default)"), "layer_swap": mark("swap (layer_swa
           "select_comm_recompute": mark("recompute communication"),
           "select_comm_recompute_exclude": mark("never recompute communication")}
 _ACTIONS = {Keep: mark("keep"), Swap: mark("swap"), Recompute: mark("recompute")}
-_EFFECTS = {"swap": mark("swap"), "recompute": mark("recompute"), "unknown": mark("unknown")}
+_EFFECTS = {"swap": mark("swap"), "recompute": mark("recompute"), "keep": mark("keep"),
+            "unknown": mark("unknown")}
 
 
 @dataclass(frozen=True, slots=True)

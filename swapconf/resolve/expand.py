@@ -63,14 +63,15 @@ class Decider:
     def __init__(self, config: Config, versions: Versions, held: frozenset[str] = frozenset()) -> None:
         self._held = held
         self.recompute_options = _options(config)
-        self._consumer_voids = bool(versions.fact("recomputed_consumer_voids_swap").value)
+        self._consumer_voids = versions.fact("recomputed_consumer_voids_swap")
         self._version = f"MindSpore {versions.mindspore}"
         self._plans: dict[tuple[int, tuple[Request, ...]], LayerPlan] = {}
 
     def plan(self, template: LayerTemplate, asked: tuple[Request, ...]) -> LayerPlan:
         key = id(template), asked
         if key not in self._plans:
-            self._plans[key] = decide(template, asked, self._consumer_voids, self._version, self._held)
+            self._plans[key] = decide(template, asked, bool(self._consumer_voids.value), self._version, self._held,
+                                      self._consumer_voids.source)
         return self._plans[key]
 
 
@@ -86,16 +87,17 @@ def _options(config: Config) -> dict[str, bool]:
 
 
 def decide(template: LayerTemplate, asked: tuple[Request, ...], consumer_voids: bool, version: str,
-           held: frozenset[str] = frozenset()) -> LayerPlan:
+           held: frozenset[str] = frozenset(), source: str = "") -> LayerPlan:
     """The plan of one layer from the requests made there, in their order of application.
 
-    ``consumer_voids``: rule R2 as documented (a recomputed consumer voids the swap) or as measured (it does not).
+    ``consumer_voids``: rule R2 as documented (a recomputed consumer voids the swap) or as measured (it does not), in
+    ``version``; ``source``: where that is known from.
     ``held``: primitives that must not be swapped.
     """
-    recomputed = _recomputed(template, asked)
+    recomputed, rule = _recomputed(template, asked), _ConsumerRule(consumer_voids, version, source)
     wanted = {primitive.path: request for request in asked if request.is_swap
               for primitive in primitives_below(request.operator, template)}  # the last request stays
-    decisions = {primitive.path: _decision(primitive, wanted.get(primitive.path), recomputed, consumer_voids, version)
+    decisions = {primitive.path: _decision(primitive, wanted.get(primitive.path), recomputed, rule)
                  for primitive in template.primitives}
     for path in held & set(decisions):
         if isinstance(decisions[path].action, Swap):
@@ -104,6 +106,15 @@ def decide(template: LayerTemplate, asked: tuple[Request, ...], consumer_voids: 
     comm = {request.operator: request.kind == "select_comm_recompute" for request in asked
             if "comm" in request.kind and template.by_path[request.operator].kind == "primitive"}
     return LayerPlan(decisions, outcomes, comm)
+
+
+@dataclass(frozen=True, slots=True)
+class _ConsumerRule:
+    """R2 in a version, and where that is known from."""
+
+    voids: bool
+    version: str
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +144,8 @@ def _recomputed(template: LayerTemplate, asked: tuple[Request, ...]) -> _Recompu
     return _Recomputed(roots, frozenset(by_model & set(roots)))
 
 
-def _decision(primitive: Operator, request: Request | None, recomputed: _Recomputed, consumer_voids: bool,
-              version: str) -> Decision:
+def _decision(primitive: Operator, request: Request | None, recomputed: _Recomputed,
+              rule: _ConsumerRule) -> Decision:
     root = recomputed.roots.get(primitive.path)
     if root is not None:
         cause = _cause(root, primitive.path in recomputed.by_model)
@@ -148,13 +159,13 @@ def _decision(primitive: Operator, request: Request | None, recomputed: _Recompu
     consumers = [path for path in primitive.consumers if recomputed.asked_for(path)]
     if not consumers:
         return Decision(Swap(request.prefetch), Reason(request.kind, _AS_ASKED), request)
-    if consumer_voids:
+    if rule.voids:
         return Decision(Keep(), Reason(R2, phrase(
-            "its output is read by the recomputed {reader}, which voids the swap in {version} (documented)",
-            reader=consumers[0], version=version)), request)
+            "its output is read by the recomputed {reader}, which voids the swap in {version} ({source})",
+            reader=consumers[0], version=rule.version, source=rule.source)), request)
     return Decision(Swap(request.prefetch), Reason(R2, phrase(
-        "its output is read by the recomputed {reader}; in {version} the swap takes effect all the same (measured)",
-        reader=consumers[0], version=version)), request)
+        "its output is read by the recomputed {reader}; in {version} the swap takes effect all the same ({source})",
+        reader=consumers[0], version=rule.version, source=rule.source)), request)
 
 
 def _cause(root: str, by_model: bool) -> str:

@@ -63,6 +63,8 @@ def _recompute(config: Config) -> Iterator[ModuleDecision]:
     for entry in filter(_usable, recompute.select):
         layers = layers_of(entry.layers, count)
         yield from _split("select_recompute", entry.pattern, layers, {_COVERED: whole}, "recompute", None)
+    for entry in filter(_usable, recompute.select_exclude):
+        yield from _split("select_recompute_exclude", entry.pattern, layers_of(entry.layers, count), {}, "keep", None)
     for entry in filter(_usable, recompute.select_comm):
         layers = layers_of(entry.layers, count)
         yield from _split("select_comm_recompute", entry.pattern, layers, {_COVERED: whole}, "recompute", None)

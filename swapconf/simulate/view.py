@@ -25,7 +25,7 @@ def of_trace(trace: Trace, title: str, origin: str, reserved_bytes: int | None =
     of the device (None: not recorded; then what the replay takes). With another policy than MindSpore's the blocks
     stand where it puts them, and only the used peak is recorded."""
     live = lifetimes(trace)
-    replayed = replay(trace, live)
+    replayed = replay(trace, live, reserved_bytes)
     placement = replayed.placement
     if policy != "mindspore":
         placement = place(policy, live, replayed.growth_bytes)

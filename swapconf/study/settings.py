@@ -15,8 +15,9 @@ import regex
 from swapconf import catalog
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.phrases import phrase
-from swapconf.resolve.knowledge import Versions
+from swapconf.resolve.knowledge import Installed, Versions, installed
 from swapconf.study.pages import pages
+from swapconf.versions import BadVersion, checked
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -26,7 +27,6 @@ else:
 OFF = "off"
 _KEYS = ("severity", "families", "mindspore", "mindformers")
 _FILES = (".swapconf.toml", "pyproject.toml")
-_VERSION = regex.compile(r"\d+(\.\d+)*([a-z]+\d*)?")
 _DECODE_LINE = regex.compile(r"at line (\d+), column (\d+)")
 
 
@@ -45,11 +45,12 @@ class Settings:
     mindspore: str | None = None
     mindformers: str | None = None
 
-    def versions(self, mindspore: str | None = None, mindformers: str | None = None) -> Versions:
-        """The versions to check for; those that are given win over the settings, these over what is installed."""
-        installed = Versions.in_use()
-        return Versions(mindspore=mindspore or self.mindspore or installed.mindspore,
-                        mindformers=mindformers or self.mindformers or installed.mindformers)
+    def versions(self, mindspore: str | None = None, mindformers: str | None = None,
+                 here: Installed | None = None) -> Versions:
+        """The versions to check for; those that are given win over the settings, these over what is installed
+        (``here``, where it was looked up before)."""
+        return Versions.among(installed() if here is None else here, mindspore or self.mindspore,
+                              mindformers or self.mindformers)
 
 
 NONE = Settings()
@@ -153,11 +154,17 @@ class _Reader:
 
     def _version(self, section: Mapping[str, Any], key: str) -> str | None:
         value = section.get(key)
-        if value is None or (isinstance(value, str) and _VERSION.fullmatch(value)):
-            return value
-        self._wrong((key,), phrase("`{value}` is not a version", value=value),
-                    phrase('write it as text, such as "2.9.0"'))
-        return None
+        if value is None:
+            return None
+        if not isinstance(value, str):
+            self._wrong((key,), phrase("`{value}` is not a version", value=value),
+                        phrase('write it as text, such as "2.9.0"'))
+            return None
+        try:
+            return checked(key, value)
+        except BadVersion as error:
+            self._wrong((key,), str(error), phrase('write it as text, such as "2.9.0"'))
+            return None
 
     def _table(self, key: str, table: Any, otherwise: str) -> Mapping[str, Any]:
         if isinstance(table, Mapping):

@@ -67,7 +67,7 @@ def study_document(document: Document, versions: Versions, environment: Mapping[
                    settings: Settings = NONE) -> Study:
     """Read, resolve and check a document; all its patterns share one budget of time."""
     with budget.shared():
-        config, wrong = yaml_config.from_document(document)
+        config, wrong = yaml_config.from_document(document, mindformers=versions.mindformers)
         network = network_of(config, settings.families)
         strategy = expand(config, network, versions) if network is not None else None
         case = Case(config=config, versions=versions, network=network, strategy=strategy, environment=environment)
@@ -147,7 +147,8 @@ def network_of(config: Config, families: Mapping[str, str] = _NO_FAMILIES) -> Ne
         layers += tuple(replace(layers[-1], name=name, template=template)
                         for name, template in catalog.extra_layers_for(family, settings))
     return Network(family=family, layers=layers, flash_attention=known.flash_attention,
-                   shared=known.shared_primitives, approximated=catalog.approximated(family, settings))
+                   shared=known.shared_primitives, approximated=catalog.approximated(family, settings),
+                   made_with=known.made_with)
 
 
 def _layers(config: Config, templates: tuple[LayerTemplate, ...]) -> tuple[Layer, ...]:

@@ -23,7 +23,7 @@ from tests.laws.strategies import configs, networks
 from tests.unit.networks import config
 
 MEASURED = Versions(mindspore="2.9.0")
-DOCUMENTED = Versions(mindspore="2.7.2", mindformers="1.6.0")
+DOCUMENTED = Versions(mindspore="2.6.0", mindformers="1.5.0")
 
 
 def without_places(value: Any) -> Any:

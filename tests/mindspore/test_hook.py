@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from swapconf.annotate.seams import missing
 from tests.mindspore.support.models import (
     ROOT,
     TINY_LLAMA,
@@ -59,6 +60,32 @@ def test_install_works_before_and_after_mindformers_is_imported(tmp_path: Path, 
                if attributes.get("offload")}
     assert swapped == decided_swaps(strategy_of(tmp_path / "train.yaml"))
     assert found["unchanged"]
+
+
+def test_the_installed_mindformers_has_every_seam() -> None:
+    assert missing() == ()
+
+
+STEPPING_ASIDE = """
+import runpy, sys
+from swapconf.annotate import seams
+seams.missing = lambda: ("mindformers.tools.logger has no logger",)
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def test_where_a_seam_is_missing_the_model_is_that_of_plain_mindformers(tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    plain = user_script(tmp_path / "plain", LAYER_SWAP, "--install", "never")
+    config = write_config(LAYER_SWAP, tmp_path / "train.yaml")
+    done = start("-c", STEPPING_ASIDE, USER_SCRIPT, "--config", config, "--out", tmp_path / "out.json", "--install",
+                 "first", cwd=tmp_path)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    assert done.stderr.count("swapconf: steps aside") == 1
+    found = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    assert found["primitives"] == plain["primitives"]
+    assert any(attributes.get("offload") for attributes in found["primitives"].values())
 
 
 def test_the_users_lists_are_not_written_into(tmp_path: Path) -> None:

@@ -74,11 +74,11 @@ def test_check_tells_the_version_that_decides(tmp_path: Path) -> None:
     file.write_text(WRONG.replace("attention.wq, backward_prefetch: 0, layers: [0]",
                                   "ffn_norm, backward_prefetch: 5, layers: [1]").replace("layers: [9]", "layers: [1]")
                     + "recompute_config: {select_recompute: {feed_forward: [1]}}\n")
-    old = run("check", "--mindspore-version", "2.7.2", str(file)).stdout
+    old = run("check", "--mindspore-version", "2.6.0", str(file)).stdout
     new = run("check", "--mindspore-version", "2.9.0", str(file)).stdout
     r2_old, r2_new = ([line for line in text.splitlines() if "R2" in line] for text in (old, new))
     assert "warning" in r2_old[0]
-    assert "2.7.2" in r2_old[0]
+    assert "2.6.0" in r2_old[0]
     assert "documented" in r2_old[0]
     assert "note" in r2_new[0]
     assert "measured" in r2_new[0]

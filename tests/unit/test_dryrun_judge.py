@@ -17,8 +17,10 @@ ValueError: num_heads should be divisible by model_parallel, but got 5 and 4.
 Used peak memory usage (without fragments): 0M
 """
 
-
+MISSING = TRACEBACK.replace("ValueError: num_heads should be divisible by model_parallel, but got 5 and 4.",
+                            "ModuleNotFoundError: No module named 'hyper_parallel'")
 PLENTY = 1 << 40
+
 
 def finished(ending: Ending, code: int = 0) -> Finished:
     return Finished(ending=ending, code=code, seconds=12.0)
@@ -40,6 +42,9 @@ def test_a_full_disk_is_told_even_where_the_log_has_no_room_for_the_message() ->
     (Ending.EXITED, 0, "all well", None),
     (Ending.HUNG_AT_EXIT, 15, "peaks", None),
     (Ending.EXITED, 1, TRACEBACK, Outcome.STOPPED),
+    (Ending.EXITED, 1, TRACEBACK.replace("ValueError: num_heads", "RuntimeError: No module named num_heads"),
+     Outcome.STOPPED),
+    (Ending.EXITED, 1, MISSING, Outcome.NOT_INSTALLED),
     (Ending.EXITED, 1, "OSError: [Errno 28] No space left on device", Outcome.NO_SPACE),
     (Ending.SIGNALLED, signal.SIGSEGV, "", Outcome.CRASHED),
     (Ending.SIGNALLED, signal.SIGABRT, "", Outcome.CRASHED),
@@ -66,3 +71,12 @@ def test_a_crash_names_the_signal_and_what_to_look_at() -> None:
     assert found is not None
     assert "SIGSEGV" in found.detail
     assert "backward_prefetch" in found.detail
+
+
+def test_a_missing_module_is_not_put_down_to_the_yaml() -> None:
+    found = fault(finished(Ending.EXITED, 1), MISSING, PLENTY)
+    assert found is not None
+    assert found.detail == "ModuleNotFoundError: No module named 'hyper_parallel'"
+    assert found.paths == ()
+    assert "correct the config" not in found.outcome.remedy
+    assert "environment" in found.outcome.remedy

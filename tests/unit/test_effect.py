@@ -223,7 +223,7 @@ def test_copies_beside_those_asked_for() -> None:
 
 def test_rule_2_as_documented_is_not_what_2_9_0_does() -> None:
     """By the documentation the recomputed reader voids the swap of the norm's output; the trace shows the copy."""
-    documented = Versions(mindspore="2.7.2", mindformers="1.6.0")
+    documented = Versions(mindspore="2.6.0", mindformers="1.5.0")
     findings = told(decided(FFN_NORM_SWAP, llama(3), documented), seen("llama_l3_ffnnorm_swap_ffn_recompute"))
     assert [(f.rule, "ffn_norm (Cast) in layer 1" in f.message) for f in findings] == [(UNASKED, True)]
 

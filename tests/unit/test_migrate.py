@@ -357,3 +357,48 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
         rewrite_text(file, "new: 1\n")
     assert file.read_text() == "old: 1\n"
     assert os.listdir(tmp_path) == ["a.yaml"]
+
+
+# --- exclude_op, which mindformers 2.1.0 writes otherwise than 2.0.0 ------------------------------------------------
+
+EXCLUDING = """\
+model: {model_config: {num_layers: 4}}
+swap_config: {swap: True, layer_swap: []}
+recompute_config:
+  select_recompute: {'attention': [0, 1, 2]}
+  select_recompute_exclude: {'attention\\.wq': [1]}
+"""
+
+
+def to(target: Dialect, text: str, mindformers: str) -> Migration:
+    return migrate(text, "train.yaml", Order(target=target, versions=Versions(mindformers=mindformers)))
+
+
+def test_exclusion_by_path_has_a_form_from_2_1_0_on_and_comes_back() -> None:
+    made = to(Dialect.PYNATIVE, EXCLUDING, "2.1.0")
+    assert told(made, Fate.LOST) == []
+    assert "  exclude_op:\n    attention\\.wq: ['1']\n" in made.text
+    assert any("is not recomputed in layer 1" in text for text in told(made, Fate.CARRIED))
+    back = to(Dialect.LEGACY, made.text, "2.1.0").after
+    assert [(entry.pattern, entry.layers) for entry in back.recompute.select_exclude] == \
+        [("attention\\.wq", LayerIndices((1,)))]
+
+
+@pytest.mark.parametrize("mindformers", ["1.9.0", "2.0.0"])
+def test_before_2_1_0_exclusion_by_path_is_lost_with_the_version_that_has_it(mindformers: str) -> None:
+    made = to(Dialect.PYNATIVE, EXCLUDING, mindformers)
+    (item,) = (item for item in made.items if item.fate is Fate.LOST)
+    assert "no exclusion by path" in item.text
+    assert "mindformers 2.1.0 takes paths there" in item.remedy
+    assert "exclude_op" not in made.text
+
+
+def test_the_form_of_the_other_version_is_refused() -> None:
+    text = "model: {num_hidden_layers: 4}\nrecompute:\n  mode: full\n  full_recompute_layer: ['0-1']\n  exclude_op: "
+    by_name, by_path = f"{text}[AllGather]\n", f"{text}{{'mlp': ['0']}}\n"
+    for wrong, mindformers in ((by_path, "2.0.0"), (by_name, "2.1.0"), (by_name, "2.2.0")):
+        with pytest.raises(SwapconfError, match="exclude_op: error: mindformers 2"):
+            to(Dialect.LEGACY, wrong, mindformers)
+    assert any("by path, not by type (AllGather)" in text for text in
+               told(to(Dialect.LEGACY, by_name, "2.0.0"), Fate.LOST))
+    assert to(Dialect.LEGACY, by_path, "2.1.0").after.recompute.select_exclude

@@ -48,6 +48,9 @@ def test_both_files_say_the_same(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(("text", "place"), [
     ("\n  mindspor = '2.9.0'\n", (2, 3, "mindspor")),
     ("mindspore = 2.9\n", (1, 1, "mindspore")),
+    ("mindformers = '1.9.0'\nmindspore = '99'\n", (2, 1, "mindspore")),
+    ("mindformers = 'latest'\n", (1, 1, "mindformers")),
+    ("mindformers = '0.8.0'\n", (1, 1, "mindformers")),
     ("[severity]\nbad-type = 'error'\n\nbad-tipe = 'error'\n", (4, 1, "severity.bad-tipe")),
     ("[severity]\n\"bad-type\" = 'fatal'\n", (2, 1, "severity.bad-type")),
     ("severity.bad-type = 'fatal'\n", (1, 1, "severity.bad-type")),

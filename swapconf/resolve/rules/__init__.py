@@ -11,6 +11,7 @@ from swapconf.config import Dialect
 from swapconf.errors import Finding, in_order
 from swapconf.resolve.rules import (
     bad_pattern,
+    catalog_version,
     default_prefetch_ignored,
     default_swap_flash,
     entry_shadowed,
@@ -41,6 +42,9 @@ from swapconf.resolve.rules import (
     swap_is_off,
     swap_nothing,
     unknown_family,
+    version_not_measured,
+    version_pair,
+    version_steps_aside,
 )
 from swapconf.resolve.rules.case import GRAPH_MODE, Case
 
@@ -51,6 +55,7 @@ RULES: tuple[ModuleType, ...] = (
     memory_level, lazy_inline, lazy_inline_env, runtime_limits, mcore, plain_refuses,
     recompute_nothing, recompute_void, recompute_count, stage_offset, shared_primitive, unknown_family,
     pynative_prefetch, pynative_overlap, pynative_bad_pattern, pynative_runtime, pynative_not_predicted,
+    version_pair, version_not_measured, version_steps_aside, catalog_version,
 )
 
 

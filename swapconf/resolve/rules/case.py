@@ -79,6 +79,17 @@ class Case:
         return (*full, *recompute.select, *recompute.select_comm, *recompute.select_exclude,
                 *recompute.select_comm_exclude)
 
+    @property
+    def asks_for_anything(self) -> bool:
+        """Whether anything is to be swapped or recomputed."""
+        return self.config.swap_on or bool(self.recompute_entries())
+
+    @property
+    def asked_at(self) -> Origin:
+        """Where that begins, for what concerns all of it."""
+        return self.config.origin("swap_config.swap", "swap.enable", "recompute_config.recompute",
+                                  "recompute_config.select_recompute", "recompute.mode", "recompute_comm.enable")
+
     def patterns(self) -> Iterator[OpSwap | SelectRecompute]:
         """Every entry of the YAML that names operators; built-in patterns are not the user's."""
         swap = self.config.swap

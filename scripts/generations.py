@@ -1,0 +1,329 @@
+"""docs/generations.md: swapconf with each pair of mindformers and MindSpore, run for real.
+
+Started by generations.sh. Every pair has an environment of its own that holds these two packages; all others are those
+of the environment that this runs in. A pair leaves ``results/PAIR.json``, from which the table is made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import demo
+
+from swapconf.units import show_bytes
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs/generations.md"
+PLACEHOLDERS = ROOT / "scripts/placeholders"
+EXAMPLE = next(example for example in demo.EXAMPLES if example.number == 4)
+STEPS_ASIDE = "swapconf: steps aside"
+TIMEOUT_SECONDS = 1800
+
+CONFIG = "configs/llama2_7b/example4_swap_with_recompute.yaml"
+_SMALL = ("hidden_size=512", "num_heads=8", "seq_length=1024", "vocab_size=1024", "multiple_of=256")
+SHAPE = tuple(f"model.model_config.{setting}" for setting in _SMALL)
+R2 = (*SHAPE, "swap_config={swap: true, op_swap: [{op_name: ffn_norm, backward_prefetch: 1, layers: true}]}",
+      "recompute_config={select_recompute: {feed_forward: [1]}}")
+
+INTRODUCTION = f"""# Generations of mindformers and MindSpore
+
+Each pair was run for real by `scripts/generations.sh` (not part of the check), on a CPU without CANN:
+
+- *lines*: example 4 of `configs/small`, trained with two workers under `swapconf run`; how many of the
+  {len(EXAMPLE.lines)} documented lines both workers logged, exactly and in order, while the loss went down.
+- *peak*, *moved*: a dry run of example 4 of `configs/llama2_7b` at hidden 512 (4 layers, rank 0): used peak, and
+  tensors that the graph copies to the host in one step.
+- *R2*: `ffn_norm` swapped in all 4 layers, `feed_forward` of layer 1 recomputed. Tensors that the graph moves in
+  layers 0, 1, 2 and 3: under swapconf, with plain mindformers, and the layers in which `swapconf explain` says that
+  the swap is in effect. *agree*: all three are the same, tensors and bytes, and the dry run finds no difference to the
+  decision.
+- *minutes*: of the runs, on a machine that does other work, too; *GB*: what the two packages take.
+
+With mindformers 1.6.0 swapconf steps aside: it says so and what is missing, replaces nothing, and the run is that of
+plain mindformers; *lines* are then the ones that both log alike (with ENABLE_LAZY_INLINE_NO_PIPELINE=1, which this
+version needs). mindformers 2.0.0 needs hyper-parallel, which PyPI
+does not have: `scripts/placeholders` holds an empty one, enough for graph mode. MindSpore 2.11.0, for which 2.1.0 is
+released, is not on PyPI either.
+
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    mindformers: str
+    mindspore: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.mindformers}+{self.mindspore}"
+
+    @property
+    def needs_placeholder(self) -> bool:
+        return self.mindformers == "2.0.0"
+
+
+PAIRS = (Pair("1.6.0", "2.7.0"), Pair("1.7.0", "2.7.1"), Pair("1.8.0", "2.7.2"), Pair("1.9.0", "2.9.0"),
+         Pair("2.0.0", "2.10.0"), Pair("2.1.0", "2.10.0"))
+
+
+class PairError(Exception):
+    """A step of a pair could not be done; the text says which and shows what was said."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DryRun:
+    """``moved``: tensors and bytes by layer."""
+
+    peak_bytes: int | None
+    moved: dict[str, tuple[int, int]]
+    findings: tuple[str, ...]
+
+    @property
+    def tensors(self) -> int:
+        return sum(count for count, _ in self.moved.values())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Result:
+    """``lines``: found of ``expected``; where swapconf steps aside, those that plain mindformers logs, too."""
+
+    pair: str
+    stepped_aside: bool
+    lines: int
+    expected: int
+    example: DryRun
+    swapconf: DryRun
+    plain: DryRun
+    explained: tuple[int, ...]
+    minutes: float
+    gigabytes: float
+
+    @property
+    def agrees(self) -> bool:
+        by_explain = {layer for layer, (count, _) in self.swapconf.moved.items() if count} == \
+            set(map(str, self.explained))
+        return self.swapconf.moved == self.plain.moved and by_explain and not self.swapconf.findings
+
+    @property
+    def good(self) -> bool:
+        return self.lines == self.expected and self.agrees and self.example.peak_bytes is not None
+
+
+# --- the environment of a pair --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a pair lives. ``python``: the interpreter of its environment."""
+
+    pair: Pair
+    folder: Path
+
+    @property
+    def environment(self) -> Path:
+        return self.folder / "environments" / self.pair.name
+
+    @property
+    def work(self) -> Path:
+        return self.folder / "work" / self.pair.name
+
+    @property
+    def result(self) -> Path:
+        return self.folder / "results" / f"{self.pair.name}.json"
+
+    @property
+    def python(self) -> str:
+        return str(self.environment / "bin/python")
+
+    def variables(self) -> dict[str, str]:
+        """For every process of the pair: its programs first, its own caches, nothing of a dry run."""
+        base = demo.clean_environment()
+        paths = [str(ROOT), *([str(PLACEHOLDERS)] if self.pair.needs_placeholder else [])]
+        if self.pair.mindformers == "1.6.0":  # what `swapconf check` asks for there
+            base["ENABLE_LAZY_INLINE_NO_PIPELINE"] = "1"
+        return {**base, "PATH": f"{self.environment / 'bin'}:{base.get('PATH', '')}", "PYTHONPATH": ":".join(paths),
+                "XDG_CACHE_HOME": str(self.folder / "cache")}
+
+
+def make(place: Place) -> None:
+    """The environment with the pair in it; what is there is kept."""
+    marker = place.environment / "complete"
+    if marker.exists():
+        return
+    run([sys.executable, "-m", "venv", str(place.environment)], place.folder, dict(os.environ))
+    own = Path(run([place.python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], place.folder,
+                   dict(os.environ)).strip())
+    shared = [folder for folder in sys.path if folder.endswith("site-packages")]
+    (own / "shared.pth").write_text("\n".join(shared), encoding="utf-8")
+    # --force-reinstall: pip sees the shared packages, too, which may hold the very version
+    run([place.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps",
+         "--force-reinstall", f"mindspore=={place.pair.mindspore}", f"mindformers=={place.pair.mindformers}"],
+        place.folder, dict(os.environ))
+    marker.touch()
+
+
+def run(words: Sequence[str], folder: Path, variables: dict[str, str]) -> str:
+    """What a command prints. Raises PairError where it fails."""
+    done = subprocess.run(words, cwd=folder, env=variables, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          errors="replace", timeout=TIMEOUT_SECONDS, check=False)
+    if done.returncode:
+        raise PairError(f"{' '.join(words)} ended with {done.returncode}:\n{demo.tail(done.stdout + done.stderr)}")
+    return done.stdout
+
+
+def gigabytes(folder: Path) -> float:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file() and not file.is_symlink()) / 1e9
+
+
+# --- what is run ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """``lines``: the `Set` and `Skip` lines of each worker."""
+
+    lines: tuple[tuple[str, ...], ...]
+    losses: tuple[float, ...]
+    stepped_aside: bool
+
+
+def train(place: Place, *, plain: bool = False) -> Trained:
+    """Example 4 on the CPU with two workers, by the documented command."""
+    variables = {**place.variables(), **({"SWAPCONF_DISABLE": "1"} if plain else {})}
+    if not (place.work / "data").exists():
+        run([place.python, str(ROOT / "scripts/make_data.py"), str(place.work / "data/small/train.mindrecord"),
+             "--seq-length", "128", "--samples", "80", "--vocab-size", "512"], place.work, variables)
+    folder = demo.prepare(place.work, EXAMPLE)
+    command = f"run_mindformer.py --config configs/small/{EXAMPLE.config} --run_mode train --use_parallel True"
+    run(["bash", str(ROOT / "scripts/msrun_launcher.sh"), command, str(demo.WORKERS), str(demo.WORKERS), "127.0.0.1",
+         str(demo.free_port()), "0", demo.LOG_FOLDER, "True", "300"], folder, variables)
+    logs = [(folder / demo.LOG_FOLDER / f"worker_{worker}.log").read_text(encoding="utf-8", errors="replace")
+            for worker in range(demo.WORKERS)]
+    return Trained(lines=tuple(tuple(demo.logged(text)) for text in logs),
+                   losses=tuple(map(float, demo.LOSS.findall(logs[0]))),
+                   stepped_aside=all(STEPS_ASIDE in text for text in logs))
+
+
+def dry_run(place: Place, changes: Sequence[str], *options: str) -> DryRun:
+    words = [place.python, "-m", "swapconf", "dryrun", str(ROOT / CONFIG), "--ranks", "0", "--jobs", "1",
+             "--no-cache", "--format", "json", *options]
+    text = run([*words, *(word for change in changes for word in ("--set", change))], place.work, place.variables())
+    (report,) = json.loads(text)
+    differing = [finding for finding in report["findings"]
+                 if finding["rule"] in ("decision-without-effect", "effect-without-decision")]
+    return DryRun(peak_bytes=report["used_peak_bytes"],
+                  moved={move["layer"]: (move["tensors"], move["bytes"]) for move in report["moved"]},
+                  findings=tuple(f"{finding['rule']}: {finding['message']}" for finding in differing))
+
+
+def explained(place: Place) -> tuple[int, ...]:
+    """The layers in which `swapconf explain` says that a swap is in effect, in the case of R2."""
+    file = place.work / "r2.yaml"
+    file.write_text(run([place.python, "-c", _WRITE_R2, str(ROOT / CONFIG), *R2], place.work, place.variables()),
+                    encoding="utf-8")
+    layers = json.loads(run([place.python, "-m", "swapconf", "explain", str(file), "--format", "json"], place.work,
+                            place.variables()))["layers"]
+    return tuple(int(layer["layer"]) for layer in layers
+                 if any(site["effective"].startswith("swap") for site in layer["sites"]))
+
+
+_WRITE_R2 = """
+import sys, yaml
+from swapconf.formats import overrides
+print(yaml.safe_dump(overrides.read(["--config", sys.argv[1]], sys.argv[2:]).root.plain(), sort_keys=False))
+"""
+
+
+def measure(place: Place) -> Result:
+    make(place)
+    place.work.mkdir(parents=True, exist_ok=True)
+    begin = time.monotonic()
+    trained = train(place)
+    if len(trained.losses) < 2 or not trained.losses[-1] < trained.losses[0]:
+        raise PairError(f"{place.pair.name}: the loss does not go down: {trained.losses}")
+    wanted: tuple[str, ...] = EXAMPLE.lines
+    if trained.stepped_aside:
+        plain = train(place, plain=True)
+        wanted = plain.lines[0]
+        if trained.losses != plain.losses:
+            raise PairError(f"{place.pair.name}: stepping aside, it trains otherwise than plain mindformers: "
+                            f"{trained.losses}, {plain.losses}")
+    found = min(sum(one == other for one, other in zip(lines, wanted, strict=False)) if len(lines) == len(wanted)
+                else 0 for lines in trained.lines)
+    return Result(
+        pair=place.pair.name, stepped_aside=trained.stepped_aside, lines=found, expected=len(wanted),
+        example=dry_run(place, SHAPE, "--keep", str(place.work / "traces")),
+        swapconf=dry_run(place, R2), plain=dry_run(place, R2, "--plain"), explained=explained(place),
+        minutes=(time.monotonic() - begin) / 60, gigabytes=gigabytes(place.environment))
+
+
+# --- the table ------------------------------------------------------------------------------------------------------
+
+
+def load(data: dict[str, Any]) -> Result:
+    runs = {name: DryRun(peak_bytes=data[name]["peak_bytes"], findings=tuple(data[name]["findings"]),
+                         moved={layer: (count, size) for layer, (count, size) in data[name]["moved"].items()})
+            for name in ("example", "swapconf", "plain")}
+    return Result(**{**data, **runs, "explained": tuple(data["explained"])})
+
+
+def row(result: Result) -> str:
+    lines = f"{result.lines} of {result.expected}" + (", steps aside" if result.stepped_aside else "")
+    cells = (result.pair, lines, f"{result.example.peak_bytes:,} B", str(result.example.tensors),
+             _by_layer(result.swapconf), _by_layer(result.plain), ", ".join(map(str, result.explained)),
+             "yes" if result.agrees else "no", f"{result.minutes:.0f}", f"{result.gigabytes:.1f}")
+    return "| " + " | ".join(cells) + " |"
+
+
+def _by_layer(seen: DryRun) -> str:
+    counts = " + ".join(str(count) for _, (count, _) in sorted(seen.moved.items()))
+    return f"{counts}, {show_bytes(sum(size for _, size in seen.moved.values()))}"
+
+
+def page(results: Sequence[Result]) -> str:
+    head = ("mindformers + MindSpore", "lines", "peak", "moved", "R2: swapconf", "R2: plain", "R2: explained in layers",
+            "agree", "minutes", "GB")
+    table = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|", *map(row, results)]
+    return INTRODUCTION + "\n".join(table) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="generations.sh")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    parser.add_argument("--folder", type=Path, default=cache / "swapconf/generations")
+    parser.add_argument("--table", action="store_true", help="write docs/generations.md from all that was run")
+    parser.add_argument("pairs", nargs="*", metavar="MINDFORMERS+MINDSPORE")
+    options = parser.parse_args()
+    folder = options.folder.resolve()
+    chosen = [Pair(*name.split("+")) for name in options.pairs] or list(PAIRS)
+    failed = False
+    for place in [Place(pair, folder) for pair in chosen]:
+        for needed in (place.folder, place.work, place.result.parent):
+            needed.mkdir(parents=True, exist_ok=True)
+        try:
+            if not place.result.exists():
+                place.result.write_text(json.dumps(asdict(measure(place)), indent=1), encoding="utf-8")
+            result = load(json.loads(place.result.read_text(encoding="utf-8")))
+            failed |= not result.good
+            print(row(result), *result.swapconf.findings, sep="\n", flush=True)
+        except (PairError, subprocess.TimeoutExpired) as error:
+            failed = True
+            print(f"{place.pair.name}: {error}", file=sys.stderr, flush=True)
+    if options.table:
+        kept = [load(json.loads(place.result.read_text(encoding="utf-8")))
+                for place in [Place(pair, folder) for pair in PAIRS] if place.result.exists()]
+        PAGE.write_text(page(kept), encoding="utf-8")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# swapconf with every generation of mindformers and MindSpore that PyPI has. See usage.
+set -euo pipefail
+
+usage() {
+  cat <<'USAGE'
+Usage: scripts/generations.sh [--folder FOLDER] [--table] [MINDFORMERS+MINDSPORE...]
+
+For each pair of versions (default: all of docs/generations.md): makes a virtual environment beside the packages of
+.venv, trains example 4 on the CPU with two workers, dry-runs it, and compares the case of rule R2 with plain
+mindformers and with `swapconf explain`. What a pair gave is kept and not run again; `--table` writes
+docs/generations.md from it. A pair takes some 5 to 15 minutes and 2.5 GB.
+
+--folder: where environments and results are kept (default: swapconf/generations in the user's cache).
+
+Exit codes: 0 every pair is as it should be; 1 one is not.
+
+Environment: PYTHON            the interpreter to make .venv with (default: python3)
+             SWAPCONF_PYTHON   the interpreter of an environment that is ready; nothing is installed there
+USAGE
+}
+
+# shellcheck source-path=SCRIPTDIR source=common.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
+
+case ${1:-} in
+  -h | --help) usage && exit ;;
+esac
+
+use_environment mindspore dryrun
+export PYTHONPATH=$repository${PYTHONPATH:+:$PYTHONPATH}
+exec python "$repository/scripts/generations.py" "$@"
