@@ -131,7 +131,7 @@ def _study(given: Path, machine: Machine) -> _Step:
     except ValueError as error:
         raise SwapconfError([Finding(
             origin=Place(file=str(folder)), rule="trace-incomplete", severity=Severity.ERROR, message=str(error),
-            hint=phrase("run the dry run with memory_optimize_level O0"))]) from None
+            hint=phrase("keep the files of a run together; or run it again with memory_optimize_level O0"))]) from None
     known = costing.costs(work, machine.hardware, machine.host, machine.measured)
     line = timeline.replay(steps, known.duration_us)
     _, used = timeline.memory(line, lifetimes(trace))

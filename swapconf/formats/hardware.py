@@ -19,6 +19,7 @@ from swapconf.cost import FIGURES, Figure, Hardware
 from swapconf.errors import Finding, Origin, Severity, SwapconfError
 from swapconf.formats.hardware_names import SHIPPED, names
 from swapconf.formats.structure import validator
+from swapconf.opening import read_bytes
 from swapconf.phrases import phrase
 
 GENERIC = "generic"
@@ -53,8 +54,7 @@ def read(path: Path) -> Hardware:
 
 def _json(path: Path) -> Any:
     try:
-        with open(path, "rb") as stream:
-            text = stream.read(MAX_FILE_BYTES + 1)
+        text = read_bytes(path, MAX_FILE_BYTES)
         if len(text) > MAX_FILE_BYTES:
             raise SwapconfError([_finding(path, phrase("is larger than {size:,} bytes", size=MAX_FILE_BYTES))])
         return json.loads(text)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from swapconf.formats.log_folder import Stream, number
+from swapconf.opening import open_binary
 
 BLOCK_BYTES = 2**18
 MAX_LINE_BYTES = 2**16
@@ -143,7 +144,7 @@ class _Blocks:
     def __iter__(self) -> Iterator[bytes]:
         for path in self._paths:
             try:
-                with open(path, "rb", buffering=0) as stream:
+                with open_binary(path) as stream:
                     while block := stream.read(BLOCK_BYTES):
                         self.size_bytes += len(block)
                         yield block
