@@ -14,6 +14,7 @@ from swapconf.errors import Finding
 from swapconf.phrases import phrase, show
 from swapconf.report import findings as report
 from swapconf.resolve.knowledge import Versions
+from swapconf.writing import write_named
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -53,6 +54,13 @@ def print_findings(found: Sequence[Finding], *, err: bool = False) -> None:
     for line, style in report.as_lines(found):
         words = style.split()
         click.secho(line, fg=words[-1], bold="bold" in words, err=err)
+
+
+def write_out(file: str | Path, text: str) -> None:
+    """Write a file that the user named, whole or not at all, and say so."""
+    with writing(file):
+        write_named(Path(file), text)
+    say(phrase("wrote {file}", file=file), err=True)
 
 
 @contextmanager

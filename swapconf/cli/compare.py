@@ -16,6 +16,7 @@ import click
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say, versions
 from swapconf.cli.help import Command
 from swapconf.cli.machine import load, machine_options
+from swapconf.cli.outputs import PAGE
 from swapconf.errors import SwapconfError, has_errors
 from swapconf.phrases import phrase
 from swapconf.report.findings import printable
@@ -68,7 +69,7 @@ class _Read:
 @click.option("--no-cache", is_flag=True, help="Run again what is in --keep DIR.")
 @machine_options("generic")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--html", type=click.Path(path_type=Path, dir_okay=False, writable=True), metavar="FILE",
+@click.option("--html", type=PAGE, metavar="FILE",
               help="Write one page with the timelines and the memory of all; it opens without a network.")
 def command(inputs: tuple[Path, ...], baseline: Path | None, changes: tuple[str, ...], ranks: str, jobs: int | None,
             dask: str | None, keep: Path | None, fold: bool, timeout: float, no_cache: bool, profile: str,
@@ -216,8 +217,8 @@ def _run(candidates: Sequence[Candidate], options: _Options, on: Machine, policy
     from swapconf.rehearsal import fan_out
     from swapconf.rehearsal.order import jobs_at_once
 
-    if fan_out.missing():
-        raise click.ClickException(fan_out.missing())
+    if fan_out.missing(options.dask):
+        raise click.ClickException(fan_out.missing(options.dask))
     try:
         prepare(sys.executable, os.environ, 1)  # once, before the children, so that the shim is built once
     except DryRunError as error:

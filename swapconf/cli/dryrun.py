@@ -98,8 +98,8 @@ def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, 
             return
         if not files:
             raise click.UsageError(phrase("name a training YAML"))
-        if fan_out.missing():
-            raise click.ClickException(fan_out.missing())
+        if fan_out.missing(dask):
+            raise click.ClickException(fan_out.missing(dask))
         limit = parse_bytes(budget) if budget else None
         orders = _orders(files, _Options(
             level=level, ranks=ranks, changes=changes, keep=keep, plain=plain, real_data=real_data, fold=fold,

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from swapconf.cli import trace_folders
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say, writing
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say, write_out
 from swapconf.cli.help import Command
 from swapconf.cli.machine import load, machine_options, print_assumed, shares
+from swapconf.cli.outputs import OUT_FILE, PAGE
 from swapconf.errors import Finding, Severity, SwapconfError
 from swapconf.errors import Origin as Place
 from swapconf.phrases import joined, phrase
@@ -45,11 +46,11 @@ class _Step:
 @click.argument("trace", type=click.Path(path_type=Path))
 @machine_options("generic")
 @click.option("--host-memory", metavar="SIZE", help="Memory of the host that they share, for example 1.5TB.")
-@click.option("--trace-view", type=click.Path(path_type=Path, dir_okay=False, writable=True), metavar="FILE",
+@click.option("--trace-view", type=OUT_FILE, metavar="FILE",
               help="Write the step as the profiler's trace_view.json, for Perfetto, chrome://tracing and MindStudio "
                    "Insight.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--html", type=click.Path(path_type=Path, dir_okay=False, writable=True), metavar="FILE",
+@click.option("--html", type=PAGE, metavar="FILE",
               help="Write one page with the streams and the memory over the clock; it opens without a network.")
 def command(trace: Path, profile: str, measured: Path | None, cards_per_host: int, host_bandwidth: float | None,
             host_memory: str | None, trace_view: Path | None, form: str, html: Path | None) -> None:
@@ -107,16 +108,13 @@ def _size(text: str) -> int:
 
 def _write_trace_view(step: _Step, file: Path) -> None:
     from swapconf.formats import trace_view_writer
-    from swapconf.formats.writing import write_named
     from swapconf.simulate.replay import replay
     from swapconf.simulate.step_profile import step_profile
     from swapconf.simulate.trace_lifetimes import lifetimes
 
     reserved_bytes = replay(step.trace, lifetimes(step.trace)).placement.reserved_bytes
     profile = step_profile(step.trace, step.line, step.costs, step.machine.hardware.name, reserved_bytes)
-    with writing(file):
-        write_named(file, trace_view_writer.text(profile))
-    say(phrase("Wrote {file}", file=file), err=True)
+    write_out(file, trace_view_writer.text(profile))
 
 
 def _study(given: Path, machine: Machine) -> _Step:

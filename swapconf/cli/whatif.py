@@ -16,6 +16,7 @@ from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.cli.machine import load, machine_options, print_assumed, shares
 from swapconf.cli.memory import write_page
+from swapconf.cli.outputs import PAGE
 from swapconf.errors import SwapconfError, has_errors
 from swapconf.phrases import joined, mark, phrase, show
 from swapconf.units import show_bytes
@@ -38,7 +39,7 @@ _TITLES = {"step": mark("step"), "exposed_copy": mark("exposed copy"),
 @click.option("--sweep", metavar="backward_prefetch=1..400",
               help="The peak for every prefetch, and the time of a step with --hardware; A..B..STEP skips some.")
 @machine_options(None)
-@click.option("--html", type=click.Path(path_type=Path, dir_okay=False, writable=True), metavar="FILE",
+@click.option("--html", type=PAGE, metavar="FILE",
               help="Write one page with the pictures before and after; it opens without a network.")
 @click.option("--safe", is_flag=True, help="Print a bound that the true dry run does not exceed, for use as a gate.")
 def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: str | None, profile: str | None,
