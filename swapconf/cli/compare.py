@@ -16,6 +16,7 @@ import click
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say, versions
 from swapconf.cli.help import Command
 from swapconf.cli.machine import load, machine_options
+from swapconf.cli.numbers import SECONDS
 from swapconf.cli.outputs import PAGE
 from swapconf.errors import SwapconfError, has_errors
 from swapconf.phrases import phrase
@@ -65,7 +66,7 @@ class _Read:
               help="Keep the traces in DIR/YAML/rank_N, and take those of an equal run that are there already.")
 @click.option("--fold/--no-fold", default=True, show_default=True,
               help="As in `swapconf dryrun`; a folded run has no times.")
-@click.option("--timeout", type=float, default=3600.0, show_default=True, metavar="SECONDS", help="For each rank.")
+@click.option("--timeout", type=SECONDS, default=3600.0, show_default=True, metavar="SECONDS", help="For each rank.")
 @click.option("--no-cache", is_flag=True, help="Run again what is in --keep DIR.")
 @machine_options("generic")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)

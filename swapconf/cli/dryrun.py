@@ -17,6 +17,7 @@ from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, sa
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.cli.machine import load, machine_options
+from swapconf.cli.numbers import SECONDS
 from swapconf.config import Dialect
 from swapconf.dryrun.outcome import RankReport, as_record, origin
 from swapconf.errors import Severity, SwapconfError, has_errors
@@ -56,7 +57,7 @@ class _Options:
 @click.option("--budget", metavar="54GB", help="Exit 3 if a rank needs more.")
 @click.option("--keep", type=click.Path(path_type=Path), metavar="DIR", help="Keep the trace files in DIR/rank_N/.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--timeout", type=float, default=3600.0, show_default=True, metavar="SECONDS", help="For each rank.")
+@click.option("--timeout", type=SECONDS, default=3600.0, show_default=True, metavar="SECONDS", help="For each rank.")
 @click.option("--real-data", is_flag=True, help="Use the YAML's data set; else a tiny stand-in is made.")
 @click.option("--fold/--no-fold", default=True, show_default=True,
               help="With more than 8 equal layers, run 4 and 6 of them and extrapolate, where that holds.")

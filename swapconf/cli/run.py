@@ -56,6 +56,8 @@ def _checked_config(arguments: tuple[str, ...]) -> Document | None:
         study = pipeline.study_document(document, Versions.in_use(), environment())
     except SwapconfError as error:
         _refuse(error, EXIT_UNREADABLE)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
     if has_errors(study.findings):
         _refuse(SwapconfError(study.findings), EXIT_ERRORS)
     return document
