@@ -10,12 +10,11 @@ import click
 from swapconf.phrases import phrase, show
 
 
-class Number(click.ParamType):
+class Number(click.FloatRange):
     """A float from ``least`` to ``most``; infinity and what is no number are neither."""
 
-    name = "float"
-
     def __init__(self, least: float, most: float) -> None:
+        super().__init__(least, most)
         self.least, self.most = least, most
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:

@@ -76,8 +76,7 @@ def _mistakes(data: Any) -> Iterator[tuple[str, str]]:
     figures = data.get("figures") if isinstance(data, dict) else None
     for name, item in (figures.items() if isinstance(figures, dict) else ()):
         value = item.get("value") if isinstance(item, dict) else None
-        if (isinstance(value, int | float) and not isinstance(value, bool) and value > 0 and \
-                not LEAST_FIGURE <= value <= MOST_FIGURE) or value != value:
+        if isinstance(value, int | float) and not value <= 0 and not LEAST_FIGURE <= value <= MOST_FIGURE:
             yield f"figures.{name}.value", phrase("{value} is not from {least:g} to {most:,.0f}", value=str(value)[:40],
                                                   least=LEAST_FIGURE, most=MOST_FIGURE)
 
