@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from swapconf.errors import Finding
-from swapconf.phrases import phrase, show
+from swapconf.phrases import phrase, show, with_values
 from swapconf.report import findings as report
 from swapconf.resolve.knowledge import Versions
 from swapconf.writing import write_named
@@ -45,8 +45,8 @@ def say(text: str, *, err: bool = False, fg: str | None = None, bold: bool = Fal
 
 
 def neutral(text: str) -> str:
-    """The same lines with every character made visible."""
-    return "\n".join(map(report.printable, show(text).split("\n")))
+    """The same lines with every character made visible; a line break in a name is none of them."""
+    return "\n".join(map(report.printable, show(with_values(text, report.printable)).split("\n")))
 
 
 def print_findings(found: Sequence[Finding], *, err: bool = False) -> None:

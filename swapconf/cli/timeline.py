@@ -17,7 +17,7 @@ from swapconf.cli.machine import load, machine_options, print_assumed, shares
 from swapconf.cli.outputs import OUT_FILE, PAGE
 from swapconf.errors import Finding, Severity, SwapconfError
 from swapconf.errors import Origin as Place
-from swapconf.phrases import joined, phrase
+from swapconf.phrases import joined, phrase, plural
 from swapconf.units import parse_bytes, show_bytes
 
 if TYPE_CHECKING:
@@ -86,7 +86,8 @@ def command(trace: Path, profile: str, measured: Path | None, cards_per_host: in
         _write_page(step, html)
     needed = step.host_peak_bytes * cards_per_host
     if limit is not None and needed > limit:
-        say(phrase("{cards} cards hold {needed} on the host, which has {limit}", cards=cards_per_host,
+        say(plural(cards_per_host, "{count} card holds {needed} on the host, which has {limit}",
+                   "{count} cards hold {needed} on the host, which has {limit}",
                    needed=show_bytes(needed), limit=show_bytes(limit)), err=True)
         raise SystemExit(EXIT_ERRORS)
 

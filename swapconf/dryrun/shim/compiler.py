@@ -82,7 +82,7 @@ def _compile(compiler: Compiler, plan: Plan, source: Path, target: Path, environ
     finally:
         shutil.rmtree(target.parent / ".zig", ignore_errors=True)
     if done.returncode != 0:
-        last = "\n".join((done.stderr or done.stdout).strip().splitlines()[-5:])
+        last = joined("\n", (done.stderr or done.stdout).strip().splitlines()[-5:])
         return last or phrase("exit code {code}", code=done.returncode)
     return _check(plan, target)
 
