@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from itertools import groupby
+from typing import NamedTuple
 
 from swapconf.phrases import phrase
 
@@ -34,6 +35,18 @@ def show_bytes(size_bytes: int | None) -> str:
         if abs(size_bytes) >= factor:
             return f"{size_bytes / factor:.{2 if unit == 'G' else 1}f}{unit}"
     return f"{size_bytes}B"
+
+
+class Unit(NamedTuple):
+    """Of an axis of bytes; named as `show_bytes` names it."""
+
+    name: str
+    size_bytes: int
+
+
+def axis_unit(top_bytes: int) -> Unit:
+    """For an axis up to this size."""
+    return Unit("G", GIB) if top_bytes >= GIB else Unit("M", MIB)
 
 
 def runs(numbers: Iterable[int]) -> list[str]:

@@ -22,10 +22,13 @@ from swapconf.cli.common import (
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.cli.outputs import OUT_FILE
+from swapconf.cli.progress import shown
 from swapconf.errors import Finding, Severity, has_errors
+from swapconf.phrases import phrase
 from swapconf.report import findings as report
 from swapconf.writing import write_named
 
+_WORTH_A_BAR = 100  # files; fewer are checked in the blink of an eye
 FORMATS = ("text", "json", "github", "gitlab", "junit", "sarif")
 
 
@@ -71,7 +74,8 @@ def command(paths: tuple[str, ...], strict: bool, form: str, output: Path | None
         from swapconf.cli import fixing
 
         fixing.repair(orders, write=fix and not diff, ask=not yes, err=form != "text")
-    checked = [one for one in run.check_all(orders, jobs) if one.training]
+    checked = [one for one in shown(run.check_all(orders, jobs), len(orders), phrase("check"), _WORTH_A_BAR)
+               if one.training]
     found = [*told, *run.empty_folders(paths, checked), *(finding for one in checked for finding in one.findings)]
     _report(found, checked, form, output, strict)
     failed = has_errors(found) or (strict and any(finding.severity is Severity.WARNING for finding in found))

@@ -18,6 +18,7 @@ from swapconf.cli.help import Command
 from swapconf.cli.machine import load, machine_options
 from swapconf.cli.numbers import SECONDS
 from swapconf.cli.outputs import PAGE
+from swapconf.cli.progress import Progress
 from swapconf.errors import SwapconfError, has_errors
 from swapconf.phrases import phrase
 from swapconf.report.findings import printable
@@ -211,7 +212,6 @@ def _candidates(documents: dict[int, Document], keep: Path, options: _Options) -
 def _run(candidates: Sequence[Candidate], options: _Options, on: Machine, policy: str) -> Sequence[Variant]:
     import sys
 
-    from swapconf.cli.dryrun import Progress
     from swapconf.comparing.rehearsed import rehearse
     from swapconf.dryrun import DryRunError
     from swapconf.dryrun.environment import prepare
@@ -224,7 +224,7 @@ def _run(candidates: Sequence[Candidate], options: _Options, on: Machine, policy
         prepare(sys.executable, os.environ, 1)  # once, before the children, so that the shim is built once
     except DryRunError as error:
         raise click.ClickException(str(error)) from None
-    with Progress(sum(len(candidate.orders) for candidate in candidates)) as progress:
+    with Progress(sum(len(candidate.orders) for candidate in candidates), phrase("dry run")) as progress:
         return rehearse(candidates, jobs_at_once(options.jobs), on, policy=policy, dask=options.dask,
                         reuse=options.keep is not None and options.use_cache, progress=progress.step)
 

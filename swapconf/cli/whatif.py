@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +85,7 @@ def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: 
         study, used = examine(document, os.environ)
         machine = None if profile is None else load(profile, measured, cards_per_host, host_bandwidth)
         question = Question(trace, study, used, default_policy(os.environ), machine)
-        points = question.sweep(_prefetches(sweep)) if sweep else ()
+        points = question.sweep(_shown(_prefetches(sweep))) if sweep else ()
         answer = question.answer()
     except Mismatch as error:
         raise click.UsageError(str(error)) from None
@@ -111,6 +111,12 @@ def _prefetches(text: str) -> range:
     if match is None or not 0 < int(match[1]) <= int(match[2]) or match[3] == "0":
         raise click.UsageError(phrase("--sweep {given}: write backward_prefetch=1..400", given=text))
     return range(int(match[1]), int(match[2]) + 1, int(match[3] or 1))
+
+
+def _shown(prefetches: range) -> Iterable[int]:
+    from swapconf.cli.progress import shown
+
+    return shown(prefetches, len(prefetches), phrase("prefetches"))
 
 
 def as_record(answer: Answer, points: Sequence[Point] = ()) -> dict[str, Any]:
