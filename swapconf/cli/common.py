@@ -60,7 +60,7 @@ def write_out(file: str | Path, text: str) -> None:
     """Write a file that the user named, whole or not at all, and say so."""
     with writing(file):
         write_named(Path(file), text)
-    say(phrase("wrote {file}", file=file), err=True)
+    say(phrase("Wrote {file}", file=file), err=True)
 
 
 @contextmanager
