@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from swapconf.phrases import phrase
+from swapconf.writing import whole
 
 UNFINISHED = ".building-"  # before the names of what is not whole yet
 
@@ -64,11 +64,5 @@ def trust(folder: Path) -> None:
 
 def replace(path: Path, text: str) -> None:
     """Put ``text`` at ``path``, mode 0600; a reader sees the old or the new content, never half. Raises OSError."""
-    descriptor, name = tempfile.mkstemp(prefix=UNFINISHED, dir=path.parent)  # 0600 whatever the umask is
-    try:
-        with open(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with whole(path, 0o600) as stream:
+        stream.write(text.encode("utf-8"))

@@ -6,16 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+from swapconf.opening import read_bytes
+
 MAX_BYTES = 64 * 2**20
 
 
 def read(path: Path) -> dict[str, Any]:
     """The object in a file; empty where there is none, or it is damaged, larger than 64 MiB, or no regular file."""
     try:
-        if not path.is_file():  # opening a pipe would wait for a writer
-            return {}
-        with open(path, "rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
+        data = read_bytes(path, MAX_BYTES)
         content = json.loads(data) if len(data) <= MAX_BYTES else None
     except (OSError, ValueError, RecursionError):
         return {}

@@ -7,7 +7,7 @@ through `show` once. Catalogues are gettext's, in ``locale/``; `scripts/build_ca
 from __future__ import annotations
 
 import gettext
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -80,6 +80,15 @@ def show(text: str) -> str:
         else catalogue.gettext(text.template)
     return template.format(**{name: show(value) if isinstance(value, str) else value
                               for name, value in text.values.items()})
+
+
+def with_values(text: str, change: Callable[[str], str]) -> str:
+    """A phrase with each of its values that is a text, and no phrase itself, changed; any other text as it is."""
+    if not isinstance(text, Phrase):
+        return text
+    return _phrase(text.template, text.many, {
+        name: with_values(value, change) if isinstance(value, Phrase) else
+        change(value) if isinstance(value, str) else value for name, value in text.values.items()})
 
 
 def translated(text: str) -> str:

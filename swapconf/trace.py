@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from swapconf.blocks import HOST_POOL as HOST_POOL
 from swapconf.blocks import Block as Block
 from swapconf.blocks import Blocks as Blocks
-from swapconf.phrases import mark
+from swapconf.phrases import mark, phrase
 
 POINT_TO_POINT = frozenset({"Receive", "Send"})  # messages between two ranks
 _EVENT_PRIMITIVES = frozenset({"StreamSend", "StreamRecv"})
@@ -110,7 +110,7 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True)
 class Trace:
-    """One rank of one dry run. ``tasks`` is empty where MindSpore wrote no graph (memory_optimize_level O1)."""
+    """One rank of one dry run. ``tasks`` is empty where there is no graph, see `why_no_graph`."""
 
     folder: str
     rank: int
@@ -174,6 +174,14 @@ class Trace:
     def is_planned(self) -> bool:
         """MindSpore laid out the memory of the graph before running it (memory_optimize_level O1)."""
         return "Somas" in self.blocks.kinds
+
+    @property
+    def why_no_graph(self) -> str:
+        """Of a trace without tasks: what is known of the reason."""
+        return phrase("the trace has no graph: MindSpore planned the memory ahead (memory_optimize_level O1) and then "
+                      "writes none") if self.is_planned else \
+            phrase("the trace has no graph: tracker_graph.ir is missing, and was lost or not copied; MindSpore writes "
+                   "none with memory_optimize_level O1, but this memory was not planned as O1 plans it")
 
     @property
     def host_peak_bytes(self) -> int:

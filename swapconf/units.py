@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from itertools import groupby
+from typing import NamedTuple
 
 from swapconf.phrases import phrase
 
@@ -15,10 +16,14 @@ _SIZE = re.compile(r"\s*(\d{1,15}(?:\.\d{1,6})?)\s*([KMGT]?)(?:i?B)?\s*", re.IGN
 
 
 def parse_bytes(text: str) -> int:
-    """``54GB`` -> 57982058496. Raises ValueError, which says what is taken."""
+    """``54GB`` -> 57982058496. Raises ValueError, which says what is taken. Without a unit, less than 1 MiB is taken
+    for a unit that was forgotten, but for 0."""
     match = _SIZE.fullmatch(text)
     if match is None:
         raise ValueError(phrase("'{text}' is not a size; write for example 54GB or 900MB", text=text[:40]))
+    if not match[2] and not text.strip().upper().endswith("B") and 0 < float(match[1]) < MIB:
+        raise ValueError(phrase("'{text}' is {text} bytes; write {text}GB, or {text}B if bytes are meant",
+                                text=text.strip()))
     return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
@@ -30,6 +35,18 @@ def show_bytes(size_bytes: int | None) -> str:
         if abs(size_bytes) >= factor:
             return f"{size_bytes / factor:.{2 if unit == 'G' else 1}f}{unit}"
     return f"{size_bytes}B"
+
+
+class Unit(NamedTuple):
+    """Of an axis of bytes; named as `show_bytes` names it."""
+
+    name: str
+    size_bytes: int
+
+
+def axis_unit(top_bytes: int) -> Unit:
+    """For an axis up to this size."""
+    return Unit("G", GIB) if top_bytes >= GIB else Unit("M", MIB)
 
 
 def runs(numbers: Iterable[int]) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from swapconf.formats.nodes import Document
+from swapconf.opening import is_readable, read_bytes
 
 if TYPE_CHECKING:
     from re import Match
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 SUFFIXES = (".yaml", ".yml")
+_MAX_IGNORE_BYTES = 2**20
 _NEVER = {".git", ".hg", ".svn", "node_modules", "__pycache__"}
 _OURS = ("swap_config", "recompute_config")
 # beside model.model_config, what a YAML for training has and one for inference or serving need not have
@@ -25,7 +27,8 @@ _PYNATIVE, _BESIDE = ("swap", "recompute", "recompute_comm"), ("training", "para
 
 
 def yaml_files(folder: str) -> Iterator[str]:
-    """Paths below ``folder``, sorted, symbolic links to folders not followed."""
+    """Paths below ``folder``, sorted, symbolic links to folders not followed. Pipes, sockets and devices are no files
+    to git, and none here."""
     ignores = _Ignores()
     top = Path(os.path.abspath(folder))
     if any(ignores.cover(above, is_folder=True) for above in (top, *top.parents)):
@@ -35,7 +38,7 @@ def yaml_files(folder: str) -> Iterator[str]:
         folders[:] = sorted(name for name in folders
                             if name not in _NEVER and not ignores.cover(here / name, is_folder=True))
         yield from (os.path.normpath(here / name) for name in sorted(files)
-                    if name.endswith(SUFFIXES) and not ignores.cover(here / name))
+                    if name.endswith(SUFFIXES) and not ignores.cover(here / name) and is_readable(here / name))
 
 
 class _Ignores:
@@ -83,7 +86,7 @@ def _end_of_folder(match: Match[str]) -> int:
 
 def _spec(file: Path) -> GitIgnoreSpec | None:
     try:
-        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = read_bytes(file, _MAX_IGNORE_BYTES).decode("utf-8", "replace").splitlines()
     except OSError:
         return None
     from pathspec import GitIgnoreSpec  # only where there is something to ignore

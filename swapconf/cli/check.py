@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -21,10 +22,14 @@ from swapconf.cli.common import (
 )
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
+from swapconf.cli.outputs import OUT_FILE
+from swapconf.cli.progress import shown
 from swapconf.errors import Finding, Severity, has_errors
 from swapconf.phrases import phrase
 from swapconf.report import findings as report
+from swapconf.writing import write_named
 
+_WORTH_A_BAR = 100  # files; fewer are checked in the blink of an eye
 FORMATS = ("text", "json", "github", "gitlab", "junit", "sarif")
 
 
@@ -34,7 +39,7 @@ FORMATS = ("text", "json", "github", "gitlab", "junit", "sarif")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True,
               help="json: a list of {file, line, column, path, rule, severity, message, hint}. github: annotations. "
                    "gitlab: a Code Quality report.")
-@click.option("--output", type=click.Path(dir_okay=False, writable=True), help="Write here instead of to the terminal.")
+@click.option("--output", type=OUT_FILE, help="Write here instead of to the terminal.")
 @click.option("--fix", is_flag=True, help="Repair what cannot change the meaning for the worse; asks before it writes.")
 @click.option("--diff", is_flag=True, help="Only show what --fix would change.")
 @click.option("--yes", is_flag=True, help="With --fix: write without asking.")
@@ -42,7 +47,7 @@ FORMATS = ("text", "json", "github", "gitlab", "junit", "sarif")
 @click.option("--jobs", type=click.IntRange(1), help="Processes for many files (default: one per usable core).")
 @set_option
 @version_options
-def command(paths: tuple[str, ...], strict: bool, form: str, output: str | None, fix: bool, diff: bool, yes: bool,
+def command(paths: tuple[str, ...], strict: bool, form: str, output: Path | None, fix: bool, diff: bool, yes: bool,
             only_training: bool, jobs: int | None, changes: tuple[str, ...], mindspore_version: str | None,
             mindformers_version: str | None) -> None:
     """Find what is wrong in the swap and recompute sections of training YAMLs.
@@ -75,7 +80,8 @@ def command(paths: tuple[str, ...], strict: bool, form: str, output: str | None,
 
         fixing.repair(orders, write=fix and not diff, ask=not yes, err=form != "text")
     try:
-        checked = [one for one in run.check_all(orders, jobs) if one.training]
+        checked = [one for one in shown(run.check_all(orders, jobs), len(orders), phrase("check"), _WORTH_A_BAR)
+                   if one.training]
     except ValueError as error:  # an override that a file has no place for
         raise click.UsageError(str(error)) from None
     found = [*told, *run.empty_folders(paths, checked), *(finding for one in checked for finding in one.findings)]
@@ -85,7 +91,7 @@ def command(paths: tuple[str, ...], strict: bool, form: str, output: str | None,
     raise SystemExit(EXIT_UNREADABLE if unreadable else EXIT_ERRORS if failed else 0)
 
 
-def _report(found: Sequence[Finding], checked: Sequence[Checked], form: str, output: str | None, strict: bool) -> None:
+def _report(found: Sequence[Finding], checked: Sequence[Checked], form: str, output: Path | None, strict: bool) -> None:
     """In the form asked for, to the file or the terminal; in text, a summary to stderr."""
     if form == "text" and output is None:
         print_findings(found)
@@ -94,8 +100,8 @@ def _report(found: Sequence[Finding], checked: Sequence[Checked], form: str, out
         if output is None:
             click.echo(text)
         else:
-            with writing(output), open(output, "w", encoding="utf-8") as stream:
-                stream.write(text + "\n")
+            with writing(output):
+                write_named(output, text + "\n")
     if form == "text" or output is not None:
         say(report.summary(found, len(checked)), err=True)
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from swapconf.errors import Finding
-from swapconf.phrases import phrase, show
+from swapconf.phrases import phrase, show, with_values
 from swapconf.report import findings as report
 from swapconf.versions import BadVersion, checked
+from swapconf.writing import write_named
 
 if TYPE_CHECKING:
     from swapconf.study.study import Study
@@ -65,8 +66,8 @@ def say(text: str, *, err: bool = False, fg: str | None = None, bold: bool = Fal
 
 
 def neutral(text: str) -> str:
-    """The same lines with every character made visible."""
-    return "\n".join(map(report.printable, show(text).split("\n")))
+    """The same lines with every character made visible; a line break in a name is none of them."""
+    return "\n".join(map(report.printable, show(with_values(text, report.printable)).split("\n")))
 
 
 def print_findings(found: Sequence[Finding], *, err: bool = False) -> None:
@@ -74,6 +75,13 @@ def print_findings(found: Sequence[Finding], *, err: bool = False) -> None:
     for line, style in report.as_lines(found):
         words = style.split()
         click.secho(line, fg=words[-1], bold="bold" in words, err=err)
+
+
+def write_out(file: str | Path, text: str) -> None:
+    """Write a file that the user named, whole or not at all, and say so."""
+    with writing(file):
+        write_named(Path(file), text)
+    say(phrase("Wrote {file}", file=file), err=True)
 
 
 @contextmanager

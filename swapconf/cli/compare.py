@@ -16,6 +16,9 @@ import click
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say
 from swapconf.cli.help import Command
 from swapconf.cli.machine import load, machine_options
+from swapconf.cli.numbers import SECONDS
+from swapconf.cli.outputs import PAGE
+from swapconf.cli.progress import Progress
 from swapconf.errors import SwapconfError, has_errors
 from swapconf.phrases import phrase
 from swapconf.report.findings import printable
@@ -65,11 +68,11 @@ class _Read:
               help="Keep the traces in DIR/YAML/rank_N, and take those of an equal run that are there already.")
 @click.option("--fold/--no-fold", default=True, show_default=True,
               help="As in `swapconf dryrun`; a folded run has no times.")
-@click.option("--timeout", type=float, default=3600.0, show_default=True, metavar="SECONDS", help="For each rank.")
+@click.option("--timeout", type=SECONDS, default=3600.0, show_default=True, metavar="SECONDS", help="For each rank.")
 @click.option("--no-cache", is_flag=True, help="Run again what is in --keep DIR.")
 @machine_options("generic")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--html", type=click.Path(path_type=Path, dir_okay=False, writable=True), metavar="FILE",
+@click.option("--html", type=PAGE, metavar="FILE",
               help="Write one page with the timelines and the memory of all; it opens without a network.")
 def command(inputs: tuple[Path, ...], baseline: Path | None, changes: tuple[str, ...], ranks: str, jobs: int | None,
             dask: str | None, keep: Path | None, fold: bool, timeout: float, no_cache: bool, profile: str,
@@ -208,20 +211,19 @@ def _candidates(studies: dict[int, Study], keep: Path, options: _Options) -> lis
 def _run(candidates: Sequence[Candidate], options: _Options, on: Machine, policy: str) -> Sequence[Variant]:
     import sys
 
-    from swapconf.cli.dryrun import Progress
     from swapconf.comparing.rehearsed import rehearse
     from swapconf.dryrun import DryRunError
     from swapconf.dryrun.environment import prepare
     from swapconf.rehearsal import fan_out
     from swapconf.rehearsal.order import jobs_at_once
 
-    if fan_out.missing():
-        raise click.ClickException(fan_out.missing())
+    if fan_out.missing(options.dask):
+        raise click.ClickException(fan_out.missing(options.dask))
     try:
         prepare(sys.executable, os.environ, 1)  # once, before the children, so that the shim is built once
     except DryRunError as error:
         raise click.ClickException(str(error)) from None
-    with Progress(sum(len(candidate.orders) for candidate in candidates)) as progress:
+    with Progress(sum(len(candidate.orders) for candidate in candidates), phrase("dry run")) as progress:
         return rehearse(candidates, jobs_at_once(options.jobs), on, policy=policy, dask=options.dask,
                         reuse=options.keep is not None and options.use_cache, progress=progress.step)
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,10 +17,12 @@ from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, sa
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.cli.machine import load, machine_options
+from swapconf.cli.numbers import SECONDS
+from swapconf.cli.progress import Progress
 from swapconf.config import Dialect
 from swapconf.dryrun.outcome import RankReport, as_record, origin
 from swapconf.errors import Severity, SwapconfError
-from swapconf.phrases import joined, phrase, plural, show
+from swapconf.phrases import joined, phrase, plural
 from swapconf.units import parse_bytes, show_bytes
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ class _Options:
 @click.option("--budget", metavar="54GB", help="Exit 3 if a rank needs more.")
 @click.option("--keep", type=click.Path(path_type=Path), metavar="DIR", help="Keep the trace files in DIR/rank_N/.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--timeout", type=float, default=3600.0, show_default=True, metavar="SECONDS", help="For each rank.")
+@click.option("--timeout", type=SECONDS, default=3600.0, show_default=True, metavar="SECONDS", help="For each rank.")
 @click.option("--real-data", is_flag=True, help="Use the YAML's data set; else a tiny stand-in is made.")
 @click.option("--fold/--no-fold", default=True, show_default=True,
               help="With more than 8 equal layers, run 4 and 6 of them and extrapolate, where that holds.")
@@ -98,8 +100,8 @@ def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, 
             return
         if not files:
             raise click.UsageError(phrase("name a training YAML"))
-        if fan_out.missing():
-            raise click.ClickException(fan_out.missing())
+        if fan_out.missing(dask):
+            raise click.ClickException(fan_out.missing(dask))
         limit = parse_bytes(budget) if budget else None
         studies = _studies(files, changes)
         if not plain and _stops_the_run(studies):
@@ -166,48 +168,13 @@ def _run(orders: list[Order], jobs: int, dask: str | None, use_cache: bool) -> l
     todo = [order for index, order in enumerate(orders) if index not in known]
     found: list[RankReport] = [replace(report, cached=True) for report in known.values()]
     if todo:
-        with Progress(len(todo)) as progress:
+        with Progress(len(todo), phrase("dry run")) as progress:
             for report in fan_out.rehearse_all(todo, jobs, dask):
                 found.append(report)
                 progress.step()
                 if use_cache and report.outcome.good:
                     cache.store(orders[position[report.file, report.rank]], report)
     return sorted(found, key=lambda report: position[report.file, report.rank])
-
-
-class Progress:
-    """Elapsed and expected time on a terminal; nothing in a pipe."""
-
-    def __init__(self, total: int) -> None:
-        self._total = total
-        self._bar: Any = None
-
-    def __enter__(self) -> Progress:
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import (
-                BarColumn,
-                MofNCompleteColumn,
-                Progress,
-                TextColumn,
-                TimeElapsedColumn,
-                TimeRemainingColumn,
-            )
-
-            self._bar = Progress(TextColumn(show(phrase("dry run"))), BarColumn(), MofNCompleteColumn(),
-                                 TimeElapsedColumn(), TextColumn(show(phrase("expected"))), TimeRemainingColumn(),
-                                 console=Console(stderr=True))
-            self._bar.start()
-            self._task = self._bar.add_task("ranks", total=self._total)
-        return self
-
-    def step(self) -> None:
-        if self._bar is not None:
-            self._bar.advance(self._task)
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
 
 
 def _print(reports: Sequence[RankReport], limit: int | None) -> None:

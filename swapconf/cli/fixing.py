@@ -5,17 +5,17 @@ from __future__ import annotations
 import codecs
 import difflib
 from collections.abc import Iterable
-from pathlib import Path
 
 import click
 
 from swapconf.checking.find import is_training, may_be_training
 from swapconf.checking.fixes import repaired
 from swapconf.checking.order import Order
-from swapconf.cli.common import EXIT_UNREADABLE, say
+from swapconf.cli.common import say, writing
 from swapconf.errors import SwapconfError
 from swapconf.formats.rewrite import replace_content
 from swapconf.formats.yaml_document import parse, read_text
+from swapconf.opening import read_bytes
 from swapconf.phrases import phrase, plural, show
 from swapconf.report.findings import printable
 
@@ -59,9 +59,6 @@ def _difference(file: str, before: str, after: str) -> list[str]:
 
 
 def _write(file: str, text: str) -> None:
-    try:
-        mark = codecs.BOM_UTF8 if Path(file).read_bytes().startswith(codecs.BOM_UTF8) else b""
+    with writing(file):
+        mark = codecs.BOM_UTF8 if read_bytes(file, len(codecs.BOM_UTF8)).startswith(codecs.BOM_UTF8) else b""
         replace_content(file, mark + text.encode("utf-8"))
-    except OSError as error:
-        say(phrase("{file}: cannot be written: {reason}", file=file, reason=error), err=True)
-        raise SystemExit(EXIT_UNREADABLE) from None

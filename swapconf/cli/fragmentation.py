@@ -16,6 +16,7 @@ from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, go_on, print_findi
 from swapconf.cli.help import Command
 from swapconf.errors import Finding, SwapconfError
 from swapconf.phrases import phrase, show
+from swapconf.report.findings import printable
 from swapconf.units import show_bytes
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def _as_record(row: _Row, policy: str) -> dict[str, Any]:
 
 def _print(row: _Row, policy: str) -> None:
     result = row.fragmentation
-    say(str(row.folder), bold=True)
+    say(printable(str(row.folder)), bold=True)
     cells = [(phrase("{policy} (in use)", policy=name) if name == policy else name, *map(show_bytes, (
         placement.used_peak_bytes, placement.mapped_bytes, placement.reserved_bytes, placement.gap_bytes)),
         f"{placement.fragmentation_ratio:.2%}", str(placement.device_requests))

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from swapconf import phrases
+from swapconf import docstrings, phrases
 from swapconf.cli import language
 from swapconf.phrases import mark, phrase, show, translated
 
@@ -109,6 +109,11 @@ class PassingOn(click.Command):
     """A command whose arguments are another program's."""
 
     context_class = Context
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        if self.help is None and self.callback is not None:  # Python was asked to drop docstrings
+            self.help = docstrings.of(self.callback)
 
 
 class Command(PassingOn):

@@ -10,6 +10,8 @@ import click
 
 from swapconf.cli.common import say
 from swapconf.cli.complete import hardware_profiles
+from swapconf.cli.numbers import MOST_CARDS, Number
+from swapconf.formats.hardware_names import LEAST_FIGURE, MOST_FIGURE
 from swapconf.phrases import joined, phrase
 
 if TYPE_CHECKING:
@@ -30,9 +32,9 @@ def machine_options(default: str | None) -> Callable[[F], F]:
         click.option("--measured", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR",
                      help="ASCEND_PROFILER_OUTPUT of a real run: its kernel_details.csv, op_statistic.csv and "
                           "trace_view.json replace the model."),
-        click.option("--cards-per-host", type=click.IntRange(1), default=1, show_default=True, metavar="N",
+        click.option("--cards-per-host", type=click.IntRange(1, MOST_CARDS), default=1, show_default=True, metavar="N",
                      help="How many cards of a host copy at once."),
-        click.option("--host-bandwidth", type=click.FloatRange(0, min_open=True), metavar="GB/S",
+        click.option("--host-bandwidth", type=Number(LEAST_FIGURE, MOST_FIGURE), metavar="GB/S",
                      help="10^9 bytes a second in one direction that they share (default: no limit but the card's "
                           "link)."),
     )

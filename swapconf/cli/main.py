@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
 import click
 
-from swapconf import __version__
-from swapconf.cli import language
+from swapconf import __version__, docstrings
+from swapconf.cli import click_texts, language
 from swapconf.cli.common import environment
 from swapconf.cli.help import Context, help_last, summary
 from swapconf.cli.manners import colour, ended, prepare_streams
-from swapconf.phrases import mark
+from swapconf.phrases import mark, phrase, show
 
 SECTIONS = {
     mark("Read a YAML:"): ("check", "explain", "migrate", "rules", "families"),
@@ -29,9 +30,24 @@ class LazyGroup(click.Group):
 
     context_class = Context
 
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        if self.help is None and self.callback is not None:  # Python was asked to drop docstrings
+            self.help = docstrings.of(self.callback)
+
     def main(self, *args: Any, **settings: Any) -> Any:
         prepare_streams()
+        click_texts.speak()
         return super().main(*args, **settings)
+
+    def resolve_command(self, context: click.Context, args: list[str]
+                        ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        close = get_close_matches(name, self.list_commands(context), n=1)
+        if self.get_command(context, name) is None and close:
+            context.fail(show(phrase("no command is named {name!r}; `{meant}` was probably meant", name=name,
+                                     meant=close[0])))
+        return super().resolve_command(context, args)
 
     def list_commands(self, context: click.Context) -> list[str]:
         return [_spelled(name) for name in COMMANDS]

@@ -12,8 +12,9 @@ import click
 
 from swapconf import __version__
 from swapconf.cli import trace_folders
-from swapconf.cli.common import EXIT_UNREADABLE, print_findings, say, writing
+from swapconf.cli.common import EXIT_UNREADABLE, print_findings, write_out
 from swapconf.cli.help import Command
+from swapconf.cli.outputs import PAGE
 from swapconf.errors import SwapconfError
 from swapconf.phrases import phrase, show
 from swapconf.report.findings import printable
@@ -32,7 +33,7 @@ _PIPE_WIDTH = 100
 @click.command(cls=Command)
 @click.argument("traces", nargs=-1, required=True, metavar="TRACE...", type=click.Path(path_type=Path))
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--html", type=click.Path(path_type=Path, dir_okay=False, writable=True), metavar="FILE",
+@click.option("--html", type=PAGE, metavar="FILE",
               help="Write one page with the pictures of all traces; it opens without a network.")
 def command(traces: tuple[Path, ...], form: str, html: Path | None) -> None:
     """Show what fills the device memory in dry runs, folders that `swapconf dryrun --keep DIR` left behind.
@@ -126,13 +127,6 @@ def _print_tables(view: MemoryView) -> None:
 def write_page(views: Sequence[MemoryView], file: Path, timelines: Sequence[TimelineView] = (),
                variants: Sequence[Variant] = (), sweep: Sequence[Point] = ()) -> None:
     """Write the page; the message of a ClickException says why it cannot be."""
-    from swapconf.formats.writing import write_named
+    from swapconf.report import memory_page
 
-    try:
-        from swapconf.report import memory_page
-    except ImportError as error:
-        raise click.ClickException(phrase("--html needs {module}: pip install 'swapconf[report]'",
-                                          module=error.name)) from None
-    with writing(file):
-        write_named(file, memory_page.page(views, __version__, timelines, variants, sweep))
-    say(phrase("Wrote {file}", file=file), err=True)
+    write_out(file, memory_page.page(views, __version__, timelines, variants, sweep))

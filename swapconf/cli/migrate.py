@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from difflib import unified_diff
-from pathlib import Path
 
 import click
 
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, environment, print_findings, say, version_options
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, environment, print_findings, say, version_options, writing
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
+from swapconf.cli.outputs import OutFile
 from swapconf.config import Dialect
 from swapconf.errors import SwapconfError
 from swapconf.formats.rewrite import rewrite_text
@@ -28,7 +28,7 @@ _STYLES = {Fate.LOST: "red", Fate.CHANGED: "yellow", Fate.CARRIED: "green", Fate
 @click.argument("file", metavar="FILE", type=FILE)
 @click.option("--to", "target", type=click.Choice(_NAMES), required=True, help="The dialect to write.")
 @click.option("--from", "source", type=click.Choice(_NAMES), help="The dialect to read (default: the one in the file).")
-@click.option("--out", type=click.Path(dir_okay=False), help="Write the whole YAML to this file.")
+@click.option("--out", type=OutFile(), help="Write the whole YAML to this file.")
 @click.option("--in-place", is_flag=True, help="Write it back to FILE.")
 @click.option("--diff", is_flag=True, help="Print the changed lines; nothing else is written to the standard output.")
 @click.option("--prefetch", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
@@ -81,15 +81,9 @@ def command(file: str, target: str, source: str | None, out: str | None, in_plac
     if refused and (out is not None or in_place):
         say(phrase("nothing is written: correct the YAML, or accept the loss with --accept-loss"), err=True)
     elif out is not None or (in_place and done.text != text):
-        _write(out or file, done.text)
+        with writing(out or file):
+            rewrite_text(out or file, done.text)
     raise SystemExit(EXIT_ERRORS if refused else 0)
-
-
-def _write(path: str, text: str) -> None:
-    try:
-        rewrite_text(path, text)
-    except OSError as error:
-        raise click.ClickException(phrase("{file} is not written: {error}", file=Path(path), error=error)) from None
 
 
 def _print_report(done: Migration) -> None:

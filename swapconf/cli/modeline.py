@@ -8,14 +8,15 @@ from urllib.parse import quote
 
 import click
 
-from swapconf.cli.common import EXIT_UNREADABLE, say
+from swapconf.cli.common import EXIT_UNREADABLE, say, writing
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.cli.schema import FILE_NAME
 from swapconf.errors import SwapconfError
 from swapconf.formats.modeline import with_modeline
 from swapconf.formats.rewrite import replace_content
-from swapconf.formats.yaml_document import read_text
+from swapconf.formats.yaml_document import MAX_BYTES, read_text
+from swapconf.opening import read_bytes
 from swapconf.phrases import phrase
 
 
@@ -40,16 +41,14 @@ def command(files: tuple[str, ...], given: str | None) -> None:
         try:
             read_text(file)  # refuses what no YAML reader takes
             schema = given if given is not None and "://" in given else _path(file, given)
-            before = Path(file).read_bytes()
-            after = with_modeline(before, schema)
-            if after != before:
-                replace_content(file, after)
         except SwapconfError as error:
             say(str(error), err=True)
             raise SystemExit(EXIT_UNREADABLE) from None
-        except OSError as error:
-            say(phrase("{file}: cannot be changed: {reason}", file=file, reason=error), err=True)
-            raise SystemExit(EXIT_UNREADABLE) from None
+        with writing(file):
+            before = read_bytes(file, MAX_BYTES)
+            after = with_modeline(before, schema)
+            if after != before:
+                replace_content(file, after)
         say(phrase("{file}: unchanged", file=file) if after == before else f"{file}: {schema}")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 import click
 
 from swapconf import whatif_rules
@@ -37,7 +39,10 @@ def command(rule: str | None) -> None:
     elif rule in known:
         click.echo(known[rule])
     else:
-        raise click.UsageError(phrase("no rule named {rule!r}; `swapconf rules` lists them", rule=rule))
+        close = get_close_matches(rule, known, n=1)
+        raise click.UsageError(phrase("no rule is named {name!r}; `{meant}` was probably meant", name=rule,
+                                      meant=close[0]) if close else
+                               phrase("no rule named {rule!r}; `swapconf rules` lists them", rule=rule))
 
 
 def pages() -> dict[str, str]:

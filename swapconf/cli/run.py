@@ -63,6 +63,8 @@ def _checked_config(arguments: tuple[str, ...]) -> tuple[Document | None, Settin
         study = study_for_run(document, environment(), settings)
     except SwapconfError as error:
         _refuse(error, EXIT_UNREADABLE)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
     if study.is_refused:
         _refuse(SwapconfError(study.findings), EXIT_ERRORS)
     print_findings(study.findings, err=True)

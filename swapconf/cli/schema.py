@@ -7,10 +7,11 @@ from pathlib import Path
 
 import click
 
-from swapconf.cli.common import say
+from swapconf.cli.common import say, writing
 from swapconf.cli.help import Command
 from swapconf.editor import NAMES, editor_schema
 from swapconf.phrases import phrase
+from swapconf.writing import write_named
 
 FILE_NAME = "swapconf.schema.json"  # the one that a modeline points to, unless told otherwise
 
@@ -39,12 +40,9 @@ def command(name: str, target: Path | None) -> None:
     files = {target: name} if target.suffix == ".json" else \
         {target / (FILE_NAME if each == "training" else f"{each}.schema.json"): each for each in NAMES}
     for file, each in files.items():
-        try:
+        with writing(file):
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(_text(each) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise click.UsageError(phrase("{file}: cannot be written: {reason}", file=file,
-                                          reason=error.strerror)) from None
+            write_named(file, _text(each) + "\n")
         say(phrase("wrote {file}", file=file))
 
 

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from swapconf.cli import trace_folders
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say, writing
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say, write_out
 from swapconf.cli.help import Command
 from swapconf.cli.machine import load, machine_options, print_assumed, shares
+from swapconf.cli.outputs import OUT_FILE, PAGE
 from swapconf.errors import Finding, Severity, SwapconfError
 from swapconf.errors import Origin as Place
-from swapconf.phrases import joined, phrase
+from swapconf.phrases import joined, phrase, plural
 from swapconf.units import parse_bytes, show_bytes
 
 if TYPE_CHECKING:
@@ -45,11 +46,11 @@ class _Step:
 @click.argument("trace", type=click.Path(path_type=Path))
 @machine_options("generic")
 @click.option("--host-memory", metavar="SIZE", help="Memory of the host that they share, for example 1.5TB.")
-@click.option("--trace-view", type=click.Path(path_type=Path, dir_okay=False, writable=True), metavar="FILE",
+@click.option("--trace-view", type=OUT_FILE, metavar="FILE",
               help="Write the step as the profiler's trace_view.json, for Perfetto, chrome://tracing and MindStudio "
                    "Insight.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--html", type=click.Path(path_type=Path, dir_okay=False, writable=True), metavar="FILE",
+@click.option("--html", type=PAGE, metavar="FILE",
               help="Write one page with the streams and the memory over the clock; it opens without a network.")
 def command(trace: Path, profile: str, measured: Path | None, cards_per_host: int, host_bandwidth: float | None,
             host_memory: str | None, trace_view: Path | None, form: str, html: Path | None) -> None:
@@ -85,7 +86,8 @@ def command(trace: Path, profile: str, measured: Path | None, cards_per_host: in
         _write_page(step, html)
     needed = step.host_peak_bytes * cards_per_host
     if limit is not None and needed > limit:
-        say(phrase("{cards} cards hold {needed} on the host, which has {limit}", cards=cards_per_host,
+        say(plural(cards_per_host, "{count} card holds {needed} on the host, which has {limit}",
+                   "{count} cards hold {needed} on the host, which has {limit}",
                    needed=show_bytes(needed), limit=show_bytes(limit)), err=True)
         raise SystemExit(EXIT_ERRORS)
 
@@ -107,16 +109,13 @@ def _size(text: str) -> int:
 
 def _write_trace_view(step: _Step, file: Path) -> None:
     from swapconf.formats import trace_view_writer
-    from swapconf.formats.writing import write_named
     from swapconf.simulate.replay import replay
     from swapconf.simulate.step_profile import step_profile
     from swapconf.simulate.trace_lifetimes import lifetimes
 
     reserved_bytes = replay(step.trace, lifetimes(step.trace)).placement.reserved_bytes
     profile = step_profile(step.trace, step.line, step.costs, step.machine.hardware.name, reserved_bytes)
-    with writing(file):
-        write_named(file, trace_view_writer.text(profile))
-    say(phrase("Wrote {file}", file=file), err=True)
+    write_out(file, trace_view_writer.text(profile))
 
 
 def _study(given: Path, machine: Machine) -> _Step:
@@ -131,7 +130,7 @@ def _study(given: Path, machine: Machine) -> _Step:
     except ValueError as error:
         raise SwapconfError([Finding(
             origin=Place(file=str(folder)), rule="trace-incomplete", severity=Severity.ERROR, message=str(error),
-            hint=phrase("run the dry run with memory_optimize_level O0"))]) from None
+            hint=phrase("keep the files of a run together; or run it again with memory_optimize_level O0"))]) from None
     known = costing.costs(work, machine.hardware, machine.host, machine.measured)
     line = timeline.replay(steps, known.duration_us)
     _, used = timeline.memory(line, lifetimes(trace))

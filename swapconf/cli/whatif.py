@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.cli.machine import load, machine_options, print_assumed, shares
 from swapconf.cli.memory import write_page
+from swapconf.cli.outputs import PAGE
 from swapconf.errors import SwapconfError, has_errors
 from swapconf.phrases import joined, mark, phrase, show
 from swapconf.units import show_bytes
@@ -38,7 +39,7 @@ _TITLES = {"step": mark("step"), "exposed_copy": mark("exposed copy"),
 @click.option("--sweep", metavar="backward_prefetch=1..400",
               help="The peak for every prefetch, and the time of a step with --hardware; A..B..STEP skips some.")
 @machine_options(None)
-@click.option("--html", type=click.Path(path_type=Path, dir_okay=False, writable=True), metavar="FILE",
+@click.option("--html", type=PAGE, metavar="FILE",
               help="Write one page with the pictures before and after; it opens without a network.")
 @click.option("--safe", is_flag=True, help="Print a bound that the true dry run does not exceed, for use as a gate.")
 def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: str | None, profile: str | None,
@@ -83,7 +84,7 @@ def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: 
         machine = None if profile is None else load(profile, measured, cards_per_host, host_bandwidth)
         question = Question(trace, study, default_policy(os.environ), machine)
         print_findings(question.findings, err=True)
-        points = question.sweep(_prefetches(sweep)) if sweep else ()
+        points = question.sweep(_shown(_prefetches(sweep))) if sweep else ()
         answer = question.answer()
     except Mismatch as error:
         raise click.UsageError(str(error)) from None
@@ -109,6 +110,12 @@ def _prefetches(text: str) -> range:
     if match is None or not 0 < int(match[1]) <= int(match[2]) or match[3] == "0":
         raise click.UsageError(phrase("--sweep {given}: write backward_prefetch=1..400", given=text))
     return range(int(match[1]), int(match[2]) + 1, int(match[3] or 1))
+
+
+def _shown(prefetches: range) -> Iterable[int]:
+    from swapconf.cli.progress import shown
+
+    return shown(prefetches, len(prefetches), phrase("prefetches"))
 
 
 def as_record(answer: Answer, points: Sequence[Point] = ()) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import yaml
 
 from swapconf.dryrun.job import ORDERS, Folder, Job
 from swapconf.phrases import ENGLISH
+from swapconf.writing import replace_text
 
 # MindSpore prints this last; a child that is still alive some time after it hangs in its exit
 LAST_WORDS = b"Actual peak memory usage (with fragments)"
@@ -73,9 +74,9 @@ def launch(job: Job, folder: Folder, variables: Mapping[str, str], python: str =
 
 def _write(job: Job, folder: Folder) -> None:
     folder.path.mkdir(parents=True, exist_ok=True)
-    folder.config.write_text(yaml.safe_dump(job.settings, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    replace_text(folder.config, yaml.safe_dump(job.settings, sort_keys=False, allow_unicode=True))
     orders = {"level": job.level, "real_data": job.real_data}
-    (folder.path / ORDERS).write_text(json.dumps(orders), encoding="utf-8")
+    replace_text(folder.path / ORDERS, json.dumps(orders))
 
 
 def _wait(child: subprocess.Popen[bytes], log: Path, deadline: float) -> Ending:

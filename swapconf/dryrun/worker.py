@@ -159,7 +159,9 @@ def _write_result(path: Path) -> None:
 
     peaks = {"max_memory_allocated_bytes": int(mindspore.runtime.max_memory_allocated()),
              "max_memory_reserved_bytes": int(mindspore.runtime.max_memory_reserved())}
-    path.write_text(json.dumps(peaks), encoding="utf-8")
+    part = path.with_name(f".{path.name}.part")  # as swapconf.writing does, which a plain run need not have
+    part.write_text(json.dumps(peaks), encoding="utf-8")
+    part.replace(path)
 
 
 if __name__ == "__main__":

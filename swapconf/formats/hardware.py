@@ -17,8 +17,9 @@ from typing import Any
 
 from swapconf.cost import FIGURES, Figure, Hardware
 from swapconf.errors import Finding, Origin, Severity, SwapconfError
-from swapconf.formats.hardware_names import SHIPPED, names
+from swapconf.formats.hardware_names import LEAST_FIGURE, MOST_FIGURE, SHIPPED, names
 from swapconf.formats.structure import validator
+from swapconf.opening import read_bytes
 from swapconf.phrases import phrase
 
 GENERIC = "generic"
@@ -53,8 +54,7 @@ def read(path: Path) -> Hardware:
 
 def _json(path: Path) -> Any:
     try:
-        with open(path, "rb") as stream:
-            text = stream.read(MAX_FILE_BYTES + 1)
+        text = read_bytes(path, MAX_FILE_BYTES)
         if len(text) > MAX_FILE_BYTES:
             raise SwapconfError([_finding(path, phrase("is larger than {size:,} bytes", size=MAX_FILE_BYTES))])
         return json.loads(text)
@@ -70,14 +70,15 @@ def _json(path: Path) -> Any:
 
 
 def _mistakes(data: Any) -> Iterator[tuple[str, str]]:
-    """(place, message). JSON of Python knows NaN, which no schema refuses."""
+    """(place, message). JSON of Python knows NaN and infinity, which no schema refuses."""
     for error in validator("hardware").iter_errors(data):
         yield ".".join(map(str, error.absolute_path)), error.message[:200]
     figures = data.get("figures") if isinstance(data, dict) else None
     for name, item in (figures.items() if isinstance(figures, dict) else ()):
         value = item.get("value") if isinstance(item, dict) else None
-        if isinstance(value, float) and value != value:
-            yield f"figures.{name}.value", phrase("is not a number")
+        if isinstance(value, int | float) and not value <= 0 and not LEAST_FIGURE <= value <= MOST_FIGURE:
+            yield f"figures.{name}.value", phrase("{value} is not from {least:g} to {most:,.0f}", value=str(value)[:40],
+                                                  least=LEAST_FIGURE, most=MOST_FIGURE)
 
 
 def _finding(path: Path, message: str, place: str = "", *, line: int = 0, column: int = 0,

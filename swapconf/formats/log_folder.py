@@ -28,6 +28,17 @@ class Stream:
     rank: int | None
     own_rank: bool
 
+    @property
+    def run(self) -> Path:
+        """The folder that holds the logs of all ranks."""
+        parent = self.paths[0].parent
+        return parent.parent if _FOLDER_RANK.fullmatch(parent.name) else parent
+
+    @property
+    def kind(self) -> str:
+        """What the log is called for any rank: a run writes one of a kind for each."""
+        return re.sub(r"\d+", "N", _FILE.sub(r"\g<base>", self.paths[-1].name))
+
 
 def find(folder: Path) -> tuple[list[Stream], list[str]]:
     """The logs below a folder, and those that are compressed and therefore not read. Links are followed, each folder

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from swapconf.blocks import NO_TASK, Blocks, offsets
 from swapconf.formats.byte_table import Names, Places, Table, numbers, ranges, tables
-from swapconf.formats.trace_lines import GARBLED, Damage, number, shown
+from swapconf.formats.trace_lines import GARBLED, INCOMPLETE, Damage, number, shown
 from swapconf.phrases import phrase
 from swapconf.simulation import NEVER
 
@@ -24,6 +24,7 @@ _NUMBERS = {"start": "start_time_stamp", "end": "end_time_stamp", "size_bytes": 
 _TEXTS = {"pool": "pool_type", "kind": "type", "task_name": "task_name", "node": "node_name"}
 _ADDRESS, _TASK, _USERS, _PERSISTENT = "device_addr", "producer_task", "user_tasks", "is_persistent"
 COLUMNS = (*_NUMBERS.values(), *_TEXTS.values(), _ADDRESS, _TASK, _USERS, _PERSISTENT)
+_MAX_TOTAL_BYTES = 2**62  # with it, no sum of sizes and no address that a policy gives can overflow
 _OPEN, _CLOSE, _DASH = b"{}-"
 
 Parts = dict[str, NDArray[Any]]
@@ -38,6 +39,8 @@ def read(path: str | Path) -> Blocks:
         part, are_right = _part(table, names)
         table.explain(are_right, _refuse, damage)
         parts.append(part)
+    if not any(len(part["start"]) for part in parts):
+        damage.add(INCOMPLETE, phrase("there is no block below the header: no memory was recorded"))
     damage.refuse()
     blocks = _joined(parts, names)
     _check(blocks, damage)
@@ -124,6 +127,10 @@ def _joined(parts: list[Parts], names: dict[str, Names]) -> Blocks:
 
 def _check(blocks: Blocks, damage: Damage) -> None:
     """Rows that are lost or doubled show in the running sums, which MindSpore writes for device and host."""
+    if (total := blocks.size_bytes.sum(dtype=np.float64)) > _MAX_TOTAL_BYTES:
+        damage.add(GARBLED, phrase("the blocks have {size:.0e} bytes together, more than any run allocates",
+                                   size=float(total)))
+        return
     for on_host in (False, True):
         rows = np.flatnonzero(blocks.on_host == on_host)
         rows = rows[np.argsort(blocks.start[rows], kind="stable")]

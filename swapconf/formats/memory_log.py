@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from swapconf.formats.trace_lines import NOT_FOUND, Damage
+from swapconf.opening import open_binary
 from swapconf.phrases import phrase
 from swapconf.trace import Notice, WorkerLog
 
@@ -41,7 +42,7 @@ def read(path: str | Path) -> WorkerLog:
     """What a log file tells. Raises SwapconfError if there is no such file."""
     damage = Damage(path)
     try:
-        with open(path, "rb") as stream:
+        with open_binary(path) as stream:
             return parse(_lines(iter(lambda: stream.readline(MAX_LINE_BYTES), b"")))
     except OSError as error:
         damage.add(NOT_FOUND, phrase("cannot be read ({reason})", reason=error.strerror or error))

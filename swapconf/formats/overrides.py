@@ -10,12 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any
 
 from swapconf.errors import SwapconfError
 from swapconf.formats.nodes import Document, from_plain
 from swapconf.formats.yaml_document import parse, parse_value, read_text
 from swapconf.phrases import phrase
+
+_OURS = ("swap_config", "recompute_config")
+_MOST_NAMES = 12
 
 # options of mindformers' own script that set a key which decides about swap
 _NAMED = {"use_parallel": "use_parallel", "run_mode": "run_mode", "device_target": "context.device_target",
@@ -30,8 +34,10 @@ def config_file(words: Sequence[str]) -> str | None:
 def read(words: Sequence[str], changes: Sequence[str] = ()) -> Document | None:
     """The document that ``--config`` names, with the overrides applied; None without ``--config``.
 
-    ``changes``: further overrides, ``a.b.c=VALUE`` each, for keys of any depth. Raises SwapconfError when the file
-    cannot be read, ValueError for a change that cannot be made.
+    ``changes``: further overrides, ``a.b.c=VALUE`` each, for keys of any depth in a section that the file has. An
+    override among ``words`` makes the section that it lacks, as mindformers' ``merge_from_dict`` does. Raises
+    SwapconfError when the file cannot be read, ValueError for a change that cannot be made and for an override of
+    nearly a section of ours.
     """
     file = config_file(words)
     if file is None:
@@ -41,7 +47,7 @@ def read(words: Sequence[str], changes: Sequence[str] = ()) -> Document | None:
     done = []
     for option, text in _pairs(words):
         path = option if "." in option else _NAMED.get(option)
-        if path is not None and _set(values, path.split("."), text):
+        if path is not None and _override(values, path.split("."), text):
             done.append(path)
     return changed(_with(document, values, done), changes)
 
@@ -55,14 +61,7 @@ def changed(document: Document, changes: Sequence[str]) -> Document:
     """A document after overrides, ``a.b.c=VALUE`` each, for keys of any depth. Raises ValueError for a change that
     cannot be made."""
     values: Any = document.root.plain()
-    done = []
-    for change in changes:
-        path, equals, text = change.partition("=")
-        if not equals or not _set(values, path.split("."), text):
-            raise ValueError(phrase("'{change}' cannot be set: write A.B.C=VALUE with a section that the file has",
-                                    change=change))
-        done.append(path)
-    return _with(document, values, done)
+    return _with(document, values, [_change(values, change) for change in changes])
 
 
 def _with(document: Document, values: Any, paths: Sequence[str]) -> Document:
@@ -88,15 +87,57 @@ def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield option, value
 
 
-def _set(values: dict[str, Any], path: list[str], text: str) -> bool:
+def _override(values: dict[str, Any], path: list[str], text: str) -> bool:
+    """Whether it is one; what is none, the script has to judge."""
+    meant = get_close_matches(path[0], _OURS, n=1, cutoff=0.8) if path[0] not in {*values, *_OURS} else []
+    if meant:
+        raise ValueError(phrase("--{option}: the file has no section `{section}`; `{name}` was probably meant",
+                                option=".".join(path), section=path[0], name=meant[0]))
     try:
         value = parse_value(text)
     except SwapconfError:
         return False
     node: Any = values
     for step in path[:-1]:
-        node = node.get(step) if isinstance(node, dict) else None
-    if not isinstance(node, dict):
+        node = node.setdefault(step, {}) if isinstance(node, dict) else None
+    if not isinstance(node, dict) or not all(path):
         return False
     node[path[-1]] = value
     return True
+
+
+def _change(values: dict[str, Any], change: str) -> str:
+    """Make ``a.b.c=VALUE`` in the values, and return its key. Raises ValueError, which says what is wrong with it."""
+    name, equals, text = change.partition("=")
+    path = name.split(".")
+    if not equals:
+        raise ValueError(phrase("'{change}' gives no value; write A.B.C=VALUE", change=change))
+    if not all(part.strip() for part in path):
+        raise ValueError(phrase("'{change}' has an empty name before the `=`; write A.B.C=VALUE", change=change))
+    try:
+        value = parse_value(text)
+    except SwapconfError as error:
+        raise ValueError(phrase("'{change}': the value cannot be read: {problem}", change=change,
+                                problem=error.findings[0].message)) from None
+    node: Any = values
+    for depth, step in enumerate(path[:-1]):
+        if step not in node:
+            raise ValueError(phrase("'{change}': the file has no section `{section}`; {hint}", change=change,
+                                    section=".".join(path[:depth + 1]), hint=_sections(node, path[:depth], step)))
+        node = node[step]
+        if not isinstance(node, dict):
+            raise ValueError(phrase("'{change}': `{section}` is no section but {kind}; set it as a whole",
+                                    change=change, section=".".join(path[:depth + 1]),
+                                    kind=phrase("a list") if isinstance(node, list) else phrase("a single value")))
+    node[path[-1]] = value
+    return name
+
+
+def _sections(node: dict[str, Any], above: list[str], step: str) -> str:
+    """What was probably meant by the name of a section, else which there are."""
+    known = [key for key, value in node.items() if isinstance(value, dict)]
+    if close := get_close_matches(step, known, n=1):
+        return phrase("`{name}` was probably meant", name=".".join([*above, close[0]]))
+    if not known:
+        return phrase("there is none at that place")
+    return phrase("it has {names}", names=", ".join(known[:_MOST_NAMES]) + ", ..." * (len(known) > _MOST_NAMES))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from swapconf.opening import read_bytes
 from swapconf.phrases import phrase
 
 MAX_BYTES = 64 * 2**20
@@ -27,8 +28,7 @@ def read(path: Path, config: str) -> dict[int, PredictedPeaks]:
 
     Raises ValueError, which says what is taken, and OSError.
     """
-    with open(path, "rb") as stream:
-        data = stream.read(MAX_BYTES + 1)
+    data = read_bytes(path, MAX_BYTES)
     try:
         records = json.loads(data)
         if not isinstance(records, list) or len(data) > MAX_BYTES:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from swapconf.formats import profiler_tables, trace_view_writer
 from swapconf.formats.profiler_folder import DETAILS, VIEW
-from swapconf.formats.writing import refuse_links, replace_text
 from swapconf.step_profile import StepProfile
+from swapconf.writing import refuse_links, replace_text
 
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
 METADATA = "profiler_metadata.json"

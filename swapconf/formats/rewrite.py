@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
-import tempfile
 from pathlib import Path
 
-from swapconf.formats.writing import replace_text
+from swapconf.opening import read_bytes
 from swapconf.phrases import phrase
+from swapconf.writing import replace_text, whole
 
 _MARK = b"\xef\xbb\xbf"
 
@@ -27,7 +28,7 @@ def rewrite_text(path: str | Path, text: str) -> None:
     if not place.exists():
         replace_text(place, text)
         return
-    mark = _MARK if place.read_bytes().startswith(_MARK) else b""
+    mark = _MARK if read_bytes(place, len(_MARK)).startswith(_MARK) else b""
     replace_content(place, mark + text.encode("utf-8"))
 
 
@@ -38,16 +39,10 @@ def replace_content(path: str | Path, content: bytes) -> None:
     """
     target = Path(path).resolve(strict=True)
     if not os.access(target, os.W_OK):
-        raise PermissionError(phrase("{file} must not be written", file=path))
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
     before = target.stat()
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
+    with whole(target, 0o600) as stream:
+        stream.write(content)
         with contextlib.suppress(PermissionError):
-            os.chown(temporary, before.st_uid, before.st_gid)
-        os.chmod(temporary, stat.S_IMODE(before.st_mode))
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+            os.fchown(stream.fileno(), before.st_uid, before.st_gid)
+        os.fchmod(stream.fileno(), stat.S_IMODE(before.st_mode))

@@ -13,6 +13,7 @@ from io import BytesIO
 from pathlib import Path
 
 from swapconf.errors import Finding, Origin, Severity, SwapconfError
+from swapconf.opening import open_binary
 from swapconf.phrases import phrase
 
 CHUNK_BYTES = 2**21
@@ -89,7 +90,7 @@ def chunks(path: str | Path, damage: Damage) -> Iterator[tuple[int, bytes]]:
     """
     line, rest = 1, b""
     try:
-        with open(path, "rb") as stream:
+        with open_binary(path) as stream:
             while data := stream.read(CHUNK_BYTES):
                 whole, end, data = data.rpartition(b"\n")
                 if end:

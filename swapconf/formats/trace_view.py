@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from io import TextIOWrapper
 from math import isfinite
 from pathlib import Path
 from typing import Any, TextIO
@@ -18,6 +19,7 @@ from typing import Any, TextIO
 from swapconf.cost import Measured, MeasuredCopy
 from swapconf.formats.profiler_csv import profiler_damage
 from swapconf.formats.trace_lines import GARBLED, HEADER, NOT_FOUND, Damage
+from swapconf.opening import open_binary
 from swapconf.phrases import phrase
 
 MAX_OBJECT_CHARS = 32 * 2**20  # of `traceEvents` in an object
@@ -55,7 +57,7 @@ def read(path: str | Path) -> Measured:
 def _events(path: Path, damage: Damage) -> Iterator[Mapping[str, Any]]:
     """A list is read event by event, because its objects take ten times the room of its text."""
     try:
-        with open(path, encoding="utf-8-sig") as stream:
+        with TextIOWrapper(open_binary(path), encoding="utf-8-sig") as stream:
             head = stream.read(1)
             while head.isspace():
                 head = stream.read(1)

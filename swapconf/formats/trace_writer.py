@@ -8,7 +8,6 @@ row can be told from a recorded one. execute_order.csv has neither events nor ad
 from __future__ import annotations
 
 import csv
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from io import StringIO
 from pathlib import Path
@@ -16,10 +15,10 @@ from pathlib import Path
 from swapconf.blocks import Block
 from swapconf.formats.csv_cells import cell
 from swapconf.formats.trace_folder import BLOCKS, GRAPH, ORDER
-from swapconf.formats.writing import refuse_links, replace_text
 from swapconf.simulation import NEVER
 from swapconf.trace import Task, Tensor, Trace
 from swapconf.workspace import KIND, Workspace
+from swapconf.writing import refuse_links, replace_by_copy, replace_text
 
 WORKSPACE = "workspace.csv"
 HEADER = ("start_time_stamp", "end_time_stamp", "device_addr", "stream_id", "pool_type", "size", "actual_used_memory",
@@ -39,7 +38,7 @@ def write(trace: Trace, workspace: Workspace, executed_order: Path, folder: Path
     refuse_links(folder, (ORDER,))
     replace_text(folder / BLOCKS, "".join(memory_block_lines(trace.blocks, rule_of)))
     replace_text(folder / GRAPH, "".join(tracker_graph_lines(trace.tasks)))
-    shutil.copyfile(executed_order, folder / ORDER)
+    replace_by_copy(folder / ORDER, executed_order)
     replace_text(folder / WORKSPACE, _workspace_table(blocks, workspace, names))
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from swapconf.formats.log_folder import Stream, number
+from swapconf.opening import open_binary
 
 BLOCK_BYTES = 2**18
 MAX_LINE_BYTES = 2**16
@@ -35,6 +36,8 @@ _PAIR = re.compile(r"([\w.]{1,200}), value=(\d{1,9})(?:, |\s*$)")
 _NAME = re.compile(r"([\w.]{1,200})(?:, |\s*$)")
 _SUBJECT = re.compile(r"([\w.]{1,200}), ")
 _RULE = re.compile(r"\[([\w-]{1,80})\]\s*$")
+_ESCAPE, _SEQUENCE_BYTES = b"\x1b", 64
+_SEQUENCE = re.compile(rb"\x1b\[[0-?]{0,40}[ -/]{0,4}[@-~]")  # ECMA-48, 5.4: colours and what else moves a cursor
 _PEAKS = re.compile(rb"(Used|Actual) peak memory usage \((?:without|with) fragments\): (\d{1,9})M")
 # Open MPI --tag-output, srun --label, and the rank in words
 _TAG = re.compile(rb"\s*(?:\[\d+,(\d{1,6})\]<std(?:out|err)>|(\d{1,6}): |\[?rank[ _:]?(\d{1,6})\]?[:| ])",
@@ -133,7 +136,7 @@ def merge(said: Iterable[Said]) -> Said:
 
 
 class _Blocks:
-    """The bytes of all parts, one after the other."""
+    """The bytes of all parts, one after the other, without the colours of a terminal; ``size_bytes``: with them."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self._paths = paths
@@ -143,12 +146,25 @@ class _Blocks:
     def __iter__(self) -> Iterator[bytes]:
         for path in self._paths:
             try:
-                with open(path, "rb", buffering=0) as stream:
+                with open_binary(path) as stream:
+                    rest = b""
                     while block := stream.read(BLOCK_BYTES):
                         self.size_bytes += len(block)
+                        block, rest = _plain(rest + block)
                         yield block
+                    yield rest
             except OSError as error:
                 self.trouble.append((str(path), error.strerror or str(error)))
+
+
+def _plain(block: bytes) -> tuple[bytes, bytes]:
+    """A block without escape sequences, and the beginning of one that goes on in the next block."""
+    at = block.rfind(_ESCAPE)
+    if at < 0:
+        return block, b""
+    is_cut = len(block) - at < _SEQUENCE_BYTES and _SEQUENCE.match(block, at) is None
+    whole, rest = (block[:at], block[at:]) if is_cut else (block, b"")
+    return _SEQUENCE.sub(b"", whole), rest
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ import yaml
 
 from swapconf.errors import Finding, Origin, Severity, SwapconfError
 from swapconf.formats.nodes import Document, Entry, Node, Scalar
+from swapconf.opening import read_bytes
 from swapconf.phrases import phrase
 
 if TYPE_CHECKING:
@@ -38,8 +39,7 @@ def read_text(path: str | Path) -> str:
     """The text of a file. Raises SwapconfError with one finding when it cannot be read as UTF-8 text."""
     name = str(path)
     try:
-        with open(path, "rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
+        data = read_bytes(path, MAX_BYTES)
     except FileNotFoundError:
         raise _refusal(name, "file-not-found", phrase("there is no such file"), phrase("check the path")) from None
     except IsADirectoryError:
@@ -62,8 +62,7 @@ def read_text(path: str | Path) -> str:
 
 def beginning(path: str | Path) -> str:
     """What can be read of a file that is no text, or too large, to see what it is for. Raises OSError."""
-    with open(path, "rb") as stream:
-        return stream.read(MAX_BYTES).decode("utf-8", "replace")
+    return read_bytes(path, MAX_BYTES).decode("utf-8", "replace")
 
 
 def parse(text: str, file: str) -> Document:

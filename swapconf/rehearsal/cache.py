@@ -15,6 +15,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 from swapconf import cache_folder, json_object
 from swapconf.dryrun.outcome import LayerMoves, LayerRecomputes, Outcome, RankReport
 from swapconf.errors import Finding, Origin, Severity
+from swapconf.formats.yaml_document import MAX_BYTES
+from swapconf.opening import read_bytes
 from swapconf.phrases import packed, unpacked
 from swapconf.rehearsal.order import Order
 from swapconf.resolve.knowledge import Versions
@@ -72,7 +74,7 @@ def _path(order: Order) -> Path:
 
 def _text(file: str) -> str:
     try:
-        return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+        return hashlib.sha256(read_bytes(file, MAX_BYTES)).hexdigest()
     except OSError:
         return ""
 

@@ -24,12 +24,12 @@ from swapconf.dryrun.outcome import Outcome, RankReport, as_record
 from swapconf.errors import Finding, Origin, Severity, SwapconfError
 from swapconf.formats import memory_log, run_record, trace_folder
 from swapconf.formats.nodes import Document
-from swapconf.formats.writing import refuse_links, replace_text
 from swapconf.phrases import phrase
 from swapconf.rehearsal.order import Order, cluster_of
 from swapconf.study import source
 from swapconf.study.study import Study
 from swapconf.trace import Trace, WorkerLog
+from swapconf.writing import refuse_links, replace_text
 
 SMALLEST_TRACE_BYTES = 64 << 10
 _TRACKED = (trace_folder.BLOCKS, trace_folder.GRAPH, trace_folder.ORDER, trace_folder.TASKS)

@@ -7,9 +7,9 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import Any
 
+from swapconf import extras
 from swapconf.dryrun.outcome import RankReport
 from swapconf.phrases import phrase
 from swapconf.rehearsal.folded import foldable, rehearse
@@ -63,6 +63,6 @@ def _on_dask(tasks: Sequence[Any], address: str) -> Iterator[RankReport]:
         yield from joblib.Parallel(return_as="list", batch_size=1)(tasks)
 
 
-def missing() -> str:
-    """What is not installed of the fan-out, in words; empty when all is there."""
-    return "" if find_spec("joblib") else phrase("joblib is missing: pip install swapconf[dryrun]")
+def missing(dask: str | None = None) -> str:
+    """What is not installed of the fan-out, in words; empty when all is there. ``dask``: as for `rehearse_all`."""
+    return extras.missing("dryrun", phrase("a dry run"), "joblib") or (extras.missing("dask", "--dask") if dask else "")

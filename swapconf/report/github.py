@@ -22,7 +22,7 @@ def as_commands(findings: Iterable[Finding]) -> list[str]:
 
 def _command(finding: Finding) -> str:
     place = finding.origin
-    properties = {"file": shown_path(place.file)}
+    properties = {"file": printable(shown_path(place.file))}
     if place.line:
         properties |= {"line": str(place.line), "col": str(place.column)}
     properties["title"] = f"swapconf {finding.rule}"

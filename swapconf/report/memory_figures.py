@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from html import escape
 from textwrap import wrap
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from swapconf.memory_view import MemoryView
 from swapconf.phrases import phrase, show
 from swapconf.report.findings import printable
 from swapconf.simulation import CATEGORIES, Category
-from swapconf.units import show_bytes
+from swapconf.units import Unit, show_bytes
 
 Figure = dict[str, Any]
 
@@ -30,13 +30,6 @@ _LINE_WIDTH = 72
 _BREAK = re.compile(r"(?<=[/.])")
 _ROOM = 1.08
 _BORDER_FROM = 0.012  # of the height
-
-
-class Unit(NamedTuple):
-    """Of the axis of bytes."""
-
-    name: str
-    size_bytes: int
 
 
 def timeline_figure(view: MemoryView, place: str, unit: Unit, top_bytes: int) -> Figure:

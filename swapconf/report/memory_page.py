@@ -19,7 +19,7 @@ from swapconf.memory_view import MemoryView
 from swapconf.phrases import Phrase, in_use, joined, phrase, show
 from swapconf.report.comparison import notes_of, overall_table, rank_table, ranks_of
 from swapconf.report.findings import printable
-from swapconf.report.memory_figures import COLOURS, Unit, blocks_figure, timeline_figure
+from swapconf.report.memory_figures import COLOURS, blocks_figure, timeline_figure
 from swapconf.report.memory_tables import (
     Table,
     categories_table,
@@ -27,13 +27,14 @@ from swapconf.report.memory_tables import (
     layers_table,
     operators_table,
 )
+from swapconf.report.next_steps import next_step
 from swapconf.report.sweep_chart import choices
 from swapconf.report.sweep_figure import sweep_figure
 from swapconf.report.timeline_figures import BUBBLE_COLOUR, kinds_of, stages_of, step_figure
 from swapconf.simulation import CATEGORIES, Category
 from swapconf.sweep import Point
 from swapconf.timeline_view import TimelineView
-from swapconf.units import GIB, MIB, show_bytes
+from swapconf.units import axis_unit, show_bytes
 from swapconf.variant import Variant
 
 NUM_OPERATORS = 200
@@ -52,7 +53,7 @@ def page(views: Sequence[MemoryView], version: str, timelines: Sequence[Timeline
     top = max((view.with_fragments_peak_bytes for view in views), default=0)
     top = max(top, *(view.peak_bytes for view in timelines), 0)
     longest = max((view.step_us for view in timelines), default=0.0)
-    unit = Unit("GiB", GIB) if top >= GIB else Unit("MiB", MIB)
+    unit = axis_unit(top)
     figures = [figure for number, view in enumerate(views) for figure in (
         timeline_figure(view, f"timeline-{number}", unit, top), blocks_figure(view, f"blocks-{number}", unit, top))]
     figures += [sweep_figure(sweep, "sweep")] if sweep else []
@@ -63,7 +64,8 @@ def page(views: Sequence[MemoryView], version: str, timelines: Sequence[Timeline
         version=version, views=views, show=show_bytes, share=_share, legend=_legend(views), figures=figures,
         tables=tables, comparison=[] if variants else _comparison(views), scripts=scripts, policy=_policy(scripts),
         choices=choices(sweep) if sweep else [], sweep=sweep,
-        timelines=timelines, steps=steps, milliseconds=_milliseconds, bubble=BUBBLE_COLOUR,
+        next_step=next_step(views, timelines, variants, sweep), timelines=timelines, steps=steps,
+        milliseconds=_milliseconds, bubble=BUBBLE_COLOUR,
         kinds_of=kinds_of, stages_of=stages_of,
         summary=_summary(variants), summary_notes=[line for variant in variants for line in notes_of(variant)])
 

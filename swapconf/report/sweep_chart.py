@@ -42,7 +42,10 @@ def chart(points: Sequence[Point]) -> list[str]:
 
 def _panel(title: str, tops: Sequence[float], show: Callable[[float], str]) -> Iterator[str]:
     low, high = min(tops), max(tops)
-    span = (high - low) or 1
+    if show(low) == show(high):  # a chart of nothing but noise
+        yield joined("", [_INDENT, phrase("{title}: {figure} at every prefetch", title=title, figure=show(low))])
+        return
+    span = high - low
     eighths = [1 + int((8 * _HEIGHT - 1) * (top - low) / span) for top in tops]
     yield joined("", [_INDENT, title])
     for row in range(_HEIGHT - 1, -1, -1):

@@ -8,7 +8,7 @@ from typing import Any
 
 from swapconf.phrases import phrase, show
 from swapconf.sweep import Point, best_overall
-from swapconf.units import GIB, MIB, show_bytes
+from swapconf.units import axis_unit, show_bytes
 
 _STEP, _WAITING, _PEAK = "#4e79a7", "#f28e2b", "#59a14f"
 _TWICE, _CRASH = "#edc948", "#e15759"
@@ -17,7 +17,7 @@ _TWICE, _CRASH = "#edc948", "#e15759"
 def sweep_figure(points: Sequence[Point], place: str) -> dict[str, Any]:
     """``place``: id of the element to draw in. Above the time of a step and what of it waits for copies, below the
     peak; behind them yellow where two copies of a tensor live, red where MindSpore crashes."""
-    unit, size = ("GiB", GIB) if max(point.peak_bytes for point in points) >= GIB else ("MiB", MIB)
+    unit, size = axis_unit(max(point.peak_bytes for point in points))
     prefetches = [point.prefetch for point in points]
     data = [_line(show(phrase("used peak")), _PEAK, "y", prefetches, [point.peak_bytes / size for point in points],
                   [show_bytes(point.peak_bytes) for point in points])]

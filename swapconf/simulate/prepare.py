@@ -26,7 +26,7 @@ def prepare(trace: Trace) -> Baseline:
     kernels = [kernel for kernel in trace.kernels if not kernel.is_event]
     tasks = [task for task in trace.tasks if task.is_kernel]
     if not tasks:
-        raise ValueError(phrase("the trace has no graph: MindSpore writes none with memory_optimize_level O1"))
+        raise ValueError(trace.why_no_graph)
     if any(kernel.primitive == "MoveTo" for kernel in kernels):
         raise ValueError(phrase("the trace swaps already"))
     if any("recompute_Default" in kernel.name for kernel in kernels):

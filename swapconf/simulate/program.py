@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from swapconf.phrases import phrase
 from swapconf.simulate.work import COLLECTIVES, COPY
 from swapconf.simulation import NEVER
 from swapconf.timing import COLLECTIVE, COMPUTE, TO_DEVICE, TO_HOST, Program, Waits
@@ -29,7 +28,7 @@ def program(trace: Trace) -> Program:
 def step_tasks(trace: Trace) -> tuple[Task, ...]:
     """The tracker's record of each kernel of the step, in the same order. Raises ValueError where there is none."""
     if not trace.tasks:
-        raise ValueError(phrase("the trace has no graph: MindSpore writes none with memory_optimize_level O1"))
+        raise ValueError(trace.why_no_graph)
     return trace.step_tasks
 
 

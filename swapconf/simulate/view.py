@@ -106,6 +106,6 @@ def _notes(trace: Trace, replayed: Replay) -> tuple[str, ...]:
         notes.append(phrase("Only {same} of {blocks} addresses follow MindSpore's known rules; where the blocks stand "
                             "in the picture is approximate.", same=replayed.num_same, blocks=replayed.num_blocks))
     if not trace.tasks:
-        notes.append(phrase("MindSpore wrote no graph (memory_optimize_level O1), so activations, gradients and "
-                            "temporaries cannot be told apart; all of them are temporaries here."))
+        notes.append(phrase("{reason}. Activations, gradients and temporaries cannot be told apart; all of them are "
+                            "temporaries here.", reason=trace.why_no_graph))
     return tuple(notes)

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapconf.blocks import Block, Blocks
-from swapconf.phrases import phrase
 from swapconf.simulate.policies import mindspore
 from swapconf.simulate.replay import replay
 from swapconf.simulate.trace_lifetimes import lifetimes
@@ -45,7 +44,7 @@ def workspace(trace: Trace) -> Workspace:
     if KIND in trace.blocks.kinds:
         return _recorded(trace)
     if not trace.tasks:
-        raise ValueError(phrase("the trace has no graph: MindSpore writes none with memory_optimize_level O1"))
+        raise ValueError(trace.why_no_graph)
     rules = tuple(RULES.values())
     index = {name: place for place, name in enumerate(RULES)}
     known: dict[tuple[str, int, int], tuple[str, int]] = {}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from functools import cache
 
+from swapconf import docstrings
 from swapconf.formats.reading_rules import CHECKING, READING, STRUCTURE
 from swapconf.resolve.rules import RULES
 
@@ -15,4 +15,4 @@ def pages() -> Mapping[str, str]:
     """By rule: ``name: one sentence``, and for most rules more below it."""
     tables = {**READING, **STRUCTURE, **CHECKING}
     told = {name: f"{name}: {text} ({severity})" for name, (severity, text) in tables.items()}
-    return {**told, **{module.RULE: inspect.getdoc(module) or "" for module in RULES}}
+    return {**told, **{module.RULE: docstrings.of(module) for module in RULES}}

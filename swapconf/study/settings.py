@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Collection, Mapping
@@ -14,6 +15,7 @@ import regex
 
 from swapconf import catalog
 from swapconf.errors import Finding, Origin, Severity
+from swapconf.opening import read_bytes
 from swapconf.phrases import phrase
 from swapconf.resolve.knowledge import Installed, Versions, installed
 from swapconf.study.pages import pages
@@ -25,6 +27,7 @@ else:
     import tomli as tomllib
 
 OFF = "off"
+_MAX_BYTES = 2**20
 _KEYS = ("severity", "families", "mindspore", "mindformers")
 _FILES = (".swapconf.toml", "pyproject.toml")
 _DECODE_LINE = regex.compile(r"at line (\d+), column (\d+)")
@@ -79,7 +82,8 @@ def find(folder: Path) -> Path | None:
 
 def _mentions_us(file: Path) -> bool:
     try:
-        return regex.search(rb"^\s*\[\s*tool\s*\.\s*[\"']?swapconf\b", file.read_bytes(), regex.MULTILINE) is not None
+        return regex.search(rb"^\s*\[\s*tool\s*\.\s*[\"']?swapconf\b", read_bytes(file, _MAX_BYTES),
+                            regex.MULTILINE) is not None
     except OSError:
         return False
 
@@ -90,13 +94,17 @@ def read(file: Path, rules: Collection[str], families: Collection[str]) -> tuple
     ``rules``, ``families``: the names that exist.
     """
     try:
-        text = file.read_bytes().decode("utf-8")
+        data = read_bytes(file, _MAX_BYTES)
+        if len(data) > _MAX_BYTES:
+            raise OSError(errno.EFBIG, phrase("larger than {size:,} bytes", size=_MAX_BYTES))
+        text = data.decode("utf-8")
         tables = tomllib.loads(text)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         place = _DECODE_LINE.search(str(error))  # tomllib tells it in the text only, and not at the end of the file
         line, column = (int(place[1]), int(place[2])) if place else (0, 0)
         origin = Origin(file=_shown(file), line=line, column=column)
-        return Settings(), (_finding(origin, phrase("cannot be read: {reason}", reason=error),
+        return Settings(), (_finding(origin, phrase("cannot be read: {reason}",
+                                             reason=getattr(error, "strerror", None) or error),
                                      phrase("correct the file; nothing in it is used")),)
     reader = _Reader(_shown(file), text, inside=file.name == "pyproject.toml")
     section: Any = tables.get("tool", {}).get("swapconf", {}) if reader.inside else tables

@@ -15,6 +15,7 @@ from swapconf.errors import Severity, SwapconfError
 from swapconf.formats.nodes import Document, from_plain
 from swapconf.formats.yaml_document import parse
 from swapconf.study.settings import NONE, Settings
+from swapconf.writing import replace_text
 
 VARIABLE = "SWAPCONF_SOURCE"  # the file, for a process that is started under `swapconf run`
 FILE = "source.json"
@@ -25,7 +26,7 @@ def write(file: Path, document: Document, settings: Settings) -> None:
     severity = {rule: chosen.value if chosen is not None else None for rule, chosen in settings.severity.items()}
     content = {"file": document.file, "text": document.text, "settings": settings.file, "severity": severity,
                "families": dict(settings.families)}
-    file.write_text(json.dumps(content), encoding="utf-8")
+    replace_text(file, json.dumps(content))
 
 
 def read(file: Path, made: Document) -> tuple[Document, Settings]:

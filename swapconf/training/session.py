@@ -67,7 +67,7 @@ def source_of_process() -> Document | None:
     """The YAML that this process was started with, as far as its command line names one that can be read."""
     try:
         return overrides.read(sys.argv[1:])
-    except (SwapconfError, OSError):  # the script itself says what is wrong with it
+    except (SwapconfError, OSError, ValueError):  # the script itself says what is wrong with it
         return None
 
 

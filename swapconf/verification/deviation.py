@@ -12,6 +12,7 @@ from swapconf.units import runs
 MISSING, DIFFERS, UNDECIDED, VOID = "log-line-missing", "log-line-differs", "log-line-undecided", "log-swap-void"
 RECOMPUTED, NO_LOG, NO_LINE, UNREAD = "log-swap-recomputed", "log-missing", "log-without-strategy", "log-unread"
 ABOVE, NO_PEAK, ENDED, UNKNOWN = "peak-above-predicted", "peak-not-logged", "log-of-no-step", "log-not-compared"
+SEVERAL = "log-of-several-runs"
 
 # (severity, manual page) by name
 RULES: dict[str, tuple[str, str]] = {
@@ -28,6 +29,8 @@ RULES: dict[str, tuple[str, str]] = {
                       "not describe."),
     NO_LINE: ("error", "A worker log holds no line about swap or recompute at all, although the config decides some: "
                        "the rank stopped before the model was built, or does not log at level INFO."),
+    SEVERAL: ("warning", "A rank has several logs of the same kind in different folders, as of several runs: they are "
+                         "read as one, so that a line of any of them counts for the rank."),
     UNREAD: ("warning", "A log was not read to its end, or it is not known to which rank it belongs."),
     ABOVE: ("warning", "A rank logged a higher peak than was predicted for it, by more than `--slack`. A dry run on "
                        "level 1 does not count operator workspace, which a card needs in addition."),

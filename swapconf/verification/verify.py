@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,12 +25,14 @@ from swapconf.verification.deviation import (
     NO_PEAK,
     OTHER_RUN,
     RULES,
+    SEVERAL,
     UNKNOWN,
     UNREAD,
     Deviation,
     counted,
 )
 
+_MOST_NAMES = 4
 POOL_FROM_BYTES = 2**29  # of logs; for less, starting processes costs more than it gives
 
 
@@ -64,7 +66,7 @@ def verify(folder: Path, study: Study, strategy: Strategy, cluster: Cluster, ran
     Raises OSError where the folder cannot be listed.
     """
     streams, packed = log_folder.find(folder)
-    logs, trouble = _by_rank(streams, _read_all(streams, jobs), cluster)
+    logs, runs_of, trouble = _by_rank(streams, _read_all(streams, jobs), cluster)
     trouble += [(path, phrase("it is compressed")) for path in packed]
     here = str(folder)
     found: dict[Deviation, dict[int, int]] = defaultdict(dict)
@@ -80,10 +82,12 @@ def verify(folder: Path, study: Study, strategy: Strategy, cluster: Cluster, ran
     verdicts = []
     for rank in sorted({*ranks, *logs}):
         said, peaks = logs.get(rank), _prediction(rank, cluster, predicted)
+        several = _several(runs_of.get(rank, ()), folder)
         deviations = dict.fromkeys(_absent(rank, said, cluster, here), 0)
         if said is not None and not deviations:
             deviations.update(dict.fromkeys(comparison.of(said, cluster.stage_of(rank)), 0))
             deviations.update(_peaks(said, peaks, slack_bytes, here))
+        deviations.update(dict.fromkeys(several, 0))
         for deviation, excess_bytes in deviations.items():
             found[deviation][rank] = excess_bytes
         verdicts.append(RankVerdict(rank=rank, stage=cluster.stage_of(rank), said=said, predicted=peaks, rules=tuple(
@@ -116,9 +120,11 @@ def _size(path: Path) -> int:
 
 
 def _by_rank(streams: list[Stream], told: Iterable[Told], cluster: Cluster
-             ) -> tuple[dict[int, Said], list[tuple[str, str]]]:
-    """What each rank's logs say, and what could not be read or belongs to no rank."""
+             ) -> tuple[dict[int, Said], dict[int, tuple[Path, ...]], list[tuple[str, str]]]:
+    """What each rank's logs say, the folders of the runs that they are of, and what could not be read or belongs to no
+    rank."""
     logs: dict[int, Said] = {}
+    places: dict[tuple[int, str], list[Path]] = defaultdict(list)
     trouble: list[tuple[str, str]] = []
     known: dict[frozenset[Entry], frozenset[Entry]] = {}  # most ranks say the same, which is held once
     for stream, one in zip(streams, told, strict=True):
@@ -126,11 +132,24 @@ def _by_rank(streams: list[Stream], told: Iterable[Told], cluster: Cluster
         for name, said in one.by_rank.items():
             rank = 0 if name is None and cluster.num_devices == 1 and len(streams) == 1 else name
             if rank is not None:
+                places[rank, stream.kind].append(stream.run)
                 both = worker_logs.merge([logs[rank], said] if rank in logs else [said])
                 logs[rank] = replace(both, entries=known.setdefault(both.entries, both.entries))
             elif said.entries or said.used_peak_bytes is not None:
                 trouble.append((str(stream.paths[-1]), phrase("neither its name nor its lines tell the rank")))
-    return logs, trouble
+    runs_of: dict[int, tuple[Path, ...]] = {}
+    for (rank, _), folders in places.items():
+        runs_of[rank] = max(runs_of.get(rank, ()), tuple(dict.fromkeys(folders)), key=len)
+    return logs, runs_of, trouble
+
+
+def _several(folders: Sequence[Path], top: Path) -> Iterator[Deviation]:
+    if len(folders) > 1:
+        names = ", ".join([*(str(folder.relative_to(top)) for folder in folders[:_MOST_NAMES]),
+                           *["..."] * (len(folders) > _MOST_NAMES)])
+        yield Deviation(SEVERAL, Origin(file=str(top)), phrase(
+            "the logs of {count} runs are read as one: {folders}", count=len(folders), folders=names),
+            phrase("name the folder of one run"))
 
 
 def _prediction(rank: int, cluster: Cluster, predicted: Mapping[int, PredictedPeaks]) -> PredictedPeaks | None:

@@ -90,3 +90,24 @@ def followed_by(live: Lifetimes, size_bytes: int) -> Lifetimes:
         size_bytes=np.append(live.size_bytes, size_bytes), is_persistent=np.append(live.is_persistent, False),
         category=np.append(live.category, np.uint8(0)), layer=np.append(live.layer, np.int32(-1)),
         name=np.append(live.name, np.int32(0)), names=live.names)
+
+
+@settings(deadline=None)
+@given(live=lives())
+def test_expandable_maps_the_granules_that_blocks_touch_and_no_others(live: Lifetimes) -> None:
+    """Counted granule by granule, as the policy itself must not: a trace may speak of blocks of any size."""
+    placement = POLICIES["expandable"](live)
+    touched = [{(int(segment), granule) for granule in range(offset // (2 * MIB), -(-(offset + size) // (2 * MIB)))}
+               for segment, offset, size in zip(placement.segment, placement.offset.tolist(),
+                                                live.size_bytes.tolist(), strict=True)]
+    most = requests = 0
+    alive: dict[int, set[tuple[int, int]]] = {}
+    for event in live.events.tolist():
+        if event < 0:
+            del alive[~event]
+            continue
+        before = set().union(*alive.values())
+        alive[event] = touched[event]
+        requests += len(touched[event] - before)
+        most = max(most, len(before | touched[event]))
+    assert (placement.mapped_bytes, placement.device_requests) == (most * 2 * MIB, requests)

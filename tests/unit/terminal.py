@@ -35,13 +35,13 @@ def piped(*words: str | Path, **variables: str) -> subprocess.CompletedProcess[b
                           env=environment(**variables), timeout=120, check=False)
 
 
-def on_terminal(*words: str | Path, columns: int = 80, **variables: str) -> str:
-    """The standard output on a terminal."""
+def on_terminal(*words: str | Path, columns: int = 80, errors: bool = False, **variables: str) -> str:
+    """The standard output on a terminal; with ``errors``, the standard error there, too."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     settings: dict[str, Any] = {"TERM": "xterm-256color", **variables}
     with subprocess.Popen([*PROGRAM, *map(str, words)], cwd=ROOT, stdin=theirs, stdout=theirs,
-                          stderr=subprocess.DEVNULL, env=environment(**settings)) as process:
+                          stderr=theirs if errors else subprocess.DEVNULL, env=environment(**settings)) as process:
         os.close(theirs)
         parts = []
         with contextlib.suppress(OSError):  # so a terminal ends when its last user does

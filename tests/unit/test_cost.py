@@ -135,6 +135,10 @@ def test_a_file_of_ones_own_overrides_what_it_tells(tmp_path: Path) -> None:
     ('{"name": "x", "figures": {"host_link_gbps": {"value": NaN, "source": "y"}}}', "figures.host_link_gbps.value"),
     ('{"name": "x", "figures": {"host_link_gbps": {"value": Infinity, "source": "y"}}}',
      "figures.host_link_gbps.value"),
+    ('{"name": "x", "figures": {"matrix_tflops": {"value": 1e-308, "source": "y"}}}', "figures.matrix_tflops.value"),
+    ('{"name": "x", "figures": {"memory_gbps": {"value": 1e10, "source": "y"}}}', "figures.memory_gbps.value"),
+    (f'{{"name": "x", "figures": {{"peer_links": {{"value": 1{"0" * 400}, "source": "y"}}}}}}',
+     "figures.peer_links.value"),
     ('{"name": "x", "figures": {"host_link_gbps": {"value": 1}}}', "figures.host_link_gbps"),
     ('{"name": "x", "figures": {"host_link_gbps": {"value": true, "source": "y"}}}', "figures.host_link_gbps.value"),
     ('{"name": 1, "figures": {}}', "name"), ("\udcff", "")])

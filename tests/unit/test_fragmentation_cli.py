@@ -65,7 +65,7 @@ def test_the_folder_above_the_only_rank_will_do(tmp_path: Path) -> None:
     shutil.copytree(RECOMPUTE, tmp_path / "rank_7")
     result = run(tmp_path)
     assert result.exit_code == 2
-    assert "name one of rank_3, rank_7" in result.stderr
+    assert f"name one of {tmp_path}/rank_3, {tmp_path}/rank_7" in result.stderr
 
 
 def test_a_folder_without_a_trace(tmp_path: Path) -> None:

@@ -78,10 +78,15 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def opened(browser: webdriver.Chrome, file: Path) -> webdriver.Chrome:
     browser.get_log("browser")
     browser.get_log("performance")
+    load(browser, file)
+    return browser
+
+
+def load(browser: webdriver.Chrome, file: Path) -> None:
+    """Until all four charts are drawn."""
     browser.get(file.as_uri())
     WebDriverWait(browser, SECONDS).until(
         lambda driver: driver.execute_script("return document.documentElement.dataset.drawn") == "4")
-    return browser
 
 
 def plot(browser: webdriver.Chrome, place: str) -> WebElement:
@@ -209,3 +214,26 @@ def test_a_hostile_title_stays_text(opened: webdriver.Chrome) -> None:
     assert SCRIPT in [heading.text for heading in opened.find_elements(By.TAG_NAME, "h2")]
     assert len(opened.find_elements(By.TAG_NAME, "script")) == 3
     assert opened.title.startswith("Memory: a trace, <script>")
+
+
+@pytest.mark.parametrize("width", [1400, 640, 400])
+def test_names_in_tables_can_be_read_at_any_width(browser: webdriver.Chrome, file: Path, width: int) -> None:
+    """No column of words is a letter wide, figures stay on one line, and what is too wide scrolls in its own box."""
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
+                            {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False})
+    try:
+        load(browser, file)
+        narrowest, most_lines, page_width = browser.execute_script("""
+            const cells = (chosen) => [...document.querySelectorAll(chosen)].filter((cell) => cell.textContent.trim());
+            const lines = (cell) => {
+                const range = document.createRange();
+                range.selectNode(cell.firstChild);
+                return range.getClientRects().length;
+            };
+            return [Math.min(...cells('.words').map((cell) => cell.clientWidth)),
+                    Math.max(...cells('td:not(.words)').map(lines)), document.documentElement.scrollWidth]""")
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert narrowest >= 80
+    assert most_lines == 1
+    assert page_width <= width

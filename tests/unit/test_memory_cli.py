@@ -190,7 +190,7 @@ def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     result = run(PLAIN, "--html", tmp_path / "memory.html")
     assert result.exit_code == 2
     assert "plotly" in result.output
-    assert "pip install 'swapconf[report]'" in result.output
+    assert "pip install jinja2 plotly" in result.output
 
 
 def test_text_needs_neither_jinja_nor_plotly(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from swapconf.cli.main import main
 from swapconf.errors import SwapconfError
 from swapconf.formats import overrides
 
@@ -43,3 +45,54 @@ def test_what_the_script_has_to_judge_is_left_alone(file: str) -> None:
 def test_a_missing_file_is_a_finding() -> None:
     with pytest.raises(SwapconfError):
         overrides.read(["--config", "missing.yaml"])
+
+
+@pytest.mark.parametrize(("change", "told"), [
+    ("swap_config.swap", "gives no value; write A.B.C=VALUE"),
+    ("=1", "has an empty name before the `=`"),
+    ("swap_config.=1", "has an empty name before the `=`"),
+    ("swap_config..swap=1", "has an empty name before the `=`"),
+    ("swap_conf.swap=True", "the file has no section `swap_conf`; `swap_config` was probably meant"),
+    ("nowhere.swap=True", "the file has no section `nowhere`; it has swap_config, context"),
+    ("context.ascend.level=1", "the file has no section `context.ascend`; there is none at that place"),
+    ("context.mode.level=1", "`context.mode` is no section but a single value; set it as a whole"),
+    ("swap_config.swap=[", "the value cannot be read: not valid YAML"),
+    ("swap_config.swap=!!python/name:os.system", "the value cannot be read: mindformers' safe loader refuses the tag"),
+])
+def test_a_change_that_cannot_be_made_is_told_precisely(file: str, change: str, told: str) -> None:
+    with pytest.raises(ValueError, match=r"^'") as caught:
+        overrides.read(["--config", file], [change])
+    assert told in str(caught.value)
+
+
+def test_a_change_may_add_a_key_and_a_section_as_a_whole(file: str) -> None:
+    document = overrides.read(["--config", file], ["swap_config.new=1", "recompute_config={recompute: [0]}"])
+    assert document is not None
+    values = document.root.plain()
+    assert isinstance(values, dict)
+    assert values["recompute_config"] == {"recompute": [0]}
+    assert values["swap_config"] == {"swap": True, "default_prefetch": 3, "new": 1}
+
+
+def test_an_override_makes_the_section_that_the_file_lacks_as_mindformers_does(file: str) -> None:
+    document = overrides.read(["--config", file, "--recompute_config.recompute=[0]"])
+    assert document is not None
+    assert document.root.plain()["recompute_config"] == {"recompute": [0]}  # type: ignore[index,call-overload]
+
+
+def test_an_override_of_nearly_our_section_starts_nothing(file: str) -> None:
+    with pytest.raises(ValueError, match="no section `swap_conf`; `swap_config` was probably meant"):
+        overrides.read(["--config", file, "--swap_conf.swap=True"])
+    script = Path(file).with_name("script.py")
+    script.write_text("print('started')")
+    result = CliRunner().invoke(main, ["run", str(script), "--config", file, "--swap_conf.swap=True"])
+    assert result.exit_code == 2
+    assert "`swap_config` was probably meant" in result.output
+    assert "started" not in result.output
+
+
+def test_what_the_reading_found_is_still_told_after_an_override(tmp_path: Path) -> None:
+    (tmp_path / "twice.yaml").write_text(YAML + "use_parallel: True\n")
+    document = overrides.read(["--config", str(tmp_path / "twice.yaml")], ["context.mode=1"])
+    assert document is not None
+    assert [finding.rule for finding in document.findings] == ["yaml-duplicate-key"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -81,3 +82,24 @@ def test_the_step_is_written_as_the_profilers_view(tmp_path: Path) -> None:
     end = max(event["ts"] + event["dur"] for event in events if event["ph"] == "X")
     assert float(end) == pytest.approx(record()["step_us"], abs=0.001)
     assert run(SWAP, "--trace-view", tmp_path / "no folder" / "view.json").exit_code == 2
+
+
+@pytest.mark.parametrize(("option", "value"), [
+    ("--host-bandwidth", "nan"), ("--host-bandwidth", "inf"), ("--host-bandwidth", "-1"), ("--host-bandwidth", "0"),
+    ("--host-bandwidth", "1e-308"), ("--host-bandwidth", "ten"), ("--cards-per-host", "1" + "0" * 20),
+    ("--cards-per-host", "0"), ("--host-memory", "5"), ("--host-memory", "nan")])
+def test_numbers_that_no_machine_has_are_refused(option: str, value: str) -> None:
+    result = run(SWAP, option, value)
+    assert result.exit_code == 2
+    assert option in result.output
+    assert value in result.output
+
+
+@pytest.mark.parametrize("value", ["0.001", "1000000000"])
+def test_every_figure_at_its_bounds_gives_a_time(tmp_path: Path, value: str) -> None:
+    told = {"name": "x", "figures": {name: {"value": float(value), "source": "y"} for name in hardware.FIGURES}}
+    (tmp_path / "card.json").write_text(json.dumps(told))
+    found = record("--hardware", tmp_path / "card.json", "--host-bandwidth", value, "--cards-per-host", "10000")
+    assert isfinite(found["step_us"])
+    assert found["step_us"] > 0
+    assert all(isfinite(exposed) for exposed in found["exposed_us"].values())

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +13,8 @@ import pytest
 
 from swapconf.errors import Finding, SwapconfError
 from swapconf.formats import execute_order, memory_block, task_table, trace_folder, trace_lines, tracker_graph
+from swapconf.simulation import NEVER
+from swapconf.units import GIB
 from tests.unit.test_trace_files import FRESH, TASKS, TRACES, written
 
 SOURCE = TRACES / "llama_l2_none"
@@ -220,3 +225,50 @@ def test_the_table_of_tasks_is_a_witness_of_the_graph(tmp_path: Path) -> None:
         trace_folder.read(tmp_path, rank=0)
     (finding,) = caught.value.findings
     assert (finding.rule, finding.origin.file) == ("trace-incomplete", str(tmp_path / "task.csv"))
+
+
+def test_blocks_of_impossible_size_are_no_trace(tmp_path: Path) -> None:
+    """Their sums and addresses would not fit into 64 bits."""
+    path = tmp_path / "memory_block.csv"
+    _add_blocks(path, 2**60, count=8)
+    finding = refused(path)
+    assert finding.rule == "trace-garbled"
+    assert "more than any run allocates" in finding.message
+
+
+@pytest.mark.parametrize("command", ["fragmentation", "memory"])
+def test_a_block_of_an_exbibyte_costs_no_more_than_another(tmp_path: Path, command: str) -> None:
+    shutil.copytree(SOURCE, tmp_path / "trace")
+    _add_blocks(tmp_path / "trace" / "memory_block.csv", 2**60)
+    code = (f"import resource, sys; resource.setrlimit(resource.RLIMIT_DATA, ({GIB}, {GIB})); "
+            "from swapconf.cli.main import main; main()")
+    done = subprocess.run([sys.executable, "-c", code, command, str(tmp_path / "trace")], capture_output=True,
+                          text=True, timeout=30, check=False,
+                          env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)})
+    assert done.returncode in (0, 1), done.stderr
+    assert "10737418" in done.stdout  # GiB
+
+
+def _add_blocks(path: Path, size_bytes: int, count: int = 1) -> None:
+    """Rows behind the others, each block gone before the next; all sums are right."""
+    rows = [line.split(",") for line in (SOURCE / path.name).read_text(encoding="utf-8").splitlines()]
+    places = {name: index for index, name in enumerate(rows[0])}
+    blocks = memory_block.read(SOURCE / path.name)
+    start = max(int(blocks.start.max()), int(blocks.end[blocks.end != NEVER].max()))
+    used = int(blocks.size_bytes[(blocks.end == NEVER) & ~blocks.on_host].sum()) + size_bytes
+    for _ in range(count):
+        start, row = start + 2, list(rows[-1])
+        for name, value in {"start_time_stamp": start, "end_time_stamp": start + 1, "size": size_bytes,
+                            "actual_used_memory": used, "actual_peak_memory": used, "user_tasks": "{}",
+                            "producer_task": ""}.items():
+            row[places[name]] = str(value)
+        rows.append(row)
+    path.write_text("".join(",".join(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def test_blocks_without_a_row_are_no_trace(tmp_path: Path) -> None:
+    path = tmp_path / "memory_block.csv"
+    path.write_bytes((SOURCE / path.name).read_bytes().splitlines(keepends=True)[0])
+    finding = refused(path)
+    assert finding.rule == "trace-incomplete"
+    assert "no block below the header" in finding.message

@@ -12,6 +12,7 @@ import pytest
 
 from swapconf.blocks import Block, Blocks
 from swapconf.formats import execute_order, memory_block, task_table, trace_folder, trace_lines, tracker_graph
+from swapconf.simulate.program import step_tasks
 from swapconf.trace import Kernel, Task, Tensor, Trace
 
 TRACES = Path(__file__).parents[1] / "traces"
@@ -280,3 +281,20 @@ def test_rows_given_by_hand_become_columns() -> None:
     trace = Trace(folder="", rank=0, blocks=rows, kernels=(), tasks=())
     assert tuple(trace.blocks) == rows
     assert trace.used_peak_bytes == sum(row.size_bytes for row in rows)
+
+
+def test_of_a_missing_graph_only_what_is_known_is_told(tmp_path: Path) -> None:
+    """Planned memory shows in the blocks; where it does not, the file is lost."""
+    (tmp_path / "lost").mkdir()
+    (tmp_path / "planned").mkdir()
+    for name, blocks in (("lost", FRESH), ("planned", FRESH.replace(",Kernel,", ",Somas,"))):
+        written(tmp_path / name, "memory_block.csv", blocks)
+        written(tmp_path / name, "execute_order.csv", ORDER)
+    lost, planned = (trace_folder.read(tmp_path / name, rank=0) for name in ("lost", "planned"))
+    assert "tracker_graph.ir is missing" in lost.why_no_graph
+    assert planned.is_planned
+    assert "missing" not in planned.why_no_graph
+    assert "planned the memory ahead" in planned.why_no_graph
+    for trace in (lost, planned):
+        with pytest.raises(ValueError, match="no graph"):
+            step_tasks(trace)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -521,3 +522,47 @@ def test_processes_say_the_same(logs: Path, config: Path, monkeypatch: pytest.Mo
 def test_ranks_in_words() -> None:
     assert counted("rank", [3]) == "rank 3"
     assert counted("rank", [5, 0, 1, 2, 12, 2]) == "ranks 0-2, 5, 12"
+
+
+@pytest.mark.parametrize("block_bytes", [7, 64, 2**18])
+def test_a_coloured_log_says_what_a_plain_one_says(logs: Path, config: Path, monkeypatch: pytest.MonkeyPatch,
+                                                   block_bytes: int) -> None:
+    """Whatever the place of the colours, and wherever a block ends."""
+    monkeypatch.setattr(worker_logs, "BLOCK_BYTES", block_bytes)
+    plain = verify(logs, config, "--format", "json").stdout
+    for file in logs.iterdir():
+        coloured = log().replace("value=20", "value=\x1b[1;36m20\x1b[0m").replace("at layer", "at\x1b[0m layer")
+        file.write_text("".join(f"\x1b[38;2;255;0;0m{line}\x1b[0m\x1b[K\n" for line in coloured.splitlines()))
+    found = json.loads(verify(logs, config, "--format", "json").stdout)
+    assert found["agrees"]
+    assert found["findings"] == json.loads(plain)["findings"]
+    assert found["ranks"][0]["used_peak_bytes"] == 900 * MIB
+    assert found["ranks"][0]["log_bytes"] == (logs / "worker_0.log").stat().st_size
+
+
+def test_logs_of_several_runs_are_not_read_as_one_in_silence(logs: Path, config: Path, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    for number in range(15):
+        shutil.copytree(logs, runs / f"run_{number:02}")
+    [(rule, message)] = findings(runs, config)
+    assert rule == "log-of-several-runs"
+    assert message.startswith("ranks 0-7: the logs of 15 runs are read as one: run_00, run_01, run_02, run_03, ...")
+    assert "name the folder of one run" in verify(runs, config).output
+    assert findings(runs / "run_00", config) == []
+
+
+def test_several_logs_that_one_run_leaves_for_a_rank_are_one_run(logs: Path, config: Path) -> None:
+    for rank in range(8):
+        for name in ("info.log", "error.log", "info.log.1"):
+            (logs / "log" / f"rank_{rank}").mkdir(parents=True, exist_ok=True)
+            (logs / "log" / f"rank_{rank}" / name).write_text(log())
+    assert findings(logs, config) == []
+
+
+def test_two_folders_of_mindformers_logs_are_two_runs(logs: Path, config: Path) -> None:
+    for rank in range(8):
+        for run in ("monday", "tuesday"):
+            (logs / run / f"rank_{rank}").mkdir(parents=True)
+            (logs / run / f"rank_{rank}" / "info.log").write_text(log())
+    [(rule, message)] = findings(logs, config)
+    assert (rule, "monday, tuesday" in message) == ("log-of-several-runs", True)

@@ -10,9 +10,9 @@ import pytest
 
 from swapconf import cache_folder
 from swapconf.formats.nodes import nowhere
-from swapconf.formats.writing import refuse_links, replace_text, write_named
 from swapconf.rehearsal import cache, child
 from swapconf.rehearsal.order import Order
+from swapconf.writing import refuse_links, replace_text, write_named
 from tests.unit.test_rehearsal import REPORT
 
 

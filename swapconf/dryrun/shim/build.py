@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from swapconf import extras
 from swapconf.dryrun import DryRunError
 from swapconf.dryrun.shim.cache import MARKER, cache_folder, find_entry, new_entry, read_json, write_json
 from swapconf.phrases import phrase
@@ -76,8 +77,8 @@ def _build(package: Path, folder: Path, index: Path, environment: Mapping[str, s
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "elftools":
             raise
-        raise DryRunError(phrase("a dry run without CANN reads MindSpore's libraries, for which pyelftools is missing; "
-                                 "install it: pip install 'swapconf[dryrun]'")) from error
+        raise DryRunError(phrase("a dry run without CANN reads MindSpore's libraries, for which pyelftools is missing: "
+                                 "{command}", command=extras.command("dryrun"))) from error
     started = time.monotonic()
     closure = libraries.read_closure(package)
     stamps = {str(path): _stamp(path) for path in closure.paths}

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from swapconf import extras
 from swapconf.dryrun import DryRunError
 from swapconf.dryrun.shim.elf import Machine, read_library
 from swapconf.dryrun.shim.plan import Plan
@@ -22,7 +23,7 @@ FLAGS = ("-O1", "-w", "-shared", "-fPIC", "-fno-builtin", "-fno-sanitize=all", "
 COMMON_NAMES = ("cc", "gcc", "clang")
 TIMEOUT_S = 300
 HOW_TO_GET_ONE = phrase("install one: `apt install gcc` (Debian, Ubuntu), `dnf install gcc` (openEuler, Fedora), or "
-                        "without root `pip install 'swapconf[zig]'`; or name one in the variable CC")
+                        "without root `{command}`; or name one in the variable CC", command=extras.command("zig"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,7 +82,7 @@ def _compile(compiler: Compiler, plan: Plan, source: Path, target: Path, environ
     finally:
         shutil.rmtree(target.parent / ".zig", ignore_errors=True)
     if done.returncode != 0:
-        last = "\n".join((done.stderr or done.stdout).strip().splitlines()[-5:])
+        last = joined("\n", (done.stderr or done.stdout).strip().splitlines()[-5:])
         return last or phrase("exit code {code}", code=done.returncode)
     return _check(plan, target)
 

@@ -27,10 +27,18 @@ def check(case: Case) -> Iterator[Finding]:
         wrong = sorted({index for index in layers.indices if index < 0 or (count is not None and index >= count)})
         if wrong:
             shown = ", ".join(map(str, wrong[:8])) + (", ..." if wrong[8:] else "")
-            message = phrase("there is no layer {layers}: layers count from 0", layers=shown) if count is None else \
-                plural(count, "there is no layer {layers}: the model has {count} layer",
-                       "there is no layer {layers}: the model has {count} layers", layers=shown)
-            yield finding(RULE, Severity.ERROR, origin, message, _hint(wrong, layers.indices, count))
+            yield finding(RULE, Severity.ERROR, origin, _message(shown, len(wrong), count), _hint(
+                wrong, layers.indices, count))
+
+
+def _message(shown: str, num_wrong: int, count: int | None) -> str:
+    if num_wrong > 1:
+        return phrase("there are no layers {layers}: layers count from 0", layers=shown) if count is None else \
+            plural(count, "there are no layers {layers}: the model has {count} layer",
+                   "there are no layers {layers}: the model has {count} layers", layers=shown)
+    return phrase("there is no layer {layers}: layers count from 0", layers=shown) if count is None else \
+        plural(count, "there is no layer {layers}: the model has {count} layer",
+               "there is no layer {layers}: the model has {count} layers", layers=shown)
 
 
 def _hint(wrong: list[int], given: tuple[int, ...], count: int | None) -> str:

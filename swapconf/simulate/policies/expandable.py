@@ -34,7 +34,7 @@ def place(lifetimes: Lifetimes) -> Placement:
     for event in lifetimes.events.tolist():
         if event >= 0:
             offset[event] = owner[event].allocate(sizes[event])
-            highest = max(highest, sum(len(part.touched) for part in ranges))
+            highest = max(highest, sum(part.num_mapped for part in ranges))
         else:
             owner[~event].release(offset[~event], sizes[~event])
     return Placement(
@@ -44,11 +44,12 @@ def place(lifetimes: Lifetimes) -> Placement:
 
 
 class _Range:
-    """``touched``: how many blocks lie in each mapped granule."""
+    """``num_mapped``: granules that are mapped now; ``num_mappings``: how often one was."""
 
     def __init__(self) -> None:
-        self.touched: Counter[int] = Counter()
+        self.num_mapped = 0
         self.num_mappings = 0
+        self._shared: Counter[int] = Counter()  # of granules that a block touches and does not fill: how many do
         self._free = FreeSpace()
         self._end = 0
 
@@ -56,10 +57,14 @@ class _Range:
         offset = self._free.take(size_bytes)
         if offset is None:
             offset = self._grow(size_bytes)
-        for granule in _granules(offset, size_bytes):
-            self.num_mappings += granule not in self.touched
-            self.touched[granule] += 1
+        filled, touched = _granules(offset, size_bytes)
+        self._count(filled + sum(granule not in self._shared for granule in touched))
+        self._shared.update(touched)
         return offset
+
+    def _count(self, num_new: int) -> None:
+        self.num_mapped += num_new
+        self.num_mappings += num_new
 
     def _grow(self, size_bytes: int) -> int:
         """In whole granules; the rest of the last one is a hole."""
@@ -71,11 +76,18 @@ class _Range:
 
     def release(self, offset: int, size_bytes: int) -> None:
         self._free.give(offset, size_bytes)
-        for granule in _granules(offset, size_bytes):
-            self.touched[granule] -= 1
-            if not self.touched[granule]:
-                del self.touched[granule]
+        filled, touched = _granules(offset, size_bytes)
+        self.num_mapped -= filled
+        for granule in touched:
+            self._shared[granule] -= 1
+            if not self._shared[granule]:
+                del self._shared[granule]
+                self.num_mapped -= 1
 
 
-def _granules(offset: int, size_bytes: int) -> range:
-    return range(offset // GRANULE_BYTES, -(-(offset + size_bytes) // GRANULE_BYTES))
+def _granules(offset: int, size_bytes: int) -> tuple[int, frozenset[int]]:
+    """How many granules a block fills, which no other block can touch then, and which it touches at its ends."""
+    end = offset + size_bytes
+    first_filled, last_filled = -(-offset // GRANULE_BYTES), end // GRANULE_BYTES
+    touched = frozenset(border // GRANULE_BYTES for border in (offset, end) if border % GRANULE_BYTES)
+    return max(last_filled - first_filled, 0), touched if size_bytes else frozenset()

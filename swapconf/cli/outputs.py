@@ -1,0 +1,39 @@
+"""The files that a command is told to write: what stands in the way of one is told before the work is done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from swapconf import extras
+from swapconf.cli.common import writing
+from swapconf.writing import check_writable
+
+
+class OutFile(click.Path):
+    """A file to write; one that could not be written is refused while the command line is read."""
+
+    def __init__(self, *, path_type: type = str) -> None:
+        super().__init__(path_type=path_type)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        with writing(value):
+            check_writable(Path(value))
+        return super().convert(value, param, ctx)
+
+
+class Page(OutFile):
+    """A page of HTML, which needs an extra."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if lacking := extras.missing("report", "--html"):
+            raise click.ClickException(lacking)
+        return super().convert(value, param, ctx)
+
+
+OUT_FILE, PAGE = OutFile(path_type=Path), Page()

@@ -1,0 +1,57 @@
+"""PAGE -> COMMAND: what to run after a page was read. Every page ends with it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from swapconf.memory_view import MemoryView
+from swapconf.phrases import phrase
+from swapconf.sweep import Point, best_overall
+from swapconf.timeline_view import TimelineView
+from swapconf.variant import Variant
+
+_YAML = "train.yaml"
+_SWEEP = "--sweep backward_prefetch=1..400"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NextStep:
+    """``why``: a sentence; ``command``: a line of a shell, in which `train.yaml` stands for the reader's own where the
+    page does not know it."""
+
+    why: str
+    command: str
+
+
+def next_step(views: Sequence[MemoryView], timelines: Sequence[TimelineView], variants: Sequence[Variant],
+              sweep: Sequence[Point]) -> NextStep:
+    """Of a comparison, a prediction, a step and a trace, in this order, whichever the page shows."""
+    if variants:
+        return NextStep(why=phrase("Take the config that fits best, and see whether every rank of it fits:"),
+                        command=f"swapconf dryrun {_yaml_of([one.title for one in variants])} --ranks all "
+                                "--budget 54GB")
+    predicted = [view.title for view in views if view.ticks > 1]
+    if predicted:
+        best = best_overall(sweep)
+        why = phrase("This is predicted. Write backward_prefetch {prefetch} into the YAML and confirm it by a dry run:",
+                     prefetch=best.prefetch) if best is not None else \
+            phrase("This is predicted. Confirm it by a dry run:")
+        return NextStep(why=why, command=f"swapconf dryrun {_yaml_of(predicted)} --keep traces")
+    if timelines:
+        return NextStep(why=phrase("See which prefetch costs the least time on this card:"),
+                        command=f"swapconf whatif {_trace_of(timelines[0].title)} --config {_YAML} {_SWEEP} "
+                                "--hardware ascend_910b2")
+    return NextStep(why=phrase("See what swap and recompute would save of it, from a trace without both:"),
+                    command=f"swapconf whatif {_trace_of(views[0].title) if views else 'TRACE'} --config {_YAML} "
+                            f"{_SWEEP}")
+
+
+def _yaml_of(titles: Sequence[str]) -> str:
+    """The last of them that is a YAML."""
+    return shlex.quote(next((title for title in reversed(titles) if title.endswith((".yaml", ".yml"))), _YAML))
+
+
+def _trace_of(title: str) -> str:
+    return shlex.quote(title)
