@@ -18,7 +18,7 @@ from typing import Any
 from swapconf.cost import FIGURES, Figure, Hardware
 from swapconf.errors import Finding, Origin, Severity, SwapconfError
 from swapconf.formats.hardware_names import SHIPPED, names
-from swapconf.formats.structure import validator
+from swapconf.formats.schemas import validator
 from swapconf.phrases import phrase
 
 GENERIC = "generic"

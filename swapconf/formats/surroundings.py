@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from swapconf.config import Config, Model, Pipeline, Runtime
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.formats.nodes import Document, Node
-from swapconf.formats.structure import describe
+from swapconf.formats.remedies import describe
 from swapconf.phrases import phrase
 
 # mindformers' names for the same setting; the first that is given counts

@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from swapconf.config import Config, Dialect, Recompute, SwapOff
-from swapconf.formats.dialects import GRAPH_SECTIONS, PYNATIVE_SECTIONS, mcore_entries
+from swapconf.formats.dialects import GRAPH_SECTIONS, PYNATIVE_SECTIONS, RECOMPUTE_KEYS, mcore_entries
 from swapconf.formats.nodes import Document, Entry
-from swapconf.formats.yaml_config import RECOMPUTE_KEYS
 from swapconf.formats.yaml_lines import Span, at_column, comments, has_block_value, span, split, starts_line
 from swapconf.formats.yaml_text import Sections, dump, recompute_sections, swap_section
 from swapconf.phrases import phrase
