@@ -76,13 +76,25 @@ class Layer:
     interleave: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class NearModel:
+    """What an unknown model nearly is. ``path``: the key below `model` whose class ``written`` is not known; ``name``:
+    the known class that it resembles, or is itself; ``legacy``: the kind of model that ``name`` is."""
+
+    path: str
+    written: str
+    name: str
+    legacy: bool
+
+
 @dataclass(frozen=True, kw_only=True)
 class Network:
     """The decoder layers of a model. ``family`` is None when the catalog does not know the model; the templates are
     then empty. ``flash_attention``: the operator pattern of the family's flash attention.
 
     ``shared``: paths of primitives that are one object in all layers. ``approximated``: settings of the model for
-    which the catalog has no template of its own, so that the nearest one answers.
+    which the catalog has no template of its own, so that the nearest one answers. ``near``: what was probably meant
+    where the family is None.
     """
 
     family: str | None
@@ -90,6 +102,7 @@ class Network:
     flash_attention: str = r".*\.flash_attention"
     shared: tuple[str, ...] = ()
     approximated: tuple[str, ...] = ()
+    near: NearModel | None = None
 
     @property
     def num_layers(self) -> int:

@@ -74,7 +74,7 @@ def _graph_sections_alone(document: Document) -> Iterator[Finding]:
             origin=document.key_origin(entry, path), rule=RULE, severity=Severity.ERROR,
             message=phrase("`{path}` is the graph-mode form, and this is a PyNative YAML (it has `{section}`), which "
                            "reads `swap`, `recompute` and `recompute_comm`", path=path, section=why),
-            hint=phrase("`swapconf migrate FILE --to pynative` rewrites it"))
+            hint=phrase("`swapconf migrate FILE --from legacy --to pynative` rewrites it"))
 
 
 def _graph_entries(document: Document) -> Iterator[tuple[str, Entry]]:

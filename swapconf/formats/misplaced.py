@@ -140,6 +140,8 @@ def _finding(document: Document, group: list[_Stray]) -> Finding:
     parent = _parent(first.path)
     refused = parent in _REFUSING
     severity = Severity.ERROR if refused or any(asks(stray.entry.value) for stray in group) else Severity.WARNING
+    message: str
+    hint: str
     if not parent and first.home == first.name:
         rule, message = "unknown-section", phrase("nothing reads a section `{key}`", key=first.entry.key)
         hint = phrase("`{name}` was probably meant; rename it", name=first.name)

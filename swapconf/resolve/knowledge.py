@@ -44,6 +44,13 @@ _KNOWN = {
     "mcore_drops_swap_config": _Known(
         Fact(True, phrase("measured with mindformers 1.9.0: TransformerOpParallelConfig.to_dict() has no 'swap', so "
                           "mcore models never see swap_config"))),
+    "mcore_refuses_cpu_offloading": _Known(
+        Fact(False, phrase("executed with mindformers 2.0.0: its converter takes both names")),
+        mindformers={"1.9.0": Fact(True, phrase("executed with mindformers 1.9.0, all five mcore families: Mapping "
+                                                "Conflicts, whatever the value"))}),
+    "mcore_refuses_recompute_keys": _Known(
+        Fact(True, phrase("executed with mindformers 1.9.0, all five mcore families: Mapping Conflicts with what "
+                          "recompute_config always brings"))),
     "prefetch_two_copies_from": _Known(
         Fact(23, phrase("measured on a 4-layer Llama: the last layer holds two device copies from N = 23 to 66 on, the "
                         "first from 156 to 204"))),
