@@ -14,6 +14,7 @@ from swapconf.formats.yaml_document import Loader
 Step: TypeAlias = "tuple[yaml.CollectionNode, int]"  # a list or mapping, and which of its children
 
 _REST = regex.compile(r"[ \t]*(#[^\r\n]*)?(\r\n|\n|\r|\Z)")
+_BREAK = regex.compile(r"\r\n|[\r\n\x85\u2028\u2029]")  # what YAML 1.1 ends a line with
 _BEFORE_KEY = regex.compile(r"[ \t]*")
 _BEFORE_ITEM = regex.compile(r"[ \t]*-[ \t]+")
 
@@ -32,11 +33,16 @@ class Source:
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self._starts = [0, *(match.end() for match in _BREAK.finditer(text))]
         loader = Loader(text)
         try:
             self.root = loader.get_single_node()
         finally:
             loader.dispose()
+
+    def offset(self, place: Origin) -> int:
+        """The index of the character at a place."""
+        return self._starts[min(place.line, len(self._starts)) - 1] + place.column - 1
 
     def scalar(self, place: Origin) -> str | None:
         """The text of the scalar (a value or a key) that starts at a place."""

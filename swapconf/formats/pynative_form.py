@@ -44,6 +44,8 @@ def _swap(section: Section) -> Iterator[Finding]:
 
 
 def _recompute(section: Section) -> Iterator[Finding]:
+    if "mode" in section.node.entries and not section.sound("mode"):
+        return  # nobody knows which mode was meant
     mode = _value(section, "mode")
     if mode == "full" and not _filled(section, "full_recompute_layer"):
         yield _finding(section, ("mode",), phrase("mindformers stops: mode full needs `full_recompute_layer`"),

@@ -63,6 +63,9 @@ def remedy(node: Node, expected: dict[str, Any], schema_name: str) -> str:
     """What to write for a value of the wrong type. ``expected``: the part of the schema that it breaks."""
     kinds = expected.get("type", [])
     value = node.scalar
+    close = get_close_matches(str(value).lower(), {str(word).lower(): word for word in expected.get("enum", ())}, n=1)
+    if close:
+        return phrase("write {value}", value=next(word for word in expected["enum"] if str(word).lower() == close[0]))
     if isinstance(value, str) and told(value):
         return phrase("{strange}; write `{text}`", strange=told(value), text=in_ascii(value))
     trap = trap_of(node)

@@ -1,7 +1,8 @@
 r"""recompute-void: an entry of recompute_config that has no effect.
 
 ``select_comm_recompute`` and the exclude lists take single operators (primitives); a cell there does nothing. An entry
-whose every operator is excluded does nothing either. Fails: ``select_comm_recompute: {feed_forward: True}``.
+whose every operator is excluded does nothing either; nor does one in layers that ``recompute`` drops as a whole (a
+note: it costs nothing). Fails: ``select_comm_recompute: {feed_forward: True}``.
 Passes: ``select_comm_recompute: {'.*\.norm': True}``.
 """
 
@@ -26,3 +27,16 @@ def check(case: Case) -> Iterator[Finding]:
         yield finding(RULE, Severity.WARNING, origin,
                       phrase("no effect in {layers}: {why}", layers=ranges(void), why=text),
                       phrase("name the operators themselves, or remove the entry"))
+    yield from _covered(case)
+
+
+def _covered(case: Case) -> Iterator[Finding]:
+    full = case.config.recompute.full
+    whole = case.chosen(full.layers) if full is not None else frozenset()
+    for origin, layers in {entry.origin: case.chosen(entry.layers) for entry in
+                           (*case.config.recompute.select, *case.config.recompute.select_comm)}.items():
+        if full is not None and layers and layers <= whole:
+            yield finding(RULE, Severity.NOTE, origin,
+                          phrase("no effect in {layers}: line {line} recomputes the whole layer there",
+                                 layers=ranges(layers), line=full.origin.line),
+                          phrase("remove the entry, or take its layers out of `recompute`"))
