@@ -49,16 +49,18 @@ def is_pynative_section(entry: Entry) -> bool:
 
 
 def clashes(document: Document, dialect: Dialect) -> Iterator[Finding]:
-    """One finding for each section of PyNative beside one of graph mode, naming both places; and for each section of
-    graph mode alone in a PyNative YAML (mindformers 2.0.0, pynative/config/config.py, refuses an unknown section)."""
+    """One finding for each section that is not of the YAML's own form: of graph mode in a PyNative YAML (mindformers
+    2.0.0, pynative/config/config.py, refuses it), else of PyNative beside one of graph mode, naming both places."""
     graph = next(_graph_entries(document), None)
     if graph is None:
         return
     path, other = graph
     native = [entry for name, entry in document.root.entries.items()
               if name in PYNATIVE_SECTIONS and is_pynative_section(entry)]
-    if dialect is Dialect.PYNATIVE and not native:
-        yield from _graph_sections_alone(document)
+    sign = next((name for name in _PYNATIVE_ONLY if name in document.root.entries), None)
+    if dialect is Dialect.PYNATIVE and sign is not None:
+        yield from _graph_sections_in_pynative(document, sign)
+        return
     for entry in native:
         yield Finding(
             origin=document.key_origin(entry, entry.key), rule=RULE, severity=Severity.ERROR,
@@ -67,13 +69,12 @@ def clashes(document: Document, dialect: Dialect) -> Iterator[Finding]:
             hint=phrase("keep one; `swapconf migrate` rewrites one form as another"))
 
 
-def _graph_sections_alone(document: Document) -> Iterator[Finding]:
-    why = next(name for name in _PYNATIVE_ONLY if name in document.root.entries)
+def _graph_sections_in_pynative(document: Document, sign: str) -> Iterator[Finding]:
     for path, entry in _graph_entries(document):
         yield Finding(
             origin=document.key_origin(entry, path), rule=RULE, severity=Severity.ERROR,
             message=phrase("`{path}` is the graph-mode form, and this is a PyNative YAML (it has `{section}`), which "
-                           "reads `swap`, `recompute` and `recompute_comm`", path=path, section=why),
+                           "reads `swap`, `recompute` and `recompute_comm`", path=path, section=sign),
             hint=phrase("`swapconf migrate FILE --from legacy --to pynative` rewrites it"))
 
 

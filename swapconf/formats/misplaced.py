@@ -100,9 +100,12 @@ def _strays(document: Document, dialect: Dialect) -> Iterator[_Stray]:
     homes = _PYNATIVE_HOMES if native else _GRAPH_HOMES
     names = tuple(dict.fromkeys((*sections, *homes)))
     read = {name for names in MCORE_SWAP_KEYS.values() for name in names} | set(RECOMPUTE_KEYS)
-    for path, entry in islice(_keys(document.root), _MAX_KEYS):
+    outside = ((path, entry) for path, entry in _keys(document.root) if path.partition(".")[0] == path or
+               path.partition(".")[0] not in (*GRAPH_SECTIONS, *PYNATIVE_SECTIONS))  # those have their own check
+    last = ""
+    for path, entry in islice(outside, _MAX_KEYS):
         key, parent = entry.key, _parent(path)
-        if indented_by(key) or _is_read(path, key, sections, native, read):
+        if path.startswith(f"{last}.") or indented_by(key) or _is_read(path, key, sections, native, read):
             continue
         name = meant(key, names)
         if name is None and native:
@@ -111,6 +114,7 @@ def _strays(document: Document, dialect: Dialect) -> Iterator[_Stray]:
             continue
         if not parent and name in _COMMON and not native and is_pynative_section(entry):
             continue  # the PyNative form; dialects.clashes tells it
+        last = path  # what is in it is no second mistake
         yield _Stray(path, entry, name, homes.get(name, name))
 
 
@@ -122,12 +126,11 @@ def _is_read(path: str, key: str, sections: tuple[str, ...], native: bool, read:
 
 
 def _keys(node: Node, path: str = "", seen: frozenset[int] = frozenset()) -> Iterator[tuple[str, Entry]]:
-    """Every key of the mappings in a mapping; our sections are not looked into, they have their own check."""
+    """Every key of the mappings in a mapping, each below the one that holds it; what an alias repeats, too."""
     for key, entry in node.entries.items():
         here = f"{path}.{key}" if path else key
         yield here, entry
-        inside = path == "" and key in (*GRAPH_SECTIONS, *PYNATIVE_SECTIONS)
-        if not inside and id(entry.value) not in seen and meant(key, GRAPH_SECTIONS) is None:
+        if id(entry.value) not in seen:
             yield from _keys(entry.value, here, seen | {id(entry.value)})
 
 
@@ -190,7 +193,7 @@ def _empty_sections(document: Document, dialect: Dialect, told_of: set[str]) -> 
 def _oddly_indented(document: Document) -> Iterator[Finding]:
     """One finding for the keys of a mapping that are indented with what YAML takes for a part of their name."""
     told_of: set[str] = set()
-    for path, entry in _keys(document.root):
+    for path, entry in islice(_keys(document.root), _MAX_KEYS):
         if indented_by(entry.key) and _parent(path) not in told_of:
             told_of.add(_parent(path))
             yield Finding(origin=document.key_origin(entry, path), rule="odd-indentation", severity=Severity.ERROR,

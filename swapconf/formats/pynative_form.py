@@ -28,6 +28,8 @@ def check(sections: Sections) -> Iterator[Finding]:
 def _swap(section: Section) -> Iterator[Finding]:
     on = _value(section, "enable") is True
     lists = [key for key in ("layer_swap", "op_swap") if _filled(section, key)]
+    if not on and "enable" not in section.node.entries and "swap" in section.node.entries:
+        return  # the wrong key for `enable`, which is told
     if not on:
         for key in lists:
             yield _finding(section, (key,), phrase("no effect: `enable` is not True"),

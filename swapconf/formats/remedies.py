@@ -67,7 +67,8 @@ def remedy(node: Node, expected: dict[str, Any], schema_name: str) -> str:
     if close:
         return phrase("write {value}", value=next(word for word in expected["enum"] if str(word).lower() == close[0]))
     if isinstance(value, str) and told(value):
-        return phrase("{strange}; write `{text}`", strange=told(value), text=in_ascii(value))
+        spaced = regex.sub(r"([:,])(?=\S)", r"\1 ", in_ascii(value))
+        return phrase("{strange}; write `{text}`", strange=told(value), text=spaced)
     trap = trap_of(node)
     if trap:
         number = isinstance(value, str) and "integer" in kinds and float(value).is_integer()

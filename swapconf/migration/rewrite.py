@@ -9,11 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from swapconf.config import Config, Dialect, Recompute, SwapOff
-from swapconf.formats.dialects import GRAPH_SECTIONS, PYNATIVE_SECTIONS, RECOMPUTE_KEYS, mcore_entries
+from swapconf.formats.dialects import GRAPH_SECTIONS, PYNATIVE_SECTIONS, RECOMPUTE_KEYS, dialect_of, mcore_entries
 from swapconf.formats.nodes import Document, Entry
 from swapconf.formats.yaml_lines import Span, at_column, comments, has_block_value, span, split, starts_line
 from swapconf.formats.yaml_text import Sections, dump, recompute_sections, swap_section
 from swapconf.phrases import phrase
+
+# units, names and places differ between the forms, so that a comment may no longer hold
+_STALE = "# comments of the form before the migration; keep those that still hold:"
 
 
 class CannotRewrite(ValueError):
@@ -135,4 +138,6 @@ class _Writer:
 
     def _written(self, sections: Sections, gone: tuple[Span, ...], column: int) -> list[str]:
         kept = [comment for part in gone for comment in comments(self.lines[part.first:part.end])]
+        if kept and Dialect.PYNATIVE in (self.made.dialect, dialect_of(self.document, legacy=False)):
+            kept.insert(0, _STALE)
         return at_column([*kept, *dump(sections).splitlines()], 0, column)

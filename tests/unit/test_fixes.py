@@ -83,7 +83,7 @@ def test_entries_of_a_flow_list_go_with_their_comma(entries: str) -> None:
     assert kept in after
 
 
-@pytest.mark.parametrize(("trap", "plain"), [("yes", "True"), ("off", "False"), ("010", "8"), ("1:30", "90")])
+@pytest.mark.parametrize(("trap", "plain"), [("yes", "True"), ("off", "False"), ("007", "7")])
 def test_traps_are_written_plainly(trap: str, plain: str) -> None:
     key = "swap" if plain in ("True", "False") else "default_prefetch"
     text = f"swap_config: {{{key}: {trap}}}\n"
@@ -91,6 +91,8 @@ def test_traps_are_written_plainly(trap: str, plain: str) -> None:
 
 
 @pytest.mark.parametrize("text", [
+    "swap_config: {swap: True, default_prefetch: 020}\n",  # 20 or 16?
+    "swap_config: {swap: True, default_prefetch: 1:30}\n",  # surely not 90
     block("    - op_name: Attention\n      backward_prefetch: 5\n      layers: [0]\n"),  # which one was meant?
     block(KEPT.replace("[0]", "[0, 9]")),  # a typo, not a layer too many
     block("    - op_name: add\n      backward_prefetch: 5\n      layers: []\n"),  # the only entry: what then?

@@ -38,7 +38,7 @@ def check(case: Case) -> Iterator[Finding]:
                           phrase("plain mindformers {version} ignores swap_config for mcore models ({source})",
                                  version=case.versions.mindformers, source=fact.source),
                           phrase("run it through swapconf, which applies it"))
-    elif isinstance(config.swap, DefaultSwap):
+    elif isinstance(config.swap, DefaultSwap) and origin.path == f"{_INSIDE}swap":
         yield finding(RULE, Severity.NOTE, origin,
                       phrase("plain mindformers {version} swaps nothing here: its default pattern has two names, and "
                              "flash attention stands three deep in mcore layers", version=case.versions.mindformers),

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from swapconf.config import FullRecompute, LayerCounts, LayerIndices, SelectRecompute
 from swapconf.errors import Finding, Severity
-from swapconf.phrases import joined, phrase
+from swapconf.phrases import phrase
 from swapconf.resolve.requests import stage_map
 from swapconf.resolve.rules.case import Case, finding, ranges
 from swapconf.resolve.stages import BadDeal, StageMap
@@ -86,20 +86,23 @@ def _message(lists: Sequence[_List]) -> str:
                "({why})", layers=ranges(first.now), why=first.why_not)
     if not lists[1:]:
         return told
-    return phrase("{told}; the same holds for {rest} more lists of the section (lines {lines})", told=told,
-                  rest=len(lists) - 1, lines=", ".join(str(made.entry.origin.line) for made in lists[1:_SHOWN]) +
-                  (", ..." if lists[_SHOWN:] else "")) if lists[2:] else \
-        phrase("{told}; the same holds for the list of line {line}", told=told, line=lists[1].entry.origin.line)
+    others = ", ".join(f"`{_key(made)}`" for made in lists[1:_SHOWN]) + (", ..." if lists[_SHOWN:] else "")
+    return phrase("{told}; the same holds for {others}", told=told, others=others)
+
+
+def _key(made: _List) -> str:
+    """Where a list stands in its section; for mcore models in model_config."""
+    return made.entry.origin.path.removeprefix("recompute_config.").removeprefix("model.model_config.")
 
 
 def _hint(suspects: Sequence[_List], stages: StageMap) -> str:
-    meant = [(made.entry.origin.line, _written(made.counted)) for made in suspects
+    meant = [(_key(made), _written(made.counted)) for made in suspects
              if made.counted is not None and len(made.counted) <= _LONGEST and not stages.guessed][:_SHOWN]
     if not meant:
         return phrase("if layers were meant, list each once, in ascending order; if counts were meant, list the layers")
     if not meant[1:]:
         return phrase("if counts were meant, write {indices}; nothing to do if layers were meant", indices=meant[0][1])
-    lists = joined(", ", (phrase("{indices} in line {line}", indices=indices, line=line) for line, indices in meant))
+    lists = ", ".join(f"`{key}: {indices}`" for key, indices in meant)
     return phrase("if counts were meant, write {lists}; nothing to do if layers were meant", lists=lists)
 
 
