@@ -16,7 +16,9 @@ def lines(entry: LayerStrategy, swap_on: bool) -> tuple[str, ...]:
     outcomes = [outcome for outcome in entry.plan.outcomes  # where operators are not known, no line can name them
                 if entry.layer.template.operators or not outcome.request.operator]
     layer = entry.layer.index
-    return tuple([*_recompute_lines(layer, outcomes, swap_on), *_swap_lines(layer, outcomes),
+    swaps = [outcome.request for outcome in outcomes if outcome.request.is_swap and outcome.void is None
+             and (outcome.sites or not entry.layer.template.operators)]
+    return tuple([*_recompute_lines(layer, outcomes, swap_on), *_swap_lines(layer, swaps),
                   *_skip_lines(layer, outcomes)])
 
 
@@ -35,8 +37,7 @@ def _recompute_lines(layer: int, outcomes: Sequence[Outcome], swap_on: bool) -> 
             yield f"Set select {words} at layer {layer}: {', '.join(dict.fromkeys(operators))}"
 
 
-def _swap_lines(layer: int, outcomes: Sequence[Outcome]) -> Iterator[str]:
-    effective = [outcome.request for outcome in outcomes if outcome.request.is_swap and outcome.sites]
+def _swap_lines(layer: int, effective: Sequence[Request]) -> Iterator[str]:
     for request in effective:
         if request.kind == "layer_swap":
             yield f"Set layer swap at layer {layer} and value is: {request.prefetch}"

@@ -16,7 +16,7 @@ from swapconf.formats.yaml_text import Sections, dump, recompute_sections, swap_
 from swapconf.phrases import phrase
 
 # units, names and places differ between the forms, so that a comment may no longer hold
-_STALE = "# comments of the form before the migration; keep those that still hold:"
+STALE = "# comments of the form before the migration; keep those that still hold:"
 
 
 class CannotRewrite(ValueError):
@@ -60,6 +60,10 @@ class _Writer:
     lines: list[str]
     document: Document
     made: Config
+
+    @property
+    def _source(self) -> Dialect:
+        return dialect_of(self.document, legacy=False)
 
     def swap(self) -> _Edit | None:
         old = [*self._top(PYNATIVE_SECTIONS[0]), *self._top(GRAPH_SECTIONS[0]), *mcore_entries(self.document).values()]
@@ -137,7 +141,7 @@ class _Writer:
         return None
 
     def _written(self, sections: Sections, gone: tuple[Span, ...], column: int) -> list[str]:
-        kept = [comment for part in gone for comment in comments(self.lines[part.first:part.end])]
-        if kept and Dialect.PYNATIVE in (self.made.dialect, dialect_of(self.document, legacy=False)):
-            kept.insert(0, _STALE)
-        return at_column([*kept, *dump(sections).splitlines()], 0, column)
+        above = [comment for part in gone for comment in comments(self.lines[part.first:part.key])]
+        within = [comment for part in gone for comment in comments(self.lines[part.key:part.end])]
+        stale = [STALE] if within and Dialect.PYNATIVE in (self.made.dialect, self._source) else []
+        return at_column([*above, *stale, *within, *dump(sections).splitlines()], 0, column)

@@ -30,4 +30,5 @@ def check(case: Case) -> Iterator[Finding]:
         yield finding(RULE, Severity.ERROR if known else Severity.NOTE, origin,
                       phrase("layers cannot be dealt to stages: {why}", why=error),
                       phrase("give `offset` one number per stage that sums to the rest") if known else
-                      phrase("nothing to do if this model, which is not in the catalog, deals other layers, too"))
+                      phrase("nothing to do if this model, which is not in the catalog, deals other layers, too; the "
+                             "layers that counts select are a guess then"))
