@@ -73,7 +73,7 @@ def check(document: Document, dialect: Dialect) -> Iterator[Finding]:
 def asks(node: Node) -> bool:
     """Whether a value asks for anything: something in it is neither empty nor False."""
     if node.kind == "scalar":
-        return node.scalar not in (None, False, "", 0)
+        return node.scalar is not None and node.scalar is not False and node.scalar != ""
     return any(asks(item) for item in node.items) or any(asks(entry.value) for entry in node.entries.values())
 
 
