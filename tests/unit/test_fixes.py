@@ -77,10 +77,9 @@ def test_many_repairs_cost_few_studies(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fixed(block(KEPT, *(entry.format(number + 10) for number in range(60)))) == block(KEPT)
     assert len(read) <= 4
     read.clear()
-    anchored = "    - {op_name: add, backward_prefetch: 5, layers: &none []}\n"
-    alias = "recompute_config: {recompute: *none}\n"
-    many = [entry.format(number + 10) for number in range(60)]
-    assert fixed(block(KEPT, *many, anchored, recompute=alias)) == block(KEPT, anchored, recompute=alias)
+    useless = "    - {{op_name: add, backward_prefetch: {}, layers: []}}\n"
+    after = fixed(block(*(useless.format(number + 1) for number in range(32))))  # the last one stays
+    assert after.count("op_name") == 1
     assert 4 < len(read) <= 20
 
 

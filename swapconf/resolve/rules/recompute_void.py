@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from swapconf.errors import Finding, Origin, Severity
-from swapconf.phrases import phrase
+from swapconf.phrases import phrase, plural
 from swapconf.resolve.rules.case import Case, finding, ranges
 
 RULE = "recompute-void"
@@ -33,10 +33,14 @@ def check(case: Case) -> Iterator[Finding]:
 def _covered(case: Case) -> Iterator[Finding]:
     full = case.config.recompute.full
     whole = case.chosen(full.layers) if full is not None else frozenset()
-    for origin, layers in {entry.origin: case.chosen(entry.layers) for entry in
-                           (*case.config.recompute.select, *case.config.recompute.select_comm)}.items():
-        if full is not None and layers and layers <= whole:
-            yield finding(RULE, Severity.NOTE, origin,
-                          phrase("no effect in {layers}: line {line} recomputes the whole layer there",
-                                 layers=ranges(layers), line=full.origin.line),
-                          phrase("remove the entry, or take its layers out of `recompute`"))
+    for entries in (case.config.recompute.select, case.config.recompute.select_comm):
+        void = {entry.origin: layers for entry in entries
+                if (layers := case.chosen(entry.layers)) and layers <= whole}
+        if full is not None and void:
+            covered = phrase("no effect in {layers}: line {line} recomputes the whole layer there",
+                             layers=ranges(frozenset().union(*void.values())), line=full.origin.line)
+            yield finding(RULE, Severity.NOTE, next(iter(void)),
+                          plural(len(void) - 1, "{covered}; nor has {count} more entry of the list",
+                                 "{covered}; nor have {count} more entries of the list", covered=covered)
+                          if len(void) > 1 else covered,
+                          phrase("remove what has no effect, or take its layers out of `recompute`"))
