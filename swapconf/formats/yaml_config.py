@@ -23,6 +23,9 @@ from swapconf.formats.structure import Section, check_section
 from swapconf.formats.yaml_document import parse, read_text
 from swapconf.phrases import phrase
 
+# what mindformers 1.9.0 puts where a YAML has no such section (tools/register/template.py, SwapConfig)
+FILLED_IN = {"swap_config": {"swap": False, "layer_swap": None, "op_swap": None, "default_prefetch": 1}}
+
 
 def read(path: str | Path) -> tuple[Config, tuple[Finding, ...]]:
     """The config in a YAML file and what is wrong with it. Raises SwapconfError when nothing can be read."""
@@ -79,6 +82,8 @@ def _section(document: Document, name: str, keys: dict[str, tuple[str, ...]],
     inner = {key: settings.entries[written] for key, spellings in keys.items() for written in spellings
              if settings and written in settings.entries}
     findings = []
+    if inner and own and own.value.plain() == FILLED_IN.get(name):
+        own = None
     if inner and own and own.value.entries:
         key, entry = next(iter(inner.items()))
         findings.append(Finding(
