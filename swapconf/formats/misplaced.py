@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
-from itertools import islice
+from functools import lru_cache
+from itertools import islice, pairwise
 
 import regex
 
@@ -25,7 +26,7 @@ from swapconf.formats.dialects import (
 )
 from swapconf.formats.nodes import Document, Entry, Node
 from swapconf.lookalikes import in_ascii, indented_by, told
-from swapconf.phrases import phrase, plural
+from swapconf.phrases import phrase
 
 _GRAPH_HOMES = {**{name: "swap_config" for names in MCORE_SWAP_KEYS.values() for name in names},
                 **dict.fromkeys(RECOMPUTE_KEYS, "recompute_config")}
@@ -77,16 +78,28 @@ def asks(node: Node) -> bool:
     return any(asks(item) for item in node.items) or any(asks(entry.value) for entry in node.entries.values())
 
 
+@lru_cache(maxsize=4096)
 def meant(key: str, names: tuple[str, ...]) -> str | None:
     """The name that a key was probably meant to be: itself, or itself but for spelling. None: another word."""
     if key in names:
         return key
-    known = {_folded(name): name for name in names}
-    folded = _folded(key)
+    known, folded = _known(names), _folded(key)
     if folded in known:
-        return known[folded]
-    close = get_close_matches(folded, [name for name in known if len(name) > 5], n=1, cutoff=_CLOSE)
-    return known[close[0]] if close else None
+        return known[folded][0]
+    # a likeness shares most pairs of letters; to compare every key of a YAML in earnest takes longer than its check
+    own = _pairs(folded)
+    alike = [name for name, (_, pairs) in known.items() if len(name) > 5 and len(own & pairs) * 5 >= len(pairs) * 2]
+    close = get_close_matches(folded, alike, n=1, cutoff=_CLOSE) if alike else []
+    return known[close[0]][0] if close else None
+
+
+@lru_cache
+def _known(names: tuple[str, ...]) -> dict[str, tuple[str, frozenset[str]]]:
+    return {_folded(name): (name, _pairs(_folded(name))) for name in names}
+
+
+def _pairs(text: str) -> frozenset[str]:
+    return frozenset(map("".join, pairwise(text)))
 
 
 def _folded(key: str) -> str:
@@ -162,8 +175,7 @@ def _finding(document: Document, group: list[_Stray]) -> Finding:
 def _unread(group: list[_Stray], parent: str, refused: bool) -> str:
     keys = ", ".join(f"`{stray.entry.key}`" for stray in group)
     if not parent:
-        return plural(len(group), "nothing reads {keys} at the top level", "nothing reads {keys} at the top level",
-                      keys=keys)
+        return phrase("nothing reads {keys} at the top level", keys=keys)
     if refused:
         return phrase("mindformers stops: `{parent}` has no {keys}", parent=parent, keys=keys)
     return phrase("nothing reads {keys} below `{parent}`", keys=keys, parent=parent)

@@ -37,7 +37,8 @@ STRUCTURE: dict[str, tuple[str, str]] = {
     "section-given-twice": ("error", "Settings both in `swap_config` (or `recompute_config`) and in "
                                      "`model.model_config`: the legacy and the mcore dialect in one file."),
     "two-dialects": ("error", "A PyNative section (`swap`, `recompute`, `recompute_comm`) beside one of graph mode "
-                              "(`swap_config`, `recompute_config`, the mcore keys of `model_config`)."),
+                              "(`swap_config`, `recompute_config`, the mcore keys of `model_config`), or one of graph "
+                              "mode in a PyNative YAML (one with `training` or `parallelism`)."),
     "pynative-form": ("error, warning, note", "In a PyNative YAML: an entry of `layer_swap` after the first, which "
                       "mindformers 2.0.0 does not read; a mode or switch without the list that it needs, or a list "
                       "without the mode that reads it; a swap that names nothing."),
