@@ -141,7 +141,7 @@ class _Writer:
         return None
 
     def _written(self, sections: Sections, gone: tuple[Span, ...], column: int) -> list[str]:
-        above = [comment for part in gone for comment in comments(self.lines[part.first:part.key])]
-        within = [comment for part in gone for comment in comments(self.lines[part.key:part.end])]
-        stale = [STALE] if within and Dialect.PYNATIVE in (self.made.dialect, self._source) else []
-        return at_column([*above, *stale, *within, *dump(sections).splitlines()], 0, column)
+        kept = [comment for part in gone for comment in comments(self.lines[part.first:part.end])]
+        inside = any(True for part in gone for _ in comments(self.lines[part.key:part.end]))
+        stale = [STALE] if inside and Dialect.PYNATIVE in (self.made.dialect, self._source) else []
+        return at_column([*stale, *kept, *dump(sections).splitlines()], 0, column)
