@@ -206,7 +206,8 @@ def _oddly_indented(document: Document) -> Iterator[Finding]:
     """One finding for the keys of a mapping that are indented with what YAML takes for a part of their name."""
     told_of: set[str] = set()
     for path, entry in islice(_keys(document.root), _MAX_KEYS):
-        if indented_by(entry.key) and _parent(path) not in told_of:
+        names_operators = any(step in (*RECOMPUTE_KEYS, "select_module") for step in _parent(path).split("."))
+        if indented_by(entry.key) and not names_operators and _parent(path) not in told_of:
             told_of.add(_parent(path))
             yield Finding(origin=document.key_origin(entry, path), rule="odd-indentation", severity=Severity.ERROR,
                           message=phrase("`{key}` is not the key that it seems: {strange}", key=entry.key.strip(),

@@ -84,6 +84,12 @@ def test_what_belongs_to_others_is_left_alone(text: str) -> None:
     assert found(text) == ()
 
 
+def test_a_path_of_operators_may_begin_with_any_character() -> None:
+    finding = only("recompute_config: {select_recompute: {'\u2003attention': [1, 1]}}\n" + LLAMA)
+    assert (finding.rule, finding.severity) == ("op-no-match", Severity.WARNING)
+    assert "U+2003" in finding.hint
+
+
 def test_a_name_is_known_but_for_its_spelling() -> None:
     names = ("swap_config", "recompute_config", "swap")
     assert [meant(key, names) for key in ("SWAP-CONFIG", "swap.config", "recompute_cfg", "swp_config", "Swap")] == [
