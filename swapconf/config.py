@@ -137,6 +137,7 @@ class SelectRecompute:
 class Recompute:
     """``recompute_config``. The three switches keep mindformers' names and defaults.
 
+    ``unusable``: counts nested for each interleave beside swap, where lists name layers; they ask for nothing.
     ``kept_ops``: ``exclude_op`` of PyNative in mindformers 2.0, parts of the names of operators whose output is kept
     wherever they run; that of 2.1 names paths and layers, and is ``select_exclude``.
     """
@@ -150,6 +151,7 @@ class Recompute:
     recompute_slice_activation: bool = False
     parallel_optimizer_comm_recompute: bool = False
     kept_ops: tuple[str, ...] = ()
+    unusable: tuple[FullRecompute, ...] = ()
 
 
 # --- the rest of the YAML, as far as resolution needs it ----------------------------------------------------------
@@ -191,18 +193,21 @@ class Runtime:
 class Model:
     """``section``: the YAML's ``model`` as plain values. ``legacy``: False for mcore models (``use_legacy: False``).
     ``num_layers``: decoder layers, None when the YAML does not say. ``num_mtp_layers``: layers for multi-token
-    prediction; graph mode gives them the settings of the last decoder layer, PyNative numbers them after it."""
+    prediction; graph mode gives them the settings of the last decoder layer, PyNative numbers them after it.
+    ``moe``: the YAML's ``moe_config``, which mindformers passes on to a legacy model."""
 
     legacy: bool = True
     num_layers: int | None = None
     num_mtp_layers: int = 0
     section: Mapping[str, object] = field(default_factory=dict)
+    moe: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def settings(self) -> Mapping[str, object]:
-        """``model.model_config`` as plain values."""
+        """``model.model_config`` as plain values, with what mindformers adds to it."""
         settings = self.section.get("model_config")
-        return settings if isinstance(settings, dict) else {}
+        given = settings if isinstance(settings, dict) else {}
+        return {**given, "moe_config": self.moe} if self.moe and self.legacy else given
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any
 from swapconf import catalog
 from swapconf.catalog.store import index
 from swapconf.formats.dialects import GRAPH_SECTIONS, MCORE_SWAP_KEYS, PYNATIVE_SECTIONS
-from swapconf.formats.structure import schema
+from swapconf.formats.schemas import schema
 from swapconf.network import COMMUNICATION, Operator
 from swapconf.resolve.patterns import escaped
 

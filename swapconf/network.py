@@ -76,6 +76,17 @@ class Layer:
     interleave: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class NearModel:
+    """What an unknown model nearly is. ``path``: the key below `model` whose class ``written`` is not known; ``name``:
+    the known class that it resembles, or is itself; ``legacy``: the kind of model that ``name`` is."""
+
+    path: str
+    written: str
+    name: str
+    legacy: bool
+
+
 @dataclass(frozen=True, kw_only=True)
 class Network:
     """The decoder layers of a model. ``family`` is None when the catalog does not know the model; the templates are
@@ -83,7 +94,8 @@ class Network:
 
     ``shared``: paths of primitives that are one object in all layers. ``approximated``: settings of the model for
     which the catalog has no template of its own, so that the nearest one answers. ``made_with``: the mindformers whose
-    cells the catalog read, "" for layers that are not from it.
+    cells the catalog read, "" for layers that are not from it. ``near``: what was probably
+    meant where the family is None.
     """
 
     family: str | None
@@ -92,6 +104,7 @@ class Network:
     shared: tuple[str, ...] = ()
     approximated: tuple[str, ...] = ()
     made_with: str = ""
+    near: NearModel | None = None
 
     @property
     def num_layers(self) -> int:

@@ -57,7 +57,7 @@ def mark(text: str) -> str:
     return text
 
 
-_SEPARATORS = (mark(", "), mark("; "))  # so that the catalogue has what `joined` is called with
+_SEPARATORS = (mark(", "), mark("; "), mark(": "))  # so that the catalogue has what `joined` is called with
 
 
 def use(language: str) -> None:

@@ -202,6 +202,8 @@ def _whole(config: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("recompute_config", "parallel_config"):
         if hasattr(config.get(name), "to_dict") and not isinstance(config.get(name), Mapping):
             plain[name] = _copy(config[name].to_dict())
+            if name == "parallel_config":
+                plain[name].pop("recompute", None)  # mindformers' copy of recompute_config; no YAML has it there
     if config.get("swap_config") is not None:
         plain["swap_config"] = _copy(plain_swap(config["swap_config"]))
     return plain

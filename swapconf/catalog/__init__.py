@@ -11,10 +11,11 @@ own: when several flagged primitives do the same to the same tensor, MindSpore m
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 
 from swapconf.catalog import store
 from swapconf.catalog.family import Family
-from swapconf.network import LayerTemplate
+from swapconf.network import LayerTemplate, NearModel
 
 __all__ = [
     "Family",
@@ -23,6 +24,7 @@ __all__ = [
     "families",
     "identify",
     "load",
+    "near",
     "num_layers_of",
     "templates_for",
 ]
@@ -65,6 +67,26 @@ def identify(model: Mapping[str, object], *, use_legacy: bool | None,
             fits &= not network or _fits(network, known["architectures"])
         if fits:
             return name
+    return None
+
+
+def near(model: Mapping[str, object], *, use_legacy: bool) -> NearModel | None:
+    """The known class that one of an unknown model was probably meant to be: alike, or itself of the other kind."""
+    model_config, arch = _section(model, "model_config"), _section(model, "arch")
+    if "auto_register" in model_config or "auto_register" in arch:
+        return None
+    known = {name: bool(family["legacy"]) for family in store.index().values()
+             for key, names in family.items() if key != "legacy" for name in names}
+    given = [(path, name) for section, keys, above in ((model_config, ("type", "model_type", "architectures"),
+                                                        "model_config"), (arch, ("type",), "arch"))
+             for key in keys for path in (f"{above}.{key}",) for name in _names(section.get(key))]
+    for path, name in given:
+        if name in known and known[name] != use_legacy:
+            return NearModel(path, name, name, known[name])
+    for path, name in given:
+        close = get_close_matches(name, [other for other in known if known[other] == use_legacy], n=1, cutoff=0.85)
+        if name not in known and close:
+            return NearModel(path, name, close[0], use_legacy)
     return None
 
 

@@ -104,6 +104,8 @@ def is_training(document: Document) -> bool:
     """Whether a document is a training YAML: it has a section for swap or recompute, or a model and how to train it."""
     keys = document.root.entries
     model = document.root.get("model")
+    if model is None and "pipeline_config" in keys:
+        return False  # mindformers' tool pipeline_balance, whose recompute_config is another
     trains = model is not None and "model_config" in model.entries and any(name in keys for name in _TRAINING)
     native = model is not None and any(name in keys for name in _BESIDE) and any(name in keys for name in _PYNATIVE)
     return trains or native or any(name in keys for name in _OURS)

@@ -1,7 +1,9 @@
 """TEXT + FINDINGS -> TEXT: repairs that cannot change the meaning for the worse; every other byte stays as it is.
 
-A finding proposes an edit of its own few characters, the edited text is studied anew, and the edit is kept only if
-the decided strategy is the same (for an escaped dot: if no other finding appears). So no edit has to be trusted.
+Findings propose edits of their own few characters. All that stand apart are made at once, the edited text is studied
+anew, and they are kept if the decided strategy is the same; if not, each half of them is tried. A pattern that matched
+nothing may change the strategy, and what its entry turns out to do may be warned of; no error may come. So no edit has
+to be trusted, and the number of studies does not grow with the number of repairs.
 Edits are made by the places that the parser gives, because writing the whole YAML anew, as ruamel.yaml does, also
 changes indentation, quotes and the columns of comments.
 """
@@ -9,9 +11,9 @@ changes indentation, quotes and the columns of comments.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from swapconf.checking.order import Order
 from swapconf.checking.run import study
@@ -19,11 +21,13 @@ from swapconf.checking.source import Source, Span
 from swapconf.errors import Finding, Origin, Severity, SwapconfError
 from swapconf.formats.nodes import Document
 from swapconf.formats.yaml_document import parse
-from swapconf.resolve.patterns import unescaped_dot
+from swapconf.resolve.patterns import single_backslashes, unescaped_dot
+from swapconf.resolve.rules.case import matched
 from swapconf.study.study import Study
 
+Propose: TypeAlias = "Callable[[Source, Finding, Study], Span | None]"
+
 _OURS = ("swap_config", "recompute_config")
-_ESCAPE = "op-unescaped-dot"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,14 @@ class Reading:
         return cls(text, document, studied, studied.findings)
 
 
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What a finding proposes."""
+
+    finding: Finding
+    span: Span
+
+
 def repaired(order: Order, text: str) -> tuple[str, tuple[Finding, ...]]:
     """The text after every repair that is safe, and the findings that are gone by it.
 
@@ -50,34 +62,74 @@ def repaired(order: Order, text: str) -> tuple[str, tuple[Finding, ...]]:
     """
     reading = Reading.of(order, text)
     done: list[Finding] = []
-    while True:
-        step = next(filter(None, (_attempt(order, reading, finding) for finding in reading.findings)), None)
-        if step is None:
-            return reading.text, tuple(done)
-        finding, reading = step
-        done.append(finding)
+    for kind in (_PATTERNS, _REDUNDANT):  # a removal keeps the meaning, so it waits until patterns mean something
+        while True:
+            kept, reading = _made(order, reading, _apart(_proposed(reading, kind)), meaning_stays=kind is _REDUNDANT)
+            done += kept
+            if not kept:
+                break
+    return reading.text, tuple(done)
 
 
-def _attempt(order: Order, before: Reading, finding: Finding) -> tuple[Finding, Reading] | None:
-    propose = _PROPOSALS.get(finding.rule)
-    if propose is None or not finding.origin.path.startswith(_OURS):
-        return None
-    span = propose(Source(before.text), finding, before.study)
-    if span is None:
-        return None
+def _proposed(reading: Reading, kind: Mapping[str, Propose]) -> Iterator[Repair]:
+    findings = [finding for finding in reading.findings
+                if finding.rule in kind and finding.origin.path.startswith(_OURS)]
+    if not findings:
+        return
+    source, effective = Source(reading.text), _in_effect(reading.study)
+    for finding in findings:
+        span = kind[finding.rule](source, finding, reading.study)
+        if span is not None and (span.text or not any(span.start <= source.offset(place) < span.end
+                                                      for place in effective)):
+            yield Repair(finding, span)
+
+
+def _in_effect(studied: Study) -> tuple[Origin, ...]:
+    """The entries of which something is in effect, so that they cannot go."""
+    strategy = studied.strategy
+    plans = {id(entry.plan): entry.plan for entry in strategy.layers}.values() if strategy is not None else ()
+    return tuple({outcome.request.origin: None for plan in plans for outcome in plan.outcomes
+                  if (outcome.sites if outcome.request.is_swap else outcome.void is None)})
+
+
+def _apart(repairs: Iterable[Repair]) -> list[Repair]:
+    """The repairs in the order of the text, without those that touch an earlier one."""
+    chosen: list[Repair] = []
+    for repair in sorted(repairs, key=lambda repair: (repair.span.start, repair.span.end)):
+        if not chosen or chosen[-1].span.end <= repair.span.start:
+            chosen.append(repair)
+    return chosen
+
+
+def _made(order: Order, before: Reading, repairs: Sequence[Repair], *,
+          meaning_stays: bool) -> tuple[list[Finding], Reading]:
+    """The findings whose repairs were kept, and the reading after them: all at once, else each half by itself."""
+    if not repairs:
+        return [], before
+    text = before.text
+    for repair in reversed(repairs):
+        text = text[:repair.span.start] + repair.span.text + text[repair.span.end:]
     try:
-        after = Reading.of(order, before.text[:span.start] + span.text + before.text[span.end:])
+        after: Reading | None = Reading.of(order, text)
     except SwapconfError:
-        return None
-    return (finding, after) if _is_safe(before, after, finding.rule) else None
+        after = None
+    if after is not None and _is_safe(before, after, repairs, meaning_stays=meaning_stays):
+        return [repair.finding for repair in repairs], after
+    if not repairs[1:]:
+        return [], before
+    half = len(repairs) // 2
+    later, reading = _made(order, before, repairs[half:], meaning_stays=meaning_stays)
+    earlier, reading = _made(order, reading, repairs[:half], meaning_stays=meaning_stays)  # their places have not moved
+    return [*earlier, *later], reading
 
 
-def _is_safe(before: Reading, after: Reading, rule: str) -> bool:
-    """Whether one finding of the rule is gone, none is new, and nothing else reads differently."""
-    was, now = _serious(before), _serious(after)
-    gone = _count(before, rule) - _count(after, rule) > 0
+def _is_safe(before: Reading, after: Reading, repairs: Sequence[Repair], *, meaning_stays: bool) -> bool:
+    """Whether the findings are gone, none is new, and nothing else reads differently."""
+    asked = Counter(repair.finding.rule for repair in repairs)
+    gone = all(_count(before, rule) - _count(after, rule) >= asked[rule] for rule in asked)
+    was, now = _weighed(before, errors=not meaning_stays), _weighed(after, errors=not meaning_stays)
     fewer = all(now[name] <= was[name] for name in now)
-    same = rule == _ESCAPE or meaning(before.study) == meaning(after.study)
+    same = not meaning_stays or meaning(before.study) == meaning(after.study)
     return gone and fewer and same and _elsewhere(before) == _elsewhere(after)
 
 
@@ -85,8 +137,10 @@ def _count(reading: Reading, rule: str) -> int:
     return sum(finding.rule == rule for finding in reading.findings)
 
 
-def _serious(reading: Reading) -> Counter[str]:
-    return Counter(finding.rule for finding in reading.findings if finding.severity is not Severity.NOTE)
+def _weighed(reading: Reading, *, errors: bool) -> Counter[str]:
+    """The findings by rule, without notes; ``errors``: without warnings, too."""
+    least = Severity.ERROR if errors else Severity.WARNING
+    return Counter(finding.rule for finding in reading.findings if finding.severity >= least)
 
 
 def _elsewhere(reading: Reading) -> dict[str, Any]:
@@ -121,9 +175,18 @@ def _escape_dots(source: Source, finding: Finding, studied: Study) -> Span | Non
     return source.replaced(finding.origin, meant) if meant else None
 
 
+def _halve_backslashes(source: Source, finding: Finding, studied: Study) -> Span | None:
+    meant = single_backslashes(source.scalar(finding.origin) or "")
+    templates = studied.network.templates if studied.network is not None else ()
+    return source.replaced(finding.origin, meant) if meant and matched(meant, templates) else None
+
+
 def _write_plainly(source: Source, finding: Finding, _: Study) -> Span | None:
-    value = source.value(finding.origin)
-    return source.replaced(finding.origin, str(value)) if isinstance(value, (bool, int)) else None
+    """Not a number that can be read in two ways: `020` may be 20 or 16, and a wrong number is found by nobody."""
+    value, written = source.value(finding.origin), source.scalar(finding.origin) or ""
+    known = isinstance(value, bool) or (isinstance(value, int) and written.lstrip("+-").isdigit()
+                                        and int(written) == value)
+    return source.replaced(finding.origin, str(value)) if known else None
 
 
 def _drop_key(source: Source, finding: Finding, _: Study) -> Span | None:
@@ -134,8 +197,8 @@ def _drop_entry(source: Source, finding: Finding, _: Study) -> Span | None:
     return source.without_entry(finding.origin)
 
 
-_PROPOSALS: Mapping[str, Callable[[Source, Finding, Study], Span | None]] = {
-    _ESCAPE: _escape_dots,
+_PATTERNS: Mapping[str, Propose] = {"op-unescaped-dot": _escape_dots, "bad-pattern": _halve_backslashes}
+_REDUNDANT: Mapping[str, Propose] = {
     "yaml-trap": _write_plainly,
     "default-prefetch-ignored": _drop_key,
     "recompute-void": _drop_key,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import regex
@@ -12,8 +13,10 @@ from swapconf.errors import Origin
 from swapconf.formats.yaml_document import Loader
 
 Step: TypeAlias = "tuple[yaml.CollectionNode, int]"  # a list or mapping, and which of its children
+Chain: TypeAlias = "tuple[Step, ...]"
 
 _REST = regex.compile(r"[ \t]*(#[^\r\n]*)?(\r\n|\n|\r|\Z)")
+_BREAK = regex.compile(r"\r\n|[\r\n\x85\u2028\u2029]")  # what YAML 1.1 ends a line with
 _BEFORE_KEY = regex.compile(r"[ \t]*")
 _BEFORE_ITEM = regex.compile(r"[ \t]*-[ \t]+")
 
@@ -32,11 +35,16 @@ class Source:
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self._starts = [0, *(match.end() for match in _BREAK.finditer(text))]
         loader = Loader(text)
         try:
             self.root = loader.get_single_node()
         finally:
             loader.dispose()
+
+    def offset(self, place: Origin) -> int:
+        """The index of the character at a place."""
+        return self._starts[min(place.line, len(self._starts)) - 1] + place.column - 1
 
     def scalar(self, place: Origin) -> str | None:
         """The text of the scalar (a value or a key) that starts at a place."""
@@ -69,9 +77,15 @@ class Source:
         steps = [step for step in self._chain(place)[:4] if isinstance(step[0], yaml.SequenceNode)]
         return self._without(*steps[0]) if steps else None
 
-    def _chain(self, place: Origin) -> list[Step]:
+    def _chain(self, place: Origin) -> Chain:
         """The way from the top to what starts at a place; of several such things the outermost."""
-        ways: list[tuple[yaml.Node | None, list[Step]]] = [(self.root, [])]
+        return self._chains.get((place.line, place.column), ())
+
+    @cached_property
+    def _chains(self) -> dict[tuple[int, int], Chain]:
+        """Every way, by the line and column of what it leads to."""
+        found: dict[tuple[int, int], Chain] = {}
+        ways: list[tuple[yaml.Node | None, Chain]] = [(self.root, ())]
         seen: set[int] = set()
         while ways:
             node, way = ways.pop()
@@ -80,13 +94,14 @@ class Source:
             seen.add(id(node))
             for index, child in enumerate(node.value):
                 parts = child if isinstance(node, yaml.MappingNode) else (child,)
-                if any(_stands_at(part, place) for part in parts):
-                    return [*way, (node, index)]
-                ways.append((parts[-1], [*way, (node, index)]))
-        return []
+                here = (*way, (node, index))
+                for part in parts:
+                    found.setdefault(_place(part), here)
+                ways.append((parts[-1], here))
+        return found
 
     @staticmethod
-    def _node(chain: list[Step], place: Origin) -> yaml.Node | None:
+    def _node(chain: Chain, place: Origin) -> yaml.Node | None:
         if not chain:
             return None
         parent, index = chain[-1]
@@ -122,5 +137,9 @@ def _end(node: yaml.Node) -> int:
     return int(node.end_mark.index)
 
 
+def _place(node: yaml.Node) -> tuple[int, int]:
+    return node.start_mark.line + 1, node.start_mark.column + 1
+
+
 def _stands_at(node: yaml.Node, place: Origin) -> bool:
-    return (node.start_mark.line + 1, node.start_mark.column + 1) == (place.line, place.column)
+    return _place(node) == (place.line, place.column)

@@ -18,7 +18,7 @@ from typing import Any
 from swapconf.cost import FIGURES, Figure, Hardware
 from swapconf.errors import Finding, Origin, Severity, SwapconfError
 from swapconf.formats.hardware_names import LEAST_FIGURE, MOST_FIGURE, SHIPPED, names
-from swapconf.formats.structure import validator
+from swapconf.formats.schemas import validator
 from swapconf.opening import read_bytes
 from swapconf.phrases import phrase
 

@@ -30,6 +30,8 @@ def check(sections: Sections) -> Iterator[Finding]:
 def _swap(section: Section) -> Iterator[Finding]:
     on = _value(section, "enable") is True
     lists = [key for key in ("layer_swap", "op_swap") if _filled(section, key)]
+    if not on and "enable" not in section.node.entries and "swap" in section.node.entries:
+        return  # the wrong key for `enable`, which is told
     if not on:
         for key in lists:
             yield _finding(section, (key,), phrase("no effect: `enable` is not True"),
@@ -46,6 +48,8 @@ def _swap(section: Section) -> Iterator[Finding]:
 
 
 def _recompute(section: Section) -> Iterator[Finding]:
+    if "mode" in section.node.entries and not section.sound("mode"):
+        return  # nobody knows which mode was meant
     mode = _value(section, "mode")
     if mode == "full" and not _filled(section, "full_recompute_layer"):
         yield _finding(section, ("mode",), phrase("mindformers stops: mode full needs `full_recompute_layer`"),

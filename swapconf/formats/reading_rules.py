@@ -37,12 +37,21 @@ STRUCTURE: dict[str, tuple[str, str]] = {
     "section-given-twice": ("error", "Settings both in `swap_config` (or `recompute_config`) and in "
                                      "`model.model_config`: the legacy and the mcore dialect in one file."),
     "two-dialects": ("error", "A PyNative section (`swap`, `recompute`, `recompute_comm`) beside one of graph mode "
-                              "(`swap_config`, `recompute_config`, the mcore keys of `model_config`)."),
+                              "(`swap_config`, `recompute_config`, the mcore keys of `model_config`), or one of graph "
+                              "mode in a PyNative YAML (one with `training` or `parallelism`)."),
     "pynative-form": ("error, warning, note", "In a PyNative YAML: an entry of `layer_swap` after the first, which "
                       "mindformers 2.0.0 does not read; a mode or switch without the list that it needs, or a list "
                       "without the mode that reads it; a swap that names nothing."),
-    "section-misplaced": ("warning", "A legacy model with swap or recompute settings in `model.model_config`, where "
-                                     "nothing reads them."),
+    "section-misplaced": ("error, warning", "Swap or recompute settings where nothing reads them: keys of a section at "
+                          "the top level, a section below `model`, `context` or `parallel_config`, the mcore keys in "
+                          "the `model.model_config` of a legacy model. A warning where they ask for nothing."),
+    "unknown-section": ("error, warning", "A section of the top level whose name is nearly `swap_config`, "
+                        "`recompute_config` or one of PyNative's: mindformers ignores it. A warning where it asks for "
+                        "nothing."),
+    "section-empty": ("warning", "A section without content: its keys were probably meant to be indented below it."),
+    "odd-indentation": ("error", "A key indented with a character that is no space to YAML, such as U+3000 from a "
+                                 "Chinese input method or the no-break space U+00A0, which becomes a part of its "
+                                 "name."),
 }
 
 # what is said beside a YAML: the settings of its repository, and the comments that silence a rule

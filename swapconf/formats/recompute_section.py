@@ -52,6 +52,7 @@ def read(section: Section, *, swap_on: bool, legacy: bool) -> tuple[Recompute, l
         mp_comm_recompute=switch("mp_comm_recompute", True),
         recompute_slice_activation=switch("recompute_slice_activation", False),
         parallel_optimizer_comm_recompute=switch("parallel_optimizer_comm_recompute", False),
+        unusable=tuple(reader.nested),
     ), [*reader.findings, *(_refused_by_mindformers(section) if swap_on else ())]
 
 
@@ -63,6 +64,7 @@ class _Reader:
         self.swap_on = swap_on
         self.legacy = legacy
         self.findings: list[Finding] = []
+        self.nested: list[FullRecompute] = []  # beside swap; what they mean as counts is told where stages are known
 
     def named(self, key: str) -> tuple[SelectRecompute, ...]:
         node = self.section.node.get(key)
@@ -103,15 +105,18 @@ class _Reader:
         node = self.section.at(place)
         if node.kind == "scalar":
             return EveryLayer() if node.scalar is True else None
-        return self._indices(place, node) if self.swap_on else self._counts(node)
+        if not self.swap_on:
+            return self._counts(node)
+        nested = next((index for index, item in enumerate(node.items) if item.kind == "list"), None)
+        if nested is None:
+            return self._indices(place, node)
+        self.nested.append(FullRecompute(layers=self._counts(node), origin=self.section.origin((*place, nested))))
+        return None
 
     def _indices(self, place: Place, node: Node) -> LayerIndices:
         indices = []
         for index, item in enumerate(node.items):
-            if item.kind == "list":
-                self._misfit((*place, index), phrase("with swap on, this list names layers, so it cannot be nested"),
-                             phrase("list the layer indices flat: [0, 1]"))
-            elif isinstance(item.scalar, bool):
+            if isinstance(item.scalar, bool):
                 self._misfit((*place, index),
                              phrase("with swap on, this list names layers; {value} is not one", value=item.scalar),
                              phrase("write layer indices, or True instead of the list for every layer"))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from swapconf import json_object
-from swapconf.formats.structure import schema, validator
+from swapconf.formats.schemas import schema, validator
 from swapconf.phrases import joined, phrase
 
 FILE = "run.json"

@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cache
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
-
-import regex
 
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.formats.nodes import Document, Node
-from swapconf.phrases import mark, phrase
+from swapconf.formats.remedies import describe, meant_key, plainly, remedy, trap_of
+from swapconf.formats.schemas import schema, validator
+from swapconf.lookalikes import indented_by
+from swapconf.phrases import phrase
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
-    from jsonschema.protocols import Validator
 
 Place: TypeAlias = "tuple[str | int, ...]"  # keys and indices from the top of a section
 
 MAX_MISTAKES = 1_000  # in one section; a person corrects the first and asks again
-
-_SCHEMAS = Path(__file__).with_name("schema")
-_TRAPS = (  # PyYAML reads YAML 1.1: plain scalars that are not what they look like
-    (regex.compile(r"[-+]?0[0-7_]+"), int, mark("YAML 1.1 reads `{text}` as octal, so it means {value}")),
-    (regex.compile(r"[-+]?\d[\d_]*(:[0-5]?\d)+"), int, mark("YAML 1.1 reads `{text}` as base 60, so it means {value}")),
-    (regex.compile(r"(?i)yes|no|on|off"), bool, mark("YAML 1.1 reads `{text}` as {value}")),
-    (regex.compile(r"[-+]?\d+(\.\d*)?[eE]\d+"), str,
-     mark("YAML 1.1 reads `{text}` as text: its numbers need 1.0e+3")),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +60,6 @@ class Section:
         return place not in self.around
 
 
-@cache
-def validator(name: str) -> Validator:
-    """The draft-07 validator of one of our schemas."""
-    from jsonschema.validators import Draft7Validator  # heavy; only when a section is there to be checked
-
-    return Draft7Validator(schema(name))
-
-
-def schema(name: str) -> dict[str, Any]:
-    """One of our schemas, read anew: the caller may change it."""
-    loaded: dict[str, Any] = json.loads((_SCHEMAS / f"{name}.schema.json").read_text("utf-8"))
-    return loaded
-
-
 def check_section(blank: Section, schema_name: str) -> Section:
     """The section with a finding for each structural mistake; keys that are unknown break nothing else."""
     node = blank.node
@@ -93,7 +67,7 @@ def check_section(blank: Section, schema_name: str) -> Section:
     broken: set[Place] = set()
     for error in _leaves(validator(schema_name).iter_errors(node.plain())):
         place: Place = tuple(error.absolute_path)
-        findings.extend(islice(_explain(blank, error, place), MAX_MISTAKES - len(findings)))
+        findings.extend(islice(_explain(blank, error, place, schema_name), MAX_MISTAKES - len(findings)))
         if len(findings) == MAX_MISTAKES:
             return _given_up(blank, findings)
         if error.validator != "additionalProperties":
@@ -104,11 +78,10 @@ def check_section(blank: Section, schema_name: str) -> Section:
             findings.append(_finding(blank, place, "bad-type", message,
                                      phrase("write {value}", value=int(leaf.scalar))))
             broken.add(place)
-        trap = _trap(leaf)
+        trap = trap_of(leaf)
         if trap and place not in broken:
             severity = Severity.NOTE if isinstance(leaf.scalar, bool) else Severity.WARNING
-            findings.append(_finding(blank, place, "yaml-trap", trap, phrase("write {value}", value=leaf.scalar),
-                                     severity))
+            findings.append(_finding(blank, place, "yaml-trap", trap, plainly(leaf), severity))
     around = frozenset(place[:depth] for place in broken for depth in range(len(place) + 1))
     return replace(blank, findings=tuple(findings), broken=frozenset(broken), around=around)
 
@@ -130,13 +103,13 @@ def _leaves(errors: Iterable[ValidationError]) -> Iterator[ValidationError]:
             yield error
 
 
-def _explain(section: Section, error: ValidationError, place: Place) -> Iterator[Finding]:
+def _explain(section: Section, error: ValidationError, place: Place, schema_name: str) -> Iterator[Finding]:
     rule: dict[str, Any] = dict(cast("Any", error.schema))
     limit: Any = error.validator_value
     told = rule.get("x-expected")
     wanted = phrase(told) if told else phrase("another value")
     if error.validator == "additionalProperties":
-        yield from _unknown_keys(section, list(rule.get("properties", {})), place)
+        yield from _unknown_keys(section, list(rule.get("properties", {})), place, schema_name)
     elif error.validator == "required":
         key = next(name for name in limit if f"'{name}'" in error.message)
         yield _finding(section, place, "missing-key", phrase("`{key}` is missing", key=key),
@@ -150,7 +123,7 @@ def _explain(section: Section, error: ValidationError, place: Place) -> Iterator
     else:
         node = section.at(place)
         message = phrase("expected {expected}, found {found}", expected=wanted, found=describe(node))
-        yield _finding(section, place, "bad-type", message, _remedy(node, rule))
+        yield _finding(section, place, "bad-type", message, remedy(node, rule, schema_name))
 
 
 def _expected(rule: dict[str, Any]) -> str:
@@ -167,71 +140,17 @@ def _entry_rules() -> dict[str, Any]:
     return rules
 
 
-def _unknown_keys(section: Section, known: list[str], place: Place) -> Iterator[Finding]:
+def _unknown_keys(section: Section, known: list[str], place: Place, schema_name: str) -> Iterator[Finding]:
     parent = section.at(place)
     for key, entry in parent.entries.items():
-        if key in known:
+        if key in known or indented_by(key):  # misplaced.py tells of odd spaces
             continue
         origin = section.document.key_origin(entry, section.name((*place, key)))
-        close = get_close_matches(key, known, n=1)
-        meant = phrase("`{key}` was probably meant; rename it", key=close[0]) if close else \
-            phrase("known here: {keys}; remove it", keys=", ".join(known))
         # mindformers itself stops on an unknown key of a section, and ignores one in an entry
         severity = Severity.WARNING if place else Severity.ERROR
         yield Finding(origin=origin, rule="unknown-key", severity=severity,
-                      message=phrase("unknown key `{key}`", key=key), hint=meant)
-
-
-def describe(node: Node) -> str:
-    """A value in words, short."""
-    if node.kind == "mapping":
-        return phrase("a mapping")
-    if node.kind == "list":
-        return phrase("a list")
-    if node.scalar is None:
-        return phrase("nothing")
-    text = str(node.scalar) if len(str(node.scalar)) <= 40 else f"{str(node.scalar)[:40]}..."
-    if isinstance(node.scalar, str):
-        return phrase("the text '{text}'", text=text)
-    return text
-
-
-def _remedy(node: Node, expected: dict[str, Any]) -> str:
-    kinds = expected.get("type", [])
-    value = node.scalar
-    trap = _trap(node)
-    if trap:
-        number = isinstance(value, str) and "integer" in kinds and float(value).is_integer()
-        return phrase("{trap}; write {value}", trap=trap, value=int(float(str(value)))) if number else \
-            phrase("{trap}; write the value plainly", trap=trap)
-    if isinstance(value, str):
-        word = value.strip()
-        if word.lower() in ("true", "false") and "boolean" in kinds:
-            return phrase("write {value} without quotes", value=word.capitalize())
-        if word.lower() == "auto" and "integer" in kinds:
-            return phrase("'Auto' means 1 in MindSpore; write 1")
-        if word.lstrip("+-").isdigit() and "integer" in kinds:
-            return phrase("write {value} without quotes", value=int(word))
-        if word[:1] in "([" and "array" in kinds:
-            return phrase("a Python tuple or quoted list is text in YAML; write [{items}]", items=word.strip("()[] "))
-    if isinstance(value, bool):
-        if "integer" in kinds:
-            return phrase("True and False are not numbers here; write a whole number")
-    elif isinstance(value, int):
-        if "boolean" in kinds and value in (0, 1) and "array" not in kinds:
-            return phrase("write {value}", value=bool(value))
-        if "array" in kinds:
-            return phrase("write [{value}]", value=value)
-    return phrase("correct the value")
-
-
-def _trap(node: Node) -> str:
-    if node.text is None:
-        return ""
-    for pattern, kind, message in _TRAPS:
-        if type(node.scalar) is kind and pattern.fullmatch(node.text):
-            return phrase(message, text=node.text, value=node.scalar)
-    return ""
+                      message=phrase("unknown key `{key}`", key=key),
+                      hint=meant_key(key, known, schema_name, top=not place))
 
 
 def _scalars(node: Node, place: Place = ()) -> Iterator[tuple[Place, Node]]:

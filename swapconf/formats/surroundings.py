@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from swapconf.config import Config, Model, Pipeline, Runtime
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.formats.nodes import Document, Node
-from swapconf.formats.structure import describe
+from swapconf.formats.remedies import describe, remedy
 from swapconf.phrases import phrase
 
 # mindformers' names for the same setting; the first that is given counts
 NUM_LAYERS = ("num_layers", "num_hidden_layers", "n_layers", "n_layer", "num_layer")
 _NUM_MTP_LAYERS = ("mtp_num_layers", "num_nextn_predict_layers", "mtp_depth")
+_CLASSES = ("model.model_config.type", "model.model_config.model_type", "model.model_config.architectures",
+            "model.arch.type")
 _NUM_INTERLEAVES = ("pp_interleave_num", "virtual_pipeline_model_parallel_size")
 _MAX_LAYERS = 1_000  # far above any model; keeps a typo from costing memory
 
@@ -31,18 +33,25 @@ class Surroundings:
 
 def read(document: Document) -> Surroundings:
     reader = _Reader(document)
-    legacy = reader.value("use_legacy")
-    model = document.root.get("model")
-    section = model.plain() if model is not None else {}
+    legacy = reader.legacy()
+    for path in ("model", "model.model_config", "moe_config", *_CLASSES):
+        reader.node(path)  # rules point at them
+    section = _plain(document.root.get("model"))
     config = Config(
         file=document.file,
         pipeline=reader.pipeline(),
         runtime=reader.runtime(),
-        model=Model(legacy=legacy is not False, section=section if isinstance(section, dict) else {},
+        model=Model(legacy=legacy, section=section,
+                    moe=_plain(document.root.get("moe_config")),
                     num_layers=reader.count(*_in_model(NUM_LAYERS), least=0, most=_MAX_LAYERS),
                     num_mtp_layers=reader.count(*_in_model(_NUM_MTP_LAYERS), least=0, most=_MAX_LAYERS) or 0),
         origins=reader.origins)
     return Surroundings(config, tuple(reader.findings))
+
+
+def _plain(node: Node | None) -> dict[str, object]:
+    value = node.plain() if node is not None else None
+    return dict(value) if isinstance(value, dict) else {}
 
 
 def _in_model(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -69,6 +78,17 @@ class _Reader:
         """The scalar at a path; None when it is absent or not a scalar."""
         node = self.node(path)
         return node.scalar if node is not None and node.kind == "scalar" else None
+
+    def legacy(self) -> bool:
+        """Whether a legacy model is built, as where nothing is said; text is true to Python, and becomes a finding.
+
+        Source: mindformers 1.9.0, tools/register/template.py, GeneralConfig.
+        """
+        node = self.node("use_legacy")
+        if node is None or node.kind != "scalar" or node.scalar is None or isinstance(node.scalar, bool):
+            return node is None or node.scalar is not False
+        self._unusable("use_legacy", node, phrase("True or False"), remedy(node, {"type": "boolean"}, ""))
+        return str(node.scalar).lower() != "false"  # what was surely meant, so that the rest is checked
 
     def word(self, *paths: str) -> str | None:
         for path in paths:
@@ -139,8 +159,8 @@ class _Reader:
                        phrase("a whole number, a list of them (one per stage) or a list of such lists"))
         return ((0,),)
 
-    def _unusable(self, path: str, node: Node, expected: str) -> None:
+    def _unusable(self, path: str, node: Node, expected: str, hint: str = "") -> None:
         self.findings.append(Finding(
             origin=self.document.origin(node, path), rule="bad-value", severity=Severity.ERROR,
             message=phrase("expected {expected}, found {found}", expected=expected, found=describe(node)),
-            hint=phrase("correct the value")))
+            hint=hint or phrase("correct the value")))

@@ -6,19 +6,24 @@ top-level one with a leading dot, entries joined by a comma and one space.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from swapconf.strategy import LayerStrategy, Outcome, Request
 
 
 def lines(entry: LayerStrategy, swap_on: bool) -> tuple[str, ...]:
     """The log lines of one layer, without the logger's prefix, in the order in which they are written."""
-    return tuple([*_recompute_lines(entry, swap_on), *_swap_lines(entry), *_skip_lines(entry)])
-
-
-def _recompute_lines(entry: LayerStrategy, swap_on: bool) -> Iterator[str]:
+    outcomes = [outcome for outcome in entry.plan.outcomes  # where operators are not known, no line can name them
+                if entry.layer.template.operators or not outcome.request.operator]
     layer = entry.layer.index
-    effective = [outcome.request for outcome in entry.plan.outcomes if outcome.void is None]
+    swaps = [outcome.request for outcome in outcomes if outcome.request.is_swap and outcome.void is None
+             and (outcome.sites or not entry.layer.template.operators)]
+    return tuple([*_recompute_lines(layer, outcomes, swap_on), *_swap_lines(layer, swaps),
+                  *_skip_lines(layer, outcomes)])
+
+
+def _recompute_lines(layer: int, outcomes: Sequence[Outcome], swap_on: bool) -> Iterator[str]:
+    effective = [outcome.request for outcome in outcomes if outcome.void is None]
     if any(request.kind == "recompute" for request in effective):
         yield f"Set full recompute at layer {layer}"
     # mindformers writes `on` only where swap is off, and its own exclude lines only there
@@ -32,9 +37,7 @@ def _recompute_lines(entry: LayerStrategy, swap_on: bool) -> Iterator[str]:
             yield f"Set select {words} at layer {layer}: {', '.join(dict.fromkeys(operators))}"
 
 
-def _swap_lines(entry: LayerStrategy) -> Iterator[str]:
-    layer = entry.layer.index
-    effective = [outcome.request for outcome in entry.plan.outcomes if outcome.request.is_swap and outcome.sites]
+def _swap_lines(layer: int, effective: Sequence[Request]) -> Iterator[str]:
     for request in effective:
         if request.kind == "layer_swap":
             yield f"Set layer swap at layer {layer} and value is: {request.prefetch}"
@@ -43,9 +46,8 @@ def _swap_lines(entry: LayerStrategy) -> Iterator[str]:
         yield f"Set op_swap at layer {layer}: {', '.join(operators)}"
 
 
-def _skip_lines(entry: LayerStrategy) -> Iterator[str]:
-    layer = entry.layer.index
-    for outcome in entry.plan.outcomes:
+def _skip_lines(layer: int, outcomes: Sequence[Outcome]) -> Iterator[str]:
+    for outcome in outcomes:
         if outcome.void is not None:
             subject = _asked(outcome)
             yield f"Skip {subject[0]} at layer {layer}: {subject[1]}{outcome.void.text} [{outcome.void.rule}]"

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from swapconf.config import Config, Dialect, SwapOff
 from swapconf.errors import Finding, Origin, Severity, in_order
-from swapconf.formats import pynative_form, pynative_sections, recompute_section, surroundings, swap_section
-from swapconf.formats.dialects import MCORE_SWAP_KEYS, PYNATIVE_SECTIONS, clashes, dialect_of
+from swapconf.formats import misplaced, pynative_form, pynative_sections, recompute_section, surroundings, swap_section
+from swapconf.formats.dialects import MCORE_SWAP_KEYS, PYNATIVE_SECTIONS, RECOMPUTE_KEYS, clashes, dialect_of
+from swapconf.formats.misplaced import asks
 from swapconf.formats.nodes import Document, Node
 from swapconf.formats.pynative_sections import Sections
 from swapconf.formats.structure import Section, check_section
@@ -23,9 +24,8 @@ from swapconf.formats.yaml_document import parse, read_text
 from swapconf.phrases import phrase
 
 ANY_VERSION = "0.0"
-RECOMPUTE_KEYS = ("recompute", "select_recompute", "select_comm_recompute", "select_recompute_exclude",
-                  "select_comm_recompute_exclude", "mp_comm_recompute", "recompute_slice_activation",
-                  "parallel_optimizer_comm_recompute")
+# what mindformers 1.9.0 puts where a YAML has no such section (tools/register/template.py, SwapConfig)
+FILLED_IN = {"swap_config": {"swap": False, "layer_swap": None, "op_swap": None, "default_prefetch": 1}}
 
 
 def read(path: str | Path, mindformers: str = ANY_VERSION) -> tuple[Config, tuple[Finding, ...]]:
@@ -44,7 +44,8 @@ def from_document(document: Document, dialect: Dialect | None = None,
     chosen = dialect or dialect_of(document, legacy=around.config.model.legacy)
     base = replace(around.config, dialect=chosen)
     config, found = _pynative(document, base, mindformers) if chosen is Dialect.PYNATIVE else _graph(document, base)
-    return config, in_order([*document.findings, *around.findings, *clashes(document), *found])
+    return config, in_order([*document.findings, *around.findings, *clashes(document, chosen),
+                             *misplaced.check(document, chosen), *found])
 
 
 def _graph(document: Document, base: Config) -> tuple[Config, list[Finding]]:
@@ -84,6 +85,8 @@ def _section(document: Document, name: str, keys: dict[str, tuple[str, ...]],
     inner = {key: settings.entries[written] for key, spellings in keys.items() for written in spellings
              if settings and written in settings.entries}
     findings = []
+    if inner and own and own.value.plain() == FILLED_IN.get(name):
+        own = None
     if inner and own and own.value.entries:
         key, entry = next(iter(inner.items()))
         findings.append(Finding(
@@ -96,7 +99,8 @@ def _section(document: Document, name: str, keys: dict[str, tuple[str, ...]],
         for entry in inner.values():
             findings.append(Finding(
                 origin=document.key_origin(entry, f"model.model_config.{entry.key}"), rule="section-misplaced",
-                severity=Severity.WARNING, message=phrase("a legacy model does not read `{key}` here", key=entry.key),
+                severity=Severity.ERROR if asks(entry.value) else Severity.WARNING,
+                message=phrase("a legacy model does not read `{key}` here", key=entry.key),
                 hint=phrase("move it to `{section}:` at the top level", section=name)))
     if inner and in_model and not (own and own.value.entries):
         assert settings

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import yaml
 
 from swapconf.errors import Finding, Origin, Severity, SwapconfError
+from swapconf.formats import syntax_hints
 from swapconf.formats.nodes import Document, Entry, Node, Scalar
 from swapconf.opening import read_bytes
 from swapconf.phrases import phrase
@@ -98,7 +99,7 @@ def _composed(text: str, file: str) -> yaml.Node | None:
         finally:
             loader.dispose()
     except yaml.YAMLError as error:
-        raise _syntax_refusal(error, file) from None
+        raise _syntax_refusal(error, file, text) from None
     except UnicodeEncodeError:  # a word of a command line need not be text
         raise _refusal(file, "yaml-encoding", phrase("holds half a character"), phrase("write it as UTF-8")) from None
     except RecursionError:
@@ -259,9 +260,9 @@ def _refusal(file: str, rule: str, message: str, hint: str, line: int = 0, colum
     return SwapconfError([_finding(file, rule, message, hint, line, column)])
 
 
-def _syntax_refusal(error: yaml.YAMLError, file: str) -> SwapconfError:
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+def _syntax_refusal(error: yaml.YAMLError, file: str, text: str) -> SwapconfError:
+    marks = [mark for name in ("problem_mark", "context_mark") if (mark := getattr(error, name, None)) is not None]
     problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-    line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
-    return _refusal(file, "yaml-syntax", phrase("not valid YAML: {problem}", problem=problem),
-                    phrase("check indentation (spaces only), colons, quotes and brackets here"), line, column)
+    places = [(mark.line + 1, mark.column + 1) for mark in marks] or [(0, 0)]
+    line, column, hint = syntax_hints.of(problem, places, text)
+    return _refusal(file, "yaml-syntax", phrase("not valid YAML: {problem}", problem=problem), hint, line, column)

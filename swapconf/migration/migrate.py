@@ -8,7 +8,7 @@ from typing import Any
 from swapconf.config import Config, DefaultSwap, Dialect, SwapOff
 from swapconf.errors import Finding, Origin, Severity, SwapconfError, has_errors
 from swapconf.formats import yaml_config
-from swapconf.formats.dialects import GRAPH_SECTIONS, MCORE_SWAP_KEYS, PYNATIVE_SECTIONS, dialect_of
+from swapconf.formats.dialects import GRAPH_SECTIONS, MCORE_SWAP_KEYS, PYNATIVE_SECTIONS, RECOMPUTE_KEYS, dialect_of
 from swapconf.formats.nodes import Document
 from swapconf.formats.yaml_document import parse
 from swapconf.migration.report import Item, anything_lost, carried, changed, lost, to_check
@@ -21,7 +21,7 @@ from swapconf.resolve.knowledge import Versions
 from swapconf.study.study import network_of
 
 _SECTIONS = (*GRAPH_SECTIONS, *PYNATIVE_SECTIONS)
-_SETTINGS = (*(name for names in MCORE_SWAP_KEYS.values() for name in names), *yaml_config.RECOMPUTE_KEYS)
+_SETTINGS = (*(name for names in MCORE_SWAP_KEYS.values() for name in names), *RECOMPUTE_KEYS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

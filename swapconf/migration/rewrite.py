@@ -9,12 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from swapconf.config import Config, Dialect, Recompute, SwapOff
-from swapconf.formats.dialects import GRAPH_SECTIONS, PYNATIVE_SECTIONS, mcore_entries
+from swapconf.formats.dialects import GRAPH_SECTIONS, PYNATIVE_SECTIONS, RECOMPUTE_KEYS, dialect_of, mcore_entries
 from swapconf.formats.nodes import Document, Entry
-from swapconf.formats.yaml_config import RECOMPUTE_KEYS
 from swapconf.formats.yaml_lines import Span, at_column, comments, has_block_value, span, split, starts_line
 from swapconf.formats.yaml_text import Sections, dump, recompute_sections, swap_section
 from swapconf.phrases import phrase
+
+# units, names and places differ between the forms, so that a comment may no longer hold
+STALE = "# comments of the form before the migration; keep those that still hold:"
 
 
 class CannotRewrite(ValueError):
@@ -58,6 +60,10 @@ class _Writer:
     lines: list[str]
     document: Document
     made: Config
+
+    @property
+    def _source(self) -> Dialect:
+        return dialect_of(self.document, legacy=False)
 
     def swap(self) -> _Edit | None:
         old = [*self._top(PYNATIVE_SECTIONS[0]), *self._top(GRAPH_SECTIONS[0]), *mcore_entries(self.document).values()]
@@ -136,4 +142,6 @@ class _Writer:
 
     def _written(self, sections: Sections, gone: tuple[Span, ...], column: int) -> list[str]:
         kept = [comment for part in gone for comment in comments(self.lines[part.first:part.end])]
-        return at_column([*kept, *dump(sections).splitlines()], 0, column)
+        inside = any(True for part in gone for _ in comments(self.lines[part.key:part.end]))
+        stale = [STALE] if inside and Dialect.PYNATIVE in (self.made.dialect, self._source) else []
+        return at_column([*stale, *kept, *dump(sections).splitlines()], 0, column)

@@ -75,15 +75,19 @@ def _rows(layers: str, entry: LayerStrategy, outcome: Outcome) -> Iterator[Row]:
                   str(len(outcome.sites)), outcome.void.text if outcome.void else phrase("as asked"),
                   bool(outcome.void))
         return
-    own = set(outcome.sites)
+    seen = bool(entry.layer.template.operators)
     if outcome.void is not None:
         effects = dict.fromkeys(phrase(_word(decisions[path].action)) for path in below)
-        yield Row(layers, operator, phrase(_asked(request)), joined(" / ", effects), "", _of(0, len(below)),
-                  _with_rule(outcome.void), True)
+        yield Row(layers, operator, phrase(_asked(request)),
+                  joined(" / ", effects) if seen else phrase(_ACTIONS[Recompute]), "",
+                  _of(0, len(below)) if seen else phrase("not known"), _with_rule(outcome.void), True)
         return
     effect = phrase(_ACTIONS[Swap if request.is_swap else Recompute])
+    sure = seen or not request.operator
     yield Row(layers, operator, phrase(_asked(request)), effect, str(request.prefetch) if request.is_swap else "",
-              _of(len(own), len(below)), phrase("as asked"), False)
+              _of(len(outcome.sites), len(below)) if seen else phrase("not known"),
+              phrase("as asked") if sure else phrase("as asked, if the layer has it and nothing recomputes it"),
+              not sure)
     if request.is_swap:
         yield from _exceptions(layers, request, {path: decisions[path] for path in below})
 

@@ -94,6 +94,8 @@ def decide(template: LayerTemplate, asked: tuple[Request, ...], consumer_voids: 
     ``version``; ``source``: where that is known from.
     ``held``: primitives that must not be swapped.
     """
+    if not template.operators:
+        return LayerPlan({}, tuple(_unseen(request, asked) for request in asked))
     recomputed, rule = _recomputed(template, asked), _ConsumerRule(consumer_voids, version, source)
     wanted = {primitive.path: request for request in asked if request.is_swap
               for primitive in primitives_below(request.operator, template)}  # the last request stays
@@ -190,6 +192,13 @@ def _outcome(request: Request, template: LayerTemplate, decisions: dict[str, Dec
     void = Reason(RECOMPUTE_VOID, phrase("{operator} is a cell; this list takes single operators",
                                          operator=request.operator)) if is_cell else None
     return Outcome(request, () if is_cell else (request.operator,), void)
+
+
+def _unseen(request: Request, asked: tuple[Request, ...]) -> Outcome:
+    """The outcome in a layer of which no operator is known: a layer that is recomputed as a whole swaps nothing."""
+    whole = request.is_swap and any(other.kind == "recompute" for other in asked)
+    return Outcome(request, (), Reason(R1, phrase("{cause}, and recompute wins over swap", cause=_cause("", False)))
+                   if whole else None)
 
 
 def _why_void(request: Request, below: tuple[Operator, ...], decisions: dict[str, Decision],

@@ -87,6 +87,14 @@ _KNOWN = {
         _Range(value=True, measured=MEASURED_MINDFORMERS,
                source=phrase("TransformerOpParallelConfig.to_dict() has no 'swap', so mcore models never see "
                              "swap_config")),)),
+    "mcore_refuses_cpu_offloading": _Known("mindformers", (
+        _Range(value=False, source=phrase("no release before 1.9.0 is known to refuse it")),
+        _Range(value=True, since="1.9.0", measured=("1.9.0",),
+               source=phrase("all five mcore families stop with Mapping Conflicts, whatever the value")),
+        _Range(value=False, since="2.0.0", measured=("2.0.0",), source=phrase("the converter takes both names")))),
+    "mcore_refuses_recompute_keys": _Known("mindformers", (
+        _Range(value=True, measured=("1.9.0",), source=phrase("all five mcore families stop with Mapping Conflicts "
+                                                              "with what recompute_config always brings")),)),
     "run_steps_aside": _Known("mindformers", (
         _Range(value=True, measured=("1.6.0",),
                source=phrase("its models have another LayerSetting than those of later releases")),

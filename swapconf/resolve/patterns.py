@@ -14,6 +14,7 @@ from itertools import accumulate
 
 import regex
 
+from swapconf.lookalikes import in_ascii
 from swapconf.network import LayerTemplate, Operator
 from swapconf.phrases import phrase
 from swapconf.resolve import budget
@@ -144,9 +145,14 @@ def unescaped_dot(pattern: str, template: LayerTemplate) -> str | None:
     return repaired if _safe_matches(repaired, template) else None
 
 
+def single_backslashes(pattern: str) -> str | None:
+    r"""The pattern with one backslash before each dot, as YAML has it in single quotes; None where none is doubled."""
+    return pattern.replace(r"\\.", SEPARATOR) if r"\\." in pattern else None
+
+
 def suggestions(pattern: str, templates: tuple[LayerTemplate, ...]) -> tuple[str, ...]:
     """Patterns that were probably meant, best first, at most three."""
-    plain = pattern.replace(SEPARATOR, ".").replace("/", ".")
+    plain = in_ascii(pattern).strip("'\" ").replace(SEPARATOR, ".").replace("/", ".")
     paths = {operator.path.lower(): operator.path for template in templates for operator in template.operators}
     guesses = next(filter(None, (tuple(kind(plain.lower(), paths)) for kind in (_same, _last_name, _similar))), ())
     return tuple(escaped(guess) for guess in dict.fromkeys(guesses))[:3]

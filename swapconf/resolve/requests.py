@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from swapconf.config import Config, DefaultSwap, Dialect, LayerSelection, ListedSwap, SelectRecompute
 from swapconf.network import Layer, LayerTemplate, Network
 from swapconf.resolve.patterns import BadPattern, matches
-from swapconf.resolve.stages import BadDeal, StageMap, deal
+from swapconf.resolve.stages import BadDeal, StageMap, deal, guess
 from swapconf.strategy import Request, RequestKind
+
+FLASH = "FlashAttentionScore"  # type of the primitive
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,8 @@ class Requests:
     def _swap(self, layer: Layer) -> Iterator[Request]:
         swap = self.config.swap
         if isinstance(swap, DefaultSwap):
-            for operator in flash_attention(self.flash_attention, layer.template):
+            for operator in flash_attention(self.flash_attention, layer.template) or \
+                    _unseen(self.flash_attention, layer.template):
                 yield Request("default", operator, swap.origin, swap.prefetch, self.flash_attention)
         elif isinstance(swap, ListedSwap):
             for entry in swap.layer_swap:
@@ -71,7 +74,7 @@ class Requests:
                 for position in group.entries:
                     op = swap.op_swap[position]
                     if self.selects(op.layers, layer):
-                        for operator in operators(op.pattern, layer.template):
+                        for operator in operators(op.pattern, layer.template) or _unseen(op.pattern, layer.template):
                             yield Request("op_swap", operator, op.origin, op.prefetch, op.pattern)
                         break
 
@@ -89,7 +92,7 @@ class Requests:
     def _select(self, kind: RequestKind, entries: tuple[SelectRecompute, ...], layer: Layer) -> Iterator[Request]:
         for entry in entries:
             if self.selects(entry.layers, layer):
-                for operator in operators(entry.pattern, layer.template):
+                for operator in operators(entry.pattern, layer.template) or _unseen(entry.pattern, layer.template):
                     yield Request(kind, operator, entry.origin, pattern=entry.pattern)
 
 
@@ -112,16 +115,21 @@ def operators(pattern: str, template: LayerTemplate) -> tuple[str, ...]:
         return ()
 
 
+def _unseen(pattern: str, template: LayerTemplate) -> tuple[str, ...]:
+    """The pattern itself, in a layer of which no operator is known: what was asked for is told, and not dropped."""
+    return () if template.operators else (pattern,)
+
+
 def flash_attention(pattern: str, template: LayerTemplate) -> tuple[str, ...]:
     """The flash attention of a layer: by the family's pattern, else (a multi-token prediction layer, an unknown
     family) by the type of the primitive."""
     return operators(pattern, template) or tuple(
-        primitive.path for primitive in template.primitives if primitive.type == "FlashAttentionScore")
+        primitive.path for primitive in template.primitives if primitive.type == FLASH)
 
 
 def stage_map(config: Config, num_layers: int) -> StageMap:
-    """The stages of the layers; all in one stage when the offset does not fit (the rule stage-offset reports it)."""
+    """The stages of the layers; a guess when the offset does not fit (the rule stage-offset reports it)."""
     try:
         return deal(num_layers, config.pipeline)
     except BadDeal:
-        return StageMap(((num_layers,),), ((0, 0),) * num_layers, type(config.pipeline)())
+        return guess(num_layers, config.pipeline)

@@ -6,7 +6,7 @@ dealt in order, interleave by interleave.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from swapconf.config import EveryLayer, LayerCounts, LayerIndices, LayerSelection, Pipeline
@@ -19,11 +19,13 @@ class BadDeal(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class StageMap:
-    """``shares[interleave][stage]``: number of layers. ``places[layer]``: its (interleave, stage)."""
+    """``shares[interleave][stage]``: number of layers. ``places[layer]``: its (interleave, stage). ``guessed``: the
+    layers cannot be dealt like this, so that nothing more may be concluded from it."""
 
     shares: tuple[tuple[int, ...], ...]
     places: tuple[tuple[int, int], ...]
     pipeline: Pipeline
+    guessed: bool = False
 
     def pipeline_stage(self, layer: int) -> int:
         """The stage that runs a layer; with zero_bubble_v the second half of the pipeline runs backwards."""
@@ -46,14 +48,8 @@ class StageMap:
         return frozenset(start + step for start, count in zip(first, counts, strict=False) for step in range(count))
 
     def _per_share(self, layers: LayerCounts) -> list[list[int]]:
-        stages, interleaves = self.pipeline.num_stages, self.pipeline.num_interleaves
-        rows = layers.counts
-        if any(len(row) > stages for row in rows):
-            raise BadDeal(plural(stages, "{counts} counts for {count} pipeline stage",
-                                 "{counts} counts for {count} pipeline stages", counts=max(map(len, rows))))
-        if layers.per_interleave and len(rows) != interleaves:
-            raise BadDeal(plural(interleaves, "{lists} lists for {count} interleave",
-                                 "{lists} lists for {count} interleaves", lists=len(rows)))
+        stages, rows = self.pipeline.num_stages, layers.counts
+        check_lengths(layers, self.pipeline)
         if not layers.per_interleave:
             return self._dealt_out(rows[0])
         if self.pipeline.zero_bubble_v:
@@ -74,6 +70,29 @@ class StageMap:
                         counts[interleave][stage] += 1
                         left -= 1
         return counts
+
+
+def check_lengths(layers: LayerCounts, pipeline: Pipeline) -> None:
+    """Raises BadDeal where there are more counts than stages, or lists than interleaves."""
+    stages, interleaves, rows = pipeline.num_stages, pipeline.num_interleaves, layers.counts
+    if any(len(row) > stages for row in rows):
+        raise BadDeal(plural(stages, "{counts} counts for {count} pipeline stage",
+                             "{counts} counts for {count} pipeline stages", counts=max(map(len, rows))))
+    if layers.per_interleave and len(rows) != interleaves:
+        raise BadDeal(plural(interleaves, "{lists} lists for {count} interleave",
+                             "{lists} lists for {count} interleaves", lists=len(rows)))
+
+
+def guess(num_layers: int, pipeline: Pipeline) -> StageMap:
+    """A deal where `deal` refuses, so that all else can still be said: the rest goes to the first stages."""
+    interleaves = pipeline.num_interleaves if pipeline.num_stages * pipeline.num_interleaves <= num_layers else 1
+    parts = pipeline.num_stages * interleaves
+    flat = [num_layers // parts + (part < num_layers % parts) for part in range(parts)]
+    shares = [flat[first:first + pipeline.num_stages] for first in range(0, parts, pipeline.num_stages)]
+    places = [(interleave, stage) for interleave, row in enumerate(shares)
+              for stage, share in enumerate(row) for _ in range(share)]
+    return StageMap(tuple(map(tuple, shares)), tuple(places), replace(pipeline, num_interleaves=interleaves),
+                    guessed=True)
 
 
 def deal(num_layers: int, pipeline: Pipeline) -> StageMap:

@@ -12,8 +12,7 @@ from typing import Any
 
 from swapconf.config import Config
 from swapconf.dryrun.effect import place_of
-from swapconf.formats.dialects import MCORE_SWAP_KEYS
-from swapconf.formats.yaml_config import RECOMPUTE_KEYS
+from swapconf.formats.dialects import MCORE_SWAP_KEYS, RECOMPUTE_KEYS
 from swapconf.network import Network
 from swapconf.phrases import joined, phrase
 from swapconf.study.study import Study

@@ -138,7 +138,8 @@ def network_of(config: Config, families: Mapping[str, str] = _NO_FAMILIES) -> Ne
         return None
     family = catalog.identify(config.model.section, use_legacy=config.model.legacy, also=families)
     if family is None:
-        return Network(family=None, layers=_layers(config, (_UNKNOWN,) * count))
+        return Network(family=None, layers=_layers(config, (_UNKNOWN,) * count),
+                       near=catalog.near(config.model.section, use_legacy=config.model.legacy))
     # some cells are built otherwise when operators are selected for recompute; mindformers passes it on like this
     chosen = {"recompute": {"select_recompute": bool(config.recompute.select)}}
     settings, known = {**config.model.settings, "parallel_config": chosen}, catalog.load(family)

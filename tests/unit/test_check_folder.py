@@ -53,6 +53,7 @@ def test_training_yamls_are_told_by_their_content(tmp_path: Path) -> None:
                     "serve.yaml": SERVING, "model_only.yaml": "model_config: 1\n", "list.yaml": "- swap_config\n",
                     "broken.yaml": "swap_config: {\n", "other.yaml": "a: {model_config\n",
                     "plain.yaml": MODEL + "trainer: {type: x}\nseed: 1\n",
+                    "balance.yaml": "pipeline_config: {pipeline_num: 2}\nrecompute_config: {recompute: [1, 2, 3]}\n",
                     "native.yaml": "model: {a: 1}\ntraining: {}\nrecompute: True\n",
                     "section.yaml": "recompute_config: {recompute: 1}\n"})
     assert {name for name, _ in rules(records(tmp_path))} == {

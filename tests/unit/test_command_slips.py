@@ -116,7 +116,7 @@ class _Marked(gettext.NullTranslations):
 
 
 @pytest.mark.parametrize(("words", "told"), [
-    (["check", "--strit", "x"], "<Error: <No such option '--strit'.> <Did you mean '--strict'?>>"),
+    (["check", "--strictt", "x"], "<Error: <No such option '--strictt'.> <Did you mean '--strict'?>>"),
     (["check", "--format", "x", "y"], "<Error: <Invalid value for '--format': <'x' is not one of 'text',"),
     (["check"], "<Error: <Missing argument> 'FILE|FOLDER...'.>"),
     (["timeline", "a", "b"], "<Error: <Got unexpected extra argument (b)>>"),

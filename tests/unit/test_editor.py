@@ -15,7 +15,7 @@ from swapconf import catalog
 from swapconf.catalog.store import index
 from swapconf.editor import NAMES, SECTIONS, editor_schema
 from swapconf.formats.dialects import PYNATIVE_SECTIONS
-from swapconf.formats.structure import schema
+from swapconf.formats.schemas import schema
 from swapconf.network import COMMUNICATION
 from swapconf.resolve.patterns import matches, primitives_below
 from tests.unit.upstream_cases import CASES, Case

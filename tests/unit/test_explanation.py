@@ -1,9 +1,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from swapconf.config import Config, ListedSwap, Recompute
+from swapconf.network import Layer, LayerTemplate, Network
 from swapconf.report.explanation import as_json, rows
+from swapconf.resolve.expand import expand
+from swapconf.resolve.knowledge import Versions
 from tests.unit.networks import config
 from tests.unit.test_expand import full, op, ops, select, strategy, whole
 
@@ -58,3 +62,17 @@ def test_json_has_every_site_and_the_lines() -> None:
     swapped = [site for site in data["layers"][0]["sites"] if site["effective"] == "swap"]
     assert {site["prefetch"] for site in swapped} == {3}
     assert {site["rule"] for site in swapped} == {"op_swap"}
+
+
+def test_what_is_asked_of_a_model_that_nobody_knows_is_told_and_not_counted() -> None:
+    unknown = Network(family=None, layers=tuple(Layer(index=index, name=str(index), template=LayerTemplate(
+        name="unknown", cell="?", operators=())) for index in range(4)))
+    asked = ops(op("attention", 4, 2, 3), recompute=Recompute(full=full(1), select=(select("mlp", 3),)))
+    swap = ListedSwap(layer_swap=(whole(2, 0, 1),), op_swap=asked.swap.op_swap, given_entries=2)
+    table = [(row.layers, row.operator, row.effect, row.sites, row.void)
+             for row in rows(expand(replace(asked, swap=swap), unknown, Versions()))]
+    assert table == [
+        ("0", "(layer)", "swap", "not known", False),
+        ("1", "(layer)", "recompute", "not known", False), ("1", "(layer)", "recompute", "not known", True),
+        ("2", "attention", "swap", "not known", True),
+        ("3", "mlp", "recompute", "not known", True), ("3", "attention", "swap", "not known", True)]

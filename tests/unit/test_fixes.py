@@ -15,6 +15,7 @@ from swapconf.resolve.knowledge import Versions
 from swapconf.study.settings import Settings
 
 ORDER = Order(file="a.yaml", named=True, settings=Settings(), versions=Versions(), environment={})
+ROOT = Path(__file__).parents[2]
 REST = """\
 parallel_config: {pipeline_stage: 2}   # two
 model:
@@ -43,6 +44,44 @@ KEPT = "    # kept\n    - op_name: attention   # all of it\n      backward_prefe
 def test_a_dot_is_escaped_in_the_quotes_that_it_has(written: str, meant: str) -> None:
     text = block(f"    - op_name: {written}   # why\n      backward_prefetch: 5\n      layers: [0]\n")
     assert fixed(text) == text.replace(written, meant)
+
+
+def test_a_doubled_backslash_is_halved() -> None:
+    text = block("    - op_name: 'attention\\\\.wq'   # why\n      backward_prefetch: 5\n      layers: [0]\n")
+    assert fixed(text) == text.replace(r"\\", "\\")
+
+
+@pytest.mark.parametrize("other", ["layers: [0, 9]", "layers: [2]\n      foo: 1"])
+def test_a_dot_is_escaped_although_something_else_is_wrong_with_the_entry(other: str) -> None:
+    recompute = "recompute_config: {recompute: [3]}\n"
+    text = block(f"    - op_name: attention.wq\n      backward_prefetch: 5\n      {other}\n", recompute=recompute)
+    assert fixed(text) == text.replace("attention.wq", r"attention\.wq")
+
+
+def test_a_dot_is_escaped_where_recompute_then_takes_a_part_of_the_swap_and_the_mistakes_of_the_readme_are_repaired() \
+        -> None:
+    text = block("    - op_name: attention.wq\n      backward_prefetch: 5\n      layers: [0, 2]\n",
+                 recompute="recompute_config: {recompute: [2]}\n")
+    assert fixed(text) == text.replace("attention.wq", r"attention\.wq")
+    shown = (ROOT / "docs/mistakes.yaml").read_text(encoding="utf-8")
+    after, done = repaired(ORDER, shown)
+    assert after == shown.replace("attention.flash_attention", r"attention\.flash_attention")
+    assert [finding.rule for finding in done] == ["op-unescaped-dot"]
+
+
+def test_many_repairs_cost_few_studies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixty entries that an earlier one shadows go together; one that must stay costs a search by halves."""
+    read: list[str] = []
+    of = Reading.of
+    monkeypatch.setattr(Reading, "of", lambda order, text: read.append(text) or of(order, text))
+    entry = "    - op_name: attention\n      backward_prefetch: {}\n      layers: [0]\n"
+    assert fixed(block(KEPT, *(entry.format(number + 10) for number in range(60)))) == block(KEPT)
+    assert len(read) <= 4
+    read.clear()
+    useless = "    - {{op_name: add, backward_prefetch: {}, layers: []}}\n"
+    after = fixed(block(*(useless.format(number + 1) for number in range(32))))  # the last one stays
+    assert after.count("op_name") == 1
+    assert 4 < len(read) <= 20
 
 
 def test_keys_of_recompute_are_repaired_too() -> None:
@@ -84,7 +123,7 @@ def test_entries_of_a_flow_list_go_with_their_comma(entries: str) -> None:
     assert kept in after
 
 
-@pytest.mark.parametrize(("trap", "plain"), [("yes", "True"), ("off", "False"), ("010", "8"), ("1:30", "90")])
+@pytest.mark.parametrize(("trap", "plain"), [("yes", "True"), ("off", "False"), ("007", "7")])
 def test_traps_are_written_plainly(trap: str, plain: str) -> None:
     key = "swap" if plain in ("True", "False") else "default_prefetch"
     text = f"swap_config: {{{key}: {trap}}}\n"
@@ -92,6 +131,8 @@ def test_traps_are_written_plainly(trap: str, plain: str) -> None:
 
 
 @pytest.mark.parametrize("text", [
+    "swap_config: {swap: True, default_prefetch: 020}\n",  # 20 or 16?
+    "swap_config: {swap: True, default_prefetch: 1:30}\n",  # surely not 90
     block("    - op_name: Attention\n      backward_prefetch: 5\n      layers: [0]\n"),  # which one was meant?
     block(KEPT.replace("[0]", "[0, 9]")),  # a typo, not a layer too many
     block("    - op_name: add\n      backward_prefetch: 5\n      layers: []\n"),  # the only entry: what then?

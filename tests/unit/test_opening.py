@@ -15,9 +15,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from swapconf import opening
-from swapconf.checking import settings
 from swapconf.cli.main import main
 from swapconf.opening import open_binary, read_bytes
+from swapconf.study import settings
 
 ROOT = Path(__file__).parents[2]
 CONFIG = "configs/small/example1_default_swap.yaml"

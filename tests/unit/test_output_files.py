@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "configs/small/example1_default_swap.yaml"
 TRACE = ROOT / "tests/traces/llama_l2_none"
 OUT = "out.file"
-LAYERS = "model.model_config.num_layers=2"
+OF_TRACES = ROOT / "tests/traces/llama.yaml"
 # words of the command line, and the file that is written
 WRITES = {
     "check": (["check", str(CONFIG), "--format", "json", "--output", OUT], OUT),
@@ -33,7 +33,7 @@ WRITES = {
     "modeline": (["modeline", "--schema", "swapconf.schema.json", "y.yaml"], "y.yaml"),
     "memory": (["memory", str(TRACE), "--html", OUT], OUT),
     "timeline": (["timeline", str(TRACE), "--trace-view", OUT], OUT),
-    "whatif": (["whatif", str(TRACE), "--config", str(CONFIG), "--set", LAYERS, "--html", OUT], OUT),
+    "whatif": (["whatif", str(TRACE), "--config", str(OF_TRACES), "--html", OUT], OUT),
     "compare": (["compare", str(TRACE), "--html", OUT], OUT),
 }
 PAGES = [name for name in WRITES if "--html" in WRITES[name][0]]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from swapconf.annotate import hook
 from swapconf.annotate.edits import Offload
 from swapconf.catalog import templates_for
 from swapconf.errors import SwapconfError
@@ -54,6 +55,28 @@ def test_review_points_into_the_source_file() -> None:
     source = parse("swap_config:\n  swap: True\n  layer_swap: all\n", "train.yaml")
     with pytest.raises(SwapconfError, match=r"train\.yaml:3:15  swap_config\.layer_swap: error"):
         Session(source).review({"swap_config": {"swap": True, "layer_swap": "all"}})
+
+
+class ParallelConfig:
+    """As mindformers' TransformerOpParallelConfig: its copy of the recompute settings stands in it."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"pipeline_stage": 2, "recompute": {"recompute": True, "select_recompute": False}}
+
+
+def test_a_config_that_mindformers_has_built_already_is_reviewed_as_it_was_written() -> None:
+    config = {"use_parallel": True, "recompute_config": {"recompute": True}, "parallel_config": ParallelConfig(),
+              "model": {"model_config": {"type": "LlamaConfig", "num_layers": 4}}}
+    Session().review(hook._whole(config))
+    assert hook._whole(config)["parallel_config"] == {"pipeline_stage": 2}
+
+
+def test_the_defaults_that_mindformers_fills_in_are_no_second_section() -> None:
+    session = Session()
+    session.review({
+        "use_legacy": False, "swap_config": {"swap": False, "layer_swap": None, "op_swap": None, "default_prefetch": 1},
+        "model": {"model_config": {"model_type": "qwen3", "num_hidden_layers": 2, "swap": True}}})
+    assert session.wants_lazy_inline()
 
 
 def test_a_bad_review_is_not_kept() -> None:

@@ -590,7 +590,7 @@ CASES = (
         {},
         "66@1 0@- 0@- 0@-",
         "",
-        (),
+        (("note", "layer-named-twice", "swap_config.layer_swap[0].layers"),),
     ),
     Case(
         "ls_dup_entries_diff",

@@ -16,6 +16,7 @@ from swapconf.resolve.rules import (
     default_swap_flash,
     entry_shadowed,
     layer_range,
+    layer_twice,
     lazy_inline,
     lazy_inline_env,
     mcore,
@@ -50,8 +51,8 @@ from swapconf.resolve.rules.case import GRAPH_MODE, Case
 
 RULES: tuple[ModuleType, ...] = (
     r1_recompute_wins, r2_recomputed_consumer, r3_list_meaning,
-    bad_pattern, op_no_match, op_unescaped_dot, op_moves_nothing, layer_range, entry_shadowed, swap_nothing,
-    prefetch_too_large, default_prefetch_ignored, swap_is_off, default_swap_flash,
+    bad_pattern, op_no_match, op_unescaped_dot, op_moves_nothing, layer_range, layer_twice, entry_shadowed,
+    swap_nothing, prefetch_too_large, default_prefetch_ignored, swap_is_off, default_swap_flash,
     memory_level, lazy_inline, lazy_inline_env, runtime_limits, mcore, plain_refuses,
     recompute_nothing, recompute_void, recompute_count, stage_offset, shared_primitive, unknown_family,
     pynative_prefetch, pynative_overlap, pynative_bad_pattern, pynative_runtime, pynative_not_predicted,

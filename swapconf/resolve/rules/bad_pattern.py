@@ -1,6 +1,7 @@
 r"""bad-pattern: an operator pattern that is not a usable regular expression.
 
 Each element between two ``\.`` is a regular expression of its own. Fails: ``(attention``. Passes: ``attention``.
+In single quotes YAML keeps every backslash, so one is enough: ``'attention\\.wq'`` fails, ``'attention\.wq'`` passes.
 Patterns are bounded in length, repetitions and time, so that none can hang a check.
 """
 
@@ -10,8 +11,8 @@ from collections.abc import Iterator
 
 from swapconf.errors import Finding, Severity
 from swapconf.phrases import phrase
-from swapconf.resolve.patterns import BadPattern, compiled, matches
-from swapconf.resolve.rules.case import Case, finding
+from swapconf.resolve.patterns import BadPattern, compiled, matches, single_backslashes
+from swapconf.resolve.rules.case import Case, finding, usable
 
 RULE = "bad-pattern"
 
@@ -23,6 +24,9 @@ def check(case: Case) -> Iterator[Finding]:
             for template in case.templates:
                 matches(entry.pattern, template)
         except BadPattern as error:
+            plain = single_backslashes(entry.pattern)
+            hint = phrase("a backslash too many: write '{pattern}' (in single quotes) instead", pattern=plain) \
+                if plain and usable(plain) else \
+                phrase("correct the pattern; brackets that belong to a name need a backslash")
             yield finding(RULE, Severity.ERROR, entry.origin,
-                          phrase("'{pattern}' cannot be used: {why}", pattern=entry.pattern[:60], why=error),
-                          phrase("correct the pattern; brackets that belong to a name need a backslash"))
+                          phrase("'{pattern}' cannot be used: {why}", pattern=entry.pattern[:60], why=error), hint)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from swapconf.config import LayerIndices, LayerSelection, LayerSwap, ListedSwap, OpSwap
 from swapconf.errors import Finding, Origin, Severity
-from swapconf.phrases import phrase, plural
+from swapconf.phrases import joined, phrase, plural
 from swapconf.resolve.rules.case import EVERY_DIALECT, Case, finding
 
 RULE = "layer-out-of-range"
@@ -27,18 +27,11 @@ def check(case: Case) -> Iterator[Finding]:
         wrong = sorted({index for index in layers.indices if index < 0 or (count is not None and index >= count)})
         if wrong:
             shown = ", ".join(map(str, wrong[:8])) + (", ..." if wrong[8:] else "")
-            yield finding(RULE, Severity.ERROR, origin, _message(shown, len(wrong), count), _hint(
-                wrong, layers.indices, count))
-
-
-def _message(shown: str, num_wrong: int, count: int | None) -> str:
-    if num_wrong > 1:
-        return phrase("there are no layers {layers}: layers count from 0", layers=shown) if count is None else \
-            plural(count, "there are no layers {layers}: the model has {count} layer",
-                   "there are no layers {layers}: the model has {count} layers", layers=shown)
-    return phrase("there is no layer {layers}: layers count from 0", layers=shown) if count is None else \
-        plural(count, "there is no layer {layers}: the model has {count} layer",
-               "there is no layer {layers}: the model has {count} layers", layers=shown)
+            gone = plural(len(wrong), "there is no layer {layers}", "there are no layers {layers}", layers=shown)
+            why = phrase("layers count from 0") if count is None else \
+                plural(count, "the model has {count} layer", "the model has {count} layers")
+            yield finding(RULE, Severity.ERROR, origin, joined(": ", (gone, why)),
+                          _hint(wrong, layers.indices, count))
 
 
 def _hint(wrong: list[int], given: tuple[int, ...], count: int | None) -> str:

@@ -13,8 +13,10 @@ from collections.abc import Iterator
 
 from swapconf.config import OpSwap
 from swapconf.errors import Finding, Severity
+from swapconf.lookalikes import told
 from swapconf.phrases import phrase
 from swapconf.resolve.patterns import suggestions, unescaped_dot
+from swapconf.resolve.requests import FLASH
 from swapconf.resolve.rules.case import Case, finding, matched, ranges, usable
 
 RULE = "op-no-match"
@@ -44,7 +46,17 @@ def check(case: Case) -> Iterator[Finding]:
 
 
 def _hint(case: Case, pattern: str) -> str:
-    meant = suggestions(pattern, case.templates)
+    strange, meant = told(pattern), suggestions(pattern, case.templates)
+    if strange:
+        return phrase("{strange}; {hint}", strange=strange, hint=_meant(case, meant))
+    if "flash" in pattern.lower() and not any(primitive.type == FLASH for template in case.templates
+                                              for primitive in template.primitives):
+        return phrase("this model has no flash attention: set `use_flash_attention: True` in model_config, or choose "
+                      "another operator")
+    return _meant(case, meant)
+
+
+def _meant(case: Case, meant: tuple[str, ...]) -> str:
     if not meant:
         return phrase("top level: {names}", names=", ".join(_top_level(case)))
     if not meant[1:]:

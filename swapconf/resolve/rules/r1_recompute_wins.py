@@ -32,6 +32,8 @@ def check(case: Case) -> Iterator[Finding]:
     for layer, origin, reason in case.void_entries():
         if reason.rule == RULE:
             void[origin].add(layer)
+            if not case.templates:  # no operator is known, so it can be the whole layer only
+                causes[origin].setdefault(phrase("the whole layer"))
     for entry in case.strategy.layers if case.strategy else ():
         for path, decision in entry.plan.decisions.items():
             if decision.reason.rule != RULE or decision.requested is None:

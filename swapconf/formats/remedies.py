@@ -1,0 +1,118 @@
+"""VALUE -> HINT: what was probably meant by a value or a key that does not fit its schema, in the user's terms."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Any
+
+import regex
+
+from swapconf.formats.nodes import Node
+from swapconf.formats.schemas import schema, validator
+from swapconf.lookalikes import in_ascii, told
+from swapconf.phrases import mark, phrase
+
+_TRAPS = (  # PyYAML reads YAML 1.1: plain scalars that are not what they look like
+    (regex.compile(r"[-+]?0[0-7_]+"), int, mark("YAML 1.1 reads `{text}` as octal, so it means {value}")),
+    (regex.compile(r"[-+]?\d[\d_]*(:[0-5]?\d)+"), int, mark("YAML 1.1 reads `{text}` as base 60, so it means {value}")),
+    (regex.compile(r"(?i)yes|no|on|off"), bool, mark("YAML 1.1 reads `{text}` as {value}")),
+    (regex.compile(r"[-+]?\d+(\.\d*)?[eE]\d+"), str,
+     mark("YAML 1.1 reads `{text}` as text: its numbers need 1.0e+3")),
+)
+
+
+# (section, key that stands there) -> the key that was meant, where no likeness of the names leads to it
+_OTHER_NAMES = {("pynative_swap", "swap"): "enable", ("pynative_recompute", "recompute"): "mode",
+                ("pynative_recompute_comm", "recompute_comm"): "enable", ("swap_config", "enable"): "swap",
+                ("pynative_recompute", "select_recompute"): "select_module",
+                ("pynative_recompute", "enable"): "mode"}
+_OWNERS = {"swap_config": "recompute_config", "recompute_config": "swap_config"}
+
+
+
+
+def meant_key(key: str, known: list[str], schema_name: str, *, top: bool) -> str:
+    """What to do about an unknown key. ``top``: it stands in the section itself, not in an entry of it."""
+    other = _OTHER_NAMES.get((schema_name, key)) if top else None
+    owner = _OWNERS.get(schema_name) if top else None
+    if owner and key in schema(owner)["properties"]:
+        return phrase("it belongs to `{section}`; move it there", section=owner)
+    close = [other] if other else get_close_matches(in_ascii(key).strip().lower(), known, n=1)
+    if not close:
+        return phrase("known here: {keys}; remove it", keys=", ".join(known))
+    strange = told(key)
+    meant = phrase("`{key}` was probably meant; rename it", key=close[0])
+    return phrase("{strange}; {hint}", strange=strange, hint=meant) if strange else meant
+
+
+def describe(node: Node) -> str:
+    """A value in words, short."""
+    if node.kind == "mapping":
+        return phrase("a mapping")
+    if node.kind == "list":
+        return phrase("a list")
+    if node.scalar is None:
+        return phrase("nothing")
+    text = str(node.scalar) if len(str(node.scalar)) <= 40 else f"{str(node.scalar)[:40]}..."
+    if isinstance(node.scalar, str):
+        return phrase("the text '{text}'", text=text)
+    return text
+
+
+def remedy(node: Node, expected: dict[str, Any], schema_name: str) -> str:
+    """What to write for a value of the wrong type. ``expected``: the part of the schema that it breaks."""
+    kinds = expected.get("type", [])
+    value = node.scalar
+    close = get_close_matches(str(value).lower(), {str(word).lower(): word for word in expected.get("enum", ())}, n=1)
+    if close:
+        return phrase("write {value}", value=next(word for word in expected["enum"] if str(word).lower() == close[0]))
+    if isinstance(value, str) and told(value):
+        spaced = regex.sub(r"([:,])(?=\S)", r"\1 ", in_ascii(value))
+        return phrase("{strange}; write `{text}`", strange=told(value), text=spaced)
+    trap = trap_of(node)
+    if trap:
+        number = isinstance(value, str) and "integer" in kinds and float(value).is_integer()
+        return phrase("{trap}; write {value}", trap=trap, value=int(float(str(value)))) if number else \
+            phrase("{trap}; write the value plainly", trap=trap)
+    if isinstance(value, str):
+        word = value.strip()
+        if word.lower() in ("true", "false") and "boolean" in kinds:
+            return phrase("write {value} without quotes", value=word.capitalize())
+        if word.lower() == "auto" and "integer" in kinds:
+            return phrase("'Auto' means 1 in MindSpore; write 1")
+        if word.lstrip("+-").isdigit() and "integer" in kinds:
+            if node.text is not None:  # 08, 09: octal digits are 0 to 7
+                return phrase("YAML 1.1 reads `{text}` as text, because a number that starts with 0 is octal; write "
+                              "{value}", text=word, value=int(word))
+            return phrase("write {value} without quotes", value=int(word))
+        if word[:1] in "([" and "array" in kinds:
+            return phrase("a Python tuple or quoted list is text in YAML; write [{items}]", items=word.strip("()[] "))
+    if isinstance(value, bool):
+        if "integer" in kinds:
+            return phrase("True and False are not numbers here; write a whole number")
+    elif isinstance(value, int):
+        if "boolean" in kinds and value in (0, 1) and "array" not in kinds:
+            return phrase("write {value}", value=bool(value))
+        whole = {**expected, "definitions": schema(schema_name).get("definitions", {})}  # its references lead there
+        if "array" in kinds and validator(schema_name).evolve(schema=whole).is_valid([value]):
+            return phrase("write [{value}]", value=value)
+    told_of = expected.get("x-expected")
+    return phrase("give {expected}", expected=phrase(told_of)) if told_of else phrase("correct the value")
+
+
+def plainly(node: Node) -> str:
+    """What to write for a scalar that YAML 1.1 reads in its own way; both numbers, where either may be meant."""
+    digits = regex.sub("_", "", node.text or "")
+    if type(node.scalar) is int and digits.lstrip("+-").isdigit() and int(digits) != node.scalar:
+        return phrase("write {decimal} if that was meant, or {value}", decimal=int(digits), value=node.scalar)
+    return phrase("write {value}", value=node.scalar)
+
+
+def trap_of(node: Node) -> str:
+    """What YAML 1.1 reads in a plain scalar, where that is not what it looks like; else ""."""
+    if node.text is None:
+        return ""
+    for pattern, kind, message in _TRAPS:
+        if type(node.scalar) is kind and pattern.fullmatch(node.text):
+            return phrase(message, text=node.text, value=node.scalar)
+    return ""
