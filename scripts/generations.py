@@ -49,10 +49,9 @@ Each pair was run for real by `scripts/generations.sh` (not part of the check), 
 - *minutes*: of the runs, on a machine that does other work, too; *GB*: what the two packages take.
 
 With mindformers 1.6.0 swapconf steps aside: it says so and what is missing, replaces nothing, and the run is that of
-plain mindformers; *lines* are then the ones that both log alike (with ENABLE_LAZY_INLINE_NO_PIPELINE=1, which this
-version needs). mindformers 2.0.0 needs hyper-parallel, which PyPI
-does not have: `scripts/placeholders` holds an empty one, enough for graph mode. MindSpore 2.11.0, for which 2.1.0 is
-released, is not on PyPI either.
+plain mindformers; *lines* are then the ones that both log alike. ENABLE_LAZY_INLINE_NO_PIPELINE=1 is set there, as
+`swapconf check` asks. mindformers 2.0.0 needs hyper-parallel, which PyPI does not have: `scripts/placeholders` holds an
+empty one, enough for graph mode. MindSpore 2.11.0, for which 2.1.0 is released, is not on PyPI either.
 
 """
 
