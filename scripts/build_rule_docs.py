@@ -11,7 +11,7 @@ from pathlib import Path
 from swapconf import whatif_rules
 from swapconf.checking.pages import CHECKING
 from swapconf.config import Dialect
-from swapconf.dryrun import comparison, outcome
+from swapconf.dryrun import comparison, outcome, recompute_comparison
 from swapconf.formats import hardware_names, trace_lines
 from swapconf.formats.reading_rules import READING, REWRITING, STRUCTURE
 from swapconf.resolve.rules import RULES, dialects_of
@@ -45,7 +45,8 @@ def render():
     parts += ["### The file itself\n\n", _table(READING), "### Structure of the two sections\n\n", _table(STRUCTURE)]
     parts += ["### Rewriting a file\n\n", _table(REWRITING)]
     parts += ["### Settings, comments and folders\n\n", _table(CHECKING)]
-    parts += ["### Dry runs and their traces\n\n", _table({**outcome.RULES, **comparison.RULES, **trace_lines.RULES})]
+    parts += ["### Dry runs and their traces\n\n", _table({
+        **outcome.RULES, **comparison.RULES, **recompute_comparison.RULES, **trace_lines.RULES})]
     parts += ["### Memory, from a trace\n\n", _table({**SIMULATED, **whatif_rules.RULES})]
     parts += ["### Logs of a run\n\n", _table(deviation.RULES)]
     parts += ["### Time\n\n", _table(hardware_names.RULES)]

@@ -149,6 +149,12 @@ class Trace:
         return tuple(tasks[number] for number in self.step_launches) if tasks else ()
 
     @cached_property
+    def has_graph(self) -> bool:
+        """Each kernel has a record of the tracker: not so with memory_optimize_level O1, nor in a file cut off."""
+        kernels = sum(kernel.primitive not in _EVENT_PRIMITIVES for kernel in self.kernels)
+        return bool(self.tasks) and kernels == sum(task.is_kernel for task in self.tasks)
+
+    @cached_property
     def num_steps(self) -> int:
         """How often most kernels ran; some run more than once in a step."""
         launches = Counter((kernel.graph, kernel.name) for kernel in self.kernels)

@@ -214,11 +214,12 @@ def _print(reports: Sequence[RankReport], limit: int | None) -> None:
 
     head = (phrase("file"), phrase("rank"), phrase("stage"), phrase("outcome"), phrase("used peak"),
             phrase("with fragments"), phrase("reserved"), phrase("host"), phrase("headroom"), phrase("moved"),
-            phrase("seconds"))
+            phrase("recomputed"), phrase("seconds"))
     rows = [(Path(report.file).name, str(report.rank), str(report.stage), phrase(report.outcome.value),
              show_bytes(report.used_peak_bytes), show_bytes(report.with_fragments_peak_bytes),
              show_bytes(report.reserved_bytes), show_bytes(report.host_bytes), show_bytes(report.headroom_bytes),
-             _moved(report), phrase("cached") if report.cached else f"{report.seconds:.0f}") for report in reports]
+             _moved(report), _recomputed(report),
+             phrase("cached") if report.cached else f"{report.seconds:.0f}") for report in reports]
     print_rows(head, rows, ("file", "outcome"),
                styles=("" if report.outcome.good else "bold red" for report in reports))
     for report in reports:
@@ -263,6 +264,12 @@ def _moved(report: RankReport) -> str:
     total = None if None in sizes else sum(size for size in sizes if size is not None)
     return plural(sum(move.tensors for move in report.moved), "{count} tensor, {size}", "{count} tensors, {size}",
                   size=show_bytes(total))
+
+
+def _recomputed(report: RankReport) -> str:
+    if report.recomputed is None:
+        return "-"
+    return plural(sum(layer.kernels for layer in report.recomputed), "{count} kernel", "{count} kernels")
 
 
 def _exit_code(reports: Sequence[RankReport], limit: int | None) -> int:

@@ -8,7 +8,7 @@ from swapconf import whatif_rules
 from swapconf.checking.pages import pages as checked
 from swapconf.cli.complete import rule_names
 from swapconf.cli.help import Command
-from swapconf.dryrun import comparison, outcome
+from swapconf.dryrun import comparison, outcome, recompute_comparison
 from swapconf.formats import hardware_names, trace_lines
 from swapconf.formats.reading_rules import REWRITING
 from swapconf.phrases import phrase
@@ -42,6 +42,7 @@ def command(rule: str | None) -> None:
 
 def pages() -> dict[str, str]:
     """Of every rule, by name. Nothing that computes is loaded for it: the tab key asks for the names."""
-    tables = {**REWRITING, **outcome.RULES, **comparison.RULES, **trace_lines.RULES, **SIMULATED, **whatif_rules.RULES,
+    tables = {**REWRITING, **outcome.RULES, **comparison.RULES, **recompute_comparison.RULES,
+              **trace_lines.RULES, **SIMULATED, **whatif_rules.RULES,
               **deviation.RULES, **hardware_names.RULES}
     return {**checked(), **{name: f"{name}: {text} ({severity})" for name, (severity, text) in tables.items()}}

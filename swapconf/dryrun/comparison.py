@@ -12,10 +12,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
+from swapconf.dryrun import layer_words
 from swapconf.dryrun.effect import Effect, Move
 from swapconf.errors import Finding, Origin, Severity, in_order
-from swapconf.network import COMMUNICATION, LayerTemplate, Operator
-from swapconf.phrases import joined, phrase, plural
+from swapconf.network import COMMUNICATION, Operator
+from swapconf.phrases import phrase, plural
 from swapconf.strategy import LayerPlan, LayerStrategy, Strategy, Swap
 
 MISSING, UNASKED = "decision-without-effect", "effect-without-decision"
@@ -28,7 +29,6 @@ RULES: dict[str, tuple[str, str]] = {
                          "other versions, or the model sets a swap by itself."),
 }
 
-_SHOWN = 8
 _VIEWS = frozenset({"Reshape", "Transpose", "ExpandDims", "Squeeze", "Flatten"})
 _NOT_SAVED = phrase("the backward pass does not read what they write; swap the cell around them, or take them out")
 _NO_COPY = phrase("the executed graph has no copy to the host at all, as when lazy inline is off: raise pipeline_stage "
@@ -89,9 +89,9 @@ class _LayerView:
         for origin, operators in sites.items():
             if not any(operator.path in self._moved for operator in operators):
                 unread = all(operator.saved is False for operator in operators)
-                yield origin, _names(asked[origin]), _NOT_SAVED if unread else _NOT_FOUND
+                yield origin, layer_words.names(asked[origin]), _NOT_SAVED if unread else _NOT_FOUND
             elif self._exact and (silent := list(self._silent(operators))):
-                yield origin, _names(silent), _NOT_FOUND
+                yield origin, layer_words.names(silent), _NOT_FOUND
 
     def _silent(self, operators: Iterable[Operator]) -> Iterator[str]:
         """Cells from which backward reads something, and nothing is copied."""
@@ -104,39 +104,24 @@ class _LayerView:
     def unasked(self) -> str:
         """What is copied although none of its possible causes is swapped: cells, in the order of the template, with
         the primitive where another one of the cell is swapped."""
-        strange = {(cell, primitive if any(_cell_of(path) == cell for path in self._swapped) else "")
+        strange = {(cell, primitive if any(layer_words.cell_of(path) == cell for path in self._swapped) else "")
                    for (cell, primitive), causes in self._causes.items() if not causes & self._swapped}
-        order = [operator.path for operator in self._template.operators]
-        known = sorted(strange, key=lambda item: (order.index(item[0]) if item[0] in order else -1, item))
-        return _names(_part(cell or phrase("the layer itself"), primitive) for cell, primitive in known)
+        return layer_words.in_order(strange, self._template)
 
     def _causes_of(self, move: Move) -> frozenset[str]:
         """Sites that can be the cause of a copy. MindSpore also moves the result of communication that reads a
         swapped output, so that anything in the layer can be the cause of it."""
         if move.primitive in COMMUNICATION:
             return frozenset(operator.path for operator in self._template.primitives)
-        around = _around(move.place.cell, self._template)
+        around = layer_words.around(move.place.cell, self._template)
         if self._exact:
             kinds = _VIEWS if move.primitive in _VIEWS else {move.primitive}
             around = [operator for operator in around if operator.type in kinds] or around
         return frozenset(operator.path for operator in around)
 
 
-def _around(cell: str, template: LayerTemplate) -> list[Operator]:
-    """The primitives of a cell; of a cell that the template does not have, those below the nearest one above it."""
-    if direct := [operator for operator in template.primitives if _cell(operator) == cell]:
-        return direct
-    while cell and cell not in template.by_path:
-        cell = cell.rpartition(".")[0]
-    return [operator for operator in template.primitives if not cell or operator.path.startswith(f"{cell}.")]
-
-
 def _cell(operator: Operator) -> str:
-    return _cell_of(operator.path)
-
-
-def _cell_of(path: str) -> str:
-    return path.rpartition(".")[0]
+    return layer_words.cell_of(operator.path)
 
 
 def _swapped(plan: LayerPlan) -> frozenset[str]:
@@ -147,35 +132,15 @@ def _no_copy(hint: str) -> str:
     return hint if hint == _NOT_SAVED else _NO_COPY
 
 
-def _part(cell: str, primitive: str) -> str:
-    return phrase("{cell} ({primitive})", cell=cell, primitive=primitive) if primitive else cell
-
-
-def _names(operators: Iterable[str]) -> str:
-    names = list(dict.fromkeys(operator or phrase("the whole layer") for operator in operators))
-    rest = [phrase("{count} more", count=len(names) - _SHOWN)] if len(names) > _SHOWN + 1 else names[_SHOWN:]
-    return joined(", ", [*names[:_SHOWN], *rest])
-
-
-def _layers(names: Iterable[str]) -> str:
-    """``layer 3``, ``layers 0-2, 5, mtp0``, in the order of the model; equal neighbours as a range."""
-    ordered = list(dict.fromkeys(names))
-    runs = groupby(enumerate(ordered), lambda item: int(item[1]) - item[0] if item[1].isdigit() else item[1])
-    parts = [[name for _, name in run] for _, run in runs]
-    text = ", ".join(part[0] if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
-    return plural(len(ordered), "layer {layers}", "layers {layers}", layers=text) if text else \
-        phrase("no decoder layer")
-
-
 def _missing(origin: Origin, operators: str, layers: Iterable[str], hint: str) -> Finding:
     what = phrase("a swap of {operators} is decided in {layers}, but nothing of it is copied to the host",
-                  operators=operators, layers=_layers(layers))
+                  operators=operators, layers=layer_words.layers(layers))
     return _finding(MISSING, origin, what, hint)
 
 
 def _unasked(section: Origin, operators: str, layers: Iterable[str]) -> Finding:
     what = phrase("{operators} in {layers}: copied to the host, but no swap is decided there",
-                  operators=operators, layers=_layers(layers))
+                  operators=operators, layers=layer_words.layers(layers))
     return _finding(UNASKED, section, what, _OTHER_RUN)
 
 

@@ -1,15 +1,18 @@
-"""TRACE -> EFFECT: what the executed graph of one rank really copied to the host, by layer and operator.
+"""TRACE -> EFFECT: what the executed graph of one rank really copied to the host and recomputed, by layer and operator.
 
 MindSpore names a copy after the cells around the primitive that it flagged: ``.../layers-CellList/0-LLamaDecodeLayer/
 attention-LLamaAttention/wq-Linear/MoveTo-op0`` is a tensor of ``attention.wq`` in layer 0. Which primitive of that cell
 wrote it follows from the tracker's graph: the last one there that wrote this tensor before the copy. A view writes the
 tensor that it reads, so it is the view that counts, as for MindSpore's own rule.
 
+What is recomputed bears the cells of its forward kernel; that it is recomputed is told by `swapconf.phases`.
+
 A trace repeats its kernels for every training step; an effect speaks of one step, with all its micro-batches.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -44,6 +47,24 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
+class Launch:
+    """One kernel of a step."""
+
+    place: Place
+    primitive: str
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A tensor of the forward pass that gradients, or what is recomputed for them, read as it is. ``place``,
+    ``primitive``: what computed it; ``readers``: where in the forward pass it is read."""
+
+    place: Place
+    primitive: str
+    readers: frozenset[Place]
+
+
+@dataclass(frozen=True, slots=True)
 class Copies:
     """Several moves in sum (None: not known)."""
 
@@ -54,8 +75,10 @@ class Copies:
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """What one training step of a rank moves. ``layers``: names of the layers that this rank computes.
+    """What one training step of a rank moves and recomputes. ``layers``: names of the layers that this rank computes.
 
+    ``recomputed``: kernels, in the order in which they run; None without the tracker's graph. ``held``: tensors in
+    layers that the backward pass takes from the forward pass. Views, which compute nothing, are in neither.
     ``host_peak_bytes``: the most pinned host memory in use at once. ``frees_nothing``: MindSpore planned the memory
     ahead, so that copies do not shorten the life of what they copy.
     """
@@ -64,6 +87,8 @@ class Effect:
     moves: tuple[Move, ...]
     host_peak_bytes: int
     frees_nothing: bool = False
+    recomputed: tuple[Launch, ...] | None = None
+    held: frozenset[Held] = frozenset()
 
     @cached_property
     def total(self) -> Copies:
@@ -79,15 +104,30 @@ class Effect:
         """By place and primitive."""
         return _sums(self.moves, lambda move: (move.place, move.primitive))
 
+    @cached_property
+    def recomputed_by_layer(self) -> dict[str, int]:
+        """Kernels, in the order in which the layers' backward passes begin; none of those outside of the layers."""
+        return dict(Counter(launch.place.layer for launch in self.recomputed or () if launch.place.layer))
+
+    @cached_property
+    def recomputed_by_operator(self) -> dict[Launch, int]:
+        """How often each kind of kernel is recomputed, over all micro-batches."""
+        return dict(Counter(self.recomputed or ()))
+
 
 def observed(trace: Trace, num_layers: int) -> Effect:
     """The effect that a trace shows. ``num_layers``: decoder layers of the model, without extra prediction layers."""
+    from swapconf.dryrun.recompute_effect import recomputed
+
     places = {scope: place_of(scope, num_layers) for scope in {kernel.scope for kernel in trace.step}}
+    again, held = recomputed(trace, places) if trace.has_graph else (None, frozenset())
     return Effect(
         layers=frozenset(place.layer for place in places.values() if place.layer),
         moves=tuple(_moves(trace, places)),
         host_peak_bytes=trace.host_peak_bytes,
         frees_nothing=trace.is_planned,
+        recomputed=again,
+        held=held,
     )
 
 

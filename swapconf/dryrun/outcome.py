@@ -65,6 +65,15 @@ class LayerMoves:
     size_bytes: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class LayerRecomputes:
+    """How many kernels of one layer one training step recomputes, views not counted; what the model recomputes by
+    itself is among them."""
+
+    layer: str
+    kernels: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class RankReport:
     """One rank of one config. Sizes are None where the run did not get that far, or its level does not tell.
@@ -72,9 +81,10 @@ class RankReport:
     Peaks at level 1 are without operator workspace; from level 2 on it is in them, and ``workspace`` says how it is
     known: "estimated" or "recorded", "" where it is not in them. ``workspace_bytes``, ``workspace_kernel``: the
     largest, and who needs it. ``outside_bytes``: what HCCL takes of the device besides MindSpore's pool. ``step_us``:
-    of one step on ``hardware`` (level 3). ``limit_bytes``: the device memory that the rank may use. ``detail``: the
-    last relevant lines where it went wrong. ``folded``: the numbers of equal layers that were run where the rest is
-    extrapolated, None for the whole model; ``fold_note`` says how it was done.
+    of one step on ``hardware`` (level 3). ``limit_bytes``: the device memory that the rank may use. ``recomputed``:
+    None where the trace does not tell. ``detail``: the last relevant lines where it went wrong. ``folded``: the numbers
+    of equal layers that were run where the rest is extrapolated, None for the whole model; ``fold_note`` says how it
+    was done.
     """
 
     file: str
@@ -92,6 +102,7 @@ class RankReport:
     limit_bytes: int | None = None
     host_bytes: int | None = None
     moved: tuple[LayerMoves, ...] = ()
+    recomputed: tuple[LayerRecomputes, ...] | None = None
     strategy_lines: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     seconds: float = 0.0
@@ -131,6 +142,8 @@ def as_record(report: RankReport, told: Callable[[str], str] = show) -> dict[str
         "usable_bytes": report.usable_bytes, "base_address": report.base_address, "limit_bytes": report.limit_bytes,
         "headroom_bytes": report.headroom_bytes, "host_bytes": report.host_bytes,
         "moved": [{"layer": move.layer, "tensors": move.tensors, "bytes": move.size_bytes} for move in report.moved],
+        "recomputed": None if report.recomputed is None else [
+            {"layer": item.layer, "kernels": item.kernels} for item in report.recomputed],
         "strategy_lines": list(report.strategy_lines), "seconds": round(report.seconds, 1), "cached": report.cached,
         "folded": list(report.folded) if report.folded else None, "fold_note": told(report.fold_note),
         "findings": [{**finding.as_record(), "message": told(finding.message), "hint": told(finding.hint)}

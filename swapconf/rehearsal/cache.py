@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from swapconf import cache_folder, json_object
-from swapconf.dryrun.outcome import LayerMoves, Outcome, RankReport
+from swapconf.dryrun.outcome import LayerMoves, LayerRecomputes, Outcome, RankReport
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.phrases import packed, unpacked
 from swapconf.rehearsal.order import Order
 from swapconf.resolve.knowledge import Versions
 
 _NAME = "dryrun"
-_FORM = 4  # of the files; raised whenever a report changes its meaning
+_FORM = 5  # of the files; raised whenever a report changes its meaning
 
 
 def folder() -> Path:
@@ -89,6 +89,8 @@ def _report(data: dict[str, Any], order: Order) -> RankReport:
     data = _unpacked(RankReport, data)
     data["outcome"] = Outcome(data["outcome"])
     data["moved"] = tuple(LayerMoves(**move) for move in data["moved"])
+    if data["recomputed"] is not None:
+        data["recomputed"] = tuple(LayerRecomputes(**layer) for layer in data["recomputed"])
     data["findings"] = tuple(Finding(**{**_unpacked(Finding, found), "origin": Origin(**found["origin"]),
                                         "severity": Severity(found["severity"])}) for found in data["findings"])
     data["strategy_lines"] = tuple(data["strategy_lines"])

@@ -9,16 +9,17 @@ of the model outside of the layers, in the forward pass or in the backward pass.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
-from swapconf.dryrun.effect import Effect, Move, place_of
+from swapconf.dryrun.effect import Effect, Held, Launch, Move, Place, place_of
 from swapconf.phrases import phrase
 from swapconf.rehearsal.folding import SMALLEST, Fold, Run
 from swapconf.trace import Trace
 
 Label: TypeAlias = tuple[str, str]
+Placed = TypeVar("Placed", Move, Launch)
 _TOLERANCE = 0.001  # of the peak, between a prediction and the run that checks it
 _NUMBER = re.compile(r"^\d+_")  # a task's name starts with its event
 _OUTSIDE_PARTS = 4  # names that tell one part of the model from another
@@ -58,7 +59,10 @@ def sample(trace: Trace, effect: Effect, fold: Fold, size: int) -> Sample:
             highest[label] = max(highest.get(label, 0), block.used_bytes)
     inner = str(kept.index(_template_layer(fold.runs[0], kept)))
     count = sum(place_of(kernel.scope, len(kept)).layer == inner for kernel in trace.step if not kernel.is_event)
+    again = effect.recomputed
     whole = replace(effect, moves=tuple(_renamed(move, kept) for move in effect.moves),
+                    recomputed=None if again is None else tuple(_renamed(launch, kept) for launch in again),
+                    held=frozenset(_held(tensor, kept) for tensor in effect.held),
                     layers=frozenset(_whole_name(layer, kept) for layer in effect.layers))
     return Sample(size=size, highest=highest, used_peak_bytes=trace.used_peak_bytes, effect=whole,
                   with_fragments_peak_bytes=trace.with_fragments_peak_bytes, kernels_per_layer=count)
@@ -97,20 +101,35 @@ def holds(predicted: Sample, measured: Sample) -> bool:
 
 
 def _effect(small: Sample, big: Sample, fold: Fold, size: int, steps: float) -> Effect:
-    """Layers that no run had move what a layer in the middle of the run moves."""
+    """Layers that no run had move and recompute what a layer in the middle of the run does."""
     present, wanted = fold.kept(big.size), fold.kept(size)
     moves, layers = list(big.effect.moves), set(big.effect.layers)
+    again, held = list(big.effect.recomputed or ()), set(big.effect.held)
     for run in fold.runs:
         template = str(_template_layer(run, present))
-        copies = [move for move in big.effect.moves if move.place.layer == template]
         added = [str(index) for index in wanted if index in run.indices and index not in present]
         if template in layers:
             layers.update(added)
-            moves += [replace(move, place=replace(move.place, layer=name)) for name in added for move in copies]
+            moves += _again_in(added, [move for move in big.effect.moves if move.place.layer == template])
+            again += _again_in(added, [item for item in big.effect.recomputed or () if item.place.layer == template])
+            held |= {_in_layer(tensor, template, name) for tensor in big.effect.held
+                     if tensor.place.layer == template for name in added}
     order = {str(index): index for index in range(fold.num_layers)}
     moves.sort(key=lambda move: order.get(move.place.layer, fold.num_layers))
     host = _line(small.effect.host_peak_bytes, big.effect.host_peak_bytes, steps)
-    return replace(big.effect, moves=tuple(moves), layers=frozenset(layers), host_peak_bytes=host)
+    return replace(big.effect, moves=tuple(moves), layers=frozenset(layers), host_peak_bytes=host,
+                   recomputed=None if big.effect.recomputed is None else tuple(again), held=frozenset(held))
+
+
+def _again_in(names: Iterable[str], items: Sequence[Placed]) -> list[Placed]:
+    return [replace(item, place=replace(item.place, layer=name)) for name in names for item in items]
+
+
+def _in_layer(tensor: Held, template: str, name: str) -> Held:
+    """The same in another layer; readers of the next layer are only known to be outside of it."""
+    places = {place: replace(place, layer=name) for place in tensor.readers if place.layer == template}
+    return Held(replace(tensor.place, layer=name), tensor.primitive,
+                frozenset(places.get(place, place) for place in tensor.readers))
 
 
 def _anchors(fold: Fold, kept: Sequence[int]) -> tuple[str | None, ...]:
@@ -141,8 +160,17 @@ def _template_layer(run: Run, kept: Sequence[int]) -> int:
     return inside[(len(inside) - 1) // 2]
 
 
-def _renamed(move: Move, kept: Sequence[int]) -> Move:
-    return replace(move, place=replace(move.place, layer=_whole_name(move.place.layer, kept)))
+def _renamed(item: Placed, kept: Sequence[int]) -> Placed:
+    return replace(item, place=_whole_place(item.place, kept))
+
+
+def _held(tensor: Held, kept: Sequence[int]) -> Held:
+    return Held(_whole_place(tensor.place, kept), tensor.primitive,
+                frozenset(_whole_place(place, kept) for place in tensor.readers))
+
+
+def _whole_place(place: Place, kept: Sequence[int]) -> Place:
+    return replace(place, layer=_whole_name(place.layer, kept))
 
 
 def _whole_name(layer: str, kept: Sequence[int]) -> str:

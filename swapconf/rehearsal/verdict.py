@@ -1,12 +1,12 @@
-"""PEAKS + EFFECT -> REPORT: whether a rank fits, and whether it moved what was decided."""
+"""PEAKS + EFFECT -> REPORT: whether a rank fits, and whether it moved and recomputed what was decided."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from swapconf.dryrun.comparison import compare
+from swapconf.dryrun import comparison, recompute_comparison
 from swapconf.dryrun.effect import Effect
-from swapconf.dryrun.outcome import ESTIMATED, LayerMoves, Outcome, RankReport
+from swapconf.dryrun.outcome import ESTIMATED, LayerMoves, LayerRecomputes, Outcome, RankReport
 from swapconf.errors import Finding, Severity, in_order
 from swapconf.phrases import phrase
 from swapconf.pipeline import Study
@@ -27,7 +27,10 @@ def verdict(report: RankReport, study: Study, log: WorkerLog, peaks: Peaks, effe
     """The report of a rank that ended well, with its memory and all findings."""
     limit, findings = _limit(study, log)
     if study.strategy is not None:
-        findings += compare(study.strategy, effect, study.config.origin("swap_config.swap", "swap_config"))
+        findings += comparison.compare(study.strategy, effect,
+                                       study.config.origin("swap_config.swap", "swap_config"))
+        findings += recompute_comparison.compare(
+            study.strategy, effect, study.config.origin("recompute_config.recompute", "recompute_config"))
     over = 0 if limit is None else peaks.with_fragments_bytes - limit
     if limit is not None and over > 0:
         findings.append(Finding(
@@ -40,6 +43,8 @@ def verdict(report: RankReport, study: Study, log: WorkerLog, peaks: Peaks, effe
     return replace(
         report, used_peak_bytes=peaks.used_bytes, with_fragments_peak_bytes=peaks.with_fragments_bytes,
         reserved_bytes=peaks.reserved_bytes, host_bytes=effect.host_peak_bytes, limit_bytes=limit,
+        recomputed=None if effect.recomputed is None else tuple(
+            LayerRecomputes(layer, kernels) for layer, kernels in effect.recomputed_by_layer.items()),
         moved=tuple(LayerMoves(layer, copies.num_tensors, copies.size_bytes)
                     for layer, copies in effect.by_layer.items()),
         findings=in_order([*report.findings, *findings]),

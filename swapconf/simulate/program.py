@@ -1,9 +1,4 @@
-"""TRACE -> PROGRAM: the kernels of one step with what each waits for, from the events in execute_order.csv.
-
-A StreamSend records what its stream has been given so far; the StreamRecv of the same event makes its stream wait for
-that. A send hands on what its stream itself still waits for, where no kernel stands in between. Each event is sent once
-and received once in a step (all traces of MindSpore 2.9.0); a receive without a send waits for nothing.
-"""
+"""TRACE -> PROGRAM: the kernels of one step with what each waits for (see ``waits``)."""
 
 from __future__ import annotations
 
@@ -17,27 +12,12 @@ from swapconf.simulate.work import COLLECTIVES, COPY
 from swapconf.simulation import NEVER
 from swapconf.timing import COLLECTIVE, COMPUTE, TO_DEVICE, TO_HOST, Program, Waits
 from swapconf.trace import Kernel, Task, Trace
+from swapconf.waits import waits_of
 
 
 def program(trace: Trace) -> Program:
     """Raises ValueError where the trace has no graph, which tells shapes and times."""
-    last: dict[int, int] = {}
-    waiting: dict[int, set[int]] = {}
-    sent: dict[tuple[str, str], frozenset[int]] = {}
-    kernels: list[Kernel] = []
-    waits: list[tuple[int, ...]] = []
-    for kernel in trace.step:
-        stream = kernel.stream
-        pending = waiting.setdefault(stream, set())
-        if kernel.primitive == "StreamSend":
-            sent[kernel.graph, kernel.event] = frozenset(pending | ({last[stream]} if stream in last else set()))
-        elif kernel.primitive == "StreamRecv":
-            pending |= sent.get((kernel.graph, kernel.event), frozenset())
-        else:
-            waits.append(_others(pending, kernels, stream) if pending else ())
-            pending.clear()
-            last[stream] = len(kernels)
-            kernels.append(kernel)
+    kernels, waits = waits_of(trace)
     tasks = step_tasks(trace)
     return Program(
         names=tuple(kernel.name for kernel in kernels), waits=Waits.of_rows(waits),
@@ -61,10 +41,6 @@ def _freed(trace: Trace, kernels: Sequence[Kernel], tasks: Sequence[Task]) -> ND
     for index in copies:
         freed[index] = end.get(tasks[index].inputs[0], NEVER)
     return freed
-
-
-def _others(pending: set[int], kernels: list[Kernel], stream: int) -> tuple[int, ...]:
-    return tuple(sorted(item for item in pending if kernels[item].stream != stream))
 
 
 def _kind(kernel: Kernel) -> int:

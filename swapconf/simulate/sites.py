@@ -15,10 +15,8 @@ from functools import cached_property
 import numpy as np
 
 from swapconf.network import LayerTemplate, Network, Operator
+from swapconf.primitives import plain
 from swapconf.simulate.baseline import VIEWS, Baseline, Flags, Ints, layer_name
-
-_SAME = {"AddExt": "Add", "SubExt": "Sub", "StackExt": "Stack", "SumExt": "ReduceSum", "DropoutExt": "Dropout"}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Sites:
@@ -173,19 +171,19 @@ class _Cells:
         self._found: dict[tuple[str, str], list[Operator]] = {}
         for operator in template.primitives:
             if operator.executed is not False:
-                key = operator.path.rpartition(".")[0], _SAME.get(operator.type, operator.type)
+                key = operator.path.rpartition(".")[0], plain(operator.type)
                 self._found.setdefault(key, []).append(operator)
 
     def path(self, cell: str, primitive: str, readers: frozenset[tuple[str, str]]) -> str | None:
         """The candidate whose readers in the catalog are most like those in the trace."""
-        candidates = self._found.get((cell, _SAME.get(primitive, primitive)), ())
+        candidates = self._found.get((cell, plain(primitive)), ())
         if len(candidates) < 2:
             return candidates[0].path if candidates else None
         return max(candidates, key=lambda operator: self._likeness(operator, readers)).path
 
     def _likeness(self, operator: Operator, readers: frozenset[tuple[str, str]]) -> int:
         expected = [self._by_path[path] for path in operator.consumers if path in self._by_path]
-        return sum((reader.path.rpartition(".")[0], _SAME.get(reader.type, reader.type)) in readers
+        return sum((reader.path.rpartition(".")[0], plain(reader.type)) in readers
                    for reader in expected)
 
     def own_view(self, reader: str | None, owner: str, primitive: str) -> str | None:

@@ -16,7 +16,7 @@ from collections.abc import Container, Mapping
 
 import numpy as np
 
-from swapconf.simulate.phases import Phase, phases
+from swapconf.phases import Phase, phases
 from swapconf.simulate.work import COLLECTIVES
 from swapconf.simulation import CATEGORIES, NEVER, Category, Lifetimes
 from swapconf.trace import Block, Trace

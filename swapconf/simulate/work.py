@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod, sqrt
 
+from swapconf.primitives import COPY as COPY
+from swapconf.primitives import VIEWS as VIEWS
 from swapconf.trace import Tensor, element_bits
 
-VIEWS = frozenset({"ExpandDims", "Flatten", "Reshape", "Squeeze", "TransposeExtView", "View"})
 MATRIX = frozenset({"BatchMatMul", "BatchMatMulExt", "Dense", "MatMul", "MatMulExt", "Matmul", "Mm", "Bmm"})
 GROUPED = frozenset({"GroupedMatmul", "GroupedMatmulV2", "GroupedMatmulV4"})
 FLASH, FLASH_GRAD = "FlashAttentionScore", "FlashAttentionScoreGrad"
-COPY = "MoveTo"
 REDUCING = frozenset({"AllReduce"})
 PARTLY = frozenset({"AllGather", "AllGatherV", "AlltoAll", "AlltoAllV", "CollectiveGather", "CollectiveScatter",
                     "NeighborExchange", "NeighborExchangeV2", "ReduceScatter", "ReduceScatterV"})

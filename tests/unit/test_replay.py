@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from swapconf.formats import trace_folder
+from swapconf.phases import Phase, phases
 from swapconf.simulate.memory import by_category, holdings_at_peak, operator_of
-from swapconf.simulate.phases import Phase, phases
 from swapconf.simulate.replay import replay
 from swapconf.simulate.trace_lifetimes import layer_of, lifetimes
 from swapconf.simulation import CATEGORIES, NEVER, Category, Lifetimes

@@ -1,0 +1,13 @@
+"""PRIMITIVES of MindSpore by what they do to memory, by the names that graphs and traces give them (2.9.0)."""
+
+from __future__ import annotations
+
+VIEWS = frozenset({"ExpandDims", "Flatten", "Reshape", "Squeeze", "TransposeExtView", "View"})  # write what they read
+COPY = "MoveTo"  # between device and host
+
+_EXTENDED = {"AddExt": "Add", "SubExt": "Sub", "StackExt": "Stack", "SumExt": "ReduceSum", "DropoutExt": "Dropout"}
+
+
+def plain(primitive: str) -> str:
+    """One name for an operation that the graph of a layer and the executed one call differently."""
+    return _EXTENDED.get(primitive, primitive)
