@@ -17,6 +17,7 @@ Exit code 1 where the first disagrees, or MindSpore crashes and that is not pred
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import sys
 import time
@@ -27,6 +28,7 @@ from agreement_cases import Case, case, cases, document
 from agreement_judge import Verdict, judge
 from agreement_page import line, page
 
+from swapconf.formats.nodes import Document
 from swapconf.rehearsal import folded
 from swapconf.rehearsal.order import Order
 
@@ -47,22 +49,22 @@ def main() -> None:
         asked: Iterable[Case] = [case(int(seed), int(number))]
     else:
         asked = cases(given.seed, given.cases)
-    verdicts = list(_verdicts(asked, folder, given.timeout, runs=given.again is None))
+    judged = list(verdicts(asked, folder, given.timeout, runs=given.again is None))
     if given.case:
-        print("\n".join(told for verdict in verdicts for told in verdict.details))
-    text = page(verdicts, f"--seed {given.seed} --cases {given.cases}")
+        print("\n".join(told for verdict in judged for told in verdict.details))
+    text = page(judged, f"--seed {given.seed} --cases {given.cases}")
     if given.out is not None:
         given.out.write_text(text, encoding="utf-8")
     print(text.partition("\n| ")[0])
-    sys.exit(any(verdict.disagreements for verdict in verdicts))
+    sys.exit(any(verdict.disagreements for verdict in judged))
 
 
-def _verdicts(asked: Iterable[Case], folder: Path, timeout: float, runs: bool) -> Iterator[Verdict]:
+def verdicts(asked: Iterable[Case], folder: Path, timeout: float, runs: bool = True) -> Iterator[Verdict]:
     for one in asked:
         if runs:
             _run(one, folder / one.baseline, timeout, with_strategy=False)
             _run(one, folder / one.name, timeout, with_strategy=True)
-        elif not all((folder / name / "run.json").exists() for name in (one.baseline, one.name)):
+        elif not (_is_there(folder / one.baseline, document(one.shape)) and _is_there(folder / one.name, one.document)):
             continue
         verdict = judge(one, folder)
         print(line(verdict), flush=True)
@@ -71,11 +73,11 @@ def _verdicts(asked: Iterable[Case], folder: Path, timeout: float, runs: bool) -
 
 def _run(one: Case, target: Path, timeout: float, *, with_strategy: bool) -> None:
     """Into a folder that appears only when it is whole."""
-    if (target / "run.json").exists():
+    asked = one.document if with_strategy else document(one.shape)
+    if _is_there(target, asked):
         return
     work = target.with_name(f".{target.name}")
     shutil.rmtree(work, ignore_errors=True)
-    asked = one.document if with_strategy else document(one.shape)
     start = time.monotonic()
     report = folded.rehearse(Order(document=asked, rank=one.shape.rank, keep=work, timeout_seconds=timeout))
     (inner,) = work.glob("rank_*")
@@ -83,6 +85,12 @@ def _run(one: Case, target: Path, timeout: float, *, with_strategy: bool) -> Non
     inner.rename(target)
     shutil.rmtree(work)
     print(f"  {target.name}: {report.outcome.value}, {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
+
+
+def _is_there(target: Path, asked: Document) -> bool:
+    """Not what another state of these scripts drew for the same seed."""
+    record = target / "run.json"
+    return record.exists() and json.loads(record.read_text(encoding="utf-8"))["settings"] == asked.root.plain()
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from swapconf.formats.nodes import Document
 from swapconf.pipeline import Study, study_document
 from swapconf.resolve.knowledge import Versions
 
-PER_SHAPE = 5
+PER_SHAPE = 6
 
 
 @dataclass(frozen=True, kw_only=True)

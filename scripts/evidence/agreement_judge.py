@@ -13,8 +13,7 @@ from agreement_cases import PER_SHAPE, Case, document, study
 from agreement_cases import case as case_of
 from whatif_table import predicted_inside, true_inside
 
-from swapconf.dryrun import flags
-from swapconf.dryrun.comparison import compare
+from swapconf.dryrun import comparison, flags, recompute_comparison
 from swapconf.dryrun.effect import observed
 from swapconf.formats import trace_folder, worker_log
 from swapconf.prediction import Prediction
@@ -89,7 +88,9 @@ def judge(case: Case, folder: Path) -> Verdict:
     truth = trace_folder.read(folder / case.name, rank=0)
     effect = observed(truth, strategy.network.num_layers)
     origin = asked.config.origin("swap_config.swap", "swap_config")
-    graph = [f"graph: {finding.message}" for finding in compare(strategy, effect, origin)]
+    findings = [*comparison.compare(strategy, effect, origin), *recompute_comparison.compare(strategy, effect, origin)]
+    # that an operator has nothing to move is what the catalog says, and what `check` warns of
+    graph = [f"graph: {finding.message}" for finding in findings if finding.hint != comparison._NOT_SAVED]
     disagreements = (*unseen, *_cells(strategy, folder / case.name), *_log(strategy, record), *graph)
     return Verdict(case=case, disagreements=disagreements, figures=_figures(prepared, strategy, found, truth),
                    details=(case.shape.family, case.shape.layout, case.words, *disagreements,

@@ -33,9 +33,11 @@ def _page(verdicts: Sequence[Verdict], asked: str) -> Iterator[str]:
     crashes = [verdict for verdict in verdicts if verdict.crash and not verdict.disagreements]
     yield "# Agreement on random strategies"
     yield ""
-    yield f"Made by `python scripts/evidence/agreement.py {asked}` with MindSpore 2.9.0 and MindSpore Transformers"
-    yield "1.9.0. Shapes, layouts, ranks and strategies are drawn at random; each line is one true dry run (level 1) and"
-    yield "what `whatif` predicts for it from a run without swap and recompute. `--case S:I` runs one again."
+    yield f"Made by `python scripts/evidence/agreement.py {asked}` with MindSpore 2.9.0 and"
+    yield "MindSpore Transformers 1.9.0. Shapes, layouts, ranks and strategies are drawn at random; each line is one"
+    yield "true dry run (level 1) and what `whatif` predicts for it from a run without swap and recompute. `--case S:I`"
+    yield "runs one again. *Inside* is the most in use while decoder layers or gradients allocate, *safe* how far the"
+    yield "bound of `--safe` lies over the true peak, *away* how far the strategy takes the peak from that without one."
     yield ""
     yield f"- explain, cells, graph and log: {len(wrong)} of {len(verdicts)} cases disagree"
     yield f"- MindSpore died of the strategy while it compiled, as predicted: {len(crashes)} cases"
@@ -51,8 +53,8 @@ def _page(verdicts: Sequence[Verdict], asked: str) -> Iterator[str]:
               f"{len(figures)} cases; over it by {median(entry.over for entry in figures):.1f} % in the median, " \
               f"{max(entry.over for entry in figures):.1f} % at most"
     yield ""
-    yield "| case | family | layout, rank | strategy | peak without | true peak | away % | error % | inside % | safe % | " \
-          "host error | moves true / predicted | agree |"
+    yield "| case | family | layout, rank | strategy | peak without | true peak | away % | error % | inside % | " \
+          "safe % | host error | moves true / predicted | agree |"
     yield "|---|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---|"
     for verdict in verdicts:
         yield _row(verdict)
@@ -62,7 +64,8 @@ def _page(verdicts: Sequence[Verdict], asked: str) -> Iterator[str]:
 
 def _row(verdict: Verdict) -> str:
     case = verdict.case
-    start = f"| {case.seed}:{case.number} | {case.shape.family} | {case.shape.layout}, {case.shape.rank} | {case.kind} |"
+    place = f"{case.shape.layout}, {case.shape.rank}"
+    start = f"| {case.seed}:{case.number} | {case.shape.family} | {place} | {case.kind} |"
     agree = "**no**" if verdict.disagreements else "yes"
     if verdict.figures is None:
         return f"{start} | crash | | | | | | | {agree} |"

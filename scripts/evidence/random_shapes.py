@@ -47,7 +47,8 @@ class Shape:
 
     def changes(self, strategy: Mapping[str, Any] = NO_STRATEGY) -> tuple[str, ...]:
         """A.B.C=VALUE each, as for ``--set``."""
-        return tuple(f"{key}={json.dumps(value)}" for key, value in {**self.settings, **NO_STRATEGY, **strategy}.items())
+        asked = {**self.settings, **NO_STRATEGY, **strategy}
+        return tuple(f"{key}={json.dumps(value)}" for key, value in asked.items())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ from swapconf.network import LayerTemplate, Network, Operator
 from swapconf.primitives import plain
 from swapconf.simulate.baseline import VIEWS, Baseline, Flags, Ints, layer_name
 
+
 @dataclass(frozen=True, kw_only=True)
 class Sites:
     """``names``: (layer name, path of the primitive). ``of_node``: [kernels], ``of_read``: [reads] indexes into them,
