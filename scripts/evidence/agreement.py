@@ -40,6 +40,7 @@ def main() -> None:
     options.add_argument("--case", metavar="S:I", help="one case again, with everything that was found")
     options.add_argument("--folder", type=Path, help="where traces are kept; what is there is not run again")
     options.add_argument("--again", type=Path, metavar="DIR", help="run nothing: judge the traces in DIR")
+    options.add_argument("--run-only", action="store_true", help="judge nothing: --again does that later")
     options.add_argument("--out", type=Path, help="write the table to this page")
     options.add_argument("--timeout", type=float, default=600.0, metavar="SECONDS", help="of one dry run")
     given = options.parse_args()
@@ -49,6 +50,10 @@ def main() -> None:
         asked: Iterable[Case] = [case(int(seed), int(number))]
     else:
         asked = cases(given.seed, given.cases)
+    if given.run_only:
+        for one in asked:
+            run(one, folder, given.timeout)
+        return
     judged = list(verdicts(asked, folder, given.timeout, runs=given.again is None))
     if given.case:
         print("\n".join(told for verdict in judged for told in verdict.details))
@@ -62,13 +67,18 @@ def main() -> None:
 def verdicts(asked: Iterable[Case], folder: Path, timeout: float, runs: bool = True) -> Iterator[Verdict]:
     for one in asked:
         if runs:
-            _run(one, folder / one.baseline, timeout, with_strategy=False)
-            _run(one, folder / one.name, timeout, with_strategy=True)
+            run(one, folder, timeout)
         elif not (_is_there(folder / one.baseline, document(one.shape)) and _is_there(folder / one.name, one.document)):
             continue
         verdict = judge(one, folder)
         print(line(verdict), flush=True)
         yield verdict
+
+
+def run(one: Case, folder: Path, timeout: float) -> None:
+    """A case and its baseline, as far as the folder does not have them."""
+    _run(one, folder / one.baseline, timeout, with_strategy=False)
+    _run(one, folder / one.name, timeout, with_strategy=True)
 
 
 def _run(one: Case, target: Path, timeout: float, *, with_strategy: bool) -> None:

@@ -14,8 +14,8 @@ from swapconf.network import Network
 from swapconf.resolve.patterns import SEPARATOR, escaped
 
 PREFETCHES = (1, 1, 2, 3, 5, 8, 10, 15, 20, 30, 40, 50, 60, 80, 100, 150, 200, 300, 500, 1000)
-KINDS = {"default": 3, "layer": 12, "op": 14, "layer op": 10, "full": 10, "select": 12, "full select": 5,
-         "layer full": 10, "layer select": 8, "op full": 8, "op select": 8, "layer op full select": 10}
+KINDS = {"default": 2, "layer": 12, "op": 10, "layer op": 10, "full": 12, "select": 8, "full select": 6,
+         "layer full": 10, "layer select": 9, "op full": 8, "op select": 6, "layer op full select": 10}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ def _swap(drawing: Drawing, parts: list[str]) -> dict[str, Any]:
             for entry in section["layer_swap"]:
                 entry["layers"] = _indices(drawing, 0.5)
     if "op" in parts:
-        names = dict.fromkeys(_pattern(drawing, 0.7) for _ in range(rng.choice([1, 2, 2, 3, 4])))
+        names = dict.fromkeys(_pattern(drawing, 0.8) for _ in range(rng.choice([1, 2, 2, 3, 4])))
         section["op_swap"] = [{"op_name": name, "backward_prefetch": rng.choice(PREFETCHES),
                                "layers": _layers(drawing, 0.75)} for name in names]
     return section
@@ -64,7 +64,7 @@ def _recompute(drawing: Drawing, parts: list[str], swaps: bool) -> dict[str, Any
     if "full" in parts:
         section["recompute"] = _indices(drawing, 0.5) if swaps else rng.choice([True, _counts(drawing)])
     if "select" in parts:
-        section["select_recompute"] = _selection(drawing, rng.choice([1, 1, 2, 3]), swaps, 0.7)
+        section["select_recompute"] = _selection(drawing, rng.choice([1, 1, 2, 3]), swaps, 0.8)
     if "select" in parts and rng.random() < 0.3:
         section["select_comm_recompute"] = _selection(drawing, 1, swaps, 0.0)
     if ({"select", "full"} & set(parts)) and rng.random() < 0.25:
@@ -102,7 +102,7 @@ def _pattern(drawing: Drawing, of_cells: float) -> str:
                  and any(below.executed for below in template.primitives
                          if below.path.startswith(f"{operator.path}."))]
         highest = [path for path in cells if path.count(".") == min(map(len, (c.split(".") for c in cells))) - 1]
-        path = rng.choice(highest if rng.random() < 0.6 else cells)
+        path = rng.choice(highest if rng.random() < 0.7 else cells)
     else:
         path = rng.choice([operator.path for operator in template.primitives
                            if operator.executed is not False or rng.random() < 0.1])
