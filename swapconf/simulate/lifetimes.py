@@ -10,8 +10,10 @@ import numpy as np
 
 from swapconf.network import Network
 from swapconf.prediction import Moves, Prediction
-from swapconf.simulate.baseline import Baseline, Flags, Ints, born_at, freed_after
+from swapconf.simulate.baseline import Baseline, Flags, Ints, born_at, freed_after, layer_name
+from swapconf.simulate.loss import head_first, hurried
 from swapconf.simulate.recompute import Program, recompute
+from swapconf.simulate.shared import remade
 from swapconf.simulate.sites import Sites, assign
 from swapconf.simulate.swap import Slack, Unread, Windows, swap
 from swapconf.simulation import CATEGORIES, NEVER, TICKS, Category, Lifetimes
@@ -81,12 +83,30 @@ def schedule(prepared: Prepared, strategy: Strategy, slack: Slack | None = None)
     owned = (sites.of_read >= 0) & (sites.of_node[reads.face] >= 0)
     flagged_read = np.where(owned, actions.again[sites.of_read],
                             flagged[reads.face] & baseline.kernels.backward[reads.kernel]) & (reads.face >= 0)
-    program = recompute(baseline, sites.of_read, flagged, flagged_read, sites.of_moved)
+    program = head_first(baseline, recompute(baseline, sites.of_read, flagged, flagged_read, sites.of_moved))
+    if wanted := _of_all_layers(prepared, strategy):
+        program = remade(baseline, program, wanted)
     reach = np.where(program.site >= 0, actions.prefetch[program.site], -1)
     # what a Split makes does not move, but a view of it does: measured, and so in the catalog of every family
     moving = (reach >= 0) & ~((program.face >= 0) & baseline.splits[program.face])
-    return Schedule(program=program, windows=swap(
-        baseline, program, moving, reach, sites.of_moved, _unread(baseline, sites, actions, flagged), slack))
+    unread = _unread(baseline, sites, actions, flagged)
+    windows = swap(baseline, program, moving, reach, sites.of_moved, unread, slack)
+    sooner = hurried(baseline, program, windows)
+    if sooner is not program:
+        program, windows = sooner, swap(baseline, sooner, moving, reach, sites.of_moved, unread, slack)
+    return Schedule(program=program, windows=windows)
+
+
+def _of_all_layers(prepared: Prepared, strategy: Strategy) -> dict[int, list[int]]:
+    """By pass the kernels shared by all layers that are recomputed in that one's."""
+    if not prepared.sites.shared:
+        return {}
+    known, kernels = strategy.actions(), prepared.baseline.kernels
+    passes = np.unique(kernels.passing[kernels.passing >= 0]).tolist()
+    names = {number: layer_name(int(kernels.layer[number])) for number in passes}
+    wanted = {number: [kernel for kernel, path in prepared.sites.shared
+                       if isinstance(known.get((name, path)), Recompute)] for number, name in names.items()}
+    return {number: chosen for number, chosen in wanted.items() if chosen}
 
 
 def _unread(baseline: Baseline, sites: Sites, actions: _Actions, flagged: Flags) -> Unread:

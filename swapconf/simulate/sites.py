@@ -25,7 +25,8 @@ class Sites:
     -1 where the catalog knows nothing. ``of_moved``: [kernels] the site whose swap moves the output of a node; as
     ``of_node``, and for communication the site that it sends the output of. ``of_unread``: [kernels] the site whose
     swap copies the output of a node to the host although no gradient reads it. ``of_place``: [kernels] the layer name
-    and the cell of a node, as index into ``places``.
+    and the cell of a node, as index into ``places``. ``shared``: kernels that several layers share, with the path of
+    the primitive that each is in all of them.
     """
 
     names: tuple[tuple[str, str], ...]
@@ -35,6 +36,7 @@ class Sites:
     of_unread: Ints
     places: tuple[tuple[str, str], ...]
     of_place: Ints
+    shared: tuple[tuple[int, str], ...] = ()
 
     @cached_property
     def loose(self) -> dict[tuple[str, str], Ints]:
@@ -86,7 +88,17 @@ def assign(baseline: Baseline, network: Network) -> Sites:
     for row in np.flatnonzero((kernels.passing[faces] >= 0) & kernels.backward[reading]).tolist():
         of_read[row] = owner(int(faces[row]), int(reading[row]))
     return Sites(names=tuple(names), of_node=of_node, of_moved=of_moved, of_read=of_read,
-                 of_unread=_unread(baseline, of_node, tuple(names), network), places=tuple(places), of_place=of_place)
+                 of_unread=_unread(baseline, of_node, tuple(names), network), places=tuple(places), of_place=of_place,
+                 shared=tuple(_shared(baseline, templates)))
+
+
+def _shared(baseline: Baseline, templates: Mapping[str, tuple[str, _Cells]]) -> Iterator[tuple[int, str]]:
+    kernels = baseline.kernels
+    for kernel in np.flatnonzero((kernels.layer >= 0) & (kernels.passing < 0) & ~kernels.backward).tolist():
+        layer = templates.get(layer_name(int(kernels.layer[kernel])))
+        path = layer[1].path(kernels.cell[kernel], kernels.primitive[kernel], frozenset()) if layer else None
+        if path is not None and kernels.primitive[kernel] not in VIEWS:
+            yield kernel, path
 
 
 def _of_strangers(baseline: Baseline, of_node: Ints) -> Flags:
