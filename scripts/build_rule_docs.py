@@ -9,13 +9,13 @@ import re
 from pathlib import Path
 
 from swapconf import whatif_rules
-from swapconf.checking.pages import CHECKING
 from swapconf.config import Dialect
 from swapconf.dryrun import comparison, outcome, recompute_comparison
 from swapconf.formats import hardware_names, trace_lines
 from swapconf.formats.reading_rules import READING, REWRITING, STRUCTURE
 from swapconf.resolve.rules import RULES, dialects_of
 from swapconf.simulate.findings import RULES as SIMULATED
+from swapconf.study.pages import CHECKING
 from swapconf.verification import deviation
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "rules.md"

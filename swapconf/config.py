@@ -156,8 +156,10 @@ class Recompute:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pipeline:
-    """How layers are dealt to stages. ``offset[interleave][stage]``: layers more or less than the even share;
-    one row or one number stands for all."""
+    """How layers are dealt to stages, and their tensors to the ranks of one.
+
+    ``offset[interleave][stage]``: layers more or less than the even share; one row or one number stands for all.
+    """
 
     num_stages: int = 1
     num_interleaves: int = 1
@@ -165,6 +167,8 @@ class Pipeline:
     zero_bubble_v: bool = False
     start_stage: int = 0
     gradient_aggregation_group: int = 1
+    model_parallel: int = 1
+    context_parallel: int = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -177,6 +181,7 @@ class Runtime:
     memory_optimize_level: str | None = None
     stand_alone: bool | None = None
     gradient_accumulation_steps: int | None = None
+    batch_size: int | None = None
     disable_lazy_inline: bool = False
     max_device_memory: str | None = None
 

@@ -9,14 +9,12 @@ from pathlib import Path
 from swapconf.config import Config, DefaultSwap, ListedSwap
 from swapconf.cost import Machine, StepTime
 from swapconf.errors import Finding, Origin, Severity
-from swapconf.formats import trace_folder
+from swapconf.formats import run_record, trace_folder
 from swapconf.memory_view import EntryTotal, MemoryView
 from swapconf.network import Network
 from swapconf.phrases import phrase
-from swapconf.pipeline import Study
 from swapconf.prediction import Moves, Prediction
 from swapconf.resolve.expand import expand
-from swapconf.resolve.knowledge import Versions
 from swapconf.simulate import clock
 from swapconf.simulate.baseline import EXTRA
 from swapconf.simulate.baseline_step import added_operations
@@ -29,6 +27,8 @@ from swapconf.simulate.replay import replay
 from swapconf.simulate.view import of_trace, view
 from swapconf.simulation import TICKS, Placement
 from swapconf.strategy import Strategy
+from swapconf.study.belongs import other_run
+from swapconf.study.study import Study
 from swapconf.sweep import Point
 from swapconf.units import show_bytes
 
@@ -67,21 +67,27 @@ class Answer:
 
 class Question:
     """A trace that is read and prepared, for one config and its variants. ``policy``: the allocator of its
-    predictions. ``machine``: what steps are timed on; without one there are no times. Raises SwapconfError for files
+    predictions. ``machine``: what steps are timed on; without one there are no times. ``findings``: how well it is
+    known that both belong together. Raises SwapconfError for files
     that cannot be read, Mismatch where the trace is no baseline for the config."""
 
-    def __init__(self, folder: Path, study: Study, versions: Versions, policy: str = "mindspore",
+    def __init__(self, folder: Path, study: Study, policy: str = "mindspore",
                  machine: Machine | None = None) -> None:
         if study.network is None:
             raise Mismatch(study.why_no_strategy)
         trace = trace_folder.read(folder, rank=0)
+        recorded = run_record.read(folder).get("settings")
+        if other := other_run(study, trace, recorded if isinstance(recorded, dict) else {}):
+            raise Mismatch(phrase("{reason}; make a trace of this config: {command}", reason=other,
+                                  command=_making(study.config.file)))
         try:
             baseline = prepare(trace)
         except ValueError as error:
             raise Mismatch(phrase("{reason}; make a trace without swap and recompute: {command}", reason=error,
                                   command=_making(study.config.file))) from None
         self._trace, self._policy = trace, policy
-        self._config, self._network, self._versions = study.config, study.network, versions
+        self.findings = () if recorded else (_unrecorded(trace.folder),)
+        self._config, self._network, self._versions = study.config, study.network, study.versions
         self._prepared = placed(baseline, study.network)
         self._machine = machine
         self._clock = None if machine is None else clock.clock(trace, baseline, machine)
@@ -203,6 +209,13 @@ def _entries(config: Config) -> Iterator[tuple[Origin, str, Config]]:
     for index, chosen in enumerate(again.select):
         less = replace(again, select=again.select[:index] + again.select[index + 1:])
         yield chosen.origin, f"select_recompute {chosen.pattern}", replace(config, recompute=less)
+
+
+def _unrecorded(folder: str) -> Finding:
+    return Finding(origin=Origin(file=folder), rule="trace-unrecorded", severity=Severity.NOTE,
+                   message=phrase("there is no {file} with this trace, so only its layers, cells, hidden size and "
+                                  "attention were compared with the YAML", file=run_record.FILE),
+                   hint=phrase("`swapconf dryrun --keep` writes one"))
 
 
 def _underflow(found: Prediction, config: Config) -> Iterator[Finding]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 # (severity, manual page) by name
 RULES: dict[str, tuple[str, str]] = {
+    "trace-unrecorded": ("note", "A what-if from a trace that another program left, without the record (run.json) of "
+                                 "the settings of its run: only what the trace itself shows is compared with the "
+                                 "YAML, so it can still be of another vocabulary or optimizer."),
     "entry-saves-nothing": ("warning", "By a what-if, the peak is no lower with this entry of the YAML than without "
                                        "it, although it moves or recomputes tensors: the peak is at a moment when "
                                        "they are not in memory anyway, or their device copies are kept."),

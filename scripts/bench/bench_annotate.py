@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any, TextIO
 
 from swapconf.annotate import hook
-from swapconf.training import Session
+from swapconf.training.session import Session
 
 Section = dict[str, Any]
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from swapconf.cost import Machine
 from swapconf.formats import hardware, overrides
-from swapconf.pipeline import study_document
 from swapconf.resolve.knowledge import Versions
+from swapconf.study.study import study_document
 from swapconf.sweep import best_overall
 from swapconf.whatif import Question
 
@@ -36,7 +36,7 @@ def main() -> None:
     versions, card = Versions.in_use(), hardware.load("ascend_910b2")
     study = study_document(document, versions, os.environ)
     start = time.perf_counter()
-    question = Question(options.folder, study, versions, machine=Machine(hardware=card))
+    question = Question(options.folder, study, machine=Machine(hardware=card))
     loading = time.perf_counter() - start
     start, used = time.perf_counter(), time.process_time()
     points = question.sweep(range(1, options.variants + 1))

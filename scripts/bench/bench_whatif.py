@@ -20,10 +20,10 @@ from typing import Any
 
 from swapconf.formats import overrides
 from swapconf.formats.nodes import Document
-from swapconf.pipeline import study_document
 from swapconf.rehearsal.folded import rehearse
 from swapconf.rehearsal.order import Order
 from swapconf.resolve.knowledge import Versions
+from swapconf.study.study import study_document
 from swapconf.whatif import Question
 
 CONFIG = Path(__file__).parents[2] / "configs/llama2_7b/example2_layer_swap.yaml"
@@ -45,7 +45,7 @@ def main() -> None:
         versions = Versions.in_use()
         study = study_document(swapped, versions, os.environ)
         start = time.perf_counter()
-        question = Question(folder / "none/rank_0", study, versions)
+        question = Question(folder / "none/rank_0", study)
         loading = time.perf_counter() - start
         seconds = []
         for _ in range(options.repeats):

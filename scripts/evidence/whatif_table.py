@@ -24,7 +24,6 @@ import numpy as np
 from cases import Case, cases
 
 from swapconf.formats import overrides, trace_folder
-from swapconf.pipeline import study_document
 from swapconf.prediction import Prediction
 from swapconf.resolve.knowledge import Versions
 from swapconf.simulate.bound import safe_peak_bytes
@@ -34,6 +33,7 @@ from swapconf.simulate.prepare import prepare
 from swapconf.simulate.trace_lifetimes import lifetimes
 from swapconf.simulation import Category, Lifetimes, usage
 from swapconf.strategy import Strategy
+from swapconf.study.study import study_document
 from swapconf.trace import Trace
 
 ROOT = Path(__file__).resolve().parents[2]

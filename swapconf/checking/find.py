@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 
     from pathspec import GitIgnoreSpec
 
-RULES = {"no-training-yaml": ("warning", "A folder that was to be checked holds no training YAML that git does not "
-                                         "ignore.")}
-
 SUFFIXES = (".yaml", ".yml")
 _NEVER = {".git", ".hg", ".svn", "node_modules", "__pycache__"}
 _OURS = ("swap_config", "recompute_config")

@@ -14,13 +14,13 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from swapconf.checking.order import Order
-from swapconf.checking.run import study, told
+from swapconf.checking.run import study
 from swapconf.checking.source import Source, Span
 from swapconf.errors import Finding, Origin, Severity, SwapconfError
 from swapconf.formats.nodes import Document
 from swapconf.formats.yaml_document import parse
-from swapconf.pipeline import Study
 from swapconf.resolve.patterns import unescaped_dot
+from swapconf.study.study import Study
 
 _OURS = ("swap_config", "recompute_config")
 _ESCAPE = "op-unescaped-dot"
@@ -40,7 +40,7 @@ class Reading:
         """Raises SwapconfError when the text cannot be read."""
         document = parse(text, order.file)
         studied = study(order, document)
-        return cls(text, document, studied, told(order, text, studied))
+        return cls(text, document, studied, studied.findings)
 
 
 def repaired(order: Order, text: str) -> tuple[str, tuple[Finding, ...]]:

@@ -5,61 +5,45 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
 
-from swapconf import catalog, pipeline
-from swapconf.checking import ignores, settings
 from swapconf.checking.find import is_training, looks_like_training, may_be_training, yaml_files
-from swapconf.checking.order import Checked, Order, Settings
-from swapconf.checking.pages import pages
-from swapconf.errors import Finding, Origin, Severity, SwapconfError, in_order
+from swapconf.checking.order import Checked, Order
+from swapconf.errors import Finding, Origin, Severity, SwapconfError
+from swapconf.formats import overrides
 from swapconf.formats.nodes import Document
 from swapconf.formats.yaml_document import beginning, parse, read_text
 from swapconf.phrases import phrase
-from swapconf.resolve.knowledge import Versions
+from swapconf.study.settings import Settings, settings_in
+from swapconf.study.study import Study, study_document
 
 _WORTH_A_POOL = 48  # files; below, starting the processes takes longer than checking
 _AT_ONCE = 16  # files per message to a process
 
 
 def orders(paths: Iterable[str], environment: Mapping[str, str], mindspore: str | None,
-           mindformers: str | None, *, named: bool = True) -> tuple[list[Order], list[Finding]]:
+           mindformers: str | None, *, named: bool = True,
+           changes: Sequence[str] = ()) -> tuple[list[Order], list[Finding]]:
     """One order per file, folders searched, and what is wrong with the settings.
 
     ``mindspore``, ``mindformers``: versions given on the command line, which win over the settings. ``named``: files
-    that are given, not found in a folder, are checked whatever they hold.
+    that are given, not found in a folder, are checked whatever they hold. ``changes``: overrides for all of them.
     """
     found: list[Order] = []
     chosen: dict[str, tuple[Settings, tuple[Finding, ...]]] = {}
-    installed = Versions.in_use()
     for path in paths:
         is_folder = os.path.isdir(path)
         for file in yaml_files(path) if is_folder else (path,):
             folder = os.path.dirname(os.path.abspath(file))
             if folder not in chosen:
-                chosen[folder] = _settings(folder)
+                chosen[folder] = settings_in(folder)
             settled = chosen[folder][0]
-            versions = Versions(mindspore=mindspore or settled.mindspore or installed.mindspore,
-                                mindformers=mindformers or settled.mindformers or installed.mindformers)
-            found.append(Order(file=file, named=named and not is_folder, settings=settled, versions=versions,
-                               environment=environment))
+            found.append(Order(file=file, named=named and not is_folder, settings=settled,
+                               versions=settled.versions(mindspore, mindformers), environment=environment,
+                               changes=tuple(changes)))
     wrong = dict.fromkeys(finding for _, findings in chosen.values() for finding in findings)
     found.sort(key=lambda order: order.named)  # a file that is found and named counts as named
     unique = {os.path.abspath(order.file): order for order in found}
     return sorted(unique.values(), key=lambda order: order.file), list(wrong)
-
-
-def families_of(file: str) -> Mapping[str, str]:
-    """The model classes that the settings of a file's folder tell, by the family whose layers they have."""
-    return _settings(os.path.dirname(os.path.abspath(file)))[0].families
-
-
-def _settings(folder: str) -> tuple[Settings, tuple[Finding, ...]]:
-    file = settings.find(Path(folder))
-    if file is None:
-        return Settings(), ()
-    return settings.read(file, pages(), catalog.families())
 
 
 def check_all(given: Sequence[Order], jobs: int | None = None) -> Iterator[Checked]:
@@ -106,36 +90,14 @@ def check_text(order: Order, text: str) -> Checked:
     document = parse(text, order.file)
     if not order.named and not is_training(document):
         return Checked(file=order.file, training=False)
-    return Checked(file=order.file, findings=told(order, text, study(order, document)))
+    return Checked(file=order.file, findings=study(order, document).findings)
 
 
-def study(order: Order, document: Document) -> pipeline.Study:
-    """What a document means under the settings of an order."""
-    return pipeline.study_document(document, order.versions, order.environment, order.settings.families)
-
-
-def examine(document: Document, environment: Mapping[str, str], mindspore: str | None = None,
-            mindformers: str | None = None) -> tuple[pipeline.Study, Versions]:
-    """What a document means under the settings that hold for its file, for a command that goes on with it; what is
-    wrong is told as `check` tells it. Raises SwapconfError when the file has gone."""
-    (order,), wrong = orders((document.file,), environment, mindspore, mindformers)
-    studied = study(order, document)
-    findings = told(order, read_text(document.file), studied)
-    return replace(studied, findings=in_order([*wrong, *findings])), order.versions
-
-
-def told(order: Order, text: str, studied: pipeline.Study) -> tuple[Finding, ...]:
-    """The findings of a study that neither a comment nor a setting silences, in order."""
-    found = ignores.apply(studied.findings, ignores.read(text, order.file), pages())
-    return in_order(_with_severities(found, order.settings))
-
-
-def _with_severities(findings: Iterable[Finding], chosen: Settings) -> Iterator[Finding]:
-    """The findings as the settings weigh them; those of a rule that is off are left out."""
-    for finding in findings:
-        severity = chosen.severity.get(finding.rule, finding.severity)
-        if severity is not None:
-            yield replace(finding, severity=severity)
+def study(order: Order, document: Document) -> Study:
+    """What a document means under the settings of an order, after its overrides. Raises ValueError for an override
+    that cannot be made."""
+    changed = overrides.changed(document, order.changes)
+    return study_document(changed, order.versions, order.environment, order.settings)
 
 
 def empty_folders(paths: Iterable[str], checked: Sequence[Checked]) -> Iterator[Finding]:

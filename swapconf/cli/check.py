@@ -15,12 +15,14 @@ from swapconf.cli.common import (
     environment,
     print_findings,
     say,
+    set_option,
     version_options,
     writing,
 )
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.errors import Finding, Severity, has_errors
+from swapconf.phrases import phrase
 from swapconf.report import findings as report
 
 FORMATS = ("text", "json", "github", "gitlab", "junit", "sarif")
@@ -38,9 +40,10 @@ FORMATS = ("text", "json", "github", "gitlab", "junit", "sarif")
 @click.option("--yes", is_flag=True, help="With --fix: write without asking.")
 @click.option("--only-training", is_flag=True, help="Skip YAMLs that are none for training, even where they are named.")
 @click.option("--jobs", type=click.IntRange(1), help="Processes for many files (default: one per usable core).")
+@set_option
 @version_options
 def command(paths: tuple[str, ...], strict: bool, form: str, output: str | None, fix: bool, diff: bool, yes: bool,
-            only_training: bool, jobs: int | None, mindspore_version: str | None,
+            only_training: bool, jobs: int | None, changes: tuple[str, ...], mindspore_version: str | None,
             mindformers_version: str | None) -> None:
     """Find what is wrong in the swap and recompute sections of training YAMLs.
 
@@ -63,12 +66,18 @@ def command(paths: tuple[str, ...], strict: bool, form: str, output: str | None,
     Exit codes: 0 clean, or notes and warnings only; 1 findings of severity error (with --strict, of warning);
     2 a file could not be read or written, or the command line is wrong.
     """
-    orders, told = run.orders(paths, environment(), mindspore_version, mindformers_version, named=not only_training)
+    if changes and (fix or diff):
+        raise click.UsageError(phrase("--fix and --diff repair what the file says: they take no --set"))
+    orders, told = run.orders(paths, environment(), mindspore_version, mindformers_version, named=not only_training,
+                              changes=changes)
     if fix or diff:
         from swapconf.cli import fixing
 
         fixing.repair(orders, write=fix and not diff, ask=not yes, err=form != "text")
-    checked = [one for one in run.check_all(orders, jobs) if one.training]
+    try:
+        checked = [one for one in run.check_all(orders, jobs) if one.training]
+    except ValueError as error:  # an override that a file has no place for
+        raise click.UsageError(str(error)) from None
     found = [*told, *run.empty_folders(paths, checked), *(finding for one in checked for finding in one.findings)]
     _report(found, checked, form, output, strict)
     failed = has_errors(found) or (strict and any(finding.severity is Severity.WARNING for finding in found))
@@ -105,8 +114,8 @@ def _text(found: Sequence[Finding], checked: Sequence[Checked], form: str, stric
 
         return junit.as_junit(found, [one.file for one in checked], strict=strict)
     if form == "sarif":
-        from swapconf.checking.pages import pages
         from swapconf.report import sarif
+        from swapconf.study.pages import pages
 
         return sarif.as_sarif(found, pages(), __version__, readable=not any(one.unreadable for one in checked))
     if form == "json":

@@ -6,14 +6,16 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from swapconf.errors import Finding
 from swapconf.phrases import phrase, show
 from swapconf.report import findings as report
-from swapconf.resolve.knowledge import Versions
+
+if TYPE_CHECKING:
+    from swapconf.study.study import Study
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -29,9 +31,18 @@ def version_options(function: F) -> F:
                         help="MindSpore of the run (default: the installed one, else 2.9.0).")(function)
 
 
-def versions(mindspore: str | None, mindformers: str | None) -> Versions:
-    found = Versions.in_use()
-    return Versions(mindspore=mindspore or found.mindspore, mindformers=mindformers or found.mindformers)
+def set_option(function: F) -> F:
+    """``--set``: what holds instead of the file, for one call."""
+    return click.option("--set", "changes", multiple=True, metavar="A.B.C=VALUE",
+                        help="Override a key of the YAML; repeatable.")(function)
+
+
+def go_on(studied: Study) -> None:
+    """Say what is wrong with a YAML; end here where nothing may be started or predicted with it."""
+    print_findings(studied.findings, err=True)
+    if studied.is_refused:
+        say(phrase("swapconf: nothing was started; correct the errors first"), err=True)
+        raise SystemExit(EXIT_ERRORS)
 
 
 def environment() -> dict[str, str]:

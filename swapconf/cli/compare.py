@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say, versions
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say
 from swapconf.cli.help import Command
 from swapconf.cli.machine import load, machine_options
 from swapconf.errors import SwapconfError, has_errors
@@ -23,7 +23,8 @@ from swapconf.report.findings import printable
 if TYPE_CHECKING:
     from swapconf.comparing.rehearsed import Candidate
     from swapconf.cost import Machine
-    from swapconf.formats.nodes import Document
+    from swapconf.errors import Finding
+    from swapconf.study.study import Study
     from swapconf.variant import Variant
 
 
@@ -45,7 +46,7 @@ class _Options:
 class _Read:
     """One of the things to compare, in the order of the command line: a YAML that is read, or what is known already."""
 
-    document: Document | None = None
+    study: Study | None = None
     variant: Variant | None = None
     code: int = 0
 
@@ -103,13 +104,15 @@ def command(inputs: tuple[Path, ...], baseline: Path | None, changes: tuple[str,
         raise click.UsageError(phrase("--dask needs --keep DIR, on a disk that all machines of the cluster see"))
     given = ([baseline] if baseline is not None else []) + list(inputs)
     read = [_read(path, options, on) for path in given]
+    told = [finding for item in read if item.study is not None for finding in item.study.findings]
+    print_findings(told, err=True)
     compared = _predicted(read, given[0], on) if baseline is not None else _rehearsed(read, options, on)
     if form == "json":
         from swapconf.report.comparison import as_record
 
         click.echo(json.dumps([as_record(variant, compared[0]) for variant in compared], indent=2))
     else:
-        _print(compared)
+        _print(compared, told)
     if html is not None:
         _write(compared, html)
     raise SystemExit(max(_code(variant, item) for variant, item in zip(compared, read, strict=True)))
@@ -118,29 +121,26 @@ def command(inputs: tuple[Path, ...], baseline: Path | None, changes: tuple[str,
 def _read(path: Path, options: _Options, on: Machine) -> _Read:
     from swapconf.comparing import folders, rehearsed, traced
     from swapconf.formats import overrides
-    from swapconf.pipeline import study_document
     from swapconf.simulate.policies import default_policy
+    from swapconf.study.study import study_for_run
 
     try:
         if path.is_dir():
             return _Read(variant=traced.of_traces(str(path), folders.read(path), on, default_policy(os.environ)))
-        document = overrides.read(["--config", str(path)], options.changes)
-        assert document is not None
-        found = study_document(document, versions(None, None), os.environ).findings
+        study = study_for_run(overrides.of_file(str(path), options.changes), os.environ)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     except SwapconfError as error:
         return _Read(variant=rehearsed.failed(str(path), error.findings, phrase("cannot be read")),
                      code=EXIT_UNREADABLE)
-    if has_errors(found):
-        return _Read(variant=rehearsed.failed(str(path), found, phrase("has errors, so it was not run")),
+    if study.is_refused:
+        return _Read(variant=rehearsed.failed(str(path), study.findings, phrase("has errors, so it was not run")),
                      code=EXIT_ERRORS)
-    return _Read(document=document)
+    return _Read(study=study)
 
 
 def _predicted(read: Sequence[_Read], baseline: Path, on: Machine) -> list[Variant]:
     """What each YAML would make of the baseline, which is the first."""
-    from swapconf.checking.run import examine
     from swapconf.comparing import folders, predicted, rehearsed
     from swapconf.simulate.policies import default_policy
     from swapconf.whatif import Mismatch
@@ -152,27 +152,27 @@ def _predicted(read: Sequence[_Read], baseline: Path, on: Machine) -> list[Varia
     ranks, policy = folders.read(baseline), default_policy(os.environ)
     compared = [predicted.baseline(first)]
     for item in read[1:]:
-        if item.document is None:
+        if item.study is None:
             assert item.variant is not None
             compared.append(item.variant)
             continue
+        file = item.study.document.file
         try:
-            study, used = examine(item.document, os.environ)
-            compared.append(predicted.of_baseline(item.document.file, ranks, study, used, on, policy))
+            compared.append(predicted.of_baseline(file, ranks, item.study, on, policy))
         except Mismatch as error:
-            compared.append(rehearsed.failed(item.document.file, (), str(error)))
+            compared.append(rehearsed.failed(file, (), str(error)))
     return compared
 
 
 def _rehearsed(read: Sequence[_Read], options: _Options, on: Machine) -> list[Variant]:
     from swapconf.simulate.policies import default_policy
 
-    documents = {index: item.document for index, item in enumerate(read) if item.document is not None}
-    if not documents:
+    studies = {index: item.study for index, item in enumerate(read) if item.study is not None}
+    if not studies:
         return [item.variant for item in read if item.variant is not None]
     with _kept(options.keep) as keep:
-        candidates = _candidates(documents, keep, options)
-        found = dict(zip(documents, _run(candidates, options, on, default_policy(os.environ)), strict=True))
+        candidates = _candidates(studies, keep, options)
+        found = dict(zip(studies, _run(candidates, options, on, default_policy(os.environ)), strict=True))
     both = [found.get(index, item.variant) for index, item in enumerate(read)]
     return [variant for variant in both if variant is not None]
 
@@ -186,23 +186,22 @@ def _kept(keep: Path | None) -> Iterator[Path]:
         yield Path(folder)
 
 
-def _candidates(documents: dict[int, Document], keep: Path, options: _Options) -> list[Candidate]:
-    from swapconf.checking.run import families_of
+def _candidates(studies: dict[int, Study], keep: Path, options: _Options) -> list[Candidate]:
     from swapconf.comparing.rehearsed import Candidate
     from swapconf.rehearsal.order import Order, cluster_of, ranks_of
 
-    stems = [Path(document.file).stem for document in documents.values()]
+    stems = [Path(study.document.file).stem for study in studies.values()]
     candidates = []
-    for (index, document), stem in zip(documents.items(), stems, strict=True):
+    for (index, study), stem in zip(studies.items(), stems, strict=True):
+        document = study.document
         place = keep / (stem if stems.count(stem) == 1 else f"{stem}_{index + 1}")
         try:
             ranks = ranks_of(options.ranks, cluster_of(document))
         except ValueError as error:
             raise click.UsageError(phrase("{file}: {reason}", file=document.file, reason=error)) from None
-        families = families_of(document.file)
-        candidates.append(Candidate(title=document.file, keep=place, orders=tuple(
+        candidates.append(Candidate(title=document.file, keep=place, findings=study.findings, orders=tuple(
             Order(document=document, rank=rank, fold=options.fold, timeout_seconds=options.timeout, keep=place,
-                  families=families) for rank in ranks)))
+                  settings=study.settings) for rank in ranks)))
     return candidates
 
 
@@ -233,7 +232,8 @@ def _code(variant: Variant, item: _Read) -> int:
     return EXIT_ERRORS if variant.failure or variant.troubles or has_errors(variant.findings) else 0
 
 
-def _print(compared: Sequence[Variant]) -> None:
+def _print(compared: Sequence[Variant], told: Sequence[Finding]) -> None:
+    """``told``: findings that were printed before."""
     from swapconf.cli.tables import print_rows
     from swapconf.report.comparison import notes_of, overall_table, rank_table, ranks_of
 
@@ -251,7 +251,7 @@ def _print(compared: Sequence[Variant]) -> None:
         for line in notes_of(variant):
             say(printable(line))
     for variant in compared:
-        print_findings(variant.findings, err=True)
+        print_findings([finding for finding in variant.findings if finding not in told], err=True)
 
 
 def _write(compared: Sequence[Variant], file: Path) -> None:

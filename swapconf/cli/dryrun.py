@@ -13,19 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say, set_option
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.cli.machine import load, machine_options
 from swapconf.config import Dialect
 from swapconf.dryrun.outcome import RankReport, as_record, origin
-from swapconf.errors import Severity, SwapconfError, has_errors
+from swapconf.errors import Severity, SwapconfError
 from swapconf.phrases import joined, phrase, plural, show
 from swapconf.units import parse_bytes, show_bytes
 
 if TYPE_CHECKING:
     from swapconf.cost import Machine
     from swapconf.rehearsal.order import Order
+    from swapconf.study.study import Study
 
 EXIT_OVER_BUDGET = 3
 
@@ -34,7 +35,6 @@ EXIT_OVER_BUDGET = 3
 class _Options:
     level: int
     ranks: str
-    changes: tuple[str, ...]
     keep: Path | None
     plain: bool
     real_data: bool
@@ -50,7 +50,7 @@ class _Options:
                    "are estimated from 1.")
 @click.option("--ranks", default="stages", show_default=True, metavar="stages|all|0,7",
               help="Which ranks to run; stages: one for each pipeline stage.")
-@click.option("--set", "changes", multiple=True, metavar="A.B.C=VALUE", help="Override a key of the YAML; repeatable.")
+@set_option
 @click.option("--jobs", type=click.IntRange(1), help="Children at once (default: by cores and memory).")
 @click.option("--dask", metavar="ADDRESS", help="Run on this Dask cluster instead of here.")
 @click.option("--budget", metavar="54GB", help="Exit 3 if a rank needs more.")
@@ -101,11 +101,12 @@ def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, 
         if fan_out.missing():
             raise click.ClickException(fan_out.missing())
         limit = parse_bytes(budget) if budget else None
-        orders = _orders(files, _Options(
-            level=level, ranks=ranks, changes=changes, keep=keep, plain=plain, real_data=real_data, fold=fold,
-            timeout=timeout, machine=load(profile, measured, cards_per_host, host_bandwidth) if level > 2 else None))
-        if not plain and _stops_the_run(orders):
+        studies = _studies(files, changes)
+        if not plain and _stops_the_run(studies):
             raise SystemExit(EXIT_ERRORS)
+        orders = _orders(studies, _Options(
+            level=level, ranks=ranks, keep=keep, plain=plain, real_data=real_data, fold=fold,
+            timeout=timeout, machine=load(profile, measured, cards_per_host, host_bandwidth) if level > 2 else None))
         # once, before the children, so that the shim is built once
         prepare(sys.executable, os.environ, level_to_run(os.environ, level))
     except (ValueError, ImportError) as error:
@@ -123,37 +124,37 @@ def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, 
     raise SystemExit(_exit_code(reports, limit))
 
 
-def _orders(files: Sequence[str], options: _Options) -> list[Order]:
-    from swapconf.checking.run import families_of
+def _studies(files: Sequence[str], changes: Sequence[str]) -> list[Study]:
     from swapconf.formats import overrides
+    from swapconf.study.study import study_for_run
+
+    return [study_for_run(overrides.of_file(file, changes), os.environ) for file in files]
+
+
+def _orders(studies: Sequence[Study], options: _Options) -> list[Order]:
     from swapconf.rehearsal.order import Order, cluster_of, ranks_of
 
     orders = []
-    for file in files:
-        document = overrides.read(["--config", file], options.changes)
-        assert document is not None
-        families = families_of(document.file)
+    for study in studies:
+        document = study.document
         for rank in ranks_of(options.ranks, cluster_of(document)):
-            keep = options.keep / Path(file).stem if options.keep and len(files) > 1 else options.keep
+            keep = options.keep / Path(document.file).stem if options.keep and len(studies) > 1 else options.keep
             orders.append(Order(document=document, rank=rank, level=options.level, plain=options.plain,
                                 real_data=options.real_data, fold=options.fold, timeout_seconds=options.timeout,
                                 keep=keep.resolve() if keep else None, machine=options.machine,
-                                families=families))
+                                settings=study.settings))
     return orders
 
 
-def _stops_the_run(orders: Sequence[Order]) -> bool:
-    """Whether swapconf would refuse to start one of the configs, as it refuses a training; tells why."""
-    firsts = {id(order.document): order for order in orders}.values()
-    studies = [order.study(order.document) for order in firsts]
+def _stops_the_run(studies: Sequence[Study]) -> bool:
+    """Whether swapconf would refuse to start one of the configs, as it refuses a training; tells what is wrong."""
+    print_findings([finding for study in studies for finding in study.findings], err=True)
+    if any(study.is_refused for study in studies):
+        return True
     for study in studies:
         if study.config.dialect is Dialect.PYNATIVE:
             raise click.UsageError(phrase("{file}: {reason}", file=study.config.file, reason=study.why_no_strategy))
-    found = [finding for study in studies for finding in study.findings]
-    if not has_errors(found):
-        return False
-    print_findings(found, err=True)
-    return True
+    return False
 
 
 def _run(orders: list[Order], jobs: int, dask: str | None, use_cache: bool) -> list[RankReport]:

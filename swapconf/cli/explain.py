@@ -6,24 +6,24 @@ from dataclasses import replace
 
 import click
 
-from swapconf.checking.run import examine
 from swapconf.cli.common import (
     EXIT_ERRORS,
     EXIT_UNREADABLE,
     environment,
     print_findings,
     say,
+    set_option,
     version_options,
 )
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.config import Dialect
-from swapconf.errors import SwapconfError, has_errors
-from swapconf.formats import worker_log
-from swapconf.formats.yaml_document import parse, read_text
+from swapconf.errors import SwapconfError
+from swapconf.formats import overrides, worker_log
 from swapconf.phrases import phrase, plural
 from swapconf.report import explanation
 from swapconf.strategy import ModuleDecision, Strategy
+from swapconf.study.study import study_for_check
 
 
 @click.command(cls=Command)
@@ -31,8 +31,9 @@ from swapconf.strategy import ModuleDecision, Strategy
 @click.option("--layer", type=int, metavar="N", help="Only this layer.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True,
               help="json: every site of every layer, not folded.")
+@set_option
 @version_options
-def command(file: str, layer: int | None, form: str, mindspore_version: str | None,
+def command(file: str, layer: int | None, form: str, changes: tuple[str, ...], mindspore_version: str | None,
             mindformers_version: str | None) -> None:
     """Show what a training YAML asks for and what takes effect, layer by layer and operator by operator.
 
@@ -46,14 +47,16 @@ def command(file: str, layer: int | None, form: str, mindspore_version: str | No
     Exit codes: 0 shown; 1 shown, with findings of severity error; 2 the file could not be read, does not give the
     number of layers, or the command line is wrong. """
     try:
-        study, _ = examine(parse(read_text(file), file), environment(), mindspore_version, mindformers_version)
+        study = study_for_check(overrides.of_file(file, changes), environment(), mindspore_version, mindformers_version)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
     except SwapconfError as error:
         print_findings(error.findings, err=True)
         raise SystemExit(EXIT_UNREADABLE) from None
     print_findings(study.findings, err=True)
     if study.config.dialect is Dialect.PYNATIVE:
         _explain_modules(study.modules, layer, form)
-        raise SystemExit(EXIT_ERRORS if has_errors(study.findings) else 0)
+        raise SystemExit(EXIT_ERRORS if study.is_refused else 0)
     strategy = study.strategy
     if strategy is None:
         raise click.ClickException(phrase("the YAML does not give the number of layers, so there is nothing to lay "
@@ -71,7 +74,7 @@ def command(file: str, layer: int | None, form: str, mindspore_version: str | No
             if layer is None or entry.layer.index == layer:
                 for line in lines[entry.layer.name]:
                     say(f"  {line}")
-    raise SystemExit(EXIT_ERRORS if has_errors(study.findings) else 0)
+    raise SystemExit(EXIT_ERRORS if study.is_refused else 0)
 
 
 def _explain_modules(decided: tuple[ModuleDecision, ...], layer: int | None, form: str) -> None:

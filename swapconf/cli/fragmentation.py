@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from swapconf.cli import trace_folders
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, go_on, print_findings, say
 from swapconf.cli.help import Command
 from swapconf.errors import Finding, SwapconfError
 from swapconf.phrases import phrase, show
@@ -108,15 +108,17 @@ def _num_communicators(trace: Trace) -> int:
 
 def _rehearse(config: Path, rank: int, block_gib: int) -> RankReport:
     """The dry run of a YAML with another block size of the pool."""
-    from swapconf.checking.run import families_of
     from swapconf.formats import overrides
     from swapconf.rehearsal import folded
     from swapconf.rehearsal.order import Order
     from swapconf.simulate.knobs import BLOCK_SIZE
+    from swapconf.study.study import study_for_run
 
     document = overrides.read(["--config", str(config)], [f"{BLOCK_SIZE.name}={block_gib}GB"])
     assert document is not None
-    return folded.rehearse(Order(document=document, rank=rank, families=families_of(document.file)))
+    studied = study_for_run(document, os.environ)
+    go_on(studied)
+    return folded.rehearse(Order(document=document, rank=rank, settings=studied.settings))
 
 
 def _misses(row: _Row) -> bool:

@@ -83,8 +83,7 @@ def main() -> None:
     \b
     swapconf check configs/llama2_7b/example3_op_swap.yaml
     swapconf explain configs/llama2_7b/example4_swap_with_recompute.yaml --layer 0
-    swapconf whatif tests/traces/llama_l2_none --config configs/small/example1_default_swap.yaml \\
-        --set model.model_config.num_layers=2
+    swapconf whatif tests/traces/llama_l2_none --config tests/traces/llama.yaml
 
     Chinese instead of English: `--lang zh`, here or after a command, or SWAPCONF_LANG=zh. Without both, the locale
     decides.

@@ -7,17 +7,18 @@ from pathlib import Path
 
 import click
 
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say, version_options, versions
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, environment, print_findings, say, version_options
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.config import Dialect
 from swapconf.errors import SwapconfError
 from swapconf.formats.rewrite import rewrite_text
-from swapconf.formats.yaml_document import read_text
+from swapconf.formats.yaml_document import parse, read_text
 from swapconf.migration.migrate import Migration, Order, migrate
 from swapconf.migration.report import Fate
 from swapconf.phrases import phrase
 from swapconf.report.findings import printable
+from swapconf.study.study import study_for_check
 
 _NAMES = [dialect.value for dialect in Dialect]
 _STYLES = {Fate.LOST: "red", Fate.CHANGED: "yellow", Fate.CARRIED: "green", Fate.CHECK: "cyan"}
@@ -61,11 +62,12 @@ def command(file: str, target: str, source: str | None, out: str | None, in_plac
     """
     if out is not None and in_place:
         raise click.UsageError(phrase("--out and --in-place exclude each other"))
-    order = Order(target=Dialect(target), source=Dialect(source) if source else None, prefetch=prefetch,
-                  versions=versions(mindspore_version, mindformers_version))
     try:
         text = read_text(file)
-        done = migrate(text, file, order)
+        study = study_for_check(parse(text, file), environment(), mindspore_version, mindformers_version)
+        print_findings(study.findings, err=True)  # a config that no run takes may well be migrated to one that does
+        done = migrate(text, file, Order(target=Dialect(target), source=Dialect(source) if source else None,
+                                         prefetch=prefetch, versions=study.versions))
     except SwapconfError as error:
         print_findings(error.findings, err=True)
         raise SystemExit(EXIT_UNREADABLE) from None

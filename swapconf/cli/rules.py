@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from swapconf import whatif_rules
-from swapconf.checking.pages import pages as checked
 from swapconf.cli.complete import rule_names
 from swapconf.cli.help import Command
 from swapconf.dryrun import comparison, outcome, recompute_comparison
@@ -13,6 +12,7 @@ from swapconf.formats import hardware_names, trace_lines
 from swapconf.formats.reading_rules import REWRITING
 from swapconf.phrases import phrase
 from swapconf.simulate.findings import RULES as SIMULATED
+from swapconf.study.pages import pages as checked
 from swapconf.verification import deviation
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 import sys
 import traceback
@@ -9,14 +10,16 @@ from pathlib import Path
 
 import click
 
-from swapconf import pipeline, training
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, environment, print_findings, say
 from swapconf.cli.help import PassingOn
-from swapconf.errors import SwapconfError, has_errors
+from swapconf.errors import SwapconfError
 from swapconf.formats import overrides
 from swapconf.formats.nodes import Document
 from swapconf.phrases import phrase
-from swapconf.resolve.knowledge import Versions
+from swapconf.study import source
+from swapconf.study.settings import Settings
+from swapconf.study.study import study_for_run
+from swapconf.training import session
 
 
 @click.command(cls=PassingOn, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False,
@@ -36,7 +39,7 @@ def command(script: str, arguments: tuple[str, ...]) -> None:
 
     Exit codes: 1 the config has errors, and the script was not started; 2 the YAML or the script could not be read, or
     the command line is wrong; else the script's own. """
-    training.install(_checked_config(arguments))
+    session.install(*_checked_config(arguments))
     sys.argv = [script, *arguments]
     sys.path.insert(0, str(Path(script).resolve().parent))
     try:
@@ -48,17 +51,22 @@ def command(script: str, arguments: tuple[str, ...]) -> None:
         raise SystemExit(1) from None
 
 
-def _checked_config(arguments: tuple[str, ...]) -> Document | None:
+def _checked_config(arguments: tuple[str, ...]) -> tuple[Document | None, Settings | None]:
+    """The YAML of the run, and its settings where they are not those of its folder."""
+    settings = None
     try:
         document = overrides.read(arguments)
         if document is None:
-            return None
-        study = pipeline.study_document(document, Versions.in_use(), environment())
+            return None, None
+        if made_from := os.environ.get(source.VARIABLE):
+            document, settings = source.read(Path(made_from), document)
+        study = study_for_run(document, environment(), settings)
     except SwapconfError as error:
         _refuse(error, EXIT_UNREADABLE)
-    if has_errors(study.findings):
+    if study.is_refused:
         _refuse(SwapconfError(study.findings), EXIT_ERRORS)
-    return document
+    print_findings(study.findings, err=True)
+    return document, settings
 
 
 def _refuse(error: SwapconfError, exit_code: int) -> None:

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say, version_options
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say, set_option, version_options
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
-from swapconf.errors import SwapconfError, has_errors
+from swapconf.errors import SwapconfError
 from swapconf.phrases import phrase, show
 from swapconf.units import parse_bytes, runs, show_bytes
 
 if TYPE_CHECKING:
     from swapconf.dryrun.job import Cluster
-    from swapconf.formats.nodes import Document
     from swapconf.formats.predicted_peaks import PredictedPeaks
+    from swapconf.study.study import Study
     from swapconf.verification.verify import RankVerdict, Verification
 
 _MOST_JOBS = 3  # unless asked for more: each takes about 60 MB
@@ -29,7 +29,7 @@ _MOST_JOBS = 3  # unless asked for more: each takes about 60 MB
 @click.command(cls=Command)
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="LOGDIR")
 @click.option("--config", "file", required=True, metavar="FILE", type=FILE, help="The training YAML that was run.")
-@click.option("--set", "changes", multiple=True, metavar="A.B.C=VALUE", help="Override a key of the YAML; repeatable.")
+@set_option
 @click.option("--ranks", default="all", show_default=True, metavar="stages|all|0,7",
               help="Which ranks must have a log; stages: the first one of each pipeline stage.")
 @click.option("--predicted", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE.json",
@@ -54,26 +54,24 @@ def command(folder: Path, file: str, changes: tuple[str, ...], ranks: str, predi
     Exit codes: 0 every rank agrees; 1 a rank misses something, differs, is void, or needs more than predicted; 2 a file
     or folder could not be read, the YAML decides nothing to compare with, or the command line is wrong.
     """
-    from swapconf.checking.run import examine
     from swapconf.formats import overrides, predicted_peaks
     from swapconf.rehearsal.order import cluster_of, ranks_of
+    from swapconf.study.study import study_for_check
     from swapconf.verification.verify import verify
 
     try:
         slack_bytes = parse_bytes(slack)
-        document = overrides.read(["--config", file], changes)
-        assert document is not None
-        cluster, (study, _) = cluster_of(document), examine(document, os.environ, mindspore_version,
-                                                            mindformers_version)
+        document = overrides.of_file(file, changes)
+        cluster = cluster_of(document)
+        study = study_for_check(document, os.environ, mindspore_version, mindformers_version)
         wanted = ranks_of(ranks, cluster)
-        peaks = predicted_peaks.read(predicted, file) if predicted else _cached_peaks(document, cluster)
+        peaks = predicted_peaks.read(predicted, file) if predicted else _cached_peaks(study, cluster)
     except SwapconfError as error:
         print_findings(error.findings, err=True)
         raise SystemExit(EXIT_UNREADABLE) from None
     except (ValueError, OSError) as error:
         raise click.UsageError(str(error)) from None
-    if has_errors(study.findings):
-        print_findings(study.findings, err=True)
+    print_findings(study.findings, err=True)
     if study.strategy is None:
         raise click.UsageError(phrase("{reason}, so there is nothing to compare with", reason=study.why_no_strategy))
     try:
@@ -89,19 +87,17 @@ def command(folder: Path, file: str, changes: tuple[str, ...], ranks: str, predi
         click.echo(json.dumps(as_record(found), indent=2))
     else:
         _print(found)
-    raise SystemExit(0 if found.agrees else EXIT_ERRORS)
+    raise SystemExit(0 if found.agrees and not study.is_refused else EXIT_ERRORS)
 
 
-def _cached_peaks(document: Document, cluster: Cluster) -> Mapping[int, PredictedPeaks]:
+def _cached_peaks(study: Study, cluster: Cluster) -> Mapping[int, PredictedPeaks]:
     """Of earlier dry runs of the same YAML with the default options, of one rank for each stage."""
-    from swapconf.checking.run import families_of
     from swapconf.dryrun.outcome import as_record as record_of
     from swapconf.formats.predicted_peaks import PredictedPeaks
     from swapconf.rehearsal import cache
     from swapconf.rehearsal.order import Order
 
-    families = families_of(document.file)
-    reports = (cache.find(Order(document=document, rank=rank, fold=True, families=families))
+    reports = (cache.find(Order(document=study.document, rank=rank, fold=True, settings=study.settings))
                for rank in cluster.first_ranks())
     return {report.rank: PredictedPeaks(used_bytes=report.used_peak_bytes, origin=str(record_of(report)["origin"]),
                                         with_fragments_bytes=report.with_fragments_peak_bytes)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, go_on, print_findings, say, set_option
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.cli.machine import load, machine_options, print_assumed, shares
@@ -33,7 +33,7 @@ _TITLES = {"step": mark("step"), "exposed_copy": mark("exposed copy"),
 @click.command(cls=Command)
 @click.argument("trace", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="TRACE")
 @click.option("--config", "file", required=True, metavar="FILE", type=FILE, help="The training YAML to ask about.")
-@click.option("--set", "changes", multiple=True, metavar="A.B.C=VALUE", help="Override a key of the YAML; repeatable.")
+@set_option
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--sweep", metavar="backward_prefetch=1..400",
               help="The peak for every prefetch, and the time of a step with --hardware; A..B..STEP skips some.")
@@ -59,8 +59,7 @@ def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: 
     With a trace of this repository:
 
     \b
-    swapconf whatif tests/traces/llama_l2_none --config configs/small/example2_layer_swap.yaml \\
-        --set model.model_config.num_layers=2
+    swapconf whatif tests/traces/llama_l2_none --config tests/traces/llama.yaml
 
     With --sweep and --hardware, the best prefetch is told: overall that of the least time of a step, where differences
     up to 0.1 % do not count, among those of the lowest peak, among those the smallest; what makes MindSpore crash is
@@ -70,20 +69,20 @@ def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: 
     Exit codes: 0 predicted; 1 predicted, with findings of severity error; 2 a file could not be read or written, the
     trace is not one of this config without swap and recompute, or the command line is wrong.
     """
-    from swapconf.checking.run import examine
     from swapconf.formats import overrides
     from swapconf.report.sweep_chart import chart, choices
     from swapconf.simulate.policies import default_policy
+    from swapconf.study.study import study_for_check
     from swapconf.whatif import Mismatch, Question
 
     if profile is None and (measured or cards_per_host > 1 or host_bandwidth):
         raise click.UsageError(phrase("--measured, --cards-per-host and --host-bandwidth need --hardware"))
     try:
-        document = overrides.read(["--config", file], changes)
-        assert document is not None
-        study, used = examine(document, os.environ)
+        study = study_for_check(overrides.of_file(file, changes), os.environ)
+        go_on(study)
         machine = None if profile is None else load(profile, measured, cards_per_host, host_bandwidth)
-        question = Question(trace, study, used, default_policy(os.environ), machine)
+        question = Question(trace, study, default_policy(os.environ), machine)
+        print_findings(question.findings, err=True)
         points = question.sweep(_prefetches(sweep)) if sweep else ()
         answer = question.answer()
     except Mismatch as error:

@@ -11,9 +11,8 @@ from swapconf.comparing.traced import TIMES, Timed, rank_figures, together
 from swapconf.cost import Machine
 from swapconf.errors import in_order
 from swapconf.phrases import phrase
-from swapconf.pipeline import Study
-from swapconf.resolve.knowledge import Versions
 from swapconf.simulate.meetings import Call, calls
+from swapconf.study.study import Study
 from swapconf.variant import Figure, Variant
 from swapconf.whatif import ORIGIN, Answer, Question
 
@@ -21,16 +20,17 @@ ONLY_ADDED = phrase("kernels run again, and their operations, are those of the s
                     "itself computes again where the strategy does not")
 
 
-def of_baseline(title: str, ranks: Sequence[RankTrace], study: Study, versions: Versions, machine: Machine,
+def of_baseline(title: str, ranks: Sequence[RankTrace], study: Study, machine: Machine,
                 policy: str = "mindspore") -> Variant:
     """Raises Mismatch where a trace is no baseline for the config. Times are missing, and why is said, where the ranks
     do not go together."""
-    questions = [Question(Path(item.trace.folder), study, versions, policy, machine) for item in ranks]
+    questions = [Question(Path(item.trace.folder), study, policy, machine) for item in ranks]
     answers = [question.answer() for question in questions]
     values = {item.rank: _figures(answer) for item, answer in zip(ranks, answers, strict=True)}
     found = Variant(
         title=title, origins={"memory": ORIGIN}, notes=(ONLY_ADDED,), ranks=rank_figures(ranks, values),
-        findings=in_order([*study.findings, *(told for answer in answers for told in answer.findings)]),
+        findings=in_order([*study.findings, *(told for question in questions for told in question.findings),
+                           *(told for answer in answers for told in answer.findings)]),
         views=tuple(question.views(answer)[1] for question, answer in zip(questions, answers, strict=True)))
     try:
         timed = _time_of(ranks, answers, machine)

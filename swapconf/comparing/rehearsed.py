@@ -27,11 +27,13 @@ _FROM_REPORT = {Figure.USED_PEAK: "used_peak_bytes", Figure.WITH_FRAGMENTS: "wit
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """One YAML and the dry runs of it. ``keep``: of all orders, the folder that has ``rank_N``."""
+    """One YAML and the dry runs of it. ``keep``: of all orders, the folder that has ``rank_N``. ``findings``: what is
+    wrong or noteworthy in the YAML."""
 
     title: str
     keep: Path
     orders: tuple[Order, ...]
+    findings: tuple[Finding, ...] = ()
 
 
 def rehearse(candidates: Sequence[Candidate], jobs: int, machine: Machine, *, policy: str = "mindspore",
@@ -81,7 +83,7 @@ def _variant(candidate: Candidate, reports: Sequence[Mapping[str, Any]], machine
         origin=Origin(file=found["file"], line=found["line"], column=found["column"], path=found["path"]),
         rule=found["rule"], severity=Severity(found["severity"]), message=found["message"], hint=found["hint"])
         for report in reports for found in report["findings"])
-    blank = Variant(title=candidate.title, findings=in_order(findings))
+    blank = Variant(title=candidate.title, findings=in_order([*candidate.findings, *findings]))
     broken = [report for report in reports if report["used_peak_bytes"] is None]
     if broken:
         return replace(blank, failure=joined("; ", (

@@ -53,11 +53,17 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A YAML file whose top level is a mapping, and what its reading already found."""
+    """A YAML file whose top level is a mapping, and what its reading already found.
+
+    ``text``: what stands in the file, with its comments; "" for a config that comes from no file. ``is_changed``: its
+    values are not only those of the text, as after overrides on a command line.
+    """
 
     file: str
     root: Node
     findings: tuple[Finding, ...] = ()
+    text: str = ""
+    is_changed: bool = False
 
     def origin(self, node: Node, path: str) -> Origin:
         return Origin(file=self.file, line=node.line, column=node.column, path=path)
@@ -69,7 +75,7 @@ class Document:
 def from_plain(value: Any, like: Document) -> Document:
     """Plain Python values (dicts, lists, tuples, scalars) as a document; places come from ``like`` where it has the
     same path, so that a config changed on the command line still points into its file."""
-    return Document(file=like.file, root=_borrow(value, like.root))
+    return Document(file=like.file, root=_borrow(value, like.root), text=like.text, is_changed=True)
 
 
 def _borrow(value: Any, place: Node) -> Node:

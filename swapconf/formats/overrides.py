@@ -9,6 +9,7 @@ plain options that name a top-level key); the script itself refuses what it does
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from swapconf.errors import SwapconfError
@@ -37,18 +38,40 @@ def read(words: Sequence[str], changes: Sequence[str] = ()) -> Document | None:
         return None
     document = parse(read_text(file), file)
     values: Any = document.root.plain()
-    changed = False
+    done = []
     for option, text in _pairs(words):
         path = option if "." in option else _NAMED.get(option)
-        if path is not None:
-            changed |= _set(values, path.split("."), text)
+        if path is not None and _set(values, path.split("."), text):
+            done.append(path)
+    return changed(_with(document, values, done), changes)
+
+
+def of_file(file: str, changes: Sequence[str] = ()) -> Document:
+    """The document in a file after overrides, as ``changed``. Raises SwapconfError when the file cannot be read."""
+    return changed(parse(read_text(file), file), changes)
+
+
+def changed(document: Document, changes: Sequence[str]) -> Document:
+    """A document after overrides, ``a.b.c=VALUE`` each, for keys of any depth. Raises ValueError for a change that
+    cannot be made."""
+    values: Any = document.root.plain()
+    done = []
     for change in changes:
         path, equals, text = change.partition("=")
         if not equals or not _set(values, path.split("."), text):
             raise ValueError(phrase("'{change}' cannot be set: write A.B.C=VALUE with a section that the file has",
                                     change=change))
-        changed = True
-    return from_plain(values, document) if changed else document
+        done.append(path)
+    return _with(document, values, done)
+
+
+def _with(document: Document, values: Any, paths: Sequence[str]) -> Document:
+    """The document with other values at some paths; what its reading found elsewhere still holds."""
+    if not paths:
+        return document
+    findings = tuple(finding for finding in document.findings if not any(
+        finding.origin.path == path or finding.origin.path.startswith((f"{path}.", f"{path}[")) for path in paths))
+    return replace(from_plain(values, document), findings=findings)
 
 
 def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:

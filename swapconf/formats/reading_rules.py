@@ -45,6 +45,19 @@ STRUCTURE: dict[str, tuple[str, str]] = {
                                      "nothing reads them."),
 }
 
+# what is said beside a YAML: the settings of its repository, and the comments that silence a rule
+CHECKING: dict[str, tuple[str, str]] = {
+    "settings": ("error, warning", "Something in `.swapconf.toml`, or in `[tool.swapconf]` of pyproject.toml, that "
+                                   "cannot be used: not TOML, an unknown key, rule, family or severity. In a run, a "
+                                   "warning where it names other versions than are installed."),
+    "ignore-unused": ("warning", "A comment `# swapconf: ignore[rule] reason` that silences nothing."),
+    "ignore-without-reason": ("warning", "A comment `# swapconf: ignore[rule]` that does not say why."),
+    "ignore-unknown-rule": ("error", "A comment `# swapconf: ignore` without a rule in brackets, or with one that does "
+                                     "not exist."),
+    "no-training-yaml": ("warning", "A folder that was to be checked holds no training YAML that git does not "
+                                    "ignore."),
+}
+
 # rewriting a file
 REWRITING: dict[str, tuple[str, str]] = {
     "migrate-layout": ("error", "`swapconf migrate` changes lines of the sections for swap and recompute only, and "

@@ -101,7 +101,11 @@ class _Reader:
             offset=self._offset("model.model_config.offset"),
             zero_bubble_v=interleaved and scheduler == "zero_bubble_v",
             start_stage=self.count("model.model_config.start_stage", least=0) or 0,
-            gradient_aggregation_group=self.count("parallel_config.gradient_aggregation_group") or 4)
+            gradient_aggregation_group=self.count("parallel_config.gradient_aggregation_group") or 4,
+            model_parallel=self.count("parallel_config.model_parallel", "parallel_config.tensor_model_parallel_size",
+                                      "parallelism.tensor_parallel") or 1,
+            context_parallel=self.count("parallel_config.context_parallel", "parallel_config.context_parallel_size",
+                                        "parallelism.context_parallel") or 1)
 
     def runtime(self) -> Runtime:
         mode = self.value("context.mode")
@@ -117,6 +121,7 @@ class _Reader:
             memory_optimize_level=self.word("context.memory_optimize_level"),
             stand_alone=stand_alone,
             gradient_accumulation_steps=self.count("runner_config.gradient_accumulation_steps"),
+            batch_size=self.count("runner_config.batch_size"),
             disable_lazy_inline=self.value("model.model_config.disable_lazy_inline") is True,
             max_device_memory=self.word("context.max_device_memory"))
 

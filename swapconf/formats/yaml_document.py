@@ -78,7 +78,7 @@ def parse(text: str, file: str) -> Document:
                        phrase("write sections as `name: value` lines"), *_place(root))
     builder = _Builder(file)
     node = builder.node(root, "")
-    return Document(file=file, root=node, findings=tuple(builder.findings))
+    return Document(file=file, root=node, findings=tuple(builder.findings), text=text)
 
 
 def parse_value(text: str) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
-from swapconf import pipeline
 from swapconf.config import Config, DefaultSwap, Dialect, SwapOff
 from swapconf.errors import Finding, Origin, Severity, SwapconfError, has_errors
 from swapconf.formats import yaml_config
@@ -19,6 +18,7 @@ from swapconf.migration.to_pynative import to_pynative
 from swapconf.phrases import phrase, plural
 from swapconf.resolve.expand import expand
 from swapconf.resolve.knowledge import Versions
+from swapconf.study.study import network_of
 
 _SECTIONS = (*GRAPH_SECTIONS, *PYNATIVE_SECTIONS)
 _SETTINGS = (*(name for names in MCORE_SWAP_KEYS.values() for name in names), *yaml_config.RECOMPUTE_KEYS)
@@ -156,7 +156,7 @@ def _difference(document: Document, config: Config, again: Document, made: Confi
 
 def decided(config: Config, versions: Versions) -> dict[tuple[str, str], str]:
     """The action at every site (layer, primitive) in graph mode, in words; empty for a model without a catalog."""
-    network = pipeline.network_of(config)
+    network = network_of(config)
     if network is None:
         return {}
     return {site: str(action) for site, action in expand(config, network, versions).actions().items()}

@@ -62,7 +62,8 @@ def _path(order: Order) -> Path:
                "settings": order.document.root.plain(), "rank": order.rank, "level": order.level,
                "machine": repr(order.machine) if order.level > 2 else "",
                "plain": order.plain, "real_data": order.real_data, "fold": order.fold,
-               "families": dict(order.families),
+               "families": dict(order.settings.families),
+               "severity": {rule: str(severity) for rule, severity in order.settings.severity.items()},
                # findings point into the file
                "file": order.document.file, "text": _text(order.document.file)}
     key = hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()

@@ -26,8 +26,9 @@ from swapconf.formats import memory_log, run_record, trace_folder
 from swapconf.formats.nodes import Document
 from swapconf.formats.writing import refuse_links, replace_text
 from swapconf.phrases import phrase
-from swapconf.pipeline import Study
 from swapconf.rehearsal.order import Order, cluster_of
+from swapconf.study import source
+from swapconf.study.study import Study
 from swapconf.trace import Trace, WorkerLog
 
 SMALLEST_TRACE_BYTES = 64 << 10
@@ -57,7 +58,9 @@ def run(order: Order, study: Study, part: str = "") -> Ran:
         with _place(order, part) as place:
             prepared = prepare(sys.executable, os.environ, level)
             folder = Folder(place)
-            finished = launch(job, folder, prepared.variables)
+            place.mkdir(parents=True, exist_ok=True)
+            source.write(place / source.FILE, order.document, order.settings)
+            finished = launch(job, folder, {**prepared.variables, source.VARIABLE: str(place / source.FILE)})
             ran = replace(_ran(blank, order, study, folder, finished), environment=prepared.summary())
             if order.keep is not None:
                 _gather(folder, order)
@@ -93,7 +96,7 @@ def _place(order: Order, part: str) -> Iterator[Path]:
     if order.keep is not None:
         place = kept(order.keep, order, part)
         refuse_links(kept(order.keep, order), (part,) if part else ())
-        refuse_links(place, (*WRITTEN, run_record.FILE, f"rank_{order.rank}", "rank_0", *_TRACKED))
+        refuse_links(place, (*WRITTEN, source.FILE, run_record.FILE, f"rank_{order.rank}", "rank_0", *_TRACKED))
         yield place
         return
     with tempfile.TemporaryDirectory(prefix="swapconf-dryrun-", ignore_cleanup_errors=True) as folder:

@@ -11,7 +11,6 @@ from swapconf.dryrun.effect import observed
 from swapconf.dryrun.outcome import Outcome, RankReport
 from swapconf.formats import worker_log
 from swapconf.phrases import phrase
-from swapconf.pipeline import Study
 from swapconf.rehearsal.child import Ran, record, run
 from swapconf.rehearsal.extrapolation import Sample, doubt, extrapolated, holds, sample
 from swapconf.rehearsal.fewer_layers import with_fewer_layers
@@ -21,6 +20,7 @@ from swapconf.rehearsal.order import Order, cluster_of
 from swapconf.rehearsal.verdict import Peaks, verdict, without_trace
 from swapconf.simulate.workspace import grow
 from swapconf.strategy import Strategy, Swap
+from swapconf.study.study import Study
 from swapconf.units import GIB
 
 _FOLDED = (1, 2)  # there is nothing to extrapolate at level 0, and the times of level 3 follow no line

@@ -18,7 +18,6 @@ from swapconf.dryrun.outcome import ESTIMATED, RECORDED, Outcome, RankReport
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.formats import hardware, profiler_writer, trace_folder, trace_writer
 from swapconf.phrases import phrase
-from swapconf.pipeline import Study
 from swapconf.rehearsal.child import Ran, kept, record
 from swapconf.rehearsal.order import Order
 from swapconf.rehearsal.verdict import Peaks, verdict
@@ -26,6 +25,7 @@ from swapconf.simulate import costing, program, timeline
 from swapconf.simulate.step_profile import step_profile
 from swapconf.simulate.workspace import Grown, grow
 from swapconf.step_profile import StepProfile
+from swapconf.study.study import Study
 from swapconf.trace import Trace
 from swapconf.units import MIB
 from swapconf.workspace import Basis, Workspace

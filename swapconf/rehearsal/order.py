@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from swapconf.cost import Machine
 from swapconf.dryrun.job import Cluster
 from swapconf.formats.nodes import Document
 from swapconf.phrases import phrase
-from swapconf.pipeline import Study, study_document
-from swapconf.resolve.knowledge import Versions
+from swapconf.study.settings import NONE, Settings
+from swapconf.study.study import Study, study_for_run
 
 MAX_DEVICES = 1_000_000  # a slip of the pen must not fill the memory
 CHILD_BYTES = 3 << 30  # what one child may take of this machine's memory
@@ -22,8 +21,7 @@ CHILD_BYTES = 3 << 30  # what one child may take of this machine's memory
 class Order:
     """``fold``: extrapolate from fewer layers where that is possible. ``keep``: the folder for the files, None for a
     temporary one. ``children``: how many child processes this order may have at once. ``machine``: for the times of
-    level 3; None for the generic card. ``families``: by name of a model class that the catalog does not know, the
-    family whose layers it has."""
+    level 3; None for the generic card. ``settings``: those that hold for the YAML."""
 
     document: Document
     rank: int
@@ -35,11 +33,11 @@ class Order:
     keep: Path | None = None
     children: int = 1
     machine: Machine | None = None
-    families: Mapping[str, str] = field(default_factory=dict)
+    settings: Settings = NONE
 
     def study(self, document: Document) -> Study:
         """What a document means in a run of this order."""
-        return study_document(document, Versions.in_use(), os.environ, self.families)
+        return study_for_run(document, os.environ, self.settings)
 
 
 def cluster_of(document: Document) -> Cluster:

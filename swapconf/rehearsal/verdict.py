@@ -9,7 +9,7 @@ from swapconf.dryrun.effect import Effect
 from swapconf.dryrun.outcome import ESTIMATED, LayerMoves, LayerRecomputes, Outcome, RankReport
 from swapconf.errors import Finding, Severity, in_order
 from swapconf.phrases import phrase
-from swapconf.pipeline import Study
+from swapconf.study.study import Study
 from swapconf.trace import Notice, WorkerLog
 from swapconf.units import parse_bytes, show_bytes
 

@@ -14,8 +14,8 @@ from swapconf.errors import Origin
 from swapconf.formats import worker_log, worker_logs
 from swapconf.formats.worker_logs import Entry, Said
 from swapconf.phrases import phrase
-from swapconf.pipeline import Study
 from swapconf.strategy import Strategy
+from swapconf.study.study import Study
 from swapconf.verification.deviation import (
     DIFFERS,
     MISSING,

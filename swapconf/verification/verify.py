@@ -14,8 +14,8 @@ from swapconf.formats.log_folder import Stream
 from swapconf.formats.predicted_peaks import PredictedPeaks
 from swapconf.formats.worker_logs import Entry, Said, Told
 from swapconf.phrases import mark, phrase
-from swapconf.pipeline import Study
 from swapconf.strategy import Strategy
+from swapconf.study.study import Study
 from swapconf.units import MIB, show_bytes
 from swapconf.verification.comparison import Comparison
 from swapconf.verification.deviation import (

@@ -17,7 +17,7 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
-from swapconf import phrases, pipeline, units
+from swapconf import phrases, units
 from swapconf.dryrun import DryRunError, judge
 from swapconf.dryrun.launch import Ending, Finished
 from swapconf.dryrun.outcome import as_record
@@ -52,6 +52,7 @@ from swapconf.report import findings as report
 from swapconf.resolve.knowledge import Versions
 from swapconf.simulate import costing, program, timeline, view
 from swapconf.simulate.trace_lifetimes import lifetimes
+from swapconf.study.study import study_document
 from tests.fuzz.mutations import grown
 
 Target = Callable[[bytes], None]
@@ -113,7 +114,7 @@ def reader(read: Callable[[Path], Any], name: str) -> Target:
 
 def study(document: Any) -> None:
     """Everything that the commands ask of a config, without running it."""
-    known = pipeline.study_document(document, Versions(), {})
+    known = study_document(document, Versions(), {})
     checked(known.findings)
     report.summary(known.findings, 1)
     format_config(known.config)
@@ -136,7 +137,7 @@ def large_yaml(data: bytes) -> None:
     """What `check` does with the largest YAML that is read: one line of an input, again and again."""
     document = told(lambda path: parse(read_text(path), str(path)), file_of(grown(data, MAX_BYTES), "train.yaml"))
     if document is not None:
-        found = pipeline.study_document(document, Versions(), {}).findings
+        found = study_document(document, Versions(), {}).findings
         assert all(line.isprintable() for line, _ in report.as_lines(found))
 
 

@@ -19,10 +19,10 @@ from swapconf.formats.nodes import from_plain, nowhere
 from swapconf.formats.worker_log import lines
 from swapconf.formats.yaml_document import parse
 from swapconf.migration.migrate import Order, migrate
-from swapconf.pipeline import Study, study_document, study_file
 from swapconf.report.explanation import as_json, module_rows, modules_as_json, rows
 from swapconf.report.findings import as_lines
 from swapconf.resolve.knowledge import Versions
+from swapconf.study.study import Study, study_document, study_file
 
 KEYS = ("swap", "default_prefetch", "layer_swap", "op_swap", "layers", "backward_prefetch", "op_name", "recompute",
         "select_recompute", "select_comm_recompute", "select_recompute_exclude", "mp_comm_recompute", "model_config",

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from swapconf.cost import Costs, Host, Machine
 from swapconf.formats import hardware, overrides, trace_folder
-from swapconf.pipeline import study_document
 from swapconf.prediction import Prediction
 from swapconf.resolve.knowledge import Versions
 from swapconf.simulate.clock import Clock, Timed, baseline_time, clock, point_time, time
@@ -21,6 +20,7 @@ from swapconf.simulate.lifetimes import Prepared, placed, prediction, schedule
 from swapconf.simulate.prepare import prepare
 from swapconf.simulate.timeline import replay, serial
 from swapconf.strategy import Strategy
+from swapconf.study.study import study_document
 from swapconf.timing import TO_DEVICE, TO_HOST, Floats, Kind, Program
 from swapconf.trace import Trace
 

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swapconf.formats import overrides, trace_folder
-from swapconf.pipeline import study_document
 from swapconf.prediction import Prediction
 from swapconf.resolve.knowledge import Versions
 from swapconf.simulate.baseline import Ints
@@ -20,6 +19,7 @@ from swapconf.simulate.lifetimes import Prepared, placed, predict
 from swapconf.simulate.prepare import prepare
 from swapconf.simulation import CATEGORIES, Category, Usage
 from swapconf.strategy import Strategy
+from swapconf.study.study import study_document
 
 ROOT = Path(__file__).parents[2]
 CONFIG = str(ROOT / "configs" / "llama2_7b" / "example1_default_swap.yaml")

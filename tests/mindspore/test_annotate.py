@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from swapconf import pipeline
 from swapconf.resolve.knowledge import Versions
+from swapconf.study.study import study_file
 from tests.mindspore.support.models import (
     TINY_LLAMA,
     Built,
@@ -150,7 +150,7 @@ def test_swap_is_flagged_exactly_at_the_decided_sites(built: Callable[[str], Bui
 def test_a_primitive_that_layers_share_is_left_alone_where_they_disagree(built: Callable[[str], Built]) -> None:
     model = built("deepseek layers")
     assert not [path for path in model.swapped if path.endswith("gating_activation")]
-    assert "shared-primitive" in {found.rule for found in pipeline.study_file(model.config, Versions(), {}).findings}
+    assert "shared-primitive" in {found.rule for found in study_file(model.config, Versions(), {}).findings}
 
 
 @pytest.mark.parametrize("name", JOBS)

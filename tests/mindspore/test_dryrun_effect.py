@@ -16,9 +16,9 @@ from swapconf.dryrun.comparison import compare
 from swapconf.dryrun.effect import Effect, observed
 from swapconf.errors import Origin
 from swapconf.formats import overrides, trace_folder
-from swapconf.pipeline import study_document
 from swapconf.resolve.knowledge import Versions
 from swapconf.strategy import Strategy
+from swapconf.study.study import study_document
 
 pytestmark = pytest.mark.mindspore
 

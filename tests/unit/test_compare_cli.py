@@ -26,7 +26,7 @@ from tests.unit.stage_traces import write
 from tests.unit.test_replay import TRACES, golden
 
 PLAIN, SWAP, AGAIN = (TRACES / name for name in ("llama_l2_none", "llama_l2_layerswap_n1", "llama_l2_recompute"))
-EXAMPLE = Path(__file__).parents[2] / "configs/llama2_7b/example2_layer_swap.yaml"
+EXAMPLE = TRACES / "llama.yaml"
 YAML = "parallel_config: {pipeline_stage: 2, data_parallel: 2, model_parallel: 2}\n"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from swapconf.checking.pages import pages
+from swapconf.study.pages import pages
 from tests.unit.terminal import ROOT, environment, piped
 
 HEAVY = ("numpy", "plotly", "jinja2", "mindspore", "mindformers", "jsonschema", "rich", "joblib")

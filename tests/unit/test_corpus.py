@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from swapconf.errors import Severity
-from swapconf.pipeline import study_file
 from swapconf.resolve.knowledge import Versions
+from swapconf.study.study import study_file
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 FILES = sorted(CORPUS.rglob("*.yaml"))

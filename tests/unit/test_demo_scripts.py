@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from swapconf.formats import worker_log
-from swapconf.pipeline import study_file
 from swapconf.resolve.knowledge import Versions
+from swapconf.study.study import study_file
 
 ROOT = Path(__file__).parents[2]
 DEMO = runpy.run_path(str(ROOT / "scripts" / "demo.py"))

@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from swapconf.errors import has_errors
-from swapconf.pipeline import study_file
 from swapconf.resolve.knowledge import Versions
+from swapconf.study.study import study_file
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

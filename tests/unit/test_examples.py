@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from swapconf.errors import SwapconfError, has_errors
-from swapconf.pipeline import study_file
 from swapconf.resolve.compact import compact
 from swapconf.resolve.expand import expand
 from swapconf.resolve.knowledge import Versions
+from swapconf.study.study import study_file
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "tests/examples").glob("*.yaml"))

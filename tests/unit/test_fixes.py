@@ -9,9 +9,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from swapconf.checking.fixes import Reading, meaning, repaired
-from swapconf.checking.order import Order, Settings
+from swapconf.checking.order import Order
 from swapconf.cli.main import main
 from swapconf.resolve.knowledge import Versions
+from swapconf.study.settings import Settings
 
 ORDER = Order(file="a.yaml", named=True, settings=Settings(), versions=Versions(), environment={})
 REST = """\

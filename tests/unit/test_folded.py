@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from swapconf.dryrun.outcome import Outcome, RankReport
-from swapconf.pipeline import Study
 from swapconf.rehearsal import folded as module
 from swapconf.rehearsal.child import Ran
 from swapconf.rehearsal.folded import rehearse
 from swapconf.rehearsal.order import Order
+from swapconf.study.study import Study
 from swapconf.trace import Block, Kernel, Task, Tensor, Trace, WorkerLog
 from tests.unit.test_folding import document, swap
 

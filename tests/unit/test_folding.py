@@ -10,10 +10,10 @@ import pytest
 
 from swapconf.formats import overrides
 from swapconf.formats.nodes import Document
-from swapconf.pipeline import Study, study_document
 from swapconf.rehearsal.fewer_layers import with_fewer_layers
 from swapconf.rehearsal.folding import CannotFold, Fold, Run, check, fold
 from swapconf.resolve.knowledge import Versions
+from swapconf.study.study import Study, study_document
 from tests.unit.test_docs import ROOT
 
 LLAMA = ROOT / "configs/llama2_7b/example1_default_swap.yaml"

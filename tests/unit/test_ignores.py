@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from swapconf.checking import ignores
-from swapconf.checking.pages import pages
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.formats.yaml_comments import comments
+from swapconf.study import ignores
+from swapconf.study.pages import pages
 
 COMMENTED = """\
 # one

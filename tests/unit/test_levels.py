@@ -16,11 +16,11 @@ from swapconf.cli.main import main
 from swapconf.dryrun import environment
 from swapconf.dryrun.outcome import Outcome, RankReport
 from swapconf.formats import profiler_folder, trace_folder
-from swapconf.pipeline import Study
 from swapconf.rehearsal import cache, fan_out, folded, levels
 from swapconf.rehearsal.child import Ran, kept
 from swapconf.rehearsal.order import Order
 from swapconf.simulate.workspace import grow
+from swapconf.study.study import Study
 from swapconf.trace import Trace, WorkerLog
 from swapconf.units import GIB, MIB
 from tests.unit.trace_event_rules import loads, mistakes

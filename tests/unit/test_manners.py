@@ -19,7 +19,8 @@ SMALL = "configs/small/example2_layer_swap.yaml"
 BAD = "docs/mistakes.yaml"
 BROKEN = "tests/examples/broken_yaml.yaml"
 NONE, SWAP = "tests/traces/llama_l2_none", "tests/traces/llama_l2_layerswap_n1"
-ASK = f"whatif {NONE} --set model.model_config.num_layers=2"
+OF_TRACES = "tests/traces/llama.yaml"
+ASK = f"whatif {NONE}"
 
 # {tmp}: an empty folder; {bare}: a YAML without layers; {logs}: logs of a rank that say nothing; {locked}: no folder
 CASES = [
@@ -35,8 +36,9 @@ CASES = [
     (f"compare {NONE} {SWAP}", 0), (f"compare {BAD}", 1), (f"compare {BROKEN}", 2), ("compare {tmp}", 2),
     (f"compare {NONE} {SWAP} --html {{locked}}/x", 2),
     (f"memory {NONE}", 0), ("memory {tmp}", 2), (f"memory {NONE} --html {{locked}}/x", 2),
-    (f"{ASK} --config {SMALL}", 0), (f"{ASK} --config {BROKEN}", 2), (f"whatif {SWAP} --config {SMALL}", 2),
-    (f"{ASK} --config {SMALL} --set 'swap_config.layer_swap=[{{{{backward_prefetch: 400, layers: True}}}}]'", 1),
+    (f"{ASK} --config {OF_TRACES}", 0), (f"{ASK} --config {BROKEN}", 2), (f"{ASK} --config {BAD}", 1),
+    (f"whatif {SWAP} --config {OF_TRACES}", 2), (f"{ASK} --config {SMALL}", 2),
+    (f"{ASK} --config {OF_TRACES} --set 'swap_config.layer_swap=[{{{{backward_prefetch: 400, layers: True}}}}]'", 1),
     (f"fragmentation {NONE}", 0), ("fragmentation {tmp}", 2), (f"fragmentation {NONE} --confirm {BROKEN}", 2),
     (f"timeline {SWAP}", 0), (f"timeline {SWAP} --host-memory 1KB", 1), (f"timeline {SWAP} --hardware nope", 2),
     (f"timeline {SWAP} --trace-view {{locked}}/x", 2), ("timeline {tmp}", 2),
@@ -74,7 +76,7 @@ def places(tmp_path: Path) -> dict[str, str]:
 @pytest.mark.parametrize(("line", "code"), CASES, ids=[line or "no command" for line, _ in CASES])
 def test_exit_codes(line: str, code: int, places: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("swapconf.training.install", lambda *_: None)
+    monkeypatch.setattr("swapconf.training.session.install", lambda *_: None)
     result = CliRunner().invoke(main, shlex.split(line.format(**places)))
     assert result.exit_code == code, result.output
     assert result.exception is None or isinstance(result.exception, SystemExit)
@@ -145,7 +147,7 @@ def test_a_full_disk_is_told() -> None:
 
 def test_an_error_of_the_script_is_not_swallowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "script.py"
-    monkeypatch.setattr("swapconf.training.install", lambda *_: None)
+    monkeypatch.setattr("swapconf.training.session.install", lambda *_: None)
     for error in ("BrokenPipeError(32, 'gone')", "EOFError('short')"):
         script.write_text(f"raise {error}\n")
         result = CliRunner().invoke(main, ["run", str(script)])
@@ -156,7 +158,7 @@ def test_an_error_of_the_script_is_not_swallowed(tmp_path: Path, monkeypatch: py
 # --- colours, widths, encodings -------------------------------------------------------------------------------------
 
 SHOWN = (f"check {BAD}", f"explain {GOOD}", f"memory {NONE}", f"timeline {SWAP}", f"compare {NONE} {SWAP}",
-         f"migrate {GOOD} --to pynative --diff", f"fragmentation {NONE}", f"{ASK} --config {SMALL}", "--help",
+         f"migrate {GOOD} --to pynative --diff", f"fragmentation {NONE}", f"{ASK} --config {OF_TRACES}", "--help",
          "check --help", "rules", "families", "rules nope")
 
 
@@ -192,7 +194,7 @@ def test_a_narrow_terminal_breaks_no_table_and_no_word() -> None:
     {"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
     {"PYTHONIOENCODING": "latin-1"}, {"LANG": "C"}])
 @pytest.mark.parametrize("line", [f"check {BAD} --lang zh", f"--lang zh explain {GOOD}", "--help --lang zh",
-                                  f"memory {NONE} --lang zh", f"--lang zh {ASK} --config {SMALL} --sweep "
+                                  f"memory {NONE} --lang zh", f"--lang zh {ASK} --config {OF_TRACES} --sweep "
                                   "backward_prefetch=1..9", "schema", "rules nope --lang zh"])
 def test_what_the_stream_cannot_show_stops_nothing(line: str, variables: dict[str, str]) -> None:
     done = piped(*shlex.split(line), **variables)

@@ -6,7 +6,6 @@ import pytest
 
 from swapconf.formats.nodes import from_plain, nowhere
 from swapconf.network import LayerTemplate
-from swapconf.pipeline import study_document
 from swapconf.resolve import budget
 from swapconf.resolve.knowledge import Versions
 from swapconf.resolve.patterns import (
@@ -18,6 +17,7 @@ from swapconf.resolve.patterns import (
     suggestions,
     unescaped_dot,
 )
+from swapconf.study.study import study_document
 from tests.unit.networks import TOY, cell, primitive
 
 

@@ -13,7 +13,6 @@ import pytest
 
 from swapconf.cost import Hardware, Machine
 from swapconf.formats import hardware, overrides, trace_folder
-from swapconf.pipeline import study_document
 from swapconf.resolve.knowledge import Versions
 from swapconf.simulate.baseline_step import added_operations
 from swapconf.simulate.clock import Clock, Timed, baseline_time, clock, step_time, time
@@ -24,6 +23,7 @@ from swapconf.simulate.program import program
 from swapconf.simulate.timeline import memory, prefetches, replay
 from swapconf.simulation import TICKS
 from swapconf.strategy import Strategy
+from swapconf.study.study import study_document
 from swapconf.timing import KINDS, Kind, Program, Timeline
 
 ROOT = Path(__file__).parents[2]

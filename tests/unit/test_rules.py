@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from swapconf.formats.nodes import from_plain, nowhere
-from swapconf.pipeline import study_document
 from swapconf.resolve.knowledge import Versions
 from swapconf.resolve.rules import RULES
+from swapconf.study.study import study_document
 from tests.unit.test_upstream_cases import BASE
 
 LISTED = {"swap": True, "op_swap": [{"op_name": "attention", "backward_prefetch": 5, "layers": True}]}

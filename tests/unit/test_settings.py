@@ -6,13 +6,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from swapconf.checking import settings
-from swapconf.checking.order import Settings
-from swapconf.checking.run import families_of
 from swapconf.cli.main import main
 from swapconf.errors import Severity
 from swapconf.formats.yaml_document import parse
 from swapconf.rehearsal.order import Order
+from swapconf.study import settings
+from swapconf.study.settings import Settings, settings_of
 
 RULES = frozenset({"bad-type", "mcore", "R3-list-meaning"})
 FAMILIES = frozenset({"llama", "qwen3"})
@@ -41,7 +40,8 @@ def test_both_files_say_the_same(tmp_path: Path, name: str) -> None:
         "[tool.swapconf]\n" + GOOD.replace("[severity]", "[tool.swapconf.severity]")
     chosen, wrong = read(tmp_path, text, name)
     assert wrong == []
-    assert chosen == Settings(severity={"bad-type": Severity.WARNING, "R3-list-meaning": None},
+    assert Path(chosen.file).name == name
+    assert chosen == Settings(file=chosen.file, severity={"bad-type": Severity.WARNING, "R3-list-meaning": None},
                               families={"OwnConfig": "llama"}, mindspore="2.7.2", mindformers="1.6.0")
 
 
@@ -99,7 +99,8 @@ def test_other_commands_know_the_families_and_silence_what_check_silences(tmp_pa
     assert json.loads(done.stdout)["family"] == "llama"
     assert "note: 'nowhere' matches no operator" in done.stderr
     document = parse(config.read_text(), str(config))
-    assert families_of(document.file) == {"OurConfig": "llama"}
-    network = Order(document=document, rank=0, families=families_of(document.file)).study(document).network
+    settings, _ = settings_of(document.file)
+    assert settings.families == {"OurConfig": "llama"}
+    network = Order(document=document, rank=0, settings=settings).study(document).network
     assert network is not None
     assert network.family == "llama"

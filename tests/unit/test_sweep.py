@@ -14,7 +14,7 @@ from swapconf.report.sweep_figure import sweep_figure
 from swapconf.sweep import LayerCopies, Point, PointTime, best_of_layers, best_overall
 
 ROOT = Path(__file__).parents[2]
-CONFIG = str(ROOT / "configs" / "llama2_7b" / "example1_default_swap.yaml")
+CONFIG = str(ROOT / "tests" / "traces" / "llama.yaml")
 TRACE = str(ROOT / "tests" / "traces" / "llama_l2_none")
 LAYER_SWAP = "swap_config={swap: True, layer_swap: [{backward_prefetch: 1, layers: True}]}"
 

@@ -10,7 +10,8 @@ from swapconf.annotate.edits import Offload
 from swapconf.catalog import templates_for
 from swapconf.errors import SwapconfError
 from swapconf.formats.yaml_document import parse
-from swapconf.training import LayerPlanner, Session
+from swapconf.training.planner import LayerPlanner
+from swapconf.training.session import Session
 from tests.unit.networks import TOY
 
 

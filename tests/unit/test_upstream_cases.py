@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from swapconf.formats.nodes import from_plain, nowhere
-from swapconf.pipeline import study_document
 from swapconf.resolve.knowledge import Versions
+from swapconf.study.study import study_document
 from tests.unit.upstream_cases import CASES, Case
 
 # a 4-layer Llama for which nothing else is to be said

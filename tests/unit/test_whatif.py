@@ -16,7 +16,6 @@ from click.testing import CliRunner
 from swapconf.cli.main import main
 from swapconf.errors import Severity
 from swapconf.formats import overrides, trace_folder
-from swapconf.pipeline import Study, study_document
 from swapconf.prediction import Prediction
 from swapconf.report.sweep_chart import chart
 from swapconf.resolve.knowledge import Versions
@@ -24,13 +23,14 @@ from swapconf.simulate.bound import safe_peak_bytes
 from swapconf.simulate.lifetimes import Prepared, placed, predict
 from swapconf.simulate.prepare import place_of, prepare
 from swapconf.simulation import TICKS
+from swapconf.study.study import Study, study_document
 from swapconf.sweep import Point
 from swapconf.trace import Trace
 from swapconf.whatif import Mismatch, Question, with_prefetch
 
 ROOT = Path(__file__).parents[2]
 TRACES = ROOT / "tests" / "traces"
-CONFIG = str(ROOT / "configs" / "llama2_7b" / "example1_default_swap.yaml")
+CONFIG = str(TRACES / "llama.yaml")
 OFF = "swap_config={swap: False}"
 VERSIONS = Versions(mindspore="2.9.0", mindformers="1.9.0")
 
@@ -160,13 +160,13 @@ def test_the_bound_is_not_below_the_true_runs() -> None:
                                              ("llama_l2_recompute", "recomputes already")])
 def test_a_trace_with_a_strategy_is_refused(name: str, words: str) -> None:
     with pytest.raises(Mismatch, match=words) as refused:
-        Question(TRACES / name, study(), VERSIONS)
+        Question(TRACES / name, study())
     assert "swapconf dryrun" in str(refused.value)
 
 
 def test_a_trace_of_another_model_is_refused() -> None:
     with pytest.raises(Mismatch, match="layers 0 to 1"):
-        Question(TRACES / "llama_l2_none", study("model.model_config.num_layers=4"), VERSIONS)
+        Question(TRACES / "llama_l2_none", study("model.model_config.num_layers=4"))
 
 
 def test_a_trace_without_a_graph_is_refused() -> None:
@@ -175,7 +175,7 @@ def test_a_trace_without_a_graph_is_refused() -> None:
 
 
 def test_an_entry_that_saves_nothing_is_found() -> None:
-    question = Question(TRACES / "llama_l2_none", study(op_swap(r"feed_forward\.mul")), VERSIONS)
+    question = Question(TRACES / "llama_l2_none", study(op_swap(r"feed_forward\.mul")))
     answer = question.answer()
     assert [(finding.rule, finding.severity) for finding in answer.findings] == [
         ("entry-saves-nothing", Severity.WARNING)]
@@ -183,7 +183,7 @@ def test_an_entry_that_saves_nothing_is_found() -> None:
 
 def test_what_an_entry_saves_is_the_peak_without_it() -> None:
     given = study(layer_swap(1))
-    answer = Question(TRACES / "llama_l2_none", given, VERSIONS).answer()
+    answer = Question(TRACES / "llama_l2_none", given).answer()
     assert answer.entries[0].saved_bytes == golden("llama_l2_none").used_peak_bytes - answer.prediction.used_peak_bytes
     assert not answer.findings
 
@@ -191,7 +191,7 @@ def test_what_an_entry_saves_is_the_peak_without_it() -> None:
 def test_a_sweep_changes_every_prefetch() -> None:
     given = study(layer_swap(7))
     assert with_prefetch(given.config, 9) == study(layer_swap(9)).config
-    points = Question(TRACES / "llama_l2_none", given, VERSIONS).sweep((1, 200))
+    points = Question(TRACES / "llama_l2_none", given).sweep((1, 200))
     assert [point.prefetch for point in points] == [1, 200]
     assert points[0].twice_bytes == 0 < points[1].twice_bytes
 
@@ -207,7 +207,7 @@ def test_the_command_prints_json_with_the_keys_that_replay_has() -> None:
                                     "--set", "model.model_config.num_layers=2", "--set", layer_swap(1),
                                     "--sweep", "backward_prefetch=1..3"])
     assert run.exit_code == 0, run.output
-    record = json.loads(run.output)
+    record = json.loads(run.stdout)
     assert record["used_peak_bytes"] == asked(layer_swap(1)).used_peak_bytes
     assert sum(record["categories"].values()) == record["used_peak_bytes"]
     assert {"with_fragments_peak_bytes", "reserved_bytes"} <= record.keys()
@@ -248,7 +248,7 @@ def test_communication_that_is_not_to_run_again_does_not() -> None:
 def test_a_model_that_the_catalog_does_not_know_is_refused() -> None:
     unknown = study("model.model_config.type=MyConfig", "model.arch.type=MyModel")
     with pytest.raises(Mismatch, match="catalog does not know"):
-        Question(TRACES / "llama_l2_none", unknown, VERSIONS)
+        Question(TRACES / "llama_l2_none", unknown)
 
 
 def accumulated(trace: Trace) -> Trace:
@@ -309,7 +309,7 @@ def test_the_environment_chooses_the_allocator_of_a_prediction() -> None:
     def fragments(environment: dict[str, str]) -> int:
         run = CliRunner().invoke(main, ["whatif", str(TRACES / "llama_l2_none"), "--config", CONFIG, "--format", "json",
                                         "--set", "model.model_config.num_layers=2"], env=environment)
-        found = json.loads(run.output)["with_fragments_peak_bytes"]
+        found = json.loads(run.stdout)["with_fragments_peak_bytes"]
         assert isinstance(found, int)
         return found
 

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 from swapconf.formats import overrides, trace_folder
-from swapconf.pipeline import Study, study_document
 from swapconf.resolve.knowledge import Versions
 from swapconf.simulate.bound import safe_peak_bytes
 from swapconf.simulate.lifetimes import Prepared, placed, predict
 from swapconf.simulate.prepare import place_of, prepare
 from swapconf.strategy import Strategy
+from swapconf.study.study import Study, study_document
 from swapconf.trace import Trace
 from swapconf.whatif import Question
 
@@ -124,7 +124,7 @@ def test_peak() -> None:
 
 
 def test_the_answer_tells_of_copies_that_nobody_reads() -> None:
-    question = Question(TRACES / "qwen3_l2_none", asked(LAYER_SWAP), VERSIONS)
+    question = Question(TRACES / "qwen3_l2_none", asked(LAYER_SWAP))
     told = [finding for finding in question.answer().findings if finding.rule == "copies-never-read"]
     assert len(told) == 1
     assert "self_attention.linear_qkv.matmul" in told[0].message

@@ -13,9 +13,9 @@ from typing import Any
 
 import yaml
 
-from swapconf import pipeline
 from swapconf.resolve.knowledge import Versions
 from swapconf.strategy import Recompute, Strategy, Swap
+from swapconf.study.study import study_file
 
 ROOT = Path(__file__).resolve().parents[3]
 CHILD = Path(__file__).with_name("build_models.py")
@@ -118,7 +118,7 @@ def _read(folder: Path, stem: str, config: Path) -> Built:
 
 
 def strategy_of(config: Path) -> Strategy:
-    strategy = pipeline.study_file(config, Versions(), {}).strategy
+    strategy = study_file(config, Versions(), {}).strategy
     assert strategy is not None
     return strategy
 

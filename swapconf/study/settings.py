@@ -2,31 +2,68 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import regex
 
-from swapconf.checking.order import Settings
+from swapconf import catalog
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.phrases import phrase
+from swapconf.resolve.knowledge import Versions
+from swapconf.study.pages import pages
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-RULES = {"settings": ("error", "Something in `.swapconf.toml`, or in `[tool.swapconf]` of pyproject.toml, that cannot "
-                               "be used: not TOML, an unknown key, rule, family or severity.")}
-
 OFF = "off"
 _KEYS = ("severity", "families", "mindspore", "mindformers")
 _FILES = (".swapconf.toml", "pyproject.toml")
 _VERSION = regex.compile(r"\d+(\.\d+)*([a-z]+\d*)?")
 _DECODE_LINE = regex.compile(r"at line (\d+), column (\d+)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """What a repository settles for its YAMLs, from ``.swapconf.toml`` or ``[tool.swapconf]`` of pyproject.toml.
+
+    ``file``: where it is written, "" where nothing is settled. ``severity``: by rule, None for off. ``families``: by
+    name of a model class of one's own, the catalog family whose layers it has. ``mindspore``, ``mindformers``: versions
+    to check for, None for what is installed here.
+    """
+
+    file: str = ""
+    severity: Mapping[str, Severity | None] = field(default_factory=dict)
+    families: Mapping[str, str] = field(default_factory=dict)
+    mindspore: str | None = None
+    mindformers: str | None = None
+
+    def versions(self, mindspore: str | None = None, mindformers: str | None = None) -> Versions:
+        """The versions to check for; those that are given win over the settings, these over what is installed."""
+        installed = Versions.in_use()
+        return Versions(mindspore=mindspore or self.mindspore or installed.mindspore,
+                        mindformers=mindformers or self.mindformers or installed.mindformers)
+
+
+NONE = Settings()
+
+
+def settings_of(file: str) -> tuple[Settings, tuple[Finding, ...]]:
+    """The settings that hold for a YAML, and what is wrong with them."""
+    return settings_in(os.path.dirname(os.path.abspath(file)))
+
+
+def settings_in(folder: str) -> tuple[Settings, tuple[Finding, ...]]:
+    """The settings that hold in a folder, and what is wrong with them."""
+    found = find(Path(folder))
+    return (NONE, ()) if found is None else read(found, pages(), catalog.families())
 
 
 def find(folder: Path) -> Path | None:
@@ -85,7 +122,7 @@ class _Reader:
         for key in section:
             if key not in _KEYS:
                 self._wrong((key,), phrase("unknown key `{key}`", key=key), _meant(key, _KEYS))
-        return Settings(severity=self._severity(section.get("severity", {}), rules),
+        return Settings(file=self.file, severity=self._severity(section.get("severity", {}), rules),
                         families=self._families(section.get("families", {}), families),
                         mindspore=self._version(section, "mindspore"),
                         mindformers=self._version(section, "mindformers"))

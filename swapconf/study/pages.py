@@ -6,11 +6,8 @@ import inspect
 from collections.abc import Mapping
 from functools import cache
 
-from swapconf.checking import find, ignores, settings
-from swapconf.formats.reading_rules import READING, STRUCTURE
+from swapconf.formats.reading_rules import CHECKING, READING, STRUCTURE
 from swapconf.resolve.rules import RULES
-
-CHECKING = {**settings.RULES, **ignores.RULES, **find.RULES}
 
 
 @cache

@@ -1,66 +1,26 @@
-"""One training process: reviews its config and plans its layers, for the hook into mindformers."""
+"""STUDY + REAL LAYER -> ORDER: what the study decides, for the operators that the layer really has."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from swapconf.annotate import hook
 from swapconf.annotate.edits import Edit, edits
-from swapconf.config import Config, Dialect, SwapOff
-from swapconf.errors import SwapconfError, has_errors
-from swapconf.formats import worker_log, yaml_config
-from swapconf.formats.nodes import Document, from_plain, nowhere
+from swapconf.formats import worker_log
 from swapconf.network import Layer, LayerTemplate, Network, with_graph
-from swapconf.pipeline import Study, network_of, study_document
 from swapconf.resolve.expand import Decider, held_back
-from swapconf.resolve.knowledge import Versions
 from swapconf.resolve.requests import Requests, stage_map
 from swapconf.strategy import LayerStrategy
+from swapconf.study.study import Study
 
 _NO_TEMPLATE = LayerTemplate(name="unread", cell="?", operators=())
 
 
-class Session:
-    """``source``: the YAML that the run was started with, so that findings point into it."""
-
-    def __init__(self, source: Document | None = None) -> None:
-        self._source = source or nowhere()
-        self._versions = Versions.in_use()
-        self._study: Study | None = None
-
-    def review(self, config: Mapping[str, Any]) -> None:
-        study = study_document(from_plain(dict(config), self._source), self._versions, os.environ)
-        if has_errors(study.findings):
-            raise SwapconfError(study.findings)
-        self._study = study
-
-    @property
-    def _pynative(self) -> bool:
-        """Whether the sections are PyNative's, of which graph mode reads nothing."""
-        return self._study is not None and self._study.config.dialect is Dialect.PYNATIVE
-
-    def wants_lazy_inline(self) -> bool:
-        return self._study is not None and self._study.config.swap_on and not self._pynative
-
-    def planner(self, block: Mapping[str, Any]) -> LayerPlanner:
-        config, findings = yaml_config.from_document(from_plain(dict(block), nowhere("<model config>")))
-        if has_errors(findings):
-            raise SwapconfError(findings)
-        known = self._study.network if self._study is not None else None
-        if self._study is not None and not self._pynative and not config.model.legacy and \
-                isinstance(config.swap, SwapOff):
-            # mindformers 1.9.0 loses swap_config on the way to an mcore model (TransformerOpParallelConfig.to_dict)
-            config = replace(config, swap=self._study.config.swap)
-        return LayerPlanner(config, known or network_of(config), self._versions)
-
-
 class LayerPlanner:
-    """Plans the layers of one block. ``known``: what the catalog says of the model, for who reads whose output."""
+    """Plans the layers of one block. What the catalog knows of the model tells who reads whose output."""
 
-    def __init__(self, config: Config, known: Network | None, versions: Versions) -> None:
+    def __init__(self, study: Study) -> None:
+        config, known = study.config, study.network
         count = config.model.num_layers or 0
         blank = tuple(Layer(index=index, name=str(index), template=_NO_TEMPLATE) for index in range(count))
         bare = Network(family=None, layers=blank)
@@ -68,8 +28,8 @@ class LayerPlanner:
         self._stages = stage_map(config, count)
         self._config = config
         self._known = known
-        held = held_back(config, known, versions) if known is not None else frozenset[str]()
-        self._decider = Decider(config, versions, held)
+        held = held_back(config, known, study.versions) if known is not None else frozenset[str]()
+        self._decider = Decider(config, study.versions, held)
         # by identity, as the reader gives equal layers one object: what was read, and the same with its graph
         self._templates: dict[int, tuple[LayerTemplate, LayerTemplate]] = {}
         self._edits: dict[int, tuple[Edit, ...]] = {}  # by identity of the plan, which equal layers share
@@ -100,8 +60,3 @@ class LayerPlanner:
             return 2
         layers_per_group = max((len(self._stages.places) + 1) // pipeline.gradient_aggregation_group, 1)
         return index // layers_per_group + 1
-
-
-def install(source: Document | None = None) -> None:
-    """Take LayerSetting's place in this process. ``source``: the YAML that findings should point into."""
-    hook.install(Session(source))

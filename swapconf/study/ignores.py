@@ -12,13 +12,6 @@ from swapconf.errors import Finding, Origin, Severity
 from swapconf.formats.yaml_comments import comments
 from swapconf.phrases import phrase
 
-RULES = {
-    "ignore-unused": ("warning", "A comment `# swapconf: ignore[rule] reason` that silences nothing."),
-    "ignore-without-reason": ("warning", "A comment `# swapconf: ignore[rule]` that does not say why."),
-    "ignore-unknown-rule": ("error", "A comment `# swapconf: ignore` without a rule in brackets, or with one that does "
-                                     "not exist."),
-}
-
 _MARK = regex.compile(r"#\s*swapconf:\s*ignore\b(?:\[(?P<rules>[^\]]*)\])?(?P<reason>[^#]*)")
 
 
@@ -46,10 +39,15 @@ def read(text: str, file: str) -> tuple[Ignore, ...]:
     return tuple(found)
 
 
-def apply(findings: Sequence[Finding], ignores: Sequence[Ignore], known: Collection[str]) -> list[Finding]:
-    """The findings that nothing silences, and what is wrong with the ignores themselves."""
+def apply(findings: Sequence[Finding], ignores: Sequence[Ignore], known: Collection[str], *,
+          is_changed: bool = False) -> list[Finding]:
+    """The findings that nothing silences, and what is wrong with the ignores themselves.
+
+    ``is_changed``: the values are not those of the text, so that a comment may well have nothing to silence.
+    """
     left = [finding for finding in findings if not any(_silences(ignore, finding) for ignore in ignores)]
-    return left + [told for ignore in ignores for told in _judge(ignore, findings, known)]
+    judged = [told for ignore in ignores for told in _judge(ignore, findings, known)]
+    return left + [told for told in judged if not (is_changed and told.rule == "ignore-unused")]
 
 
 def _silences(ignore: Ignore, finding: Finding) -> bool:

@@ -1,0 +1,156 @@
+"""DOCUMENT + SETTINGS + VERSIONS -> STUDY: the one reading of a training YAML, for every command and for the run.
+
+Reads top to bottom like the README. Whoever asks what a YAML means asks ``study``: it reads the text, resolves it for
+the model, and says what is wrong with it as the repository's settings and the comments of the file have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from swapconf import catalog
+from swapconf.config import Config, Dialect
+from swapconf.errors import Finding, Origin, Severity, has_errors, in_order
+from swapconf.formats import yaml_config
+from swapconf.formats.nodes import Document
+from swapconf.formats.yaml_document import parse, read_text
+from swapconf.network import Layer, LayerTemplate, Network
+from swapconf.phrases import phrase
+from swapconf.resolve import budget, modules
+from swapconf.resolve.expand import expand
+from swapconf.resolve.knowledge import Versions
+from swapconf.resolve.requests import stage_map
+from swapconf.resolve.rules import check_all
+from swapconf.resolve.rules.case import Case
+from swapconf.strategy import ModuleDecision, Strategy
+from swapconf.study import ignores
+from swapconf.study.pages import pages
+from swapconf.study.settings import NONE, Settings, settings_of
+
+_NO_FAMILIES: Mapping[str, str] = {}
+_UNKNOWN = LayerTemplate(name="unknown", cell="?", operators=())
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """All that is known of one document: what it asks for, what that means, and what is wrong with it.
+
+    ``findings``: those that no comment and no setting silences, as the settings weigh them. ``network`` and
+    ``strategy`` are None when the number of layers is not known, and in PyNative mode, where ``modules`` says what is
+    decided. ``settings``, ``versions``: what it was read under.
+    """
+
+    document: Document
+    config: Config
+    network: Network | None
+    strategy: Strategy | None
+    modules: tuple[ModuleDecision, ...]
+    findings: tuple[Finding, ...]
+    settings: Settings
+    versions: Versions
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether nothing goes on with this document: a run is not started, nothing is predicted."""
+        return has_errors(self.findings)
+
+    @property
+    def why_no_strategy(self) -> str:
+        """What to say where a strategy is needed and there is none."""
+        if self.config.dialect is Dialect.PYNATIVE:
+            return phrase("this is a PyNative config, and swapconf predicts graph mode only")
+        return phrase("the YAML does not give the number of layers")
+
+
+def study_document(document: Document, versions: Versions, environment: Mapping[str, str],
+                   settings: Settings = NONE) -> Study:
+    """Read, resolve and check a document; all its patterns share one budget of time."""
+    with budget.shared():
+        config, wrong = yaml_config.from_document(document)
+        network = network_of(config, settings.families)
+        strategy = expand(config, network, versions) if network is not None else None
+        case = Case(config=config, versions=versions, network=network, strategy=strategy, environment=environment)
+        decided = modules.decide(config) if config.dialect is Dialect.PYNATIVE else ()
+        findings = _effective([*wrong, *check_all(case)], document, settings)
+    return Study(document, config, network, strategy, decided, findings, settings, versions)
+
+
+def study_file(path: str, versions: Versions, environment: Mapping[str, str]) -> Study:
+    """The same for a file, apart from any settings. Raises SwapconfError when there is nothing to read."""
+    return study_document(parse(read_text(path), str(path)), versions, environment)
+
+
+def study_for_check(document: Document, environment: Mapping[str, str], mindspore: str | None = None,
+                    mindformers: str | None = None) -> Study:
+    """What a document means for the versions that it is written for: those that are given, else those of the settings
+    that hold for its file, else those installed here. What is wrong with the settings is among the findings."""
+    settings, wrong = settings_of(document.file)
+    studied = study_document(document, settings.versions(mindspore, mindformers), environment, settings)
+    return replace(studied, findings=in_order([*wrong, *studied.findings]))
+
+
+def study_for_run(document: Document, environment: Mapping[str, str], settings: Settings | None = None) -> Study:
+    """What a document means in a run on this machine, with the versions that are installed here.
+
+    ``settings``: those of its file where the file itself is elsewhere, as in the child of a dry run.
+    """
+    chosen, wrong = settings_of(document.file) if settings is None else (settings, ())
+    studied = study_document(document, Versions.in_use(), environment, chosen)
+    other = _with_severities(_other_versions(studied), chosen)
+    return replace(studied, findings=in_order([*wrong, *other, *studied.findings]))
+
+
+def _effective(found: Iterable[Finding], document: Document, settings: Settings) -> tuple[Finding, ...]:
+    """The findings that neither a comment of the text nor a setting silences, in order."""
+    comments = ignores.read(document.text, document.file)
+    left = ignores.apply(in_order(found), comments, pages(), is_changed=document.is_changed)
+    return in_order(_with_severities(left, settings))
+
+
+def _with_severities(findings: Iterable[Finding], chosen: Settings) -> Iterator[Finding]:
+    """The findings as the settings weigh them; those of a rule that is off are left out."""
+    for finding in findings:
+        severity = chosen.severity.get(finding.rule, finding.severity)
+        if severity is not None:
+            yield replace(finding, severity=severity)
+
+
+def _other_versions(studied: Study) -> Iterator[Finding]:
+    """The settings name versions that the YAML is checked for, and the run has others."""
+    for name, asked, used in (("mindspore", studied.settings.mindspore, studied.versions.mindspore),
+                              ("mindformers", studied.settings.mindformers, studied.versions.mindformers)):
+        if asked is not None and asked != used:
+            yield Finding(origin=Origin(file=studied.settings.file), rule="settings", severity=Severity.WARNING,
+                          message=phrase("the settings name {package} {asked}, and {used} is what runs here",
+                                         package=name, asked=asked, used=used),
+                          hint=phrase("what is decided holds for {used}; correct the settings or the installation",
+                                      used=used))
+
+
+def network_of(config: Config, families: Mapping[str, str] = _NO_FAMILIES) -> Network | None:
+    """The network that the catalog knows for a config; one without operators for an unknown family.
+
+    ``families``: by name of a model class that the catalog does not know, the family whose layers it has.
+    """
+    count = config.model.num_layers
+    if count is None or config.dialect is Dialect.PYNATIVE:  # the catalog holds operators of graph mode
+        return None
+    family = catalog.identify(config.model.section, use_legacy=config.model.legacy, also=families)
+    if family is None:
+        return Network(family=None, layers=_layers(config, (_UNKNOWN,) * count))
+    # some cells are built otherwise when operators are selected for recompute; mindformers passes it on like this
+    chosen = {"recompute": {"select_recompute": bool(config.recompute.select)}}
+    settings, known = {**config.model.settings, "parallel_config": chosen}, catalog.load(family)
+    layers = _layers(config, catalog.templates_for(family, settings, count))
+    if layers:  # multi-token prediction takes the settings of the last layer
+        layers += tuple(replace(layers[-1], name=name, template=template)
+                        for name, template in catalog.extra_layers_for(family, settings))
+    return Network(family=family, layers=layers, flash_attention=known.flash_attention,
+                   shared=known.shared_primitives, approximated=catalog.approximated(family, settings))
+
+
+def _layers(config: Config, templates: tuple[LayerTemplate, ...]) -> tuple[Layer, ...]:
+    stages = stage_map(config, len(templates))
+    return tuple(Layer(index=index, name=str(index), template=template, stage=stages.pipeline_stage(index),
+                       interleave=stages.places[index][0]) for index, template in enumerate(templates))

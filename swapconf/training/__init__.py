@@ -1,0 +1,1 @@
+"""STUDY -> CELLS: one training process, which does what its study decides."""
