@@ -19,8 +19,8 @@ from random_strategies import strategy
 from swapconf.errors import has_errors
 from swapconf.formats import overrides
 from swapconf.formats.nodes import Document
-from swapconf.pipeline import Study, study_document
 from swapconf.resolve.knowledge import Versions
+from swapconf.study.study import Study, study_document
 
 PER_SHAPE = 6
 
