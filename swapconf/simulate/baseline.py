@@ -134,9 +134,9 @@ class Baseline:
 
     @cached_property
     def rootless(self) -> Flags:
-        """[kernels] nodes that read nothing of their pass, such as the casts of weights."""
+        """[kernels] nodes that read nothing that a kernel made, such as the casts of weights."""
         found = self.kernels.passing >= 0
-        found[self.edges[0]] = False
+        found[self.reads.kernel] = False
         return found
 
     @cached_property

@@ -64,9 +64,12 @@ def assign(baseline: Baseline, network: Network) -> Sites:
                 below[node] = path.rpartition(".")[0]
     of_node[_of_strangers(baseline, of_node)] = -1
 
+    paths = [path for _, path in names]
+
     def owner(face: int, reader: int) -> int:
         layer = templates.get(layer_name(int(kernels.layer[face])))
-        if layer is not None and kernels.primitive[face] in VIEWS:
+        if layer is not None and (kernels.primitive[face] in VIEWS or (
+                of_node[face] >= 0 and layer[1].is_unread_cast(paths[of_node[face]]))):
             cells = {cell for cell, _ in readers.get(face, ())}
             served = _cell_of(baseline, reader, int(kernels.passing[face]), cells)
             own = layer[1].own_view(served, kernels.cell[face], kernels.primitive[face])
@@ -198,6 +201,11 @@ class _Cells:
         expected = [self._by_path[path] for path in operator.consumers if path in self._by_path]
         return sum((reader.path.rpartition(".")[0], plain(reader.type)) in readers
                    for reader in expected)
+
+    def is_unread_cast(self, path: str) -> bool:
+        """A cast that the catalog says no gradient reads; where one does, it stands for an equal one of another cell,
+        such as that of the residual for that of the norm."""
+        return self._by_path[path].type == "Cast" and self._by_path[path].saved is False
 
     def own_view(self, reader: str | None, owner: str, primitive: str) -> str | None:
         """The view that the reading cell has itself, where another cell's stands in the graph."""

@@ -25,7 +25,8 @@ class Windows:
     """Columns of equal length, one for each tensor that moves; positions as in Program. ``uses``: [uses of the
     program] the window that serves a use, -1 for none. ``unread``: copied out only; ``returned`` to ``until`` tell
     nothing of these. ``underflows``: the prefetch reaches back before the start of the step when copies are not
-    counted, but not when they are; MindSpore 2.9.0 dies of this while it compiles."""
+    counted, but not when they are; MindSpore 2.9.0 dies of this while it compiles. ``apart``: what moves is not the block
+    of the baseline but an equal one, that MindSpore no longer merges with it because the two are flagged otherwise."""
 
     block: Ints
     face: Ints
@@ -39,6 +40,7 @@ class Windows:
     uses: Ints
     unread: Flags
     underflows: Flags
+    apart: Flags
 
     @property
     def early(self) -> Flags:
@@ -110,7 +112,8 @@ def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints, of
     uses[served] = group
     return Windows(block=block, face=face, site=site, prefetch=reach, copied=copied,
                    released=released, returned=returned, used=used, until=until, uses=uses,
-                   unread=dead, underflows=~dead & (reach < counted) & (reach >= plain))
+                   unread=dead, underflows=~dead & (reach < counted) & (reach >= plain),
+                   apart=np.zeros(len(block), dtype=np.bool_))
 
 
 def _freed_with_later(copied: Ints, released: Ints) -> Ints:
