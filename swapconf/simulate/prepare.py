@@ -11,14 +11,13 @@ import numpy as np
 
 from swapconf.phrases import phrase
 from swapconf.scopes import in_layer
-from swapconf.simulate.baseline import EXTRA, Baseline, Flags, Ints, Kernels, Reads
+from swapconf.simulate.baseline import EXTRA, GRADIENT_VIEW, Baseline, Flags, Ints, Kernels, Reads
 from swapconf.simulate.trace_lifetimes import lifetimes
 from swapconf.simulation import NEVER, TICKS, Lifetimes
 from swapconf.trace import Block, Kernel, Task, Trace
 
 _GRADIENTS = "Gradients/"
 ALIGNMENT = 512
-_GRADIENT_VIEW = "TransposeExtView"  # of a weight of experts, measured with MindSpore 2.9.0
 
 
 def prepare(trace: Trace) -> Baseline:
@@ -165,7 +164,7 @@ def _backward(kernels: Sequence[Kernel], reads: Reads, maker: Ints) -> Flags:
         latest[kernel] = max(latest[kernel], int(maker[block]))
     for index in np.flatnonzero(~backward)[::-1].tolist():
         later = [reader for reader in readers.get(index, ()) if reader > index]
-        between = gradients[index] > gradients[latest[index] + 1] or kernels[index].primitive == _GRADIENT_VIEW
+        between = gradients[index] > gradients[latest[index] + 1] or kernels[index].primitive == GRADIENT_VIEW
         if later and between and all(backward[reader] for reader in later):
             backward[index] = True
     return backward
