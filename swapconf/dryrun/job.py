@@ -10,7 +10,8 @@ LOG = "worker.log"
 RESULT = "result.json"
 CONFIG = "config.yaml"
 ORDERS = "job.json"
-WRITTEN = (LOG, RESULT, CONFIG, ORDERS)
+FLAGS = "flags.json"
+WRITTEN = (LOG, RESULT, CONFIG, ORDERS, FLAGS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -39,6 +39,7 @@ def main(folder: Path) -> None:
     config.output_dir = "./output"
     _set_output_path(config.output_dir)
     build_context(config)
+    _write_flags(folder / "flags.json")
     Trainer(config).train()
     _write_result(folder / "result.json")
 
@@ -127,7 +128,9 @@ def stand_in_data(config: Any, folder: str) -> None:
     legacy = config.use_legacy is not False
     settings = config.model.model_config
     length = int(settings.get("seq_length") or settings.get("max_position_embeddings") or 1024)
-    columns = {"input_ids": ("int32", length + 1)} if legacy else {
+    given = list((config.train_dataset or {}).get("input_columns") or ())
+    columns = {"input_ids": ("int32", length), "labels": ("int32", length)} if legacy and given == [
+        "input_ids", "labels"] else {"input_ids": ("int32", length + 1)} if legacy else {
         "input_ids": ("int32", length), "labels": ("int32", length), "loss_mask": ("float32", length),
         "position_ids": ("int32", length)}
     runner, parallel = config.runner_config, config.parallel_config
@@ -151,6 +154,22 @@ def stand_in_data(config: Any, folder: str) -> None:
         dataset["construct_args_key"] = names
     config.train_dataset = MindFormerConfig(**dataset)
     config.train_dataset_task = MindFormerConfig(type="CausalLanguageModelDataset", dataset_config=dataset)
+
+
+def _write_flags(path: Path) -> None:
+    """What the cells of the network carry that the trainer builds, once it stands."""
+    from mindformers.trainer.base_trainer import BaseTrainer
+
+    from swapconf.dryrun.flags import of_network
+
+    create_network = BaseTrainer.create_network
+
+    def create(trainer: Any, default_args: Any = None) -> Any:
+        network = create_network(trainer, default_args)
+        path.write_text(json.dumps(of_network(network)), encoding="utf-8")
+        return network
+
+    BaseTrainer.create_network = create
 
 
 def _write_result(path: Path) -> None:

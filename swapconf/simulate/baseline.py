@@ -21,6 +21,7 @@ Flags = NDArray[np.bool_]
 HALF = TICKS // 2
 EXTRA = 1_000_000  # number of the first layer of multi-token prediction, which the network calls mtp0
 VIEWS = frozenset({"Reshape", "ExpandDims", "Squeeze", "Flatten"})
+GRADIENT_VIEW = "TransposeExtView"  # of a weight of experts, measured with MindSpore 2.9.0
 SPLITS = frozenset({"Split", "SplitWithSize"})
 
 
@@ -134,9 +135,9 @@ class Baseline:
 
     @cached_property
     def rootless(self) -> Flags:
-        """[kernels] nodes that read nothing of their pass, such as the casts of weights."""
+        """[kernels] nodes that read nothing that a kernel made, such as the casts of weights."""
         found = self.kernels.passing >= 0
-        found[self.edges[0]] = False
+        found[self.reads.kernel] = False
         return found
 
     @cached_property
@@ -206,6 +207,22 @@ class Baseline:
             before = np.searchsorted(busy, own[index])  # no gradient of this micro-batch is among these
             found[index] = self._first_gradient(int(busy[before - 1]) if before else -1, int(own[index]), primitive)
         return found[batch]
+
+    @cached_property
+    def waits(self) -> Flags:
+        """[kernels] needs the gradient that enters the layers from behind: that of the output of the model, or one that
+        a stage of a pipeline receives. The gradients of the losses of routers do not; all do where there are none."""
+        kernels, reads = self.kernels, self.reads
+        if GRADIENT_VIEW not in kernels.primitive:
+            return np.ones(len(kernels), dtype=np.bool_)
+        primitive, first = np.array(kernels.primitive), int(self.returnable[self.returnable > 0].min(initial=len(kernels)))
+        inside = np.zeros(len(kernels), dtype=np.bool_)
+        inside[reads.kernel[(reads.face >= 0) & (kernels.passing[reads.face] >= 0)]] = True
+        found = (primitive == "MatMul") & kernels.backward & ~inside  # of the head, and of that of each extra layer
+        found |= (primitive == "Receive") & (np.arange(len(kernels)) >= first)
+        for kernel in np.flatnonzero(kernels.backward).tolist():
+            found[kernel] |= any(found[self.maker[reads.block[row]]] for row in self.rows_of(kernel))
+        return found
 
     def _first_gradient(self, ahead: int, own: int, primitive: NDArray[np.str_]) -> int:
         """Where a backward pass begins whose first gradient in the layers is ``own``, behind the pass that ends with

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from swapconf.network import Network
 from swapconf.prediction import Moves, Prediction
-from swapconf.simulate.baseline import Baseline, Flags, Ints, born_at, freed_after
+from swapconf.simulate.baseline import Baseline, Flags, Ints, born_at, freed_after, layer_name
+from swapconf.simulate.loss import head_first, hurried
 from swapconf.simulate.recompute import Program, recompute
+from swapconf.simulate.shared import remade
 from swapconf.simulate.sites import Sites, assign
 from swapconf.simulate.swap import Slack, Unread, Windows, swap
 from swapconf.simulation import CATEGORIES, NEVER, TICKS, Category, Lifetimes
@@ -81,12 +83,37 @@ def schedule(prepared: Prepared, strategy: Strategy, slack: Slack | None = None)
     owned = (sites.of_read >= 0) & (sites.of_node[reads.face] >= 0)
     flagged_read = np.where(owned, actions.again[sites.of_read],
                             flagged[reads.face] & baseline.kernels.backward[reads.kernel]) & (reads.face >= 0)
-    program = recompute(baseline, sites.of_read, flagged, flagged_read, sites.of_moved)
+    program = head_first(baseline, recompute(baseline, sites.of_read, flagged, flagged_read, sites.of_moved))
+    if wanted := _of_all_layers(prepared, strategy):
+        program = remade(baseline, program, wanted)
     reach = np.where(program.site >= 0, actions.prefetch[program.site], -1)
     # what a Split makes does not move, but a view of it does: measured, and so in the catalog of every family
     moving = (reach >= 0) & ~((program.face >= 0) & baseline.splits[program.face])
-    return Schedule(program=program, windows=swap(
-        baseline, program, moving, reach, sites.of_moved, _unread(baseline, sites, actions, flagged), slack))
+    unread = _unread(baseline, sites, actions, flagged)
+    windows = swap(baseline, program, moving, reach, sites.of_moved, unread, slack)
+    sooner = hurried(baseline, program, windows)
+    if sooner is not program:
+        program, windows = sooner, swap(baseline, sooner, moving, reach, sites.of_moved, unread, slack)
+    return Schedule(program=program, windows=replace(windows, apart=_apart(prepared, actions, windows)))
+
+
+def _apart(prepared: Prepared, actions: _Actions, windows: Windows) -> Flags:
+    """Casts that several cells share in the baseline, of which not all move alike."""
+    maker = prepared.sites.of_moved[windows.face]
+    is_cast = np.array([primitive == "Cast" for primitive in prepared.baseline.kernels.primitive])[windows.face]
+    return np.asarray(is_cast & (maker >= 0) & (maker != windows.site) & (actions.prefetch[maker] != windows.prefetch))
+
+
+def _of_all_layers(prepared: Prepared, strategy: Strategy) -> dict[int, list[int]]:
+    """By pass the kernels shared by all layers that are recomputed in that one's."""
+    if not prepared.sites.shared:
+        return {}
+    known, kernels = strategy.actions(), prepared.baseline.kernels
+    passes = np.unique(kernels.passing[kernels.passing >= 0]).tolist()
+    names = {number: layer_name(int(kernels.layer[number])) for number in passes}
+    wanted = {number: [kernel for kernel, path in prepared.sites.shared
+                       if isinstance(known.get((name, path)), Recompute)] for number, name in names.items()}
+    return {number: chosen for number, chosen in wanted.items() if chosen}
 
 
 def _unread(baseline: Baseline, sites: Sites, actions: _Actions, flagged: Flags) -> Unread:
@@ -150,7 +177,7 @@ def prediction(prepared: Prepared, launched: Schedule) -> Prediction:
     held[count:] = program.born
     staying = windows.uses < 0
     np.maximum.at(held, program.block[staying], program.until[staying])
-    np.maximum.at(held, windows.block, windows.released)
+    np.maximum.at(held, windows.block[~windows.apart], windows.released[~windows.apart])
     old = baseline.maker.copy() * TICKS
     np.maximum.at(old, baseline.reads.block, baseline.reads.until * TICKS)
     start = np.concatenate([blocks.start, born_at(baseline, program.born)])
@@ -164,11 +191,15 @@ def prediction(prepared: Prepared, launched: Schedule) -> Prediction:
     moves = Moves(
         sites=prepared.sites.names, site=windows.site, size_bytes=blocks.size_bytes[windows.block],
         host_bytes=baseline.host_bytes[windows.block], prefetch=windows.prefetch,
-        copied=born_at(baseline, windows.copied), released=end[windows.block],
+        copied=born_at(baseline, windows.copied),
+        released=np.where(windows.apart, _freed(baseline, windows.released, windows.block, old), end[windows.block]),
         returned=born_at(baseline, windows.returned), used=born_at(baseline, windows.used),
         end=_freed(baseline, windows.until, windows.block, old), unread=windows.unread, underflows=windows.underflows,
     )
-    device = _with_copies(blocks, program, start, end, moves, windows)
+    alone = np.flatnonzero(windows.apart)
+    device = _with_copies(blocks, program, start, end, moves, windows, _Blocks(
+        block=windows.block[alone], start=born_at(baseline, windows.face[alone] * TICKS) + 1,
+        end=_freed(baseline, windows.released[alone], windows.block[alone], old)))
     return Prediction(device=device, moves=moves, recomputed=len(program.copies) // max(baseline.steps, 1),
                       steps=baseline.steps)
 
@@ -178,16 +209,26 @@ def _freed(baseline: Baseline, position: Ints, row: Ints, old: Ints) -> Ints:
     return np.where(position == old[row], baseline.blocks.end[row], freed_after(baseline, position))
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Blocks:
+    """More blocks, each like a row of the baseline but for its life."""
+
+    block: Ints
+    start: Ints
+    end: Ints
+
+
 def _with_copies(blocks: Lifetimes, program: Program, start: Ints, end: Ints, moves: Moves,
-                 windows: Windows) -> Lifetimes:
+                 windows: Windows, more: _Blocks) -> Lifetimes:
     """All blocks, those that ran again and those that came back included, in order of birth."""
     back = ~moves.unread
-    origin = np.concatenate([np.arange(len(blocks)), program.origin, windows.block[back]])
+    origin = np.concatenate([np.arange(len(blocks)), program.origin, windows.block[back], more.block])
     category = blocks.category[origin]
     again = slice(len(blocks), len(blocks) + len(program.origin))
     category[again] = CATEGORIES.index(Category.RECOMPUTED)
-    category[again.stop:] = CATEGORIES.index(Category.SWAP)
-    start, end = np.concatenate([start, moves.returned[back]]), np.concatenate([end, moves.end[back]])
+    category[again.stop:again.stop + int(back.sum())] = CATEGORIES.index(Category.SWAP)
+    start = np.concatenate([start, moves.returned[back], more.start])
+    end = np.concatenate([end, moves.end[back], more.end])
     order = np.argsort(start, kind="stable")
     return Lifetimes(start=start[order], end=np.minimum(end[order], NEVER), size_bytes=blocks.size_bytes[origin][order],
                      is_persistent=blocks.is_persistent[origin][order], category=category[order],

@@ -11,14 +11,13 @@ import numpy as np
 
 from swapconf.phrases import phrase
 from swapconf.scopes import in_layer
-from swapconf.simulate.baseline import EXTRA, Baseline, Flags, Ints, Kernels, Reads
+from swapconf.simulate.baseline import EXTRA, GRADIENT_VIEW, Baseline, Flags, Ints, Kernels, Reads
 from swapconf.simulate.trace_lifetimes import lifetimes
 from swapconf.simulation import NEVER, TICKS, Lifetimes
 from swapconf.trace import Block, Kernel, Task, Trace
 
 _GRADIENTS = "Gradients/"
 ALIGNMENT = 512
-_GRADIENT_VIEW = "TransposeExtView"  # of a weight of experts, measured with MindSpore 2.9.0
 
 
 def prepare(trace: Trace) -> Baseline:
@@ -41,6 +40,7 @@ def prepare(trace: Trace) -> Baseline:
     backward = _backward(kernels, reads, maker)
     reads = _through_views(reads, maker, backward)
     layer, cell = _adopt(kernels, layer, [place[1] for place in places], backward, reads, maker)
+    layer = _rehomed(layer, backward, reads, maker, _passes(kernels, layer, cell, backward, reads, maker))
     return Baseline(
         blocks=_in_ticks(lifetimes(trace)),
         maker=maker,
@@ -164,7 +164,7 @@ def _backward(kernels: Sequence[Kernel], reads: Reads, maker: Ints) -> Flags:
         latest[kernel] = max(latest[kernel], int(maker[block]))
     for index in np.flatnonzero(~backward)[::-1].tolist():
         later = [reader for reader in readers.get(index, ()) if reader > index]
-        between = gradients[index] > gradients[latest[index] + 1] or kernels[index].primitive == _GRADIENT_VIEW
+        between = gradients[index] > gradients[latest[index] + 1] or kernels[index].primitive == GRADIENT_VIEW
         if later and between and all(backward[reader] for reader in later):
             backward[index] = True
     return backward
@@ -206,6 +206,24 @@ def _adopt(kernels: Sequence[Kernel], layer: Ints, cell: list[str], backward: Fl
                 layer[index] = home
                 cell[index] = max((cell[other] for other in known if layer[other] == home), key=len)
     return layer, cell
+
+
+def _rehomed(layer: Ints, backward: Flags, reads: Reads, maker: Ints, passing: Ints) -> Ints:
+    """MindSpore names some kernels of a layer after another one, such as views of GLM's rotary embedding: connected
+    nodes that read one other layer alone, and that only the same layer reads, belong to it."""
+    source, reader = maker[reads.block], reads.kernel
+    crossing = (passing[source] != passing[reader]) & ~backward[source] & ~backward[reader]
+    read, readers = dict[int, set[int]](), dict[int, set[int]]()
+    for one, other in zip(source[crossing].tolist(), reader[crossing].tolist(), strict=True):
+        if passing[other] >= 0 and layer[one] >= 0:
+            read.setdefault(int(passing[other]), set()).add(int(layer[one]))
+        if passing[one] >= 0 and layer[other] >= 0:
+            readers.setdefault(int(passing[one]), set()).add(int(layer[other]))
+    layer = layer.copy()
+    for number, homes in read.items():
+        if len(homes) == 1 and readers.get(number) == homes:
+            layer[passing == number] = homes.pop()
+    return layer
 
 
 def _passes(kernels: Sequence[Kernel], layer: Ints, cell: Sequence[str], backward: Flags, reads: Reads,

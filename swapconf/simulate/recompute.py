@@ -21,7 +21,8 @@ class Program:
     ``where``: [kernels] the position of each kernel of the baseline. ``block``, ``position``, ``until``, ``face``,
     ``site``: every use of a block that kernels made, as in Reads, with positions for kernels; ``site`` owns a use by
     the backward pass, -1 for the others. Blocks beyond those of the baseline are new: ``origin``: the row they are a
-    copy of, ``born``: position of the node that makes them. ``copies``: the nodes that run again, ``inserted``: their
+    copy of, ``born``: position of the node that makes them. ``reader``: the kernel of each use, ``again``: it is one
+    that runs again. ``copies``: the nodes that run again, ``inserted``: their
     positions.
     """
 
@@ -31,6 +32,8 @@ class Program:
     until: Ints
     face: Ints
     site: Ints
+    reader: Ints
+    again: Flags
     origin: Ints
     born: Ints
     copies: Ints
@@ -68,6 +71,8 @@ def recompute(baseline: Baseline, of_read: Ints, flagged: Flags, flagged_read: F
         until=np.concatenate([until[keep], until[redirected], at]),
         face=np.concatenate([shown[keep], nothing, np.where(within, -1, shown[inner])]),
         site=np.concatenate([site[keep], nothing, np.where(within, -1, of_moved[shown[inner]])]),
+        reader=np.concatenate([reads.kernel[keep], reads.kernel[redirected], reads.kernel[inner]]),
+        again=np.arange(int(keep.sum()) + len(redirected) + len(inner)) >= int(keep.sum()) + len(redirected),
         origin=origin, born=place[baseline.maker[origin]], copies=np.flatnonzero(again), inserted=place[again],
     )
 

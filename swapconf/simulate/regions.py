@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swapconf.simulate.baseline import HALF, VIEWS, Baseline, Flags, Ints
+from swapconf.simulate.baseline import GRADIENT_VIEW, HALF, VIEWS, Baseline, Flags, Ints
 from swapconf.simulate.order import Region, order
 from swapconf.simulation import TICKS
 
@@ -23,11 +23,14 @@ NEAR = 8  # kernels before a region in which the communication stands that bring
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """``copies``: nodes that run again, ascending. ``kernels``: of the baseline, ascending, without those that do
-    already what a copy does."""
+    """``copies``: nodes that run again, ascending. ``first``: of each the first reader of its region. ``kernels``: of
+    the baseline, ascending, without those that do already what a copy does. ``start``: the first of them that waits
+    for a gradient."""
 
     copies: Ints
+    first: Ints
     kernels: Ints
+    start: int
 
 
 def positions(baseline: Baseline, again: Flags, flagged: Flags, wanted: Ints, rows: Ints) -> tuple[Ints, Ints]:
@@ -41,6 +44,7 @@ def positions(baseline: Baseline, again: Flags, flagged: Flags, wanted: Ints, ro
     known: dict[bytes, tuple[list[int], Flags]] = {}
     for part in _parts(baseline, again, flagged, wanted, baseline.reads.kernel[rows]):
         pattern = baseline.codes[np.concatenate([part.copies, part.kernels])].tobytes()
+        pattern += (part.first - part.start).tobytes()
         key = len(part.copies).to_bytes(4, "little") + pattern
         if key not in known:
             region = _region(baseline, part, redirected)
@@ -52,7 +56,7 @@ def positions(baseline: Baseline, again: Flags, flagged: Flags, wanted: Ints, ro
         launched, first = known[key]
         rank = np.empty(len(launched), dtype=np.int64)
         rank[launched] = np.arange(len(rank))
-        begin = np.where(first, _arrival(baseline, int(part.kernels[0])), part.kernels[0] - 1)
+        begin = np.where(first, _arrival(baseline, part.start), part.start - 1)
         spot = begin * TICKS + HALF + HALF // 2 + 2 * rank
         place[part.copies], where[part.kernels] = spot[:len(part.copies)], spot[len(part.copies):]
     twins = np.flatnonzero(again & (baseline.twin >= 0))
@@ -69,30 +73,69 @@ def _parts(baseline: Baseline, again: Flags, flagged: Flags, wanted: Ints, reade
     first = np.full(len(names), len(label), dtype=np.int64)
     last = np.zeros(len(names), dtype=np.int64)
     place = np.searchsorted(names, group)
-    np.minimum.at(first, place, readers)
-    np.maximum.at(last, place, readers)
+    due = _due(baseline, readers)
+    waits = baseline.waits[due]
+    only = np.bincount(place[waits], minlength=len(names))[place] > 0
+    np.minimum.at(first, place[waits | ~only], due[waits | ~only])
+    np.maximum.at(last, place, due)
+    ahead: dict[int, set[int]] = {}
+    for name, reader, late in zip(place.tolist(), readers.tolist(), due.tolist(), strict=True):
+        if reader != late or reader < first[name]:
+            ahead.setdefault(name, set()).add(reader)
+    for name, kernels in ahead.items():
+        ahead[name] = _with_readers(baseline, kernels, int(first[name]))
     done_already = np.zeros(len(label), dtype=np.bool_)
     done_already[baseline.twin[nodes][baseline.twin[nodes] >= 0]] = True
     by_name = np.argsort(label[nodes], kind="stable")
     nodes = nodes[by_name]
     starts = np.searchsorted(label[nodes], names)
     ends = np.searchsorted(label[nodes], names, side="right")
-    open_first, open_last, copies = -1, -1, list[int]()
+    open_first, open_last, copies, views = -1, -1, dict[int, int](), list[int]()
     for name in np.argsort(first, kind="stable").tolist():
         if copies and first[name] > open_last:
-            yield _part(copies, open_first, open_last, done_already)
-            copies = []
+            yield _part(copies, open_first, open_last, views, done_already)
+            copies, views = {}, []
         if not copies:
             open_first, open_last = int(first[name]), -1
         open_last = max(open_last, int(last[name]))
-        copies += nodes[starts[name]:ends[name]].tolist()
+        copies |= dict.fromkeys(nodes[starts[name]:ends[name]].tolist(), int(first[name]))
+        views += sorted(ahead.get(name, ()))
     if copies:
-        yield _part(copies, open_first, open_last, done_already)
+        yield _part(copies, open_first, open_last, views, done_already)
 
 
-def _part(copies: list[int], first: int, last: int, done_already: Flags) -> Part:
-    kernels = np.arange(first, last + 1)
-    return Part(copies=np.array(sorted(copies)), kernels=kernels[~done_already[kernels]])
+def _part(copies: dict[int, int], first: int, last: int, views: list[int], done_already: Flags) -> Part:
+    """``copies``: with the first reader of the region of each. ``views``: what stands before it in the baseline."""
+    kernels, nodes = np.union1d(np.array(views, dtype=np.int64), np.arange(first, last + 1)), sorted(copies)
+    return Part(copies=np.array(nodes), first=np.array([copies[node] for node in nodes]), start=first,
+                kernels=kernels[~done_already[kernels]])
+
+
+def _due(baseline: Baseline, readers: Ints) -> Ints:
+    """The readers; for a view that gradients make of what is no gradient, such as that of the weights of experts, the
+    first kernel that reads the view: only that one waits for a gradient, the view stands anywhere in the baseline."""
+    found, reads, is_view = readers.copy(), baseline.reads, _is_gradient_view(baseline)
+    for index in np.flatnonzero(is_view[readers]).tolist():
+        view = int(readers[index])
+        shown = [int(reads.block[row]) for row in baseline.rows_of(view)]
+        users = reads.kernel[np.isin(reads.block, shown) & (reads.kernel > view)]
+        users = users[baseline.kernels.backward[users] & ~is_view[users]]
+        found[index] = users.min() if len(users) else view
+    return found
+
+
+def _with_readers(baseline: Baseline, kernels: set[int], end: int) -> set[int]:
+    """Also what reads what they make, before a kernel."""
+    found, reads = set(kernels), baseline.reads
+    for kernel in range(min(found), end):
+        if baseline.kernels.backward[kernel] and any(
+                int(baseline.maker[reads.block[row]]) in found for row in baseline.rows_of(kernel)):
+            found.add(kernel)
+    return found
+
+
+def _is_gradient_view(baseline: Baseline) -> Flags:
+    return np.array([primitive == GRADIENT_VIEW for primitive in baseline.kernels.primitive])
 
 
 def _connected(baseline: Baseline, flagged: Flags) -> Ints:
@@ -119,8 +162,12 @@ def _region(baseline: Baseline, part: Part, redirected: Flags) -> Region:
     item_of = {kernel: len(copies) + item for item, kernel in enumerate(launched)}
     needs: list[list[int]] = []
     late = set()
-    for node in copies:
-        needs.append([copy[face] for face in _faces(baseline, node) if face in copy])
+    arrival = {first: _arrival(baseline, first) for first in np.unique(part.first).tolist()}
+    for node, first in zip(copies, part.first.tolist(), strict=True):
+        found = [copy[face] for face in _faces(baseline, node) if face in copy]
+        # of several regions, each waits for a gradient of its own
+        gate = item_of.get(arrival[first], -1)
+        needs.append(found or [gate] * (gate >= 0))
     for kernel in launched:
         found = []
         for row in baseline.rows_of(kernel):
@@ -129,7 +176,7 @@ def _region(baseline: Baseline, part: Part, redirected: Flags) -> Region:
                 found.append(copy.get(face, copy.get(int(baseline.below[face]), -1)))
             elif face in item_of or face in copy_of:
                 found.append(item_of.get(face, copy_of.get(face, -1)))
-            elif 0 < launched[0] - face <= NEAR and kernels.stream[face] != 0:
+            elif 0 < part.start - face <= NEAR and kernels.stream[face] != 0:
                 late.add(item_of[kernel])
         needs.append([item for item in dict.fromkeys(found) if item >= 0])
     return Region(needs=needs, late=frozenset(late), talks=(kernels.stream[[*copies, *launched]] != 0).tolist(),

@@ -25,7 +25,8 @@ class Sites:
     -1 where the catalog knows nothing. ``of_moved``: [kernels] the site whose swap moves the output of a node; as
     ``of_node``, and for communication the site that it sends the output of. ``of_unread``: [kernels] the site whose
     swap copies the output of a node to the host although no gradient reads it. ``of_place``: [kernels] the layer name
-    and the cell of a node, as index into ``places``.
+    and the cell of a node, as index into ``places``. ``shared``: kernels that several layers share, with the path of
+    the primitive that each is in all of them.
     """
 
     names: tuple[tuple[str, str], ...]
@@ -35,6 +36,7 @@ class Sites:
     of_unread: Ints
     places: tuple[tuple[str, str], ...]
     of_place: Ints
+    shared: tuple[tuple[int, str], ...] = ()
 
     @cached_property
     def loose(self) -> dict[tuple[str, str], Ints]:
@@ -62,9 +64,12 @@ def assign(baseline: Baseline, network: Network) -> Sites:
                 below[node] = path.rpartition(".")[0]
     of_node[_of_strangers(baseline, of_node)] = -1
 
+    paths = [path for _, path in names]
+
     def owner(face: int, reader: int) -> int:
         layer = templates.get(layer_name(int(kernels.layer[face])))
-        if layer is not None and kernels.primitive[face] in VIEWS:
+        if layer is not None and (kernels.primitive[face] in VIEWS or (
+                of_node[face] >= 0 and layer[1].is_unread_cast(paths[of_node[face]]))):
             cells = {cell for cell, _ in readers.get(face, ())}
             served = _cell_of(baseline, reader, int(kernels.passing[face]), cells)
             own = layer[1].own_view(served, kernels.cell[face], kernels.primitive[face])
@@ -86,7 +91,17 @@ def assign(baseline: Baseline, network: Network) -> Sites:
     for row in np.flatnonzero((kernels.passing[faces] >= 0) & kernels.backward[reading]).tolist():
         of_read[row] = owner(int(faces[row]), int(reading[row]))
     return Sites(names=tuple(names), of_node=of_node, of_moved=of_moved, of_read=of_read,
-                 of_unread=_unread(baseline, of_node, tuple(names), network), places=tuple(places), of_place=of_place)
+                 of_unread=_unread(baseline, of_node, tuple(names), network), places=tuple(places), of_place=of_place,
+                 shared=tuple(_shared(baseline, templates)))
+
+
+def _shared(baseline: Baseline, templates: Mapping[str, tuple[str, _Cells]]) -> Iterator[tuple[int, str]]:
+    kernels = baseline.kernels
+    for kernel in np.flatnonzero((kernels.layer >= 0) & (kernels.passing < 0) & ~kernels.backward).tolist():
+        layer = templates.get(layer_name(int(kernels.layer[kernel])))
+        path = layer[1].path(kernels.cell[kernel], kernels.primitive[kernel], frozenset()) if layer else None
+        if path is not None and kernels.primitive[kernel] not in VIEWS:
+            yield kernel, path
 
 
 def _of_strangers(baseline: Baseline, of_node: Ints) -> Flags:
@@ -186,6 +201,11 @@ class _Cells:
         expected = [self._by_path[path] for path in operator.consumers if path in self._by_path]
         return sum((reader.path.rpartition(".")[0], plain(reader.type)) in readers
                    for reader in expected)
+
+    def is_unread_cast(self, path: str) -> bool:
+        """A cast that the catalog says no gradient reads; where one does, it stands for an equal one of another cell,
+        such as that of the residual for that of the norm."""
+        return self._by_path[path].type == "Cast" and self._by_path[path].saved is False
 
     def own_view(self, reader: str | None, owner: str, primitive: str) -> str | None:
         """The view that the reading cell has itself, where another cell's stands in the graph."""

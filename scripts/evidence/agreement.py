@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Do `explain`, the cells, the graph, the log and `whatif` agree? On random strategies that nobody chose.
+
+    python scripts/evidence/agreement.py --seed S --cases N --folder DIR [--out docs/agreement.md]
+    python scripts/evidence/agreement.py --case S:I --folder DIR
+    python scripts/evidence/agreement.py --seed S --cases N --again DIR
+
+Each case is one real dry run of one rank, and one without swap and recompute for every few cases, which share their
+shape. DIR keeps the traces; ``--again`` only predicts and compares again. For each case:
+
+- what `explain` decides = the flags on the cells that the run built = what its graph copies and runs again = its log;
+- what `whatif` predicts from the run without a strategy, against the run with it.
+
+Exit code 1 where the first disagrees, or MindSpore crashes and that is not predicted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from agreement_cases import Case, case, cases, document
+from agreement_judge import Verdict, judge
+from agreement_page import line, page
+
+from swapconf.formats.nodes import Document
+from swapconf.rehearsal import folded
+from swapconf.rehearsal.order import Order
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--cases", type=int, default=60, metavar="N")
+    options.add_argument("--case", metavar="S:I", help="one case again, with everything that was found")
+    options.add_argument("--folder", type=Path, help="where traces are kept; what is there is not run again")
+    options.add_argument("--again", type=Path, metavar="DIR", help="run nothing: judge the traces in DIR")
+    options.add_argument("--run-only", action="store_true", help="judge nothing: --again does that later")
+    options.add_argument("--out", type=Path, help="write the table to this page")
+    options.add_argument("--timeout", type=float, default=600.0, metavar="SECONDS", help="of one dry run")
+    given = options.parse_args()
+    folder = (given.again or given.folder or Path("agreement")).resolve()
+    if given.case:
+        seed, _, number = given.case.partition(":")
+        asked: Iterable[Case] = [case(int(seed), int(number))]
+    else:
+        asked = cases(given.seed, given.cases)
+    if given.run_only:
+        for one in asked:
+            run(one, folder, given.timeout)
+        return
+    judged = list(verdicts(asked, folder, given.timeout, runs=given.again is None))
+    if given.case:
+        print("\n".join(told for verdict in judged for told in verdict.details))
+    text = page(judged, f"--seed {given.seed} --cases {given.cases}")
+    if given.out is not None:
+        given.out.write_text(text, encoding="utf-8")
+    print(text.partition("\n| ")[0])
+    sys.exit(any(verdict.disagreements for verdict in judged))
+
+
+def verdicts(asked: Iterable[Case], folder: Path, timeout: float, runs: bool = True) -> Iterator[Verdict]:
+    for one in asked:
+        if runs:
+            run(one, folder, timeout)
+        elif not (_is_there(folder / one.baseline, document(one.shape)) and _is_there(folder / one.name, one.document)):
+            continue
+        verdict = judge(one, folder)
+        print(line(verdict), flush=True)
+        yield verdict
+
+
+def run(one: Case, folder: Path, timeout: float) -> None:
+    """A case and its baseline, as far as the folder does not have them."""
+    _run(one, folder / one.baseline, timeout, with_strategy=False)
+    _run(one, folder / one.name, timeout, with_strategy=True)
+
+
+def _run(one: Case, target: Path, timeout: float, *, with_strategy: bool) -> None:
+    """Into a folder that appears only when it is whole."""
+    asked = one.document if with_strategy else document(one.shape)
+    if _is_there(target, asked):
+        return
+    work = target.with_name(f".{target.name}")
+    shutil.rmtree(work, ignore_errors=True)
+    start = time.monotonic()
+    report = folded.rehearse(Order(document=asked, rank=one.shape.rank, keep=work, timeout_seconds=timeout))
+    (inner,) = work.glob("rank_*")
+    shutil.rmtree(target, ignore_errors=True)
+    inner.rename(target)
+    shutil.rmtree(work)
+    print(f"  {target.name}: {report.outcome.value}, {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
+
+
+def _is_there(target: Path, asked: Document) -> bool:
+    """Not what another state of these scripts drew for the same seed."""
+    record = target / "run.json"
+    return record.exists() and json.loads(record.read_text(encoding="utf-8"))["settings"] == asked.root.plain()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""SEED -> CASES: random strategies on random shapes, several on each shape, so that they share a baseline.
+
+``S:I`` names case I of seed S; it is the same case, however many are asked for. What `swapconf check` refuses is drawn
+again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from random_shapes import FAMILIES, NO_STRATEGY, Shape, shape
+from random_strategies import strategy
+
+from swapconf.errors import has_errors
+from swapconf.formats import overrides
+from swapconf.formats.nodes import Document
+from swapconf.resolve.knowledge import Versions
+from swapconf.study.study import Study, study_document
+
+PER_SHAPE = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """``kind``: the parts of the strategy. ``baseline``: the folder of the run without one."""
+
+    seed: int
+    number: int
+    kind: str
+    shape: Shape
+    strategy: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return f"{self.seed}-{self.number}"
+
+    @property
+    def baseline(self) -> str:
+        return f"{self.seed}-shape{self.number // PER_SHAPE}"
+
+    @property
+    def document(self) -> Document:
+        return document(self.shape, self.strategy)
+
+    @property
+    def study(self) -> Study:
+        return study(self.document)
+
+    @property
+    def words(self) -> str:
+        return "; ".join(f"{key.rpartition('.')[2]}: {json.dumps(value)}" for key, value in self.strategy.items())
+
+
+def document(asked: Shape, settings: Mapping[str, Any] = NO_STRATEGY) -> Document:
+    found = overrides.read(["--config", str(asked.path)], asked.changes(settings))
+    assert found is not None
+    return found
+
+
+def study(asked: Document) -> Study:
+    return study_document(asked, Versions.in_use(), os.environ)
+
+
+def cases(seed: int, count: int) -> Iterator[Case]:
+    yield from (case(seed, number) for number in range(count))
+
+
+def case(seed: int, number: int) -> Case:
+    drawn = _shape(seed, number // PER_SHAPE)
+    network = study(document(drawn)).network
+    assert network is not None
+    for attempt in range(100):
+        rng = Random(f"{seed}/case/{number}/{attempt}")
+        kind, settings = strategy(rng, network, drawn.num_stages, drawn.num_interleaves)
+        found = study(document(drawn, settings))
+        if not has_errors(found.findings) and _decides(found):
+            return Case(seed=seed, number=number, kind=kind, shape=drawn, strategy=settings)
+    raise RuntimeError(f"no strategy for {drawn.family} {drawn.layout} that `check` lets pass")
+
+
+def _decides(found: Study) -> bool:
+    """Something takes effect."""
+    return found.strategy is not None and any(
+        outcome.sites for entry in found.strategy.layers for outcome in entry.plan.outcomes)
+
+
+def _shape(seed: int, group: int) -> Shape:
+    """Families in turn, in an order by the seed."""
+    turn = Random(f"{seed}/families").sample(FAMILIES, len(FAMILIES))
+    for attempt in range(100):
+        found = shape(Random(f"{seed}/shape/{group}/{attempt}"), turn[group % len(turn)])
+        judged = study(document(found))
+        if not has_errors(judged.findings) and judged.network is not None and not judged.network.approximated:
+            return found
+    raise RuntimeError(f"no shape that `check` lets pass for {turn[group % len(turn)]}")

@@ -1,0 +1,148 @@
+"""CASE + TRACES -> VERDICT: where explain, cells, graph and log disagree, and how far what-if is off."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from agreement_cases import PER_SHAPE, Case, document, study
+from agreement_cases import case as case_of
+from whatif_table import predicted_inside, true_inside
+
+from swapconf.dryrun import comparison, flags, recompute_comparison
+from swapconf.dryrun.effect import observed
+from swapconf.formats import trace_folder, worker_log
+from swapconf.prediction import Prediction
+from swapconf.simulate.bound import safe_peak_bytes
+from swapconf.simulate.lifetimes import Prepared, placed, predict
+from swapconf.simulate.prepare import prepare
+from swapconf.strategy import Recompute, Strategy, Swap
+from swapconf.trace import Trace
+
+COMPLETED = ("completed", "does not fit")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """Of the true run and of the prediction; bytes, and copies to the host in one step."""
+
+    baseline: int
+    peak: int
+    predicted_peak: int
+    inside: int
+    predicted_inside: int
+    host: int
+    predicted_host: int
+    moves: int
+    predicted_moves: int
+    safe: int
+
+    @property
+    def error(self) -> float:
+        return 100 * (self.predicted_peak / self.peak - 1)
+
+    @property
+    def inside_error(self) -> float:
+        return 100 * (self.predicted_inside / self.inside - 1)
+
+    @property
+    def away(self) -> float:
+        """How far the strategy takes the peak from the baseline's, in percent."""
+        return 100 * (self.peak / self.baseline - 1)
+
+    @property
+    def over(self) -> float:
+        return 100 * (self.safe / self.peak - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """``disagreements``: between explain, cells, graph and log, and crashes that were not predicted. ``figures``: None
+    where MindSpore died of the strategy while it compiled, as it was predicted."""
+
+    case: Case
+    disagreements: tuple[str, ...] = ()
+    figures: Figures | None = None
+    crash: str = ""
+    details: tuple[str, ...] = field(default=(), repr=False)
+
+
+def judge(case: Case, folder: Path) -> Verdict:
+    asked = case.study
+    strategy = asked.strategy
+    assert strategy is not None
+    record = json.loads((folder / case.name / "run.json").read_text(encoding="utf-8"))["report"]
+    prepared = _prepared(folder, case.seed, case.number // PER_SHAPE)
+    if isinstance(prepared, str):
+        return Verdict(case=case, disagreements=(prepared,))
+    found = predict(prepared, strategy)
+    if record["outcome"] not in COMPLETED:
+        told = f"the run: {record['outcome']}: {record['detail'][:200]}"
+        expected = bool(found.moves.underflows.any())
+        return Verdict(case=case, crash=told, disagreements=() if expected else (told,))
+    unseen = ("a crash of MindSpore was predicted, and there is none",) if found.moves.underflows.any() else ()
+    truth = trace_folder.read(folder / case.name, rank=0)
+    effect = observed(truth, strategy.network.num_layers)
+    origin = asked.config.origin("swap_config.swap", "swap_config")
+    findings = [*comparison.compare(strategy, effect, origin), *recompute_comparison.compare(strategy, effect, origin)]
+    # that an operator has nothing to move is what the catalog says, and what `check` warns of
+    graph = [f"graph: {finding.message}" for finding in findings if finding.hint != comparison._NOT_SAVED]
+    disagreements = (*unseen, *_cells(strategy, folder / case.name), *_log(strategy, record), *graph)
+    return Verdict(case=case, disagreements=disagreements, figures=_figures(prepared, strategy, found, truth),
+                   details=(case.shape.family, case.shape.layout, case.words, *disagreements,
+                            *worker_lines(strategy)))
+
+
+@lru_cache(maxsize=2)
+def _prepared(folder: Path, seed: int, group: int) -> Prepared | str:
+    """A baseline, or what is wrong with it."""
+    first = case_of(seed, group * PER_SHAPE)
+    network = study(document(first.shape)).network
+    assert network is not None
+    try:
+        return placed(prepare(trace_folder.read(folder / first.baseline, rank=0)), network)
+    except Exception as error:  # the fault of a baseline is told with its cases
+        return f"the run without a strategy: {error}"
+
+
+def worker_lines(strategy: Strategy) -> Iterator[str]:
+    for entry in strategy.layers:
+        yield from worker_log.lines(entry, strategy.swap_on)
+
+
+def _log(strategy: Strategy, record: dict[str, Any]) -> Iterator[str]:
+    """Both ways, as sets: a layer of multi-token prediction logs under the number of the last layer."""
+    expected, logged = set(worker_lines(strategy)), set(record["strategy_lines"])
+    yield from (f"log: not there: {text}" for text in sorted(expected - logged))
+    yield from (f"log: not explained: {text}" for text in sorted(logged - expected))
+
+
+def _cells(strategy: Strategy, folder: Path) -> Iterator[str]:
+    """Decisions against the flags on the cells that the run built."""
+    real = flags.read(folder / "flags.json")
+    actions = strategy.actions()
+    swapped = {site: action.prefetch for site, action in actions.items() if isinstance(action, Swap)}
+    again = {site for site, action in actions.items() if isinstance(action, Recompute)}
+    yield from _differences("swap", swapped.items(), real.swapped.items())
+    yield from _differences("recompute", again, real.recomputed)
+
+
+def _differences(kind: str, decided: Any, carried: Any) -> Iterator[str]:
+    for what, sites in (("decided, not on the cells", set(decided) - set(carried)),
+                        ("on the cells, not decided", set(carried) - set(decided))):
+        if sites:
+            shown = sorted(map(str, sites))
+            yield f"cells: {kind} {what}: {len(sites)} sites, as {', '.join(shown[:3])}"
+
+
+def _figures(prepared: Prepared, strategy: Strategy, found: Prediction, truth: Trace) -> Figures:
+    return Figures(
+        baseline=prepared.baseline.blocks.used_peak_bytes, peak=truth.used_peak_bytes,
+        predicted_peak=found.used_peak_bytes, inside=true_inside(truth), predicted_inside=predicted_inside(found),
+        host=truth.host_peak_bytes, predicted_host=found.moves.host.peak_bytes,
+        moves=sum(kernel.copies_to_host for kernel in truth.step),
+        predicted_moves=len(found.moves) // max(found.steps, 1), safe=safe_peak_bytes(prepared, strategy))

@@ -1,0 +1,90 @@
+"""VERDICTS -> PAGE: docs/agreement.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from agreement_judge import Figures, Verdict
+
+FAR = 10.0
+WORST = 1.0
+
+
+def line(verdict: Verdict) -> str:
+    """One case on one line, for whoever waits."""
+    case, figures = verdict.case, verdict.figures
+    told = "crash, as predicted" if verdict.crash and not verdict.disagreements else "" if figures is None else (
+        f"peak {figures.error:+.3f} % inside {figures.inside_error:+.3f} % away {figures.away:+.1f} % "
+        f"safe {figures.over:+.1f} % host {figures.predicted_host - figures.host:+d} "
+        f"moves {figures.moves}/{figures.predicted_moves}")
+    marks = "".join(f"\n    {text}" for text in verdict.disagreements)
+    return f"{case.seed}:{case.number} {case.shape.family} {case.shape.layout} rank {case.shape.rank} " \
+           f"[{case.kind}] {told}{marks}"
+
+
+def page(verdicts: Sequence[Verdict], asked: str) -> str:
+    return "\n".join(_page(verdicts, asked)) + "\n"
+
+
+def _page(verdicts: Sequence[Verdict], asked: str) -> Iterator[str]:
+    figures = [verdict.figures for verdict in verdicts if verdict.figures is not None]
+    wrong = [verdict for verdict in verdicts if verdict.disagreements]
+    crashes = [verdict for verdict in verdicts if verdict.crash and not verdict.disagreements]
+    yield "# Agreement on random strategies"
+    yield ""
+    yield f"Made by `python scripts/evidence/agreement.py {asked}` with MindSpore 2.9.0 and"
+    yield "MindSpore Transformers 1.9.0. Shapes, layouts, ranks and strategies are drawn at random; each line is one"
+    yield "true dry run (level 1) and what `whatif` predicts for it from a run without swap and recompute. `--case S:I`"
+    yield "runs one again. *Inside* is the most in use while decoder layers or gradients allocate, *safe* how far the"
+    yield "bound of `--safe` lies over the true peak, *away* how far the strategy takes the peak from that without one."
+    yield ""
+    yield f"- explain, cells, graph and log: {len(wrong)} of {len(verdicts)} cases disagree"
+    yield f"- MindSpore died of the strategy while it compiled, as predicted: {len(crashes)} cases"
+    if figures:
+        yield _summary("peak", [entry.error for entry in figures])
+        yield _summary("peak inside", [entry.inside_error for entry in figures])
+        yield f"- peak more than {FAR:.0f} % away from that without a strategy: " \
+              f"{sum(abs(entry.away) > FAR for entry in figures)} of {len(figures)} cases"
+        yield f"- copies to the host: as many as predicted in " \
+              f"{sum(entry.moves == entry.predicted_moves for entry in figures)}, the most host memory as predicted " \
+              f"in {sum(entry.host == entry.predicted_host for entry in figures)} of {len(figures)} cases"
+        yield f"- safe bound: below the truth in {sum(entry.safe < entry.peak for entry in figures)} of " \
+              f"{len(figures)} cases; over it by {median(entry.over for entry in figures):.1f} % in the median, " \
+              f"{max(entry.over for entry in figures):.1f} % at most"
+    yield ""
+    yield "| case | family | layout, rank | strategy | peak without | true peak | away % | error % | inside % | " \
+          "safe % | host error | moves true / predicted | agree |"
+    yield "|---|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---|"
+    for verdict in verdicts:
+        yield _row(verdict)
+    for verdict in verdicts:
+        yield from _told(verdict)
+
+
+def _row(verdict: Verdict) -> str:
+    case = verdict.case
+    place = f"{case.shape.layout}, {case.shape.rank}"
+    start = f"| {case.seed}:{case.number} | {case.shape.family} | {place} | {case.kind} |"
+    agree = "**no**" if verdict.disagreements else "yes"
+    if verdict.figures is None:
+        return f"{start} | crash | | | | | | | {agree} |"
+    found: Figures = verdict.figures
+    return (f"{start} {found.baseline} | {found.peak} | {found.away:+.1f} | {found.error:+.3f} | "
+            f"{found.inside_error:+.3f} | {found.over:+.1f} | {found.predicted_host - found.host:+d} | "
+            f"{found.moves} / {found.predicted_moves} | {agree} |")
+
+
+def _told(verdict: Verdict) -> Iterator[str]:
+    found = verdict.figures
+    off = found is not None and max(abs(found.error), abs(found.inside_error)) > WORST
+    if verdict.disagreements or off:
+        yield ""
+        yield f"{verdict.case.seed}:{verdict.case.number}: `{verdict.case.words}`"
+        yield from (f"- {text}" for text in verdict.disagreements)
+
+
+def _summary(name: str, errors: Sequence[float]) -> str:
+    sizes = [abs(error) for error in errors]
+    return f"- {name}: median error {median(sizes):.3f} %, worst {max(sizes):.3f} %; more than {WORST:.0f} % off in " \
+           f"{sum(size > WORST for size in sizes)} of {len(sizes)} cases"

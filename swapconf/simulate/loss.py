@@ -1,0 +1,100 @@
+"""PROGRAM -> PROGRAM: kernels around the gradient of the loss that a strategy makes MindSpore launch earlier.
+
+A copy back whose prefetch reaches to the start of the backward pass is tied to the first gradient kernel, which then
+waits for it. Kernels of the loss that read nothing but the forward pass (``Cast``, ``Exp`` and ``Sub`` of the softmax)
+do not wait, and run before that gradient and the copies (measured with MindSpore 2.9.0; without such a copy they run
+where the gradient needs them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from swapconf.simulate.baseline import Baseline, Ints
+from swapconf.simulate.recompute import Program
+from swapconf.simulate.swap import Windows
+from swapconf.simulation import TICKS
+
+REACH = 40  # kernels between the start of a backward pass and the head, at most
+_ROOM = TICKS // 2  # before the first gradient, and before the copies that stand right in front of it
+
+
+def hurried(baseline: Baseline, program: Program, windows: Windows) -> Program:
+    """The same program, where no copy reaches so far."""
+    begin = baseline.returnable[windows.face]
+    at_start = ~windows.unread & (begin > 0) & (windows.returned < program.where[begin])
+    known = prefix(baseline)
+    moved = [(start, known[start]) for start in np.unique(begin[at_start]).tolist() if start in known]
+    if not moved:
+        return program
+    return _launched(program, {int(kernel): start * TICKS - _ROOM + 2 * turn
+                               for start, kernels in moved for turn, kernel in enumerate(kernels)})
+
+
+def head_first(baseline: Baseline, program: Program) -> Program:
+    """The same program, where no last layer is recomputed, or the order is this one anyway."""
+    again = set(baseline.kernels.passing[program.copies].tolist())
+    places: dict[int, int] = {}
+    for batch in baseline.batches:
+        if batch[-1] in again:
+            begin = int(baseline.returnable[baseline.kernels.passing == batch[-1]].max())
+            ahead, late = _head(baseline, begin)
+            places |= {kernel: ahead * TICKS - _ROOM // 4 + 2 * turn for turn, kernel in enumerate(late)}
+    return _launched(program, places) if places else program
+
+
+def _head(baseline: Baseline, begin: int) -> tuple[int, list[int]]:
+    """(the gradient of the input of the head, behind the start of a backward pass; that of its weight, with what adds
+    it up, where it is launched later)."""
+    kernels, reads = baseline.kernels, baseline.reads
+    if not begin:
+        return 0, []
+    for first in range(begin, min(begin + REACH, len(kernels))):
+        if kernels.primitive[first] != "MatMul" or not kernels.backward[first]:
+            continue
+        given = {int(reads.block[row]) for row in baseline.rows_of(first)
+                 if kernels.backward[baseline.maker[reads.block[row]]]}
+        for other in range(first + 1, min(first + REACH, len(kernels))):
+            if kernels.primitive[other] == "MatMul" and given & {
+                    int(reads.block[row]) for row in baseline.rows_of(other)}:
+                adds = [int(kernel) for block in baseline.made.get(other, ())
+                        for kernel in reads.kernel[reads.block == block]
+                        if kernels.primitive[kernel] == "AssignAdd"]
+                return (first, [other, *adds[:1]]) if adds else (0, [])
+        break
+    return 0, []
+
+
+def _launched(program: Program, places: Mapping[int, int]) -> Program:
+    """With some kernels of the baseline at other positions."""
+    where, position, until = program.where.copy(), program.position.copy(), program.until.copy()
+    for kernel, new in places.items():
+        old = int(where[kernel])
+        uses = position == old
+        position[uses] = new
+        until[uses & (until == old)] = new
+        where[kernel] = new
+    return replace(program, where=where, position=position, until=until)
+
+
+def prefix(baseline: Baseline) -> dict[int, Ints]:
+    """By the first kernel of a backward pass: kernels behind it, up to the first gradient inside the layers, that are
+    outside of the layers, on the main stream, and read what the forward pass made, or each other, alone."""
+    kernels, reads = baseline.kernels, baseline.reads
+    maker = baseline.maker[reads.block]
+    found: dict[int, Ints] = {}
+    for start in np.unique(baseline.returnable[baseline.returnable > 0]).tolist():
+        chosen: list[int] = []
+        for kernel in range(start, len(kernels)):
+            if kernels.layer[kernel] >= 0:
+                break
+            makers = [int(maker[row]) for row in baseline.rows_of(kernel)]
+            alone = all(source < start or source in chosen for source in makers)
+            if makers and alone and not kernels.backward[kernel] and kernels.stream[kernel] == 0:
+                chosen.append(kernel)
+        if chosen:
+            found[start] = np.array(chosen, dtype=np.int64)
+    return found

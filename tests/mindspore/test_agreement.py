@@ -1,0 +1,58 @@
+"""Three strategies that nobody chose, new ones with every commit: explain, cells, graph and log must agree.
+
+What `whatif` predicts for them is told at the end of the test run, and fails nothing. A failure names the case:
+``python scripts/evidence/agreement.py --case S:I --folder DIR`` runs it again.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "scripts" / "evidence"))
+
+from agreement import verdicts  # noqa: E402
+from agreement_cases import cases  # noqa: E402
+from agreement_page import WORST, line  # noqa: E402
+
+from tests.mindspore.conftest import TOLD  # noqa: E402
+
+pytestmark = pytest.mark.mindspore
+CASES = 3
+TIMEOUT_SECONDS = 600.0
+
+
+def commit_seed() -> int:
+    """Of the commit that is tested; outside of git always the same."""
+    asked = subprocess.run(["git", "rev-parse", "--short=7", "HEAD"], cwd=ROOT, capture_output=True, text=True,
+                           check=False)
+    return int(asked.stdout.strip() or "1", 16)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> list[Any]:
+    seed = commit_seed()
+    judged = list(verdicts(cases(seed, CASES), tmp_path_factory.mktemp("agreement"), TIMEOUT_SECONDS))
+    told = request.config.stash.setdefault(TOLD, [])
+    for verdict in judged:
+        figures = verdict.figures
+        off = figures is not None and max(abs(figures.error), abs(figures.inside_error)) > WORST
+        told.append(f"{line(verdict)}{f'  <-- more than {WORST:.0f} % off' if off else ''}")
+    return judged
+
+
+def test_explain_cells_graph_and_log_agree(found: list[Any]) -> None:
+    assert len(found) == CASES
+    assert {f"{verdict.case.seed}:{verdict.case.number}": verdict.disagreements for verdict in found} == {
+        f"{verdict.case.seed}:{verdict.case.number}": () for verdict in found}
+
+
+def test_something_was_decided_in_every_case(found: list[Any]) -> None:
+    for verdict in found:
+        strategy = verdict.case.study.strategy
+        assert any(outcome.sites for entry in strategy.layers for outcome in entry.plan.outcomes)
