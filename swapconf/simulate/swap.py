@@ -89,7 +89,10 @@ def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints, of
     reach = np.concatenate([prefetch[served][first], unread.prefetch])
     dead = np.arange(len(block)) >= count
     early = baseline.upfront[face]
-    copied = np.where(early >= 0, (early - 1) * TICKS + HALF + 2, face * TICKS + HALF) + 4 * _turn(face)
+    moved = set(zip(block.tolist(), face.tolist(), strict=True))
+    known = {node: baseline.queued(node, moved) for node in np.unique(face).tolist()}
+    behind = np.array([known[node] - 1 for node in face.tolist()], dtype=np.int64)
+    copied = np.where(early >= 0, (early - 1) * TICKS + HALF + 2, behind * TICKS + HALF) + 4 * _turn(behind, face)
     used, until = np.concatenate([used, copied[dead] + 2]), np.concatenate([until, copied[dead] + 2])
     where = program.where.copy()
     where[face[early >= 0]] = copied[early >= 0] - 2
@@ -124,10 +127,10 @@ def _freed_with_later(copied: Ints, released: Ints) -> Ints:
     return found
 
 
-def _turn(face: Ints) -> Ints:
-    """Outputs of one primitive are copied one after the other."""
-    order = np.argsort(face, kind="stable")
-    starts = np.flatnonzero(np.diff(face[order], prepend=-1))
+def _turn(behind: Ints, face: Ints) -> Ints:
+    """Copies at one place run one after the other, in the order of what they copy."""
+    order = np.lexsort((face, behind))
+    starts = np.flatnonzero(np.diff(behind[order], prepend=-1))
     turn = np.empty(len(face), dtype=np.int64)
     turn[order] = np.arange(len(face)) - np.repeat(starts, np.diff(starts, append=len(face)))
     return turn
