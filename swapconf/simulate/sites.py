@@ -90,9 +90,14 @@ def assign(baseline: Baseline, network: Network) -> Sites:
     of_read = np.full(len(baseline.reads.block), -1, dtype=np.int64)
     for row in np.flatnonzero((kernels.passing[faces] >= 0) & kernels.backward[reading]).tolist():
         of_read[row] = owner(int(faces[row]), int(reading[row]))
+    shared = tuple(_shared(baseline, templates))
+    for kernel, path in shared:
+        site = names.setdefault((layer_name(int(kernels.layer[kernel])), path), len(names))
+        of_moved[kernel] = site
+        of_read[(faces == kernel) & kernels.backward[reading]] = site
     return Sites(names=tuple(names), of_node=of_node, of_moved=of_moved, of_read=of_read,
                  of_unread=_unread(baseline, of_node, tuple(names), network), places=tuple(places), of_place=of_place,
-                 shared=tuple(_shared(baseline, templates)))
+                 shared=shared)
 
 
 def _shared(baseline: Baseline, templates: Mapping[str, tuple[str, _Cells]]) -> Iterator[tuple[int, str]]:
