@@ -60,7 +60,8 @@ class Reads:
 @dataclass(frozen=True, kw_only=True)
 class Baseline:
     """``blocks``: all device blocks of the trace. ``maker``: [blocks] the kernel that made each, -1 for none.
-    ``host_bytes``: [blocks] what a copy of each takes on the host. ``steps``: how often the training step is run."""
+    ``host_bytes``: [blocks] what a copy of each takes on the host. ``steps``: how often the training step is run.
+    ``misnamed``: kernels that MindSpore names after another layer than the one that they stand in."""
 
     blocks: Lifetimes
     maker: Ints
@@ -68,6 +69,7 @@ class Baseline:
     kernels: Kernels
     reads: Reads
     steps: int
+    misnamed: frozenset[int] = frozenset()
 
     @cached_property
     def step_starts(self) -> Ints:
