@@ -101,13 +101,16 @@ def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints, of
     if allowed.share:
         place -= reach // allowed.share
     soonest = np.maximum(copied + 1, program.where[baseline.returnable[face]] - TICKS // 4)
-    returned = np.where(dead, copied + 1, np.maximum(before[np.maximum(place, 0)] - TICKS // 4, soonest))
+    returned = np.where(dead, copied + 1, np.maximum(_ahead(before, np.maximum(place, 0)), soonest))
     order = np.sort(np.concatenate([before, copied, returned[~dead]]))
     starts = baseline.step_starts
     step = np.searchsorted(starts, face, side="right")
     last = np.searchsorted(order, starts[step] * TICKS) - 1
     target = np.minimum(np.searchsorted(order, copied) + 3 * reach + allowed.late, last)
-    released = _freed_with_later(copied, _next_launch(baseline, order[target]))
+    main = baseline.kernels.stream == 0
+    launches = np.sort(np.concatenate([where[main], program.inserted[main[program.copies]]]))
+    next_launch = launches[np.minimum(np.searchsorted(launches, order[target]), len(launches) - 1)]
+    released = _freed_with_later(copied, next_launch)
     begin = starts[step - 1] * TICKS
     plain = np.searchsorted(before, used) - np.searchsorted(before, begin)
     counted = np.searchsorted(order, used) - np.searchsorted(order, begin)
@@ -127,6 +130,12 @@ def _freed_with_later(copied: Ints, released: Ints) -> Ints:
     return found
 
 
+def _ahead(before: Ints, place: Ints) -> Ints:
+    """Right in front of kernels, which may stand close together where something runs again."""
+    room = before[place] - before[np.maximum(place - 1, 0)]
+    return np.asarray(before[place] - np.where(place > 0, np.minimum(room // 2, TICKS // 4), TICKS // 4))
+
+
 def _turn(behind: Ints, face: Ints) -> Ints:
     """Copies at one place run one after the other, in the order of what they copy."""
     order = np.lexsort((face, behind))
@@ -134,10 +143,3 @@ def _turn(behind: Ints, face: Ints) -> Ints:
     turn = np.empty(len(face), dtype=np.int64)
     turn[order] = np.arange(len(face)) - np.repeat(starts, np.diff(starts, append=len(face)))
     return turn
-
-
-def _next_launch(baseline: Baseline, position: Ints) -> Ints:
-    """The kernel of stream 0 at or behind each position."""
-    launches = np.flatnonzero(baseline.kernels.stream == 0)
-    kernel = -(-position // TICKS)
-    return np.asarray(launches[np.minimum(np.searchsorted(launches, kernel), len(launches) - 1)] * TICKS)
