@@ -22,7 +22,8 @@ from tests.unit.test_policies import blocks
 TRACES = ROOT / "tests/traces"
 PLAIN, SWAP = TRACES / "llama_l2_none", TRACES / "llama_l2_layerswap_n1"
 CONFIG = ROOT / "configs/small/example1_default_swap.yaml"
-WHATIF = ("whatif", str(PLAIN), "--config", str(CONFIG), "--set", "model.model_config.num_layers=2")
+OF_TRACES = TRACES / "llama.yaml"
+WHATIF = ("whatif", str(PLAIN), "--config", str(OF_TRACES))
 SWEEP = ("--set", "swap_config.layer_swap=[{backward_prefetch: 5, layers: True}]", "--sweep", "backward_prefetch=1..5")
 
 
@@ -31,8 +32,8 @@ SWEEP = ("--set", "swap_config.layer_swap=[{backward_prefetch: 5, layers: True}]
     (("timeline", str(SWAP)), f"swapconf whatif {SWAP} --config train.yaml --sweep backward_prefetch=1..400 --hardware "
                               "ascend_910b2"),
     (("compare", str(PLAIN), str(SWAP)), "swapconf dryrun train.yaml --ranks all --budget 54GB"),
-    (WHATIF, f"swapconf dryrun {CONFIG} --keep traces"),
-    ((*WHATIF, *SWEEP, "--hardware", "ascend_910b2"), f"swapconf dryrun {CONFIG} --keep traces"),
+    (WHATIF, f"swapconf dryrun {OF_TRACES} --keep traces"),
+    ((*WHATIF, *SWEEP, "--hardware", "ascend_910b2"), f"swapconf dryrun {OF_TRACES} --keep traces"),
 ])
 def test_a_page_ends_with_the_command_to_run_next(tmp_path: Path, words: tuple[str, ...], command: str) -> None:
     result = CliRunner().invoke(main, [*words, "--html", str(tmp_path / "page.html")])
