@@ -63,6 +63,9 @@ CHECKING: dict[str, tuple[str, str]] = {
     "ignore-without-reason": ("warning", "A comment `# swapconf: ignore[rule]` that does not say why."),
     "ignore-unknown-rule": ("error", "A comment `# swapconf: ignore` without a rule in brackets, or with one that does "
                                      "not exist."),
+    "passed-otherwise": ("error", "In a run, mindformers passes another number of layers, other pipeline stages, "
+                                  "another swap or another recompute to the layers than the config had when it was "
+                                  "read: a script changed it in between. The run stops before a layer is built."),
     "no-training-yaml": ("warning", "A folder that was to be checked holds no training YAML that git does not "
                                     "ignore."),
 }
