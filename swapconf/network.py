@@ -132,5 +132,11 @@ def with_graph(template: LayerTemplate, known: tuple[LayerTemplate, ...]) -> Lay
     return template
 
 
+def without_collectives(template: LayerTemplate) -> LayerTemplate:
+    """The same layer on ranks that share no tensors; itself where it has no communication primitives."""
+    operators = tuple(operator for operator in template.operators if operator.type not in COMMUNICATION)
+    return template if len(operators) == len(template.operators) else replace(template, operators=operators)
+
+
 def _computing(template: LayerTemplate) -> set[str]:
     return {operator.path for operator in template.operators if operator.type not in COMMUNICATION}

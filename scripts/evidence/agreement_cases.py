@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -19,8 +19,9 @@ from random_strategies import strategy
 from swapconf.errors import has_errors
 from swapconf.formats import overrides
 from swapconf.formats.nodes import Document
+from swapconf.network import Network
 from swapconf.resolve.knowledge import Versions
-from swapconf.study.study import Study, study_document
+from swapconf.study.study import Study, network_of, study_document
 
 PER_SHAPE = 6
 
@@ -72,8 +73,7 @@ def cases(seed: int, count: int) -> Iterator[Case]:
 
 def case(seed: int, number: int) -> Case:
     drawn = _shape(seed, number // PER_SHAPE)
-    network = study(document(drawn)).network
-    assert network is not None
+    network = _drawn_from(study(document(drawn)))
     for attempt in range(100):
         rng = Random(f"{seed}/case/{number}/{attempt}")
         kind, settings = strategy(rng, network, drawn.num_stages, drawn.num_interleaves)
@@ -81,6 +81,14 @@ def case(seed: int, number: int) -> Case:
         if not has_errors(found.findings) and _decides(found):
             return Case(seed=seed, number=number, kind=kind, shape=drawn, strategy=settings)
     raise RuntimeError(f"no strategy for {drawn.family} {drawn.layout} that `check` lets pass")
+
+
+def _drawn_from(found: Study) -> Network:
+    """The operators that a strategy may name: also the collectives that the layers of this layout lack."""
+    pipeline = replace(found.config.pipeline, model_parallel=max(found.config.pipeline.model_parallel, 2))
+    network = network_of(replace(found.config, pipeline=pipeline))
+    assert network is not None
+    return network
 
 
 def _decides(found: Study) -> bool:

@@ -16,6 +16,7 @@ from whatif_table import predicted_inside, true_inside
 from swapconf.dryrun import comparison, flags, recompute_comparison
 from swapconf.dryrun.effect import observed
 from swapconf.formats import trace_folder, worker_log
+from swapconf.network import COMMUNICATION
 from swapconf.prediction import Prediction
 from swapconf.simulate.bound import safe_peak_bytes
 from swapconf.simulate.lifetimes import Prepared, placed, predict
@@ -124,11 +125,15 @@ def _log(strategy: Strategy, record: dict[str, Any]) -> Iterator[str]:
 def _cells(strategy: Strategy, folder: Path) -> Iterator[str]:
     """Decisions against the flags on the cells that the run built."""
     real = flags.read(folder / "flags.json")
-    actions = strategy.actions()
+    # whether a layer has its communication as primitives depends on the tensor parallelism, not on the model
+    talking = {(entry.layer.name, operator.path) for entry in strategy.layers
+               for operator in entry.layer.template.primitives if operator.type in COMMUNICATION}
+    actions = {site: action for site, action in strategy.actions().items() if site not in talking}
     swapped = {site: action.prefetch for site, action in actions.items() if isinstance(action, Swap)}
     again = {site for site, action in actions.items() if isinstance(action, Recompute)}
-    yield from _differences("swap", swapped.items(), real.swapped.items())
-    yield from _differences("recompute", again, real.recomputed)
+    carried = {site: prefetch for site, prefetch in real.swapped.items() if site not in talking}
+    yield from _differences("swap", swapped.items(), carried.items())
+    yield from _differences("recompute", again, real.recomputed - talking)
 
 
 def _differences(kind: str, decided: Any, carried: Any) -> Iterator[str]:

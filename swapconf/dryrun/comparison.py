@@ -17,6 +17,7 @@ from swapconf.dryrun.effect import Effect, Move
 from swapconf.errors import Finding, Origin, Severity, in_order
 from swapconf.network import COMMUNICATION, Operator
 from swapconf.phrases import phrase, plural
+from swapconf.primitives import plain
 from swapconf.strategy import LayerPlan, LayerStrategy, Strategy, Swap
 
 MISSING, UNASKED = "decision-without-effect", "effect-without-decision"
@@ -55,7 +56,8 @@ def compare(strategy: Strategy, effect: Effect, section: Origin) -> tuple[Findin
     unasked: dict[str, list[str]] = defaultdict(list)
     here = [entry for entry in strategy.layers if entry.layer.name in effect.layers and entry.layer.template.operators]
     for entry in here:
-        view = _LayerView(entry, moves[entry.layer.name], exact=not strategy.network.approximated)
+        view = _LayerView(entry, moves[entry.layer.name], _merged(effect, entry.layer.name),
+                          exact=not strategy.network.approximated)
         for origin, operators, hint in view.missing():
             missing[origin, operators, hint if effect.moves else _no_copy(hint)].append(entry.layer.name)
         if strange := view.unasked():
@@ -70,9 +72,12 @@ def compare(strategy: Strategy, effect: Effect, section: Origin) -> tuple[Findin
 
 
 class _LayerView:
-    """One layer: what is decided in it and what is copied from it."""
+    """One layer: what is decided in it and what is copied from it. ``merged``: cell and primitive of what only other
+    layers launch."""
 
-    def __init__(self, entry: LayerStrategy, moves: Iterable[Move], exact: bool) -> None:
+    def __init__(self, entry: LayerStrategy, moves: Iterable[Move], merged: frozenset[tuple[str, str]],
+                 exact: bool) -> None:
+        self._merged = merged
         self._plan, self._template, self._exact = entry.plan, entry.layer.template, exact
         self._swapped = _swapped(entry.plan)
         self._causes = {(move.place.cell, move.primitive): self._causes_of(move) for move in moves}
@@ -89,6 +94,8 @@ class _LayerView:
         for origin, operators in sites.items():
             if not any(operator.path in self._moved for operator in operators):
                 unread = all(operator.saved is False for operator in operators)
+                if not unread and all(map(self._is_merged, operators)):
+                    continue
                 yield origin, layer_words.names(asked[origin]), _NOT_SAVED if unread else _NOT_FOUND
             elif self._exact and (silent := list(self._silent(operators))):
                 yield origin, layer_words.names(silent), _NOT_FOUND
@@ -97,9 +104,15 @@ class _LayerView:
         """Cells from which backward reads something, and nothing is copied."""
         for cell, group in groupby(sorted(operators, key=_cell), key=_cell):
             members = list(group)
-            read = any(operator.saved and operator.executed is not False for operator in members)
+            read = any(operator.saved and operator.executed is not False and not self._is_merged(operator)
+                       for operator in members)
             if read and not any(operator.path in self._moved for operator in members):
                 yield cell or ", ".join(operator.path for operator in members if operator.saved)
+
+    def _is_merged(self, operator: Operator) -> bool:
+        """MindSpore merges what equal layers compute alike, such as tables of a rotary embedding, and names it after
+        the first of them; so it is moved there, too."""
+        return (_cell(operator), plain(operator.type)) in self._merged
 
     def unasked(self) -> str:
         """What is copied although none of its possible causes is swapped: cells, in the order of the template, with
@@ -118,6 +131,14 @@ class _LayerView:
             kinds = _VIEWS if move.primitive in _VIEWS else {move.primitive}
             around = [operator for operator in around if operator.type in kinds] or around
         return frozenset(operator.path for operator in around)
+
+
+def _merged(effect: Effect, layer: str) -> frozenset[tuple[str, str]]:
+    here, elsewhere = set[tuple[str, str]](), set[tuple[str, str]]()
+    for launch in effect.launched or ():
+        if launch.place.layer:
+            (here if launch.place.layer == layer else elsewhere).add((launch.place.cell, launch.primitive))
+    return frozenset(elsewhere - here)
 
 
 def _cell(operator: Operator) -> str:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
+from swapconf.primitives import plain
 from swapconf.scopes import EXTRA_BLOCK, in_layer
 
 if TYPE_CHECKING:  # its columns need numpy, which `swapconf rules` and `--help` do without
@@ -81,13 +82,15 @@ class Effect:
     ``recomputed``: kernels, in the order in which they run; None without the tracker's graph. ``held``: tensors in
     layers that the backward pass takes from the forward pass. Views, which compute nothing, are in neither.
     ``host_peak_bytes``: the most pinned host memory in use at once. ``frees_nothing``: MindSpore planned the memory
-    ahead, so that copies do not shorten the life of what they copy.
+    ahead, so that copies do not shorten the life of what they copy. ``launched``: what the step ran at all, each once;
+    None where that is not known of every layer.
     """
 
     layers: frozenset[str]
     moves: tuple[Move, ...]
     host_peak_bytes: int
     frees_nothing: bool = False
+    launched: frozenset[Launch] | None = None
     recomputed: tuple[Launch, ...] | None = None
     held: frozenset[Held] = frozenset()
 
@@ -127,6 +130,7 @@ def observed(trace: Trace, num_layers: int) -> Effect:
         moves=tuple(_moves(trace, places)),
         host_peak_bytes=trace.host_peak_bytes,
         frees_nothing=trace.is_planned,
+        launched=frozenset(Launch(places[kernel.scope], plain(kernel.primitive)) for kernel in trace.step),
         recomputed=again,
         held=held,
     )

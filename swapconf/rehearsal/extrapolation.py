@@ -60,7 +60,7 @@ def sample(trace: Trace, effect: Effect, fold: Fold, size: int) -> Sample:
     inner = str(kept.index(_template_layer(fold.runs[0], kept)))
     count = sum(place_of(kernel.scope, len(kept)).layer == inner for kernel in trace.step if not kernel.is_event)
     again = effect.recomputed
-    whole = replace(effect, moves=tuple(_renamed(move, kept) for move in effect.moves),
+    whole = replace(effect, launched=None, moves=tuple(_renamed(move, kept) for move in effect.moves),
                     recomputed=None if again is None else tuple(_renamed(launch, kept) for launch in again),
                     held=frozenset(_held(tensor, kept) for tensor in effect.held),
                     layers=frozenset(_whole_name(layer, kept) for layer in effect.layers))

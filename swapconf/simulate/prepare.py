@@ -40,6 +40,7 @@ def prepare(trace: Trace) -> Baseline:
     backward = _backward(kernels, reads, maker)
     reads = _through_views(reads, maker, backward)
     layer, cell = _adopt(kernels, layer, [place[1] for place in places], backward, reads, maker)
+    named = layer
     layer = _rehomed(layer, backward, reads, maker, _passes(kernels, layer, cell, backward, reads, maker))
     return Baseline(
         blocks=_in_ticks(lifetimes(trace)),
@@ -52,6 +53,7 @@ def prepare(trace: Trace) -> Baseline:
         ),
         reads=reads,
         steps=trace.num_steps,
+        misnamed=frozenset(np.flatnonzero(layer != named).tolist()),
     )
 
 
@@ -211,7 +213,7 @@ def _adopt(kernels: Sequence[Kernel], layer: Ints, cell: list[str], backward: Fl
 def _rehomed(layer: Ints, backward: Flags, reads: Reads, maker: Ints, passing: Ints) -> Ints:
     """MindSpore names some kernels of a layer after another one, such as views of GLM's rotary embedding: connected
     nodes that read one other layer alone, and that only the same layer reads, belong to it."""
-    source, reader = maker[reads.block], reads.kernel
+    source, reader = np.where(reads.face >= 0, reads.face, maker[reads.block]), reads.kernel
     crossing = (passing[source] != passing[reader]) & ~backward[source] & ~backward[reader]
     read, readers = dict[int, set[int]](), dict[int, set[int]]()
     for one, other in zip(source[crossing].tolist(), reader[crossing].tolist(), strict=True):
@@ -219,9 +221,10 @@ def _rehomed(layer: Ints, backward: Flags, reads: Reads, maker: Ints, passing: I
             read.setdefault(int(passing[other]), set()).add(int(layer[one]))
         if passing[one] >= 0 and layer[other] >= 0:
             readers.setdefault(int(passing[one]), set()).add(int(layer[other]))
-    layer = layer.copy()
+    layer, sizes = layer.copy(), Counter(passing[passing >= 0].tolist())
+    usual = max(sizes.values(), default=0)
     for number, homes in read.items():
-        if len(homes) == 1 and readers.get(number) == homes:
+        if len(homes) == 1 and readers.get(number) == homes and 2 * sizes[number] < usual:  # no whole layer
             layer[passing == number] = homes.pop()
     return layer
 

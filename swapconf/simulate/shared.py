@@ -30,7 +30,8 @@ class _Extra:
         self._baseline, self._program = baseline, program
         self._pass = served(baseline)[program.reader]
         self._late = program.again | baseline.kernels.backward[program.reader]
-        self._block, self._rows = program.block.copy(), list[tuple[int, int]]()  # (block, position)
+        self._block, self._site = program.block.copy(), program.site.copy()
+        self._rows = list[tuple[int, int]]()  # (block, position)
         self._origin, self._born = list[int](), list[int]()
         self._copies, self._inserted = list[int](), list[int]()
 
@@ -51,7 +52,7 @@ class _Extra:
             at = min([*positions, *here.tolist()]) - 1 - turn
             for block in made:
                 new = len(baseline.maker) + len(program.origin) + len(self._origin)
-                self._block[uses[block]] = new
+                self._block[uses[block]], self._site[uses[block]] = new, -1
                 for index, other in again:
                     added[index] = (new, added[index][1]) if other == block else added[index]
                 self._origin.append(block)
@@ -70,7 +71,7 @@ class _Extra:
             program,
             block=np.concatenate([self._block, rows[:, 0]]), position=np.concatenate([program.position, places]),
             until=np.concatenate([program.until, places]), face=np.concatenate([program.face, nothing]),
-            site=np.concatenate([program.site, nothing]), origin=_longer(program.origin, self._origin),
+            site=np.concatenate([self._site, nothing]), origin=_longer(program.origin, self._origin),
             reader=np.concatenate([program.reader, nothing]),
             again=np.concatenate([program.again, np.ones(len(rows), dtype=np.bool_)]),
             born=_longer(program.born, self._born), copies=_longer(program.copies, self._copies),

@@ -19,6 +19,10 @@ from swapconf.primitives import plain
 from swapconf.simulate.baseline import VIEWS, Baseline, Flags, Ints, layer_name
 
 
+ADD_AND_NORM = "AddRmsNorm"  # what MindSpore makes of an Add that an RmsNorm reads
+SUM = 2  # which of its outputs the Add would have
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sites:
     """``names``: (layer name, path of the primitive). ``of_node``: [kernels], ``of_read``: [reads] indexes into them,
@@ -59,10 +63,13 @@ def assign(baseline: Baseline, network: Network) -> Sites:
             known = readers.get(node, frozenset())
             paths = (layer[1].path(cell, kernels.primitive[node], known)
                      for cell in (kernels.cell[node], *_near(baseline, node, known, below)))
-            if (path := next((path for path in paths if path is not None), None)) is not None:
+            path = next((path for path in paths if path is not None), None)
+            if path is not None and kernels.primitive[node] in VIEWS:
+                path = layer[1].saved_view(path, known)
+            if path is not None:
                 of_node[node] = names.setdefault((layer[0], path), len(names))
                 below[node] = path.rpartition(".")[0]
-    of_node[_of_strangers(baseline, of_node)] = -1
+    of_node[_of_strangers(baseline, of_node) | _like_misnamed(baseline, readers)] = -1
 
     paths = [path for _, path in names]
 
@@ -90,9 +97,32 @@ def assign(baseline: Baseline, network: Network) -> Sites:
     of_read = np.full(len(baseline.reads.block), -1, dtype=np.int64)
     for row in np.flatnonzero((kernels.passing[faces] >= 0) & kernels.backward[reading]).tolist():
         of_read[row] = owner(int(faces[row]), int(reading[row]))
+    for row, layer_of in _sums(baseline):
+        layer = templates.get(layer_name(layer_of))
+        path = layer[1].path("", "Add", frozenset()) if layer is not None else None
+        if layer is not None and path is not None:
+            of_read[row] = names.setdefault((layer[0], path), len(names))
+    shared = tuple(_shared(baseline, templates))
+    for kernel, path in shared:
+        site = names.setdefault((layer_name(int(kernels.layer[kernel])), path), len(names))
+        of_moved[kernel] = site
+        of_read[(faces == kernel) & kernels.backward[reading]] = site
     return Sites(names=tuple(names), of_node=of_node, of_moved=of_moved, of_read=of_read,
                  of_unread=_unread(baseline, of_node, tuple(names), network), places=tuple(places), of_place=of_place,
-                 shared=tuple(_shared(baseline, templates)))
+                 shared=shared)
+
+
+def _sums(baseline: Baseline) -> Iterator[tuple[int, int]]:
+    """Reads by gradients of the sum that a fused Add and norm leaves, with the number of the layer whose Add that is:
+    the one that made what is added, also for the first norm of the next layer and the one behind all layers."""
+    kernels, reads = baseline.kernels, baseline.reads
+    for kernel in (index for index, primitive in enumerate(kernels.primitive) if primitive == ADD_AND_NORM):
+        made = baseline.made.get(kernel, [])
+        makers = [int(face) for face in reads.face[baseline.rows_of(kernel)] if face >= 0 and kernels.passing[face] >= 0]
+        if len(made) > SUM and makers:
+            low, high = np.searchsorted(reads.block, [made[SUM], made[SUM] + 1])
+            layer = int(kernels.layer[max(makers)])
+            yield from ((row, layer) for row in range(low, high) if kernels.backward[reads.kernel[row]])
 
 
 def _shared(baseline: Baseline, templates: Mapping[str, tuple[str, _Cells]]) -> Iterator[tuple[int, str]]:
@@ -109,6 +139,15 @@ def _of_strangers(baseline: Baseline, of_node: Ints) -> Flags:
     below = baseline.below
     is_lost = np.array([_is_lost(name) for name in baseline.kernels.name])
     return np.asarray((below >= 0) & is_lost & (of_node[below] < 0) & (baseline.kernels.stream[below] == 0))
+
+
+def _like_misnamed(baseline: Baseline, readers: Mapping[int, frozenset[tuple[str, str]]]) -> Flags:
+    """Nodes that MindSpore names after the first layer wherever they stand: parallelism has put them in. Those of the
+    first layer itself are told by their likes."""
+    kernels = baseline.kernels
+    kinds = {(kernels.cell[node], kernels.primitive[node], readers.get(node, frozenset())) for node in baseline.misnamed}
+    return np.array([bool(kinds) and (cell, primitive, readers.get(node, frozenset())) in kinds for node, (
+        cell, primitive) in enumerate(zip(kernels.cell, kernels.primitive, strict=True))], dtype=np.bool_)
 
 
 def _is_lost(name: str) -> bool:
@@ -192,10 +231,19 @@ class _Cells:
 
     def path(self, cell: str, primitive: str, readers: frozenset[tuple[str, str]]) -> str | None:
         """The candidate whose readers in the catalog are most like those in the trace."""
-        candidates = self._found.get((cell, plain(primitive)), ())
+        kind = "RmsNorm" if primitive == ADD_AND_NORM else plain(primitive)
+        candidates = self._found.get((cell, kind), ())
         if len(candidates) < 2:
             return candidates[0].path if candidates else None
         return max(candidates, key=lambda operator: self._likeness(operator, readers)).path
+
+    def saved_view(self, path: str, readers: frozenset[tuple[str, str]]) -> str | None:
+        """The same; of one whose output no gradient reads in the catalog, another one that has these readers, with
+        which MindSpore has merged it, or none: parallelism has put it in."""
+        if self._by_path[path].saved is not False or not readers:
+            return path
+        views = [operator for operator in self._by_path.values() if operator.type in VIEWS and operator.saved]
+        return next((operator.path for operator in views if self._likeness(operator, readers)), None)
 
     def _likeness(self, operator: Operator, readers: frozenset[tuple[str, str]]) -> int:
         expected = [self._by_path[path] for path in operator.consumers if path in self._by_path]

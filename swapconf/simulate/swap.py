@@ -89,7 +89,10 @@ def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints, of
     reach = np.concatenate([prefetch[served][first], unread.prefetch])
     dead = np.arange(len(block)) >= count
     early = baseline.upfront[face]
-    copied = np.where(early >= 0, (early - 1) * TICKS + HALF + 2, face * TICKS + HALF) + 4 * _turn(face)
+    moved = set(zip(block.tolist(), face.tolist(), strict=True))
+    known = {node: baseline.queued(node, moved) for node in np.unique(face).tolist()}
+    behind = np.array([known[node] - 1 for node in face.tolist()], dtype=np.int64)
+    copied = np.where(early >= 0, (early - 1) * TICKS + HALF + 2, behind * TICKS + HALF) + 4 * _turn(behind, face)
     used, until = np.concatenate([used, copied[dead] + 2]), np.concatenate([until, copied[dead] + 2])
     where = program.where.copy()
     where[face[early >= 0]] = copied[early >= 0] - 2
@@ -98,13 +101,16 @@ def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints, of
     if allowed.share:
         place -= reach // allowed.share
     soonest = np.maximum(copied + 1, program.where[baseline.returnable[face]] - TICKS // 4)
-    returned = np.where(dead, copied + 1, np.maximum(before[np.maximum(place, 0)] - TICKS // 4, soonest))
+    returned = np.where(dead, copied + 1, np.maximum(_ahead(before, np.maximum(place, 0)), soonest))
     order = np.sort(np.concatenate([before, copied, returned[~dead]]))
     starts = baseline.step_starts
     step = np.searchsorted(starts, face, side="right")
     last = np.searchsorted(order, starts[step] * TICKS) - 1
     target = np.minimum(np.searchsorted(order, copied) + 3 * reach + allowed.late, last)
-    released = _freed_with_later(copied, _next_launch(baseline, order[target]))
+    main = baseline.kernels.stream == 0
+    launches = np.sort(np.concatenate([where[main], program.inserted[main[program.copies]]]))
+    next_launch = launches[np.minimum(np.searchsorted(launches, order[target]), len(launches) - 1)]
+    released = _freed_with_later(copied, next_launch)
     begin = starts[step - 1] * TICKS
     plain = np.searchsorted(before, used) - np.searchsorted(before, begin)
     counted = np.searchsorted(order, used) - np.searchsorted(order, begin)
@@ -124,17 +130,16 @@ def _freed_with_later(copied: Ints, released: Ints) -> Ints:
     return found
 
 
-def _turn(face: Ints) -> Ints:
-    """Outputs of one primitive are copied one after the other."""
-    order = np.argsort(face, kind="stable")
-    starts = np.flatnonzero(np.diff(face[order], prepend=-1))
+def _ahead(before: Ints, place: Ints) -> Ints:
+    """Right in front of kernels, which may stand close together where something runs again."""
+    room = before[place] - before[np.maximum(place - 1, 0)]
+    return np.asarray(before[place] - np.where(place > 0, np.minimum(room // 2, TICKS // 4), TICKS // 4))
+
+
+def _turn(behind: Ints, face: Ints) -> Ints:
+    """Copies at one place run one after the other, in the order of what they copy."""
+    order = np.lexsort((face, behind))
+    starts = np.flatnonzero(np.diff(behind[order], prepend=-1))
     turn = np.empty(len(face), dtype=np.int64)
     turn[order] = np.arange(len(face)) - np.repeat(starts, np.diff(starts, append=len(face)))
     return turn
-
-
-def _next_launch(baseline: Baseline, position: Ints) -> Ints:
-    """The kernel of stream 0 at or behind each position."""
-    launches = np.flatnonzero(baseline.kernels.stream == 0)
-    kernel = -(-position // TICKS)
-    return np.asarray(launches[np.minimum(np.searchsorted(launches, kernel), len(launches) - 1)] * TICKS)

@@ -15,7 +15,7 @@ from swapconf.errors import Finding, Origin, Severity, has_errors, in_order
 from swapconf.formats import yaml_config
 from swapconf.formats.nodes import Document
 from swapconf.formats.yaml_document import parse, read_text
-from swapconf.network import Layer, LayerTemplate, Network
+from swapconf.network import Layer, LayerTemplate, Network, without_collectives
 from swapconf.phrases import phrase
 from swapconf.resolve import budget, modules
 from swapconf.resolve.expand import expand
@@ -143,10 +143,15 @@ def network_of(config: Config, families: Mapping[str, str] = _NO_FAMILIES) -> Ne
     # some cells are built otherwise when operators are selected for recompute; mindformers passes it on like this
     chosen = {"recompute": {"select_recompute": bool(config.recompute.select)}}
     settings, known = {**config.model.settings, "parallel_config": chosen}, catalog.load(family)
-    layers = _layers(config, catalog.templates_for(family, settings, count))
+    has_collectives = config.pipeline.model_parallel > 1  # mindformers 1.9.0, RowParallelLinear: `if self.tp != 1`
+    templates, extra = catalog.templates_for(family, settings, count), catalog.extra_layers_for(family, settings)
+    if not has_collectives:
+        alone = {id(template): without_collectives(template) for template in (*templates, *(one for _, one in extra))}
+        templates = tuple(alone[id(template)] for template in templates)
+        extra = tuple((name, alone[id(template)]) for name, template in extra)
+    layers = _layers(config, templates)
     if layers:  # multi-token prediction takes the settings of the last layer
-        layers += tuple(replace(layers[-1], name=name, template=template)
-                        for name, template in catalog.extra_layers_for(family, settings))
+        layers += tuple(replace(layers[-1], name=name, template=template) for name, template in extra)
     return Network(family=family, layers=layers, flash_attention=known.flash_attention,
                    shared=known.shared_primitives, approximated=catalog.approximated(family, settings),
                    made_with=known.made_with)

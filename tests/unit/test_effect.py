@@ -9,16 +9,18 @@ import pytest
 from swapconf import catalog
 from swapconf.config import Config, DefaultSwap, ListedSwap, Recompute
 from swapconf.dryrun.comparison import MISSING, UNASKED, compare
-from swapconf.dryrun.effect import Copies, Effect, Move, Place, observed, place_of
+from swapconf.dryrun.effect import Copies, Effect, Launch, Move, Place, observed, place_of
 from swapconf.errors import Finding, Origin
+from swapconf.formats import trace_folder
 from swapconf.network import Layer, Network
 from swapconf.resolve.expand import expand
 from swapconf.resolve.knowledge import Versions
 from swapconf.strategy import Strategy
 from tests.unit.networks import ROUTED, config, network
 from tests.unit.test_expand import at, op, ops, select, whole
-from tests.unit.test_trace_files import golden
+from tests.unit.test_trace_files import TRACES, golden
 
+MCORE = TRACES / "mcore"
 SECTION = Origin(file="toy.yaml", path="swap_config")
 FLASH = r"attention\.flash_attention"
 
@@ -288,3 +290,17 @@ def test_layers_of_two_kinds_and_extra_layers() -> None:
     effect = Effect(layers=frozenset({"0", "2", "mtp0"}), moves=(), host_peak_bytes=0)
     (finding,) = told(decided(cfg, both), effect)
     assert "in layers 0, 2, mtp0, but" in finding.message
+
+
+def test_tables_that_layers_share_are_moved_where_mindspore_keeps_them() -> None:
+    """Qwen3's rotary tables are computed in the first layer of a rank only; every layer flags them."""
+    templates = catalog.templates_for("qwen3", {}, 2)
+    layers = tuple(Layer(index=index, name=str(index), template=template) for index, template in enumerate(templates))
+    strategy = decided(LAYER_SWAP, Network(family="qwen3", layers=layers))
+    effect = observed(trace_folder.read(MCORE / "qwen3_l2_layerswap_n5", rank=0), 2)
+    assert told(strategy, effect) == []
+    assert effect.launched is not None
+    everywhere = frozenset(Launch(Place(layer, launch.place.cell), launch.primitive)
+                           for launch in effect.launched for layer in ("0", "1"))
+    (finding,) = told(strategy, replace(effect, launched=everywhere))
+    assert (finding.rule, "apply_rotary_pos_emb is decided in layer 1" in finding.message) == (MISSING, True)
