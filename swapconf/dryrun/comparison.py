@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import groupby
 
 from swapconf.dryrun import layer_words
@@ -56,7 +57,7 @@ def compare(strategy: Strategy, effect: Effect, section: Origin) -> tuple[Findin
     unasked: dict[str, list[str]] = defaultdict(list)
     here = [entry for entry in strategy.layers if entry.layer.name in effect.layers and entry.layer.template.operators]
     for entry in here:
-        view = _LayerView(entry, moves[entry.layer.name], _merged(effect, entry.layer.name),
+        view = _LayerView(entry, moves[entry.layer.name], _Launched.of(effect, entry.layer.name),
                           exact=not strategy.network.approximated)
         for origin, operators, hint in view.missing():
             missing[origin, operators, hint if effect.moves else _no_copy(hint)].append(entry.layer.name)
@@ -71,13 +72,39 @@ def compare(strategy: Strategy, effect: Effect, section: Origin) -> tuple[Findin
     ])
 
 
-class _LayerView:
-    """One layer: what is decided in it and what is copied from it. ``merged``: cell and primitive of what only other
-    layers launch."""
+@dataclass(frozen=True, slots=True)
+class _Launched:
+    """Cell and primitive of the kernels of one layer, and of all others; ``here`` None where that is not known.
 
-    def __init__(self, entry: LayerStrategy, moves: Iterable[Move], merged: frozenset[tuple[str, str]],
-                 exact: bool) -> None:
-        self._merged = merged
+    MindSpore merges equal kernels, such as the views of an input that three operators read, or the tables of a rotary
+    embedding that all layers compute alike, and names what is left after one of them; so it is moved there, too.
+    """
+
+    here: frozenset[tuple[str, str]] | None
+    elsewhere: frozenset[tuple[str, str]] = frozenset()
+
+    @classmethod
+    def of(cls, effect: Effect, layer: str) -> _Launched:
+        if effect.launched is None:
+            return cls(None)
+        here, elsewhere = set[tuple[str, str]](), set[tuple[str, str]]()
+        for launch in effect.launched:
+            if launch.place.layer:
+                (here if launch.place.layer == layer else elsewhere).add((launch.place.cell, launch.primitive))
+        return cls(frozenset(here), frozenset(elsewhere))
+
+    def here_or_unknown(self, operator: Operator) -> bool:
+        return self.here is None or (_cell(operator), plain(operator.type)) in self.here
+
+    def only_elsewhere(self, operator: Operator) -> bool:
+        return not self.here_or_unknown(operator) and (_cell(operator), plain(operator.type)) in self.elsewhere
+
+
+class _LayerView:
+    """One layer: what is decided in it, what it launches, and what is copied from it."""
+
+    def __init__(self, entry: LayerStrategy, moves: Iterable[Move], launched: _Launched, exact: bool) -> None:
+        self._launched = launched
         self._plan, self._template, self._exact = entry.plan, entry.layer.template, exact
         self._swapped = _swapped(entry.plan)
         self._causes = {(move.place.cell, move.primitive): self._causes_of(move) for move in moves}
@@ -94,7 +121,7 @@ class _LayerView:
         for origin, operators in sites.items():
             if not any(operator.path in self._moved for operator in operators):
                 unread = all(operator.saved is False for operator in operators)
-                if not unread and all(map(self._is_merged, operators)):
+                if not unread and all(map(self._launched.only_elsewhere, operators)):
                     continue
                 yield origin, layer_words.names(asked[origin]), _NOT_SAVED if unread else _NOT_FOUND
             elif self._exact and (silent := list(self._silent(operators))):
@@ -104,15 +131,10 @@ class _LayerView:
         """Cells from which backward reads something, and nothing is copied."""
         for cell, group in groupby(sorted(operators, key=_cell), key=_cell):
             members = list(group)
-            read = any(operator.saved and operator.executed is not False and not self._is_merged(operator)
+            read = any(operator.saved and operator.executed is not False and self._launched.here_or_unknown(operator)
                        for operator in members)
             if read and not any(operator.path in self._moved for operator in members):
                 yield cell or ", ".join(operator.path for operator in members if operator.saved)
-
-    def _is_merged(self, operator: Operator) -> bool:
-        """MindSpore merges what equal layers compute alike, such as tables of a rotary embedding, and names it after
-        the first of them; so it is moved there, too."""
-        return (_cell(operator), plain(operator.type)) in self._merged
 
     def unasked(self) -> str:
         """What is copied although none of its possible causes is swapped: cells, in the order of the template, with
@@ -131,14 +153,6 @@ class _LayerView:
             kinds = _VIEWS if move.primitive in _VIEWS else {move.primitive}
             around = [operator for operator in around if operator.type in kinds] or around
         return frozenset(operator.path for operator in around)
-
-
-def _merged(effect: Effect, layer: str) -> frozenset[tuple[str, str]]:
-    here, elsewhere = set[tuple[str, str]](), set[tuple[str, str]]()
-    for launch in effect.launched or ():
-        if launch.place.layer:
-            (here if launch.place.layer == layer else elsewhere).add((launch.place.cell, launch.primitive))
-    return frozenset(elsewhere - here)
 
 
 def _cell(operator: Operator) -> str:
