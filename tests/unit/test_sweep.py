@@ -95,7 +95,7 @@ def ask(*words: str) -> Result:
 def test_the_command_tells_times_of_every_prefetch_and_the_best() -> None:
     run = ask("--hardware", "ascend_910b2", "--sweep", "backward_prefetch=1..40", "--format", "json")
     assert run.exit_code == 0, run.output
-    record = json.loads(run.output)
+    record = json.loads(run.stdout)
     steps = {entry["backward_prefetch"]: entry for entry in record["sweep"]}
     assert steps[1]["step_us"] == record["time"]["predicted"]["step_us"]["value"]
     assert all(entry["exposed_copy_us"] <= entry["step_us"] for entry in steps.values())
@@ -113,11 +113,11 @@ def test_the_command_prints_the_step_beside_that_without_swap() -> None:
     assert "estimated 100%" in run.output
     assert "GFLOP" in run.output
     slower = ask("--hardware", "ascend_910b2", "--cards-per-host", "8", "--host-bandwidth", "40", "--format", "json")
-    assert json.loads(slower.output)["time"]["host_link_gbps"] == 5
+    assert json.loads(slower.stdout)["time"]["host_link_gbps"] == 5
 
 
 def test_without_a_card_there_are_no_times_and_no_options_for_them() -> None:
-    record = json.loads(ask("--sweep", "backward_prefetch=1..3", "--format", "json").output)
+    record = json.loads(ask("--sweep", "backward_prefetch=1..3", "--format", "json").stdout)
     assert record["time"] == record["best"] == {}
     assert record["sweep"][0].keys() == {"backward_prefetch", "used_peak_bytes", "two_copies_bytes", "crashes"}
     run = ask("--cards-per-host", "8")
