@@ -29,6 +29,10 @@ RULES: dict[str, tuple[str, str]] = {
                          "other versions, or the model sets a swap by itself."),
 }
 
+# of these MindSpore makes one copy where several cells have an equal one: of the view of an input that Linears share
+# (and what all ranks have gathered is read instead of the cast of a sharded weight), of the tables that all layers share
+_OF_SIBLINGS = frozenset({"Reshape", "ExpandDims", "Squeeze", "Flatten", "Cast"})
+_OF_LAYERS = frozenset({"Cos", "Sin"})
 _VIEWS = frozenset({"Reshape", "Transpose", "ExpandDims", "Squeeze", "Flatten"})
 _NOT_SAVED = phrase("the backward pass does not read what they write; swap the cell around them, or take them out")
 _NO_COPY = phrase("the executed graph has no copy to the host at all, as when lazy inline is off: raise pipeline_stage "
@@ -54,8 +58,9 @@ def compare(strategy: Strategy, effect: Effect, section: Origin) -> tuple[Findin
     missing: dict[tuple[Origin, str, str], list[str]] = defaultdict(list)
     unasked: dict[str, list[str]] = defaultdict(list)
     here = [entry for entry in strategy.layers if entry.layer.name in effect.layers and entry.layer.template.operators]
+    copied = frozenset(move.place.cell for move in effect.moves if move.place.layer)
     for entry in here:
-        view = _LayerView(entry, moves[entry.layer.name], exact=not strategy.network.approximated)
+        view = _LayerView(entry, moves[entry.layer.name], copied, exact=not strategy.network.approximated)
         for origin, operators, hint in view.missing():
             missing[origin, operators, hint if effect.moves else _no_copy(hint)].append(entry.layer.name)
         if strange := view.unasked():
@@ -70,13 +75,14 @@ def compare(strategy: Strategy, effect: Effect, section: Origin) -> tuple[Findin
 
 
 class _LayerView:
-    """One layer: what is decided in it and what is copied from it."""
+    """One layer: what is decided in it and what is copied from it. ``copied``: cells that are copied in some layer."""
 
-    def __init__(self, entry: LayerStrategy, moves: Iterable[Move], exact: bool) -> None:
+    def __init__(self, entry: LayerStrategy, moves: Iterable[Move], copied: frozenset[str], exact: bool) -> None:
         self._plan, self._template, self._exact = entry.plan, entry.layer.template, exact
         self._swapped = _swapped(entry.plan)
         self._causes = {(move.place.cell, move.primitive): self._causes_of(move) for move in moves}
         self._moved = {path for causes in self._causes.values() for path in causes}
+        self._copied = copied
 
     def missing(self) -> Iterator[tuple[Origin, str, str]]:
         """(entry of the YAML, its operators without a copy, hint)."""
@@ -97,9 +103,17 @@ class _LayerView:
         """Cells from which backward reads something, and nothing is copied."""
         for cell, group in groupby(sorted(operators, key=_cell), key=_cell):
             members = list(group)
-            read = any(operator.saved and operator.executed is not False for operator in members)
-            if read and not any(operator.path in self._moved for operator in members):
+            read = [operator for operator in members if operator.saved and operator.executed is not False]
+            if read and not any(operator.path in self._moved for operator in members) and not self._is_one(cell, read):
                 yield cell or ", ".join(operator.path for operator in members if operator.saved)
+
+    def _is_one(self, cell: str, read: Iterable[Operator]) -> bool:
+        """Whether another cell has the only copy of what is read here."""
+        kinds, names = {operator.type for operator in read}, {operator.name for operator in read}
+        beside, _, own = cell.rpartition(".")
+        siblings = {path.rpartition(".")[0] for path in self._moved if path.rpartition(".")[2] in names}
+        return (kinds <= _OF_LAYERS and cell in self._copied) or (kinds <= _OF_SIBLINGS and any(
+            other.rpartition(".")[0] == beside and other.rpartition(".")[2] != own for other in siblings))
 
     def unasked(self) -> str:
         """What is copied although none of its possible causes is swapped: cells, in the order of the template, with
