@@ -30,7 +30,7 @@ RULES: dict[str, tuple[str, str]] = {
 }
 
 # of these MindSpore makes one copy where several cells have an equal one: of the view of an input that Linears share
-# (and what all ranks have gathered is read instead of the cast of a sharded weight), of the tables that all layers share
+# (and what all ranks have gathered is read instead of the cast of a sharded weight), of tables that all layers share
 _OF_SIBLINGS = frozenset({"Reshape", "ExpandDims", "Squeeze", "Flatten", "Cast"})
 _OF_LAYERS = frozenset({"Cos", "Sin"})
 _VIEWS = frozenset({"Reshape", "Transpose", "ExpandDims", "Squeeze", "Flatten"})
