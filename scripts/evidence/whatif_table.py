@@ -93,16 +93,15 @@ ones, so that the table is no blind test of them. *(not measured here)* marks wh
   its micro-batch begins: with the gradient of the loss, or where a stage of a pipeline receives the gradient. Where N
   reaches back before the start of the step, it starts as early as it can; between the two ways of counting MindSpore
   dies while it compiles.
-- **The loss.** Where a copy back reaches to the first gradient, that one waits for it, and what the gradient of the loss
-  computes from the forward pass alone (`Exp`, `Sub`) runs before both. Where the last layer is recomputed, the gradient
-  of the weight of the head runs before that of its input.
+- **The loss.** Where a copy back reaches to the first gradient, that one waits for it, and what the gradient of the
+  loss computes from the forward pass alone (`Exp`, `Sub`) runs before both. Where the last layer is recomputed, the
+  gradient of the weight of the head runs before that of its input.
 - **What runs again.** A flagged primitive whose output the backward pass reads, or another primitive that runs again;
   not the output of the layer. Nor the output of a cell inside it that was asked for, nor communication with
   `mp_comm_recompute: False` *(not measured here)*. A cast that the model computes again anyway is computed once,
   earlier. What all layers share runs again in each that is recomputed.
-- **In which order.** Each connected part waits for the gradient that its first reader needs, which is that of the output
-  of the layer, not of the loss of a router. Then it runs among the
-  gradient kernels in the order of MindSpore's queue: an only reader follows at once, other readers queue up, the one
+- **In which order.** Each connected part waits for the gradient that its first reader needs, which is that of the
+  output of the layer, not of the loss of a router. Then it runs among the gradient kernels in the order of MindSpore's queue: an only reader follows at once, other readers queue up, the one
   nearest to the end of the step first, and what reads communication waits until the queue is empty.
 - **What never runs again.** `TensorMove`, which MindSpore puts in last, and `Receive`.
 - **How long it takes.** `--hardware` times the predicted step; see [timeline.md](timeline.md) and, for its errors,
