@@ -78,23 +78,30 @@ ones, so that the table is no blind test of them. *(not measured here)* marks wh
 - **What moves.** A tensor that a kernel of the backward pass reads directly from a flagged primitive, once for each
   such primitive. Three Linears that read one norm have a Reshape of their input each, although one Reshape is left in
   the graph: swapping one of them moves the tensor and keeps the device copy for the others. Communication that sends
-  the output of a flagged primitive moves with it. The pieces that a Split makes stay, but a view of a piece moves.
+  the output of a flagged primitive moves with it. The pieces that a Split makes stay, but a view of a piece moves. So
+  does the sum that a fused Add and norm leaves, and, once for all layers, what they share, such as the tables of the
+  rotary embedding. Views that parallelism puts in are nobody's. Equal casts are one kernel unless flagged otherwise.
 - **What moves for nothing.** Where the model itself recomputes a Reshape, as mcore's Linears and MLP do, the tensor
   that it reads is copied to the host and never back, although no gradient reads it.
-- **Copy out.** It starts behind the primitive, outputs of one primitive one after the other. The device memory is
-  released 3 N kernels later (copies count), not before the last forward use, and not behind the end of the step.
+- **Copy out.** It starts behind the primitive when MindSpore's queue comes to it: an only reader is followed at once,
+  what was ready before goes first. The device memory is released 3 N kernels later (copies count), not before the last
+  forward use, not behind the end of the step, and no later than that of any copy that starts later: copies run on one
+  stream, so that whoever has waited for one has waited for all before it.
 - **Casts of weights.** In every micro-batch but the first of a step, the casts that move, and their copies, all run at
   the start of the micro-batch: the 16-bit weights of the swapped layers are on the device together.
 - **Copy in.** It starts N kernels before its first reader (copies do not count), but not before the backward pass of
   its micro-batch begins: with the gradient of the loss, or where a stage of a pipeline receives the gradient. Where N
   reaches back before the start of the step, it starts as early as it can; between the two ways of counting MindSpore
   dies while it compiles.
+- **The loss.** Where a copy back reaches to the first gradient, that one waits for it, and what the gradient of the
+  loss computes from the forward pass alone (`Exp`, `Sub`) runs before both. Where the last layer is recomputed, the
+  gradient of the weight of the head runs before that of its input.
 - **What runs again.** A flagged primitive whose output the backward pass reads, or another primitive that runs again;
   not the output of the layer. Nor the output of a cell inside it that was asked for, nor communication with
   `mp_comm_recompute: False` *(not measured here)*. A cast that the model computes again anyway is computed once,
-  earlier.
-- **In which order.** Each connected part waits for the gradient that its first reader needs. Then it runs among the
-  gradient kernels in the order of MindSpore's queue: an only reader follows at once, other readers queue up, the one
+  earlier. What all layers share runs again in each that is recomputed.
+- **In which order.** Each connected part waits for the gradient that its first reader needs, which is that of the
+  output of the layer, not of the loss of a router. Then it runs among the gradient kernels in the order of MindSpore's queue: an only reader follows at once, other readers queue up, the one
   nearest to the end of the step first, and what reads communication waits until the queue is empty.
 - **What never runs again.** `TensorMove`, which MindSpore puts in last, and `Receive`.
 - **How long it takes.** `--hardware` times the predicted step; see [timeline.md](timeline.md) and, for its errors,

@@ -241,10 +241,12 @@ class Baseline:
         kernels, reads = self.kernels, self.reads
         if GRADIENT_VIEW not in kernels.primitive:
             return np.ones(len(kernels), dtype=np.bool_)
-        primitive, first = np.array(kernels.primitive), int(self.returnable[self.returnable > 0].min(initial=len(kernels)))
+        primitive = np.array(kernels.primitive)
+        first = int(self.returnable[self.returnable > 0].min(initial=len(kernels)))
         inside = np.zeros(len(kernels), dtype=np.bool_)
         inside[reads.kernel[(reads.face >= 0) & (kernels.passing[reads.face] >= 0)]] = True
-        found = (primitive == "MatMul") & kernels.backward & ~inside  # of the head, and of that of each extra layer
+        # of the head, and of that of each extra layer
+        found: Flags = (primitive == "MatMul") & kernels.backward & ~inside
         found |= (primitive == "Receive") & (np.arange(len(kernels)) >= first)
         for kernel in np.flatnonzero(kernels.backward).tolist():
             found[kernel] |= any(found[self.maker[reads.block[row]]] for row in self.rows_of(kernel))

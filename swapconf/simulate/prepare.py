@@ -41,7 +41,7 @@ def prepare(trace: Trace) -> Baseline:
     reads = _through_views(reads, maker, backward)
     layer, cell = _adopt(kernels, layer, [place[1] for place in places], backward, reads, maker)
     named = layer
-    layer = _rehomed(layer, backward, reads, maker, _passes(kernels, layer, cell, backward, reads, maker))
+    layer = _rehomed(layer, backward, reads, maker, _passes(kernels, layer, cell, backward, reads, maker, ()))
     return Baseline(
         blocks=_in_ticks(lifetimes(trace)),
         maker=maker,
@@ -49,7 +49,9 @@ def prepare(trace: Trace) -> Baseline:
         kernels=Kernels(
             name=tuple(kernel.name for kernel in kernels), layer=layer, cell=tuple(cell),
             primitive=tuple(task.primitive for task in tasks), stream=stream, backward=backward,
-            passing=_passes(kernels, layer, cell, backward, reads, maker), before=_before(maker, blocks, len(kernels)),
+            passing=_passes(kernels, layer, cell, backward, reads, maker,
+                            _of_several_layers(layer, cell, backward, reads, maker)),
+            before=_before(maker, blocks, len(kernels)),
         ),
         reads=reads,
         steps=trace.num_steps,
@@ -230,7 +232,7 @@ def _rehomed(layer: Ints, backward: Flags, reads: Reads, maker: Ints, passing: I
 
 
 def _passes(kernels: Sequence[Kernel], layer: Ints, cell: Sequence[str], backward: Flags, reads: Reads,
-            maker: Ints) -> Ints:
+            maker: Ints, shared: Sequence[int]) -> Ints:
     """Nodes of one layer that are connected; not what several passes share, such as the tables of a rotary embedding,
     which is less often there than the rest of the layer."""
     inside = (layer >= 0) & ~backward
@@ -241,6 +243,7 @@ def _passes(kernels: Sequence[Kernel], layer: Ints, cell: Sequence[str], backwar
              for number in {key[0] for key in counts}}
     for index, key in keys.items():
         inside[index] = counts[key] % usual[key[0]] == 0
+    inside[list(shared)] = False
     parent = list(range(len(layer)))
 
     def root(node: int) -> int:
@@ -254,6 +257,22 @@ def _passes(kernels: Sequence[Kernel], layer: Ints, cell: Sequence[str], backwar
     for one, other in zip(source[joined].tolist(), reads.kernel[joined].tolist(), strict=True):
         parent[root(other)] = root(one)
     return np.array([root(node) if inside[node] else -1 for node in range(len(layer))], dtype=np.int64)
+
+
+def _of_several_layers(layer: Ints, cell: Sequence[str], backward: Flags, reads: Reads, maker: Ints) -> list[int]:
+    """Nodes that the same cell of their own and of other layers reads in the forward pass, and what only these read."""
+    source = maker[reads.block]
+    within = (layer[source] >= 0) & (layer[reads.kernel] >= 0) & ~backward[source] & ~backward[reads.kernel]
+    readers: dict[int, set[int]] = {}
+    for one, other in zip(source[within].tolist(), reads.kernel[within].tolist(), strict=True):
+        readers.setdefault(one, set()).add(other)
+    found: set[int] = set()
+    for node in sorted(readers, reverse=True):
+        own = {cell[reader] for reader in readers[node] if layer[reader] == layer[node]}
+        others = {cell[reader] for reader in readers[node] if layer[reader] != layer[node]}
+        if own & others or readers[node] <= found:
+            found.add(node)
+    return sorted(found)
 
 
 def _in_ticks(live: Lifetimes) -> Lifetimes:

@@ -18,7 +18,6 @@ from swapconf.network import LayerTemplate, Network, Operator
 from swapconf.primitives import plain
 from swapconf.simulate.baseline import VIEWS, Baseline, Flags, Ints, layer_name
 
-
 ADD_AND_NORM = "AddRmsNorm"  # what MindSpore makes of an Add that an RmsNorm reads
 SUM = 2  # which of its outputs the Add would have
 
@@ -71,12 +70,12 @@ def assign(baseline: Baseline, network: Network) -> Sites:
                 below[node] = path.rpartition(".")[0]
     of_node[_of_strangers(baseline, of_node) | _like_misnamed(baseline, readers)] = -1
 
-    paths = [path for _, path in names]
+    of_site = [path for _, path in names]
 
     def owner(face: int, reader: int) -> int:
         layer = templates.get(layer_name(int(kernels.layer[face])))
         if layer is not None and (kernels.primitive[face] in VIEWS or (
-                of_node[face] >= 0 and layer[1].is_unread_cast(paths[of_node[face]]))):
+                of_node[face] >= 0 and layer[1].is_unread_cast(of_site[of_node[face]]))):
             cells = {cell for cell, _ in readers.get(face, ())}
             served = _cell_of(baseline, reader, int(kernels.passing[face]), cells)
             own = layer[1].own_view(served, kernels.cell[face], kernels.primitive[face])
@@ -118,7 +117,8 @@ def _sums(baseline: Baseline) -> Iterator[tuple[int, int]]:
     kernels, reads = baseline.kernels, baseline.reads
     for kernel in (index for index, primitive in enumerate(kernels.primitive) if primitive == ADD_AND_NORM):
         made = baseline.made.get(kernel, [])
-        makers = [int(face) for face in reads.face[baseline.rows_of(kernel)] if face >= 0 and kernels.passing[face] >= 0]
+        faces = reads.face[baseline.rows_of(kernel)]
+        makers = faces[(faces >= 0) & (kernels.passing[faces] >= 0)].tolist()
         if len(made) > SUM and makers:
             low, high = np.searchsorted(reads.block, [made[SUM], made[SUM] + 1])
             layer = int(kernels.layer[max(makers)])
@@ -145,9 +145,11 @@ def _like_misnamed(baseline: Baseline, readers: Mapping[int, frozenset[tuple[str
     """Nodes that MindSpore names after the first layer wherever they stand: parallelism has put them in. Those of the
     first layer itself are told by their likes."""
     kernels = baseline.kernels
-    kinds = {(kernels.cell[node], kernels.primitive[node], readers.get(node, frozenset())) for node in baseline.misnamed}
-    return np.array([bool(kinds) and (cell, primitive, readers.get(node, frozenset())) in kinds for node, (
-        cell, primitive) in enumerate(zip(kernels.cell, kernels.primitive, strict=True))], dtype=np.bool_)
+    kinds = {node: (kernels.cell[node], kernels.primitive[node], found) for node, found in readers.items()}
+    wanted = {kinds[node] for node in baseline.misnamed if node in kinds}
+    found = np.zeros(len(kernels), dtype=np.bool_)
+    found[[*baseline.misnamed, *(node for node, kind in kinds.items() if kind in wanted)]] = True
+    return found
 
 
 def _is_lost(name: str) -> bool:
@@ -242,7 +244,8 @@ class _Cells:
         which MindSpore has merged it, or none: parallelism has put it in."""
         if self._by_path[path].saved is not False or not readers:
             return path
-        views = [operator for operator in self._by_path.values() if operator.type in VIEWS and operator.saved]
+        views = [operator for operator in self._by_path.values() if operator.saved and (
+            operator.type in VIEWS or operator.type == "Transpose")]  # of one head a Transpose is a view
         return next((operator.path for operator in views if self._likeness(operator, readers)), None)
 
     def _likeness(self, operator: Operator, readers: frozenset[tuple[str, str]]) -> int:

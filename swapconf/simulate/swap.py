@@ -25,8 +25,8 @@ class Windows:
     """Columns of equal length, one for each tensor that moves; positions as in Program. ``uses``: [uses of the
     program] the window that serves a use, -1 for none. ``unread``: copied out only; ``returned`` to ``until`` tell
     nothing of these. ``underflows``: the prefetch reaches back before the start of the step when copies are not
-    counted, but not when they are; MindSpore 2.9.0 dies of this while it compiles. ``apart``: what moves is not the block
-    of the baseline but an equal one, that MindSpore no longer merges with it because the two are flagged otherwise."""
+    counted, but not when they are; MindSpore 2.9.0 dies of this while it compiles. ``apart``: what moves is not the
+    block of the baseline but an equal one, that MindSpore no longer merges with it as the two are flagged otherwise."""
 
     block: Ints
     face: Ints

@@ -1,0 +1,109 @@
+"""Where a strategy launches what: MindSpore 2.9.0 on the golden traces, where possible against the true run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from swapconf.formats import trace_folder
+from swapconf.simulate.lifetimes import Schedule, schedule
+from swapconf.simulate.shared import served
+from swapconf.simulate.swap import _ahead, _freed_with_later
+from swapconf.simulation import TICKS
+from swapconf.trace import Trace
+from tests.unit import test_whatif as llama
+from tests.unit import test_whatif_mcore as qwen
+
+LAYER_SWAP = "swap_config={{swap: True, layer_swap: [{{backward_prefetch: {prefetch}, layers: True}}]}}"
+RECOMPUTE = ("swap_config={swap: False}", "recompute_config.recompute=True")
+TRACES = Path(__file__).parents[2] / "tests" / "traces"
+
+
+def of_llama(*changes: str) -> Schedule:
+    strategy = llama.study(*changes).strategy
+    assert strategy is not None
+    return schedule(llama.baseline(), strategy)
+
+
+@cache
+def golden(name: str) -> Trace:
+    return trace_folder.read(TRACES / name, rank=0)
+
+
+def launches_behind(trace: Trace) -> Counter[tuple[str, int]]:
+    """By name of what made a tensor, how many other kernels were launched before its copy to the host."""
+    kernels = [kernel for kernel in trace.kernels if not kernel.is_event]
+    tasks = [task for task in trace.tasks if task.is_kernel]
+    made: dict[int, tuple[str, int]] = {}
+    found: Counter[tuple[str, int]] = Counter()
+    turn = 0
+    for kernel, task in zip(kernels, tasks, strict=True):
+        if kernel.copies_to_host:
+            name, at = made[task.inputs[0]]
+            found[name, turn - at - 1] += 1
+        if kernel.primitive != "MoveTo":
+            made |= dict.fromkeys(task.outputs, (kernel.name.rpartition("-op")[0], turn))
+            turn += 1
+    return found
+
+
+def test_copies_to_the_host_are_launched_where_the_true_run_launched_them() -> None:
+    windows, names = of_llama(LAYER_SWAP.format(prefetch=1)).windows, llama.baseline().baseline.kernels.name
+    predicted = Counter((names[face].rpartition("-op")[0], int(at // TICKS - face))
+                        for face, at in zip(windows.face.tolist(), windows.copied.tolist(), strict=True))
+    true = launches_behind(golden("llama_l2_layerswap_n1"))
+    assert sum(true.values()) == sum(predicted.values())
+    assert sum((true & predicted).values()) >= 0.75 * sum(true.values())
+
+
+def test_when_the_step_has_waited_for_a_copy_earlier_ones_are_over() -> None:
+    copied, released = np.array([10, 30, 20, 40]), np.array([100, 60, 500, 90])
+    assert _freed_with_later(copied, released).tolist() == [60, 60, 60, 90]
+
+
+def test_a_copy_back_stands_between_its_kernel_and_the_one_before_it() -> None:
+    close = np.array([0, 4 * TICKS, 4 * TICKS + 2, 4 * TICKS + 4, 9 * TICKS])
+    assert all(close[place - 1] < _ahead(close, np.array([place]))[0] < close[place] for place in (1, 2, 3, 4))
+
+
+def test_the_loss_computes_its_exponents_before_copies_that_reach_back_to_it() -> None:
+    names = llama.baseline().baseline.kernels.name
+    exponent = next(index for index, name in enumerate(names) if "_nllloss-_NLLLoss/Exp" in name)
+    near, far = (of_llama(LAYER_SWAP.format(prefetch=prefetch)).program.where[exponent] for prefetch in (1, 100))
+    start = next(index for index, name in enumerate(names) if name.startswith("Gradients")) * TICKS
+    assert far < start < near
+
+
+@pytest.mark.parametrize(("changes", "first"), [(RECOMPUTE, "weight"), ((llama.OFF,), "input")])
+def test_the_gradient_of_the_head_s_weight_comes_first_where_the_last_layer_is_recomputed(
+        changes: tuple[str, ...], first: str) -> None:
+    kernels, where = llama.baseline().baseline.kernels, of_llama(*changes).program.where
+    head = [index for index, name in enumerate(kernels.name) if "lm_head-Linear/Grad_MatMul/MatMul" in name]
+    assert len(head) == 2
+    true = golden("llama_l2_recompute" if first == "weight" else "llama_l2_none")
+    order = [kernel.name for kernel in true.kernels if "lm_head-Linear/Grad_MatMul/MatMul" in kernel.name]
+    by_place = sorted(head, key=lambda index: int(where[index]))
+    assert [kernels.name[index].rpartition("-op")[2] for index in by_place] == [
+        name.rpartition("-op")[2] for name in order]
+
+
+def test_tables_that_all_layers_share_run_again_in_each() -> None:
+    prepared = qwen.baseline()
+    kernels = prepared.baseline.kernels
+    launched = schedule(prepared, qwen.strategy(*RECOMPUTE))
+    again = Counter(kernels.primitive[node] for node in launched.program.copies.tolist())
+    forward = Counter(primitive for primitive, late in zip(kernels.primitive, kernels.backward.tolist(), strict=True)
+                      if not late)
+    assert again["Cos"] == 2 * forward["Cos"] == 2 * prepared.baseline.steps
+
+
+def test_every_gradient_belongs_to_a_pass_and_passes_end_one_after_the_other() -> None:
+    baseline = llama.baseline().baseline
+    found = served(baseline)[baseline.kernels.backward]
+    layers = baseline.kernels.layer[found]
+    assert (found >= 0).all()
+    assert (np.diff(layers) <= 0).mean() > 0.99
