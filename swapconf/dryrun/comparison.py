@@ -109,7 +109,6 @@ class _LayerView:
         self._swapped = _swapped(entry.plan)
         self._causes = {(move.place.cell, move.primitive): self._causes_of(move) for move in moves}
         self._moved = {path for causes in self._causes.values() for path in causes}
-        self._copied = copied
 
     def missing(self) -> Iterator[tuple[Origin, str, str]]:
         """(entry of the YAML, its operators without a copy, hint)."""
