@@ -39,6 +39,11 @@ class Shim:
         return self.folder / "cann"
 
     @property
+    def latest(self) -> Path:
+        """The same folder by the name that CANN's own installation has."""
+        return self.folder / "latest"
+
+    @property
     def python(self) -> Path:
         """What stands in for CANN's Python packages."""
         return self.folder / "python"
@@ -105,6 +110,7 @@ def _fill(building: Path, closure: Closure, environment: Mapping[str, str]) -> d
     lib64, hccl, opp = (building / name for name in ("cann/lib64", "python/hccl", "cann/opp"))
     for folder in (lib64, hccl, opp):
         folder.mkdir(parents=True)
+    (building / "latest").symlink_to("cann")
     source = building / "shim.c"
     source.write_text(c_source(plan), encoding="ascii")
     compiler = compile_shim(plan, source, lib64 / LIBRARY, environment)
