@@ -375,6 +375,7 @@ def plan_of(machine: Machine, symbol: str, behaviour: Zero) -> Plan:
     return Plan(machine=machine, sonames=(), stand_ins=(StandIn(symbol=symbol, behaviour=behaviour),))
 
 
+@needs_cc
 def test_the_entry_looks_like_the_installation_that_older_mindspores_expect(
         fake: Path, environment: dict[str, str]) -> None:
     shim = ensure_shim(fake, environment)
