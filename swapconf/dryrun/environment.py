@@ -15,6 +15,7 @@ from swapconf.dryrun import DryRunError
 from swapconf.dryrun.cann import HOME_VARIABLES, Cann, find_cann, is_shim
 from swapconf.dryrun.shim.build import Shim, ensure_shim
 from swapconf.phrases import phrase
+from swapconf.versions import reached
 
 LEVEL = "MS_SIMULATION_LEVEL"
 LEVELS_WITHOUT_CARD = (0, 1)
@@ -22,6 +23,7 @@ LEVELS = (0, 1, 2, 3)
 _LISTS = ("LD_LIBRARY_PATH", "PYTHONPATH")
 _FOLDERS = (*HOME_VARIABLES, "ASCEND_OPP_PATH")
 _TIMEOUT_S = 60
+_ANY_FOLDER = "2.7.2"  # earlier MindSpores look for "latest" in the path of the library that they were linked with
 
 # Asks an interpreter where its MindSpore is, without importing it, and not in the working folder.
 _LOCATE = """
@@ -114,7 +116,7 @@ def prepare(python: str = sys.executable, base: Mapping[str, str] = os.environ, 
                 "level 0 (compile only) or 1 (adds memory) here; `swapconf dryrun FILE --level {level}` estimates the "
                 "rest", level=level))
         runtime = ensure_shim(installation.folder, clean)
-    changes = child_environment(runtime, clean, level)
+    changes = child_environment(runtime, clean, level, by_latest=not reached(installation.mindspore, _ANY_FOLDER))
     return Prepared(installation=installation, runtime=runtime, variables={**clean, **changes}, changes=changes)
 
 
@@ -124,15 +126,18 @@ def level_to_run(base: Mapping[str, str], level: int) -> int:
     return level if level in LEVELS_WITHOUT_CARD or find_cann(without_shim(base)) else max(LEVELS_WITHOUT_CARD)
 
 
-def child_environment(runtime: Cann | Shim, base: Mapping[str, str], level: int) -> dict[str, str]:
-    """The variables to set over ``base``. A CANN that the loader finds already is left as it is set up."""
+def child_environment(runtime: Cann | Shim, base: Mapping[str, str], level: int, *,
+                      by_latest: bool = False) -> dict[str, str]:
+    """The variables to set over ``base``. A CANN that the loader finds already is left as it is set up.
+    ``by_latest``: the shim's folder has to be called ``latest``."""
     changes = {LEVEL: str(level)}
     if isinstance(runtime, Shim):
+        home = runtime.latest if by_latest else runtime.cann
         return {
             **changes,
-            **dict.fromkeys(HOME_VARIABLES, str(runtime.cann)),
-            "ASCEND_OPP_PATH": str(runtime.cann / "opp"),
-            "LD_LIBRARY_PATH": _joined(runtime.cann / "lib64", base.get("LD_LIBRARY_PATH", "")),
+            **dict.fromkeys(HOME_VARIABLES, str(home)),
+            "ASCEND_OPP_PATH": str(home / "opp"),
+            "LD_LIBRARY_PATH": _joined(home / "lib64", base.get("LD_LIBRARY_PATH", "")),
             "PYTHONPATH": _joined(runtime.python, base.get("PYTHONPATH", "")),
         }
     if runtime.is_set_up:

@@ -373,3 +373,12 @@ def host_machine() -> Machine:
 
 def plan_of(machine: Machine, symbol: str, behaviour: Zero) -> Plan:
     return Plan(machine=machine, sonames=(), stand_ins=(StandIn(symbol=symbol, behaviour=behaviour),))
+
+
+@needs_cc
+def test_the_entry_looks_like_the_installation_that_older_mindspores_expect(
+        fake: Path, environment: dict[str, str]) -> None:
+    shim = ensure_shim(fake, environment)
+    assert (shim.latest / "lib64" / LIBRARY).samefile(shim.cann / "lib64" / LIBRARY)
+    opp = str(shim.latest / "opp")
+    assert Path(opp.replace("opp", "opp_kernel")).is_dir()  # as mindspore 2.7.1, run_check/_check_version.py, asks

@@ -115,6 +115,14 @@ class TestChildEnvironment:
             "PYTHONPATH": f"{tmp_path}/key/python:/opt/python",
         }
 
+    def test_older_mindspores_find_the_shim_by_the_name_latest(self, tmp_path: Path) -> None:
+        """MindSpore 2.7.1 looks for ``latest`` in the path of its library, and ends with "Get ascend path failed"."""
+        changes = child_environment(put_shim(tmp_path / "key"), {}, 1, by_latest=True)
+        assert changes["ASCEND_HOME_PATH"] == f"{tmp_path}/key/latest"
+        assert changes["LD_LIBRARY_PATH"] == f"{tmp_path}/key/latest/lib64"
+        assert not without_shim(changes).keys() & {"ASCEND_HOME_PATH", "ASCEND_OPP_PATH"}
+        assert not without_shim(changes)["LD_LIBRARY_PATH"]
+
     def test_no_empty_element_puts_the_working_folder_on_a_path(self, tmp_path: Path) -> None:
         changes = child_environment(put_shim(tmp_path / "key"), {"LD_LIBRARY_PATH": ""}, 0)
         assert changes["LD_LIBRARY_PATH"] == f"{tmp_path}/key/cann/lib64"

@@ -40,6 +40,11 @@ class Shim:
         return self.folder / "cann"
 
     @property
+    def latest(self) -> Path:
+        """The same folder by the name that CANN's own installation has."""
+        return self.folder / "latest"
+
+    @property
     def python(self) -> Path:
         """What stands in for CANN's Python packages."""
         return self.folder / "python"
@@ -103,9 +108,11 @@ def _fill(building: Path, closure: Closure, environment: Mapping[str, str]) -> d
     from swapconf.dryrun.shim.source import c_source
 
     plan = make_plan(closure)
-    lib64, hccl, opp = (building / name for name in ("cann/lib64", "python/hccl", "cann/opp"))
-    for folder in (lib64, hccl, opp):
+    lib64, hccl = (building / name for name in ("cann/lib64", "python/hccl"))
+    # MindSpore 2.7.0 and 2.7.1 want to see a folder of kernels beside that of operators, and look at nothing in it
+    for folder in (lib64, hccl, building / "cann/opp", building / "cann/opp_kernel"):
         folder.mkdir(parents=True)
+    (building / "latest").symlink_to("cann")
     source = building / "shim.c"
     source.write_text(c_source(plan), encoding="ascii")
     compiler = compile_shim(plan, source, lib64 / LIBRARY, environment)

@@ -2,7 +2,7 @@
 
     <cache>/index/<hash of a package's path>.json   which entry belongs to the files as they are now
     <cache>/<key>/swapconf-shim.json                what was built; the presence of this file makes a folder ours
-    <cache>/<key>/cann/lib64/...
+    <cache>/<key>/cann/lib64/...                    also as <cache>/<key>/latest/lib64
 """
 
 from __future__ import annotations
