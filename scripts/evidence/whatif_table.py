@@ -101,8 +101,9 @@ ones, so that the table is no blind test of them. *(not measured here)* marks wh
   `mp_comm_recompute: False` *(not measured here)*. A cast that the model computes again anyway is computed once,
   earlier. What all layers share runs again in each that is recomputed.
 - **In which order.** Each connected part waits for the gradient that its first reader needs, which is that of the
-  output of the layer, not of the loss of a router. Then it runs among the gradient kernels in the order of MindSpore's queue: an only reader follows at once, other readers queue up, the one
-  nearest to the end of the step first, and what reads communication waits until the queue is empty.
+  output of the layer, not of the loss of a router. Then it runs among the gradient kernels in the order of MindSpore's
+  queue: an only reader follows at once, other readers queue up, the one nearest to the end of the step first, and what
+  reads communication waits until the queue is empty.
 - **What never runs again.** `TensorMove`, which MindSpore puts in last, and `Receive`.
 - **How long it takes.** `--hardware` times the predicted step; see [timeline.md](timeline.md) and, for its errors,
   [timeline-predicted.md](timeline-predicted.md).
