@@ -97,6 +97,12 @@ class Baseline:
         found: list[int] = rows[starts[kernel]:starts[kernel + 1]].tolist()
         return found
 
+    def readers_of(self, block: int) -> list[int]:
+        """The kernels that read a block."""
+        low, high = np.searchsorted(self.reads.block, [block, block + 1])
+        found: list[int] = self.reads.kernel[low:high].tolist()
+        return found
+
     @cached_property
     def num_readers(self) -> Ints:
         """[kernels] how many kernels read what each makes, or shows as a view."""

@@ -40,7 +40,7 @@ def head_first(baseline: Baseline, program: Program) -> Program:
     places: dict[int, int] = {}
     for batch in baseline.batches:
         if batch[-1] in again:
-            begin = int(baseline.returnable[baseline.kernels.passing == batch[-1]].max())
+            begin = int(baseline.returnable[batch[-1]])  # a pass is numbered by one of its nodes
             ahead, late = _head(baseline, begin)
             places |= {kernel: ahead * TICKS - _ROOM // 4 + 2 * turn for turn, kernel in enumerate(late)}
     return _launched(program, places) if places else program
@@ -60,8 +60,7 @@ def _head(baseline: Baseline, begin: int) -> tuple[int, list[int]]:
         for other in range(first + 1, min(first + REACH, len(kernels))):
             if kernels.primitive[other] == "MatMul" and given & {
                     int(reads.block[row]) for row in baseline.rows_of(other)}:
-                adds = [int(kernel) for block in baseline.made.get(other, ())
-                        for kernel in reads.kernel[reads.block == block]
+                adds = [kernel for block in baseline.made.get(other, ()) for kernel in baseline.readers_of(block)
                         if kernels.primitive[kernel] == "AssignAdd"]
                 return (first, [other, *adds[:1]]) if adds else (0, [])
         break

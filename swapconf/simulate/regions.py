@@ -117,10 +117,9 @@ def _due(baseline: Baseline, readers: Ints) -> Ints:
     found, reads, is_view = readers.copy(), baseline.reads, _is_gradient_view(baseline)
     for index in np.flatnonzero(is_view[readers]).tolist():
         view = int(readers[index])
-        shown = [int(reads.block[row]) for row in baseline.rows_of(view)]
-        users = reads.kernel[np.isin(reads.block, shown) & (reads.kernel > view)]
-        users = users[baseline.kernels.backward[users] & ~is_view[users]]
-        found[index] = users.min() if len(users) else view
+        users = [user for row in baseline.rows_of(view) for user in baseline.readers_of(int(reads.block[row]))
+                 if user > view and baseline.kernels.backward[user] and not is_view[user]]
+        found[index] = min(users, default=view)
     return found
 
 

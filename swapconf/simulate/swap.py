@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swapconf.simulate.baseline import HALF, Baseline, Flags, Ints
+from swapconf.simulate.baseline import HALF, QUEUE, Baseline, Flags, Ints
 from swapconf.simulate.recompute import Program
 from swapconf.simulation import TICKS
 
@@ -89,9 +89,7 @@ def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints, of
     reach = np.concatenate([prefetch[served][first], unread.prefetch])
     dead = np.arange(len(block)) >= count
     early = baseline.upfront[face]
-    moved = set(zip(block.tolist(), face.tolist(), strict=True))
-    known = {node: baseline.queued(node, moved) for node in np.unique(face).tolist()}
-    behind = np.array([known[node] - 1 for node in face.tolist()], dtype=np.int64)
+    behind = _behind(baseline, block, face)
     copied = np.where(early >= 0, (early - 1) * TICKS + HALF + 2, behind * TICKS + HALF) + 4 * _turn(behind, face)
     used, until = np.concatenate([used, copied[dead] + 2]), np.concatenate([until, copied[dead] + 2])
     where = program.where.copy()
@@ -134,6 +132,21 @@ def _ahead(before: Ints, place: Ints) -> Ints:
     """Right in front of kernels, which may stand close together where something runs again."""
     room = before[place] - before[np.maximum(place - 1, 0)]
     return np.asarray(before[place] - np.where(place > 0, np.minimum(room // 2, TICKS // 4), TICKS // 4))
+
+
+def _behind(baseline: Baseline, block: Ints, face: Ints) -> Ints:
+    """The kernel behind which each copy to the host runs. Equal kernels between equal copies are looked at once."""
+    copied, is_copied = set(zip(block.tolist(), face.tolist(), strict=True)), np.zeros(len(baseline.kernels), np.bool_)
+    is_copied[face] = True
+    known: dict[tuple[bytes, bytes], int] = {}
+    places: dict[int, int] = {}
+    for node in np.unique(face).tolist():
+        near = slice(node, node + QUEUE)
+        key = baseline.codes[near].tobytes(), is_copied[near].tobytes()
+        if key not in known:
+            known[key] = baseline.queued(node, copied) - 1 - node
+        places[node] = node + known[key]
+    return np.array([places[node] for node in face.tolist()], dtype=np.int64)
 
 
 def _turn(behind: Ints, face: Ints) -> Ints:
