@@ -212,6 +212,7 @@ def _adopt(kernels: Sequence[Kernel], layer: Ints, cell: list[str], backward: Fl
     return layer, cell
 
 
+
 def _rehomed(layer: Ints, backward: Flags, reads: Reads, maker: Ints, passing: Ints) -> Ints:
     """MindSpore names some kernels of a layer after another one, such as views of GLM's rotary embedding: connected
     nodes that read one other layer alone, and that only the same layer reads, belong to it."""

@@ -55,6 +55,7 @@ def assign(baseline: Baseline, network: Network) -> Sites:
     kernels = baseline.kernels
     readers = _reader_cells(baseline)
     of_node = np.full(len(kernels), -1, dtype=np.int64)
+    is_known = np.zeros(len(kernels), dtype=np.bool_)
     below: dict[int, str] = {}
     for node in np.flatnonzero(kernels.passing >= 0)[::-1].tolist():
         layer = templates.get(layer_name(int(kernels.layer[node])))
@@ -63,12 +64,13 @@ def assign(baseline: Baseline, network: Network) -> Sites:
             paths = (layer[1].path(cell, kernels.primitive[node], known)
                      for cell in (kernels.cell[node], *_near(baseline, node, known, below)))
             path = next((path for path in paths if path is not None), None)
+            is_known[node] = path is not None
             if path is not None and kernels.primitive[node] in VIEWS:
-                path = layer[1].saved_view(path, known)
+                path = layer[1].saved_view(path, known, is_lost=_is_lost(kernels.name[node]))
             if path is not None:
                 of_node[node] = names.setdefault((layer[0], path), len(names))
                 below[node] = path.rpartition(".")[0]
-    of_node[_of_strangers(baseline, of_node) | _like_misnamed(baseline, readers)] = -1
+    of_node[_of_strangers(baseline, is_known) | _like_misnamed(baseline, readers)] = -1
 
     of_site = [path for _, path in names]
 
@@ -134,11 +136,11 @@ def _shared(baseline: Baseline, templates: Mapping[str, tuple[str, _Cells]]) -> 
             yield kernel, path
 
 
-def _of_strangers(baseline: Baseline, of_node: Ints) -> Flags:
+def _of_strangers(baseline: Baseline, is_known: Flags) -> Flags:
     """Views without a cell of their own of what is no site, such as the dispatch of tokens to experts."""
     below = baseline.below
     is_lost = np.array([_is_lost(name) for name in baseline.kernels.name])
-    return np.asarray((below >= 0) & is_lost & (of_node[below] < 0) & (baseline.kernels.stream[below] == 0))
+    return np.asarray((below >= 0) & is_lost & ~is_known[below] & (baseline.kernels.stream[below] == 0))
 
 
 def _like_misnamed(baseline: Baseline, readers: Mapping[int, frozenset[tuple[str, str]]]) -> Flags:
@@ -239,14 +241,20 @@ class _Cells:
             return candidates[0].path if candidates else None
         return max(candidates, key=lambda operator: self._likeness(operator, readers)).path
 
-    def saved_view(self, path: str, readers: frozenset[tuple[str, str]]) -> str | None:
+    def saved_view(self, path: str, readers: frozenset[tuple[str, str]], *, is_lost: bool) -> str | None:
         """The same; of one whose output no gradient reads in the catalog, another one that has these readers, with
-        which MindSpore has merged it, or none: parallelism has put it in."""
+        which MindSpore has merged it, or none: parallelism has put it in. ``is_lost``: MindSpore has lost the cells of
+        the view and its readers, so that the next one with such readers is meant."""
         if self._by_path[path].saved is not False or not readers:
             return path
         views = [operator for operator in self._by_path.values() if operator.saved and (
             operator.type in VIEWS or operator.type == "Transpose")]  # of one head a Transpose is a view
-        return next((operator.path for operator in views if self._likeness(operator, readers)), None)
+        found = next((operator.path for operator in views if self._likeness(operator, readers)), None)
+        if found is not None or not is_lost:
+            return found
+        kinds, order = {primitive for _, primitive in readers}, list(self._by_path)
+        return next((operator.path for operator in views if order.index(operator.path) > order.index(path) and kinds & {
+            plain(self._by_path[reader].type) for reader in operator.consumers if reader in self._by_path}), None)
 
     def _likeness(self, operator: Operator, readers: frozenset[tuple[str, str]]) -> int:
         expected = [self._by_path[path] for path in operator.consumers if path in self._by_path]
