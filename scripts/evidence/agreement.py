@@ -61,7 +61,7 @@ def main() -> None:
     if given.out is not None:
         given.out.write_text(text, encoding="utf-8")
     print(text.partition("\n| ")[0])
-    sys.exit(any(verdict.disagreements for verdict in judged))
+    sys.exit(any(verdict.disagreements or verdict.misses for verdict in judged))
 
 
 def verdicts(asked: Iterable[Case], folder: Path, timeout: float, runs: bool = True) -> Iterator[Verdict]:

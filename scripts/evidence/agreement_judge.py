@@ -62,11 +62,13 @@ class Figures:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """``disagreements``: between explain, cells, graph and log, and crashes that were not predicted. ``figures``: None
-    where MindSpore died of the strategy while it compiled, as it was predicted."""
+    """``disagreements``: between explain, cells, graph and log. ``misses``: a crash of MindSpore that what-if did not
+    foresee, or that it foresaw and that is none. ``figures``: None where MindSpore died of the strategy while it
+    compiled."""
 
     case: Case
     disagreements: tuple[str, ...] = ()
+    misses: tuple[str, ...] = ()
     figures: Figures | None = None
     crash: str = ""
     details: tuple[str, ...] = field(default=(), repr=False)
@@ -79,12 +81,12 @@ def judge(case: Case, folder: Path) -> Verdict:
     record = json.loads((folder / case.name / "run.json").read_text(encoding="utf-8"))["report"]
     prepared = _prepared(folder, case.seed, case.number // PER_SHAPE)
     if isinstance(prepared, str):
-        return Verdict(case=case, disagreements=(prepared,))
+        return Verdict(case=case, misses=(prepared,))
     found = predict(prepared, strategy)
     if record["outcome"] not in COMPLETED:
         told = f"the run: {record['outcome']}: {record['detail'][:200]}"
         expected = bool(found.moves.underflows.any())
-        return Verdict(case=case, crash=told, disagreements=() if expected else (told,))
+        return Verdict(case=case, crash=told, misses=() if expected else (told,))
     unseen = ("a crash of MindSpore was predicted, and there is none",) if found.moves.underflows.any() else ()
     truth = trace_folder.read(folder / case.name, rank=0)
     effect = observed(truth, strategy.network.num_layers)
@@ -92,10 +94,10 @@ def judge(case: Case, folder: Path) -> Verdict:
     findings = [*comparison.compare(strategy, effect, origin), *recompute_comparison.compare(strategy, effect, origin)]
     # that an operator has nothing to move is what the catalog says, and what `check` warns of
     graph = [f"graph: {finding.message}" for finding in findings if finding.hint != comparison._NOT_SAVED]
-    disagreements = (*unseen, *_cells(strategy, folder / case.name), *_log(strategy, record), *graph)
-    return Verdict(case=case, disagreements=disagreements, figures=_figures(prepared, strategy, found, truth),
-                   details=(case.shape.family, case.shape.layout, case.words, *disagreements,
-                            *worker_lines(strategy)))
+    disagreements = (*_cells(strategy, folder / case.name), *_log(strategy, record), *graph)
+    details = (case.shape.family, case.shape.layout, case.words, *disagreements, *unseen, *worker_lines(strategy))
+    return Verdict(case=case, disagreements=disagreements, misses=unseen, details=details,
+                   figures=_figures(prepared, strategy, found, truth))
 
 
 @lru_cache(maxsize=2)
