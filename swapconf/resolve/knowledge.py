@@ -17,9 +17,9 @@ from swapconf.versions import TITLES, partner, reached, same
 MEASURED = {"mindspore": "2.9.0", "mindformers": "1.9.0"}  # the pair that most was measured with
 
 # every one was trained and dry-run with a partner (docs/generations.md)
-MEASURED_MINDSPORE = ("2.7.0", "2.7.1", "2.7.2", "2.9.0", "2.10.0")
+MEASURED_MINDSPORE = ("2.7.1", "2.7.2", "2.9.0", "2.10.0")
 MEASURED_MINDFORMERS = ("1.6.0", "1.7.0", "1.8.0", "1.9.0", "2.0.0", "2.1.0")
-MEASURED_PAIRS = (("1.6.0", "2.7.0"), ("1.6.0", "2.7.2"), ("1.7.0", "2.7.1"), ("1.7.0", "2.7.2"), ("1.8.0", "2.7.2"),
+MEASURED_PAIRS = (("1.6.0", "2.7.2"), ("1.7.0", "2.7.1"), ("1.7.0", "2.7.2"), ("1.8.0", "2.7.2"),
                   ("1.9.0", "2.9.0"), ("2.0.0", "2.10.0"), ("2.1.0", "2.10.0"))
 _SEVEN_ON = MEASURED_MINDFORMERS[1:]
 
@@ -72,7 +72,7 @@ _PREFETCH = ("2.9.0",)
 _KNOWN = {
     "recomputed_consumer_voids_swap": _Known("mindspore", (
         _Range(value=True, source=phrase("documented (MindSpore Transformers, Fine-Grained Activations SWAP, rule 2)")),
-        _Range(value=False, since="2.7.0", measured=MEASURED_MINDSPORE,
+        _Range(value=False, since="2.7.1", measured=MEASURED_MINDSPORE,
                source=phrase("in dry runs the tensor is moved, released and feeds the recomputed operator")))),
     "lazy_inline_variable_needed": _Known("mindformers", (
         _Range(value=True,
