@@ -279,7 +279,7 @@ class Baseline:
         for (_, primitive), group in readers.items():
             again = [kernel for kernel in group if kernels.backward[kernel] and kernels.layer[kernel] >= 0
                      and not kernels.name[kernel].startswith("Gradients")]
-            if again and primitive not in VIEWS:
+            if again:
                 found[[kernel for kernel in group if kernels.passing[kernel] >= 0]] = again[0]
         return found
 
