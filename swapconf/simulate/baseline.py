@@ -49,12 +49,14 @@ class Kernels:
 @dataclass(frozen=True, kw_only=True)
 class Reads:
     """Columns of equal length, by block, then kernel. ``until``: the kernel after which this use ends; later than the
-    kernel itself where another stream reads. ``face``: a kernel, -1 where none made the block."""
+    kernel itself where another stream reads. ``face``: a kernel, -1 where none made the block. ``via``: the view that
+    a gradient makes for the reader, else as ``face``."""
 
     block: Ints
     kernel: Ints
     until: Ints
     face: Ints
+    via: Ints
 
 
 @dataclass(frozen=True, kw_only=True)
