@@ -278,7 +278,7 @@ class Baseline:
         readers: dict[tuple[int, str], list[int]] = {}
         for block, kernel in zip(reads.block.tolist(), reads.kernel.tolist(), strict=True):
             readers.setdefault((block, kernels.primitive[kernel]), []).append(kernel)
-        for (_, primitive), group in readers.items():
+        for group in readers.values():
             again = [kernel for kernel in group if kernels.backward[kernel] and kernels.layer[kernel] >= 0
                      and not kernels.name[kernel].startswith("Gradients")]
             if again:
