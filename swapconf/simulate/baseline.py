@@ -49,12 +49,14 @@ class Kernels:
 @dataclass(frozen=True, kw_only=True)
 class Reads:
     """Columns of equal length, by block, then kernel. ``until``: the kernel after which this use ends; later than the
-    kernel itself where another stream reads. ``face``: a kernel, -1 where none made the block."""
+    kernel itself where another stream reads. ``face``: a kernel, -1 where none made the block. ``via``: the view that
+    a gradient makes for the reader, else as ``face``."""
 
     block: Ints
     kernel: Ints
     until: Ints
     face: Ints
+    via: Ints
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,10 +278,10 @@ class Baseline:
         readers: dict[tuple[int, str], list[int]] = {}
         for block, kernel in zip(reads.block.tolist(), reads.kernel.tolist(), strict=True):
             readers.setdefault((block, kernels.primitive[kernel]), []).append(kernel)
-        for (_, primitive), group in readers.items():
+        for group in readers.values():
             again = [kernel for kernel in group if kernels.backward[kernel] and kernels.layer[kernel] >= 0
                      and not kernels.name[kernel].startswith("Gradients")]
-            if again and primitive not in VIEWS:
+            if again:
                 found[[kernel for kernel in group if kernels.passing[kernel] >= 0]] = again[0]
         return found
 

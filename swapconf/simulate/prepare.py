@@ -116,7 +116,7 @@ def _reads(kernels: Sequence[Kernel], tasks: Sequence[Task], row: dict[int, int]
             faces.setdefault(output, []).append((index, kernel.output, shape))
     found.sort()
     block, reader, face = (np.array(column, dtype=np.int64) for column in zip(*found, strict=True))
-    return Reads(block=block, kernel=reader, until=_until(block, reader, maker, stream), face=face)
+    return Reads(block=block, kernel=reader, until=_until(block, reader, maker, stream), face=face, via=face)
 
 
 def _inputs(task: Task) -> list[tuple[int, tuple[int, ...] | None]]:

@@ -177,6 +177,8 @@ def _region(baseline: Baseline, part: Part, redirected: Flags) -> Region:
                 found.append(item_of.get(face, copy_of.get(face, -1)))
             elif 0 < part.start - face <= NEAR and kernels.stream[face] != 0:
                 late.add(item_of[kernel])
+            # a view that a gradient makes for this one
+            found.append(item_of.get(int(reads.via[row]), copy_of.get(int(reads.via[row]), -1)))
         needs.append([item for item in dict.fromkeys(found) if item >= 0])
     return Region(needs=needs, late=frozenset(late), talks=(kernels.stream[[*copies, *launched]] != 0).tolist(),
                   single=_single(baseline, needs, len(copies), launched))

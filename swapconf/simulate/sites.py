@@ -161,13 +161,18 @@ def _is_lost(name: str) -> bool:
 
 def _unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...], network: Network) -> Ints:
     """A site that a Reshape reads which the model itself recomputes: MindSpore copies what that would read again, and
-    finds only later that a Reshape needs nothing run (measured with 2.9.0: the MatMuls of mcore's Linears). Where only
-    communication reads it, there is no Reshape, although the catalog knows one for another layout."""
+    finds only later that a Reshape needs nothing run (measured with 2.9.0: the MatMuls of mcore's Linears). So with a
+    Cast of a Cast, whose gradient needs to know no more than the type (the norms of query and key), in steps of several
+    micro-batches. Where only communication reads it, there is no Reshape, although the catalog knows one for another
+    layout."""
     templates = {layer.name: layer.template.by_path for layer in network.layers}
     found = np.full(len(of_node), -1, dtype=np.int64)
     again = np.zeros(len(of_node) + 1, dtype=np.bool_)
     again[baseline.maker[baseline.reads.block[baseline.kernels.backward[baseline.reads.kernel]]]] = True
     reader, face = baseline.edges
+    cast = np.zeros(len(of_node), dtype=np.bool_)
+    is_cast = np.array(baseline.kernels.primitive) == "Cast"
+    cast[face[is_cast[reader] & is_cast[face]]] = len(baseline.batches) > baseline.steps
     local = np.zeros(len(of_node), dtype=np.bool_)
     local[face[baseline.kernels.stream[reader] == 0]] = True
     for node in np.flatnonzero((of_node >= 0) & ~again[:-1] & local).tolist():
@@ -176,7 +181,7 @@ def _unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...
         if known[path].saved and not _is_lost(baseline.kernels.name[node]) and (
                 baseline.kernels.primitive[node] not in VIEWS):
             readers = [known[reader] for reader in known[path].consumers if reader in known]
-            if any(reader.preset_recompute and reader.type in VIEWS for reader in readers):
+            if cast[node] or any(reader.preset_recompute and reader.type in VIEWS for reader in readers):
                 found[node] = of_node[node]
     return found
 

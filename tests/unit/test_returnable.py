@@ -40,7 +40,7 @@ def baseline(schedule: str) -> Baseline:
         blocks=Lifetimes(start=none, end=none, size_bytes=none, is_persistent=none.astype(bool), names=(),
                          category=none.astype(np.uint8), layer=none.astype(np.int32), name=none.astype(np.int32)),
         maker=np.arange(size), host_bytes=np.zeros(size, dtype=np.int64), steps=1,
-        reads=Reads(block=block, kernel=kernel, until=kernel, face=block),
+        reads=Reads(block=block, kernel=kernel, until=kernel, face=block, via=block),
         kernels=Kernels(name=tuple(map(str, range(size))), layer=layer, cell=("",) * size,
                         primitive=tuple(PRIMITIVES.get(letter, "Add") for letter, _, _ in kernels),
                         stream=np.zeros(size, dtype=np.int64), backward=~node, passing=passing,
