@@ -111,7 +111,8 @@ class _LayerView:
         """Whether another cell has the only copy of what is read here."""
         kinds, names = {operator.type for operator in read}, {operator.name for operator in read}
         beside, _, own = cell.rpartition(".")
-        siblings = {path.rpartition(".")[0] for path in self._moved if path.rpartition(".")[2] in names}
+        siblings = {path.rpartition(".")[0] for path in self._moved}
+        siblings = {path for path in siblings if all(f"{path}.{name}" in self._template.by_path for name in names)}
         return (kinds <= _OF_LAYERS and cell in self._copied) or (kinds <= _OF_SIBLINGS and any(
             other.rpartition(".")[0] == beside and other.rpartition(".")[2] != own for other in siblings))
 

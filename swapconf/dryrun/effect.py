@@ -119,16 +119,26 @@ def observed(trace: Trace, num_layers: int) -> Effect:
     """The effect that a trace shows. ``num_layers``: decoder layers of the model, without extra prediction layers."""
     from swapconf.dryrun.recompute_effect import recomputed
 
-    places = {scope: place_of(scope, num_layers) for scope in {kernel.scope for kernel in trace.step}}
+    launched = Counter(kernel.scope for kernel in trace.step)
+    places = {scope: place_of(scope, num_layers) for scope in launched}
     again, held = recomputed(trace, places) if trace.has_graph else (None, frozenset())
     return Effect(
-        layers=frozenset(place.layer for place in places.values() if place.layer),
+        layers=_computed(launched, places),
         moves=tuple(_moves(trace, places)),
         host_peak_bytes=trace.host_peak_bytes,
         frees_nothing=trace.is_planned,
         recomputed=again,
         held=held,
     )
+
+
+def _computed(launched: Mapping[str, int], places: Mapping[str, Place]) -> frozenset[str]:
+    """The layers that a rank computes; not those after which MindSpore names a few kernels of others."""
+    count: Counter[str] = Counter()
+    for scope, number in launched.items():
+        count[places[scope].layer] += number
+    most = max((number for layer, number in count.items() if layer), default=0)
+    return frozenset(layer for layer, number in count.items() if layer and 4 * number > most)
 
 
 def place_of(scope: str, num_layers: int) -> Place:

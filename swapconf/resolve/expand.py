@@ -32,6 +32,8 @@ R2 = "R2-recomputed-consumer"
 RECOMPUTE_VOID = "recompute-void"
 
 _SHARED = Reason("shared-primitive", phrase("it is one object in all layers, which do not agree on it"))
+# a flag that switches recompute off is a flag, too (measured with MindSpore 2.9.0)
+_EXCLUDED = Reason(R1, phrase("its recompute is excluded, and MindSpore swaps nothing that has a flag for recompute"))
 _NOT_ASKED = Reason("not-asked", phrase("nothing was asked here"))
 _AS_ASKED = phrase("as asked")
 
@@ -97,6 +99,9 @@ def decide(template: LayerTemplate, asked: tuple[Request, ...], consumer_voids: 
               for primitive in primitives_below(request.operator, template)}  # the last request stays
     decisions = {primitive.path: _decision(primitive, wanted.get(primitive.path), recomputed, consumer_voids, version)
                  for primitive in template.primitives}
+    for path in {request.operator for request in asked if request.kind == "select_recompute_exclude"} & set(decisions):
+        if isinstance(decisions[path].action, Swap):
+            decisions[path] = Decision(Keep(), _EXCLUDED, decisions[path].requested)
     for path in held & set(decisions):
         if isinstance(decisions[path].action, Swap):
             decisions[path] = Decision(Keep(), _SHARED, decisions[path].requested)
