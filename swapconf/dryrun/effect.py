@@ -24,6 +24,8 @@ if TYPE_CHECKING:  # its columns need numpy, which `swapconf rules` and `--help`
     from swapconf.trace import Task, Trace
 
 Key = TypeVar("Key")
+# a rank computes the layers that have such kernels; after others MindSpore names some of their gradients and views
+_COMPUTING = frozenset({"AddRmsNorm", "BatchMatMul", "FlashAttentionScore", "LayerNorm", "MatMul", "RmsNorm"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +121,10 @@ def observed(trace: Trace, num_layers: int) -> Effect:
     """The effect that a trace shows. ``num_layers``: decoder layers of the model, without extra prediction layers."""
     from swapconf.dryrun.recompute_effect import recomputed
 
-    launched = Counter(kernel.scope for kernel in trace.step)
-    places = {scope: place_of(scope, num_layers) for scope in launched}
+    places = {scope: place_of(scope, num_layers) for scope in {kernel.scope for kernel in trace.step}}
     again, held = recomputed(trace, places) if trace.has_graph else (None, frozenset())
     return Effect(
-        layers=_computed(launched, places),
+        layers=_computed(trace, places),
         moves=tuple(_moves(trace, places)),
         host_peak_bytes=trace.host_peak_bytes,
         frees_nothing=trace.is_planned,
@@ -132,13 +133,11 @@ def observed(trace: Trace, num_layers: int) -> Effect:
     )
 
 
-def _computed(launched: Mapping[str, int], places: Mapping[str, Place]) -> frozenset[str]:
-    """The layers that a rank computes; not those after which MindSpore names a few kernels of others."""
-    count: Counter[str] = Counter()
-    for scope, number in launched.items():
-        count[places[scope].layer] += number
-    most = max((number for layer, number in count.items() if layer), default=0)
-    return frozenset(layer for layer, number in count.items() if layer and 4 * number > most)
+def _computed(trace: Trace, places: Mapping[str, Place]) -> frozenset[str]:
+    """The layers of this rank; all that are named, where no name of a kernel is known to compute."""
+    named = frozenset(place.layer for place in places.values() if place.layer)
+    return frozenset(places[kernel.scope].layer for kernel in trace.step if kernel.primitive in _COMPUTING
+                     and not kernel.name.startswith("Gradients")) - {""} or named
 
 
 def place_of(scope: str, num_layers: int) -> Place:
