@@ -25,6 +25,8 @@ if TYPE_CHECKING:  # its columns need numpy, which `swapconf rules` and `--help`
     from swapconf.trace import Task, Trace
 
 Key = TypeVar("Key")
+# a rank computes the layers that have such kernels; after others MindSpore names some of their gradients and views
+_COMPUTING = frozenset({"AddRmsNorm", "BatchMatMul", "FlashAttentionScore", "LayerNorm", "MatMul", "RmsNorm"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,7 @@ def observed(trace: Trace, num_layers: int) -> Effect:
     places = {scope: place_of(scope, num_layers) for scope in {kernel.scope for kernel in trace.step}}
     again, held = recomputed(trace, places) if trace.has_graph else (None, frozenset())
     return Effect(
-        layers=frozenset(place.layer for place in places.values() if place.layer),
+        layers=_computed(trace, places),
         moves=tuple(_moves(trace, places)),
         host_peak_bytes=trace.host_peak_bytes,
         frees_nothing=trace.is_planned,
@@ -134,6 +136,13 @@ def observed(trace: Trace, num_layers: int) -> Effect:
         recomputed=again,
         held=held,
     )
+
+
+def _computed(trace: Trace, places: Mapping[str, Place]) -> frozenset[str]:
+    """The layers of this rank; all that are named, where no name of a kernel is known to compute."""
+    named = frozenset(place.layer for place in places.values() if place.layer)
+    return frozenset(places[kernel.scope].layer for kernel in trace.step if kernel.primitive in _COMPUTING
+                     and not kernel.name.startswith("Gradients")) - {""} or named
 
 
 def place_of(scope: str, num_layers: int) -> Place:

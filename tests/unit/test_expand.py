@@ -160,7 +160,7 @@ def test_r2_is_not_about_what_the_model_itself_recomputes() -> None:
 def test_exclusion_has_the_highest_priority() -> None:
     recompute = Recompute(full=full(), select_exclude=(select(r"feed_forward\.mul"),))
     result = strategy(ops(op("feed_forward", 4), recompute=recompute))
-    assert action(result, 0, "feed_forward.mul") == Swap(4)
+    assert action(result, 0, "feed_forward.mul") == Keep()
     assert action(result, 0, "feed_forward.w2.matmul") == Recomputed("")
 
 
@@ -208,3 +208,11 @@ def test_equal_layers_that_the_same_entries_select_share_one_answer() -> None:
     assert answers[0] is answers[2]
     assert answers[1] is answers[3]
     assert answers[0] != answers[1]
+
+
+def test_what_is_excluded_from_recompute_is_not_swapped_either() -> None:
+    recompute = Recompute(select_exclude=(select(r"feed_forward\.mul", 1),))
+    decided = strategy(config(swap=ListedSwap(layer_swap=(whole(4),)), recompute=recompute)).layers
+    assert decided[0].plan.decisions["feed_forward.mul"].action == Swap(4)
+    assert decided[1].plan.decisions["feed_forward.mul"].action == Keep()
+    assert decided[1].plan.decisions["feed_forward.mul"].reason.rule == R1

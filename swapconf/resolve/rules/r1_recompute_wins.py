@@ -1,8 +1,9 @@
 r"""R1-recompute-wins: where an operator is both swapped and recomputed, recompute takes effect and swap does not.
 
 MindSpore decides per primitive, so this also holds where the two overlap by an ancestor, a descendant or a regular
-expression. What is left of the swap still takes effect. Source: documented (Fine-Grained Activations SWAP, rule 1),
-measured with MindSpore 2.9.0.
+expression. What is left of the swap still takes effect. An operator that ``select_recompute_exclude`` names is neither
+recomputed nor swapped: the exclusion is a flag for recompute, too. Source: documented (Fine-Grained Activations SWAP,
+rule 1), measured with MindSpore 2.9.0.
 
 Fails::
 
@@ -38,7 +39,11 @@ def check(case: Case) -> Iterator[Finding]:
         for path, decision in entry.plan.decisions.items():
             if decision.reason.rule != RULE or decision.requested is None:
                 continue
-            assert isinstance(decision.action, Recompute)
+            if not isinstance(decision.action, Recompute):
+                cut[decision.requested.origin].add(entry.layer.index)
+                causes[decision.requested.origin].setdefault(phrase(
+                    "{operator} (excluded, which is a flag for recompute, too)", operator=path))
+                continue
             by_model = decision.action.root == path and entry.layer.template.by_path[path].preset_recompute
             if not by_model:  # what the model recomputes by itself is no clash in the YAML
                 cut[decision.requested.origin].add(entry.layer.index)
