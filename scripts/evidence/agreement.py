@@ -42,6 +42,7 @@ def main() -> None:
     options.add_argument("--again", type=Path, metavar="DIR", help="run nothing: judge the traces in DIR")
     options.add_argument("--run-only", action="store_true", help="judge nothing: --again does that later")
     options.add_argument("--out", type=Path, help="write the table to this page")
+    options.add_argument("--note", default="", help="a sentence to stand on that page")
     options.add_argument("--timeout", type=float, default=600.0, metavar="SECONDS", help="of one dry run")
     given = options.parse_args()
     folder = (given.again or given.folder or Path("agreement")).resolve()
@@ -57,7 +58,7 @@ def main() -> None:
     judged = list(verdicts(asked, folder, given.timeout, runs=given.again is None))
     if given.case:
         print("\n".join(told for verdict in judged for told in verdict.details))
-    text = page(judged, f"--seed {given.seed} --cases {given.cases}")
+    text = page(judged, f"--seed {given.seed} --cases {given.cases}", given.note)
     if given.out is not None:
         given.out.write_text(text, encoding="utf-8")
     print(text.partition("\n| ")[0])

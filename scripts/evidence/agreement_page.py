@@ -23,11 +23,11 @@ def line(verdict: Verdict) -> str:
            f"[{case.kind}] {told}{marks}"
 
 
-def page(verdicts: Sequence[Verdict], asked: str) -> str:
-    return "\n".join(_page(verdicts, asked)) + "\n"
+def page(verdicts: Sequence[Verdict], asked: str, note: str = "") -> str:
+    return "\n".join(_page(verdicts, asked, note)) + "\n"
 
 
-def _page(verdicts: Sequence[Verdict], asked: str) -> Iterator[str]:
+def _page(verdicts: Sequence[Verdict], asked: str, note: str) -> Iterator[str]:
     figures = [verdict.figures for verdict in verdicts if verdict.figures is not None]
     wrong = [verdict for verdict in verdicts if verdict.disagreements]
     crashes = [verdict for verdict in verdicts if verdict.crash and not verdict.misses]
@@ -39,6 +39,7 @@ def _page(verdicts: Sequence[Verdict], asked: str) -> Iterator[str]:
     yield "true dry run (level 1) and what `whatif` predicts for it from a run without swap and recompute. `--case S:I`"
     yield "runs one again. *Inside* is the most in use while decoder layers or gradients allocate, *safe* how far the"
     yield "bound of `--safe` lies over the true peak, *away* how far the strategy takes the peak from that without one."
+    yield from ["", note] if note else []
     yield ""
     yield f"- explain, cells, graph and log: {len(wrong)} of {len(verdicts)} cases disagree"
     yield f"- MindSpore died of the strategy while it compiled, as predicted: {len(crashes)} cases; foreseen " \

@@ -10,7 +10,7 @@ import numpy as np
 
 from swapconf.network import Network
 from swapconf.prediction import Moves, Prediction
-from swapconf.simulate.baseline import Baseline, Flags, Ints, born_at, freed_after, layer_name
+from swapconf.simulate.baseline import VIEWS, Baseline, Flags, Ints, born_at, freed_after, layer_name
 from swapconf.simulate.loss import head_first, hurried
 from swapconf.simulate.recompute import Program, recompute
 from swapconf.simulate.shared import remade
@@ -156,8 +156,14 @@ def _flagged(baseline: Baseline, sites: Sites, actions: _Actions) -> Flags:
     reader, face = baseline.edges
     asked = np.where(sites.of_node >= 0, actions.cell[sites.of_node], -1)
     across = (asked[face] >= 0) & (asked[face] != asked[reader]) & (baseline.num_made[face] < 2)
+    behind: dict[int, list[int]] = {}  # of views without a cell of their own, who reads them counts
+    lost = np.array([primitive in VIEWS and name.count("/") == 1
+                     for primitive, name in zip(kernels.primitive, kernels.name, strict=True)])
+    for one, other in zip(reader[lost[face]].tolist(), face[lost[face]].tolist(), strict=True):
+        behind.setdefault(other, []).append(one)
     for one, other in zip(reader[across].tolist(), face[across].tolist(), strict=True):
-        flagged[other] &= _descends(kernels.cell[one], {actions.cells[asked[other]]})
+        root = {actions.cells[asked[other]]}
+        flagged[other] &= all(_descends(kernels.cell[last], root) for last in behind.get(one, [one]))
     return np.asarray(flagged)
 
 
