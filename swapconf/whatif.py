@@ -91,7 +91,8 @@ class Question:
         self._prepared = placed(baseline, study.network)
         self._machine = machine
         self._clock = None if machine is None else clock.clock(trace, baseline, machine)
-        self._growth_bytes = replay(trace, baseline.blocks).growth_bytes
+        reserved = run_record.report(folder).get("reserved_bytes")
+        self._growth_bytes = replay(trace, baseline.blocks, reserved).growth_bytes
         _check(self._prepared, study.network, study.config.file)
 
     @property
