@@ -93,9 +93,10 @@ def remedy(node: Node, expected: dict[str, Any], schema_name: str) -> str:
     elif isinstance(value, int):
         if "boolean" in kinds and value in (0, 1) and "array" not in kinds:
             return phrase("write {value}", value=bool(value))
-        whole = {**expected, "definitions": schema(schema_name).get("definitions", {})}  # its references lead there
-        if "array" in kinds and validator(schema_name).evolve(schema=whole).is_valid([value]):
-            return phrase("write [{value}]", value=value)
+        if "array" in kinds:
+            whole = {**expected, "definitions": schema(schema_name).get("definitions", {})}  # its references lead there
+            if validator(schema_name).evolve(schema=whole).is_valid([value]):
+                return phrase("write [{value}]", value=value)
     told_of = expected.get("x-expected")
     return phrase("give {expected}", expected=phrase(told_of)) if told_of else phrase("correct the value")
 

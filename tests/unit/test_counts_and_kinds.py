@@ -190,3 +190,10 @@ def test_the_default_strategy_of_plain_mindformers_swaps_nothing_there() -> None
     assert (finding.rule, finding.severity) == ("mcore", Severity.NOTE)
     assert "swaps nothing" in finding.message
     assert found(model("swap: True, layer_swap: [{layers: [0], backward_prefetch: 2}]")) == ()
+
+
+@pytest.mark.parametrize(("written", "hint"), [("-1", "correct the value"), ("1", "write True"), ("0", "write False"),
+                                               ("2.5", "correct the value")])
+def test_a_number_for_use_legacy_is_an_error(written: str, hint: str) -> None:
+    (error,) = [one for one in found(f"use_legacy: {written}\n{LLAMA}") if one.severity is Severity.ERROR]
+    assert (error.rule, error.origin.line, hint in error.hint) == ("bad-value", 1, True)
