@@ -66,9 +66,10 @@ def outcome(read: Callable[[Path], Any], data: bytes) -> tuple[Any, ...]:
 def row_by_row(path: Path) -> list[Block]:
     """The slow reader: one row at a time, each value by itself."""
     damage = trace_lines.Damage(path)
-    found = []
+    found, num_rows = [], 0
     for line, text in trace_lines.lines(path, damage):
         if line > 1:
+            num_rows += 1
             with damage.at(line):
                 cells = text.split(",")
                 if len(cells) < len(NAMES):
@@ -76,6 +77,8 @@ def row_by_row(path: Path) -> list[Block]:
                 row = dict(zip(NAMES, [*cells[:13], ",".join(cells[13:-1]), cells[-1]], strict=True))
                 memory_block._refuse(row)
                 found.append(block(row))
+    if not num_rows:
+        damage.add(memory_block.INCOMPLETE, "there is no block below the header: no memory was recorded")
     damage.refuse()
     return found
 
