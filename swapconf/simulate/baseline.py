@@ -8,7 +8,6 @@ block, the kernel that made it or a view of it. A *pass* is one layer computed f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Set
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,7 +21,6 @@ Flags = NDArray[np.bool_]
 HALF = TICKS // 2
 EXTRA = 1_000_000  # number of the first layer of multi-token prediction, which the network calls mtp0
 VIEWS = frozenset({"Reshape", "ExpandDims", "Squeeze", "Flatten"})
-QUEUE = 40  # kernels that run at once behind another, at most
 GRADIENT_VIEW = "TransposeExtView"  # of a weight of experts, measured with MindSpore 2.9.0
 SPLITS = frozenset({"Split", "SplitWithSize"})
 
@@ -219,28 +217,6 @@ class Baseline:
             before = np.searchsorted(busy, own[index])  # no gradient of this micro-batch is among these
             found[index] = self._first_gradient(int(busy[before - 1]) if before else -1, int(own[index]), primitive)
         return found[batch]
-
-    def queued(self, kernel: int, copied: Set[tuple[int, int]]) -> int:
-        """The kernel before which a copy of what one makes runs. ``copied``: all that is, as (block, face).
-
-        MindSpore follows an only reader at once, then what was ready before, then what has become ready since; what
-        reads the result of communication waits until nothing else is ready (see `order`). A copy is a reader, too."""
-        reads = self.reads
-        for after in range(kernel + 1, min(kernel + QUEUE, len(self.kernels))):
-            rows = self.rows_of(after)
-            if not rows:
-                return after
-            last = max(rows, key=lambda row: int(max(self.maker[reads.block[row]], reads.face[row])))
-            ready = int(max(self.maker[reads.block[last]], reads.face[last]))
-            if ready >= kernel and (self.kernels.stream[ready] != 0 or (int(reads.block[last]), ready) in copied
-                                    or self._is_shared(int(reads.block[last]), ready)):
-                return after
-        return kernel + 1
-
-    def _is_shared(self, block: int, face: int) -> bool:
-        """Several kernels read what a face shows of a block."""
-        low, high = np.searchsorted(self.reads.block, [block, block + 1])
-        return int((self.reads.face[low:high] == face).sum()) > 1
 
     @cached_property
     def waits(self) -> Flags:

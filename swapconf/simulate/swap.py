@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swapconf.simulate.baseline import HALF, QUEUE, Baseline, Flags, Ints
+from swapconf.simulate.baseline import HALF, Baseline, Flags, Ints
+from swapconf.simulate.copy_queue import LONGEST, queued
 from swapconf.simulate.recompute import Program
 from swapconf.simulation import TICKS
 
@@ -141,10 +142,10 @@ def _behind(baseline: Baseline, block: Ints, face: Ints) -> Ints:
     known: dict[tuple[bytes, bytes], int] = {}
     places: dict[int, int] = {}
     for node in np.unique(face).tolist():
-        near = slice(node, node + QUEUE)
+        near = slice(node, node + LONGEST)
         key = baseline.codes[near].tobytes(), is_copied[near].tobytes()
         if key not in known:
-            known[key] = baseline.queued(node, copied) - 1 - node
+            known[key] = queued(baseline, node, copied) - 1 - node
         places[node] = node + known[key]
     return np.array([places[node] for node in face.tolist()], dtype=np.int64)
 
