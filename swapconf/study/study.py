@@ -152,8 +152,11 @@ def network_of(config: Config, families: Mapping[str, str] = _NO_FAMILIES) -> Ne
     layers = _layers(config, templates)
     if layers:  # multi-token prediction takes the settings of the last layer
         layers += tuple(replace(layers[-1], name=name, template=template) for name, template in extra)
+    approximated = catalog.approximated(family, settings)
+    if extra and templates and templates[-1].name == "dense":  # built like the last decoder layer; the catalog has MoE
+        approximated = (*approximated, "first_k_dense_replace")
     return Network(family=family, layers=layers, flash_attention=known.flash_attention,
-                   shared=known.shared_primitives, approximated=catalog.approximated(family, settings),
+                   shared=known.shared_primitives, approximated=approximated,
                    made_with=known.made_with)
 
 

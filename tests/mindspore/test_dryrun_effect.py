@@ -143,7 +143,8 @@ def test_the_report_tells_kernels_by_layer(runs: Runs) -> None:
 
 def test_an_mcore_model_swaps_one_layer_and_recomputes_another(runs: Runs) -> None:
     report = runs.reports["mcore_mixed"]
-    assert [move["layer"] for move in report["moved"]] == ["0"]
+    # MindSpore names a few copies after no layer: tables that layers share
+    assert [move["layer"] for move in report["moved"] if move["layer"]] == ["0"]
     assert [layer["layer"] for layer in report["recomputed"]] == ["1"]
     assert [found["rule"] for found in report["findings"] if "effect" in found["rule"] or "decided" in found["rule"]
             ] == []
