@@ -56,9 +56,9 @@ def find_cann(environment: Mapping[str, str], places: Places | None = None) -> C
     return None
 
 
-def is_shim(folder: Path) -> bool:
-    """Whether ``folder`` lies in a shim of ours (``cann``, ``cann/lib64`` or ``python`` of a cache entry)."""
-    return any((parent / MARKER).is_file() for parent in folder.parents[:2])
+def is_shim(path: Path) -> bool:
+    """Whether ``path`` lies in a shim of ours: a folder or a file of a cache entry."""
+    return any((parent / MARKER).is_file() for parent in path.parents[:2])
 
 
 def _is_real(library: Path) -> bool:

@@ -20,7 +20,8 @@ from swapconf.versions import reached
 LEVEL = "MS_SIMULATION_LEVEL"
 LEVELS_WITHOUT_CARD = (0, 1)
 LEVELS = (0, 1, 2, 3)
-_LISTS = ("LD_LIBRARY_PATH", "PYTHONPATH")
+_FIRST = "LD_PRELOAD"
+_LISTS = ("LD_LIBRARY_PATH", "PYTHONPATH", _FIRST)
 _FOLDERS = (*HOME_VARIABLES, "ASCEND_OPP_PATH")
 _TIMEOUT_S = 60
 _ANY_FOLDER = "2.7.2"  # earlier MindSpores look for "latest" in the path of the library that they were linked with
@@ -139,6 +140,7 @@ def child_environment(runtime: Cann | Shim, base: Mapping[str, str], level: int,
             "ASCEND_OPP_PATH": str(home / "opp"),
             "LD_LIBRARY_PATH": _joined(home / "lib64", base.get("LD_LIBRARY_PATH", "")),
             "PYTHONPATH": _joined(runtime.python, base.get("PYTHONPATH", "")),
+            **_waiting(runtime, base),
         }
     if runtime.is_set_up:
         return changes
@@ -152,6 +154,12 @@ def child_environment(runtime: Cann | Shim, base: Mapping[str, str], level: int,
         "LD_LIBRARY_PATH": _joined(home / "lib64", base.get("LD_LIBRARY_PATH", "")),
         "PYTHONPATH": _joined(packages, base.get("PYTHONPATH", "")),
     }
+
+
+def _waiting(shim: Shim, base: Mapping[str, str]) -> dict[str, str]:
+    """The loader splits the list at spaces, too: then a dry run is slower, and nothing else."""
+    folder = str(shim.folder)
+    return {} if " " in folder or ":" in folder else {_FIRST: _joined(shim.waiting, base.get(_FIRST, ""))}
 
 
 def without_shim(base: Mapping[str, str]) -> dict[str, str]:

@@ -75,3 +75,12 @@ def test_this_process_is_as_before(prepared: Prepared) -> None:
     shim = str(prepared.shim_dir)
     assert not any(shim in value for value in os.environ.values())
     assert "MS_SIMULATION_LEVEL" not in os.environ
+
+
+def test_threads_of_the_simulated_device_wait_instead_of_running_for_nothing(prepared: Prepared,
+                                                                             tmp_path: Path) -> None:
+    idle = ONE_TENSOR + ("; import time; spent, start = time.process_time(), time.monotonic(); time.sleep(3); "
+                         "print('share', (time.process_time() - spent) / (time.monotonic() - start))")
+    busy = [float(run(variables, tmp_path, idle).stdout.rpartition("share ")[2].split()[0]) for variables in (
+        prepared.variables, {name: value for name, value in prepared.variables.items() if name != "LD_PRELOAD"})]
+    assert busy[0] < busy[1] / 2

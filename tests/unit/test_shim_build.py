@@ -27,7 +27,7 @@ from swapconf.dryrun.shim.compiler import compile_shim, find_compilers
 from swapconf.dryrun.shim.elf import Machine, machine_of, read_library
 from swapconf.dryrun.shim.libraries import read_closure
 from swapconf.dryrun.shim.plan import Plan, StandIn, make_plan
-from swapconf.dryrun.shim.source import c_source
+from swapconf.dryrun.shim.source import PROCESS_REPORT, c_source
 from swapconf.dryrun.shim.symbols import Constructor, HiddenResult, Zero
 
 ROOT = Path(__file__).parents[2]
@@ -120,6 +120,22 @@ def check_in_child(package: Path, shim: Shim, *opened: str) -> int:
         [sys.executable, "-c", LOAD_AND_CHECK, package / "lib" / "plugin" / "libmindspore_ascend.so.2", *opened],
         env={"LD_LIBRARY_PATH": str(shim.cann / "lib64")},
     ).returncode
+
+
+@needs_cc
+def test_a_simulated_device_waits_for_reports_that_never_come(fake: Path, environment: dict[str, str]) -> None:
+    shim = ensure_shim(fake, environment)
+    ask = f"""
+import ctypes, time
+report = getattr(ctypes.CDLL(None), {PROCESS_REPORT!r})
+start, spent = time.monotonic(), time.process_time()
+told = [report(milliseconds) for milliseconds in [-1, 10_000, *[3] * 10]]
+passed = time.monotonic() - start
+print(any(told), passed >= 0.05, time.process_time() - spent < passed / 2)
+"""
+    done = subprocess.run([sys.executable, "-c", ask], env={"LD_PRELOAD": str(shim.waiting)}, capture_output=True,
+                          text=True)
+    assert done.stdout.split() == ["False", "True", "True"]
 
 
 @needs_cc

@@ -113,7 +113,11 @@ class TestChildEnvironment:
             "ASCEND_OPP_PATH": f"{tmp_path}/key/cann/opp",
             "LD_LIBRARY_PATH": f"{tmp_path}/key/cann/lib64:/opt/lib",
             "PYTHONPATH": f"{tmp_path}/key/python:/opt/python",
+            "LD_PRELOAD": f"{tmp_path}/key/libswapconf_waiting.so",
         }
+
+    def test_where_the_loader_would_split_the_path_nothing_is_loaded_first(self, tmp_path: Path) -> None:
+        assert "LD_PRELOAD" not in child_environment(put_shim(tmp_path / "a folder"), {}, 1)
 
     def test_older_mindspores_find_the_shim_by_the_name_latest(self, tmp_path: Path) -> None:
         """MindSpore 2.7.1 looks for ``latest`` in the path of its library, and ends with "Get ascend path failed"."""
@@ -144,7 +148,8 @@ class TestChildEnvironment:
 
     def test_an_earlier_shim_is_taken_out_again(self, tmp_path: Path) -> None:
         old = put_shim(tmp_path / "old")
-        base = {"LD_LIBRARY_PATH": "/opt/lib", "PYTHONPATH": "/opt/python", "HOME": "/me"}
+        base = {"LD_LIBRARY_PATH": "/opt/lib", "PYTHONPATH": "/opt/python", "HOME": "/me",
+                "LD_PRELOAD": "/opt/libjemalloc.so /opt/libgomp.so"}
         dirty = {**base, **child_environment(old, base, 1)}
         assert without_shim(dirty) == {**base, "MS_SIMULATION_LEVEL": "1"}
         assert without_shim(base) == base

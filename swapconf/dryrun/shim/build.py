@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from swapconf.dryrun.shim.libraries import Closure
 
 LIBRARY = "libswapconf_shim.so"
+WAITING = "libswapconf_waiting.so"
 # MindSpore imports this to see that HCCL is installed, and writes it to its debug log.
 _HCCL_MODULE = '__sys_version__ = "0.0.0"  # a stand-in made by swapconf\n'
 
@@ -43,6 +44,11 @@ class Shim:
     def latest(self) -> Path:
         """The same folder by the name that CANN's own installation has."""
         return self.folder / "latest"
+
+    @property
+    def waiting(self) -> Path:
+        """What keeps the threads of a simulated device from running for nothing; to be loaded before MindSpore."""
+        return self.folder / WAITING
 
     @property
     def python(self) -> Path:
@@ -104,8 +110,9 @@ def _build(package: Path, folder: Path, index: Path, environment: Mapping[str, s
 def _fill(building: Path, closure: Closure, environment: Mapping[str, str]) -> dict[str, Any]:
     """Make what stands in for CANN in the folder ``building``; the facts about it."""
     from swapconf.dryrun.shim.compiler import compile_shim
-    from swapconf.dryrun.shim.plan import make_plan
-    from swapconf.dryrun.shim.source import c_source
+    from swapconf.dryrun.shim.plan import Plan, StandIn, make_plan
+    from swapconf.dryrun.shim.source import PROCESS_REPORT, WAITING_SOURCE, c_source
+    from swapconf.dryrun.shim.symbols import Zero
 
     plan = make_plan(closure)
     lib64, hccl = (building / name for name in ("cann/lib64", "python/hccl"))
@@ -116,6 +123,10 @@ def _fill(building: Path, closure: Closure, environment: Mapping[str, str]) -> d
     source = building / "shim.c"
     source.write_text(c_source(plan), encoding="ascii")
     compiler = compile_shim(plan, source, lib64 / LIBRARY, environment)
+    waiting = building / "waiting.c"
+    waiting.write_text(WAITING_SOURCE, encoding="ascii")
+    compile_shim(Plan(machine=plan.machine, stand_ins=(StandIn(symbol=PROCESS_REPORT, behaviour=Zero()),), sonames=()),
+                 waiting, building / WAITING, environment)
     for soname in plan.sonames:
         (lib64 / soname).symlink_to(LIBRARY)
     (hccl / "__init__.py").touch()
