@@ -79,10 +79,8 @@ def _write_family(case: FamilyCase, options: argparse.Namespace) -> None:
     catalog_network.prepare(legacy=case.legacy)
     switches = _switches(case, catalog_network.default_of)
     variants = []
-    shared: set[str] = set()
     for number, variant in enumerate(case.variants[: 1 if options.first_variant else None]):
         network = catalog_network.build(case, variant.build)
-        shared.update(catalog_network.shared_primitives(network, case.templates))
         facts = None
         if not options.trees_only:
             facts = _facts(case, variant, network, Path(f"ir_{number}").resolve())
@@ -102,7 +100,6 @@ def _write_family(case: FamilyCase, options: argparse.Namespace) -> None:
         "layout": _layout(case, catalog_network.default_of),
         "measured_with": case.tiny,
         "switches": {name: _fields(switch) for name, switch in switches.items()},
-        "shared_primitives": sorted(shared),
         "variants": variants,
     }
     _write(options.out / f"{case.name}.json", family)

@@ -92,16 +92,14 @@ class Network:
     """The decoder layers of a model. ``family`` is None when the catalog does not know the model; the templates are
     then empty. ``flash_attention``: the operator pattern of the family's flash attention.
 
-    ``shared``: paths of primitives that are one object in all layers. ``approximated``: settings of the model for
-    which the catalog has no template of its own, so that the nearest one answers. ``made_with``: the mindformers whose
-    cells the catalog read, "" for layers that are not from it. ``near``: what was probably
-    meant where the family is None.
+    ``approximated``: settings of the model for which the catalog has no template of its own, so that the nearest one
+    answers. ``made_with``: the mindformers whose cells the catalog read, "" for layers that are not from it. ``near``:
+    what was probably meant where the family is None.
     """
 
     family: str | None
     layers: tuple[Layer, ...]
     flash_attention: str = r".*\.flash_attention"
-    shared: tuple[str, ...] = ()
     approximated: tuple[str, ...] = ()
     made_with: str = ""
     near: NearModel | None = None

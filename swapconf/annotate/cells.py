@@ -70,7 +70,8 @@ def apply(layer: Any, edits: Iterable[Edit]) -> None:
         elif isinstance(edit, RecomputeCell):
             target.recompute(**edit.options)
         elif isinstance(edit, RecomputePrimitive):
-            target.recompute(edit.on)
+            # MindSpore's add_prim_attr hides the method of that name behind the attribute, once it is set
+            type(target).recompute(target, edit.on)
         else:
             target.add_prim_attr("recompute_comm_op", edit.on)
 

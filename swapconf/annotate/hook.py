@@ -19,6 +19,7 @@ import wrapt
 from swapconf.annotate import seams
 from swapconf.annotate.cells import LayerReader, apply
 from swapconf.annotate.edits import Edit
+from swapconf.annotate.own import Owners
 from swapconf.network import LayerTemplate
 
 
@@ -86,6 +87,7 @@ def _replace_everywhere(name: str, old: Any, new: Any) -> None:
 
 def _take_layer_setting(module: Any, advisor: Advisor) -> None:
     original: Any = module.LayerSetting
+    owners = Owners()
 
     class LayerSetting(original):  # type: ignore[misc]  # a subclass, for isinstance and static helpers
         """swapconf's: the same call, decided by swapconf."""
@@ -97,6 +99,7 @@ def _take_layer_setting(module: Any, advisor: Advisor) -> None:
                                                    start_stage, stage_num))
 
         def __call__(self, layer: Any, layer_id: int) -> None:
+            owners.separate(layer)
             perform(self._planner.order(layer_id, self._reader.read(layer)), layer)
 
     _replace_everywhere("LayerSetting", original, LayerSetting)

@@ -97,16 +97,14 @@ class Variant:
 class Family:
     """Models whose decoder layers come from the same cells.
 
-    ``flash_attention``: the operator pattern that finds its flash attention. ``shared_primitives``: paths whose
-    primitive is one object in all layers, so that a flag set in one layer acts in every layer. ``made_with``: the
-    mindformers whose cells were read.
+    ``flash_attention``: the operator pattern that finds its flash attention. ``made_with``: the mindformers
+    whose cells were read.
     """
 
     name: str
     title: str
     legacy: bool
     flash_attention: str
-    shared_primitives: tuple[str, ...]
     switches: Mapping[str, Switch]
     layout: Layout
     variants: tuple[Variant, ...]

@@ -33,7 +33,6 @@ def load(family: str) -> Family:
         title=data["title"],
         legacy=data["legacy"],
         flash_attention=data["flash_attention"],
-        shared_primitives=tuple(data["shared_primitives"]),
         switches={
             name: Switch(keys=tuple(item["keys"]), default=item["default"], kind=item["kind"])
             for name, item in data["switches"].items()

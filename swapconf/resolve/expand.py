@@ -31,7 +31,6 @@ R1 = "R1-recompute-wins"
 R2 = "R2-recomputed-consumer"
 RECOMPUTE_VOID = "recompute-void"
 
-_SHARED = Reason("shared-primitive", phrase("it is one object in all layers, which do not agree on it"))
 # A flag that switches recompute off is a flag, too, where a primitive has one output: measured with MindSpore 2.9.0 for
 # Cast, MatMul and Add, which stay, and for these two of several outputs, which move.
 _EXCLUDED = Reason(R1, phrase("its recompute is excluded, and MindSpore swaps nothing that has a flag for recompute"))
@@ -42,30 +41,16 @@ _AS_ASKED = phrase("as asked")
 
 def expand(config: Config, network: Network, versions: Versions) -> Strategy:
     """The strategy that a config means for a network. Total: whatever is unusable asks for nothing."""
-    requests, decider = Requests(config, network), Decider(config, versions, held_back(config, network, versions))
+    requests, decider = Requests(config, network), Decider(config, versions)
     layers = tuple(LayerStrategy(layer, decider.plan(layer.template, requests.at(layer))) for layer in network.layers)
     return Strategy(network=network, layers=layers, swap_on=config.swap_on,
                     recompute_options=decider.recompute_options)
 
 
-def held_back(config: Config, network: Network, versions: Versions) -> frozenset[str]:
-    """Primitives that are one object in all layers and whose layers do not agree: a flag would act in all of them."""
-    if not network.shared:
-        return frozenset()
-    requests, decider = Requests(config, network), Decider(config, versions)
-    plans = [decider.plan(layer.template, requests.at(layer)) for layer in network.layers]
-    return frozenset(path for path in network.shared if len({
-        plan.decisions[path].action for plan in plans if path in plan.decisions}) > 1)
-
-
 class Decider:
-    """Decides layer by layer; equal layers with equal requests share one plan.
+    """Decides layer by layer; equal layers with equal requests share one plan."""
 
-    ``held``: primitives that are not swapped in any layer, see ``held_back``.
-    """
-
-    def __init__(self, config: Config, versions: Versions, held: frozenset[str] = frozenset()) -> None:
-        self._held = held
+    def __init__(self, config: Config, versions: Versions) -> None:
         self.recompute_options = _options(config)
         self._consumer_voids = versions.fact("recomputed_consumer_voids_swap")
         self._version = f"MindSpore {versions.mindspore}"
@@ -74,7 +59,7 @@ class Decider:
     def plan(self, template: LayerTemplate, asked: tuple[Request, ...]) -> LayerPlan:
         key = id(template), asked
         if key not in self._plans:
-            self._plans[key] = decide(template, asked, bool(self._consumer_voids.value), self._version, self._held,
+            self._plans[key] = decide(template, asked, bool(self._consumer_voids.value), self._version,
                                       self._consumer_voids.source)
         return self._plans[key]
 
@@ -91,12 +76,11 @@ def _options(config: Config) -> dict[str, bool]:
 
 
 def decide(template: LayerTemplate, asked: tuple[Request, ...], consumer_voids: bool, version: str,
-           held: frozenset[str] = frozenset(), source: str = "") -> LayerPlan:
+           source: str = "") -> LayerPlan:
     """The plan of one layer from the requests made there, in their order of application.
 
     ``consumer_voids``: rule R2 as documented (a recomputed consumer voids the swap) or as measured (it does not), in
     ``version``; ``source``: where that is known from.
-    ``held``: primitives that must not be swapped.
     """
     if not template.operators:
         return LayerPlan({}, tuple(_unseen(request, asked) for request in asked))
@@ -108,9 +92,6 @@ def decide(template: LayerTemplate, asked: tuple[Request, ...], consumer_voids: 
     for path in {request.operator for request in asked if request.kind == "select_recompute_exclude"} & set(decisions):
         if isinstance(decisions[path].action, Swap) and template.by_path[path].type not in _SWAPPED_ALL_THE_SAME:
             decisions[path] = Decision(Keep(), _EXCLUDED, decisions[path].requested)
-    for path in held & set(decisions):
-        if isinstance(decisions[path].action, Swap):
-            decisions[path] = Decision(Keep(), _SHARED, decisions[path].requested)
     outcomes = tuple(_outcome(request, template, decisions, recomputed, wanted) for request in asked)
     comm = {request.operator: request.kind == "select_comm_recompute" for request in asked
             if "comm" in request.kind and template.by_path[request.operator].kind == "primitive"}

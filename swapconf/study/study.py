@@ -156,7 +156,7 @@ def network_of(config: Config, families: Mapping[str, str] = _NO_FAMILIES) -> Ne
     if extra and templates and templates[-1].name == "dense":  # built like the last decoder layer; the catalog has MoE
         approximated = (*approximated, "first_k_dense_replace")
     return Network(family=family, layers=layers, flash_attention=known.flash_attention,
-                   shared=known.shared_primitives, approximated=approximated,
+                   approximated=approximated,
                    made_with=known.made_with)
 
 

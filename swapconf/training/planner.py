@@ -8,7 +8,7 @@ from swapconf.annotate import hook
 from swapconf.annotate.edits import Edit, edits
 from swapconf.formats import worker_log
 from swapconf.network import Layer, LayerTemplate, Network, with_graph
-from swapconf.resolve.expand import Decider, held_back
+from swapconf.resolve.expand import Decider
 from swapconf.resolve.requests import Requests, stage_map
 from swapconf.strategy import LayerStrategy
 from swapconf.study.study import Study
@@ -28,8 +28,7 @@ class LayerPlanner:
         self._stages = stage_map(config, count)
         self._config = config
         self._known = known
-        held = held_back(config, known, study.versions) if known is not None else frozenset[str]()
-        self._decider = Decider(config, study.versions, held)
+        self._decider = Decider(config, study.versions)
         # by identity, as the reader gives equal layers one object: what was read, and the same with its graph
         self._templates: dict[int, tuple[LayerTemplate, LayerTemplate]] = {}
         self._edits: dict[int, tuple[Edit, ...]] = {}  # by identity of the plan, which equal layers share

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from swapconf.resolve.knowledge import Versions
-from swapconf.study.study import study_file
 from tests.mindspore.support.models import (
     TINY_LLAMA,
     Built,
@@ -109,6 +107,8 @@ JOBS = {
     **{name: Job(example=f"small/{name}.yaml") for name in MCORE},
     "deepseek layers": Job(example="small/deepseek_v3_default_swap.yaml", changes={
         "swap_config": {"swap": True, "layer_swap": [{"backward_prefetch": 4, "layers": [2]}]}}),
+    "deepseek routers": Job(example="small/deepseek_v3_default_swap.yaml", changes={
+        "recompute_config": {"select_recompute": {r"mlp\.router\.topk": [2]}}}),
     "overlaps": OVERLAPS,
 }
 
@@ -147,10 +147,16 @@ def test_swap_is_flagged_exactly_at_the_decided_sites(built: Callable[[str], Bui
     assert built(name).swapped == decided
 
 
-def test_a_primitive_that_layers_share_is_left_alone_where_they_disagree(built: Callable[[str], Built]) -> None:
+def test_a_primitive_that_layers_share_is_flagged_where_it_is_asked_for(built: Callable[[str], Built]) -> None:
+    """mindformers has one gating activation for all routers."""
     model = built("deepseek layers")
-    assert not [path for path in model.swapped if path.endswith("gating_activation")]
-    assert "shared-primitive" in {found.rule for found in study_file(model.config, Versions(), {}).findings}
+    assert [path for path in model.swapped if path.endswith("gating_activation")] == [
+        "model.decoder.layers.2.mlp.router.gating_activation"]
+
+
+def test_what_a_model_keeps_out_of_recompute_can_be_asked_for_itself(built: Callable[[str], Built]) -> None:
+    """MindSpore hides the method ``recompute`` of a primitive once it was called."""
+    assert "model.decoder.layers.2.mlp.router.topk" in built("deepseek routers").recomputed
 
 
 @pytest.mark.parametrize("name", JOBS)

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from swapconf.config import (
@@ -189,15 +187,6 @@ def test_recompute_options_are_only_what_differs_from_mindspore() -> None:
     chosen = Recompute(mp_comm_recompute=False, recompute_slice_activation=True)
     assert strategy(config(recompute=chosen)).recompute_options == {
         "mp_comm_recompute": False, "recompute_slice_activation": True}
-
-
-def test_a_primitive_that_all_layers_share_is_swapped_everywhere_or_nowhere() -> None:
-    net = replace(network(), shared=("feed_forward.mul",))
-    some = strategy(ops(op("feed_forward", 3, 0, 1)), net)
-    assert action(some, 0, "feed_forward.mul") == Keep()
-    assert decision(some, 0, "feed_forward.mul").reason.rule == "shared-primitive"
-    assert action(some, 0, "feed_forward.w2.matmul") == Swap(3)
-    assert action(strategy(ops(op("feed_forward", 3)), net), 2, "feed_forward.mul") == Swap(3)
 
 
 def test_equal_layers_that_the_same_entries_select_share_one_answer() -> None:

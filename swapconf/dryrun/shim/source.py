@@ -1,8 +1,8 @@
 """PLAN -> C: the source of the shim, one line for each stand-in. It includes nothing and calls nothing.
 
 A second, tiny library makes the simulated device wait: for every stream MindSpore has a thread that asks in a loop for
-reports of the device. CANN keeps the thread waiting; MindSpore's simulation of that function returns at once, so that a
-dry run occupies several cores for nothing (measured with MindSpore 2.9.0). Loaded first (``LD_PRELOAD``), ours is taken.
+reports of the device. CANN keeps the thread waiting; MindSpore's simulation of that function returns at once, so that
+a dry run occupies several cores for nothing (measured with MindSpore 2.9.0). Loaded by ``LD_PRELOAD``, ours counts.
 """
 
 from __future__ import annotations

@@ -38,7 +38,6 @@ from swapconf.resolve.rules import (
     recompute_nothing,
     recompute_void,
     runtime_limits,
-    shared_primitive,
     stage_offset,
     swap_is_off,
     swap_nothing,
@@ -54,7 +53,7 @@ RULES: tuple[ModuleType, ...] = (
     bad_pattern, op_no_match, op_unescaped_dot, op_moves_nothing, layer_range, layer_twice, entry_shadowed,
     swap_nothing, prefetch_too_large, default_prefetch_ignored, swap_is_off, default_swap_flash,
     memory_level, lazy_inline, lazy_inline_env, runtime_limits, mcore, plain_refuses,
-    recompute_nothing, recompute_void, recompute_count, stage_offset, shared_primitive, unknown_family,
+    recompute_nothing, recompute_void, recompute_count, stage_offset, unknown_family,
     pynative_prefetch, pynative_overlap, pynative_bad_pattern, pynative_runtime, pynative_not_predicted,
     version_pair, version_not_measured, version_steps_aside, catalog_version,
 )
