@@ -172,6 +172,7 @@ class Pipeline:
     gradient_aggregation_group: int = 1
     model_parallel: int = 1
     context_parallel: int = 1
+    sequence_parallel: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -130,10 +130,17 @@ def with_graph(template: LayerTemplate, known: tuple[LayerTemplate, ...]) -> Lay
     return template
 
 
-def without_collectives(template: LayerTemplate) -> LayerTemplate:
-    """The same layer on ranks that share no tensors; itself where it has no communication primitives."""
-    operators = tuple(operator for operator in template.operators if operator.type not in COMMUNICATION)
-    return template if len(operators) == len(template.operators) else replace(template, operators=operators)
+def for_ranks(template: LayerTemplate, model_parallel: int, sequence_parallel: bool) -> LayerTemplate:
+    """The same layer on ranks that share tensors, or do not; itself where it has no communication primitives.
+
+    mindformers 1.9.0, RowParallelLinear: collectives are there ``if self.tp != 1``; then both, and one of them is used.
+    """
+    if not any(operator.type in COMMUNICATION for operator in template.operators):
+        return template
+    idle = "AllReduce" if sequence_parallel else "ReduceScatter"
+    return replace(template, operators=tuple(
+        replace(operator, executed=False, saved=False, consumers=()) if operator.type == idle else operator
+        for operator in template.operators if model_parallel > 1 or operator.type not in COMMUNICATION))
 
 
 def _computing(template: LayerTemplate) -> set[str]:

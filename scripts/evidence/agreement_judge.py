@@ -92,8 +92,10 @@ def judge(case: Case, folder: Path) -> Verdict:
     effect = observed(truth, strategy.network.num_layers)
     origin = asked.config.origin("swap_config.swap", "swap_config")
     findings = [*comparison.compare(strategy, effect, origin), *recompute_comparison.compare(strategy, effect, origin)]
-    # that an operator has nothing to move is what the catalog says, and what `check` warns of
-    graph = [f"graph: {finding.message}" for finding in findings if finding.hint != comparison._NOT_SAVED]
+    # that an operator has nothing to move is what the catalog says, and what `check` warns of; where communication
+    # stands, `explain` leaves open
+    told = (comparison._NOT_SAVED, recompute_comparison._NOT_BEHIND)
+    graph = [f"graph: {finding.message}" for finding in findings if finding.hint not in told]
     disagreements = (*_cells(strategy, folder / case.name), *_log(strategy, record), *graph)
     details = (case.shape.family, case.shape.layout, case.words, *disagreements, *unseen, *worker_lines(strategy))
     return Verdict(case=case, disagreements=disagreements, misses=unseen, details=details,

@@ -5,8 +5,10 @@ sure is what a recompute is for: a decided site must not leave its tensor to the
 that is recomputed stays, though, and so does communication with ``mp_comm_recompute: False``. The other way round, a
 kernel that is recomputed must belong to a decided site of its cell, or to one that the model itself recomputes.
 
-``select_comm_recompute`` names operators behind which parallelism inserts communication. The executed graph names that
-after the cell that reads it, so that it does not tell which communication belongs to which operator. What it does tell:
+``select_comm_recompute`` names operators next to which parallelism inserts communication: where the primitive that
+makes the tensor or, first, the one that reads it carries ``recompute_comm_op`` (MindSpore, StepRedistribution; a
+Reshape between them is a primitive, too). The executed graph names communication after the cell that reads it, and has
+lost Reshapes, so that it does not tell which communication belongs to which operator. What it does tell:
 that a layer recomputes no communication at all, although the backward pass reads some. So it is with the norms of a
 legacy Llama under sequence parallelism (measured with MindSpore 2.9.0). ``parallel_optimizer_comm_recompute`` is not
 compared: MindSpore 2.9.0 takes no notice of it (Cell.recompute).

@@ -125,7 +125,9 @@ class _Reader:
             model_parallel=self.count("parallel_config.model_parallel", "parallel_config.tensor_model_parallel_size",
                                       "parallelism.tensor_parallel") or 1,
             context_parallel=self.count("parallel_config.context_parallel", "parallel_config.context_parallel_size",
-                                        "parallelism.context_parallel") or 1)
+                                        "parallelism.context_parallel") or 1,
+            sequence_parallel=any(self.value(f"parallel_config.{name}") is True for name in (
+                "use_seq_parallel", "sequence_parallel")))
 
     def runtime(self) -> Runtime:
         mode = self.value("context.mode")

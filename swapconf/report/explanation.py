@@ -71,9 +71,10 @@ def _rows(layers: str, entry: LayerStrategy, outcome: Outcome) -> Iterator[Row]:
     below = [path for path in decisions if _is_below(path, request.operator)]
     operator = request.operator or phrase("(layer)")
     if not request.is_swap and request.kind not in ("recompute", "select_recompute"):
+        done = phrase("as asked, where communication stands directly before or behind it; a dry run tells") \
+            if "comm" in request.kind else phrase("as asked")
         yield Row(layers, operator, phrase(_asked(request)), phrase("none") if outcome.void else phrase("as asked"), "",
-                  str(len(outcome.sites)), outcome.void.text if outcome.void else phrase("as asked"),
-                  bool(outcome.void))
+                  str(len(outcome.sites)), outcome.void.text if outcome.void else done, bool(outcome.void))
         return
     seen = bool(entry.layer.template.operators)
     if outcome.void is not None:

@@ -15,7 +15,7 @@ from swapconf.errors import Finding, Origin, Severity, has_errors, in_order
 from swapconf.formats import yaml_config
 from swapconf.formats.nodes import Document
 from swapconf.formats.yaml_document import parse, read_text
-from swapconf.network import Layer, LayerTemplate, Network, without_collectives
+from swapconf.network import Layer, LayerTemplate, Network, for_ranks
 from swapconf.phrases import phrase
 from swapconf.resolve import budget, modules
 from swapconf.resolve.expand import expand
@@ -143,12 +143,12 @@ def network_of(config: Config, families: Mapping[str, str] = _NO_FAMILIES) -> Ne
     # some cells are built otherwise when operators are selected for recompute; mindformers passes it on like this
     chosen = {"recompute": {"select_recompute": bool(config.recompute.select)}}
     settings, known = {**config.model.settings, "parallel_config": chosen}, catalog.load(family)
-    has_collectives = config.pipeline.model_parallel > 1  # mindformers 1.9.0, RowParallelLinear: `if self.tp != 1`
     templates, extra = catalog.templates_for(family, settings, count), catalog.extra_layers_for(family, settings)
-    if not has_collectives:
-        alone = {id(template): without_collectives(template) for template in (*templates, *(one for _, one in extra))}
-        templates = tuple(alone[id(template)] for template in templates)
-        extra = tuple((name, alone[id(template)]) for name, template in extra)
+    pipeline = config.pipeline
+    fitted = {id(template): for_ranks(template, pipeline.model_parallel, pipeline.sequence_parallel)
+              for template in (*templates, *(one for _, one in extra))}
+    templates = tuple(fitted[id(template)] for template in templates)
+    extra = tuple((name, fitted[id(template)]) for name, template in extra)
     layers = _layers(config, templates)
     if layers:  # multi-token prediction takes the settings of the last layer
         layers += tuple(replace(layers[-1], name=name, template=template) for name, template in extra)
