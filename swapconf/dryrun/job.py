@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from swapconf.dryrun.stand_in import Column
+
 LOG = "worker.log"
 RESULT = "result.json"
 CONFIG = "config.yaml"
@@ -40,7 +42,8 @@ class Cluster:
 class Job:
     """``settings``: the training YAML after its overrides, as plain values. ``level``: MS_SIMULATION_LEVEL.
 
-    ``plain``: mindformers alone, without swapconf. ``real_data``: the YAML's own data set instead of a stand-in.
+    ``plain``: mindformers alone, without swapconf. ``real_data``: the YAML's own data set instead of a stand-in with
+    these ``columns``.
     """
 
     settings: dict[str, Any]
@@ -49,6 +52,7 @@ class Job:
     level: int = 1
     plain: bool = False
     real_data: bool = False
+    columns: tuple[Column, ...] = ()
     timeout_seconds: float = 3600.0
 
 

@@ -54,8 +54,10 @@ def launch(job: Job, folder: Folder, variables: Mapping[str, str], python: str =
     worker = str(Path(__file__).with_name("worker.py"))
     under = [] if job.plain else ["-m", "swapconf", "run"]
     command = [python, *under, worker, "--config", str(folder.config), str(folder.path)]
+    # graphs would take the order of the kernels with them, to another folder
+    environment = {name: value for name, value in variables.items() if not name.startswith("MS_DEV_SAVE_GRAPHS")}
     # its log is searched for English words, whoever asked for the run
-    environment = {**variables, "RANK_ID": str(job.rank), "RANK_SIZE": str(job.cluster.num_devices),
+    environment |= {"RANK_ID": str(job.rank), "RANK_SIZE": str(job.cluster.num_devices),
                    "MS_SIMULATION_LEVEL": str(job.level), "SWAPCONF_LANG": ENGLISH,
                    "MS_ALLOC_CONF": "memory_tracker:True", "PYTHONUNBUFFERED": "1"}
     start = time.monotonic()
@@ -75,7 +77,8 @@ def launch(job: Job, folder: Folder, variables: Mapping[str, str], python: str =
 def _write(job: Job, folder: Folder) -> None:
     folder.path.mkdir(parents=True, exist_ok=True)
     replace_text(folder.config, yaml.safe_dump(job.settings, sort_keys=False, allow_unicode=True))
-    orders = {"level": job.level, "real_data": job.real_data}
+    orders = {"level": job.level, "real_data": job.real_data,
+              "columns": [[column.name, column.kind, column.shape] for column in job.columns]}
     replace_text(folder.path / ORDERS, json.dumps(orders))
 
 

@@ -35,7 +35,7 @@ def main(folder: Path) -> None:
     config = MindFormerConfig(str(folder / "config.yaml"))
     leave_out(config, job["level"])
     if not job["real_data"]:
-        stand_in_data(config, STAND_IN)
+        stand_in_data(config, STAND_IN, job["columns"])
     config.output_dir = "./output"
     _set_output_path(config.output_dir)
     build_context(config)
@@ -119,20 +119,12 @@ def _silence_loss(level: int) -> None:
                 setattr(MFLossMonitor, name, lambda _self, _run_context: None)
 
 
-def stand_in_data(config: Any, folder: str) -> None:
-    """A data set of random tokens with the columns and lengths that the model expects, for two steps."""
+def stand_in_data(config: Any, folder: str, columns: list[tuple[str, str, list[int]]]) -> None:
+    """A data set for two steps, with columns as (name, type, shape of a sample)."""
     import numpy  # type: ignore[import-not-found, unused-ignore]  # comes with mindspore
     from mindformers.tools.register import MindFormerConfig
     from mindspore.mindrecord import FileWriter
 
-    legacy = config.use_legacy is not False
-    settings = config.model.model_config
-    length = int(settings.get("seq_length") or settings.get("max_position_embeddings") or 1024)
-    given = list((config.train_dataset or {}).get("input_columns") or ())
-    columns = {"input_ids": ("int32", length), "labels": ("int32", length)} if legacy and given == [
-        "input_ids", "labels"] else {"input_ids": ("int32", length + 1)} if legacy else {
-        "input_ids": ("int32", length), "labels": ("int32", length), "loss_mask": ("float32", length),
-        "position_ids": ("int32", length)}
     runner, parallel = config.runner_config, config.parallel_config
     samples = 2 * int(runner.batch_size or 1) * int(runner.gradient_accumulation_steps or 1)
     for key in ("data_parallel", "micro_batch_num"):
@@ -141,16 +133,17 @@ def stand_in_data(config: Any, folder: str) -> None:
 
     Path(folder).mkdir(parents=True, exist_ok=True)
     writer = FileWriter(f"{folder}/tokens.mindrecord", shard_num=1, overwrite=True)
-    writer.add_schema({name: {"type": kind, "shape": [-1]} for name, (kind, _) in columns.items()}, "stand-in")
-    row = {name: numpy.ones(size, kind) for name, (kind, size) in columns.items()}
+    writer.add_schema({name: {"type": "int32" if kind == "uint8" else kind, "shape": shape}
+                       for name, kind, shape in columns}, "stand-in")
+    row = {name: numpy.ones(shape, "int32" if kind == "uint8" else kind) for name, kind, shape in columns}
     writer.write_raw_data([row] * samples)
     writer.commit()
 
-    names = list(columns)
+    names = [name for name, _, _ in columns]
     dataset = {"data_loader": {"type": "MindDataset", "dataset_dir": folder, "shuffle": False},
                "input_columns": names, "num_parallel_workers": 1, "python_multiprocessing": False,
                "drop_remainder": True, "repeat": 1, "numa_enable": False, "prefetch_size": 1}
-    if not legacy:
+    if config.use_legacy is False:
         dataset["construct_args_key"] = names
     config.train_dataset = MindFormerConfig(**dataset)
     config.train_dataset_task = MindFormerConfig(type="CausalLanguageModelDataset", dataset_config=dataset)

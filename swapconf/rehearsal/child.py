@@ -21,10 +21,11 @@ from swapconf.dryrun.job import WRITTEN, Folder, Job
 from swapconf.dryrun.judge import TAIL_BYTES, fault
 from swapconf.dryrun.launch import Finished, launch
 from swapconf.dryrun.outcome import Outcome, RankReport, as_record
+from swapconf.dryrun.stand_in import columns
 from swapconf.errors import Finding, Origin, Severity, SwapconfError
 from swapconf.formats import memory_log, run_record, trace_folder
-from swapconf.formats.nodes import Document
 from swapconf.phrases import phrase
+from swapconf.rehearsal.adapted import adapted
 from swapconf.rehearsal.order import Order, cluster_of
 from swapconf.study import source
 from swapconf.study.study import Study
@@ -52,8 +53,10 @@ def run(order: Order, study: Study, part: str = "") -> Ran:
     cluster, level = cluster_of(order.document), level_to_run(os.environ, order.level)
     blank = RankReport(file=order.document.file, rank=order.rank, stage=cluster.stage_of(order.rank),
                        level=level, outcome=Outcome.NOT_STARTED)
-    job = Job(settings=_settings(order.document), cluster=cluster, rank=order.rank, level=level,
-              plain=order.plain, real_data=order.real_data, timeout_seconds=order.timeout_seconds)
+    settings: Any = order.document.root.plain()
+    job = Job(settings=adapted(settings, Path.cwd()), columns=columns(settings, legacy=study.config.model.legacy),
+              cluster=cluster, rank=order.rank, level=level, plain=order.plain, real_data=order.real_data,
+              timeout_seconds=order.timeout_seconds)
     try:
         with _place(order, part) as place:
             prepared = prepare(sys.executable, os.environ, level)
@@ -101,12 +104,6 @@ def _place(order: Order, part: str) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="swapconf-dryrun-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
-
-
-def _settings(document: Document) -> dict[str, Any]:
-    settings: Any = document.root.plain()
-    # a dry run of parallel ranks is a parallel run, whatever the file's own switch says
-    return {**settings, "use_parallel": True} if "use_parallel" in settings else dict(settings)
 
 
 def _ran(blank: RankReport, order: Order, study: Study, folder: Folder, finished: Finished) -> Ran:

@@ -13,7 +13,7 @@ from swapconf.dryrun.shim.symbols import Behaviour, behaviour, may_define
 # MindSpore opens these by name, below ASCEND_HOME_PATH or on the loader's path. It goes on without any other.
 OPENED_BY_NAME = frozenset((
     "libacl_op_compiler.so", "libacl_tdt_channel.so", "libascend_hal.so", "libascendcl.so", "libhccl.so",
-    "libmsprofiler.so", "libnnopbase.so", "libopapi.so", "libplatform.so", "libruntime.so",
+    "libmsprofiler.so", "libnnopbase.so", "libopapi.so", "libplatform.so", "libprofapi.so", "libruntime.so",
 ))
 _LIBRARY_NAME = re.compile(rb"lib\w+\.so")
 # Functions that are looked up by name when they are needed. What precedes a name in memory may be any constant, so
@@ -21,7 +21,7 @@ _LIBRARY_NAME = re.compile(rb"lib\w+\.so")
 # word. To aclnnAdd belongs aclnnAddGetWorkspaceSize.
 _LOOKED_UP = re.compile(
     rb"aclnn[A-Z]\w*|(?<![A-Za-z0-9_])"
-    rb"(?:(?:acl(?:rt|mdl|op|tdt|prof)?|Hccl|rt|hal)[A-Z]\w*|(?:Un)?InitHugeMem\w*|ReleaseHugeMem\w*|\w+PTACache\w*)"
+    rb"(?:(?:acl(?:rt|mdl|op|tdt|prof)?|Hccl|Msprof|rt|hal)[A-Z]\w*|(?:Un)?InitHugeMem\w*|ReleaseHugeMem\w*|\w+PTACache\w*)"
 )
 _OPERATOR_PREFIX, _WORKSPACE_SUFFIX = "aclnn", "GetWorkspaceSize"
 

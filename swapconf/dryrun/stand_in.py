@@ -1,0 +1,60 @@
+"""SETTINGS -> COLUMNS: what the data set of a training gives the model, so that a dry run can stand in for it.
+
+Lengths follow the models of mindformers 1.9.0: a legacy Llama cuts the last token off what it is given
+(``LlamaForCausalLM.construct``), unless labels come with it and ``input_sliced_sig`` says that they are cut already;
+GLM and mcore models take their inputs as they are. Without a length mcore models have 4096 (``TransformerConfig``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_MCORE_LENGTH = 4096
+_LEGACY_LENGTH = 1024
+_MCORE_COLUMNS = ("input_ids", "labels", "loss_mask", "position_ids")
+_KINDS = {"loss_mask": "float32", "attention_mask": "uint8"}
+_AS_GIVEN = ("ChatGLM", "GLM")  # how the names of classes begin whose inputs are not cut
+_LONGEST_MASK = 16384  # a row of a square mask beyond that takes more than this machine's memory is for
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Column:
+    """``kind``: numpy's name of the type. ``shape``: of one sample."""
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+
+
+def columns(settings: Mapping[str, Any], *, legacy: bool) -> tuple[Column, ...]:
+    """The columns of the data set in the order in which the model takes them; of a data set that names none those that
+    models of this kind have. ``settings``: the training YAML as plain values."""
+    model, sizes = _section(settings, "model"), _section(_section(settings, "model"), "model_config")
+    data = _section(settings, "train_dataset")
+    loader = _section(_section(data, "data_loader"), "config")
+    given = _names(data.get("input_columns")) or _names(data.get("construct_args_key"))
+    names = given or (("input_ids",) if legacy else _MCORE_COLUMNS)
+    told = [sizes.get("seq_length"), sizes.get("max_position_embeddings") if legacy else None, loader.get("seq_length")]
+    length = next(filter(None, map(_length, told)), _LEGACY_LENGTH if legacy else _MCORE_LENGTH)
+    if legacy and not str(_section(model, "arch").get("type")).startswith(_AS_GIVEN) and not (
+            len(names) > 1 and sizes.get("input_sliced_sig")):
+        length += 1
+    square = not legacy and length <= _LONGEST_MASK
+    return tuple(Column(name=name, kind=_KINDS.get(name, "int32"),
+                        shape=(1, length, length) if name == "attention_mask" and square else (length,))
+                 for name in names if name != "attention_mask" or legacy or square)
+
+
+def _section(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = values.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, (list, tuple)) else ()
+
+
+def _length(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
