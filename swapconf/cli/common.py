@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -43,9 +44,15 @@ def _version(_context: click.Context, parameter: click.Parameter, value: str | N
 
 
 def set_option(function: F) -> F:
-    """``--set``: what holds instead of the file, for one call."""
-    return click.option("--set", "changes", multiple=True, metavar="A.B.C=VALUE",
-                        help="Override a key of the YAML; repeatable.")(function)
+    """``--set`` and ``--unset``: what holds instead of the file, for one call; both as ``changes``."""
+    @wraps(function)
+    def command(*arguments: Any, changes: tuple[str, ...], removed: tuple[str, ...], **options: Any) -> Any:
+        return function(*arguments, changes=(*changes, *(f"{name}=" for name in removed)), **options)
+
+    chosen = click.option("--unset", "removed", multiple=True, metavar="A.B.C",
+                          help="Leave out a key, as `--set A.B.C=` does; repeatable.")(command)
+    return cast(F, click.option("--set", "changes", multiple=True, metavar="A.B.C=VALUE",
+                                help="Override a key of every YAML given; repeatable.")(chosen))
 
 
 def go_on(studied: Study) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say, set_option
 from swapconf.cli.help import Command
 from swapconf.cli.machine import load, machine_options
 from swapconf.cli.numbers import SECONDS
@@ -58,8 +58,7 @@ class _Read:
 @click.argument("inputs", nargs=-1, required=True, metavar="YAML|DIR...", type=click.Path(path_type=Path))
 @click.option("--from", "baseline", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR",
               help="Predict the YAMLs by what-if from the traces in DIR, of a run without swap and recompute.")
-@click.option("--set", "changes", multiple=True, metavar="A.B.C=VALUE",
-              help="Override a key of all YAMLs; repeatable.")
+@set_option
 @click.option("--ranks", default="stages", show_default=True, metavar="stages|all|0,7",
               help="Which ranks of a YAML to run; stages: one for each pipeline stage.")
 @click.option("--jobs", type=click.IntRange(1), help="Children at once (default: by cores and memory).")

@@ -20,6 +20,7 @@ from swapconf.phrases import phrase
 
 _OURS = ("swap_config", "recompute_config")
 _MOST_NAMES = 12
+_ABSENT = object()
 
 # options of mindformers' own script that set a key which decides about swap
 _NAMED = {"use_parallel": "use_parallel", "run_mode": "run_mode", "device_target": "context.device_target",
@@ -58,8 +59,8 @@ def of_file(file: str, changes: Sequence[str] = ()) -> Document:
 
 
 def changed(document: Document, changes: Sequence[str]) -> Document:
-    """A document after overrides, ``a.b.c=VALUE`` each, for keys of any depth. Raises ValueError for a change that
-    cannot be made."""
+    """A document after overrides, ``a.b.c=VALUE`` each, for keys of any depth; without a value the key is left out.
+    Raises ValueError for a change that cannot be made."""
     values: Any = document.root.plain()
     return _with(document, values, [_change(values, change) for change in changes])
 
@@ -129,8 +130,18 @@ def _change(values: dict[str, Any], change: str) -> str:
             raise ValueError(phrase("'{change}': `{section}` is no section but {kind}; set it as a whole",
                                     change=change, section=".".join(path[:depth + 1]),
                                     kind=phrase("a list") if isinstance(node, list) else phrase("a single value")))
-    node[path[-1]] = value
+    if text:
+        node[path[-1]] = value
+    elif node.pop(path[-1], _ABSENT) is _ABSENT:
+        raise ValueError(phrase("'{change}': the file has no key `{key}` to leave out; {hint}", change=change, key=name,
+                                hint=_keys(node, path[-1])))
     return name
+
+
+def _keys(node: dict[str, Any], name: str) -> str:
+    if close := get_close_matches(name, map(str, node), n=1):
+        return phrase("`{name}` was probably meant", name=close[0])
+    return phrase("drop the option")
 
 
 def _sections(node: dict[str, Any], above: list[str], step: str) -> str:

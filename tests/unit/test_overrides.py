@@ -56,6 +56,7 @@ def test_a_missing_file_is_a_finding() -> None:
     ("nowhere.swap=True", "the file has no section `nowhere`; it has swap_config, context"),
     ("context.ascend.level=1", "the file has no section `context.ascend`; there is none at that place"),
     ("context.mode.level=1", "`context.mode` is no section but a single value; set it as a whole"),
+    ("swap_config.swop=", "the file has no key `swap_config.swop` to leave out; `swap` was probably meant"),
     ("swap_config.swap=[", "the value cannot be read: not valid YAML"),
     ("swap_config.swap=!!python/name:os.system", "the value cannot be read: mindformers' safe loader refuses the tag"),
 ])
@@ -63,6 +64,19 @@ def test_a_change_that_cannot_be_made_is_told_precisely(file: str, change: str, 
     with pytest.raises(ValueError, match=r"^'") as caught:
         overrides.read(["--config", file], [change])
     assert told in str(caught.value)
+
+
+def test_without_a_value_a_key_is_left_out(file: str) -> None:
+    document = overrides.read(["--config", file], ["swap_config.default_prefetch="])
+    assert document is not None
+    assert document.root.plain()["swap_config"] == {"swap": True}  # type: ignore[index,call-overload]
+
+
+def test_an_option_of_its_own_leaves_keys_out(file: str) -> None:
+    asked = ["check", file, "--unset", "swap_config.default_prefetch", "--set", "swap_config.swap=[1]"]
+    told = CliRunner().invoke(main, asked)
+    assert "swap_config.swap: error" in told.output
+    assert CliRunner().invoke(main, ["check", file, "--unset", "nothing"]).exit_code == 2
 
 
 def test_a_change_may_add_a_key_and_a_section_as_a_whole(file: str) -> None:

@@ -1,0 +1,82 @@
+"""swapconf.dryrun.stand_in and swapconf.rehearsal.adapted: what the child of a dry run is given of a published YAML."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from swapconf.dryrun.stand_in import columns
+from swapconf.rehearsal.adapted import adapted
+
+
+def shapes(settings: dict[str, Any], *, legacy: bool) -> dict[str, tuple[int, ...]]:
+    return {column.name: column.shape for column in columns(settings, legacy=legacy)}
+
+
+def model(kind: str = "LlamaForCausalLM", **sizes: Any) -> dict[str, Any]:
+    return {"arch": {"type": kind}, "model_config": sizes}
+
+
+class TestColumns:
+    def test_a_llama_cuts_the_last_token_off_all_that_it_is_given(self) -> None:
+        given = {"model": model(seq_length=8192), "train_dataset": {"input_columns": ["input_ids", "labels"]}}
+        assert shapes(given, legacy=True) == {"input_ids": (8193,), "labels": (8193,)}
+        assert shapes({"model": model(seq_length=8192)}, legacy=True) == {"input_ids": (8193,)}
+
+    def test_but_not_where_labels_come_with_it_that_are_cut(self) -> None:
+        given = {"model": model(seq_length=64, input_sliced_sig=True),
+                 "train_dataset": {"input_columns": ["input_ids", "target_ids", "attention_mask"]}}
+        assert shapes(given, legacy=True) == dict.fromkeys(("input_ids", "target_ids", "attention_mask"), (64,))
+        alone = {"model": model(seq_length=64, input_sliced_sig=True)}
+        assert shapes(alone, legacy=True) == {"input_ids": (65,)}
+
+    def test_glm_takes_what_it_is_given(self) -> None:
+        given = {"model": model("ChatGLM2ForConditionalGeneration", seq_length=8192),
+                 "train_dataset": {"input_columns": ["input_ids", "labels"]}}
+        assert shapes(given, legacy=True) == {"input_ids": (8192,), "labels": (8192,)}
+
+    def test_mcore_models_follow_their_own_length_not_that_of_their_positions(self) -> None:
+        assert shapes({"model": model("", max_position_embeddings=40960)}, legacy=False) == dict.fromkeys(
+            ("input_ids", "labels", "loss_mask", "position_ids"), (4096,))
+
+    def test_else_that_of_their_data(self) -> None:
+        data = {"data_loader": {"type": "BlendedMegatronDatasetDataLoader", "config": {"seq_length": 2048}}}
+        assert shapes({"train_dataset": data}, legacy=False)["input_ids"] == (2048,)
+
+    def test_a_mask_is_square_while_it_is_small(self) -> None:
+        def asked(length: int) -> dict[str, Any]:
+            return {"model": model("", seq_length=length),
+                    "train_dataset": {"construct_args_key": ["input_ids", "attention_mask"]}}
+
+        assert shapes(asked(4096), legacy=False)["attention_mask"] == (1, 4096, 4096)
+        assert set(shapes(asked(131072), legacy=False)) == {"input_ids"}
+
+    def test_nonsense_stands_for_nothing(self) -> None:
+        given: dict[str, Any] = {"model": {"model_config": {"seq_length": True}}, "train_dataset": {"input_columns": 3}}
+        assert shapes(given, legacy=True) == {"input_ids": (1025,)}
+        assert shapes({"model": None, "train_dataset": []}, legacy=True) == {"input_ids": (1025,)}
+
+
+class TestAdapted:
+    def test_relative_paths_mean_the_folder_of_the_command(self, tmp_path: Path) -> None:
+        (tmp_path / "configs").mkdir()
+        (tmp_path / "configs" / "speed.json").write_text("{}")
+        given = {"context": {"ascend_config": {"parallel_speed_up_json_path": "./configs/speed.json"}},
+                 "train_dataset": {"data_loader": {"paths": ["1", "configs/speed.json", "configs/absent"]}}}
+        found = adapted(given, tmp_path)
+        here = str(tmp_path / "configs" / "speed.json")
+        assert found["context"]["ascend_config"]["parallel_speed_up_json_path"] == here
+        assert found["train_dataset"]["data_loader"]["paths"] == ["1", here, "configs/absent"]
+
+    def test_a_speed_up_file_that_is_not_there_is_left_out(self, tmp_path: Path) -> None:
+        given = {"context": {"ascend_config": {"precision_mode": "x", "parallel_speed_up_json_path": "./speed.json"}}}
+        assert adapted(given, tmp_path) == {"context": {"ascend_config": {"precision_mode": "x"}}}
+
+    def test_graphs_are_not_written(self, tmp_path: Path) -> None:
+        given = {"context": {"mode": 0, "save_graphs": True, "save_graphs_path": "./graph"}}
+        assert adapted(given, tmp_path) == {"context": {"mode": 0}}
+
+    def test_the_yaml_itself_stays_as_it_is(self, tmp_path: Path) -> None:
+        given = {"context": {"save_graphs_path": "./graph"}, "use_parallel": False}
+        assert adapted(given, tmp_path)["use_parallel"] is True
+        assert given == {"context": {"save_graphs_path": "./graph"}, "use_parallel": False}
