@@ -55,6 +55,14 @@ def set_option(function: F) -> F:
                                 help="Override a key of every YAML given; repeatable.")(chosen))
 
 
+def register_option(function: F) -> F:
+    """``--register-path``: as that of mindformers' own script; a relative path means the folder of the command."""
+    return click.option("--register-path", metavar="DIR", envvar="REGISTER_PATH",
+                        type=click.Path(file_okay=False, resolve_path=True),
+                        help="Folder with the code of `auto_register` (default: the variable REGISTER_PATH).",
+                        )(function)
+
+
 def go_on(studied: Study) -> None:
     """Say what is wrong with a YAML; end here where nothing may be started or predicted with it."""
     print_findings(studied.findings, err=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say, set_option
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, register_option, say, set_option
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.cli.machine import load, machine_options
@@ -43,6 +43,7 @@ class _Options:
     fold: bool
     timeout: float
     machine: Machine | None
+    register_path: str
 
 
 @click.command(cls=Command)
@@ -53,6 +54,7 @@ class _Options:
 @click.option("--ranks", default="stages", show_default=True, metavar="stages|all|0,7",
               help="Which ranks to run; stages: one for each pipeline stage.")
 @set_option
+@register_option
 @click.option("--jobs", type=click.IntRange(1), help="Children at once (default: by cores and memory).")
 @click.option("--dask", metavar="ADDRESS", help="Run on this Dask cluster instead of here.")
 @click.option("--budget", metavar="54GB", help="Exit 3 if a rank needs more.")
@@ -66,10 +68,10 @@ class _Options:
 @click.option("--no-cache", is_flag=True, help="Run again what was run before.")
 @machine_options("generic")
 @click.option("--env", "show_env", is_flag=True, help="Print the child's environment as shell lines, and stop.")
-def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, ...], jobs: int | None,
-            dask: str | None, budget: str | None, keep: Path | None, form: str, timeout: float, real_data: bool,
-            fold: bool, plain: bool, no_cache: bool, profile: str, measured: Path | None, cards_per_host: int,
-            host_bandwidth: float | None, show_env: bool) -> None:
+def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, ...], register_path: str | None,
+            jobs: int | None, dask: str | None, budget: str | None, keep: Path | None, form: str, timeout: float,
+            real_data: bool, fold: bool, plain: bool, no_cache: bool, profile: str, measured: Path | None,
+            cards_per_host: int, host_bandwidth: float | None, show_env: bool) -> None:
     """Run mindformers' own Trainer on training YAMLs, with MindSpore simulating the device.
 
     Before a card is used: does the job compile, does it fit, what does the swap really move? One child process for each
@@ -108,7 +110,8 @@ def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, 
             raise SystemExit(EXIT_ERRORS)
         orders = _orders(studies, _Options(
             level=level, ranks=ranks, keep=keep, plain=plain, real_data=real_data, fold=fold,
-            timeout=timeout, machine=load(profile, measured, cards_per_host, host_bandwidth) if level > 2 else None))
+            register_path=register_path or "", timeout=timeout,
+            machine=load(profile, measured, cards_per_host, host_bandwidth) if level > 2 else None))
         # once, before the children, so that the shim is built once
         prepare(sys.executable, os.environ, level_to_run(os.environ, level))
     except (ValueError, ImportError) as error:
@@ -144,7 +147,7 @@ def _orders(studies: Sequence[Study], options: _Options) -> list[Order]:
             orders.append(Order(document=document, rank=rank, level=options.level, plain=options.plain,
                                 real_data=options.real_data, fold=options.fold, timeout_seconds=options.timeout,
                                 keep=keep.resolve() if keep else None, machine=options.machine,
-                                settings=study.settings))
+                                settings=study.settings, register_path=options.register_path))
     return orders
 
 

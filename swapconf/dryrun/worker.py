@@ -107,6 +107,15 @@ def leave_out(config: Any, level: int) -> None:
         if config.parallel.get(key):
             config.parallel[key] = {"save_file": "./strategy.ckpt"} if key.endswith("config") else "./strategy.ckpt"
     _silence_loss(level)
+    _leave_weights()
+
+
+def _leave_weights() -> None:
+    """mindformers 1.9.0 loads weights from ``pretrained_model_dir``, where there are any, without being asked."""
+    from mindformers.trainer import Trainer
+
+    if hasattr(Trainer, "_try_use_pretrained_model_dir_as_ckpt"):
+        Trainer._try_use_pretrained_model_dir_as_ckpt = lambda _self: None
 
 
 def _silence_loss(level: int) -> None:

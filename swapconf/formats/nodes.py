@@ -75,22 +75,23 @@ class Document:
 def from_plain(value: Any, like: Document) -> Document:
     """Plain Python values (dicts, lists, tuples, scalars) as a document; places come from ``like`` where it has the
     same path, so that a config changed on the command line still points into its file."""
-    return Document(file=like.file, root=_borrow(value, like.root), text=like.text, is_changed=True)
+    return Document(file=like.file, root=borrowed(value, like.root), text=like.text, is_changed=True)
 
 
-def _borrow(value: Any, place: Node) -> Node:
+def borrowed(value: Any, place: Node) -> Node:
+    """A plain value as a node, at the places of another one where that has the same path."""
     if isinstance(value, dict):
         entries = {}
         for key, item in value.items():
             known = place.entries.get(str(key))
             entries[str(key)] = Entry(str(key), known.line if known else place.line,
                                       known.column if known else place.column,
-                                      _borrow(item, known.value if known else Node("", place.line, place.column)))
+                                      borrowed(item, known.value if known else Node("", place.line, place.column)))
         return Node("mapping", place.line, place.column, entries=entries)
     if isinstance(value, (list, tuple)):
         spare = Node("", place.line, place.column)
         places = [*place.items, *[spare] * (len(value) - len(place.items))]
-        return Node("list", place.line, place.column, items=tuple(map(_borrow, value, places)),
+        return Node("list", place.line, place.column, items=tuple(map(borrowed, value, places)),
                     is_tuple=isinstance(value, tuple))
     same = place.kind == "scalar" and type(place.scalar) is type(value) and place.scalar == value
     scalar = value if value is None or isinstance(value, (str, int, float, bool)) else str(value)

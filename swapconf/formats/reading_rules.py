@@ -49,6 +49,8 @@ STRUCTURE: dict[str, tuple[str, str]] = {
                         "`recompute_config` or one of PyNative's: mindformers ignores it. A warning where it asks for "
                         "nothing."),
     "section-empty": ("warning", "A section without content: its keys were probably meant to be indented below it."),
+    "pretrained-config": ("note", "The folder of `pretrained_model_dir` holds no config.json that can be read. "
+                          "mindformers takes the model from there, and `model.model_config` over it."),
     "odd-indentation": ("error", "A key indented with a character that is no space to YAML, such as U+3000 from a "
                                  "Chinese input method or the no-break space U+00A0, which becomes a part of its "
                                  "name."),

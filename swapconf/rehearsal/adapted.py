@@ -10,8 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from swapconf.formats import pretrained
+
 # where MindSpore would write graphs: its memory tracker writes the order of the kernels there, too
 _OF_GRAPHS = ("save_graphs", "save_graphs_path")
+_NAMES_A_PATH = ("_dir", "_path", "_file")
 _SPEED_UP = "parallel_speed_up_json_path"  # of context.ascend_config
 
 
@@ -30,13 +33,26 @@ def adapted(settings: Mapping[str, Any], started_in: Path) -> dict[str, Any]:
     return found
 
 
-def _absolute(value: Any, folder: Path) -> Any:
+def inputs(settings: Mapping[str, Any], register_path: str) -> tuple[Path, ...]:
+    """The files beside the YAML that a child reads, as far as they are there. ``settings``: adapted ones.
+    ``register_path``: the folder with the code of models that mindformers does not have, "" for none."""
+    context = settings.get("context")
+    ascend = context.get("ascend_config") if isinstance(context, Mapping) else None
+    model = settings.get(pretrained.KEY)
+    named = [Path(folder) / name for folder, name in (
+        (ascend.get(_SPEED_UP) if isinstance(ascend, Mapping) else None, ""), (model, pretrained.FILE))
+        if isinstance(folder, str)]
+    code = sorted(Path(register_path).glob("*.py")) if register_path else []
+    return (*filter(Path.is_file, named), *code)
+
+
+def _absolute(value: Any, folder: Path, key: str = "") -> Any:
     """The same with every text that names something in the folder as a whole path."""
     if isinstance(value, Mapping):
-        return {key: _absolute(item, folder) for key, item in value.items()}
+        return {name: _absolute(item, folder, str(name)) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_absolute(item, folder) for item in value]
-    if isinstance(value, str) and "/" in value and not value.startswith("/") and "\0" not in value:
+        return [_absolute(item, folder, key) for item in value]
+    if isinstance(value, str) and ("/" in value or key.endswith(_NAMES_A_PATH)) and "\0" not in value and value:
         try:
             found = folder / value
             return str(found.resolve()) if found.exists() else value

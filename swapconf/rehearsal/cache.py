@@ -18,6 +18,7 @@ from swapconf.errors import Finding, Origin, Severity
 from swapconf.formats.yaml_document import MAX_BYTES
 from swapconf.opening import read_bytes
 from swapconf.phrases import packed, unpacked
+from swapconf.rehearsal.adapted import adapted, inputs
 from swapconf.rehearsal.order import Order
 from swapconf.resolve.knowledge import Versions
 
@@ -60,8 +61,12 @@ def store(order: Order, report: RankReport) -> None:
 
 
 def _path(order: Order) -> Path:
+    settings: Any = order.document.root.plain()
+    seen = adapted(settings, Path.cwd())
     content = {"form": _FORM, "swapconf": version("swapconf"), "versions": asdict(Versions.in_use()),
-               "settings": order.document.root.plain(), "rank": order.rank, "level": order.level,
+               "settings": settings, "seen": seen, "register_path": order.register_path,
+               "inputs": [(str(path), _text(path)) for path in inputs(seen, order.register_path)],
+               "rank": order.rank, "level": order.level,
                "machine": repr(order.machine) if order.level > 2 else "",
                "plain": order.plain, "real_data": order.real_data, "fold": order.fold,
                "families": dict(order.settings.families),
@@ -72,7 +77,7 @@ def _path(order: Order) -> Path:
     return folder() / f"{key}.json"
 
 
-def _text(file: str) -> str:
+def _text(file: str | Path) -> str:
     try:
         return hashlib.sha256(read_bytes(file, MAX_BYTES)).hexdigest()
     except OSError:

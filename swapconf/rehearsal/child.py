@@ -26,7 +26,7 @@ from swapconf.errors import Finding, Origin, Severity, SwapconfError
 from swapconf.formats import memory_log, run_record, trace_folder
 from swapconf.phrases import phrase
 from swapconf.rehearsal.adapted import adapted
-from swapconf.rehearsal.order import Order, cluster_of
+from swapconf.rehearsal.order import REGISTER_PATH, Order, cluster_of
 from swapconf.study import source
 from swapconf.study.study import Study
 from swapconf.trace import Trace, WorkerLog
@@ -63,7 +63,10 @@ def run(order: Order, study: Study, part: str = "") -> Ran:
             folder = Folder(place)
             place.mkdir(parents=True, exist_ok=True)
             source.write(place / source.FILE, order.document, order.settings)
-            finished = launch(job, folder, {**prepared.variables, source.VARIABLE: str(place / source.FILE)})
+            variables = {**prepared.variables, source.VARIABLE: str(place / source.FILE)}
+            if order.register_path:
+                variables[REGISTER_PATH] = order.register_path
+            finished = launch(job, folder, variables)
             ran = replace(_ran(blank, order, study, folder, finished), environment=prepared.summary())
             if order.keep is not None:
                 _gather(folder, order)

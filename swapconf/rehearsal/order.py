@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from swapconf.cost import Machine
@@ -13,15 +13,22 @@ from swapconf.phrases import phrase
 from swapconf.study.settings import NONE, Settings
 from swapconf.study.study import Study, study_for_run
 
+REGISTER_PATH = "REGISTER_PATH"  # where mindformers looks for the code of `auto_register`
 MAX_DEVICES = 1_000_000  # a slip of the pen must not fill the memory
 CHILD_BYTES = 3 << 30  # what one child may take of this machine's memory
+
+
+def register_path(folder: str) -> str:
+    """A relative folder means the one that the command was started in."""
+    return str(Path(folder).resolve()) if folder else ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
     """``fold``: extrapolate from fewer layers where that is possible. ``keep``: the folder for the files, None for a
     temporary one. ``children``: how many child processes this order may have at once. ``machine``: for the times of
-    level 3; None for the generic card. ``settings``: those that hold for the YAML."""
+    level 3; None for the generic card. ``settings``: those that hold for the YAML. ``register_path``: the folder with
+    the code of models that mindformers does not have, "" for none."""
 
     document: Document
     rank: int
@@ -34,6 +41,7 @@ class Order:
     children: int = 1
     machine: Machine | None = None
     settings: Settings = NONE
+    register_path: str = field(default_factory=lambda: register_path(os.environ.get(REGISTER_PATH, "")))
 
     def study(self, document: Document) -> Study:
         """What a document means in a run of this order."""

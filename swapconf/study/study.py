@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from swapconf import catalog
 from swapconf.config import Config, Dialect
 from swapconf.errors import Finding, Origin, Severity, has_errors, in_order
-from swapconf.formats import yaml_config
+from swapconf.formats import pretrained, yaml_config
 from swapconf.formats.nodes import Document
 from swapconf.formats.yaml_document import parse, read_text
 from swapconf.network import Layer, LayerTemplate, Network, for_ranks
@@ -66,13 +66,14 @@ class Study:
 def study_document(document: Document, versions: Versions, environment: Mapping[str, str],
                    settings: Settings = NONE) -> Study:
     """Read, resolve and check a document; all its patterns share one budget of time."""
+    whole, unread = pretrained.merged(document)
     with budget.shared():
-        config, wrong = yaml_config.from_document(document, mindformers=versions.mindformers)
+        config, wrong = yaml_config.from_document(whole, mindformers=versions.mindformers)
         network = network_of(config, settings.families)
         strategy = expand(config, network, versions) if network is not None else None
         case = Case(config=config, versions=versions, network=network, strategy=strategy, environment=environment)
         decided = modules.decide(config) if config.dialect is Dialect.PYNATIVE else ()
-        findings = _effective([*wrong, *check_all(case)], document, settings)
+        findings = _effective([*unread, *wrong, *check_all(case)], document, settings)
     return Study(document, config, network, strategy, decided, findings, settings, versions)
 
 

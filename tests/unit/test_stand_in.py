@@ -67,6 +67,8 @@ class TestAdapted:
         here = str(tmp_path / "configs" / "speed.json")
         assert found["context"]["ascend_config"]["parallel_speed_up_json_path"] == here
         assert found["train_dataset"]["data_loader"]["paths"] == ["1", here, "configs/absent"]
+        found = adapted({"pretrained_model_dir": "configs", "output_dir": "", "type": "configs"}, tmp_path)
+        assert found == {"pretrained_model_dir": str(tmp_path / "configs"), "output_dir": "", "type": "configs"}
 
     def test_a_speed_up_file_that_is_not_there_is_left_out(self, tmp_path: Path) -> None:
         given = {"context": {"ascend_config": {"precision_mode": "x", "parallel_speed_up_json_path": "./speed.json"}}}
