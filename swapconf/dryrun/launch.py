@@ -78,7 +78,7 @@ def _write(job: Job, folder: Folder) -> None:
     folder.path.mkdir(parents=True, exist_ok=True)
     replace_text(folder.config, yaml.safe_dump(job.settings, sort_keys=False, allow_unicode=True))
     orders = {"level": job.level, "real_data": job.real_data,
-              "columns": [[column.name, column.kind, column.shape] for column in job.columns]}
+              "columns": [[column.name, column.argument, column.kind, column.shape] for column in job.columns]}
     replace_text(folder.path / ORDERS, json.dumps(orders))
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 _MCORE_LENGTH = 4096
 _LEGACY_LENGTH = 1024
 _MCORE_COLUMNS = ("input_ids", "labels", "loss_mask", "position_ids")
+_EOD_LENGTH = 128  # of actual_seq_len (mindformers 1.9.0, GPTDatasetConfig.eod_pad_length)
 _KINDS = {"loss_mask": "float32", "attention_mask": "uint8"}
 _AS_GIVEN = ("ChatGLM", "GLM")  # how the names of classes begin whose inputs are not cut
 _LONGEST_MASK = 16384  # a row of a square mask beyond that takes more than this machine's memory is for
@@ -21,9 +23,11 @@ _LONGEST_MASK = 16384  # a row of a square mask beyond that takes more than this
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Column:
-    """``kind``: numpy's name of the type. ``shape``: of one sample."""
+    """``argument``: of the model, "" for a column that it does not take. ``kind``: numpy's name of the type. ``shape``:
+    of one sample."""
 
     name: str
+    argument: str
     kind: str
     shape: tuple[int, ...]
 
@@ -34,17 +38,26 @@ def columns(settings: Mapping[str, Any], *, legacy: bool) -> tuple[Column, ...]:
     model, sizes = _section(settings, "model"), _section(_section(settings, "model"), "model_config")
     data = _section(settings, "train_dataset")
     loader = _section(_section(data, "data_loader"), "config")
-    given = _names(data.get("input_columns")) or _names(data.get("construct_args_key"))
-    names = given or (("input_ids",) if legacy else _MCORE_COLUMNS)
+    names = _names(data.get("input_columns")) or (("input_ids",) if legacy else _of_megatron(loader))
+    arguments = _names(data.get("construct_args_key")) or names
     told = [sizes.get("seq_length"), sizes.get("max_position_embeddings") if legacy else None, loader.get("seq_length")]
     length = next(filter(None, map(_length, told)), _LEGACY_LENGTH if legacy else _MCORE_LENGTH)
     if legacy and not str(_section(model, "arch").get("type")).startswith(_AS_GIVEN) and not (
             len(names) > 1 and sizes.get("input_sliced_sig")):
         length += 1
     square = not legacy and length <= _LONGEST_MASK
-    return tuple(Column(name=name, kind=_KINDS.get(name, "int32"),
-                        shape=(1, length, length) if name == "attention_mask" and square else (length,))
-                 for name in names if name != "attention_mask" or legacy or square)
+    shapes = {"actual_seq_len": (_length(loader.get("eod_pad_length")) or _EOD_LENGTH,),
+              "attention_mask": (1, length, length) if square else (length,)}
+    return tuple(Column(name=name, argument=argument, kind=_KINDS.get(name, "int32"), shape=shapes.get(name, (length,)))
+                 for name, argument in zip_longest(names, arguments[:len(names)], fillvalue="")
+                 if name != "attention_mask" or legacy or square)
+
+
+def _of_megatron(loader: Mapping[str, Any]) -> tuple[str, ...]:
+    """mindformers 1.9.0, BaseTrainer._get_columns_with_strategy."""
+    if loader.get("create_compressed_eod_mask"):
+        return (*_MCORE_COLUMNS, "actual_seq_len")
+    return (*_MCORE_COLUMNS, "attention_mask") if loader.get("create_attention_mask") else _MCORE_COLUMNS
 
 
 def _section(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:

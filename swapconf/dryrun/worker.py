@@ -128,8 +128,8 @@ def _silence_loss(level: int) -> None:
                 setattr(MFLossMonitor, name, lambda _self, _run_context: None)
 
 
-def stand_in_data(config: Any, folder: str, columns: list[tuple[str, str, list[int]]]) -> None:
-    """A data set for two steps, with columns as (name, type, shape of a sample)."""
+def stand_in_data(config: Any, folder: str, columns: list[tuple[str, str, str, list[int]]]) -> None:
+    """A data set for two steps, with columns as (name, argument of the model, type, shape of a sample)."""
     import numpy  # type: ignore[import-not-found, unused-ignore]  # comes with mindspore
     from mindformers.tools.register import MindFormerConfig
     from mindspore.mindrecord import FileWriter
@@ -143,17 +143,22 @@ def stand_in_data(config: Any, folder: str, columns: list[tuple[str, str, list[i
     Path(folder).mkdir(parents=True, exist_ok=True)
     writer = FileWriter(f"{folder}/tokens.mindrecord", shard_num=1, overwrite=True)
     writer.add_schema({name: {"type": "int32" if kind == "uint8" else kind, "shape": shape}
-                       for name, kind, shape in columns}, "stand-in")
-    row = {name: numpy.ones(shape, "int32" if kind == "uint8" else kind) for name, kind, shape in columns}
+                       for name, _, kind, shape in columns}, "stand-in")
+    row = {name: numpy.ones(shape, "int32" if kind == "uint8" else kind) for name, _, kind, shape in columns}
     writer.write_raw_data([row] * samples)
     writer.commit()
 
-    names = [name for name, _, _ in columns]
+    names = [name for name, _, _, _ in columns]
     dataset = {"data_loader": {"type": "MindDataset", "dataset_dir": folder, "shuffle": False},
                "input_columns": names, "num_parallel_workers": 1, "python_multiprocessing": False,
                "drop_remainder": True, "repeat": 1, "numa_enable": False, "prefetch_size": 1}
-    if config.use_legacy is False:
-        dataset["construct_args_key"] = names
+    given = config.train_dataset or {}
+    if config.use_legacy is False or given.get("construct_args_key"):
+        dataset["construct_args_key"] = [argument for _, argument, _, _ in columns if argument]
+    if (given.get("data_loader") or {}).get("type") == "BlendedMegatronDatasetDataLoader":
+        # as mindformers 1.9.0 does for this loader (BaseTrainer._get_columns_with_strategy)
+        config.parallel.setdefault("dataset_strategy", [
+            [int(parallel.get("data_parallel") or 1), *[1] * max(len(shape), 1)] for _, _, _, shape in columns])
     config.train_dataset = MindFormerConfig(**dataset)
     config.train_dataset_task = MindFormerConfig(type="CausalLanguageModelDataset", dataset_config=dataset)
 
