@@ -13,6 +13,7 @@ from swapconf.phrases import phrase
 from swapconf.scopes import in_layer
 from swapconf.simulate.baseline import EXTRA, GRADIENT_VIEW, Baseline, Flags, Ints, Kernels, Reads
 from swapconf.simulate.homes import take_in, weights_read
+from swapconf.simulate.streams import released
 from swapconf.simulate.trace_lifetimes import lifetimes
 from swapconf.simulation import NEVER, TICKS, Lifetimes
 from swapconf.trace import Block, Kernel, Task, Trace
@@ -145,18 +146,8 @@ def _face(candidates: Sequence[tuple[int, str, tuple[int, ...]]], kernel: Kernel
 
 
 def _until(block: Ints, reader: Ints, maker: Ints, stream: Ints) -> Ints:
-    """What another stream reads is held until stream 0 waits for it: before it uses the result."""
-    until: Ints = reader.copy()
-    first: dict[int, int] = {}
-    for row, kernel in zip(block.tolist(), reader.tolist(), strict=True):
-        source = int(maker[row])
-        if stream[source] != 0 and stream[kernel] == 0 and kernel < first.get(source, NEVER):
-            first[source] = kernel
-    for place in np.flatnonzero(stream[reader] != 0).tolist():
-        waiting = first.get(int(reader[place]))
-        if waiting is not None:
-            until[place] = max(waiting - 1, int(reader[place]))
-    return until
+    made = maker[block]
+    return released(reader, stream[reader], made, stream[made], np.arange(len(stream)))
 
 
 def _backward(kernels: Sequence[Kernel], reads: Reads, maker: Ints) -> Flags:
