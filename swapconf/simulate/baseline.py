@@ -61,7 +61,7 @@ class Reads:
 class Baseline:
     """``blocks``: all device blocks of the trace. ``maker``: [blocks] the kernel that made each, -1 for none.
     ``host_bytes``: [blocks] what a copy of each takes on the host. ``steps``: how often the training step is run.
-    ``misnamed``: kernels that MindSpore names after another layer than the one that they stand in."""
+    ``misnamed``: kernels that MindSpore names after another layer than the one that they stand in, or after none."""
 
     blocks: Lifetimes
     maker: Ints

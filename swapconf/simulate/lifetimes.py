@@ -15,6 +15,7 @@ from swapconf.simulate.loss import head_first, hurried
 from swapconf.simulate.recompute import Program, recompute
 from swapconf.simulate.shared import remade
 from swapconf.simulate.sites import Sites, assign
+from swapconf.simulate.streams import in_order
 from swapconf.simulate.swap import Slack, Unread, Windows, swap
 from swapconf.simulation import CATEGORIES, NEVER, TICKS, Category, Lifetimes
 from swapconf.strategy import Recompute, Strategy, Swap
@@ -86,6 +87,7 @@ def schedule(prepared: Prepared, strategy: Strategy, slack: Slack | None = None)
     program = head_first(baseline, recompute(baseline, sites.of_read, flagged, flagged_read, sites.of_moved))
     if wanted := _of_all_layers(prepared, strategy):
         program = remade(baseline, program, wanted)
+    program = in_order(baseline, program)
     reach = np.where(program.site >= 0, actions.prefetch[program.site], -1)
     # what a Split makes does not move, but a view of it does: measured, and so in the catalog of every family
     moving = (reach >= 0) & ~((program.face >= 0) & baseline.splits[program.face])
@@ -93,6 +95,7 @@ def schedule(prepared: Prepared, strategy: Strategy, slack: Slack | None = None)
     windows = swap(baseline, program, moving, reach, sites.of_moved, unread, slack)
     sooner = hurried(baseline, program, windows)
     if sooner is not program:
+        sooner = in_order(baseline, sooner)
         program, windows = sooner, swap(baseline, sooner, moving, reach, sites.of_moved, unread, slack)
     return Schedule(program=program, windows=replace(windows, apart=_apart(prepared, actions, windows)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import mode
 
@@ -12,6 +12,8 @@ import numpy as np
 from swapconf.phrases import phrase
 from swapconf.scopes import in_layer
 from swapconf.simulate.baseline import EXTRA, GRADIENT_VIEW, Baseline, Flags, Ints, Kernels, Reads
+from swapconf.simulate.homes import take_in, weights_read
+from swapconf.simulate.streams import released
 from swapconf.simulate.trace_lifetimes import lifetimes
 from swapconf.simulation import NEVER, TICKS, Lifetimes
 from swapconf.trace import Block, Kernel, Task, Trace
@@ -40,8 +42,10 @@ def prepare(trace: Trace) -> Baseline:
     backward = _backward(kernels, reads, maker)
     reads = _through_views(reads, maker, backward)
     layer, cell = _adopt(kernels, layer, [place[1] for place in places], backward, reads, maker)
-    named = layer
-    layer = _rehomed(layer, backward, reads, maker, _passes(kernels, layer, cell, backward, reads, maker, ()))
+    named = np.array([place[0] if kernel.scope != "Default" else number
+                      for place, kernel, number in zip(places, kernels, layer.tolist(), strict=True)])
+    weights = weights_read(tasks, trace.blocks, reads)
+    layer = _rehomed(layer, backward, reads, maker, _passes(kernels, layer, cell, backward, reads, maker, weights, ()))
     return Baseline(
         blocks=_in_ticks(lifetimes(trace)),
         maker=maker,
@@ -49,7 +53,7 @@ def prepare(trace: Trace) -> Baseline:
         kernels=Kernels(
             name=tuple(kernel.name for kernel in kernels), layer=layer, cell=tuple(cell),
             primitive=tuple(task.primitive for task in tasks), stream=stream, backward=backward,
-            passing=_passes(kernels, layer, cell, backward, reads, maker,
+            passing=_passes(kernels, layer, cell, backward, reads, maker, weights,
                             _of_several_layers(layer, cell, backward, reads, maker)),
             before=_before(maker, blocks, len(kernels)),
         ),
@@ -142,18 +146,8 @@ def _face(candidates: Sequence[tuple[int, str, tuple[int, ...]]], kernel: Kernel
 
 
 def _until(block: Ints, reader: Ints, maker: Ints, stream: Ints) -> Ints:
-    """What another stream reads is held until stream 0 waits for it: before it uses the result."""
-    until: Ints = reader.copy()
-    first: dict[int, int] = {}
-    for row, kernel in zip(block.tolist(), reader.tolist(), strict=True):
-        source = int(maker[row])
-        if stream[source] != 0 and stream[kernel] == 0 and kernel < first.get(source, NEVER):
-            first[source] = kernel
-    for place in np.flatnonzero(stream[reader] != 0).tolist():
-        waiting = first.get(int(reader[place]))
-        if waiting is not None:
-            until[place] = max(waiting - 1, int(reader[place]))
-    return until
+    made = maker[block]
+    return released(reader, stream[reader], made, stream[made], np.arange(len(stream)))
 
 
 def _backward(kernels: Sequence[Kernel], reads: Reads, maker: Ints) -> Flags:
@@ -209,8 +203,8 @@ def _adopt(kernels: Sequence[Kernel], layer: Ints, cell: list[str], backward: Fl
             if home >= 0:
                 layer[index] = home
                 cell[index] = max((cell[other] for other in known if layer[other] == home), key=len)
+        take_in(layer, cell, backward, reads, maker)
     return layer, cell
-
 
 
 def _rehomed(layer: Ints, backward: Flags, reads: Reads, maker: Ints, passing: Ints) -> Ints:
@@ -233,14 +227,16 @@ def _rehomed(layer: Ints, backward: Flags, reads: Reads, maker: Ints, passing: I
 
 
 def _passes(kernels: Sequence[Kernel], layer: Ints, cell: Sequence[str], backward: Flags, reads: Reads,
-            maker: Ints, shared: Sequence[int]) -> Ints:
+            maker: Ints, weights: Mapping[int, tuple[int, ...]], shared: Sequence[int]) -> Ints:
     """Nodes of one layer that are connected; not what several passes share, such as the tables of a rotary embedding,
-    which is less often there than the rest of the layer."""
+    or what the parallel optimizer gathers of a weight once for all micro-batches, which is less often there than the
+    rest of the layer."""
     inside = (layer >= 0) & ~backward
-    keys = {index: (int(layer[index]), cell[index], kernels[index].primitive, kernels[index].scope == "Default")
+    keys = {index: (int(layer[index]), cell[index], kernels[index].primitive, kernels[index].scope == "Default",
+                    weights.get(index, ()))
             for index in np.flatnonzero(inside).tolist()}
     counts = Counter(keys.values())
-    usual = {number: mode([count for key, count in counts.items() if key[0] == number])
+    usual = {number: mode([count for key, count in counts.items() if key[0] == number and not key[-1]] or [1])
              for number in {key[0] for key in counts}}
     for index, key in keys.items():
         inside[index] = counts[key] % usual[key[0]] == 0

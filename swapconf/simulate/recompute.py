@@ -19,10 +19,10 @@ class Program:
     """The baseline with what runs again.
 
     ``where``: [kernels] the position of each kernel of the baseline. ``block``, ``position``, ``until``, ``face``,
-    ``site``: every use of a block that kernels made, as in Reads, with positions for kernels; ``site`` owns a use by
-    the backward pass, -1 for the others. Blocks beyond those of the baseline are new: ``origin``: the row they are a
-    copy of, ``born``: position of the node that makes them. ``reader``: the kernel of each use, ``again``: it is one
-    that runs again. ``copies``: the nodes that run again, ``inserted``: their
+    ``site``: every use of a block that kernels made, as in Reads, with positions for kernels, ``until`` only behind
+    `streams.in_order`; ``site`` owns a use by the backward pass, -1 for the others. Blocks beyond those of the baseline
+    are new: ``origin``: the row they are a copy of, ``born``: position of the node that makes them. ``reader``: the
+    kernel of each use, ``again``: it is one that runs again. ``copies``: the nodes that run again, ``inserted``: their
     positions.
     """
 
@@ -62,13 +62,11 @@ def recompute(baseline: Baseline, of_read: Ints, flagged: Flags, flagged_read: F
     site = np.where(kernels.backward[reads.kernel], np.where(shown == reads.face, of_read, of_moved[shown]), -1)
     nothing = np.full(len(redirected), -1, dtype=np.int64)
     at = place[reads.kernel[inner]]
-    until = np.maximum(where[reads.until], where[reads.kernel])
+    position = np.concatenate([where[reads.kernel[keep]], where[reads.kernel[redirected]], at])
     return Program(
-        where=where,
+        where=where, position=position, until=position,
         block=np.concatenate([reads.block[keep], copied[reads.block[redirected]],
                               np.where(within, copied[reads.block[inner]], reads.block[inner])]),
-        position=np.concatenate([where[reads.kernel[keep]], where[reads.kernel[redirected]], at]),
-        until=np.concatenate([until[keep], until[redirected], at]),
         face=np.concatenate([shown[keep], nothing, np.where(within, -1, shown[inner])]),
         site=np.concatenate([site[keep], nothing, np.where(within, -1, of_moved[shown[inner]])]),
         reader=np.concatenate([reads.kernel[keep], reads.kernel[redirected], reads.kernel[inner]]),
