@@ -12,7 +12,7 @@ from swapconf.network import Network
 from swapconf.prediction import Moves, Prediction
 from swapconf.simulate.baseline import VIEWS, Baseline, Flags, Ints, born_at, freed_after, layer_name
 from swapconf.simulate.loss import head_first, hurried
-from swapconf.simulate.recompute import Program, recompute
+from swapconf.simulate.recompute import Program, recompute, tied
 from swapconf.simulate.shared import remade
 from swapconf.simulate.sites import Sites, assign
 from swapconf.simulate.swap import Slack, Unread, Windows, swap
@@ -88,7 +88,7 @@ def schedule(prepared: Prepared, strategy: Strategy, slack: Slack | None = None)
         program = remade(baseline, program, wanted)
     reach = np.where(program.site >= 0, actions.prefetch[program.site], -1)
     # what a Split makes does not move, but a view of it does: measured, and so in the catalog of every family
-    moving = (reach >= 0) & ~((program.face >= 0) & baseline.splits[program.face])
+    moving = (reach >= 0) & ~((program.face >= 0) & baseline.splits[program.face]) & ~tied(baseline, program)
     unread = _unread(baseline, sites, actions, flagged)
     windows = swap(baseline, program, moving, reach, sites.of_moved, unread, slack)
     sooner = hurried(baseline, program, windows)

@@ -77,6 +77,21 @@ def recompute(baseline: Baseline, of_read: Ints, flagged: Flags, flagged_read: F
     )
 
 
+def tied(baseline: Baseline, program: Program) -> Flags:
+    """[uses] by what begins a region in another pass: MindSpore ties it to the gradient there, and does not see that
+    it reads what moves. Not where something else of the backward pass reads the same."""
+    passing, (reader, face) = baseline.kernels.passing, baseline.edges
+    again = np.zeros(len(passing), dtype=np.bool_)
+    again[program.copies] = True
+    goes_on = np.zeros(len(passing), dtype=np.bool_)
+    goes_on[reader[again[face]]] = True
+    later = program.again | baseline.kernels.backward[program.reader]
+    seen = program.face * (len(baseline.maker) + len(program.origin)) + program.block
+    other = passing[np.maximum(program.face, 0)] != passing[program.reader]
+    found = program.again & (program.face >= 0) & other & ~goes_on[program.reader]
+    return np.asarray(found & ~np.isin(seen, seen[later & ~found]))
+
+
 def _resolved(baseline: Baseline, face: Ints, flagged: Flags) -> Ints:
     """The node to run again for a face, -1 for none; a view that only survived for another cell is looked through."""
     below = baseline.below[face]
