@@ -22,8 +22,8 @@ class Program:
     ``site``: every use of a block that kernels made, as in Reads, with positions for kernels; ``site`` owns a use by
     the backward pass, -1 for the others. Blocks beyond those of the baseline are new: ``origin``: the row they are a
     copy of, ``born``: position of the node that makes them. ``reader``: the kernel of each use, ``again``: it is one
-    that runs again. ``copies``: the nodes that run again, ``inserted``: their
-    positions.
+    that runs again. ``copies``: the nodes that run again, ``inserted``: their positions; the last ``parted`` of them
+    run in the forward pass, where some layers do not share them any more.
     """
 
     where: Ints
@@ -38,6 +38,7 @@ class Program:
     born: Ints
     copies: Ints
     inserted: Ints
+    parted: int = 0
 
 
 def recompute(baseline: Baseline, of_read: Ints, flagged: Flags, flagged_read: Flags, of_moved: Ints) -> Program:
