@@ -78,9 +78,9 @@ def predicted_program(step: Step, schedule: Schedule, moves: Moves) -> Predicted
     stream, kind, row = base.stream[source], base.kind[source], source.copy()
     freed = np.full(len(part), NEVER, dtype=np.int64)
     free = int(base.stream.max(initial=0)) + 1
-    stream[out], kind[out], row[out] = free, TO_HOST, len(base) + schedule.windows.block[move[out]]
+    stream[out], kind[out], row[out] = free, TO_HOST, len(base) + schedule.windows.row[move[out]]
     stream[back], kind[back] = free + 1, TO_DEVICE
-    row[back] = len(base) + len(step.tensors) + schedule.windows.block[move[back]]
+    row[back] = len(base) + len(step.tensors) + schedule.windows.row[move[back]]
     freed[out] = moves.released[move[out]]
     pairs = _joined(_order(launches), _kept(step, launches), _readers(step, schedule, launches),
                     _copies(schedule, launches), _releases(schedule, launches, kind))

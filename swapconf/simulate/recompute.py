@@ -23,7 +23,7 @@ class Program:
     `streams.in_order`; ``site`` owns a use by the backward pass, -1 for the others. Blocks beyond those of the baseline
     are new: ``origin``: the row they are a copy of, ``born``: position of the node that makes them. ``reader``: the
     kernel of each use, ``again``: it is one that runs again. ``copies``: the nodes that run again, ``inserted``: their
-    positions.
+    positions; the last ``parted`` of them run in the forward pass, where some layers do not share them any more.
     """
 
     where: Ints
@@ -38,6 +38,7 @@ class Program:
     born: Ints
     copies: Ints
     inserted: Ints
+    parted: int = 0
 
 
 def recompute(baseline: Baseline, of_read: Ints, flagged: Flags, flagged_read: Flags, of_moved: Ints) -> Program:
@@ -73,6 +74,21 @@ def recompute(baseline: Baseline, of_read: Ints, flagged: Flags, flagged_read: F
         again=np.arange(int(keep.sum()) + len(redirected) + len(inner)) >= int(keep.sum()) + len(redirected),
         origin=origin, born=place[baseline.maker[origin]], copies=np.flatnonzero(again), inserted=place[again],
     )
+
+
+def tied(baseline: Baseline, program: Program) -> Flags:
+    """[uses] by what begins a region in another pass: MindSpore ties it to the gradient there, and does not see that
+    it reads what moves. Not where something else of the backward pass reads the same."""
+    passing, (reader, face) = baseline.kernels.passing, baseline.edges
+    again = np.zeros(len(passing), dtype=np.bool_)
+    again[program.copies] = True
+    goes_on = np.zeros(len(passing), dtype=np.bool_)
+    goes_on[reader[again[face]]] = True
+    later = program.again | baseline.kernels.backward[program.reader]
+    seen = program.face * (len(baseline.maker) + len(program.origin)) + program.block
+    other = passing[np.maximum(program.face, 0)] != passing[program.reader]
+    found = program.again & (program.face >= 0) & other & ~goes_on[program.reader]
+    return np.asarray(found & ~np.isin(seen, seen[later & ~found]))
 
 
 def _resolved(baseline: Baseline, face: Ints, flagged: Flags) -> Ints:

@@ -175,7 +175,7 @@ def _region(baseline: Baseline, part: Part, redirected: Flags) -> Region:
                 found.append(copy.get(face, copy.get(int(baseline.below[face]), -1)))
             elif face in item_of or face in copy_of:
                 found.append(item_of.get(face, copy_of.get(face, -1)))
-            elif 0 < part.start - face <= NEAR and kernels.stream[face] != 0:
+            elif 0 < part.start - face <= NEAR and kernels.stream[face] != 0 and kernels.primitive[face] != "Receive":
                 late.add(item_of[kernel])
             # a view that a gradient makes for this one
             found.append(item_of.get(int(reads.via[row]), copy_of.get(int(reads.via[row]), -1)))

@@ -105,6 +105,8 @@ def assign(baseline: Baseline, network: Network) -> Sites:
             of_read[row] = names.setdefault((layer[0], path), len(names))
     shared = tuple(_shared(baseline, templates))
     for kernel, path in shared:
+        for layer_number in np.unique(kernels.layer[kernels.passing >= 0]).tolist():
+            names.setdefault((layer_name(layer_number), path), len(names))
         site = names.setdefault((layer_name(int(kernels.layer[kernel])), path), len(names))
         of_moved[kernel] = site
         of_read[(faces == kernel) & kernels.backward[reading]] = site
