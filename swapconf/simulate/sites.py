@@ -16,9 +16,8 @@ import numpy as np
 
 from swapconf.network import LayerTemplate, Network, Operator
 from swapconf.primitives import plain
-from swapconf.simulate.baseline import VIEWS, Baseline, Flags, Ints, layer_name
+from swapconf.simulate.baseline import ADD_AND_NORM, VIEWS, Baseline, Flags, Ints, layer_name
 
-ADD_AND_NORM = "AddRmsNorm"  # what MindSpore makes of an Add that an RmsNorm reads
 SUM = 2  # which of its outputs the Add would have
 
 
