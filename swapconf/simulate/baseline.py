@@ -23,6 +23,7 @@ VIEWS = frozenset({"Reshape", "ExpandDims", "Squeeze", "Flatten"})
 GRADIENT_VIEW = "TransposeExtView"  # of a weight of experts, measured with MindSpore 2.9.0
 SPLITS = frozenset({"Split", "SplitWithSize"})
 ADD_AND_NORM = "AddRmsNorm"  # what MindSpore makes of an Add that an RmsNorm reads
+SUM = 2  # which of its outputs the Add would have
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,9 +222,14 @@ class Baseline:
         """[kernels] the pass of each; of a norm behind the layers, that of the Add which it has taken in."""
         found = self.kernels.passing.copy()
         for kernel in np.flatnonzero((found < 0) & (np.array(self.kernels.primitive) == ADD_AND_NORM)).tolist():
-            faces = self.reads.face[self.rows_of(kernel)]
-            found[kernel] = found[faces[faces >= 0]].max(initial=-1)
+            found[kernel] = max(found[self.added(kernel)], default=-1)
         return found
+
+    def added(self, kernel: int) -> list[int]:
+        """The nodes that a fused Add and norm adds: not the one that makes its weight."""
+        faces = self.reads.face[self.rows_of(kernel)]
+        faces = faces[(faces >= 0) & (self.kernels.passing[faces] >= 0) & ~self.rootless[faces]]
+        return [int(face) for face in faces]
 
     @cached_property
     def waits(self) -> Flags:

@@ -10,7 +10,7 @@ import numpy as np
 
 from swapconf.network import Network
 from swapconf.prediction import Moves, Prediction
-from swapconf.simulate.baseline import VIEWS, Baseline, Flags, Ints, born_at, freed_after, layer_name
+from swapconf.simulate.baseline import ADD_AND_NORM, SUM, VIEWS, Baseline, Flags, Ints, born_at, freed_after, layer_name
 from swapconf.simulate.loss import head_first, hurried
 from swapconf.simulate.recompute import Program, recompute
 from swapconf.simulate.shared import remade
@@ -83,7 +83,10 @@ def schedule(prepared: Prepared, strategy: Strategy, slack: Slack | None = None)
     owned = (sites.of_read >= 0) & (sites.of_node[reads.face] >= 0)
     flagged_read = np.where(owned, actions.again[sites.of_read],
                             flagged[reads.face] & baseline.kernels.backward[reads.kernel]) & (reads.face >= 0)
-    program = head_first(baseline, recompute(baseline, sites.of_read, flagged, flagged_read, sites.of_moved))
+    sums = _kept_sums(baseline, sites, actions, flagged)
+    flagged_read[[row for rows in sums.values() for row in rows]] = False
+    program = head_first(baseline, recompute(baseline, sites.of_read, flagged, flagged_read, sites.of_moved, {
+        norm: int(sites.of_read[rows[0]]) for norm, rows in sums.items()}))
     if wanted := _of_all_layers(prepared, strategy):
         program = remade(baseline, program, wanted)
     reach = np.where(program.site >= 0, actions.prefetch[program.site], -1)
@@ -152,6 +155,7 @@ def _flagged(baseline: Baseline, sites: Sites, actions: _Actions) -> Flags:
         flagged[nodes] = _descends(cell, actions.roots.get(layer, frozenset()))
     leaving = (reads.face >= 0) & (kernels.passing[reads.face] >= 0) & ~kernels.backward[reads.kernel]
     leaving &= kernels.passing[reads.face] != kernels.passing[reads.kernel]
+    leaving &= np.array(kernels.primitive)[reads.kernel] != ADD_AND_NORM  # whose Add is of the layer that it ends
     flagged[reads.face[leaving]] = False
     reader, face = baseline.edges
     asked = np.where(sites.of_node >= 0, actions.cell[sites.of_node], -1)
@@ -165,6 +169,22 @@ def _flagged(baseline: Baseline, sites: Sites, actions: _Actions) -> Flags:
         root = {actions.cells[asked[other]]}
         flagged[other] &= all(_descends(kernels.cell[last], root) for last in behind.get(one, [one]))
     return np.asarray(flagged)
+
+
+def _kept_sums(baseline: Baseline, sites: Sites, actions: _Actions, flagged: Flags) -> dict[int, list[int]]:
+    """By fused Add and norm of which only the norm is to run again, the reads of the sum by gradients. The Add at the
+    end of the layer before never runs again, as its output is the output of that layer."""
+    kernels, reads = baseline.kernels, baseline.reads
+    found: dict[int, list[int]] = {}
+    for kernel in np.flatnonzero(flagged & (np.array(kernels.primitive) == ADD_AND_NORM)).tolist():
+        made = baseline.made.get(kernel, [])
+        low, high = np.searchsorted(reads.block, [made[SUM], made[SUM] + 1]) if len(made) > SUM else (0, 0)
+        rows = [row for row in range(low, high) if kernels.backward[reads.kernel[row]] and sites.of_read[row] >= 0]
+        owners = {int(sites.of_read[row]) for row in rows}
+        if owners and not any(actions.again[owner] and sites.names[owner][0] == layer_name(int(kernels.layer[kernel]))
+                              for owner in owners):
+            found[kernel] = rows
+    return found
 
 
 def _descends(path: str, roots: Set[str]) -> bool:
