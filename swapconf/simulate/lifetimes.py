@@ -16,6 +16,7 @@ from swapconf.simulate.recompute import Program, recompute
 from swapconf.simulate.shared import remade
 from swapconf.simulate.sites import Sites, assign
 from swapconf.simulate.swap import Slack, Unread, Windows, swap
+from swapconf.simulate.underflow import underflows
 from swapconf.simulation import CATEGORIES, NEVER, TICKS, Category, Lifetimes
 from swapconf.strategy import Recompute, Strategy, Swap
 
@@ -97,7 +98,9 @@ def schedule(prepared: Prepared, strategy: Strategy, slack: Slack | None = None)
     sooner = hurried(baseline, program, windows)
     if sooner is not program:
         program, windows = sooner, swap(baseline, sooner, moving, reach, sites.of_moved, unread, slack)
-    return Schedule(program=program, windows=replace(windows, apart=_apart(prepared, actions, windows)))
+    return Schedule(program=program, windows=replace(
+        windows, apart=_apart(prepared, actions, windows),
+        underflows=underflows(baseline, program, windows, _views_apart(prepared, actions, program)[windows.face])))
 
 
 def _apart(prepared: Prepared, actions: _Actions, windows: Windows) -> Flags:
@@ -105,6 +108,18 @@ def _apart(prepared: Prepared, actions: _Actions, windows: Windows) -> Flags:
     maker = prepared.sites.of_moved[windows.face]
     is_cast = np.array([primitive == "Cast" for primitive in prepared.baseline.kernels.primitive])[windows.face]
     return np.asarray(is_cast & (maker >= 0) & (maker != windows.site) & (actions.prefetch[maker] != windows.prefetch))
+
+
+def _views_apart(prepared: Prepared, actions: _Actions, program: Program) -> Flags:
+    """[kernels] views that several cells share in the baseline, of which not all move alike: MindSpore does not merge
+    them then, so that there is a kernel more."""
+    primitive = np.array(prepared.baseline.kernels.primitive)
+    rows = np.flatnonzero((program.site >= 0) & (program.face >= 0))
+    face, reach = program.face[rows], actions.prefetch[program.site[rows]]
+    least, most = np.full(len(primitive), np.iinfo(np.int64).max), np.full(len(primitive), -1, dtype=np.int64)
+    np.minimum.at(least, face, reach)
+    np.maximum.at(most, face, reach)
+    return np.asarray(np.isin(primitive, list(VIEWS)) & (least < most))
 
 
 def _of_all_layers(prepared: Prepared, strategy: Strategy) -> dict[int, list[int]]:
