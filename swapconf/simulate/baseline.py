@@ -135,7 +135,7 @@ class Baseline:
     @cached_property
     def splits(self) -> Flags:
         """[kernels] makes pieces of a tensor."""
-        return np.array([primitive in SPLITS for primitive in self.kernels.primitive], dtype=np.bool_)
+        return np.isin(self.kernels.primitive, list(SPLITS))
 
     @cached_property
     def edges(self) -> tuple[Ints, Ints]:
@@ -287,22 +287,3 @@ class Baseline:
 def layer_name(number: int) -> str:
     """What the network calls the layer of a kernel."""
     return str(number) if number < EXTRA else f"mtp{number - EXTRA}"
-
-
-# A *position* tells where something happens: kernel i stands at i * TICKS, what is inserted before it in the
-# HALF below. Positions order what happens; the functions below turn them into times of Lifetimes.
-
-def born_at(baseline: Baseline, position: Ints) -> Ints:
-    """When a block is allocated by what stands at a position."""
-    kernel, part = np.divmod(position, TICKS)
-    before = baseline.kernels.before
-    return np.where(part == 0, before[kernel] * TICKS,
-                    (before[np.minimum(kernel + 1, len(before) - 1)] - 1) * TICKS + part)
-
-
-def freed_after(baseline: Baseline, position: Ints) -> Ints:
-    """When a block is released whose last use stands at a position."""
-    kernel, part = np.divmod(position, TICKS)
-    before = baseline.kernels.before
-    window = (before[np.minimum(kernel + 1, len(before) - 1)] - 1) * TICKS
-    return np.asarray(window + np.where(part == 0, 1, part + 1))

@@ -10,12 +10,13 @@ import numpy as np
 
 from swapconf.network import Network
 from swapconf.prediction import Moves, Prediction
-from swapconf.simulate.baseline import ADD_AND_NORM, SUM, VIEWS, Baseline, Flags, Ints, born_at, freed_after, layer_name
+from swapconf.simulate.baseline import ADD_AND_NORM, SUM, VIEWS, Baseline, Flags, Ints, layer_name
 from swapconf.simulate.loss import head_first, hurried
 from swapconf.simulate.recompute import Program, recompute
 from swapconf.simulate.shared import remade
 from swapconf.simulate.sites import Sites, assign
 from swapconf.simulate.swap import Slack, Unread, Windows, swap
+from swapconf.simulate.times import born_at, freed_after
 from swapconf.simulate.underflow import underflows
 from swapconf.simulation import CATEGORIES, NEVER, TICKS, Category, Lifetimes
 from swapconf.strategy import Recompute, Strategy, Swap
