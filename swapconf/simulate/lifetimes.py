@@ -10,7 +10,7 @@ import numpy as np
 
 from swapconf.network import Network
 from swapconf.prediction import Moves, Prediction
-from swapconf.simulate.baseline import VIEWS, Baseline, Flags, Ints, born_at, freed_after, layer_name
+from swapconf.simulate.baseline import ADD_AND_NORM, SUM, VIEWS, Baseline, Flags, Ints, layer_name
 from swapconf.simulate.loss import head_first, hurried
 from swapconf.simulate.parted import Own, kinds, parted
 from swapconf.simulate.recompute import Program, recompute, tied
@@ -18,6 +18,8 @@ from swapconf.simulate.shared import remade
 from swapconf.simulate.sites import Sites, assign
 from swapconf.simulate.streams import in_order
 from swapconf.simulate.swap import Slack, Unread, Windows, swap
+from swapconf.simulate.times import born_at, freed_after
+from swapconf.simulate.underflow import underflows
 from swapconf.simulation import CATEGORIES, NEVER, TICKS, Category, Lifetimes
 from swapconf.strategy import Recompute, Strategy, Swap
 
@@ -85,7 +87,10 @@ def schedule(prepared: Prepared, strategy: Strategy, slack: Slack | None = None)
     owned = (sites.of_read >= 0) & (sites.of_node[reads.face] >= 0)
     flagged_read = np.where(owned, actions.again[sites.of_read],
                             flagged[reads.face] & baseline.kernels.backward[reads.kernel]) & (reads.face >= 0)
-    program = head_first(baseline, recompute(baseline, sites.of_read, flagged, flagged_read, sites.of_moved))
+    sums = _kept_sums(baseline, sites, actions, flagged)
+    flagged_read[[row for rows in sums.values() for row in rows]] = False
+    program = head_first(baseline, recompute(baseline, sites.of_read, flagged, flagged_read, sites.of_moved, {
+        norm: int(sites.of_read[rows[0]]) for norm, rows in sums.items()}))
     if wanted := _of_all_layers(prepared, strategy):
         program = remade(baseline, program, wanted)
     if owns := _parted(prepared, strategy):
@@ -100,7 +105,9 @@ def schedule(prepared: Prepared, strategy: Strategy, slack: Slack | None = None)
     if sooner is not program:
         sooner = in_order(baseline, sooner)
         program, windows = sooner, swap(baseline, sooner, moving, reach, sites.of_moved, unread, slack)
-    return Schedule(program=program, windows=replace(windows, apart=_apart(prepared, actions, windows)))
+    return Schedule(program=program, windows=replace(
+        windows, apart=_apart(prepared, actions, windows),
+        underflows=underflows(baseline, program, windows, _views_apart(prepared, actions, program)[windows.face])))
 
 
 def _apart(prepared: Prepared, actions: _Actions, windows: Windows) -> Flags:
@@ -109,6 +116,18 @@ def _apart(prepared: Prepared, actions: _Actions, windows: Windows) -> Flags:
     is_cast = np.array([primitive == "Cast" for primitive in prepared.baseline.kernels.primitive])[windows.face]
     is_cast &= windows.block == windows.row
     return np.asarray(is_cast & (maker >= 0) & (maker != windows.site) & (actions.prefetch[maker] != windows.prefetch))
+
+
+def _views_apart(prepared: Prepared, actions: _Actions, program: Program) -> Flags:
+    """[kernels] views that several cells share in the baseline, of which not all move alike: MindSpore does not merge
+    them then, so that there is a kernel more."""
+    primitive = np.array(prepared.baseline.kernels.primitive)
+    rows = np.flatnonzero((program.site >= 0) & (program.face >= 0))
+    face, reach = program.face[rows], actions.prefetch[program.site[rows]]
+    least, most = np.full(len(primitive), np.iinfo(np.int64).max), np.full(len(primitive), -1, dtype=np.int64)
+    np.minimum.at(least, face, reach)
+    np.maximum.at(most, face, reach)
+    return np.asarray(np.isin(primitive, list(VIEWS)) & (least < most))
 
 
 def _of_all_layers(prepared: Prepared, strategy: Strategy) -> dict[int, list[int]]:
@@ -172,6 +191,7 @@ def _flagged(baseline: Baseline, sites: Sites, actions: _Actions) -> Flags:
         flagged[nodes] = _descends(cell, actions.roots.get(layer, frozenset()))
     leaving = (reads.face >= 0) & (kernels.passing[reads.face] >= 0) & ~kernels.backward[reads.kernel]
     leaving &= kernels.passing[reads.face] != kernels.passing[reads.kernel]
+    leaving &= np.array(kernels.primitive)[reads.kernel] != ADD_AND_NORM  # whose Add is of the layer that it ends
     flagged[reads.face[leaving]] = False
     reader, face = baseline.edges
     asked = np.where(sites.of_node >= 0, actions.cell[sites.of_node], -1)
@@ -185,6 +205,22 @@ def _flagged(baseline: Baseline, sites: Sites, actions: _Actions) -> Flags:
         root = {actions.cells[asked[other]]}
         flagged[other] &= all(_descends(kernels.cell[last], root) for last in behind.get(one, [one]))
     return np.asarray(flagged)
+
+
+def _kept_sums(baseline: Baseline, sites: Sites, actions: _Actions, flagged: Flags) -> dict[int, list[int]]:
+    """By fused Add and norm of which only the norm is to run again, the reads of the sum by gradients. The Add at the
+    end of the layer before never runs again, as its output is the output of that layer."""
+    kernels, reads = baseline.kernels, baseline.reads
+    found: dict[int, list[int]] = {}
+    for kernel in np.flatnonzero(flagged & (np.array(kernels.primitive) == ADD_AND_NORM)).tolist():
+        made = baseline.made.get(kernel, [])
+        low, high = np.searchsorted(reads.block, [made[SUM], made[SUM] + 1]) if len(made) > SUM else (0, 0)
+        rows = [row for row in range(low, high) if kernels.backward[reads.kernel[row]] and sites.of_read[row] >= 0]
+        owners = {int(sites.of_read[row]) for row in rows}
+        if owners and not any(actions.again[owner] and sites.names[owner][0] == layer_name(int(kernels.layer[kernel]))
+                              for owner in owners):
+            found[kernel] = rows
+    return found
 
 
 def _descends(path: str, roots: Set[str]) -> bool:

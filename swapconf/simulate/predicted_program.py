@@ -26,9 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapconf.prediction import Moves
-from swapconf.simulate.baseline import Flags, Ints, born_at
+from swapconf.simulate.baseline import Flags, Ints
 from swapconf.simulate.baseline_step import Step
 from swapconf.simulate.lifetimes import Schedule
+from swapconf.simulate.times import born_at
 from swapconf.simulation import NEVER
 from swapconf.timing import COLLECTIVE, TO_DEVICE, TO_HOST, Program, Waits
 

@@ -4,7 +4,8 @@ What runs again in one connected part of a pass (a *region*) starts where the gr
 readers needs. From there to its last reader, kernels are launched in the order that `order` finds; all other kernels
 keep their place. Where a step has several micro-batches, what needs nothing else that runs again, such as the casts of
 weights, runs right behind the kernel that makes the gradient, before the views and the communication of that gradient
-(measured with MindSpore 2.9.0). Passes of equal layers have equal regions, so each pattern is ordered once.
+(measured with MindSpore 2.9.0). What reads a gradient that another stage of a pipeline sends waits no longer than the
+rest, as all of the region waits for it. Passes of equal layers have equal regions, so each pattern is ordered once.
 """
 
 from __future__ import annotations

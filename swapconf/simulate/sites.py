@@ -16,10 +16,7 @@ import numpy as np
 
 from swapconf.network import LayerTemplate, Network, Operator
 from swapconf.primitives import plain
-from swapconf.simulate.baseline import VIEWS, Baseline, Flags, Ints, layer_name
-
-ADD_AND_NORM = "AddRmsNorm"  # what MindSpore makes of an Add that an RmsNorm reads
-SUM = 2  # which of its outputs the Add would have
+from swapconf.simulate.baseline import ADD_AND_NORM, SUM, VIEWS, Baseline, Flags, Ints, layer_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,8 +118,7 @@ def _sums(baseline: Baseline) -> Iterator[tuple[int, int]]:
     kernels, reads = baseline.kernels, baseline.reads
     for kernel in (index for index, primitive in enumerate(kernels.primitive) if primitive == ADD_AND_NORM):
         made = baseline.made.get(kernel, [])
-        faces = reads.face[baseline.rows_of(kernel)]
-        makers = faces[(faces >= 0) & (kernels.passing[faces] >= 0)].tolist()
+        makers = baseline.added(kernel)
         if len(made) > SUM and makers:
             low, high = np.searchsorted(reads.block, [made[SUM], made[SUM] + 1])
             layer = int(kernels.layer[max(makers)])
