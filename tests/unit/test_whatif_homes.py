@@ -8,7 +8,7 @@ import numpy as np
 
 from swapconf.simulate.baseline import Reads
 from swapconf.simulate.homes import take_in, weights_read
-from swapconf.simulate.prepare import _passes
+from swapconf.simulate.passes import passes
 from swapconf.trace import Block, Task
 
 
@@ -62,7 +62,7 @@ class Launch:
 def test_weights_that_are_gathered_once_do_not_join_the_micro_batches() -> None:
     """0 and 1 gather two weights of one cell; 2 and 3 read them in the first micro-batch, 4 and 5 in the second."""
     kernels = [Launch(name) for name in ("AllGather", "AllGather", "MatMul", "Add", "MatMul", "Add")]
-    found = _passes(kernels, np.zeros(6, dtype=np.int64), [""] * 6, np.zeros(6, dtype=np.bool_),  # type: ignore[arg-type]
-                    reading((0, 2), (1, 3), (2, 3), (0, 4), (1, 5), (4, 5)), np.arange(6), {0: (70,), 1: (71,)}, ())
+    found = passes(kernels, np.zeros(6, dtype=np.int64), [""] * 6, np.zeros(6, dtype=np.bool_),  # type: ignore[arg-type]
+                   reading((0, 2), (1, 3), (2, 3), (0, 4), (1, 5), (4, 5)), np.arange(6), {0: (70,), 1: (71,)})
     assert found[:2].tolist() == [-1, -1]
     assert found[2] == found[3] != found[4] == found[5]
