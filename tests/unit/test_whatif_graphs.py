@@ -74,7 +74,7 @@ def named(layers: Sequence[int], reads: Mapping[int, Sequence[int]]) -> list[int
                for index in range(len(layers))]
     found = rehomed(kernels, np.array(layers), [str(index) for index in range(len(layers))],
                     np.zeros(len(layers), dtype=np.bool_),
-                    Reads(block=block, kernel=kernel, until=kernel, face=block, via=block), np.arange(len(layers)))
+                    Reads(block=block, kernel=kernel, until=kernel, face=block, via=block), np.arange(len(layers)), {})
     return [int(layer) for layer in found]
 
 
