@@ -1,4 +1,4 @@
-"""What every test can count on, whatever the locale of whoever runs it."""
+"""What every test can count on, whatever the locale and the speed of the machine that runs it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from swapconf import phrases
 
 os.environ["SWAPCONF_LANG"] = phrases.ENGLISH  # for programs that a test starts, too
+settings.register_profile("untimed", deadline=None)  # how fast a machine is proves nothing
+settings.load_profile("untimed")
 
 
 @pytest.fixture(autouse=True)

@@ -88,22 +88,31 @@ ones, so that the table is no blind test of them. *(not measured here)* marks wh
   forward use, not behind the end of the step, and no later than that of any copy that starts later: copies run on one
   stream, so that whoever has waited for one has waited for all before it.
 - **Casts of weights.** In every micro-batch but the first of a step, the casts that move, and their copies, all run at
-  the start of the micro-batch: the 16-bit weights of the swapped layers are on the device together.
+  the start of the micro-batch: the 16-bit weights of the swapped layers are on the device together. With an interleaved
+  pipeline each piece of a micro-batch counts as one, so that only the first piece of the first one is left out
+  *(not measured here)*.
 - **Copy in.** It starts N kernels before its first reader (copies do not count), but not before the backward pass of
   its micro-batch begins: with the gradient of the loss, or where a stage of a pipeline receives the gradient. Where N
   reaches back before the start of the step, it starts as early as it can; between the two ways of counting MindSpore
-  dies while it compiles.
+  reads before the start of a table while it compiles, and mostly dies of it (5 of the 7 runs seen; what lies there is
+  not foreseeable). A view that several cells share counts twice where they do not all move it alike: it is not merged
+  then. The sum that the norm behind the layers has taken in comes back with the backward pass of its layer.
 - **The loss.** Where a copy back reaches to the first gradient, that one waits for it, and what the gradient of the
   loss computes from the forward pass alone (`Exp`, `Sub`) runs before both. Where the last layer is recomputed, the
   gradient of the weight of the head runs before that of its input.
 - **What runs again.** A flagged primitive whose output the backward pass reads, or another primitive that runs again;
   not the output of the layer. Nor the output of a cell inside it that was asked for, nor communication with
   `mp_comm_recompute: False` *(not measured here)*. A cast that the model computes again anyway is computed once,
-  earlier. What all layers share runs again in each that is recomputed.
+  earlier. What all layers share runs again in each that is recomputed. Of an Add fused with a norm only the norm runs
+  again, and reads the sum that was kept, unless the Add is of the same layer and runs again, too: the Add at the end of
+  a layer is fused with the norm of the next *(not measured here)*.
 - **In which order.** Each connected part waits for the gradient that its first reader needs, which is that of the
-  output of the layer, not of the loss of a router. Then it runs among the gradient kernels in the order of
-  MindSpore's queue: an only reader follows at once, other readers queue up, the one nearest to the end of the step
-  first, and what reads communication waits until the queue is empty.
+  output of the layer, not of the loss of a router. Then it runs among the gradient kernels in the order of MindSpore's
+  queue: an only reader follows at once, other readers queue up, the one nearest to the end of the step first, and what
+  reads communication waits until the queue is empty; not so what reads the gradient that another stage of a pipeline
+  sends, as all that runs again waits for that one.
+- **Names.** MindSpore names some kernels after another layer. Where fewer kernels than a layer has stand between those
+  of one layer alone, they are of that one *(not measured here)*.
 - **What never runs again.** `TensorMove`, which MindSpore puts in last, and `Receive`.
 - **How long it takes.** `--hardware` times the predicted step; see [timeline.md](timeline.md) and, for its errors,
   [timeline-predicted.md](timeline-predicted.md).

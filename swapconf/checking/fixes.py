@@ -62,13 +62,16 @@ def repaired(order: Order, text: str) -> tuple[str, tuple[Finding, ...]]:
     """
     reading = Reading.of(order, text)
     done: list[Finding] = []
-    for kind in (_PATTERNS, _REDUNDANT):  # a removal keeps the meaning, so it waits until patterns mean something
-        while True:
-            kept, reading = _made(order, reading, _apart(_proposed(reading, kind)), meaning_stays=kind is _REDUNDANT)
-            done += kept
-            if not kept:
-                break
-    return reading.text, tuple(done)
+    kind = _PATTERNS  # a removal keeps the meaning, so it waits until patterns mean something
+    while True:
+        kept, reading = _made(order, reading, _apart(_proposed(reading, kind)), meaning_stays=kind is _REDUNDANT)
+        done += kept
+        if kept:
+            kind = _PATTERNS  # what was in the way of one may be gone
+        elif kind is _REDUNDANT:
+            return reading.text, tuple(done)
+        else:
+            kind = _REDUNDANT
 
 
 def _proposed(reading: Reading, kind: Mapping[str, Propose]) -> Iterator[Repair]:

@@ -18,7 +18,7 @@ from swapconf.dryrun.effect import Effect, Move
 from swapconf.errors import Finding, Origin, Severity, in_order
 from swapconf.network import COMMUNICATION, Operator
 from swapconf.phrases import phrase, plural
-from swapconf.primitives import plain
+from swapconf.primitives import VIEWS, plain
 from swapconf.strategy import LayerPlan, LayerStrategy, Strategy, Swap
 
 MISSING, UNASKED = "decision-without-effect", "effect-without-decision"
@@ -33,6 +33,7 @@ RULES: dict[str, tuple[str, str]] = {
 
 _VIEWS = frozenset({"Reshape", "Transpose", "ExpandDims", "Squeeze", "Flatten"})
 _NOT_SAVED = phrase("the backward pass does not read what they write; swap the cell around them, or take them out")
+_NO_VIEW = phrase("MindSpore has merged these views with others in this layout; swap the cell around them")
 _NO_COPY = phrase("the executed graph has no copy to the host at all, as when lazy inline is off: raise pipeline_stage "
                   "or gradient_accumulation_steps above 1, or use `swapconf run` "
                   "(see `swapconf rules lazy-inline-off`)")
@@ -123,7 +124,10 @@ class _LayerView:
                 unread = all(operator.saved is False for operator in operators)
                 if not unread and all(map(self._launched.only_elsewhere, operators)):
                     continue
-                yield origin, layer_words.names(asked[origin]), _NOT_SAVED if unread else _NOT_FOUND
+                gone = all(operator.type in VIEWS and not self._launched.here_or_unknown(operator)
+                           for operator in operators)
+                yield origin, layer_words.names(asked[origin]), \
+                    _NOT_SAVED if unread else _NO_VIEW if gone else _NOT_FOUND
             elif self._exact and (silent := list(self._silent(operators))):
                 yield origin, layer_words.names(silent), _NOT_FOUND
 

@@ -101,13 +101,14 @@ class _Work:
         if whole and asked.full is not None:
             self.items.append(carried(asked.full.origin, phrase("recompute of {layers}", layers=_words(whole))))
         self._not_carried()
+        select = tuple(self._modules(asked.select, whole, mark("recompute of '{path}' in {layers}")))
         return Recompute(
             full=FullRecompute(layers=self.selection(whole), origin=asked.full.origin)
             if whole and asked.full is not None else None,
-            select=tuple(self._modules(asked.select, whole, mark("recompute of '{path}' in {layers}"))),
+            select=select,
             select_comm=tuple(self._modules(asked.select_comm, whole,
                                             mark("recompute of communication of '{path}' in {layers}"))),
-            select_exclude=tuple(self._excluded()) if whole or asked.select else ())
+            select_exclude=tuple(self._excluded()) if whole or select else ())
 
     def _modules(self, entries: tuple[SelectRecompute, ...], whole: frozenset[int],
                  what: str) -> Iterator[SelectRecompute]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from swapconf.phrases import joined, mark, phrase, plural, show
+from swapconf.primitives import VIEWS
 from swapconf.strategy import (
     Action,
     Decision,
@@ -85,9 +86,12 @@ def _rows(layers: str, entry: LayerStrategy, outcome: Outcome) -> Iterator[Row]:
         return
     effect = phrase(_ACTIONS[Swap if request.is_swap else Recompute])
     sure = seen or not request.operator
+    kinds = {entry.layer.template.by_path[path].type for path in outcome.sites} if seen else set()
+    done = phrase("as asked, where MindSpore keeps the view; a dry run tells") \
+        if request.is_swap and kinds and kinds <= VIEWS else phrase("as asked")
     yield Row(layers, operator, phrase(_asked(request)), effect, str(request.prefetch) if request.is_swap else "",
               _of(len(outcome.sites), len(below)) if seen else phrase("not known"),
-              phrase("as asked") if sure else phrase("as asked, if the layer has it and nothing recomputes it"),
+              done if sure else phrase("as asked, if the layer has it and nothing recomputes it"),
               not sure)
     if request.is_swap:
         yield from _exceptions(layers, request, {path: decisions[path] for path in below})

@@ -7,7 +7,6 @@ block, the kernel that made it or a view of it. A *pass* is one layer computed f
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,6 +22,8 @@ EXTRA = 1_000_000  # number of the first layer of multi-token prediction, which 
 VIEWS = frozenset({"Reshape", "ExpandDims", "Squeeze", "Flatten"})
 GRADIENT_VIEW = "TransposeExtView"  # of a weight of experts, measured with MindSpore 2.9.0
 SPLITS = frozenset({"Split", "SplitWithSize"})
+ADD_AND_NORM = "AddRmsNorm"  # what MindSpore makes of an Add that an RmsNorm reads
+SUM = 2  # which of its outputs the Add would have
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +62,7 @@ class Reads:
 class Baseline:
     """``blocks``: all device blocks of the trace. ``maker``: [blocks] the kernel that made each, -1 for none.
     ``host_bytes``: [blocks] what a copy of each takes on the host. ``steps``: how often the training step is run.
-    ``misnamed``: kernels that MindSpore names after another layer than the one that they stand in."""
+    ``misnamed``: kernels that MindSpore names after another layer than the one that they stand in, or after none."""
 
     blocks: Lifetimes
     maker: Ints
@@ -134,7 +135,7 @@ class Baseline:
     @cached_property
     def splits(self) -> Flags:
         """[kernels] makes pieces of a tensor."""
-        return np.array([primitive in SPLITS for primitive in self.kernels.primitive], dtype=np.bool_)
+        return np.isin(self.kernels.primitive, list(SPLITS))
 
     @cached_property
     def edges(self) -> tuple[Ints, Ints]:
@@ -175,16 +176,14 @@ class Baseline:
     @cached_property
     def upfront(self) -> Ints:
         """[kernels] for rootless nodes: the first kernel of their micro-batch, where it is not the first of a step;
-        -1 for the others."""
-        passing, layer, first = self.kernels.passing, self.kernels.layer, self._first_nodes
-        begin, seen = np.full(len(passing), -1, dtype=np.int64), Counter[int]()
-        per_step = max(Counter(layer[list(first.values())].tolist()).values(), default=0) // max(self.steps, 1)
-        for batch in self.batches:
-            for number in batch:
-                here = int(layer[first[number]])
-                if per_step and seen[here] % per_step:
-                    begin[number] = first[batch[0]]
-                seen[here] += 1
+        -1 for the others. With an interleaved pipeline each of its pieces begins anew (see ``batches``)."""
+        passing, first = self.kernels.passing, self._first_nodes
+        begin = np.full(len(passing), -1, dtype=np.int64)
+        starts = [first[batch[0]] for batch in self.batches]
+        step = np.searchsorted(self.step_starts, starts, side="right")
+        for index, batch in enumerate(self.batches):
+            if index and step[index] == step[index - 1]:
+                begin[list(batch)] = starts[index]
         return np.where(self.rootless, begin[passing], -1)
 
     @cached_property
@@ -202,12 +201,12 @@ class Baseline:
         """[kernels] for nodes: where the backward pass of their micro-batch begins; 0 for the others. No copy back
         starts earlier, however large its prefetch (measured with MindSpore 2.9.0: accumulated steps, and pipelines,
         interleaved ones, too)."""
-        passing, (gradient, maker) = self.kernels.passing, self._gradients_of_forward
+        passing, (gradient, maker) = self._summed_in, self._gradients_of_forward
         batch_of_pass = {number: index for index, batch in enumerate(self.batches) for number in batch}
         batch = np.array([batch_of_pass.get(number, -1) for number in passing.tolist()], dtype=np.int64)
         primitive = np.array(self.kernels.primitive)
         # some casts and sends of a forward pass are launched behind it
-        forward = np.flatnonzero((passing >= 0) & ~self.rootless & (primitive != "Send"))
+        forward = np.flatnonzero((self.kernels.passing >= 0) & ~self.rootless & (primitive != "Send"))
         in_layers = batch[maker] >= 0
         busy = np.sort(np.concatenate([gradient[in_layers], forward]))
         own = np.full(len(self.batches), len(passing), dtype=np.int64)
@@ -217,6 +216,20 @@ class Baseline:
             before = np.searchsorted(busy, own[index])  # no gradient of this micro-batch is among these
             found[index] = self._first_gradient(int(busy[before - 1]) if before else -1, int(own[index]), primitive)
         return found[batch]
+
+    @cached_property
+    def _summed_in(self) -> Ints:
+        """[kernels] the pass of each; of a norm behind the layers, that of the Add which it has taken in."""
+        found = self.kernels.passing.copy()
+        for kernel in np.flatnonzero((found < 0) & (np.array(self.kernels.primitive) == ADD_AND_NORM)).tolist():
+            found[kernel] = max(found[self.added(kernel)], default=-1)
+        return found
+
+    def added(self, kernel: int) -> list[int]:
+        """The nodes that a fused Add and norm adds: not the one that makes its weight."""
+        faces = self.reads.face[self.rows_of(kernel)]
+        faces = faces[(faces >= 0) & (self.kernels.passing[faces] >= 0) & ~self.rootless[faces]]
+        return [int(face) for face in faces]
 
     @cached_property
     def waits(self) -> Flags:
@@ -274,22 +287,3 @@ class Baseline:
 def layer_name(number: int) -> str:
     """What the network calls the layer of a kernel."""
     return str(number) if number < EXTRA else f"mtp{number - EXTRA}"
-
-
-# A *position* tells where something happens: kernel i stands at i * TICKS, what is inserted before it in the
-# HALF below. Positions order what happens; the functions below turn them into times of Lifetimes.
-
-def born_at(baseline: Baseline, position: Ints) -> Ints:
-    """When a block is allocated by what stands at a position."""
-    kernel, part = np.divmod(position, TICKS)
-    before = baseline.kernels.before
-    return np.where(part == 0, before[kernel] * TICKS,
-                    (before[np.minimum(kernel + 1, len(before) - 1)] - 1) * TICKS + part)
-
-
-def freed_after(baseline: Baseline, position: Ints) -> Ints:
-    """When a block is released whose last use stands at a position."""
-    kernel, part = np.divmod(position, TICKS)
-    before = baseline.kernels.before
-    window = (before[np.minimum(kernel + 1, len(before) - 1)] - 1) * TICKS
-    return np.asarray(window + np.where(part == 0, 1, part + 1))

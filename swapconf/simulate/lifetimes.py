@@ -10,12 +10,16 @@ import numpy as np
 
 from swapconf.network import Network
 from swapconf.prediction import Moves, Prediction
-from swapconf.simulate.baseline import VIEWS, Baseline, Flags, Ints, born_at, freed_after, layer_name
+from swapconf.simulate.baseline import ADD_AND_NORM, SUM, VIEWS, Baseline, Flags, Ints, layer_name
 from swapconf.simulate.loss import head_first, hurried
-from swapconf.simulate.recompute import Program, recompute
+from swapconf.simulate.parted import Own, kinds, parted
+from swapconf.simulate.recompute import Program, recompute, tied
 from swapconf.simulate.shared import remade
 from swapconf.simulate.sites import Sites, assign
+from swapconf.simulate.streams import in_order
 from swapconf.simulate.swap import Slack, Unread, Windows, swap
+from swapconf.simulate.times import born_at, freed_after
+from swapconf.simulate.underflow import underflows
 from swapconf.simulation import CATEGORIES, NEVER, TICKS, Category, Lifetimes
 from swapconf.strategy import Recompute, Strategy, Swap
 
@@ -83,25 +87,47 @@ def schedule(prepared: Prepared, strategy: Strategy, slack: Slack | None = None)
     owned = (sites.of_read >= 0) & (sites.of_node[reads.face] >= 0)
     flagged_read = np.where(owned, actions.again[sites.of_read],
                             flagged[reads.face] & baseline.kernels.backward[reads.kernel]) & (reads.face >= 0)
-    program = head_first(baseline, recompute(baseline, sites.of_read, flagged, flagged_read, sites.of_moved))
+    sums = _kept_sums(baseline, sites, actions, flagged)
+    flagged_read[[row for rows in sums.values() for row in rows]] = False
+    program = head_first(baseline, recompute(baseline, sites.of_read, flagged, flagged_read, sites.of_moved, {
+        norm: int(sites.of_read[rows[0]]) for norm, rows in sums.items()}))
     if wanted := _of_all_layers(prepared, strategy):
         program = remade(baseline, program, wanted)
+    if owns := _parted(prepared, strategy):
+        program = parted(baseline, program, owns)
+    program = in_order(baseline, program)
     reach = np.where(program.site >= 0, actions.prefetch[program.site], -1)
     # what a Split makes does not move, but a view of it does: measured, and so in the catalog of every family
-    moving = (reach >= 0) & ~((program.face >= 0) & baseline.splits[program.face])
+    moving = (reach >= 0) & ~((program.face >= 0) & baseline.splits[program.face]) & ~tied(baseline, program)
     unread = _unread(baseline, sites, actions, flagged)
     windows = swap(baseline, program, moving, reach, sites.of_moved, unread, slack)
     sooner = hurried(baseline, program, windows)
     if sooner is not program:
+        sooner = in_order(baseline, sooner)
         program, windows = sooner, swap(baseline, sooner, moving, reach, sites.of_moved, unread, slack)
-    return Schedule(program=program, windows=replace(windows, apart=_apart(prepared, actions, windows)))
+    return Schedule(program=program, windows=replace(
+        windows, apart=_apart(prepared, actions, windows),
+        underflows=underflows(baseline, program, windows, _views_apart(prepared, actions, program)[windows.face])))
 
 
 def _apart(prepared: Prepared, actions: _Actions, windows: Windows) -> Flags:
     """Casts that several cells share in the baseline, of which not all move alike."""
     maker = prepared.sites.of_moved[windows.face]
     is_cast = np.array([primitive == "Cast" for primitive in prepared.baseline.kernels.primitive])[windows.face]
+    is_cast &= windows.block == windows.row
     return np.asarray(is_cast & (maker >= 0) & (maker != windows.site) & (actions.prefetch[maker] != windows.prefetch))
+
+
+def _views_apart(prepared: Prepared, actions: _Actions, program: Program) -> Flags:
+    """[kernels] views that several cells share in the baseline, of which not all move alike: MindSpore does not merge
+    them then, so that there is a kernel more."""
+    primitive = np.array(prepared.baseline.kernels.primitive)
+    rows = np.flatnonzero((program.site >= 0) & (program.face >= 0))
+    face, reach = program.face[rows], actions.prefetch[program.site[rows]]
+    least, most = np.full(len(primitive), np.iinfo(np.int64).max), np.full(len(primitive), -1, dtype=np.int64)
+    np.minimum.at(least, face, reach)
+    np.maximum.at(most, face, reach)
+    return np.asarray(np.isin(primitive, list(VIEWS)) & (least < most))
 
 
 def _of_all_layers(prepared: Prepared, strategy: Strategy) -> dict[int, list[int]]:
@@ -114,6 +140,19 @@ def _of_all_layers(prepared: Prepared, strategy: Strategy) -> dict[int, list[int
     wanted = {number: [kernel for kernel, path in prepared.sites.shared
                        if isinstance(known.get((name, path)), Recompute)] for number, name in names.items()}
     return {number: chosen for number, chosen in wanted.items() if chosen}
+
+
+def _parted(prepared: Prepared, strategy: Strategy) -> list[Own]:
+    """What some layers have for themselves although all share it in the baseline."""
+    known, kernels, paths = strategy.actions(), prepared.baseline.kernels, dict(prepared.sites.shared)
+    layers = np.unique(kernels.layer[kernels.passing[kernels.passing >= 0]]).tolist()
+    found = kinds(prepared.baseline, {
+        kernel: {layer: action.prefetch if isinstance(action, Swap) else None for layer in layers
+                 for action in [known.get((layer_name(layer), path))]}
+        for kernel, path in paths.items()})
+    site = {name: index for index, name in enumerate(prepared.sites.names)}
+    return [Own(kernel=kernel, layers=alike, site=site.get((layer_name(min(alike)), paths[kernel]), -1))
+            for kernel, alike in found]
 
 
 def _unread(baseline: Baseline, sites: Sites, actions: _Actions, flagged: Flags) -> Unread:
@@ -152,6 +191,7 @@ def _flagged(baseline: Baseline, sites: Sites, actions: _Actions) -> Flags:
         flagged[nodes] = _descends(cell, actions.roots.get(layer, frozenset()))
     leaving = (reads.face >= 0) & (kernels.passing[reads.face] >= 0) & ~kernels.backward[reads.kernel]
     leaving &= kernels.passing[reads.face] != kernels.passing[reads.kernel]
+    leaving &= np.array(kernels.primitive)[reads.kernel] != ADD_AND_NORM  # whose Add is of the layer that it ends
     flagged[reads.face[leaving]] = False
     reader, face = baseline.edges
     asked = np.where(sites.of_node >= 0, actions.cell[sites.of_node], -1)
@@ -165,6 +205,22 @@ def _flagged(baseline: Baseline, sites: Sites, actions: _Actions) -> Flags:
         root = {actions.cells[asked[other]]}
         flagged[other] &= all(_descends(kernels.cell[last], root) for last in behind.get(one, [one]))
     return np.asarray(flagged)
+
+
+def _kept_sums(baseline: Baseline, sites: Sites, actions: _Actions, flagged: Flags) -> dict[int, list[int]]:
+    """By fused Add and norm of which only the norm is to run again, the reads of the sum by gradients. The Add at the
+    end of the layer before never runs again, as its output is the output of that layer."""
+    kernels, reads = baseline.kernels, baseline.reads
+    found: dict[int, list[int]] = {}
+    for kernel in np.flatnonzero(flagged & (np.array(kernels.primitive) == ADD_AND_NORM)).tolist():
+        made = baseline.made.get(kernel, [])
+        low, high = np.searchsorted(reads.block, [made[SUM], made[SUM] + 1]) if len(made) > SUM else (0, 0)
+        rows = [row for row in range(low, high) if kernels.backward[reads.kernel[row]] and sites.of_read[row] >= 0]
+        owners = {int(sites.of_read[row]) for row in rows}
+        if owners and not any(actions.again[owner] and sites.names[owner][0] == layer_name(int(kernels.layer[kernel]))
+                              for owner in owners):
+            found[kernel] = rows
+    return found
 
 
 def _descends(path: str, roots: Set[str]) -> bool:
@@ -195,19 +251,19 @@ def prediction(prepared: Prepared, launched: Schedule) -> Prediction:
     origin = np.concatenate([np.arange(count), program.origin])[changed]
     end[changed] = _freed(baseline, held[changed], origin, old)
     moves = Moves(
-        sites=prepared.sites.names, site=windows.site, size_bytes=blocks.size_bytes[windows.block],
-        host_bytes=baseline.host_bytes[windows.block], prefetch=windows.prefetch,
+        sites=prepared.sites.names, site=windows.site, size_bytes=blocks.size_bytes[windows.row],
+        host_bytes=baseline.host_bytes[windows.row], prefetch=windows.prefetch,
         copied=born_at(baseline, windows.copied),
-        released=np.where(windows.apart, _freed(baseline, windows.released, windows.block, old), end[windows.block]),
+        released=np.where(windows.apart, _freed(baseline, windows.released, windows.row, old), end[windows.block]),
         returned=born_at(baseline, windows.returned), used=born_at(baseline, windows.used),
-        end=_freed(baseline, windows.until, windows.block, old), unread=windows.unread, underflows=windows.underflows,
+        end=_freed(baseline, windows.until, windows.row, old), unread=windows.unread, underflows=windows.underflows,
     )
     alone = np.flatnonzero(windows.apart)
     device = _with_copies(blocks, program, start, end, moves, windows, _Blocks(
-        block=windows.block[alone], start=born_at(baseline, windows.face[alone] * TICKS) + 1,
-        end=_freed(baseline, windows.released[alone], windows.block[alone], old)))
-    return Prediction(device=device, moves=moves, recomputed=len(program.copies) // max(baseline.steps, 1),
-                      steps=baseline.steps)
+        block=windows.row[alone], start=born_at(baseline, windows.face[alone] * TICKS) + 1,
+        end=_freed(baseline, windows.released[alone], windows.row[alone], old)))
+    again = len(program.copies) - program.parted
+    return Prediction(device=device, moves=moves, recomputed=again // max(baseline.steps, 1), steps=baseline.steps)
 
 
 def _freed(baseline: Baseline, position: Ints, row: Ints, old: Ints) -> Ints:
@@ -228,7 +284,7 @@ def _with_copies(blocks: Lifetimes, program: Program, start: Ints, end: Ints, mo
                  windows: Windows, more: _Blocks) -> Lifetimes:
     """All blocks, those that ran again and those that came back included, in order of birth."""
     back = ~moves.unread
-    origin = np.concatenate([np.arange(len(blocks)), program.origin, windows.block[back], more.block])
+    origin = np.concatenate([np.arange(len(blocks)), program.origin, windows.row[back], more.block])
     category = blocks.category[origin]
     again = slice(len(blocks), len(blocks) + len(program.origin))
     category[again] = CATEGORIES.index(Category.RECOMPUTED)

@@ -69,14 +69,12 @@ def _head(baseline: Baseline, begin: int) -> tuple[int, list[int]]:
 
 def _launched(program: Program, places: Mapping[int, int]) -> Program:
     """With some kernels of the baseline at other positions."""
-    where, position, until = program.where.copy(), program.position.copy(), program.until.copy()
+    where, position = program.where.copy(), program.position.copy()
     for kernel, new in places.items():
         old = int(where[kernel])
-        uses = position == old
-        position[uses] = new
-        until[uses & (until == old)] = new
+        position[position == old] = new
         where[kernel] = new
-    return replace(program, where=where, position=position, until=until)
+    return replace(program, where=where, position=position)
 
 
 def prefix(baseline: Baseline) -> dict[int, Ints]:

@@ -26,9 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapconf.prediction import Moves
-from swapconf.simulate.baseline import Flags, Ints, born_at
+from swapconf.simulate.baseline import Flags, Ints
 from swapconf.simulate.baseline_step import Step
 from swapconf.simulate.lifetimes import Schedule
+from swapconf.simulate.times import born_at
 from swapconf.simulation import NEVER
 from swapconf.timing import COLLECTIVE, TO_DEVICE, TO_HOST, Program, Waits
 
@@ -78,9 +79,9 @@ def predicted_program(step: Step, schedule: Schedule, moves: Moves) -> Predicted
     stream, kind, row = base.stream[source], base.kind[source], source.copy()
     freed = np.full(len(part), NEVER, dtype=np.int64)
     free = int(base.stream.max(initial=0)) + 1
-    stream[out], kind[out], row[out] = free, TO_HOST, len(base) + schedule.windows.block[move[out]]
+    stream[out], kind[out], row[out] = free, TO_HOST, len(base) + schedule.windows.row[move[out]]
     stream[back], kind[back] = free + 1, TO_DEVICE
-    row[back] = len(base) + len(step.tensors) + schedule.windows.block[move[back]]
+    row[back] = len(base) + len(step.tensors) + schedule.windows.row[move[back]]
     freed[out] = moves.released[move[out]]
     pairs = _joined(_order(launches), _kept(step, launches), _readers(step, schedule, launches),
                     _copies(schedule, launches), _releases(schedule, launches, kind))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from statistics import mode
 
 import numpy as np
 
 from swapconf.phrases import phrase
 from swapconf.scopes import in_layer
 from swapconf.simulate.baseline import EXTRA, GRADIENT_VIEW, Baseline, Flags, Ints, Kernels, Reads
+from swapconf.simulate.homes import weights_read
+from swapconf.simulate.passes import adopted, passes, rehomed
+from swapconf.simulate.streams import released
 from swapconf.simulate.trace_lifetimes import lifetimes
 from swapconf.simulation import NEVER, TICKS, Lifetimes
 from swapconf.trace import Block, Kernel, Task, Trace
@@ -39,9 +40,11 @@ def prepare(trace: Trace) -> Baseline:
     layer = np.array([place[0] for place in places], dtype=np.int64)
     backward = _backward(kernels, reads, maker)
     reads = _through_views(reads, maker, backward)
-    layer, cell = _adopt(kernels, layer, [place[1] for place in places], backward, reads, maker)
-    named = layer
-    layer = _rehomed(layer, backward, reads, maker, _passes(kernels, layer, cell, backward, reads, maker, ()))
+    layer, cell = adopted(kernels, layer, [place[1] for place in places], backward, reads, maker)
+    named = np.array([place[0] if kernel.scope != "Default" else number
+                      for place, kernel, number in zip(places, kernels, layer.tolist(), strict=True)])
+    weights = weights_read(tasks, trace.blocks, reads)
+    layer = rehomed(kernels, layer, cell, backward, reads, maker, weights)
     return Baseline(
         blocks=_in_ticks(lifetimes(trace)),
         maker=maker,
@@ -49,8 +52,7 @@ def prepare(trace: Trace) -> Baseline:
         kernels=Kernels(
             name=tuple(kernel.name for kernel in kernels), layer=layer, cell=tuple(cell),
             primitive=tuple(task.primitive for task in tasks), stream=stream, backward=backward,
-            passing=_passes(kernels, layer, cell, backward, reads, maker,
-                            _of_several_layers(layer, cell, backward, reads, maker)),
+            passing=passes(kernels, layer, cell, backward, reads, maker, weights),
             before=_before(maker, blocks, len(kernels)),
         ),
         reads=reads,
@@ -142,18 +144,8 @@ def _face(candidates: Sequence[tuple[int, str, tuple[int, ...]]], kernel: Kernel
 
 
 def _until(block: Ints, reader: Ints, maker: Ints, stream: Ints) -> Ints:
-    """What another stream reads is held until stream 0 waits for it: before it uses the result."""
-    until: Ints = reader.copy()
-    first: dict[int, int] = {}
-    for row, kernel in zip(block.tolist(), reader.tolist(), strict=True):
-        source = int(maker[row])
-        if stream[source] != 0 and stream[kernel] == 0 and kernel < first.get(source, NEVER):
-            first[source] = kernel
-    for place in np.flatnonzero(stream[reader] != 0).tolist():
-        waiting = first.get(int(reader[place]))
-        if waiting is not None:
-            until[place] = max(waiting - 1, int(reader[place]))
-    return until
+    made = maker[block]
+    return released(reader, stream[reader], made, stream[made], np.arange(len(stream)))
 
 
 def _backward(kernels: Sequence[Kernel], reads: Reads, maker: Ints) -> Flags:
@@ -186,94 +178,6 @@ def _through_views(reads: Reads, maker: Ints, backward: Flags) -> Reads:
             seen = below[block, seen]
         face[row] = seen
     return replace(reads, face=face)
-
-
-def _adopt(kernels: Sequence[Kernel], layer: Ints, cell: list[str], backward: Flags, reads: Reads,
-           maker: Ints) -> tuple[Ints, list[str]]:
-    """A kernel that MindSpore merged for several cells, or put in itself, has no scope: it belongs to the innermost
-    cell of the layer among those that it reads from and that read it."""
-    layer = layer.copy()
-    lost = np.array([kernel.scope == "Default" for kernel in kernels]) & ~backward
-    near: dict[int, list[int]] = {}
-    for source, reader in zip(maker[reads.block].tolist(), reads.kernel.tolist(), strict=True):
-        if not backward[reader] and not backward[source]:
-            if lost[source]:
-                near.setdefault(source, []).append(reader)
-            if lost[reader]:
-                near.setdefault(reader, []).append(source)
-    for _ in range(2):  # two of them may stand side by side
-        for index in sorted(near, reverse=True):
-            known = [other for other in near[index] if layer[other] >= 0]
-            readers = [other for other in near[index] if other > index and (layer[other] >= 0 or not lost[other])]
-            home = int(layer[min(readers)] if readers else layer[max(known, default=index)])
-            if home >= 0:
-                layer[index] = home
-                cell[index] = max((cell[other] for other in known if layer[other] == home), key=len)
-    return layer, cell
-
-
-
-def _rehomed(layer: Ints, backward: Flags, reads: Reads, maker: Ints, passing: Ints) -> Ints:
-    """MindSpore names some kernels of a layer after another one, such as views of GLM's rotary embedding: connected
-    nodes that read one other layer alone, and that only the same layer reads, belong to it."""
-    source, reader = np.where(reads.face >= 0, reads.face, maker[reads.block]), reads.kernel
-    crossing = (passing[source] != passing[reader]) & ~backward[source] & ~backward[reader]
-    read, readers = dict[int, set[int]](), dict[int, set[int]]()
-    for one, other in zip(source[crossing].tolist(), reader[crossing].tolist(), strict=True):
-        if passing[other] >= 0 and layer[one] >= 0:
-            read.setdefault(int(passing[other]), set()).add(int(layer[one]))
-        if passing[one] >= 0 and layer[other] >= 0:
-            readers.setdefault(int(passing[one]), set()).add(int(layer[other]))
-    layer, sizes = layer.copy(), Counter(passing[passing >= 0].tolist())
-    usual = max(sizes.values(), default=0)
-    for number, homes in read.items():
-        if len(homes) == 1 and readers.get(number) == homes and 2 * sizes[number] < usual:  # no whole layer
-            layer[passing == number] = homes.pop()
-    return layer
-
-
-def _passes(kernels: Sequence[Kernel], layer: Ints, cell: Sequence[str], backward: Flags, reads: Reads,
-            maker: Ints, shared: Sequence[int]) -> Ints:
-    """Nodes of one layer that are connected; not what several passes share, such as the tables of a rotary embedding,
-    which is less often there than the rest of the layer."""
-    inside = (layer >= 0) & ~backward
-    keys = {index: (int(layer[index]), cell[index], kernels[index].primitive, kernels[index].scope == "Default")
-            for index in np.flatnonzero(inside).tolist()}
-    counts = Counter(keys.values())
-    usual = {number: mode([count for key, count in counts.items() if key[0] == number])
-             for number in {key[0] for key in counts}}
-    for index, key in keys.items():
-        inside[index] = counts[key] % usual[key[0]] == 0
-    inside[list(shared)] = False
-    parent = list(range(len(layer)))
-
-    def root(node: int) -> int:
-        while parent[node] != node:
-            parent[node] = parent[parent[node]]
-            node = parent[node]
-        return node
-
-    source = maker[reads.block]
-    joined = inside[source] & inside[reads.kernel] & (layer[source] == layer[reads.kernel])
-    for one, other in zip(source[joined].tolist(), reads.kernel[joined].tolist(), strict=True):
-        parent[root(other)] = root(one)
-    return np.array([root(node) if inside[node] else -1 for node in range(len(layer))], dtype=np.int64)
-
-
-def _of_several_layers(layer: Ints, cell: Sequence[str], backward: Flags, reads: Reads, maker: Ints) -> list[int]:
-    """Nodes that the same cell of their own and of other layers reads in the forward pass, and what only these read."""
-    source = maker[reads.block]
-    within = (layer[source] >= 0) & (layer[reads.kernel] >= 0) & ~backward[source] & ~backward[reads.kernel]
-    readers: dict[int, set[int]] = {}
-    for one, other in zip(source[within].tolist(), reads.kernel[within].tolist(), strict=True):
-        readers.setdefault(one, set()).add(other)
-    found: set[int] = set()
-    for node in sorted(readers, reverse=True):
-        own = {cell[reader] for reader in readers[node] if layer[reader] == layer[node]}
-        others = {cell[reader] for reader in readers[node] if layer[reader] != layer[node]}
-        if own & others or readers[node] <= found:
-            found.add(node)
-    return sorted(found)
 
 
 def _in_ticks(live: Lifetimes) -> Lifetimes:

@@ -1,17 +1,22 @@
 """BASELINE + FLAGS -> PROGRAM: which nodes run again in the backward pass, where, and who uses which block then.
 
 Rules of MindSpore 2.9.0, as its traces show: a flagged node runs again when a gradient, or another node that runs
-again, reads it. What the model itself computes again anyway is not computed twice, only earlier.
+again, reads it. What the model itself computes again anyway is not computed twice, only earlier. Of a fused Add and
+norm the norm alone runs again where the Add does not: the Add at the end of the layer before never does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
-from swapconf.simulate.baseline import Baseline, Flags, Ints
+from swapconf.simulate.baseline import SUM, Baseline, Flags, Ints
 from swapconf.simulate.regions import positions
+
+NO_SUMS: Mapping[int, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,11 +24,11 @@ class Program:
     """The baseline with what runs again.
 
     ``where``: [kernels] the position of each kernel of the baseline. ``block``, ``position``, ``until``, ``face``,
-    ``site``: every use of a block that kernels made, as in Reads, with positions for kernels; ``site`` owns a use by
-    the backward pass, -1 for the others. Blocks beyond those of the baseline are new: ``origin``: the row they are a
-    copy of, ``born``: position of the node that makes them. ``reader``: the kernel of each use, ``again``: it is one
-    that runs again. ``copies``: the nodes that run again, ``inserted``: their
-    positions.
+    ``site``: every use of a block that kernels made, as in Reads, with positions for kernels, ``until`` only behind
+    `streams.in_order`; ``site`` owns a use by the backward pass, -1 for the others. Blocks beyond those of the baseline
+    are new: ``origin``: the row they are a copy of, ``born``: position of the node that makes them. ``reader``: the
+    kernel of each use, ``again``: it is one that runs again. ``copies``: the nodes that run again, ``inserted``: their
+    positions; the last ``parted`` of them run in the forward pass, where some layers do not share them any more.
     """
 
     where: Ints
@@ -38,20 +43,27 @@ class Program:
     born: Ints
     copies: Ints
     inserted: Ints
+    parted: int = 0
 
 
-def recompute(baseline: Baseline, of_read: Ints, flagged: Flags, flagged_read: Flags, of_moved: Ints) -> Program:
+def recompute(baseline: Baseline, of_read: Ints, flagged: Flags, flagged_read: Flags, of_moved: Ints,
+              sums: Mapping[int, int] = NO_SUMS) -> Program:
     """``flagged``: [kernels] nodes to run again; ``flagged_read``: [reads] reads whose owner runs again.
-    ``of_read``, ``of_moved``: the site that owns a read, and that moves the output of a node."""
+    ``of_read``, ``of_moved``: the site that owns a read, and that moves the output of a node. ``sums``: by fused Add
+    and norm, of which the norm alone would run again and read the sum that was kept, the site of the Add."""
     reads, kernels = baseline.reads, baseline.kernels
+    alone = np.zeros(len(kernels), dtype=np.bool_)
+    alone[list(sums)] = True
     rows = np.flatnonzero(flagged_read)
     node = _resolved(baseline, reads.face[rows], flagged)
     rows, node = rows[node >= 0], node[node >= 0]
-    again = _closure(baseline, node, flagged)
-    copied, origin = _copies(baseline, again)
+    again = _closure(baseline, node, flagged, alone)
+    kept = {node: baseline.made[node][SUM] for node in sums if again[node]}
+    copied, origin = _copies(baseline, again, kept.values())
     redirected = rows[copied[reads.block[rows]] >= 0]
     place, where = positions(baseline, again, flagged, node, rows)
-    inner = np.flatnonzero(again[reads.kernel])
+    inner = np.flatnonzero((again & ~alone)[reads.kernel])
+    norms = np.array(list(kept), dtype=np.int64)
     keep = np.ones(len(reads.block), dtype=np.bool_)
     keep[redirected] = False
     done_already = np.zeros(len(kernels), dtype=np.bool_)
@@ -62,19 +74,33 @@ def recompute(baseline: Baseline, of_read: Ints, flagged: Flags, flagged_read: F
     site = np.where(kernels.backward[reads.kernel], np.where(shown == reads.face, of_read, of_moved[shown]), -1)
     nothing = np.full(len(redirected), -1, dtype=np.int64)
     at = place[reads.kernel[inner]]
-    until = np.maximum(where[reads.until], where[reads.kernel])
+    position = np.concatenate([where[reads.kernel[keep]], where[reads.kernel[redirected]], at, place[norms]])
     return Program(
-        where=where,
+        where=where, position=position, until=position,
         block=np.concatenate([reads.block[keep], copied[reads.block[redirected]],
-                              np.where(within, copied[reads.block[inner]], reads.block[inner])]),
-        position=np.concatenate([where[reads.kernel[keep]], where[reads.kernel[redirected]], at]),
-        until=np.concatenate([until[keep], until[redirected], at]),
-        face=np.concatenate([shown[keep], nothing, np.where(within, -1, shown[inner])]),
-        site=np.concatenate([site[keep], nothing, np.where(within, -1, of_moved[shown[inner]])]),
-        reader=np.concatenate([reads.kernel[keep], reads.kernel[redirected], reads.kernel[inner]]),
-        again=np.arange(int(keep.sum()) + len(redirected) + len(inner)) >= int(keep.sum()) + len(redirected),
+                              np.where(within, copied[reads.block[inner]], reads.block[inner]), _ints(kept.values())]),
+        face=np.concatenate([shown[keep], nothing, np.where(within, -1, shown[inner]), norms]),
+        site=np.concatenate([site[keep], nothing, np.where(within, -1, of_moved[shown[inner]]),
+                             _ints(sums[node] for node in kept)]),
+        reader=np.concatenate([reads.kernel[keep], reads.kernel[redirected], reads.kernel[inner], norms]),
+        again=np.repeat([False, True], [int(keep.sum()) + len(redirected), len(inner) + len(norms)]),
         origin=origin, born=place[baseline.maker[origin]], copies=np.flatnonzero(again), inserted=place[again],
     )
+
+
+def tied(baseline: Baseline, program: Program) -> Flags:
+    """[uses] by what begins a region in another pass: MindSpore ties it to the gradient there, and does not see that
+    it reads what moves. Not where something else of the backward pass reads the same."""
+    passing, (reader, face) = baseline.kernels.passing, baseline.edges
+    again = np.zeros(len(passing), dtype=np.bool_)
+    again[program.copies] = True
+    goes_on = np.zeros(len(passing), dtype=np.bool_)
+    goes_on[reader[again[face]]] = True
+    later = program.again | baseline.kernels.backward[program.reader]
+    seen = program.face * (len(baseline.maker) + len(program.origin)) + program.block
+    other = passing[np.maximum(program.face, 0)] != passing[program.reader]
+    found = program.again & (program.face >= 0) & other & ~goes_on[program.reader]
+    return np.asarray(found & ~np.isin(seen, seen[later & ~found]))
 
 
 def _resolved(baseline: Baseline, face: Ints, flagged: Flags) -> Ints:
@@ -93,12 +119,16 @@ def _shown(baseline: Baseline, again: Flags, face: Ints) -> Ints:
         face = np.where(deeper, below[face], face)
 
 
-def _closure(baseline: Baseline, wanted: Ints, flagged: Flags) -> Flags:
-    """What they read themselves runs again, too, as far as it is flagged."""
+def _ints(values: Iterable[int]) -> Ints:
+    return np.array(list(values), dtype=np.int64)
+
+
+def _closure(baseline: Baseline, wanted: Ints, flagged: Flags, alone: Flags) -> Flags:
+    """What they read themselves runs again, too, as far as it is flagged; not for those that read a sum ``alone``."""
     again = np.zeros(len(baseline.kernels), dtype=np.bool_)
     again[wanted] = True
     reader, face = baseline.edges
-    usable = flagged[face]
+    usable = flagged[face] & ~alone[reader]
     reader, face = reader[usable], face[usable]
     while True:
         added = face[again[reader] & ~again[face]]
@@ -107,10 +137,12 @@ def _closure(baseline: Baseline, wanted: Ints, flagged: Flags) -> Flags:
         again[added] = True
 
 
-def _copies(baseline: Baseline, again: Flags) -> tuple[Ints, Ints]:
+def _copies(baseline: Baseline, again: Flags, kept: Iterable[int]) -> tuple[Ints, Ints]:
     """([blocks] the row of what is made again, -1 for nothing; rows that get a new block, because the baseline does
-    not make them again itself)."""
-    made = np.flatnonzero((baseline.maker >= 0) & again[np.maximum(baseline.maker, 0)])
+    not make them again itself). ``kept``: rows that are not made again, although their maker runs again."""
+    is_made = (baseline.maker >= 0) & again[np.maximum(baseline.maker, 0)]
+    is_made[list(kept)] = False
+    made = np.flatnonzero(is_made)
     twin = baseline.twin_block[made]
     origin = made[twin < 0]
     copied = np.full(len(baseline.maker), -1, dtype=np.int64)

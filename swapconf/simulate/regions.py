@@ -4,7 +4,8 @@ What runs again in one connected part of a pass (a *region*) starts where the gr
 readers needs. From there to its last reader, kernels are launched in the order that `order` finds; all other kernels
 keep their place. Where a step has several micro-batches, what needs nothing else that runs again, such as the casts of
 weights, runs right behind the kernel that makes the gradient, before the views and the communication of that gradient
-(measured with MindSpore 2.9.0). Passes of equal layers have equal regions, so each pattern is ordered once.
+(measured with MindSpore 2.9.0). What reads a gradient that another stage of a pipeline sends waits no longer than the
+rest, as all of the region waits for it. Passes of equal layers have equal regions, so each pattern is ordered once.
 """
 
 from __future__ import annotations
@@ -175,7 +176,7 @@ def _region(baseline: Baseline, part: Part, redirected: Flags) -> Region:
                 found.append(copy.get(face, copy.get(int(baseline.below[face]), -1)))
             elif face in item_of or face in copy_of:
                 found.append(item_of.get(face, copy_of.get(face, -1)))
-            elif 0 < part.start - face <= NEAR and kernels.stream[face] != 0:
+            elif 0 < part.start - face <= NEAR and kernels.stream[face] != 0 and kernels.primitive[face] != "Receive":
                 late.add(item_of[kernel])
             # a view that a gradient makes for this one
             found.append(item_of.get(int(reads.via[row]), copy_of.get(int(reads.via[row]), -1)))

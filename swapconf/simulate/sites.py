@@ -16,10 +16,7 @@ import numpy as np
 
 from swapconf.network import LayerTemplate, Network, Operator
 from swapconf.primitives import plain
-from swapconf.simulate.baseline import VIEWS, Baseline, Flags, Ints, layer_name
-
-ADD_AND_NORM = "AddRmsNorm"  # what MindSpore makes of an Add that an RmsNorm reads
-SUM = 2  # which of its outputs the Add would have
+from swapconf.simulate.baseline import ADD_AND_NORM, SUM, VIEWS, Baseline, Flags, Ints, layer_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +102,8 @@ def assign(baseline: Baseline, network: Network) -> Sites:
             of_read[row] = names.setdefault((layer[0], path), len(names))
     shared = tuple(_shared(baseline, templates))
     for kernel, path in shared:
+        for layer_number in np.unique(kernels.layer[kernels.passing >= 0]).tolist():
+            names.setdefault((layer_name(layer_number), path), len(names))
         site = names.setdefault((layer_name(int(kernels.layer[kernel])), path), len(names))
         of_moved[kernel] = site
         of_read[(faces == kernel) & kernels.backward[reading]] = site
@@ -119,8 +118,7 @@ def _sums(baseline: Baseline) -> Iterator[tuple[int, int]]:
     kernels, reads = baseline.kernels, baseline.reads
     for kernel in (index for index, primitive in enumerate(kernels.primitive) if primitive == ADD_AND_NORM):
         made = baseline.made.get(kernel, [])
-        faces = reads.face[baseline.rows_of(kernel)]
-        makers = faces[(faces >= 0) & (kernels.passing[faces] >= 0)].tolist()
+        makers = baseline.added(kernel)
         if len(made) > SUM and makers:
             low, high = np.searchsorted(reads.block, [made[SUM], made[SUM] + 1])
             layer = int(kernels.layer[max(makers)])

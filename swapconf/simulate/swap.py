@@ -23,13 +23,14 @@ from swapconf.simulation import TICKS
 
 @dataclass(frozen=True, kw_only=True)
 class Windows:
-    """Columns of equal length, one for each tensor that moves; positions as in Program. ``uses``: [uses of the
+    """Columns of equal length, one for each tensor that moves; positions as in Program. ``row``: of the baseline, of
+    which ``block`` is a copy, or the same. ``uses``: [uses of the
     program] the window that serves a use, -1 for none. ``unread``: copied out only; ``returned`` to ``until`` tell
-    nothing of these. ``underflows``: the prefetch reaches back before the start of the step when copies are not
-    counted, but not when they are; MindSpore 2.9.0 dies of this while it compiles. ``apart``: what moves is not the
+    nothing of these. ``underflows``: see `underflow`. ``apart``: what moves is not the
     block of the baseline but an equal one, that MindSpore no longer merges with it as the two are flagged otherwise."""
 
     block: Ints
+    row: Ints
     face: Ints
     site: Ints
     prefetch: Ints
@@ -110,14 +111,12 @@ def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints, of
     launches = np.sort(np.concatenate([where[main], program.inserted[main[program.copies]]]))
     next_launch = launches[np.minimum(np.searchsorted(launches, order[target]), len(launches) - 1)]
     released = _freed_with_later(copied, next_launch)
-    begin = starts[step - 1] * TICKS
-    plain = np.searchsorted(before, used) - np.searchsorted(before, begin)
-    counted = np.searchsorted(order, used) - np.searchsorted(order, begin)
     uses = np.full(len(program.block), -1, dtype=np.int64)
     uses[served] = group
-    return Windows(block=block, face=face, site=site, prefetch=reach, copied=copied,
+    rows = np.concatenate([np.arange(len(baseline.maker)), program.origin])
+    return Windows(block=block, row=rows[block], face=face, site=site, prefetch=reach, copied=copied,
                    released=released, returned=returned, used=used, until=until, uses=uses,
-                   unread=dead, underflows=~dead & (reach < counted) & (reach >= plain),
+                   unread=dead, underflows=np.zeros(len(block), dtype=np.bool_),
                    apart=np.zeros(len(block), dtype=np.bool_))
 
 

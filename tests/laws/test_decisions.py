@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from swapconf.annotate.edits import Offload, edits
 from swapconf.config import Config
@@ -17,7 +17,6 @@ from tests.laws.strategies import configs, networks
 VERSIONS = Versions(mindspore="2.9.0")
 
 
-@settings(deadline=None)
 @given(networks(), configs())
 def test_every_site_has_exactly_one_decision(network: Network, cfg: Config) -> None:
     strategy = expand(cfg, network, VERSIONS)
@@ -31,14 +30,12 @@ def test_every_site_has_exactly_one_decision(network: Network, cfg: Config) -> N
                 assert decision.requested.prefetch == decision.action.prefetch
 
 
-@settings(deadline=None)
 @given(networks(), configs())
 def test_swap_off_swaps_nothing(network: Network, cfg: Config) -> None:
     if not cfg.swap_on:
         assert not [a for a in expand(cfg, network, VERSIONS).actions().values() if isinstance(a, Swap)]
 
 
-@settings(deadline=None)
 @given(networks(), configs())
 def test_edits_flag_exactly_the_swapped_sites(network: Network, cfg: Config) -> None:
     strategy = expand(cfg, network, VERSIONS)
@@ -54,7 +51,6 @@ def test_edits_flag_exactly_the_swapped_sites(network: Network, cfg: Config) -> 
                            if isinstance(action, Swap)}
 
 
-@settings(deadline=None)
 @given(networks(), configs())
 def test_a_set_line_means_effect_and_a_skip_line_none(network: Network, cfg: Config) -> None:
     strategy = expand(cfg, network, VERSIONS)
@@ -67,7 +63,6 @@ def test_a_set_line_means_effect_and_a_skip_line_none(network: Network, cfg: Con
                 assert (outcome.void is None) == bool(outcome.sites)
 
 
-@settings(deadline=None)
 @given(networks(), configs())
 def test_recomputed_and_swapped_never_meet(network: Network, cfg: Config) -> None:
     """A site below a recomputed operator is never swapped, unless the model or an exclusion says otherwise."""

@@ -38,7 +38,7 @@ def texts(draw: st.DrawFn) -> str:
     return text
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(texts())
 def test_a_repair_keeps_the_strategy_or_takes_its_finding_away(text: str) -> None:
     before = Reading.of(ORDER, text)
@@ -58,7 +58,7 @@ def test_a_repair_keeps_the_strategy_or_takes_its_finding_away(text: str) -> Non
     assert len(after.findings) <= len(before.findings)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(texts())
 def test_a_repair_is_done_once_and_only_takes_lines_away_or_changes_values(text: str) -> None:
     after, done = repaired(ORDER, text)

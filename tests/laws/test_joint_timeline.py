@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from swapconf.simulate.joint import Deadlock, joint_replay
@@ -31,7 +31,6 @@ def replayed(job: tuple[list[Program], list[Floats], tuple[Meeting, ...]]) -> Jo
     return joint_replay(range(len(job[0])), *job)
 
 
-@settings(deadline=None)
 @given(jobs())
 def test_no_kernel_starts_before_what_it_waits_for_and_meetings_are_together(
         job: tuple[list[Program], list[Floats], tuple[Meeting, ...]]) -> None:
@@ -44,14 +43,12 @@ def test_no_kernel_starts_before_what_it_waits_for_and_meetings_are_together(
         assert len({(lines[rank].start_us[kernel], lines[rank].end_us[kernel]) for rank, kernel in meeting}) == 1
 
 
-@settings(deadline=None)
 @given(jobs())
 def test_others_never_make_a_rank_faster(job: tuple[list[Program], list[Floats], tuple[Meeting, ...]]) -> None:
     for line, program, duration in zip(replayed(job).ranks, *job[:2], strict=True):
         assert (line.timeline.start_us >= replay(program, duration).start_us).all()
 
 
-@settings(deadline=None)
 @given(jobs())
 def test_every_rank_works_or_stands_still_because_of_something(
         job: tuple[list[Program], list[Floats], tuple[Meeting, ...]]) -> None:
@@ -62,7 +59,6 @@ def test_every_rank_works_or_stands_still_because_of_something(
         assert (line.ready_us <= line.timeline.start_us).all()
 
 
-@settings(deadline=None)
 @given(programs())
 def test_a_rank_that_meets_nobody_is_as_it_is_alone(made: tuple[Program, Floats]) -> None:
     program, duration = made
@@ -73,7 +69,6 @@ def test_a_rank_that_meets_nobody_is_as_it_is_alone(made: tuple[Program, Floats]
     assert line.bubble_us == 0
 
 
-@settings(deadline=None)
 @given(jobs(), st.integers(0, 2), st.integers(0, 9), st.integers(1, 20))
 def test_a_longer_kernel_or_transfer_never_makes_the_step_shorter(
         job: tuple[list[Program], list[Floats], tuple[Meeting, ...]], rank: int, kernel: int, more: int) -> None:
@@ -164,7 +159,6 @@ def plans(draw: st.DrawFn) -> Schedule:
     return Schedule(num_stages=stages, num_chunks=chunks, num_micro_batches=stages * rounds)
 
 
-@settings(deadline=None)
 @given(plans(), st.integers(1, 20), st.integers(1, 20))
 def test_equal_stages_without_communication_take_what_the_formula_says(plan: Schedule, forward: int,
                                                                        backward: int) -> None:
@@ -178,7 +172,6 @@ def test_equal_stages_without_communication_take_what_the_formula_says(plan: Sch
     assert joint.imbalance == 0
 
 
-@settings(deadline=None)
 @given(plans(), st.data())
 def test_unequal_stages_take_no_less_than_the_formula_and_transfers_only_add(plan: Schedule,
                                                                              data: st.DataObject) -> None:

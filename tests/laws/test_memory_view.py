@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from swapconf.simulate.view import timeline
@@ -11,7 +11,6 @@ from swapconf.simulation import Lifetimes
 from tests.laws.test_placement import lives
 
 
-@settings(deadline=None)
 @given(live=lives(), num_spans=st.integers(1, 90))
 def test_the_highest_and_the_lowest_moment_of_each_span_is_kept(live: Lifetimes, num_spans: int) -> None:
     times = np.unique(np.concatenate([live.start, live.end[live.end < 2**63 - 1]]))

@@ -51,7 +51,6 @@ elements = st.sampled_from(["attention", "flash_attention", ".*", "w.", "(attent
                             "norm|mul"])
 
 
-@settings(deadline=None)
 @given(st.lists(elements, min_size=1, max_size=3).map(r"\.".join), templates())
 def test_a_translated_pattern_matches_the_same_paths(pattern: str, template: LayerTemplate) -> None:
     path = to_module_path(pattern)
@@ -75,7 +74,6 @@ module_paths = st.lists(st.sampled_from(["attention", "[^.]*", "w[^.]", "(attent
                         min_size=1, max_size=3).map(r"\.".join)
 
 
-@settings(deadline=None)
 @given(module_paths, templates())
 def test_a_pattern_translated_back_matches_the_same_paths(path: str, template: LayerTemplate) -> None:
     pattern = to_elements(path)
@@ -99,7 +97,7 @@ def document(cfg: Config, *, legacy: bool = False) -> str:
     return head + format_config(replace(cfg, dialect=Dialect.LEGACY))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(configs(names=st.text(min_size=1, max_size=12)))
 def test_legacy_to_mcore_and_back_is_the_identity(cfg: Config) -> None:
     there = migrate(document(cfg), "law.yaml", Order(target=Dialect.MCORE, versions=VERSIONS))
@@ -110,7 +108,7 @@ def test_legacy_to_mcore_and_back_is_the_identity(cfg: Config) -> None:
         assert without_places(getattr(there.after, part)) == without_places(getattr(cfg, part))
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(configs(names=patterns).filter(lambda cfg: cfg.swap_on))
 def test_a_swap_that_a_legacy_model_would_not_read_is_lost(cfg: Config) -> None:
     there = migrate(document(cfg, legacy=True), "law.yaml", Order(target=Dialect.MCORE, versions=VERSIONS))
@@ -155,7 +153,7 @@ def test_what_both_can_say_survives_the_way_to_pynative_and_back(cfg: Config) ->
     assert without_places(back.recompute) == without_places(cfg.recompute)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(configs(), st.integers(1, 3), releases)
 def test_pynative_text_is_read_as_it_was_meant(cfg: Config, prefetch: int, mindformers: str) -> None:
     made, _ = to_pynative(cfg, prefetch, mindformers)
@@ -167,7 +165,6 @@ def test_pynative_text_is_read_as_it_was_meant(cfg: Config, prefetch: int, mindf
     assert without_places(again.recompute) == without_places(made.recompute)
 
 
-@settings(deadline=None)
 @given(templates(), configs())
 def test_no_decision_changes_silently(template: LayerTemplate, cfg: Config) -> None:
     """Either something is reported as lost, or every operator is kept, swapped or recomputed as before.

@@ -65,13 +65,13 @@ def studied(document: Any) -> None:
     assert time.monotonic() - start < 5  # a second on a quiet machine
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(documents)
 def test_any_mapping(document: dict[str, Any]) -> None:
     studied(document)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(models, values, values, st.booleans())
 def test_any_sections_for_a_real_model(model: dict[str, Any], swap: Any, recompute: Any, on: bool) -> None:
     if isinstance(swap, dict) and on:
@@ -79,7 +79,7 @@ def test_any_sections_for_a_real_model(model: dict[str, Any], swap: Any, recompu
     studied({"model": model, "swap_config": swap, "recompute_config": recompute})
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(models, values, values, st.sampled_from(Dialect))
 def test_any_pynative_sections_and_their_migration(model: dict[str, Any], swap: Any, recompute: Any,
                                                    target: Dialect) -> None:
@@ -90,7 +90,7 @@ def test_any_pynative_sections_and_their_migration(model: dict[str, Any], swap: 
     migrated(document, target)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(documents, st.sampled_from(Dialect))
 def test_any_mapping_is_migrated_or_refused(document: dict[str, Any], target: Dialect) -> None:
     migrated(document, target)
@@ -103,14 +103,13 @@ def migrated(document: Any, target: Dialect) -> None:
         assert done.after.dialect is target
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.text(alphabet=st.sampled_from("ab:,-[]{}&*!|>#'\"<0123456789 \n\t.eE%@`?~_\\"), max_size=60))
 def test_any_text(text: str) -> None:
     with contextlib.suppress(SwapconfError):
         use(study_document(parse(text, "law.yaml"), Versions(), {}))
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes(content: bytes) -> None:
     with TemporaryDirectory() as folder:

@@ -121,7 +121,7 @@ def texts(draw: st.DrawFn, base: dict[str, str], line: str = "", mistake: str = 
 
 
 @pytest.mark.parametrize("base", [LEGACY, MCORE, PYNATIVE], ids=["legacy", "mcore", "pynative"])
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_the_bases_are_valid(base: dict[str, str], data: st.DataObject) -> None:
     found = findings(data.draw(texts(base)))
@@ -130,7 +130,7 @@ def test_the_bases_are_valid(base: dict[str, str], data: st.DataObject) -> None:
 
 @pytest.mark.parametrize(("base", "line", "mistake", "rule"), MISTAKES,
                          ids=[f"{rule} {mistake.strip()}" for _, _, mistake, rule in MISTAKES])
-@settings(deadline=None, max_examples=8)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_one_mistake_is_one_error_at_its_line(base: dict[str, str], line: str, mistake: str, rule: str,
                                               data: st.DataObject) -> None:

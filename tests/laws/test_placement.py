@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from swapconf.simulate.policies import POLICIES
@@ -45,7 +45,6 @@ def overlaps(live: Lifetimes, placement: Placement) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(deadline=None)
 @given(live=lives())
 def test_no_two_live_blocks_share_a_byte(policy: str, live: Lifetimes) -> None:
     placement = POLICIES[policy](live)
@@ -54,7 +53,6 @@ def test_no_two_live_blocks_share_a_byte(policy: str, live: Lifetimes) -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(deadline=None)
 @given(live=lives())
 def test_no_less_is_reserved_than_mapped_nor_mapped_than_used(policy: str, live: Lifetimes) -> None:
     placement = POLICIES[policy](live)
@@ -63,7 +61,6 @@ def test_no_less_is_reserved_than_mapped_nor_mapped_than_used(policy: str, live:
     assert placement.device_requests > 0
 
 
-@settings(deadline=None)
 @given(live=lives(released=True))
 def test_what_is_released_is_gone(live: Lifetimes) -> None:
     assert live.used.bytes_after[-1] == 0
@@ -72,7 +69,6 @@ def test_what_is_released_is_gone(live: Lifetimes) -> None:
 
 
 @pytest.mark.parametrize("policy", ["mindspore", "lifetime", "expandable"])
-@settings(deadline=None)
 @given(live=lives(released=True, max_blocks=12))
 def test_when_all_is_released_all_can_be_used_again(policy: str, live: Lifetimes) -> None:
     """A last block, as large as what the pool may give it in one piece, needs nothing new. ``lifetime`` may need less:
@@ -92,7 +88,6 @@ def followed_by(live: Lifetimes, size_bytes: int) -> Lifetimes:
         name=np.append(live.name, np.int32(0)), names=live.names)
 
 
-@settings(deadline=None)
 @given(live=lives())
 def test_expandable_maps_the_granules_that_blocks_touch_and_no_others(live: Lifetimes) -> None:
     """Counted granule by granule, as the policy itself must not: a trace may speak of blocks of any size."""

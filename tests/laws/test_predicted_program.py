@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from swapconf.cost import Costs, Host, Machine
@@ -88,7 +88,6 @@ def longest_path(program: Program, lasting: Floats) -> float:
     return max(end)
 
 
-@settings(deadline=None)
 @given(swaps, recomputes, st.sampled_from([1.0, 10.0, 50.0]))
 def test_the_step_is_the_longest_path_and_no_shorter_than_any_stream(swapped: Chosen, again: list[str],
                                                                       bandwidth_gbps: float) -> None:
@@ -102,7 +101,6 @@ def test_the_step_is_the_longest_path_and_no_shorter_than_any_stream(swapped: Ch
         assert line.busy_us(stream) <= line.step_us * (1 + 1e-9)
 
 
-@settings(deadline=None)
 @given(swaps, recomputes)
 def test_nothing_is_shorter_than_what_it_launches_and_without_overlap_it_is_the_sum(swapped: Chosen,
                                                                                     again: list[str]) -> None:
@@ -114,7 +112,6 @@ def test_nothing_is_shorter_than_what_it_launches_and_without_overlap_it_is_the_
     assert timed.timeline.busy_us(program.main_stream) >= baseline_time(pace()).timeline.busy_us(0) * (1 - 1e-9)
 
 
-@settings(deadline=None)
 @given(swaps)
 def test_copies_that_take_no_time_cost_nothing(swapped: Chosen) -> None:
     """The trace has one micro-batch, so that swap leaves all other kernels, if some of the loss earlier."""
@@ -126,7 +123,6 @@ def test_copies_that_take_no_time_cost_nothing(swapped: Chosen) -> None:
         pace().step.program.names)
 
 
-@settings(deadline=None)
 @given(swaps.filter(bool), st.integers(1, 60), st.integers(1, 60), st.sampled_from([2.0, 30.0]))
 def test_a_larger_prefetch_never_makes_a_copy_back_start_later(swapped: Chosen, one: int, other: int,
                                                                bandwidth_gbps: float) -> None:
@@ -148,7 +144,6 @@ def starts(found: Prediction, timed: Timed) -> Floats:
     return at
 
 
-@settings(deadline=None)
 @given(swaps, recomputes)
 def test_what_layers_wait_for_is_what_the_step_waits_for(swapped: Chosen, again: list[str]) -> None:
     found, timed = ask(swapped, again, pace(5.0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from swapconf.config import Config, FullRecompute, LayerIndices, ListedSwap, Recompute
@@ -52,14 +52,12 @@ def has_a_clear_kernel(template: LayerTemplate) -> bool:
     return {None} in presets.values()
 
 
-@settings(deadline=None)
 @given(networks(), configs())
 def test_a_run_that_does_what_is_decided_has_no_finding(net: Network, cfg: Config) -> None:
     strategy = expand(cfg, net, VERSIONS)
     assert compare(strategy, run_of(strategy, [layer.name for layer in net.layers]), NOWHERE) == ()
 
 
-@settings(deadline=None)
 @given(templates(), layer_sets, layer_sets)
 def test_every_layer_that_differs_is_told_and_no_other(template: LayerTemplate, decided: set[int],
                                                        ran: set[int]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from swapconf.config import Config
@@ -42,7 +42,6 @@ def test_parse_undoes_format(cfg: Config) -> None:
     assert without_places(again.recompute) == without_places(cfg.recompute)
 
 
-@settings(deadline=None)
 @given(networks(), configs(), st.sampled_from([MEASURED, DOCUMENTED]))
 def test_expand_undoes_compact(network: Network, cfg: Config, versions: Versions) -> None:
     strategy = expand(cfg, network, versions)
@@ -60,7 +59,6 @@ def has_exclusion(cfg: Config) -> bool:
     return bool(cfg.recompute.select_exclude)
 
 
-@settings(deadline=None)
 @given(networks(), st.data())
 def test_any_choice_of_swapped_primitives_can_be_said(network: Network, data: st.DataObject) -> None:
     """Not only strategies that came from a config: an arbitrary prefetch at every site."""
@@ -76,7 +74,6 @@ def test_any_choice_of_swapped_primitives_can_be_said(network: Network, data: st
     assert again.actions() == strategy.actions()
 
 
-@settings(deadline=None)
 @given(networks(), configs())
 def test_compacted_config_survives_its_own_text(network: Network, cfg: Config) -> None:
     strategy = expand(cfg, network, MEASURED)

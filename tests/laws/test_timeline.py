@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from swapconf.simulate.timeline import prefetches, replay, serial
@@ -52,7 +52,6 @@ def longest_path(program: Program, duration_us: Floats) -> float:
     return float(max(length))
 
 
-@settings(deadline=None)
 @given(programs())
 def test_no_kernel_starts_before_what_it_waits_for(made: tuple[Program, Floats]) -> None:
     line = replay(*made)
@@ -60,7 +59,6 @@ def test_no_kernel_starts_before_what_it_waits_for(made: tuple[Program, Floats])
     assert (line.end_us - line.start_us == made[1]).all()
 
 
-@settings(deadline=None)
 @given(programs())
 def test_the_step_is_the_longest_path_and_no_shorter_than_any_stream(made: tuple[Program, Floats]) -> None:
     line = replay(*made)
@@ -69,7 +67,6 @@ def test_the_step_is_the_longest_path_and_no_shorter_than_any_stream(made: tuple
     assert sum(made[1][kernel] for kernel in line.critical_path) == line.step_us
 
 
-@settings(deadline=None)
 @given(programs())
 def test_the_main_stream_works_or_stands_still_because_of_something(made: tuple[Program, Floats]) -> None:
     program, duration = made
@@ -80,7 +77,6 @@ def test_the_main_stream_works_or_stands_still_because_of_something(made: tuple[
     assert not line.exposed_us[program.stream == program.main_stream].any()
 
 
-@settings(deadline=None)
 @given(programs())
 def test_without_overlap_the_step_costs_the_sum(made: tuple[Program, Floats]) -> None:
     program, duration = made
@@ -92,7 +88,6 @@ def copies(program: Program) -> np.ndarray:
     return (program.kind == TO_HOST) | (program.kind == TO_DEVICE)
 
 
-@settings(deadline=None)
 @given(programs())
 def test_copies_that_take_no_time_are_never_waited_for(made: tuple[Program, Floats]) -> None:
     program, duration = made
@@ -137,7 +132,6 @@ def swaps(draw: st.DrawFn) -> tuple[Program, Program, Floats]:
     return with_swap, without, np.array(kept)
 
 
-@settings(deadline=None)
 @given(swaps())
 def test_with_infinite_bandwidth_swap_costs_nothing(made: tuple[Program, Program, Floats]) -> None:
     program, without, duration = made
@@ -147,7 +141,6 @@ def test_with_infinite_bandwidth_swap_costs_nothing(made: tuple[Program, Program
     assert replay(program, duration).step_us >= free.step_us
 
 
-@settings(deadline=None)
 @given(swaps())
 def test_a_prefetch_that_uses_up_its_room_makes_nothing_later(made: tuple[Program, Program, Floats]) -> None:
     program, _, duration = made
@@ -163,7 +156,6 @@ def test_a_prefetch_that_uses_up_its_room_makes_nothing_later(made: tuple[Progra
             assert replay(program, later).step_us == line.step_us
 
 
-@settings(deadline=None)
 @given(programs(), st.integers(0, 15), st.integers(1, 20))
 def test_a_longer_kernel_never_makes_the_step_shorter(made: tuple[Program, Floats], which: int, more: int) -> None:
     program, duration = made
@@ -172,7 +164,6 @@ def test_a_longer_kernel_never_makes_the_step_shorter(made: tuple[Program, Float
     assert 0 <= replay(program, longer).step_us - replay(program, duration).step_us <= more
 
 
-@settings(deadline=None)
 @given(programs())
 def test_a_missing_wait_never_makes_the_step_longer(made: tuple[Program, Floats]) -> None:
     program, duration = made

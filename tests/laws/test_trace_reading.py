@@ -94,7 +94,7 @@ def block(row: dict[str, str]) -> Block:
         pool_peak_bytes=int(row["actual_peak_memory"]))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(rows(), max_size=8), st.sampled_from(["\n", "\r\n"]), st.integers(1, 400))
 def test_columns_are_what_row_by_row_gives(texts: list[str], line_end: str, chunk: int) -> None:
     data = "".join(text + line_end for text in [",".join(NAMES), *texts]).encode()
@@ -102,7 +102,7 @@ def test_columns_are_what_row_by_row_gives(texts: list[str], line_end: str, chun
         assert outcome(memory_block.read, data) == outcome(row_by_row, data)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(sorted(TEXTS)), st.integers(1, 3000), st.data())
 def test_the_size_of_a_chunk_changes_nothing(file: str, chunk: int, data: st.DataObject) -> None:
     text = bytearray(TEXTS[file])
@@ -117,7 +117,6 @@ def test_the_size_of_a_chunk_changes_nothing(file: str, chunk: int, data: st.Dat
             assert outcome(READERS[file], bytes(text)) == whole
 
 
-@settings(deadline=None)
 @given(st.lists(st.builds(
     Block, start=st.integers(0, 99), end=st.none() | st.integers(100, 200), address=st.integers(0, 2**47),
     size_bytes=st.integers(0, 2**40), stream=st.integers(0, 9), pool=st.sampled_from(["Ascend", "Other"]),

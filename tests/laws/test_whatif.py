@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from swapconf.formats import overrides, trace_folder
@@ -66,7 +66,6 @@ def births(found: Prediction) -> list[int]:
     return np.sort(found.device.start[found.device.category != CATEGORIES.index(Category.SWAP)]).tolist()
 
 
-@settings(deadline=None)
 @given(entries)
 def test_more_swap_never_raises_what_is_in_use_outside_the_windows(chosen: list[tuple[str, int]]) -> None:
     more, less = ask(chosen), ask(chosen[:-1])
@@ -79,7 +78,6 @@ def test_more_swap_never_raises_what_is_in_use_outside_the_windows(chosen: list[
     assert np.all(level(more.device.used, moments) <= level(less.device.used, moments) + open_bytes)
 
 
-@settings(deadline=None)
 @given(entries)
 def test_a_tensor_that_moved_is_not_on_the_device_between_its_windows(chosen: list[tuple[str, int]]) -> None:
     moves = ask(chosen).moves
@@ -88,7 +86,6 @@ def test_a_tensor_that_moved_is_not_on_the_device_between_its_windows(chosen: li
     assert np.all(moves.used < moves.end)
 
 
-@settings(deadline=None)
 @given(entries)
 def test_host_memory_is_what_is_on_its_way(chosen: list[tuple[str, int]]) -> None:
     found = ask(chosen)

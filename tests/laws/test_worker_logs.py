@@ -40,7 +40,7 @@ def told(parts: list[bytes], block: int, limit: int) -> dict[int | None, Said]:
         return read(Stream(paths=paths, rank=None, own_rank=True)).by_rank
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(log=LOGS, cuts=st.lists(st.integers(0, 2000), max_size=5), block=st.sampled_from([3, 50, 999]),
        limit=st.sampled_from([128, 2**16]))
 def test_where_a_log_is_cut_does_not_matter(log: bytes, cuts: list[int], block: int, limit: int) -> None:

@@ -90,7 +90,7 @@ PATTERNS = ("*.yaml", "!keep.yaml", "build/", "/a", "a/x.yaml", "b/**", "**/y.ya
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.lists(st.sampled_from(NAMES[:3]), max_size=2).map("/".join), min_size=1, max_size=4, unique=True),
        st.dictionaries(st.sampled_from(["", "a", "b", "a/b"]), st.lists(st.sampled_from(PATTERNS), max_size=4),
                        max_size=3), st.lists(st.sampled_from(PATTERNS), max_size=2))

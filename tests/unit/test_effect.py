@@ -304,3 +304,15 @@ def test_tables_that_layers_share_are_moved_where_mindspore_keeps_them() -> None
                            for launch in effect.launched for layer in ("0", "1"))
     (finding,) = told(strategy, replace(effect, launched=everywhere))
     assert (finding.rule, "apply_rotary_pos_emb is decided in layer 1" in finding.message) == (MISSING, True)
+
+
+def test_a_view_that_mindspore_has_merged_with_others() -> None:
+    """Which views are left depends on the layout: `explain` leaves it open, and the dry run tells."""
+    effect = seen("llama_l3_flash_n1")
+    assert effect.launched is not None
+    cfg = ops(op(FLASH, 1, line=4), op(r"attention\.reshape", 1, line=5))
+    kept = {launch for launch in effect.launched if not launch.place.cell.startswith("attention")}
+    (finding,) = told(decided(cfg, llama(3)), replace(effect, launched=frozenset(kept)))
+    assert (finding.origin.line, "merged these views" in finding.hint) == (5, True)
+    (finding,) = told(decided(cfg, llama(3)), replace(effect, launched=None))
+    assert "merged" not in finding.hint

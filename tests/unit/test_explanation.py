@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from swapconf import catalog
 from swapconf.config import Config, ListedSwap, Recompute
 from swapconf.network import Layer, LayerTemplate, Network
 from swapconf.report.explanation import as_json, rows
@@ -76,3 +77,14 @@ def test_what_is_asked_of_a_model_that_nobody_knows_is_told_and_not_counted() ->
         ("1", "(layer)", "recompute", "not known", False), ("1", "(layer)", "recompute", "not known", True),
         ("2", "attention", "swap", "not known", True),
         ("3", "mlp", "recompute", "not known", True), ("3", "attention", "swap", "not known", True)]
+
+
+def test_what_depends_on_the_layout_is_left_open() -> None:
+    layers = tuple(Layer(index=index, name=str(index), template=template)
+                   for index, template in enumerate(catalog.templates_for("llama", {}, 2)))
+    asked = ops(op(r"attention\.reshape", 5), op(r"attention\.wq", 5))
+    asked = replace(asked, recompute=Recompute(select_comm=(select(r"ffn_norm\.norm"),)))
+    told = {row.operator: row.reason for row in rows(strategy(asked, Network(family="llama", layers=layers)))}
+    assert told["attention.reshape"] == "as asked, where MindSpore keeps the view; a dry run tells"
+    assert told["attention.wq"] == "as asked"
+    assert told["ffn_norm.norm"] == "as asked, where communication stands directly before or behind it; a dry run tells"

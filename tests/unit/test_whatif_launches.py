@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from swapconf.formats import trace_folder
-from swapconf.simulate.lifetimes import Schedule, schedule
+from swapconf.simulate.lifetimes import Schedule, predict, schedule
 from swapconf.simulate.shared import served
 from swapconf.simulate.swap import _ahead, _freed_with_later
 from swapconf.simulation import TICKS
@@ -99,6 +99,29 @@ def test_tables_that_all_layers_share_run_again_in_each() -> None:
     forward = Counter(primitive for primitive, late in zip(kernels.primitive, kernels.backward.tolist(), strict=True)
                       if not late)
     assert again["Cos"] == 2 * forward["Cos"] == 2 * prepared.baseline.steps
+
+
+ONE = "swap_config={{swap: True, layer_swap: [{{backward_prefetch: {prefetch}, layers: {layers}}}]}}"
+
+
+@pytest.mark.parametrize(("changes", "parts"), [
+    ((ONE.format(prefetch=5, layers="True"),), 0),
+    (("swap_config={swap: False}", "recompute_config.recompute=[1]"), 0),
+    ((ONE.format(prefetch=5, layers="[1]"),), 1),
+    (("swap_config={swap: True, layer_swap: [{backward_prefetch: 5, layers: [0]}, "
+      "{backward_prefetch: 6, layers: [1]}]}",), 1)])
+def test_tables_are_shared_by_layers_that_swap_them_alike(changes: tuple[str, ...], parts: int) -> None:
+    prepared = qwen.baseline()
+    kernels = prepared.baseline.kernels
+    program = schedule(prepared, qwen.strategy(*changes)).program
+    assert program.parted == parts * len(prepared.sites.shared)
+    again = len(program.copies) - program.parted
+    assert set(program.copies[again:].tolist()) == {kernel for kernel, _ in prepared.sites.shared if parts}
+    assert parts == 0 or predict(prepared, qwen.strategy(*changes)).recomputed == 0
+    old = np.concatenate([np.arange(len(prepared.baseline.maker)), program.origin])[program.block]
+    apart = (program.block >= len(prepared.baseline.maker)) & np.isin(
+        prepared.baseline.maker[old], program.copies[again:]) & (program.reader >= 0)
+    assert set(kernels.layer[served(prepared.baseline)[program.reader[apart]]].tolist()) == ({1} if parts else set())
 
 
 def test_every_gradient_belongs_to_a_pass_and_passes_end_one_after_the_other() -> None:

@@ -1,0 +1,62 @@
+"""What waits for the gradient that a region of the backward pass begins with, on graphs that fit on a few lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from swapconf.simulate.baseline import Baseline, Flags, Kernels, Reads
+from swapconf.simulate.recompute import recompute, tied
+from swapconf.simulate.regions import positions
+from swapconf.simulation import TICKS, Lifetimes
+
+Kernel = tuple[str, int, Sequence[int]]  # primitive, pass (-1: a gradient), the kernels that it reads
+
+
+def baseline(kernels: Sequence[Kernel]) -> Baseline:
+    size = len(kernels)
+    passing = np.array([number for _, number, _ in kernels])
+    block, kernel = np.array(sorted((source, index) for index, (_, _, read) in enumerate(kernels) for source in read)).T
+    none = np.zeros(0, dtype=np.int64)
+    return Baseline(
+        blocks=Lifetimes(start=none, end=none, size_bytes=none, is_persistent=none.astype(bool), names=(),
+                         category=none.astype(np.uint8), layer=none.astype(np.int32), name=none.astype(np.int32)),
+        maker=np.arange(size), host_bytes=np.zeros(size, dtype=np.int64), steps=1,
+        reads=Reads(block=block, kernel=kernel, until=kernel, face=block, via=block),
+        kernels=Kernels(name=tuple(f"Default/{index}" for index in range(size)), layer=passing, cell=("",) * size,
+                        primitive=tuple(primitive for primitive, _, _ in kernels),
+                        stream=np.array([int(name in ("Receive", "AllReduce")) for name, _, _ in kernels]),
+                        backward=passing < 0, passing=passing, before=np.arange(size + 1)))
+
+
+def of_gradients(found: Baseline, again: Flags) -> Flags:
+    """[reads] gradients reading what runs again."""
+    return np.asarray(again[found.reads.face] & found.kernels.backward[found.reads.kernel])
+
+
+@pytest.mark.parametrize(("arrives", "waits"), [("Receive", False), ("AllReduce", True)])
+def test_a_gradient_that_a_stage_receives_is_there_when_the_region_begins(arrives: str, waits: bool) -> None:
+    """5 needs the first cast and the gradient alone: it does not wait for the chain that 6 needs; what a stage computes
+    itself and sums over others comes only when nothing else is ready."""
+    found = baseline([("Cast", 0, ()), ("Mul", 0, (0,)), ("Exp", 0, (1,)), ("Log", 0, (2,)),
+                      (arrives, -1, ()), ("MatMul", -1, (0, 4)), ("MatMul", -1, (3, 4))])
+    again = np.arange(7) < 4
+    rows = np.flatnonzero(of_gradients(found, again))
+    place, where = positions(found, again, again, found.reads.face[rows], rows)
+    assert (where[5] > place[3]) == waits
+    assert where[6] > place[3] > 4 * TICKS
+
+
+@pytest.mark.parametrize(("layer", "also", "expected"), [(1, (), True), (0, (), False), (1, (0,), False)])
+def test_what_begins_to_run_again_in_the_next_layer_does_not_make_its_input_move(
+        layer: int, also: Sequence[int], expected: bool) -> None:
+    """0 is read by the cast that runs again, in another layer or its own, or also by a gradient."""
+    found = baseline([("Add", 0, ()), ("Cast", layer, (0,)), ("RmsNorm", layer, (1,)), ("RmsNormGrad", -1, (2, *also))])
+    again = np.isin(np.arange(4), (1, 2))
+    sites = np.zeros(len(found.reads.block), dtype=np.int64)
+    program = recompute(found, sites, again, of_gradients(found, again), np.zeros(4, dtype=np.int64))
+    chosen = tied(found, program)
+    assert bool(chosen.any()) == expected
+    assert set(program.block[chosen].tolist()) <= {0}

@@ -1,0 +1,142 @@
+"""What-if on graphs of a few kernels: pieces of a pipeline, misnamed layers, fused norms, prefetches too long."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from swapconf.simulate.baseline import HALF, Baseline, Ints, Kernels, Reads
+from swapconf.simulate.passes import rehomed
+from swapconf.simulate.recompute import Program, recompute
+from swapconf.simulate.regions import Part, _region
+from swapconf.simulate.swap import Unread, swap
+from swapconf.simulate.underflow import underflows
+from swapconf.simulation import TICKS, Lifetimes
+from swapconf.trace import Kernel
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """A kernel; ``reads``: blocks, ``makes``: how many."""
+
+    reads: Sequence[int] = ()
+    makes: int = 1
+    primitive: str = "Add"
+    layer: int = -1
+    passing: int = -1
+    backward: bool = False
+    stream: int = 0
+
+
+def node(layer: int, passing: int, *reads: int, makes: int = 1, primitive: str = "Add") -> Item:
+    return Item(reads=reads, makes=makes, primitive=primitive, layer=layer, passing=passing)
+
+
+def gradient(*reads: int) -> Item:
+    return Item(reads=reads, backward=True)
+
+
+def baseline(*items: Item) -> Baseline:
+    maker = np.repeat(np.arange(len(items)), [item.makes for item in items])
+    uses = sorted((block, index) for index, item in enumerate(items) for block in item.reads)
+    block, kernel = (np.array(column, dtype=np.int64) for column in zip(*uses, strict=True))
+    none = np.zeros(0, dtype=np.int64)
+    return Baseline(
+        blocks=Lifetimes(start=none, end=none, size_bytes=none, is_persistent=none.astype(bool), names=(),
+                         category=none.astype(np.uint8), layer=none.astype(np.int32), name=none.astype(np.int32)),
+        maker=maker, host_bytes=np.zeros(len(maker), dtype=np.int64), steps=1,
+        reads=Reads(block=block, kernel=kernel, until=kernel, face=maker[block], via=maker[block]),
+        kernels=Kernels(name=tuple(map(str, range(len(items)))), layer=column(items, "layer"),
+                        cell=("",) * len(items), primitive=tuple(item.primitive for item in items),
+                        stream=column(items, "stream"), backward=column(items, "backward").astype(bool),
+                        passing=column(items, "passing"), before=np.arange(len(items) + 1)))
+
+
+def column(items: Sequence[Item], name: str) -> Ints:
+    return np.array([getattr(item, name) for item in items], dtype=np.int64)
+
+
+def test_of_an_interleaved_pipeline_only_the_first_piece_of_a_step_casts_its_weights_where_it_needs_them() -> None:
+    """Layers 0 and 2, each for two micro-batches; of each pass the first kernel reads nothing."""
+    passes = [(0, 0), (0, 2), (2, 4), (2, 6)]
+    found = baseline(*(item for layer, first in passes for item in (node(layer, first), node(layer, first, first))))
+    assert found.upfront.tolist() == [-1, -1, 3, -1, 5, -1, 7, -1]
+
+
+def named(layers: Sequence[int], reads: Mapping[int, Sequence[int]]) -> list[int]:
+    """The layers that kernels belong to which are named after these; each makes one block."""
+    uses = sorted((source, reader) for reader, sources in reads.items() for source in sources)
+    block, kernel = (np.array(values, dtype=np.int64) for values in zip(*uses, strict=True))
+    kernels = [Kernel(index=index, name=f"Default/x/{index}", stream=0, graph="", primitive="Add", output="", inputs=())
+               for index in range(len(layers))]
+    found = rehomed(kernels, np.array(layers), [str(index) for index in range(len(layers))],
+                    np.zeros(len(layers), dtype=np.bool_),
+                    Reads(block=block, kernel=kernel, until=kernel, face=block, via=block), np.arange(len(layers)), {})
+    return [int(layer) for layer in found]
+
+
+CHAIN = {reader: [reader - 1] for reader in range(1, 12)}
+
+
+def test_kernels_between_those_of_one_layer_belong_to_it_whatever_they_are_named_after() -> None:
+    assert named([1] * 5 + [0] + [1] * 6, CHAIN) == [1] * 12
+
+
+def test_a_kernel_of_the_layer_between_two_that_are_misnamed_stays() -> None:
+    assert named([1] * 5 + [0, 1, 0] + [1] * 4, CHAIN | {8: [7, 4]}) == [1] * 12
+
+
+def test_what_reads_no_layer_stays_a_table_of_its_own() -> None:
+    assert named([0] + [1] * 11, {reader: [reader - 1] for reader in range(2, 12)} | {6: [0, 5]}) == [0] + [1] * 11
+
+
+FUSED = (node(0, 0), node(1, 1, 0, makes=3, primitive="AddRmsNorm"), node(1, 1, 1), gradient(1), gradient(2, 3))
+
+
+def again(sums: Mapping[int, int]) -> Program:
+    graph = baseline(*FUSED)
+    flagged = np.array([True, True, True, False, False])
+    rows = graph.kernels.backward[graph.reads.kernel] & (graph.reads.block != 3)
+    nothing = np.full(len(graph.reads.block), -1, dtype=np.int64)
+    return recompute(graph, nothing, flagged, rows, np.full(len(FUSED), -1, dtype=np.int64), sums)
+
+
+def test_the_norm_alone_runs_again_from_the_sum_that_was_kept() -> None:
+    found = again({1: 7})
+    assert found.origin.tolist() == [1, 2]  # not the sum
+    assert found.block[found.again].tolist() == [3]  # what it reads
+    assert found.site[found.again].tolist() == [7]
+
+
+def test_both_run_again_where_the_add_does() -> None:
+    found = again({})
+    assert found.origin.tolist() == [1, 2, 3]
+    assert found.block[found.again].tolist() == [0]
+
+
+@pytest.mark.parametrize(("primitive", "late"), [("Receive", set()), ("AllReduce", {1})])
+def test_what_reads_a_gradient_from_another_stage_waits_no_longer_than_the_rest(
+        primitive: str, late: set[int]) -> None:
+    graph = baseline(node(0, 0), Item(primitive=primitive, backward=True, stream=1), gradient(0, 1), gradient(2))
+    part = Part(copies=np.array([0]), first=np.array([2]), kernels=np.array([2, 3]), start=2)
+    assert _region(graph, part, np.zeros(len(graph.reads.block), dtype=np.bool_)).late == late
+
+
+@pytest.mark.parametrize(("prefetch", "more", "dies"), [(2, False, False), (3, False, True), (4, False, True),
+                                                        (5, False, False), (3, True, False), (5, True, True)])
+def test_a_prefetch_between_the_two_ways_of_counting_is_told(prefetch: int, more: bool, dies: bool) -> None:
+    """Three kernels before the reader, and two copies; one kernel more where a view is not merged."""
+    graph = baseline(node(0, 0), node(0, 0, 0), node(0, 0, 1), gradient(0))
+    nothing = np.zeros(0, dtype=np.int64)
+    flagged = np.zeros(4, dtype=np.bool_)
+    reads = graph.reads
+    program = recompute(graph, np.zeros(len(reads.block), dtype=np.int64), flagged, flagged[:len(reads.block)],
+                        np.zeros(4, dtype=np.int64))
+    windows = swap(graph, program, (program.site >= 0), np.full(len(program.block), prefetch),
+                   np.zeros(4, dtype=np.int64), Unread(block=nothing, face=nothing, site=nothing, prefetch=nothing))
+    windows = replace(windows, returned=windows.used - HALF // 2)
+    assert windows.used.tolist() == [3 * TICKS]
+    assert underflows(graph, program, windows, np.array([more])).tolist() == [dies]

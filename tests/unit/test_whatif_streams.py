@@ -1,0 +1,37 @@
+"""How long a block is held that communication reads: columns of uses, one launch at each position."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from swapconf.simulate.streams import released
+
+
+def ends(*uses: tuple[int, int, int, int]) -> list[int]:
+    """``uses``: (position, stream, position of what made the block, its stream)."""
+    position, stream, maker, maker_stream = (np.array(column) for column in zip(*uses, strict=True))
+    found: list[int] = released(position, stream, maker, maker_stream, np.arange(10)).tolist()
+    return found
+
+
+def test_a_use_on_the_main_stream_ends_at_once() -> None:
+    assert ends((3, 0, 1, 0)) == [3]
+
+
+def test_what_another_stream_reads_is_held_until_the_main_stream_reads_its_result() -> None:
+    """4 reads what 2 has made of the block."""
+    assert ends((2, 5, 1, 0), (4, 0, 2, 5)) == [3, 4]
+
+
+def test_whoever_waits_for_later_communication_has_waited_for_earlier_one_too() -> None:
+    """The result of 2 is read at 8, that of 3, on the same stream, at 5."""
+    assert ends((2, 5, 1, 0), (8, 0, 2, 5), (5, 0, 3, 5)) == [4, 8, 5]
+
+
+def test_nobody_waits_for_another_stream_or_for_what_comes_later() -> None:
+    """At 5 the main stream reads what was sent on another stream, or before."""
+    assert ends((2, 5, 1, 0), (8, 0, 2, 5), (5, 0, 3, 6), (6, 0, 1, 5)) == [7, 8, 5, 6]
+
+
+def test_a_result_that_nobody_reads_holds_nothing() -> None:
+    assert ends((2, 5, 1, 0)) == [2]
