@@ -46,10 +46,29 @@ class TestColumns:
     def test_a_mask_is_square_while_it_is_small(self) -> None:
         def asked(length: int) -> dict[str, Any]:
             return {"model": model("", seq_length=length),
-                    "train_dataset": {"construct_args_key": ["input_ids", "attention_mask"]}}
+                    "train_dataset": {"input_columns": ["input_ids", "attention_mask"]}}
 
         assert shapes(asked(4096), legacy=False)["attention_mask"] == (1, 4096, 4096)
         assert set(shapes(asked(131072), legacy=False)) == {"input_ids"}
+
+    def test_columns_of_a_megatron_data_set_are_those_that_mindformers_makes(self) -> None:
+        def asked(**loader: Any) -> list[str]:
+            data = {"data_loader": {"config": {"seq_length": 8, **loader}}}
+            return [column.name for column in columns({"train_dataset": data}, legacy=False)]
+
+        four = ["input_ids", "labels", "loss_mask", "position_ids"]
+        assert asked() == four
+        assert asked(create_attention_mask=True) == [*four, "attention_mask"]
+        assert asked(create_attention_mask=True, create_compressed_eod_mask=True) == [*four, "actual_seq_len"]
+        data = {"data_loader": {"config": {"create_compressed_eod_mask": True, "eod_pad_length": 64}}}
+        assert shapes({"train_dataset": data}, legacy=False)["actual_seq_len"] == (64,)
+
+    def test_a_model_may_call_columns_otherwise_and_take_fewer(self) -> None:
+        data = {"input_columns": ["input_ids", "target_ids", "attention_mask"],
+                "construct_args_key": ["input_ids", "labels"]}
+        found = columns({"model": model(seq_length=8), "train_dataset": data}, legacy=True)
+        assert [(column.name, column.argument) for column in found] == [
+            ("input_ids", "input_ids"), ("target_ids", "labels"), ("attention_mask", "")]
 
     def test_nonsense_stands_for_nothing(self) -> None:
         given: dict[str, Any] = {"model": {"model_config": {"seq_length": True}}, "train_dataset": {"input_columns": 3}}
