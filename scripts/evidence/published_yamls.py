@@ -141,7 +141,7 @@ def _page(rows: list[Row]) -> Iterator[str]:
     yield ""
     yield "Made by `scripts/evidence/published_yamls.py` from the training YAMLs of mindformers r1.8.0 with MindSpore"
     yield "2.9.0 and MindSpore Transformers 1.9.0: one dry run (level 1) of rank 0 each. Nothing is changed but what"
-    yield "the third column says. *Peak* is replayed from the trace; *own* is what MindSpore's `max_memory_allocated` says."
+    yield "the third column says. *Peak* is replayed from the trace; *own* is MindSpore's `max_memory_allocated`."
     yield ""
     yield f"{sum(row.report is not None and row.report.outcome.good for row in done)} of {len(done)} completed, " \
           f"{sum(row.is_exact for row in done)} of them with a peak equal to the byte."

@@ -97,6 +97,9 @@ class TestAdapted:
         given = {"context": {"mode": 0, "save_graphs": True, "save_graphs_path": "./graph"}}
         assert adapted(given, tmp_path) == {"context": {"mode": 0}}
 
+    def test_the_device_is_the_one_that_is_simulated(self, tmp_path: Path) -> None:
+        assert adapted({"context": {"device_target": "CPU"}}, tmp_path) == {"context": {"device_target": "Ascend"}}
+
     def test_the_yaml_itself_stays_as_it_is(self, tmp_path: Path) -> None:
         given = {"context": {"save_graphs_path": "./graph"}, "use_parallel": False}
         assert adapted(given, tmp_path)["use_parallel"] is True
