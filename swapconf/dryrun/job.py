@@ -71,5 +71,9 @@ class Folder:
         return self.path / RESULT
 
     @property
+    def flags(self) -> Path:
+        return self.path / FLAGS
+
+    @property
     def config(self) -> Path:
         return self.path / CONFIG

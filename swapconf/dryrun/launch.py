@@ -76,6 +76,8 @@ def launch(job: Job, folder: Folder, variables: Mapping[str, str], python: str =
 
 def _write(job: Job, folder: Folder) -> None:
     folder.path.mkdir(parents=True, exist_ok=True)
+    for left in (folder.result, folder.flags):  # they tell how far this child comes, not an earlier one
+        left.unlink(missing_ok=True)
     replace_text(folder.config, yaml.safe_dump(job.settings, sort_keys=False, allow_unicode=True))
     orders = {"level": job.level, "real_data": job.real_data,
               "columns": [[column.name, column.argument, column.kind, column.shape] for column in job.columns]}

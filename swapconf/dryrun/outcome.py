@@ -42,20 +42,20 @@ class Outcome(Enum):
     def good(self) -> bool:
         return self in (Outcome.COMPLETED, Outcome.COMPILED)
 
-    @property
-    def remedy(self) -> str:
-        """What to do where a rank ended like this."""
-        return _REMEDIES.get(self, phrase("correct the config; the whole log is in the folder of `--keep DIR`"))
+    def remedy(self, log: str = "") -> str:
+        """What to do where a rank ended like this. ``log``: the path of its log, "" where it is not kept."""
+        where = phrase("the whole log is {path}", path=log) if log else phrase("`--keep DIR` keeps the whole log")
+        return phrase("{remedy}; {log}", remedy=_REMEDIES.get(self, phrase("correct the config")), log=where)
 
 
 _REMEDIES = {
     Outcome.NOT_INSTALLED: phrase("this is about the environment, not about the YAML: install the module, or "
                                   "versions of MindSpore and mindformers that belong together (docs/generations.md)"),
-    Outcome.CRASHED: phrase("try a smaller backward_prefetch; the whole log is in the folder of `--keep DIR`"),
+    Outcome.CRASHED: phrase("try a smaller backward_prefetch"),
     Outcome.KILLED: phrase("free memory, or run fewer ranks at once with `--jobs`"),
     Outcome.TIMED_OUT: phrase("give it more time with `--timeout SECONDS`, or run fewer ranks at once with `--jobs`"),
     Outcome.NO_SPACE: phrase("free disk space, or choose another disk with `--keep DIR` or the variable TMPDIR"),
-    Outcome.BAD_TRACE: phrase("run it again; the files are in the folder of `--keep DIR`"),
+    Outcome.BAD_TRACE: phrase("run it again"),
 }
 
 

@@ -40,8 +40,11 @@ def main(folder: Path) -> None:
     _set_output_path(config.output_dir)
     build_context(config)
     _write_flags(folder / "flags.json")
+    result = Result(folder / "result.json")
+    if job["level"] > 0:
+        result.write_after_each_step()
     Trainer(config).train()
-    _write_result(folder / "result.json")
+    result.write()
 
 
 def _set_output_path(folder: str) -> None:
@@ -179,15 +182,35 @@ def _write_flags(path: Path) -> None:
     BaseTrainer.create_network = create
 
 
-def _write_result(path: Path) -> None:
+class Result:
     """MindSpore's own peaks, which are only known inside the process."""
-    import mindspore
 
-    peaks = {"max_memory_allocated_bytes": int(mindspore.runtime.max_memory_allocated()),
-             "max_memory_reserved_bytes": int(mindspore.runtime.max_memory_reserved())}
-    part = path.with_name(f".{path.name}.part")  # as swapconf.writing does, which a plain run need not have
-    part.write_text(json.dumps(peaks), encoding="utf-8")
-    part.replace(path)
+    def __init__(self, path: Path) -> None:
+        self._path, self._steps = path, 0
+
+    def write(self) -> None:
+        import mindspore
+
+        peaks = {"steps": self._steps,
+                 "max_memory_allocated_bytes": int(mindspore.runtime.max_memory_allocated()),
+                 "max_memory_reserved_bytes": int(mindspore.runtime.max_memory_reserved())}
+        part = self._path.with_name(f".{self._path.name}.part")  # as swapconf.writing, which a plain run need not have
+        part.write_text(json.dumps(peaks), encoding="utf-8")
+        part.replace(self._path)
+
+    def write_after_each_step(self) -> None:
+        """A child that runs out of time in a later step has told the peak of the first."""
+        from mindformers.core.callback import MFLossMonitor
+
+        name = next(name for name in ("on_train_step_end", "step_end") if name in vars(MFLossMonitor))
+        original = getattr(MFLossMonitor, name)
+
+        def step_end(monitor: Any, run_context: Any) -> Any:
+            self._steps += 1
+            self.write()
+            return original(monitor, run_context)
+
+        setattr(MFLossMonitor, name, step_end)
 
 
 if __name__ == "__main__":

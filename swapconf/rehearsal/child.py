@@ -25,11 +25,13 @@ from swapconf.dryrun.stand_in import columns
 from swapconf.errors import Finding, Origin, Severity, SwapconfError
 from swapconf.formats import memory_log, run_record, trace_folder
 from swapconf.phrases import phrase
+from swapconf.rehearsal import came_to
 from swapconf.rehearsal.adapted import adapted
 from swapconf.rehearsal.order import REGISTER_PATH, Order, cluster_of
 from swapconf.study import source
 from swapconf.study.study import Study
 from swapconf.trace import Trace, WorkerLog
+from swapconf.units import show_bytes
 from swapconf.writing import refuse_links, replace_text
 
 SMALLEST_TRACE_BYTES = 64 << 10
@@ -119,11 +121,16 @@ def _ran(blank: RankReport, order: Order, study: Study, folder: Folder, finished
         outcome=Outcome.COMPILED if order.level == 0 else Outcome.COMPLETED)
     if found is not None:
         where = study.config.origin(*found.paths) if found.paths else Origin(file=order.document.file)
+        ended = phrase("{outcome} {where}", outcome=phrase(found.outcome.value), where=came_to.came_to(folder))
+        peak = came_to.peak_bytes(folder)
+        if peak is not None:
+            ended = phrase("{outcome} (until then {peak} were in use at most)", outcome=ended, peak=show_bytes(peak))
         told = Finding(origin=where, rule="framework-error", severity=Severity.ERROR,
-                       message=phrase("rank {rank}: {outcome}: {detail}", rank=blank.rank,
-                                      outcome=phrase(found.outcome.value), detail=found.detail),
-                       hint=found.outcome.remedy)
-        return Ran(report=replace(report, outcome=found.outcome, detail=found.detail, findings=(told,)), log=log)
+                       message=phrase("rank {rank}: {outcome}: {detail}", rank=blank.rank, outcome=ended,
+                                      detail=found.detail),
+                       hint=found.outcome.remedy(str(folder.log) if order.keep is not None else ""))
+        return Ran(report=replace(report, outcome=found.outcome, detail=found.detail, findings=(told,),
+                                  used_peak_bytes=peak), log=log)
     if order.level == 0:
         return Ran(report=report, log=log)
     try:

@@ -63,7 +63,7 @@ def raised(order: Order, study: Study, ran: Ran, report: RankReport, effect: Eff
         outcome = Outcome.NO_SPACE if error.errno == errno.ENOSPC else Outcome.BAD_TRACE
         told = Finding(origin=Origin(file=order.document.file), rule="framework-error", severity=Severity.ERROR,
                        message=phrase("rank {rank}: the estimates cannot be written: {error}", rank=report.rank,
-                                      error=error), hint=outcome.remedy)
+                                      error=error), hint=outcome.remedy())
         return replace(higher, outcome=outcome, detail=str(error), findings=(*higher.findings, told))
     return higher
 
