@@ -16,7 +16,7 @@ def of(documented: ModuleType | Callable[..., Any]) -> str:
     is none."""
     if documented.__doc__:
         return inspect.getdoc(documented) or ""
-    file = documented.__file__ if isinstance(documented, ModuleType) else documented.__code__.co_filename
+    file = documented.__file__ if isinstance(documented, ModuleType) else inspect.unwrap(documented).__code__.co_filename
     try:
         tree = ast.parse(Path(file or "").read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):

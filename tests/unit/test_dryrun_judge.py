@@ -78,5 +78,5 @@ def test_a_missing_module_is_not_put_down_to_the_yaml() -> None:
     assert found is not None
     assert found.detail == "ModuleNotFoundError: No module named 'hyper_parallel'"
     assert found.paths == ()
-    assert "correct the config" not in found.outcome.remedy
-    assert "environment" in found.outcome.remedy
+    assert "correct the config" not in found.outcome.remedy()
+    assert "environment" in found.outcome.remedy()
