@@ -16,7 +16,11 @@ def of(documented: ModuleType | Callable[..., Any]) -> str:
     is none."""
     if documented.__doc__:
         return inspect.getdoc(documented) or ""
-    file = documented.__file__ if isinstance(documented, ModuleType) else inspect.unwrap(documented).__code__.co_filename
+    if isinstance(documented, ModuleType):
+        file = documented.__file__
+    else:
+        documented = inspect.unwrap(documented)
+        file = documented.__code__.co_filename
     try:
         tree = ast.parse(Path(file or "").read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):
