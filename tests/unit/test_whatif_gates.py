@@ -89,3 +89,10 @@ def test_what_reads_only_what_a_recomputed_cell_keeps_runs_again_when_the_backwa
     place, _ = positions(found, again, again, found.reads.face[rows], rows, free)
     assert ((place[[3, 4]] < place[5]) & (place[[3, 4]] < 7 * TICKS)).all() == early
     assert place[5] > 7 * TICKS
+
+
+def test_the_reshape_at_the_end_of_a_linear_waits_with_the_rest() -> None:
+    """1 shows what the cell keeps, and bears no cell's name."""
+    found = baseline([("MatMul", 0, (3,)), ("Reshape", 0, (0,)), ("Exp", 0, (1,)), ("Add", 1, ()), ("Mul", -1, (2,))])
+    again = np.isin(np.arange(5), (1, 2))
+    assert not ungated(found, again, Covered(root=np.where(again, 0, -1), under=np.ones((1, 5), dtype=np.bool_))).any()
