@@ -257,9 +257,12 @@ def prediction(prepared: Prepared, launched: Schedule) -> Prediction:
         end=_freed(baseline, windows.until, windows.row, old), unread=windows.unread, underflows=windows.underflows,
     )
     alone = np.flatnonzero(windows.apart)
+    later, row = windows.later, windows.row[windows.later.window]
     device = _with_copies(blocks, program, start, end, moves, windows, _Blocks(
-        block=windows.row[alone], start=born_at(baseline, windows.face[alone] * TICKS) + 1,
-        end=_freed(baseline, windows.released[alone], windows.row[alone], old)))
+        block=np.concatenate([row, windows.row[alone]]),
+        start=np.concatenate([born_at(baseline, later.returned), born_at(baseline, windows.face[alone] * TICKS) + 1]),
+        end=np.concatenate([_freed(baseline, later.until, row, old),
+                            _freed(baseline, windows.released[alone], windows.row[alone], old)])))
     again = len(program.copies) - program.parted
     return Prediction(device=device, moves=moves, recomputed=again // max(baseline.steps, 1), steps=baseline.steps)
 
@@ -286,7 +289,7 @@ def _with_copies(blocks: Lifetimes, program: Program, start: Ints, end: Ints, mo
     category = blocks.category[origin]
     again = slice(len(blocks), len(blocks) + len(program.origin))
     category[again] = CATEGORIES.index(Category.RECOMPUTED)
-    category[again.stop:again.stop + int(back.sum())] = CATEGORIES.index(Category.SWAP)
+    category[again.stop:again.stop + int(back.sum()) + len(windows.later.window)] = CATEGORIES.index(Category.SWAP)
     start = np.concatenate([start, moves.returned[back], more.start])
     end = np.concatenate([end, moves.end[back], more.end])
     order = np.argsort(start, kind="stable")

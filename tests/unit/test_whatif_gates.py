@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from swapconf.simulate.baseline import Baseline, Flags, Kernels, Reads
 from swapconf.simulate.parted import stand_ins
 from swapconf.simulate.recompute import recompute, tied
 from swapconf.simulate.regions import positions
+from swapconf.simulate.swap import Unread, swap
 from swapconf.simulate.ungated import Covered, ungated
 from swapconf.simulation import TICKS, Lifetimes
 
@@ -96,3 +98,20 @@ def test_the_reshape_at_the_end_of_a_linear_waits_with_the_rest() -> None:
     found = baseline([("MatMul", 0, (3,)), ("Reshape", 0, (0,)), ("Exp", 0, (1,)), ("Add", 1, ()), ("Mul", -1, (2,))])
     again = np.isin(np.arange(5), (1, 2))
     assert not ungated(found, again, Covered(root=np.where(again, 0, -1), under=np.ones((1, 5), dtype=np.bool_))).any()
+
+
+def test_what_micro_batches_share_comes_back_once_for_each() -> None:
+    """0 is a table of both passes; 2 and 4 are their gradients."""
+    found = baseline([("Cos", -1, ()), ("Mul", 1, (0,)), ("MulGrad", -1, (0, 1)), ("Mul", 3, (0,)),
+                      ("MulGrad", -1, (0, 3)), ("Add", -1, (4,))])
+    found = replace(found, kernels=replace(found.kernels, backward=np.isin(np.arange(6), (2, 4, 5))))
+    nothing, none = np.zeros(6, dtype=np.bool_), np.zeros(0, dtype=np.int64)
+    uses = np.zeros(len(found.reads.block), dtype=np.int64)
+    program = recompute(found, uses, nothing, uses > 0, np.zeros(6, dtype=np.int64))
+    moving = (program.block == 0) & found.kernels.backward[program.reader]
+    windows = swap(found, program, moving, np.ones(len(moving), dtype=np.int64), np.zeros(6, dtype=np.int64),
+                   Unread(block=none, face=none, site=none, prefetch=none))
+    assert windows.until.tolist() == [2 * TICKS]
+    assert windows.later.window.tolist() == [0]
+    assert windows.later.until.tolist() == [4 * TICKS]
+    assert 2 * TICKS < windows.later.returned[0] < 4 * TICKS
