@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,7 +11,7 @@ from swapconf.network import Network
 from swapconf.prediction import Moves, Prediction
 from swapconf.simulate.baseline import ADD_AND_NORM, SUM, VIEWS, Baseline, Flags, Ints, layer_name
 from swapconf.simulate.loss import head_first, hurried
-from swapconf.simulate.parted import Own, kinds, parted
+from swapconf.simulate.parted import Own, kinds, parted, stand_ins
 from swapconf.simulate.recompute import Program, recompute, tied
 from swapconf.simulate.shared import remade
 from swapconf.simulate.sites import Sites, assign
@@ -20,6 +19,7 @@ from swapconf.simulate.streams import in_order
 from swapconf.simulate.swap import Slack, Unread, Windows, swap
 from swapconf.simulate.times import born_at, freed_after
 from swapconf.simulate.underflow import underflows
+from swapconf.simulate.ungated import covered, descends
 from swapconf.simulation import CATEGORIES, NEVER, TICKS, Category, Lifetimes
 from swapconf.strategy import Recompute, Strategy, Swap
 
@@ -87,10 +87,13 @@ def schedule(prepared: Prepared, strategy: Strategy, slack: Slack | None = None)
     owned = (sites.of_read >= 0) & (sites.of_node[reads.face] >= 0)
     flagged_read = np.where(owned, actions.again[sites.of_read],
                             flagged[reads.face] & baseline.kernels.backward[reads.kernel]) & (reads.face >= 0)
+    flagged[stand_ins(baseline, sites.of_node, sites.of_read, flagged_read)] = True
+    flagged &= ~prepared.is_once
     sums = _kept_sums(baseline, sites, actions, flagged)
     flagged_read[[row for rows in sums.values() for row in rows]] = False
     program = head_first(baseline, recompute(baseline, sites.of_read, flagged, flagged_read, sites.of_moved, {
-        norm: int(sites.of_read[rows[0]]) for norm, rows in sums.items()}))
+        norm: int(sites.of_read[rows[0]]) for norm, rows in sums.items()},
+        covered(sites, actions.cell, actions.cells, actions.roots)))
     if wanted := _of_all_layers(prepared, strategy):
         program = remade(baseline, program, wanted)
     if owns := _parted(prepared, strategy):
@@ -188,7 +191,7 @@ def _flagged(baseline: Baseline, sites: Sites, actions: _Actions) -> Flags:
     kernels, reads = baseline.kernels, baseline.reads
     flagged = np.where(sites.of_node >= 0, actions.again[sites.of_node], False)
     for (layer, cell), nodes in sites.loose.items():
-        flagged[nodes] = _descends(cell, actions.roots.get(layer, frozenset()))
+        flagged[nodes] = descends(cell, actions.roots.get(layer, frozenset()))
     leaving = (reads.face >= 0) & (kernels.passing[reads.face] >= 0) & ~kernels.backward[reads.kernel]
     leaving &= kernels.passing[reads.face] != kernels.passing[reads.kernel]
     leaving &= np.array(kernels.primitive)[reads.kernel] != ADD_AND_NORM  # whose Add is of the layer that it ends
@@ -203,7 +206,7 @@ def _flagged(baseline: Baseline, sites: Sites, actions: _Actions) -> Flags:
         behind.setdefault(other, []).append(one)
     for one, other in zip(reader[across].tolist(), face[across].tolist(), strict=True):
         root = {actions.cells[asked[other]]}
-        flagged[other] &= all(_descends(kernels.cell[last], root) for last in behind.get(one, [one]))
+        flagged[other] &= all(descends(kernels.cell[last], root) for last in behind.get(one, [one]))
     return np.asarray(flagged)
 
 
@@ -221,11 +224,6 @@ def _kept_sums(baseline: Baseline, sites: Sites, actions: _Actions, flagged: Fla
                               for owner in owners):
             found[kernel] = rows
     return found
-
-
-def _descends(path: str, roots: Set[str]) -> bool:
-    """A path stands at or below one of these operators; "" is the layer."""
-    return any(root == "" or path == root or path.startswith(f"{root}.") for root in roots)
 
 
 def prediction(prepared: Prepared, launched: Schedule) -> Prediction:
@@ -259,9 +257,12 @@ def prediction(prepared: Prepared, launched: Schedule) -> Prediction:
         end=_freed(baseline, windows.until, windows.row, old), unread=windows.unread, underflows=windows.underflows,
     )
     alone = np.flatnonzero(windows.apart)
+    later, row = windows.later, windows.row[windows.later.window]
     device = _with_copies(blocks, program, start, end, moves, windows, _Blocks(
-        block=windows.row[alone], start=born_at(baseline, windows.face[alone] * TICKS) + 1,
-        end=_freed(baseline, windows.released[alone], windows.row[alone], old)))
+        block=np.concatenate([row, windows.row[alone]]),
+        start=np.concatenate([born_at(baseline, later.returned), born_at(baseline, windows.face[alone] * TICKS) + 1]),
+        end=np.concatenate([_freed(baseline, later.until, row, old),
+                            _freed(baseline, windows.released[alone], windows.row[alone], old)])))
     again = len(program.copies) - program.parted
     return Prediction(device=device, moves=moves, recomputed=again // max(baseline.steps, 1), steps=baseline.steps)
 
@@ -288,7 +289,7 @@ def _with_copies(blocks: Lifetimes, program: Program, start: Ints, end: Ints, mo
     category = blocks.category[origin]
     again = slice(len(blocks), len(blocks) + len(program.origin))
     category[again] = CATEGORIES.index(Category.RECOMPUTED)
-    category[again.stop:again.stop + int(back.sum())] = CATEGORIES.index(Category.SWAP)
+    category[again.stop:again.stop + int(back.sum()) + len(windows.later.window)] = CATEGORIES.index(Category.SWAP)
     start = np.concatenate([start, moves.returned[back], more.start])
     end = np.concatenate([end, moves.end[back], more.end])
     order = np.argsort(start, kind="stable")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from swapconf.simulate.baseline import Baseline, Ints
+from swapconf.simulate.baseline import Baseline, Flags, Ints
 from swapconf.simulate.recompute import Program
 from swapconf.simulate.shared import served
 
@@ -77,6 +77,14 @@ def parted(baseline: Baseline, program: Program, owns: Sequence[Own]) -> Program
         again=np.concatenate([program.again, np.zeros(len(added), dtype=np.bool_)]),
         origin=_longer(program.origin, origin), born=_longer(program.born, born),
         copies=_longer(program.copies, copies), inserted=_longer(program.inserted, inserted), parted=len(copies))
+
+
+def stand_ins(baseline: Baseline, of_node: Ints, of_read: Ints, again: Flags) -> Ints:
+    """Casts of which an equal one of another cell runs again for a gradient: the two are one in the forward pass only.
+    ``of_node``, ``of_read``: as in Sites; ``again``: [reads] the owner runs again."""
+    face = baseline.reads.face
+    found = face[again & (face >= 0) & (of_read >= 0) & (of_read != of_node[face]) & (of_node[face] >= 0)]
+    return np.asarray(found[np.array(baseline.kernels.primitive)[found] == "Cast"])
 
 
 def _longer(column: Ints, more: Sequence[int]) -> Ints:

@@ -15,6 +15,7 @@ import numpy as np
 
 from swapconf.simulate.baseline import SUM, Baseline, Flags, Ints
 from swapconf.simulate.regions import positions
+from swapconf.simulate.ungated import Covered, ungated
 
 NO_SUMS: Mapping[int, int] = MappingProxyType({})
 
@@ -47,10 +48,11 @@ class Program:
 
 
 def recompute(baseline: Baseline, of_read: Ints, flagged: Flags, flagged_read: Flags, of_moved: Ints,
-              sums: Mapping[int, int] = NO_SUMS) -> Program:
+              sums: Mapping[int, int] = NO_SUMS, covered: Covered | None = None) -> Program:
     """``flagged``: [kernels] nodes to run again; ``flagged_read``: [reads] reads whose owner runs again.
     ``of_read``, ``of_moved``: the site that owns a read, and that moves the output of a node. ``sums``: by fused Add
-    and norm, of which the norm alone would run again and read the sum that was kept, the site of the Add."""
+    and norm, of which the norm alone would run again and read the sum that was kept, the site of the Add.
+    ``covered``: what was asked for by the cell."""
     reads, kernels = baseline.reads, baseline.kernels
     alone = np.zeros(len(kernels), dtype=np.bool_)
     alone[list(sums)] = True
@@ -61,7 +63,8 @@ def recompute(baseline: Baseline, of_read: Ints, flagged: Flags, flagged_read: F
     kept = {node: baseline.made[node][SUM] for node in sums if again[node]}
     copied, origin = _copies(baseline, again, kept.values())
     redirected = rows[copied[reads.block[rows]] >= 0]
-    place, where = positions(baseline, again, flagged, node, rows)
+    free = ungated(baseline, again, covered) if covered is not None else np.zeros(len(kernels), dtype=np.bool_)
+    place, where = positions(baseline, again, flagged, node, rows, free)
     inner = np.flatnonzero((again & ~alone)[reads.kernel])
     norms = np.array(list(kept), dtype=np.int64)
     keep = np.ones(len(reads.block), dtype=np.bool_)

@@ -17,6 +17,7 @@ import numpy as np
 
 from swapconf.simulate.baseline import GRADIENT_VIEW, HALF, VIEWS, Baseline, Flags, Ints
 from swapconf.simulate.order import Region, order
+from swapconf.simulate.ungated import places
 from swapconf.simulation import TICKS
 
 NEAR = 8  # kernels before a region in which the communication stands that brings its gradient
@@ -34,11 +35,16 @@ class Part:
     start: int
 
 
-def positions(baseline: Baseline, again: Flags, flagged: Flags, wanted: Ints, rows: Ints) -> tuple[Ints, Ints]:
+def positions(baseline: Baseline, again: Flags, flagged: Flags, wanted: Ints, rows: Ints,
+              free: Flags | None = None) -> tuple[Ints, Ints]:
     """(positions of nodes that run again, positions of all kernels). ``rows``: reads by gradients of what runs again,
-    ``wanted``: the node that each of them reads."""
+    ``wanted``: the node that each of them reads; ``free``: [kernels] belongs to no region, see `ungated`."""
     place = np.zeros(len(baseline.kernels), dtype=np.int64)
     where = np.arange(len(baseline.kernels)) * TICKS
+    if free is not None and free.any():
+        place[free] = places(baseline, np.flatnonzero(free).tolist())
+        again, gated = again & ~free, ~free[wanted]
+        wanted, rows = wanted[gated], rows[gated]
     redirected = np.zeros(len(baseline.reads.block), dtype=np.bool_)
     redirected[rows] = True
     has_more = bool((baseline.upfront >= 0).any())

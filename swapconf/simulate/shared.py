@@ -15,6 +15,7 @@ import numpy as np
 
 from swapconf.simulate.baseline import Baseline, Ints
 from swapconf.simulate.recompute import Program
+from swapconf.simulation import TICKS
 
 
 def remade(baseline: Baseline, program: Program, wanted: Mapping[int, Sequence[int]]) -> Program:
@@ -40,6 +41,7 @@ class _Extra:
         baseline, program = self._baseline, self._program
         mine = (self._pass == number) & self._late
         here = program.inserted[baseline.kernels.passing[program.copies] == number]
+        here = here[here >= (baseline.returnable[number] + 1) * TICKS]  # not what is `ungated`
         added: list[tuple[int, int]] = []
         for turn, kernel in enumerate(kernels):
             made = baseline.made.get(kernel, [])

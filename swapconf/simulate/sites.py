@@ -237,9 +237,11 @@ class _Cells:
                 self._found.setdefault(key, []).append(operator)
 
     def path(self, cell: str, primitive: str, readers: frozenset[tuple[str, str]]) -> str | None:
-        """The candidate whose readers in the catalog are most like those in the trace."""
+        """The candidate whose readers in the catalog are most like those in the trace. A Transpose of one sample is
+        launched as a Reshape."""
         kind = "RmsNorm" if primitive == ADD_AND_NORM else plain(primitive)
-        candidates = self._found.get((cell, kind), ())
+        other = "Transpose" if kind in VIEWS else kind
+        candidates = self._found.get((cell, kind)) or self._found.get((cell, other), [])
         if len(candidates) < 2:
             return candidates[0].path if candidates else None
         return max(candidates, key=lambda operator: self._likeness(operator, readers)).path

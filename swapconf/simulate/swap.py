@@ -18,7 +18,18 @@ import numpy as np
 from swapconf.simulate.baseline import HALF, Baseline, Flags, Ints
 from swapconf.simulate.copy_queue import LONGEST, queued
 from swapconf.simulate.recompute import Program
+from swapconf.simulate.shared import served as serves
 from swapconf.simulation import TICKS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Later:
+    """Columns of equal length: further copies back of what several micro-batches share, one for each of them but the
+    first; ``window``: the first one."""
+
+    window: Ints
+    returned: Ints
+    until: Ints
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +54,7 @@ class Windows:
     unread: Flags
     underflows: Flags
     apart: Flags
+    later: Later
 
     @property
     def early(self) -> Flags:
@@ -80,9 +92,9 @@ def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints, of
     key = program.block[served] * (len(baseline.kernels) + 1) + program.face[served]
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
     count = len(first)
-    used, until = np.full(count, np.iinfo(np.int64).max), np.zeros(count, dtype=np.int64)
-    np.minimum.at(used, group, program.position[served])
-    np.maximum.at(until, group, program.until[served])
+    parent, batch, sooner, latest = _by_batch(baseline, program, served, group)
+    leads = np.diff(parent, prepend=-1) > 0
+    used, until = sooner[leads], latest[leads]
     named = program.site[served] == of_moved[program.face[served]]
     first[group[named]] = np.flatnonzero(named)
     block = np.concatenate([program.block[served][first], unread.block])
@@ -100,6 +112,9 @@ def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints, of
     place = np.searchsorted(before, used) - reach - allowed.early
     if allowed.share:
         place -= reach // allowed.share
+    further = np.searchsorted(before, sooner[~leads]) - reach[parent[~leads]] - allowed.early
+    later = Later(window=parent[~leads], until=latest[~leads], returned=np.maximum(
+        _ahead(before, np.maximum(further, 0)), program.where[_begins(baseline)[batch[~leads]]] - TICKS // 4))
     soonest = np.maximum(copied + 1, program.where[baseline.returnable[face]] - TICKS // 4)
     returned = np.where(dead, copied + 1, np.maximum(_ahead(before, np.maximum(place, 0)), soonest))
     order = np.sort(np.concatenate([before, copied, returned[~dead]]))
@@ -117,7 +132,29 @@ def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints, of
     return Windows(block=block, row=rows[block], face=face, site=site, prefetch=reach, copied=copied,
                    released=released, returned=returned, used=used, until=until, uses=uses,
                    unread=dead, underflows=np.zeros(len(block), dtype=np.bool_),
-                   apart=np.zeros(len(block), dtype=np.bool_))
+                   apart=np.zeros(len(block), dtype=np.bool_), later=later)
+
+
+def _by_batch(baseline: Baseline, program: Program, served: Ints, group: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """(tensor, micro-batch, first and last use) of each tensor in each micro-batch. Only what belongs to no pass, such
+    as the tables of the rotary embedding, has several."""
+    batch = np.zeros(len(served), dtype=np.int64)
+    shared = np.flatnonzero(baseline.kernels.passing[program.face[served]] < 0)
+    if len(shared):
+        of_pass = {number: index for index, passes in enumerate(baseline.batches) for number in passes}
+        known = serves(baseline)[program.reader[served[shared]]].tolist()
+        batch[shared] = [of_pass.get(number, 0) for number in known]
+    width = max(len(baseline.batches), 1)
+    key, place = np.unique(group * width + batch, return_inverse=True)
+    first, last = np.full(len(key), np.iinfo(np.int64).max), np.zeros(len(key), dtype=np.int64)
+    np.minimum.at(first, place, program.position[served])
+    np.maximum.at(last, place, program.until[served])
+    return key // width, key % width, first, last
+
+
+def _begins(baseline: Baseline) -> Ints:
+    """The kernel with which the backward pass of each micro-batch begins."""
+    return np.array([baseline.returnable[passes[0]] for passes in baseline.batches], dtype=np.int64)
 
 
 def _freed_with_later(copied: Ints, released: Ints) -> Ints:

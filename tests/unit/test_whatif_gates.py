@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from swapconf.simulate.baseline import Baseline, Flags, Kernels, Reads
+from swapconf.simulate.parted import stand_ins
 from swapconf.simulate.recompute import recompute, tied
 from swapconf.simulate.regions import positions
+from swapconf.simulate.swap import Unread, swap
+from swapconf.simulate.ungated import Covered, ungated
 from swapconf.simulation import TICKS, Lifetimes
 
 Kernel = tuple[str, int, Sequence[int]]  # primitive, pass (-1: a gradient), the kernels that it reads
@@ -60,3 +64,54 @@ def test_what_begins_to_run_again_in_the_next_layer_does_not_make_its_input_move
     chosen = tied(found, program)
     assert bool(chosen.any()) == expected
     assert set(program.block[chosen].tolist()) <= {0}
+
+
+@pytest.mark.parametrize(("kind", "owner", "expected"), [("Cast", 1, [0]), ("Cast", 0, []), ("Mul", 1, [])])
+def test_a_cast_runs_again_for_the_cell_whose_equal_one_a_gradient_reads(
+        kind: str, owner: int, expected: list[int]) -> None:
+    """0 is the cast of the residual; the gradient of the norm reads the equal one of the norm's own cell."""
+    found = baseline([(kind, 0, ()), ("RmsNorm", 0, (0,)), ("RmsNormGrad", -1, (0, 1))])
+    reads = found.reads
+    of_read = np.where(found.kernels.backward[reads.kernel] & (reads.face == 0), owner, -1)
+    assert stand_ins(found, np.array([0, 2, -1]), of_read, of_read >= 0).tolist() == expected
+
+
+@pytest.mark.parametrize(("covers", "early"), [(0, True), (-1, False)])
+def test_what_reads_only_what_a_recomputed_cell_keeps_runs_again_when_the_backward_pass_begins(
+        covers: int, early: bool) -> None:
+    """2 and what follows read the norm that is kept; 4 reads the input of the cell, too. ``covers``: the cell that was
+    asked for, or none: the primitives were asked for themselves."""
+    found = baseline([("Add", 1, ()), ("Mul", 0, (0,)), ("RmsNorm", 0, (1,)), ("Cast", 0, (2,)), ("Cast", 0, (3,)),
+                      ("MatMul", 0, (0, 4)), ("Log", -1, (1,)), ("Exp", -1, (6,)), ("MatMul", -1, (3, 4, 5, 7))])
+    again = np.isin(np.arange(9), (3, 4, 5))
+    covered = Covered(root=np.where(again, covers, -1), under=np.ones((1, 9), dtype=np.bool_))
+    free = ungated(found, again, covered)
+    assert np.flatnonzero(free).tolist() == ([3, 4] if early else [])
+    rows = np.flatnonzero(of_gradients(found, again))
+    place, _ = positions(found, again, again, found.reads.face[rows], rows, free)
+    assert ((place[[3, 4]] < place[5]) & (place[[3, 4]] < 7 * TICKS)).all() == early
+    assert place[5] > 7 * TICKS
+
+
+def test_the_reshape_at_the_end_of_a_linear_waits_with_the_rest() -> None:
+    """1 shows what the cell keeps, and bears no cell's name."""
+    found = baseline([("MatMul", 0, (3,)), ("Reshape", 0, (0,)), ("Exp", 0, (1,)), ("Add", 1, ()), ("Mul", -1, (2,))])
+    again = np.isin(np.arange(5), (1, 2))
+    assert not ungated(found, again, Covered(root=np.where(again, 0, -1), under=np.ones((1, 5), dtype=np.bool_))).any()
+
+
+def test_what_micro_batches_share_comes_back_once_for_each() -> None:
+    """0 is a table of both passes; 2 and 4 are their gradients."""
+    found = baseline([("Cos", -1, ()), ("Mul", 1, (0,)), ("MulGrad", -1, (0, 1)), ("Mul", 3, (0,)),
+                      ("MulGrad", -1, (0, 3)), ("Add", -1, (4,))])
+    found = replace(found, kernels=replace(found.kernels, backward=np.isin(np.arange(6), (2, 4, 5))))
+    nothing, none = np.zeros(6, dtype=np.bool_), np.zeros(0, dtype=np.int64)
+    uses = np.zeros(len(found.reads.block), dtype=np.int64)
+    program = recompute(found, uses, nothing, uses > 0, np.zeros(6, dtype=np.int64))
+    moving = (program.block == 0) & found.kernels.backward[program.reader]
+    windows = swap(found, program, moving, np.ones(len(moving), dtype=np.int64), np.zeros(6, dtype=np.int64),
+                   Unread(block=none, face=none, site=none, prefetch=none))
+    assert windows.until.tolist() == [2 * TICKS]
+    assert windows.later.window.tolist() == [0]
+    assert windows.later.until.tolist() == [4 * TICKS]
+    assert 2 * TICKS < windows.later.returned[0] < 4 * TICKS
