@@ -74,7 +74,7 @@ def named(layers: Sequence[int], reads: Mapping[int, Sequence[int]]) -> list[int
                for index in range(len(layers))]
     found = rehomed(kernels, np.array(layers), [str(index) for index in range(len(layers))],
                     np.zeros(len(layers), dtype=np.bool_),
-                    Reads(block=block, kernel=kernel, until=kernel, face=block, via=block), np.arange(len(layers)))
+                    Reads(block=block, kernel=kernel, until=kernel, face=block, via=block), np.arange(len(layers)), {})
     return [int(layer) for layer in found]
 
 
@@ -140,3 +140,10 @@ def test_a_prefetch_between_the_two_ways_of_counting_is_told(prefetch: int, more
     windows = replace(windows, returned=windows.used - HALF // 2)
     assert windows.used.tolist() == [3 * TICKS]
     assert underflows(graph, program, windows, np.array([more])).tolist() == [dies]
+
+
+def test_a_gradient_that_a_view_alone_reads_is_followed_by_it_at_once_however_many_read_the_view() -> None:
+    """0 makes what 1 shows to 2 and 3, so that the reads of these two have 0 as their face."""
+    graph = baseline(gradient(), gradient(0), gradient(0), gradient(0))
+    graph = replace(graph, reads=replace(graph.reads, via=np.array([0, 1, 1])))
+    assert graph.num_readers.tolist() == [1, 2, 0, 0]
