@@ -147,3 +147,8 @@ def test_a_gradient_that_a_view_alone_reads_is_followed_by_it_at_once_however_ma
     graph = baseline(gradient(), gradient(0), gradient(0), gradient(0))
     graph = replace(graph, reads=replace(graph.reads, via=np.array([0, 1, 1])))
     assert graph.num_readers.tolist() == [1, 2, 0, 0]
+
+
+def test_the_depth_of_a_kernel_is_the_shortest_way_to_one_that_nothing_reads() -> None:
+    graph = baseline(gradient(), gradient(0), gradient(1), gradient(0), gradient(3), gradient(4), gradient(5))
+    assert graph.depth.tolist() == [2, 1, 0, 3, 2, 1, 0]
