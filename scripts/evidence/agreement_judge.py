@@ -63,12 +63,13 @@ class Figures:
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
     """``disagreements``: between explain, cells, graph and log. ``misses``: a crash of MindSpore that what-if did not
-    foresee, or that it foresaw and that is none. ``figures``: None where MindSpore died of the strategy while it
-    compiled."""
+    foresee. ``spared``: one that it says may come, as it mostly does, and that did not. ``figures``: None where
+    MindSpore died of the strategy while it compiled."""
 
     case: Case
     disagreements: tuple[str, ...] = ()
     misses: tuple[str, ...] = ()
+    spared: tuple[str, ...] = ()
     figures: Figures | None = None
     crash: str = ""
     details: tuple[str, ...] = field(default=(), repr=False)
@@ -87,7 +88,7 @@ def judge(case: Case, folder: Path) -> Verdict:
         told = f"the run: {record['outcome']}: {record['detail'][:200]}"
         expected = bool(found.moves.underflows.any())
         return Verdict(case=case, crash=told, misses=() if expected else (told,))
-    unseen = ("a crash of MindSpore was predicted, and there is none",) if found.moves.underflows.any() else ()
+    unseen = ("MindSpore may die of this strategy, was predicted; it did not",) if found.moves.underflows.any() else ()
     truth = trace_folder.read(folder / case.name, rank=0)
     effect = observed(truth, strategy.network.num_layers)
     origin = asked.config.origin("swap_config.swap", "swap_config")
@@ -98,7 +99,7 @@ def judge(case: Case, folder: Path) -> Verdict:
     graph = [f"graph: {finding.message}" for finding in findings if finding.hint not in told]
     disagreements = (*_cells(strategy, folder / case.name), *_log(strategy, record), *graph)
     details = (case.shape.family, case.shape.layout, case.words, *disagreements, *unseen, *worker_lines(strategy))
-    return Verdict(case=case, disagreements=disagreements, misses=unseen, details=details,
+    return Verdict(case=case, disagreements=disagreements, spared=unseen, details=details,
                    figures=_figures(prepared, strategy, found, truth))
 
 

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from swapconf.simulate.depth import hops
 from swapconf.simulation import TICKS, Lifetimes
 
 Ints = NDArray[np.int64]
@@ -106,9 +107,14 @@ class Baseline:
 
     @cached_property
     def num_readers(self) -> Ints:
-        """[kernels] how many kernels read what each makes, or shows as a view."""
-        faces = self.reads.face[self.reads.face >= 0]
+        """[kernels] how many kernels read what each makes, or shows as a view; a view that a gradient makes, too."""
+        faces = self.reads.via[self.reads.via >= 0]
         return np.bincount(faces, minlength=len(self.kernels))
+
+    @cached_property
+    def depth(self) -> Ints:
+        """[kernels] how many readers follow one another from each to the nearest kernel that nothing reads."""
+        return hops(len(self.kernels), self.reads.kernel, self.reads.via)
 
     @cached_property
     def made(self) -> dict[int, list[int]]:

@@ -10,7 +10,7 @@ import numpy as np
 from swapconf.network import Network
 from swapconf.prediction import Moves, Prediction
 from swapconf.simulate.baseline import ADD_AND_NORM, SUM, VIEWS, Baseline, Flags, Ints, layer_name
-from swapconf.simulate.loss import head_first, hurried
+from swapconf.simulate.loss import head_first, hurried, started
 from swapconf.simulate.parted import Own, kinds, parted, stand_ins
 from swapconf.simulate.recompute import Program, recompute, tied
 from swapconf.simulate.shared import remade
@@ -44,6 +44,7 @@ def placed(baseline: Baseline, network: Network) -> Prepared:
     """Also computes what the baseline derives from its columns, so that the first question is as fast as the next."""
     _ = baseline.below, baseline.edges, baseline.twin_block, baseline.upfront, baseline.returnable, baseline.step_starts
     _ = baseline.codes, baseline.num_made, baseline.num_readers, baseline.rows_of(0), baseline.splits, baseline.made
+    _ = baseline.depth
     sites = assign(baseline, network)
     _ = sites.loose
     prepared = Prepared(baseline=baseline, sites=sites)
@@ -107,7 +108,8 @@ def schedule(prepared: Prepared, strategy: Strategy, slack: Slack | None = None)
     sooner = hurried(baseline, program, windows)
     if sooner is not program:
         sooner = in_order(baseline, sooner)
-        program, windows = sooner, swap(baseline, sooner, moving, reach, sites.of_moved, unread, slack)
+        program, windows = sooner, started(baseline, sooner, windows, swap(
+            baseline, sooner, moving, reach, sites.of_moved, unread, slack))
     return Schedule(program=program, windows=replace(
         windows, apart=_apart(prepared, actions, windows),
         underflows=underflows(baseline, program, windows, _views_apart(prepared, actions, program)[windows.face])))

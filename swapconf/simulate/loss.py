@@ -19,6 +19,7 @@ from swapconf.simulate.swap import Windows
 from swapconf.simulation import TICKS
 
 REACH = 40  # kernels between the start of a backward pass and the head, at most
+_MORE = 2  # a copy back, and what ties it to the start, stand between these and its reader
 _ROOM = TICKS // 2  # before the first gradient, and before the copies that stand right in front of it
 
 
@@ -32,6 +33,21 @@ def hurried(baseline: Baseline, program: Program, windows: Windows) -> Program:
         return program
     return _launched(program, {int(kernel): start * TICKS - _ROOM + 2 * turn
                                for start, kernels in moved for turn, kernel in enumerate(kernels)})
+
+
+def started(baseline: Baseline, program: Program, planned: Windows, windows: Windows) -> Windows:
+    """``windows`` of the program with `hurried` kernels, where copies back stand as was ``planned`` without these. Of
+    those at the start, each is launched before these kernels that is not nearer to the end of the step."""
+    begin = baseline.returnable[windows.face]
+    first = np.full(len(program.where), -1, dtype=np.int64)
+    for start, kernels in prefix(baseline).items():
+        if program.where[kernels[0]] < program.where[start]:
+            first[start] = kernels[0]
+    kernel = first[begin]
+    sooner = (kernel >= 0) & ~windows.unread & (planned.returned < program.where[begin])
+    sooner &= windows.far + _MORE >= baseline.depth[kernel]
+    return replace(windows, returned=np.where(sooner, np.maximum(program.where[kernel] - 1, windows.copied + 1),
+                                              planned.returned))
 
 
 def head_first(baseline: Baseline, program: Program) -> Program:

@@ -35,10 +35,10 @@ class Later:
 @dataclass(frozen=True, kw_only=True)
 class Windows:
     """Columns of equal length, one for each tensor that moves; positions as in Program. ``row``: of the baseline, of
-    which ``block`` is a copy, or the same. ``uses``: [uses of the
-    program] the window that serves a use, -1 for none. ``unread``: copied out only; ``returned`` to ``until`` tell
-    nothing of these. ``underflows``: see `underflow`. ``apart``: what moves is not the
-    block of the baseline but an equal one, that MindSpore no longer merges with it as the two are flagged otherwise."""
+    which ``block`` is a copy, or the same. ``uses``: [uses of the program] the window that serves a use, -1 for none.
+    ``far``: `Baseline.depth` of the reader nearest to the end of the step. ``unread``: copied out only; ``returned`` to
+    ``until`` tell nothing of these. ``underflows``: see `underflow`. ``apart``: what moves is not the block of the
+    baseline but an equal one, that MindSpore no longer merges with it as the two are flagged otherwise."""
 
     block: Ints
     row: Ints
@@ -49,6 +49,7 @@ class Windows:
     released: Ints
     returned: Ints
     used: Ints
+    far: Ints
     until: Ints
     uses: Ints
     unread: Flags
@@ -115,6 +116,8 @@ def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints, of
     further = np.searchsorted(before, sooner[~leads]) - reach[parent[~leads]] - allowed.early
     later = Later(window=parent[~leads], until=latest[~leads], returned=np.maximum(
         _ahead(before, np.maximum(further, 0)), program.where[_begins(baseline)[batch[~leads]]] - TICKS // 4))
+    far = np.full(len(block), np.iinfo(np.int64).max)
+    np.minimum.at(far, group, baseline.depth[program.reader[served]])
     soonest = np.maximum(copied + 1, program.where[baseline.returnable[face]] - TICKS // 4)
     returned = np.where(dead, copied + 1, np.maximum(_ahead(before, np.maximum(place, 0)), soonest))
     order = np.sort(np.concatenate([before, copied, returned[~dead]]))
@@ -130,7 +133,7 @@ def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints, of
     uses[served] = group
     rows = np.concatenate([np.arange(len(baseline.maker)), program.origin])
     return Windows(block=block, row=rows[block], face=face, site=site, prefetch=reach, copied=copied,
-                   released=released, returned=returned, used=used, until=until, uses=uses,
+                   released=released, returned=returned, used=used, far=far, until=until, uses=uses,
                    unread=dead, underflows=np.zeros(len(block), dtype=np.bool_),
                    apart=np.zeros(len(block), dtype=np.bool_), later=later)
 

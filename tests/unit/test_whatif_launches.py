@@ -70,6 +70,17 @@ def test_a_copy_back_stands_between_its_kernel_and_the_one_before_it() -> None:
     assert all(close[place - 1] < _ahead(close, np.array([place]))[0] < close[place] for place in (1, 2, 3, 4))
 
 
+def test_of_copies_that_reach_back_to_the_loss_those_for_its_last_readers_alone_come_behind_its_exponents() -> None:
+    graph, found = llama.baseline().baseline, of_llama(LAYER_SWAP.format(prefetch=100))
+    exponent = next(index for index, name in enumerate(graph.kernels.name) if "_nllloss-_NLLLoss/Exp" in name)
+    windows, at = found.windows, found.program.where[exponent]
+    begin = graph.returnable[windows.face]
+    at_start = (windows.returned < found.program.where[begin]) & (begin == begin.min())
+    sooner = windows.returned[at_start] < at
+    assert set(sooner.tolist()) == {True, False}
+    assert (sooner == (windows.far[at_start] + 2 >= graph.depth[exponent])).all()
+
+
 def test_the_loss_computes_its_exponents_before_copies_that_reach_back_to_it() -> None:
     names = llama.baseline().baseline.kernels.name
     exponent = next(index for index, name in enumerate(names) if "_nllloss-_NLLLoss/Exp" in name)
