@@ -34,21 +34,22 @@ class Part:
     start: int
 
 
-def positions(baseline: Baseline, again: Flags, flagged: Flags, wanted: Ints, rows: Ints) -> tuple[Ints, Ints]:
+def positions(baseline: Baseline, again: Flags, flagged: Flags, wanted: Ints, rows: Ints,
+              kept: Flags) -> tuple[Ints, Ints]:
     """(positions of nodes that run again, positions of all kernels). ``rows``: reads by gradients of what runs again,
-    ``wanted``: the node that each of them reads."""
+    ``wanted``: the node that each of them reads. ``kept``: [blocks] not made again, although their maker runs again."""
     place = np.zeros(len(baseline.kernels), dtype=np.int64)
     where = np.arange(len(baseline.kernels)) * TICKS
     redirected = np.zeros(len(baseline.reads.block), dtype=np.bool_)
     redirected[rows] = True
     has_more = bool((baseline.upfront >= 0).any())
     known: dict[bytes, tuple[list[int], Flags]] = {}
-    for part in _parts(baseline, again, flagged, wanted, baseline.reads.kernel[rows]):
+    for part in _parts(baseline, again, _connected(baseline, flagged, kept), wanted, baseline.reads.kernel[rows]):
         pattern = baseline.codes[np.concatenate([part.copies, part.kernels])].tobytes()
         pattern += (part.first - part.start).tobytes()
         key = len(part.copies).to_bytes(4, "little") + pattern
         if key not in known:
-            region = _region(baseline, part, redirected)
+            region = _region(baseline, part, redirected, kept)
             first = np.array([not needs for needs in region.needs])
             first[:len(part.copies)] &= baseline.twin[part.copies] < 0
             first[len(part.copies):] = False
@@ -65,9 +66,8 @@ def positions(baseline: Baseline, again: Flags, flagged: Flags, wanted: Ints, ro
     return place, where
 
 
-def _parts(baseline: Baseline, again: Flags, flagged: Flags, wanted: Ints, readers: Ints) -> Iterator[Part]:
-    """Regions in the order of their first readers; those that overlap are one."""
-    label = _connected(baseline, flagged)
+def _parts(baseline: Baseline, again: Flags, label: Ints, wanted: Ints, readers: Ints) -> Iterator[Part]:
+    """Regions in the order of their first readers; those that overlap are one. ``label``: see `_connected`."""
     nodes = np.flatnonzero(again)
     group = label[wanted]
     names = np.unique(group)
@@ -138,10 +138,10 @@ def _is_gradient_view(baseline: Baseline) -> Flags:
     return np.array([primitive == GRADIENT_VIEW for primitive in baseline.kernels.primitive])
 
 
-def _connected(baseline: Baseline, flagged: Flags) -> Ints:
+def _connected(baseline: Baseline, flagged: Flags, kept: Flags) -> Ints:
     """A label for each node, equal for flagged nodes of one pass that are connected."""
     reader, face = baseline.edges
-    inside = flagged[reader] & flagged[face]
+    inside = flagged[reader] & flagged[face] & ~kept[baseline.edge_blocks]
     reader, face = reader[inside], face[inside]
     label = np.arange(len(flagged))
     while True:
@@ -154,7 +154,7 @@ def _connected(baseline: Baseline, flagged: Flags) -> Ints:
             return label
 
 
-def _region(baseline: Baseline, part: Part, redirected: Flags) -> Region:
+def _region(baseline: Baseline, part: Part, redirected: Flags, kept: Flags) -> Region:
     reads, kernels = baseline.reads, baseline.kernels
     copies, launched = part.copies.tolist(), part.kernels.tolist()
     copy = {node: item for item, node in enumerate(copies)}
@@ -164,7 +164,8 @@ def _region(baseline: Baseline, part: Part, redirected: Flags) -> Region:
     late = set()
     arrival = {first: _arrival(baseline, first) for first in np.unique(part.first).tolist()}
     for node, first in zip(copies, part.first.tolist(), strict=True):
-        found = [copy[face] for face in _faces(baseline, node) if face in copy]
+        made = [row for row in baseline.rows_of(node) if not kept[reads.block[row]]]
+        found = [copy[face] for face in dict.fromkeys(reads.face[made].tolist()) if face in copy]
         # of several regions, each waits for a gradient of its own
         gate = item_of.get(arrival[first], -1)
         needs.append(found or [gate] * (gate >= 0))

@@ -44,7 +44,7 @@ def test_a_gradient_that_a_stage_receives_is_there_when_the_region_begins(arrive
                       (arrives, -1, ()), ("MatMul", -1, (0, 4)), ("MatMul", -1, (3, 4))])
     again = np.arange(7) < 4
     rows = np.flatnonzero(of_gradients(found, again))
-    place, where = positions(found, again, again, found.reads.face[rows], rows)
+    place, where = positions(found, again, again, found.reads.face[rows], rows, np.zeros(7, dtype=np.bool_))
     assert (where[5] > place[3]) == waits
     assert where[6] > place[3] > 4 * TICKS
 
