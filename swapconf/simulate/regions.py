@@ -19,7 +19,7 @@ from swapconf.simulate.baseline import GRADIENT_VIEW, HALF, VIEWS, Baseline, Fla
 from swapconf.simulate.order import Region, order
 from swapconf.simulation import TICKS
 
-NEAR = 8  # kernels before a region in which the communication stands that brings its gradient
+NEAR = 8  # views and communication in a row that may bring a gradient, whatever else is launched between them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,6 +162,7 @@ def _region(baseline: Baseline, part: Part, redirected: Flags, kept: Flags) -> R
     item_of = {kernel: len(copies) + item for item, kernel in enumerate(launched)}
     needs: list[list[int]] = []
     late = set()
+    begin = min(_arrival(baseline, part.start), part.start - NEAR - 1)
     arrival = {first: _arrival(baseline, first) for first in np.unique(part.first).tolist()}
     for node, first in zip(copies, part.first.tolist(), strict=True):
         made = [row for row in baseline.rows_of(node) if not kept[reads.block[row]]]
@@ -177,7 +178,7 @@ def _region(baseline: Baseline, part: Part, redirected: Flags, kept: Flags) -> R
                 found.append(copy.get(face, copy.get(int(baseline.below[face]), -1)))
             elif face in item_of or face in copy_of:
                 found.append(item_of.get(face, copy_of.get(face, -1)))
-            elif 0 < part.start - face <= NEAR and kernels.stream[face] != 0 and kernels.primitive[face] != "Receive":
+            elif begin < face < part.start and kernels.stream[face] != 0 and kernels.primitive[face] != "Receive":
                 late.add(item_of[kernel])
             # a view that a gradient makes for this one
             found.append(item_of.get(int(reads.via[row]), copy_of.get(int(reads.via[row]), -1)))
@@ -188,14 +189,14 @@ def _region(baseline: Baseline, part: Part, redirected: Flags, kept: Flags) -> R
 
 def _arrival(baseline: Baseline, reader: int) -> int:
     """The kernel that makes the gradient which a kernel reads, looked for through views and communication; the kernel
-    before the reader where it does not stand near."""
+    before the reader where there is none."""
     kernels, at = baseline.kernels, reader
-    while reader - at <= NEAR:
+    for _ in range(NEAR):
         faces = [face for face in _faces(baseline, at) if 0 <= face < at and kernels.backward[face]]
         if not faces:
             break
         at = max(faces)
-        if kernels.stream[at] == 0 and kernels.primitive[at] not in VIEWS and reader - at <= NEAR:
+        if kernels.stream[at] == 0 and kernels.primitive[at] not in VIEWS:
             return at
     return reader - 1
 

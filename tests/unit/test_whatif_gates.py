@@ -9,7 +9,7 @@ import pytest
 
 from swapconf.simulate.baseline import Baseline, Flags, Kernels, Reads
 from swapconf.simulate.recompute import recompute, tied
-from swapconf.simulate.regions import positions
+from swapconf.simulate.regions import _arrival, positions
 from swapconf.simulation import TICKS, Lifetimes
 
 Kernel = tuple[str, int, Sequence[int]]  # primitive, pass (-1: a gradient), the kernels that it reads
@@ -47,6 +47,13 @@ def test_a_gradient_that_a_stage_receives_is_there_when_the_region_begins(arrive
     place, where = positions(found, again, again, found.reads.face[rows], rows, np.zeros(7, dtype=np.bool_))
     assert (where[5] > place[3]) == waits
     assert where[6] > place[3] > 4 * TICKS
+
+
+@pytest.mark.parametrize("between", [0, 20])
+def test_a_gradient_arrives_before_it_is_summed_over_others_whatever_is_launched_meanwhile(between: int) -> None:
+    found = baseline([("Cast", 0, ()), ("Cast", -1, ()), ("AllReduce", -1, (1,)), *[("Add", -1, ())] * between,
+                      ("MatMul", -1, (0, 2))])
+    assert _arrival(found, 3 + between) == 1
 
 
 @pytest.mark.parametrize(("layer", "also", "expected"), [(1, (), True), (0, (), False), (1, (0,), False)])
