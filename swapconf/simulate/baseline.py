@@ -151,6 +151,13 @@ class Baseline:
         return reads.kernel[inside], reads.face[inside]
 
     @cached_property
+    def edge_blocks(self) -> Ints:
+        """The block that is read along each of the ``edges``."""
+        passing, reads = self.kernels.passing, self.reads
+        found: Ints = reads.block[(passing[reads.face] >= 0) & (passing[reads.face] == passing[reads.kernel])]
+        return found
+
+    @cached_property
     def rootless(self) -> Flags:
         """[kernels] nodes that read nothing that a kernel made, such as the casts of weights."""
         found = self.kernels.passing >= 0

@@ -10,6 +10,7 @@ import numpy as np
 from swapconf.network import Network
 from swapconf.prediction import Moves, Prediction
 from swapconf.simulate.baseline import ADD_AND_NORM, SUM, VIEWS, Baseline, Flags, Ints, layer_name
+from swapconf.simulate.cell_outputs import cell_outputs, descends
 from swapconf.simulate.loss import head_first, hurried, started
 from swapconf.simulate.parted import Own, kinds, parted, stand_ins
 from swapconf.simulate.recompute import Program, recompute, tied
@@ -19,7 +20,7 @@ from swapconf.simulate.streams import in_order
 from swapconf.simulate.swap import Slack, Unread, Windows, swap
 from swapconf.simulate.times import born_at, freed_after
 from swapconf.simulate.underflow import underflows
-from swapconf.simulate.ungated import covered, descends
+from swapconf.simulate.ungated import covered
 from swapconf.simulation import CATEGORIES, NEVER, TICKS, Category, Lifetimes
 from swapconf.strategy import Recompute, Strategy, Swap
 
@@ -81,7 +82,8 @@ def schedule(prepared: Prepared, strategy: Strategy, slack: Slack | None = None)
     """Positions of all that is launched; `prediction` turns them into memory, `predicted_program` into a program."""
     baseline, sites = prepared.baseline, prepared.sites
     actions = _actions(sites, strategy)
-    flagged = _flagged(baseline, sites, actions) & ~prepared.is_once
+    flagged, outputs = _flagged(baseline, sites, actions)
+    flagged &= ~prepared.is_once
     if not strategy.recompute_options.get("mp_comm_recompute", True):
         flagged &= baseline.kernels.stream == 0
     reads = baseline.reads
@@ -93,7 +95,7 @@ def schedule(prepared: Prepared, strategy: Strategy, slack: Slack | None = None)
     sums = _kept_sums(baseline, sites, actions, flagged)
     flagged_read[[row for rows in sums.values() for row in rows]] = False
     program = head_first(baseline, recompute(baseline, sites.of_read, flagged, flagged_read, sites.of_moved, {
-        norm: int(sites.of_read[rows[0]]) for norm, rows in sums.items()},
+        norm: int(sites.of_read[rows[0]]) for norm, rows in sums.items()}, outputs,
         covered(sites, actions.cell, actions.cells, actions.roots)))
     if wanted := _of_all_layers(prepared, strategy):
         program = remade(baseline, program, wanted)
@@ -187,9 +189,10 @@ def _actions(sites: Sites, strategy: Strategy) -> _Actions:
                     roots={layer: frozenset(found) for layer, found in roots.items()})
 
 
-def _flagged(baseline: Baseline, sites: Sites, actions: _Actions) -> Flags:
+def _flagged(baseline: Baseline, sites: Sites, actions: _Actions) -> tuple[Flags, list[int]]:
     """Nodes to run again. What is no site (communication of a sharded primitive) follows the cell around it; the
-    output of the cell that was asked for is kept (``Cell.recompute`` without ``output_recompute``)."""
+    output of the cell that was asked for is kept (``Cell.recompute`` without ``output_recompute``). Also the blocks
+    that are such an output of a kernel that makes more, as a norm does, which runs again for the rest."""
     kernels, reads = baseline.kernels, baseline.reads
     flagged = np.where(sites.of_node >= 0, actions.again[sites.of_node], False)
     for (layer, cell), nodes in sites.loose.items():
@@ -198,18 +201,10 @@ def _flagged(baseline: Baseline, sites: Sites, actions: _Actions) -> Flags:
     leaving &= kernels.passing[reads.face] != kernels.passing[reads.kernel]
     leaving &= np.array(kernels.primitive)[reads.kernel] != ADD_AND_NORM  # whose Add is of the layer that it ends
     flagged[reads.face[leaving]] = False
-    reader, face = baseline.edges
     asked = np.where(sites.of_node >= 0, actions.cell[sites.of_node], -1)
-    across = (asked[face] >= 0) & (asked[face] != asked[reader]) & (baseline.num_made[face] < 2)
-    behind: dict[int, list[int]] = {}  # of views without a cell of their own, who reads them counts
-    lost = np.array([primitive in VIEWS and name.count("/") == 1
-                     for primitive, name in zip(kernels.primitive, kernels.name, strict=True)])
-    for one, other in zip(reader[lost[face]].tolist(), face[lost[face]].tolist(), strict=True):
-        behind.setdefault(other, []).append(one)
-    for one, other in zip(reader[across].tolist(), face[across].tolist(), strict=True):
-        root = {actions.cells[asked[other]]}
-        flagged[other] &= all(descends(kernels.cell[last], root) for last in behind.get(one, [one]))
-    return np.asarray(flagged)
+    kept, outputs = cell_outputs(baseline, asked, actions.cells)
+    flagged[kept] = False
+    return np.asarray(flagged), outputs
 
 
 def _kept_sums(baseline: Baseline, sites: Sites, actions: _Actions, flagged: Flags) -> dict[int, list[int]]:

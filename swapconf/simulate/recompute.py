@@ -7,7 +7,7 @@ norm the norm alone runs again where the Add does not: the Add at the end of the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -48,23 +48,27 @@ class Program:
 
 
 def recompute(baseline: Baseline, of_read: Ints, flagged: Flags, flagged_read: Flags, of_moved: Ints,
-              sums: Mapping[int, int] = NO_SUMS, covered: Covered | None = None) -> Program:
+              sums: Mapping[int, int] = NO_SUMS, outputs: Sequence[int] = (),
+              covered: Covered | None = None) -> Program:
     """``flagged``: [kernels] nodes to run again; ``flagged_read``: [reads] reads whose owner runs again.
     ``of_read``, ``of_moved``: the site that owns a read, and that moves the output of a node. ``sums``: by fused Add
     and norm, of which the norm alone would run again and read the sum that was kept, the site of the Add.
+    ``outputs``: blocks that are kept as the output of a cell, although what makes them may run again for the rest.
     ``covered``: what was asked for by the cell."""
     reads, kernels = baseline.reads, baseline.kernels
     alone = np.zeros(len(kernels), dtype=np.bool_)
     alone[list(sums)] = True
-    rows = np.flatnonzero(flagged_read)
+    staying = np.zeros(len(baseline.maker), dtype=np.bool_)
+    staying[list(outputs)] = True
+    rows = np.flatnonzero(flagged_read & ~(staying[reads.block] & (reads.face == baseline.maker[reads.block])))
     node = _resolved(baseline, reads.face[rows], flagged)
     rows, node = rows[node >= 0], node[node >= 0]
-    again = _closure(baseline, node, flagged, alone)
+    again = _closure(baseline, node, flagged, alone, staying)
     kept = {node: baseline.made[node][SUM] for node in sums if again[node]}
-    copied, origin = _copies(baseline, again, kept.values())
+    copied, origin = _copies(baseline, again, [*kept.values(), *outputs])
     redirected = rows[copied[reads.block[rows]] >= 0]
     free = ungated(baseline, again, covered) if covered is not None else np.zeros(len(kernels), dtype=np.bool_)
-    place, where = positions(baseline, again, flagged, node, rows, free)
+    place, where = positions(baseline, again, flagged, node, rows, staying, free)
     inner = np.flatnonzero((again & ~alone)[reads.kernel])
     norms = np.array(list(kept), dtype=np.int64)
     keep = np.ones(len(reads.block), dtype=np.bool_)
@@ -126,12 +130,13 @@ def _ints(values: Iterable[int]) -> Ints:
     return np.array(list(values), dtype=np.int64)
 
 
-def _closure(baseline: Baseline, wanted: Ints, flagged: Flags, alone: Flags) -> Flags:
-    """What they read themselves runs again, too, as far as it is flagged; not for those that read a sum ``alone``."""
+def _closure(baseline: Baseline, wanted: Ints, flagged: Flags, alone: Flags, staying: Flags) -> Flags:
+    """What they read themselves runs again, too, as far as it is flagged; not for those that read a sum ``alone``, or
+    what stays."""
     again = np.zeros(len(baseline.kernels), dtype=np.bool_)
     again[wanted] = True
     reader, face = baseline.edges
-    usable = flagged[face] & ~alone[reader]
+    usable = flagged[face] & ~alone[reader] & ~staying[baseline.edge_blocks]
     reader, face = reader[usable], face[usable]
     while True:
         added = face[again[reader] & ~again[face]]

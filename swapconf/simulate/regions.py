@@ -20,7 +20,7 @@ from swapconf.simulate.order import Region, order
 from swapconf.simulate.ungated import places
 from swapconf.simulation import TICKS
 
-NEAR = 8  # kernels before a region in which the communication stands that brings its gradient
+NEAR = 8  # views and communication in a row that may bring a gradient, whatever else is launched between them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +36,10 @@ class Part:
 
 
 def positions(baseline: Baseline, again: Flags, flagged: Flags, wanted: Ints, rows: Ints,
-              free: Flags | None = None) -> tuple[Ints, Ints]:
+              kept: Flags, free: Flags | None = None) -> tuple[Ints, Ints]:
     """(positions of nodes that run again, positions of all kernels). ``rows``: reads by gradients of what runs again,
-    ``wanted``: the node that each of them reads; ``free``: [kernels] belongs to no region, see `ungated`."""
+    ``wanted``: the node that each of them reads. ``kept``: [blocks] not made again, although their maker runs again;
+    ``free``: [kernels] belongs to no region, see `ungated`."""
     place = np.zeros(len(baseline.kernels), dtype=np.int64)
     where = np.arange(len(baseline.kernels)) * TICKS
     if free is not None and free.any():
@@ -49,12 +50,12 @@ def positions(baseline: Baseline, again: Flags, flagged: Flags, wanted: Ints, ro
     redirected[rows] = True
     has_more = bool((baseline.upfront >= 0).any())
     known: dict[bytes, tuple[list[int], Flags]] = {}
-    for part in _parts(baseline, again, flagged, wanted, baseline.reads.kernel[rows]):
+    for part in _parts(baseline, again, _connected(baseline, flagged, kept), wanted, baseline.reads.kernel[rows]):
         pattern = baseline.codes[np.concatenate([part.copies, part.kernels])].tobytes()
         pattern += (part.first - part.start).tobytes()
         key = len(part.copies).to_bytes(4, "little") + pattern
         if key not in known:
-            region = _region(baseline, part, redirected)
+            region = _region(baseline, part, redirected, kept)
             first = np.array([not needs for needs in region.needs])
             first[:len(part.copies)] &= baseline.twin[part.copies] < 0
             first[len(part.copies):] = False
@@ -71,9 +72,8 @@ def positions(baseline: Baseline, again: Flags, flagged: Flags, wanted: Ints, ro
     return place, where
 
 
-def _parts(baseline: Baseline, again: Flags, flagged: Flags, wanted: Ints, readers: Ints) -> Iterator[Part]:
-    """Regions in the order of their first readers; those that overlap are one."""
-    label = _connected(baseline, flagged)
+def _parts(baseline: Baseline, again: Flags, label: Ints, wanted: Ints, readers: Ints) -> Iterator[Part]:
+    """Regions in the order of their first readers; those that overlap are one. ``label``: see `_connected`."""
     nodes = np.flatnonzero(again)
     group = label[wanted]
     names = np.unique(group)
@@ -144,10 +144,10 @@ def _is_gradient_view(baseline: Baseline) -> Flags:
     return np.array([primitive == GRADIENT_VIEW for primitive in baseline.kernels.primitive])
 
 
-def _connected(baseline: Baseline, flagged: Flags) -> Ints:
+def _connected(baseline: Baseline, flagged: Flags, kept: Flags) -> Ints:
     """A label for each node, equal for flagged nodes of one pass that are connected."""
     reader, face = baseline.edges
-    inside = flagged[reader] & flagged[face]
+    inside = flagged[reader] & flagged[face] & ~kept[baseline.edge_blocks]
     reader, face = reader[inside], face[inside]
     label = np.arange(len(flagged))
     while True:
@@ -160,7 +160,7 @@ def _connected(baseline: Baseline, flagged: Flags) -> Ints:
             return label
 
 
-def _region(baseline: Baseline, part: Part, redirected: Flags) -> Region:
+def _region(baseline: Baseline, part: Part, redirected: Flags, kept: Flags) -> Region:
     reads, kernels = baseline.reads, baseline.kernels
     copies, launched = part.copies.tolist(), part.kernels.tolist()
     copy = {node: item for item, node in enumerate(copies)}
@@ -168,9 +168,11 @@ def _region(baseline: Baseline, part: Part, redirected: Flags) -> Region:
     item_of = {kernel: len(copies) + item for item, kernel in enumerate(launched)}
     needs: list[list[int]] = []
     late = set()
+    begin = min(_arrival(baseline, part.start), part.start - NEAR - 1)
     arrival = {first: _arrival(baseline, first) for first in np.unique(part.first).tolist()}
     for node, first in zip(copies, part.first.tolist(), strict=True):
-        found = [copy[face] for face in _faces(baseline, node) if face in copy]
+        made = [row for row in baseline.rows_of(node) if not kept[reads.block[row]]]
+        found = [copy[face] for face in dict.fromkeys(reads.face[made].tolist()) if face in copy]
         # of several regions, each waits for a gradient of its own
         gate = item_of.get(arrival[first], -1)
         needs.append(found or [gate] * (gate >= 0))
@@ -182,7 +184,7 @@ def _region(baseline: Baseline, part: Part, redirected: Flags) -> Region:
                 found.append(copy.get(face, copy.get(int(baseline.below[face]), -1)))
             elif face in item_of or face in copy_of:
                 found.append(item_of.get(face, copy_of.get(face, -1)))
-            elif 0 < part.start - face <= NEAR and kernels.stream[face] != 0 and kernels.primitive[face] != "Receive":
+            elif begin < face < part.start and kernels.stream[face] != 0 and kernels.primitive[face] != "Receive":
                 late.add(item_of[kernel])
             # a view that a gradient makes for this one
             found.append(item_of.get(int(reads.via[row]), copy_of.get(int(reads.via[row]), -1)))
@@ -193,14 +195,14 @@ def _region(baseline: Baseline, part: Part, redirected: Flags) -> Region:
 
 def _arrival(baseline: Baseline, reader: int) -> int:
     """The kernel that makes the gradient which a kernel reads, looked for through views and communication; the kernel
-    before the reader where it does not stand near."""
+    before the reader where there is none."""
     kernels, at = baseline.kernels, reader
-    while reader - at <= NEAR:
+    for _ in range(NEAR):
         faces = [face for face in _faces(baseline, at) if 0 <= face < at and kernels.backward[face]]
         if not faces:
             break
         at = max(faces)
-        if kernels.stream[at] == 0 and kernels.primitive[at] not in VIEWS and reader - at <= NEAR:
+        if kernels.stream[at] == 0 and kernels.primitive[at] not in VIEWS:
             return at
     return reader - 1
 

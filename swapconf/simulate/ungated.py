@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from swapconf.simulate.baseline import HALF, Baseline, Flags, Ints
+from swapconf.simulate.cell_outputs import descends
 from swapconf.simulate.sites import Sites
 from swapconf.simulation import TICKS
 
@@ -25,11 +26,6 @@ class Covered:
 
     root: Ints
     under: Flags
-
-
-def descends(path: str, roots: Set[str]) -> bool:
-    """A path stands at or below one of these operators; "" is the layer."""
-    return any(root == "" or path == root or path.startswith(f"{root}.") for root in roots)
 
 
 def covered(sites: Sites, cell: Ints, cells: Sequence[str], roots: Mapping[str, Set[str]]) -> Covered:

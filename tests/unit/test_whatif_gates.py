@@ -11,7 +11,7 @@ import pytest
 from swapconf.simulate.baseline import Baseline, Flags, Kernels, Reads
 from swapconf.simulate.parted import stand_ins
 from swapconf.simulate.recompute import recompute, tied
-from swapconf.simulate.regions import positions
+from swapconf.simulate.regions import _arrival, positions
 from swapconf.simulate.swap import Unread, swap
 from swapconf.simulate.ungated import Covered, ungated
 from swapconf.simulation import TICKS, Lifetimes
@@ -48,9 +48,16 @@ def test_a_gradient_that_a_stage_receives_is_there_when_the_region_begins(arrive
                       (arrives, -1, ()), ("MatMul", -1, (0, 4)), ("MatMul", -1, (3, 4))])
     again = np.arange(7) < 4
     rows = np.flatnonzero(of_gradients(found, again))
-    place, where = positions(found, again, again, found.reads.face[rows], rows)
+    place, where = positions(found, again, again, found.reads.face[rows], rows, np.zeros(7, dtype=np.bool_))
     assert (where[5] > place[3]) == waits
     assert where[6] > place[3] > 4 * TICKS
+
+
+@pytest.mark.parametrize("between", [0, 20])
+def test_a_gradient_arrives_before_it_is_summed_over_others_whatever_is_launched_meanwhile(between: int) -> None:
+    found = baseline([("Cast", 0, ()), ("Cast", -1, ()), ("AllReduce", -1, (1,)), *[("Add", -1, ())] * between,
+                      ("MatMul", -1, (0, 2))])
+    assert _arrival(found, 3 + between) == 1
 
 
 @pytest.mark.parametrize(("layer", "also", "expected"), [(1, (), True), (0, (), False), (1, (0,), False)])
@@ -88,7 +95,8 @@ def test_what_reads_only_what_a_recomputed_cell_keeps_runs_again_when_the_backwa
     free = ungated(found, again, covered)
     assert np.flatnonzero(free).tolist() == ([3, 4] if early else [])
     rows = np.flatnonzero(of_gradients(found, again))
-    place, _ = positions(found, again, again, found.reads.face[rows], rows, free)
+    nothing = np.zeros(len(found.maker), dtype=np.bool_)
+    place, _ = positions(found, again, again, found.reads.face[rows], rows, nothing, free)
     assert ((place[[3, 4]] < place[5]) & (place[[3, 4]] < 7 * TICKS)).all() == early
     assert place[5] > 7 * TICKS
 

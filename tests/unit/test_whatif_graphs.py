@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from swapconf.simulate.baseline import HALF, Baseline, Ints, Kernels, Reads
+from swapconf.simulate.cell_outputs import cell_outputs
 from swapconf.simulate.passes import rehomed
 from swapconf.simulate.recompute import Program, recompute
 from swapconf.simulate.regions import Part, _region
@@ -117,12 +118,36 @@ def test_both_run_again_where_the_add_does() -> None:
     assert found.block[found.again].tolist() == [0]
 
 
+NORM = (node(0, 0, makes=2, primitive="RmsNorm"), node(0, 0, 0), gradient(2), gradient(1))
+
+
+@pytest.mark.parametrize(("asked", "nodes", "blocks"), [([0, 1], [], [0]), ([0, 0], [], []), ([-1, 1], [], [])])
+def test_of_a_norm_that_another_recomputed_cell_reads_the_output_is_kept(
+        asked: list[int], nodes: list[int], blocks: list[int]) -> None:
+    graph = baseline(*NORM)
+    cells = replace(graph.kernels, cell=("norm", "mlp" if asked[0] != asked[1] else "norm", "", ""))
+    graph = replace(graph, kernels=cells)
+    assert cell_outputs(graph, np.array([*asked, -1, -1]), ("norm", "mlp")) == (nodes, blocks)
+
+
+def test_a_norm_whose_output_is_kept_runs_again_for_its_own_gradient_alone() -> None:
+    graph = baseline(*NORM)
+    flagged, nothing = np.array([True, True, False, False]), np.full(len(graph.reads.block), -1, dtype=np.int64)
+    rows = graph.kernels.backward[graph.reads.kernel]
+    found = recompute(graph, nothing, flagged, rows, np.full(4, -1, dtype=np.int64), outputs=[0])
+    assert found.copies.tolist() == [0, 1]
+    assert found.origin.tolist() == [1, 2]  # not the output
+    assert found.block[found.again].tolist() == [0]  # which is read
+    assert 2 * TICKS < found.inserted[0] < 3 * TICKS  # behind the gradient of the other cell
+
+
 @pytest.mark.parametrize(("primitive", "late"), [("Receive", set()), ("AllReduce", {1})])
 def test_what_reads_a_gradient_from_another_stage_waits_no_longer_than_the_rest(
         primitive: str, late: set[int]) -> None:
     graph = baseline(node(0, 0), Item(primitive=primitive, backward=True, stream=1), gradient(0, 1), gradient(2))
     part = Part(copies=np.array([0]), first=np.array([2]), kernels=np.array([2, 3]), start=2)
-    assert _region(graph, part, np.zeros(len(graph.reads.block), dtype=np.bool_)).late == late
+    reads, blocks = (np.zeros(count, dtype=np.bool_) for count in (len(graph.reads.block), len(graph.maker)))
+    assert _region(graph, part, reads, blocks).late == late
 
 
 @pytest.mark.parametrize(("prefetch", "more", "dies"), [(2, False, False), (3, False, True), (4, False, True),
