@@ -53,7 +53,7 @@ class _Queue:
 
     def run(self) -> list[int]:
         done: list[int] = []
-        while self._ready or self._talking:
+        while self._ready or self._talking or self._free_one():
             if not self._ready:
                 self._release(self._talking.popleft(), at_once=False)
                 continue
@@ -65,6 +65,14 @@ class _Queue:
             else:
                 self._release(followers, self._region.single[item])
         return done
+
+    def _free_one(self) -> bool:
+        """Whether one still waits, in a circle: for a gate that waits for it. The first of them goes on without."""
+        item = next((item for item, count in enumerate(self._waiting) if count > 0), None)
+        if item is not None:
+            self._waiting[item] = -len(self._waiting)  # never again by one that it waits for
+            self._ready.append(item)
+        return item is not None
 
     def _release(self, items: Sequence[int], at_once: bool) -> None:
         talking = []

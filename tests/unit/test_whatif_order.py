@@ -35,3 +35,9 @@ def test_readers_of_earlier_communication_come_first_then() -> None:
 def test_of_two_readers_the_one_nearer_to_the_end_comes_first() -> None:
     """Both 1 and 2 read 0; 2 is read by nothing, 1 by 3."""
     assert ordered([[], [0], [0], [1]]) == [0, 2, 1, 3]
+
+
+def test_a_gate_that_waits_for_what_it_gates_does_not_hold_the_rest_up() -> None:
+    """0 waits for 1, which reads 2, which waits for 0 again; 3 reads all of them."""
+    circle = Region(needs=[[1], [2], [0], [0, 1, 2]], late=frozenset(), single=[False] * 4, talks=[False] * 4)
+    assert order(circle) == [0, 2, 1, 3]
