@@ -107,8 +107,8 @@ class Baseline:
 
     @cached_property
     def num_readers(self) -> Ints:
-        """[kernels] how many kernels read what each makes, or shows as a view; a view that a gradient makes, too."""
-        faces = self.reads.via[self.reads.via >= 0]
+        """[kernels] how many kernels read what each makes, or shows as a view."""
+        faces = self.reads.face[self.reads.face >= 0]
         return np.bincount(faces, minlength=len(self.kernels))
 
     @cached_property

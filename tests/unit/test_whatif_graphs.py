@@ -167,12 +167,6 @@ def test_a_prefetch_between_the_two_ways_of_counting_is_told(prefetch: int, more
     assert underflows(graph, program, windows, np.array([more])).tolist() == [dies]
 
 
-def test_a_gradient_that_a_view_alone_reads_is_followed_by_it_at_once_however_many_read_the_view() -> None:
-    """0 makes what 1 shows to 2 and 3, so that the reads of these two have 0 as their face."""
-    graph = baseline(gradient(), gradient(0), gradient(0), gradient(0))
-    graph = replace(graph, reads=replace(graph.reads, via=np.array([0, 1, 1])))
-    assert graph.num_readers.tolist() == [1, 2, 0, 0]
-
 
 def test_the_depth_of_a_kernel_is_the_shortest_way_to_one_that_nothing_reads() -> None:
     graph = baseline(gradient(), gradient(0), gradient(1), gradient(0), gradient(3), gradient(4), gradient(5))
