@@ -108,8 +108,7 @@ class Baseline:
     @cached_property
     def num_readers(self) -> Ints:
         """[kernels] how many kernels read what each makes, or shows as a view."""
-        faces = self.reads.face[self.reads.face >= 0]
-        return np.bincount(faces, minlength=len(self.kernels))
+        return np.bincount(self.reads.face[self.reads.face >= 0], minlength=len(self.kernels))
 
     @cached_property
     def depth(self) -> Ints:
@@ -154,8 +153,7 @@ class Baseline:
     def edge_blocks(self) -> Ints:
         """The block that is read along each of the ``edges``."""
         passing, reads = self.kernels.passing, self.reads
-        found: Ints = reads.block[(passing[reads.face] >= 0) & (passing[reads.face] == passing[reads.kernel])]
-        return found
+        return np.asarray(reads.block[(passing[reads.face] >= 0) & (passing[reads.face] == passing[reads.kernel])])
 
     @cached_property
     def rootless(self) -> Flags:
