@@ -13,11 +13,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from swapconf.simulate.columns import Flags, Ints, Kernels, Reads
 from swapconf.simulate.depth import hops
 from swapconf.simulation import TICKS, Lifetimes
 
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 HALF = TICKS // 2
 EXTRA = 1_000_000  # number of the first layer of multi-token prediction, which the network calls mtp0
 VIEWS = frozenset({"Reshape", "ExpandDims", "Squeeze", "Flatten"})
@@ -25,38 +24,6 @@ GRADIENT_VIEW = "TransposeExtView"  # of a weight of experts, measured with Mind
 SPLITS = frozenset({"Split", "SplitWithSize"})
 ADD_AND_NORM = "AddRmsNorm"  # what MindSpore makes of an Add that an RmsNorm reads
 SUM = 2  # which of its outputs the Add would have
-
-
-@dataclass(frozen=True, kw_only=True)
-class Kernels:
-    """Columns of length n. ``layer``: -1 outside the layers. ``cell``: dotted path from the layer. ``passing``: number
-    of the pass that a node belongs to, else -1. ``before``: [n + 1] the event of the first allocation from kernel i
-    on. ``backward``: computes gradients, or again for them what the model itself recomputes."""
-
-    name: tuple[str, ...]
-    layer: Ints
-    cell: tuple[str, ...]
-    primitive: tuple[str, ...]
-    stream: Ints
-    backward: Flags
-    passing: Ints
-    before: Ints
-
-    def __len__(self) -> int:
-        return len(self.name)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reads:
-    """Columns of equal length, by block, then kernel. ``until``: the kernel after which this use ends; later than the
-    kernel itself where another stream reads. ``face``: a kernel, -1 where none made the block. ``via``: the view that
-    a gradient makes for the reader, else as ``face``."""
-
-    block: Ints
-    kernel: Ints
-    until: Ints
-    face: Ints
-    via: Ints
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +50,7 @@ class Baseline:
     def below(self) -> Ints:
         """[kernels] what a view shows: the face that it reads; -1 for what is no view."""
         found = np.full(len(self.kernels), -1, dtype=np.int64)
-        is_view = np.array([primitive in VIEWS for primitive in self.kernels.primitive])
+        is_view = np.isin(self.kernels.primitives, list(VIEWS))
         rows = np.flatnonzero(is_view[self.reads.kernel])
         found[self.reads.kernel[rows]] = self.reads.face[rows]
         return found
@@ -140,7 +107,7 @@ class Baseline:
     @cached_property
     def splits(self) -> Flags:
         """[kernels] makes pieces of a tensor."""
-        return np.isin(self.kernels.primitive, list(SPLITS))
+        return np.isin(self.kernels.primitives, list(SPLITS))
 
     @cached_property
     def edges(self) -> tuple[Ints, Ints]:
@@ -215,7 +182,7 @@ class Baseline:
         passing, (gradient, maker) = self._summed_in, self._gradients_of_forward
         batch_of_pass = {number: index for index, batch in enumerate(self.batches) for number in batch}
         batch = np.array([batch_of_pass.get(number, -1) for number in passing.tolist()], dtype=np.int64)
-        primitive = np.array(self.kernels.primitive)
+        primitive = self.kernels.primitives
         # some casts and sends of a forward pass are launched behind it
         forward = np.flatnonzero((self.kernels.passing >= 0) & ~self.rootless & (primitive != "Send"))
         in_layers = batch[maker] >= 0
@@ -229,10 +196,29 @@ class Baseline:
         return found[batch]
 
     @cached_property
+    def before_gradients(self) -> dict[int, Ints]:
+        """By the first kernel of a backward pass: kernels behind it, up to the first gradient inside the layers, that
+        are outside of the layers, on the main stream, and read what the forward pass made, or each other, alone."""
+        kernels, maker = self.kernels, self.maker[self.reads.block]
+        found: dict[int, Ints] = {}
+        for start in np.unique(self.returnable[self.returnable > 0]).tolist():
+            chosen: list[int] = []
+            for kernel in range(start, len(kernels)):
+                if kernels.layer[kernel] >= 0:
+                    break
+                makers = [int(maker[row]) for row in self.rows_of(kernel)]
+                alone = all(source < start or source in chosen for source in makers)
+                if makers and alone and not kernels.backward[kernel] and kernels.stream[kernel] == 0:
+                    chosen.append(kernel)
+            if chosen:
+                found[start] = np.array(chosen, dtype=np.int64)
+        return found
+
+    @cached_property
     def _summed_in(self) -> Ints:
         """[kernels] the pass of each; of a norm behind the layers, that of the Add which it has taken in."""
         found = self.kernels.passing.copy()
-        for kernel in np.flatnonzero((found < 0) & (np.array(self.kernels.primitive) == ADD_AND_NORM)).tolist():
+        for kernel in np.flatnonzero((found < 0) & (self.kernels.primitives == ADD_AND_NORM)).tolist():
             found[kernel] = max(found[self.added(kernel)], default=-1)
         return found
 
@@ -249,7 +235,7 @@ class Baseline:
         kernels, reads = self.kernels, self.reads
         if GRADIENT_VIEW not in kernels.primitive:
             return np.ones(len(kernels), dtype=np.bool_)
-        primitive = np.array(kernels.primitive)
+        primitive = kernels.primitives
         first = int(self.returnable[self.returnable > 0].min(initial=len(kernels)))
         inside = np.zeros(len(kernels), dtype=np.bool_)
         inside[reads.kernel[(reads.face >= 0) & (kernels.passing[reads.face] >= 0)]] = True

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapconf.cost import Costs, Hardware, Host, Measured
-from swapconf.simulate.baseline import Baseline, Ints
+from swapconf.simulate.baseline import Baseline
+from swapconf.simulate.columns import Ints
 from swapconf.simulate.costing import Workload, copies, costs, operations, workload
 from swapconf.simulate.program import program
 from swapconf.timing import Program

@@ -11,7 +11,8 @@ from collections.abc import Sequence, Set
 
 import numpy as np
 
-from swapconf.simulate.baseline import ADD_AND_NORM, VIEWS, Baseline, Ints
+from swapconf.simulate.baseline import ADD_AND_NORM, VIEWS, Baseline
+from swapconf.simulate.columns import Ints
 
 
 def cell_outputs(baseline: Baseline, asked: Ints, cells: Sequence[str]) -> tuple[list[int], list[int]]:
@@ -19,10 +20,9 @@ def cell_outputs(baseline: Baseline, asked: Ints, cells: Sequence[str]) -> tuple
     of the cell whose recompute covers a node, -1 for none. Not of a fused Add and norm: its Add is another cell's."""
     kernels, (reader, face) = baseline.kernels, baseline.edges
     across = (asked[face] >= 0) & (asked[face] != asked[reader])
-    across &= (np.array(kernels.primitive) != ADD_AND_NORM)[face]
+    across &= (kernels.primitives != ADD_AND_NORM)[face]
     behind: dict[int, list[int]] = {}  # of views without a cell of their own, who reads them counts
-    lost = np.array([primitive in VIEWS and name.count("/") == 1
-                     for primitive, name in zip(kernels.primitive, kernels.name, strict=True)])
+    lost = kernels.is_lost & np.isin(kernels.primitives, list(VIEWS))
     for one, other in zip(reader[lost[face]].tolist(), face[lost[face]].tolist(), strict=True):
         behind.setdefault(other, []).append(one)
     nodes, blocks = set[int](), set[int]()

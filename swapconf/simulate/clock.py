@@ -11,8 +11,9 @@ import numpy as np
 
 from swapconf.cost import Costs, Known, Machine, StepTime
 from swapconf.prediction import Moves
-from swapconf.simulate.baseline import Baseline, Ints
+from swapconf.simulate.baseline import Baseline
 from swapconf.simulate.baseline_step import Step, step_of, table
+from swapconf.simulate.columns import Ints
 from swapconf.simulate.lifetimes import Schedule
 from swapconf.simulate.predicted_program import predicted_program
 from swapconf.simulate.timeline import replay

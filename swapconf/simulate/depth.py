@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from swapconf.simulate.columns import Ints
 
 
 def hops(count: int, reader: Ints, source: Ints) -> Ints:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from swapconf.simulate.baseline import Flags, Ints, Reads
+from swapconf.simulate.columns import Flags, Ints, Reads
 from swapconf.trace import Block, Task
 
 

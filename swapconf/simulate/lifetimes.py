@@ -9,8 +9,9 @@ import numpy as np
 
 from swapconf.network import Network
 from swapconf.prediction import Moves, Prediction
-from swapconf.simulate.baseline import ADD_AND_NORM, SUM, VIEWS, Baseline, Flags, Ints, layer_name
+from swapconf.simulate.baseline import ADD_AND_NORM, SUM, VIEWS, Baseline, layer_name
 from swapconf.simulate.cell_outputs import cell_outputs, descends
+from swapconf.simulate.columns import Flags, Ints
 from swapconf.simulate.loss import head_first, hurried, started
 from swapconf.simulate.parted import Own, kinds, parted, stand_ins
 from swapconf.simulate.recompute import Program, recompute, tied
@@ -38,7 +39,7 @@ class Prepared:
     def is_once(self) -> Flags:
         """[kernels] what never runs again: copies that MindSpore puts in when all else is decided, and what another
         stage sends (measured with MindSpore 2.9.0)."""
-        return np.array([primitive in _ONCE for primitive in self.baseline.kernels.primitive])
+        return np.isin(self.baseline.kernels.primitives, list(_ONCE))
 
 
 def placed(baseline: Baseline, network: Network) -> Prepared:
@@ -120,7 +121,7 @@ def schedule(prepared: Prepared, strategy: Strategy, slack: Slack | None = None)
 def _apart(prepared: Prepared, actions: _Actions, windows: Windows) -> Flags:
     """Casts that several cells share in the baseline, of which not all move alike."""
     maker = prepared.sites.of_moved[windows.face]
-    is_cast = np.array([primitive == "Cast" for primitive in prepared.baseline.kernels.primitive])[windows.face]
+    is_cast = (prepared.baseline.kernels.primitives == "Cast")[windows.face]
     is_cast &= windows.block == windows.row
     return np.asarray(is_cast & (maker >= 0) & (maker != windows.site) & (actions.prefetch[maker] != windows.prefetch))
 
@@ -128,7 +129,7 @@ def _apart(prepared: Prepared, actions: _Actions, windows: Windows) -> Flags:
 def _views_apart(prepared: Prepared, actions: _Actions, program: Program) -> Flags:
     """[kernels] views that several cells share in the baseline, of which not all move alike: MindSpore does not merge
     them then, so that there is a kernel more."""
-    primitive = np.array(prepared.baseline.kernels.primitive)
+    primitive = prepared.baseline.kernels.primitives
     rows = np.flatnonzero((program.site >= 0) & (program.face >= 0))
     face, reach = program.face[rows], actions.prefetch[program.site[rows]]
     least, most = np.full(len(primitive), np.iinfo(np.int64).max), np.full(len(primitive), -1, dtype=np.int64)
@@ -199,7 +200,7 @@ def _flagged(baseline: Baseline, sites: Sites, actions: _Actions) -> tuple[Flags
         flagged[nodes] = descends(cell, actions.roots.get(layer, frozenset()))
     leaving = (reads.face >= 0) & (kernels.passing[reads.face] >= 0) & ~kernels.backward[reads.kernel]
     leaving &= kernels.passing[reads.face] != kernels.passing[reads.kernel]
-    leaving &= np.array(kernels.primitive)[reads.kernel] != ADD_AND_NORM  # whose Add is of the layer that it ends
+    leaving &= kernels.primitives[reads.kernel] != ADD_AND_NORM  # whose Add is of the layer that it ends
     flagged[reads.face[leaving]] = False
     asked = np.where(sites.of_node >= 0, actions.cell[sites.of_node], -1)
     kept, outputs = cell_outputs(baseline, asked, actions.cells)
@@ -212,7 +213,7 @@ def _kept_sums(baseline: Baseline, sites: Sites, actions: _Actions, flagged: Fla
     end of the layer before never runs again, as its output is the output of that layer."""
     kernels, reads = baseline.kernels, baseline.reads
     found: dict[int, list[int]] = {}
-    for kernel in np.flatnonzero(flagged & (np.array(kernels.primitive) == ADD_AND_NORM)).tolist():
+    for kernel in np.flatnonzero(flagged & (kernels.primitives == ADD_AND_NORM)).tolist():
         made = baseline.made.get(kernel, [])
         low, high = np.searchsorted(reads.block, [made[SUM], made[SUM] + 1]) if len(made) > SUM else (0, 0)
         rows = [row for row in range(low, high) if kernels.backward[reads.kernel[row]] and sites.of_read[row] >= 0]

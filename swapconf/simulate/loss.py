@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from swapconf.simulate.baseline import Baseline, Ints
+from swapconf.simulate.baseline import Baseline
 from swapconf.simulate.recompute import Program
 from swapconf.simulate.swap import Windows
 from swapconf.simulation import TICKS
@@ -27,7 +27,7 @@ def hurried(baseline: Baseline, program: Program, windows: Windows) -> Program:
     """The same program, where no copy reaches so far."""
     begin = baseline.returnable[windows.face]
     at_start = ~windows.unread & (begin > 0) & (windows.returned < program.where[begin])
-    known = prefix(baseline)
+    known = baseline.before_gradients
     moved = [(start, known[start]) for start in np.unique(begin[at_start]).tolist() if start in known]
     if not moved:
         return program
@@ -40,7 +40,7 @@ def started(baseline: Baseline, program: Program, planned: Windows, windows: Win
     those at the start, each is launched before these kernels that is not nearer to the end of the step."""
     begin = baseline.returnable[windows.face]
     first = np.full(len(program.where), -1, dtype=np.int64)
-    for start, kernels in prefix(baseline).items():
+    for start, kernels in baseline.before_gradients.items():
         if program.where[kernels[0]] < program.where[start]:
             first[start] = kernels[0]
     kernel = first[begin]
@@ -91,23 +91,3 @@ def _launched(program: Program, places: Mapping[int, int]) -> Program:
         position[position == old] = new
         where[kernel] = new
     return replace(program, where=where, position=position)
-
-
-def prefix(baseline: Baseline) -> dict[int, Ints]:
-    """By the first kernel of a backward pass: kernels behind it, up to the first gradient inside the layers, that are
-    outside of the layers, on the main stream, and read what the forward pass made, or each other, alone."""
-    kernels, reads = baseline.kernels, baseline.reads
-    maker = baseline.maker[reads.block]
-    found: dict[int, Ints] = {}
-    for start in np.unique(baseline.returnable[baseline.returnable > 0]).tolist():
-        chosen: list[int] = []
-        for kernel in range(start, len(kernels)):
-            if kernels.layer[kernel] >= 0:
-                break
-            makers = [int(maker[row]) for row in baseline.rows_of(kernel)]
-            alone = all(source < start or source in chosen for source in makers)
-            if makers and alone and not kernels.backward[kernel] and kernels.stream[kernel] == 0:
-                chosen.append(kernel)
-        if chosen:
-            found[start] = np.array(chosen, dtype=np.int64)
-    return found

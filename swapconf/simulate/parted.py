@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from swapconf.simulate.baseline import Baseline, Flags, Ints
+from swapconf.simulate.baseline import Baseline
+from swapconf.simulate.columns import Flags, Ints
 from swapconf.simulate.recompute import Program
 from swapconf.simulate.shared import served
 
@@ -84,7 +85,7 @@ def stand_ins(baseline: Baseline, of_node: Ints, of_read: Ints, again: Flags) ->
     ``of_node``, ``of_read``: as in Sites; ``again``: [reads] the owner runs again."""
     face = baseline.reads.face
     found = face[again & (face >= 0) & (of_read >= 0) & (of_read != of_node[face]) & (of_node[face] >= 0)]
-    return np.asarray(found[np.array(baseline.kernels.primitive)[found] == "Cast"])
+    return np.asarray(found[baseline.kernels.primitives[found] == "Cast"])
 
 
 def _longer(column: Ints, more: Sequence[int]) -> Ints:

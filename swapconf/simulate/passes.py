@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from swapconf.simulate.baseline import Flags, Ints, Reads
+from swapconf.simulate.columns import Flags, Ints, Reads
 from swapconf.simulate.homes import take_in
 from swapconf.trace import Kernel
 

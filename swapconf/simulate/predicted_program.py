@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapconf.prediction import Moves
-from swapconf.simulate.baseline import Flags, Ints
 from swapconf.simulate.baseline_step import Step
+from swapconf.simulate.columns import Flags, Ints
 from swapconf.simulate.lifetimes import Schedule
 from swapconf.simulate.times import born_at
 from swapconf.simulation import NEVER

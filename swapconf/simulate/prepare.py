@@ -9,7 +9,8 @@ import numpy as np
 
 from swapconf.phrases import phrase
 from swapconf.scopes import in_layer
-from swapconf.simulate.baseline import EXTRA, GRADIENT_VIEW, Baseline, Flags, Ints, Kernels, Reads
+from swapconf.simulate.baseline import EXTRA, GRADIENT_VIEW, Baseline
+from swapconf.simulate.columns import Flags, Ints, Kernels, Reads
 from swapconf.simulate.homes import weights_read
 from swapconf.simulate.passes import adopted, passes, rehomed
 from swapconf.simulate.streams import released

@@ -13,7 +13,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from swapconf.simulate.baseline import SUM, Baseline, Flags, Ints
+from swapconf.simulate.baseline import SUM, Baseline
+from swapconf.simulate.columns import Flags, Ints
 from swapconf.simulate.regions import positions
 from swapconf.simulate.ungated import Covered, ungated
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swapconf.simulate.baseline import GRADIENT_VIEW, HALF, VIEWS, Baseline, Flags, Ints
+from swapconf.simulate.baseline import GRADIENT_VIEW, HALF, VIEWS, Baseline
+from swapconf.simulate.columns import Flags, Ints
 from swapconf.simulate.order import Region, order
 from swapconf.simulate.ungated import places
 from swapconf.simulation import TICKS
@@ -141,7 +142,7 @@ def _with_readers(baseline: Baseline, kernels: set[int], end: int) -> set[int]:
 
 
 def _is_gradient_view(baseline: Baseline) -> Flags:
-    return np.array([primitive == GRADIENT_VIEW for primitive in baseline.kernels.primitive])
+    return np.asarray(baseline.kernels.primitives == GRADIENT_VIEW)
 
 
 def _connected(baseline: Baseline, flagged: Flags, kept: Flags) -> Ints:

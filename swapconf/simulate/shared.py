@@ -13,7 +13,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from swapconf.simulate.baseline import Baseline, Ints
+from swapconf.simulate.baseline import Baseline
+from swapconf.simulate.columns import Ints
 from swapconf.simulate.recompute import Program
 from swapconf.simulation import TICKS
 

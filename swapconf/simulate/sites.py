@@ -16,7 +16,8 @@ import numpy as np
 
 from swapconf.network import LayerTemplate, Network, Operator
 from swapconf.primitives import plain
-from swapconf.simulate.baseline import ADD_AND_NORM, SUM, VIEWS, Baseline, Flags, Ints, layer_name
+from swapconf.simulate.baseline import ADD_AND_NORM, SUM, VIEWS, Baseline, layer_name
+from swapconf.simulate.columns import Flags, Ints
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +64,7 @@ def assign(baseline: Baseline, network: Network) -> Sites:
             path = next((path for path in paths if path is not None), None)
             is_known[node] = path is not None
             if path is not None and kernels.primitive[node] in VIEWS:
-                path = layer[1].saved_view(path, known, is_lost=_is_lost(kernels.name[node]))
+                path = layer[1].saved_view(path, known, is_lost=bool(kernels.is_lost[node]))
             if path is not None:
                 of_node[node] = names.setdefault((layer[0], path), len(names))
                 below[node] = path.rpartition(".")[0]
@@ -137,7 +138,7 @@ def _shared(baseline: Baseline, templates: Mapping[str, tuple[str, _Cells]]) -> 
 def _of_strangers(baseline: Baseline, is_known: Flags) -> Flags:
     """Views without a cell of their own of what is no site, such as the dispatch of tokens to experts."""
     below = baseline.below
-    is_lost = np.array([_is_lost(name) for name in baseline.kernels.name])
+    is_lost = baseline.kernels.is_lost
     return np.asarray((below >= 0) & is_lost & ~is_known[below] & (baseline.kernels.stream[below] == 0))
 
 
@@ -152,11 +153,6 @@ def _like_misnamed(baseline: Baseline, readers: Mapping[int, frozenset[tuple[str
     return found
 
 
-def _is_lost(name: str) -> bool:
-    """MindSpore has lost the cell of this kernel."""
-    return name.count("/") == 1
-
-
 def _unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...], network: Network) -> Ints:
     """A site that a Reshape reads which the model itself recomputes: MindSpore copies what that would read again, and
     finds only later that a Reshape needs nothing run (measured with 2.9.0: the MatMuls of mcore's Linears). So with a
@@ -169,14 +165,14 @@ def _unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...
     again[baseline.maker[baseline.reads.block[baseline.kernels.backward[baseline.reads.kernel]]]] = True
     reader, face = baseline.edges
     cast = np.zeros(len(of_node), dtype=np.bool_)
-    is_cast = np.array(baseline.kernels.primitive) == "Cast"
+    is_cast = baseline.kernels.primitives == "Cast"
     cast[face[is_cast[reader] & is_cast[face]]] = len(baseline.batches) > baseline.steps
     local = np.zeros(len(of_node), dtype=np.bool_)
     local[face[baseline.kernels.stream[reader] == 0]] = True
     for node in np.flatnonzero((of_node >= 0) & ~again[:-1] & local).tolist():
         layer, path = names[of_node[node]]
         known = templates[layer]
-        if known[path].saved and not _is_lost(baseline.kernels.name[node]) and (
+        if known[path].saved and not baseline.kernels.is_lost[node] and (
                 baseline.kernels.primitive[node] not in VIEWS):
             readers = [known[reader] for reader in known[path].consumers if reader in known]
             if cast[node] or any(reader.preset_recompute and reader.type in VIEWS for reader in readers):
@@ -187,7 +183,7 @@ def _unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...
 def _near(baseline: Baseline, node: int, readers: Set[tuple[str, str]], known: Mapping[int, str]) -> Iterator[str]:
     """Other cells for a node whose own MindSpore has lost: those of its readers, and of what it reads."""
     kernels, reads = baseline.kernels, baseline.reads
-    if _is_lost(kernels.name[node]):
+    if bool(kernels.is_lost[node]):
         for block in baseline.made.get(node, ()):
             low, high = np.searchsorted(reads.block, [block, block + 1])
             yield from (known[reader] for reader in reads.kernel[low:high].tolist() if reader in known)

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swapconf.simulate.baseline import HALF, Baseline, Flags, Ints
+from swapconf.simulate.baseline import HALF, Baseline
+from swapconf.simulate.columns import Flags, Ints
 from swapconf.simulate.copy_queue import LONGEST, queued
 from swapconf.simulate.recompute import Program
 from swapconf.simulate.shared import served as serves

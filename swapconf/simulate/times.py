@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from swapconf.simulate.baseline import Baseline, Ints
+from swapconf.simulate.baseline import Baseline
+from swapconf.simulate.columns import Ints
 from swapconf.simulation import TICKS
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from swapconf.simulate.baseline import Baseline, Flags
+from swapconf.simulate.baseline import Baseline
+from swapconf.simulate.columns import Flags
 from swapconf.simulate.recompute import Program
 from swapconf.simulate.swap import Windows
 from swapconf.simulation import TICKS

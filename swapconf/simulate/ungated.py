@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swapconf.simulate.baseline import HALF, Baseline, Flags, Ints
+from swapconf.simulate.baseline import HALF, Baseline
 from swapconf.simulate.cell_outputs import descends
+from swapconf.simulate.columns import Flags, Ints
 from swapconf.simulate.sites import Sites
 from swapconf.simulation import TICKS
 
@@ -47,8 +48,7 @@ def ungated(baseline: Baseline, again: Flags, covered: Covered) -> Flags:
     reads, passing = baseline.reads, baseline.kernels.passing
     found = again & (covered.root >= 0) & (passing >= 0) & ~baseline.rootless & (baseline.twin < 0)
     # the Reshape at the end of a Linear, which the model itself recomputes, has a copy of its own there already
-    lost = np.array([name.count("/") == 1 for name in baseline.kernels.name])
-    found &= ~lost | (baseline.below < 0) | again[baseline.below]
+    found &= ~baseline.kernels.is_lost | (baseline.below < 0) | again[baseline.below]
     rows = np.flatnonzero(found[reads.kernel])
     face, reader = reads.face[rows], reads.kernel[rows]
     inside = (face >= 0) & (passing[face] == passing[reader]) & ~baseline.rootless[face]

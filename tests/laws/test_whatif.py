@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from swapconf.formats import overrides, trace_folder
 from swapconf.prediction import Prediction
 from swapconf.resolve.knowledge import Versions
-from swapconf.simulate.baseline import Ints
+from swapconf.simulate.columns import Ints
 from swapconf.simulate.lifetimes import Prepared, placed, predict
 from swapconf.simulate.prepare import prepare
 from swapconf.simulation import CATEGORIES, Category, Usage

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from swapconf.simulate.baseline import Baseline, Kernels, Reads
+from swapconf.simulate.baseline import Baseline
+from swapconf.simulate.columns import Kernels, Reads
 from swapconf.simulation import Lifetimes
 
 # A capital is one layer of the forward pass of that micro-batch, two kernels, the second reading the first; a small

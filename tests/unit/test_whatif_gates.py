@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from swapconf.simulate.baseline import Baseline, Flags, Kernels, Reads
+from swapconf.simulate.baseline import Baseline
+from swapconf.simulate.columns import Flags, Kernels, Reads
 from swapconf.simulate.parted import stand_ins
 from swapconf.simulate.recompute import recompute, tied
 from swapconf.simulate.regions import _arrival, positions

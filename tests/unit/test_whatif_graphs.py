@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from swapconf.simulate.baseline import HALF, Baseline, Ints, Kernels, Reads
+from swapconf.simulate.baseline import HALF, Baseline
 from swapconf.simulate.cell_outputs import cell_outputs
+from swapconf.simulate.columns import Ints, Kernels, Reads
 from swapconf.simulate.passes import rehomed
 from swapconf.simulate.recompute import Program, recompute
 from swapconf.simulate.regions import Part, _region

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swapconf.simulate.baseline import Reads
+from swapconf.simulate.columns import Reads
 from swapconf.simulate.homes import take_in, weights_read
 from swapconf.simulate.passes import passes
 from swapconf.trace import Block, Task
