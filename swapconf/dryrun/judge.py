@@ -15,7 +15,9 @@ _FULL_BYTES = 16 << 10
 _NO_SPACE = re.compile(r"No space left on device|Errno 28|No free disk")
 _NOT_INSTALLED = re.compile(r"^(?:ModuleNotFoundError|ImportError): ")
 _ERROR = re.compile(r"^\s*(?:[A-Za-z_.]+(?:Error|Exception|Interrupt)|E\s{2,})\b.*")
-_NOISE = re.compile(r"^\s*(?:$|-{5,}|\[(?:WARNING|INFO|ERROR|CRITICAL)\]|File \"|- C\+\+ Call Stack|\d{4}-\d\d-\d\d)")
+_UNNAMED = re.compile(r"Can't find class\. class type = None")  # mindformers 1.9.0, MindFormerRegister.get_cls
+_NOISE = re.compile(r"^\s*(?:$|-{5,}|\[(?:WARNING|INFO|ERROR|CRITICAL|MS_ALLOC_CONF)\]|File \"|- C\+\+ Call Stack|"
+                    r"\d{4}-\d\d-\d\d)")
 
 # where in the YAML a mistake probably stands, by what MindSpore or mindformers says of it
 _PLACES = (
@@ -54,6 +56,10 @@ def _fault(finished: Finished, tail: str) -> Fault | None:
         words = framework_error(tail)
         if _NOT_INSTALLED.search(words):
             return Fault(Outcome.NOT_INSTALLED, words)
+        if _UNNAMED.search(words):
+            told = phrase("the YAML names no model: model.model_config has no `model_type`, and there is no "
+                          "pretrained_model_dir; mindformers says: {words}", words=words)
+            return Fault(Outcome.STOPPED, told, ("model.model_config", "model"))
         return Fault(Outcome.STOPPED, words, _places(words))
     return None
 
