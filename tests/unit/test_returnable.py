@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from swapconf.simulate.baseline import Baseline
-from swapconf.simulate.columns import Kernels, Reads
-from swapconf.simulation import Lifetimes
+from swapconf.simulate.columns import Kernels
+from tests.unit.baselines import of_kernels
 
 # A capital is one layer of the forward pass of that micro-batch, two kernels, the second reading the first; a small
 # letter is a gradient that reads what these made; < receives, > sends. Beside: what the copies of each wait for.
@@ -35,17 +35,11 @@ def baseline(schedule: str) -> Baseline:
     for index, (letter, _, half) in enumerate(kernels):
         reads += [(index - 1, index)] if half else []
         reads += [(made, index) for made, (other, _, _) in enumerate(kernels) if other == letter.upper() != letter]
-    block, kernel = (np.array(column, dtype=np.int64) for column in zip(*sorted(reads), strict=True))
-    none = np.zeros(0, dtype=np.int64)
-    return Baseline(
-        blocks=Lifetimes(start=none, end=none, size_bytes=none, is_persistent=none.astype(bool), names=(),
-                         category=none.astype(np.uint8), layer=none.astype(np.int32), name=none.astype(np.int32)),
-        maker=np.arange(size), host_bytes=np.zeros(size, dtype=np.int64), steps=1,
-        reads=Reads(block=block, kernel=kernel, until=kernel, face=block, via=block),
-        kernels=Kernels(name=tuple(map(str, range(size))), layer=layer, cell=("",) * size,
-                        primitive=tuple(PRIMITIVES.get(letter, "Add") for letter, _, _ in kernels),
-                        stream=np.zeros(size, dtype=np.int64), backward=~node, passing=passing,
-                        before=np.arange(size + 1)))
+    return of_kernels(
+        Kernels(name=tuple(map(str, range(size))), layer=layer, cell=("",) * size,
+                primitive=tuple(PRIMITIVES.get(letter, "Add") for letter, _, _ in kernels),
+                stream=np.zeros(size, dtype=np.int64), backward=~node, passing=passing,
+                before=np.arange(size + 1)), reads)
 
 
 @pytest.mark.parametrize("case", SCHEDULES)

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from swapconf.simulate.baseline import Baseline
-from swapconf.simulate.columns import Flags, Kernels, Reads
+from swapconf.simulate.columns import Flags, Kernels
 from swapconf.simulate.parted import stand_ins
 from swapconf.simulate.recompute import recompute, tied
 from swapconf.simulate.regions import _arrival, positions
 from swapconf.simulate.swap import Unread, swap
 from swapconf.simulate.ungated import Covered, ungated
-from swapconf.simulation import TICKS, Lifetimes
+from swapconf.simulation import TICKS
+from tests.unit.baselines import of_kernels
 
 Kernel = tuple[str, int, Sequence[int]]  # primitive, pass (-1: a gradient), the kernels that it reads
 
@@ -23,17 +24,12 @@ Kernel = tuple[str, int, Sequence[int]]  # primitive, pass (-1: a gradient), the
 def baseline(kernels: Sequence[Kernel]) -> Baseline:
     size = len(kernels)
     passing = np.array([number for _, number, _ in kernels])
-    block, kernel = np.array(sorted((source, index) for index, (_, _, read) in enumerate(kernels) for source in read)).T
-    none = np.zeros(0, dtype=np.int64)
-    return Baseline(
-        blocks=Lifetimes(start=none, end=none, size_bytes=none, is_persistent=none.astype(bool), names=(),
-                         category=none.astype(np.uint8), layer=none.astype(np.int32), name=none.astype(np.int32)),
-        maker=np.arange(size), host_bytes=np.zeros(size, dtype=np.int64), steps=1,
-        reads=Reads(block=block, kernel=kernel, until=kernel, face=block, via=block),
-        kernels=Kernels(name=tuple(f"Default/{index}" for index in range(size)), layer=passing, cell=("",) * size,
-                        primitive=tuple(primitive for primitive, _, _ in kernels),
-                        stream=np.array([int(name in ("Receive", "AllReduce")) for name, _, _ in kernels]),
-                        backward=passing < 0, passing=passing, before=np.arange(size + 1)))
+    return of_kernels(
+        Kernels(name=tuple(f"Default/{index}" for index in range(size)), layer=passing, cell=("",) * size,
+                primitive=tuple(primitive for primitive, _, _ in kernels),
+                stream=np.array([int(name in ("Receive", "AllReduce")) for name, _, _ in kernels]),
+                backward=passing < 0, passing=passing, before=np.arange(size + 1)),
+        ((source, index) for index, (_, _, read) in enumerate(kernels) for source in read))
 
 
 def of_gradients(found: Baseline, again: Flags) -> Flags:

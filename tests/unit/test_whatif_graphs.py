@@ -16,8 +16,9 @@ from swapconf.simulate.recompute import Program, recompute
 from swapconf.simulate.regions import Part, _region
 from swapconf.simulate.swap import Unread, swap
 from swapconf.simulate.underflow import underflows
-from swapconf.simulation import TICKS, Lifetimes
+from swapconf.simulation import TICKS
 from swapconf.trace import Kernel
+from tests.unit.baselines import of_kernels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,18 +44,12 @@ def gradient(*reads: int) -> Item:
 
 def baseline(*items: Item) -> Baseline:
     maker = np.repeat(np.arange(len(items)), [item.makes for item in items])
-    uses = sorted((block, index) for index, item in enumerate(items) for block in item.reads)
-    block, kernel = (np.array(column, dtype=np.int64) for column in zip(*uses, strict=True))
-    none = np.zeros(0, dtype=np.int64)
-    return Baseline(
-        blocks=Lifetimes(start=none, end=none, size_bytes=none, is_persistent=none.astype(bool), names=(),
-                         category=none.astype(np.uint8), layer=none.astype(np.int32), name=none.astype(np.int32)),
-        maker=maker, host_bytes=np.zeros(len(maker), dtype=np.int64), steps=1,
-        reads=Reads(block=block, kernel=kernel, until=kernel, face=maker[block], via=maker[block]),
-        kernels=Kernels(name=tuple(map(str, range(len(items)))), layer=column(items, "layer"),
-                        cell=("",) * len(items), primitive=tuple(item.primitive for item in items),
-                        stream=column(items, "stream"), backward=column(items, "backward").astype(bool),
-                        passing=column(items, "passing"), before=np.arange(len(items) + 1)))
+    return of_kernels(
+        Kernels(name=tuple(map(str, range(len(items)))), layer=column(items, "layer"),
+                cell=("",) * len(items), primitive=tuple(item.primitive for item in items),
+                stream=column(items, "stream"), backward=column(items, "backward").astype(bool),
+                passing=column(items, "passing"), before=np.arange(len(items) + 1)),
+        ((block, index) for index, item in enumerate(items) for block in item.reads), maker)
 
 
 def column(items: Sequence[Item], name: str) -> Ints:
