@@ -69,54 +69,8 @@ CAUSES: tuple[tuple[str, str], ...] = (
         ("llama512-pp2-interleave.layer-n200@4", "0.08 %"), ("llama512-pp4.layer-n100@6", "0.002 %"))),
 )
 
-RULES = """\
-## Rules
-
-What `swapconf/simulate/` does to the baseline. They were found on traces like those above, some of them on these very
-ones, so that the table is no blind test of them. *(not measured here)* marks what no line of the table shows.
-
-- **What moves.** A tensor that a kernel of the backward pass reads directly from a flagged primitive, once for each
-  such primitive. Three Linears that read one norm have a Reshape of their input each, although one Reshape is left in
-  the graph: swapping one of them moves the tensor and keeps the device copy for the others. Communication that sends
-  the output of a flagged primitive moves with it. The pieces that a Split makes stay, but a view of a piece moves. So
-  does the sum that a fused Add and norm leaves, and, once for all layers, what they share, such as the tables of the
-  rotary embedding. Views that parallelism puts in are nobody's. Equal casts are one kernel unless flagged otherwise.
-- **What moves for nothing.** Where the model itself recomputes a Reshape, as mcore's Linears and MLP do, the tensor
-  that it reads is copied to the host and never back, although no gradient reads it.
-- **Copy out.** It starts behind the primitive when MindSpore's queue comes to it: an only reader is followed at once,
-  what was ready before goes first. The device memory is released 3 N kernels later (copies count), not before the last
-  forward use, not behind the end of the step, and no later than that of any copy that starts later: copies run on one
-  stream, so that whoever has waited for one has waited for all before it.
-- **Casts of weights.** In every micro-batch but the first of a step, the casts that move, and their copies, all run at
-  the start of the micro-batch: the 16-bit weights of the swapped layers are on the device together. With an interleaved
-  pipeline each piece of a micro-batch counts as one, so that only the first piece of the first one is left out
-  *(not measured here)*.
-- **Copy in.** It starts N kernels before its first reader (copies do not count), but not before the backward pass of
-  its micro-batch begins: with the gradient of the loss, or where a stage of a pipeline receives the gradient. Where N
-  reaches back before the start of the step, it starts as early as it can; between the two ways of counting MindSpore
-  reads before the start of a table while it compiles, and mostly dies of it (5 of the 7 runs seen; what lies there is
-  not foreseeable). A view that several cells share counts twice where they do not all move it alike: it is not merged
-  then. The sum that the norm behind the layers has taken in comes back with the backward pass of its layer.
-- **The loss.** Where a copy back reaches to the first gradient, that one waits for it, and what the gradient of the
-  loss computes from the forward pass alone (`Exp`, `Sub`) runs before both. Where the last layer is recomputed, the
-  gradient of the weight of the head runs before that of its input.
-- **What runs again.** A flagged primitive whose output the backward pass reads, or another primitive that runs again;
-  not the output of the layer. Nor the output of a cell inside it that was asked for, nor communication with
-  `mp_comm_recompute: False` *(not measured here)*. A cast that the model computes again anyway is computed once,
-  earlier. What all layers share runs again in each that is recomputed. Of an Add fused with a norm only the norm runs
-  again, and reads the sum that was kept, unless the Add is of the same layer and runs again, too: the Add at the end of
-  a layer is fused with the norm of the next *(not measured here)*.
-- **In which order.** Each connected part waits for the gradient that its first reader needs, which is that of the
-  output of the layer, not of the loss of a router. Then it runs among the gradient kernels in the order of MindSpore's
-  queue: an only reader follows at once, other readers queue up, the one nearest to the end of the step first, and what
-  reads communication waits until the queue is empty; not so what reads the gradient that another stage of a pipeline
-  sends, as all that runs again waits for that one.
-- **Names.** MindSpore names some kernels after another layer. Where fewer kernels than a layer has stand between those
-  of one layer alone, they are of that one *(not measured here)*.
-- **What never runs again.** `TensorMove`, which MindSpore puts in last, and `Receive`.
-- **How long it takes.** `--hardware` times the predicted step; see [timeline.md](timeline.md) and, for its errors,
-  [timeline-predicted.md](timeline-predicted.md).
-"""
+PAGE = ROOT / "docs" / "what-if.md"
+BY_HAND = "## Rules"  # this section of the page and what follows stay as they are
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +104,7 @@ class Row:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("folder", type=Path)
-    options.add_argument("--out", type=Path, default=ROOT / "docs" / "what-if.md")
+    options.add_argument("--out", type=Path, default=PAGE)
     given = options.parse_args()
     rows = sorted(_rows(given.folder), key=lambda row: row.case)
     given.out.write_text("\n".join(_page(rows, list(_crashes(given.folder)))) + "\n", encoding="utf-8")
@@ -257,7 +211,11 @@ def _page(rows: list[Row], crashes: list[tuple[str, int]]) -> Iterator[str]:
     yield ""
     yield from _explained(rows)
     yield ""
-    yield RULES.rstrip()
+    yield _by_hand(PAGE.read_text(encoding="utf-8"))
+
+
+def _by_hand(page: str) -> str:
+    return page[page.index(BY_HAND):].rstrip()
 
 
 def _summary(name: str, errors: list[float]) -> Iterator[str]:
