@@ -40,6 +40,6 @@ run() {
 run ruff check .
 run mypy
 run lint-imports
-run python -m pytest "${selection[@]}" "$@"
+run python -m pytest -n auto --dist loadfile "${selection[@]}" "$@"
 
 ((${#failed[@]} == 0)) || die "failed: ${failed[*]}"

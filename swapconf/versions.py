@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import regex
+import re
 
 from swapconf.phrases import phrase
 
-_FORM = regex.compile(r"(\d+(?:\.\d+){1,3})(?:[-_.]?(?:a|b|c|rc|alpha|beta|pre|post|dev)\.?\d*)*(?:\+[\w.]+)?",
-                      regex.IGNORECASE)
+_FORM = re.compile(r"(\d+(?:\.\d+){1,3})(?:[-_.]?(?:a|b|c|rc|alpha|beta|pre|post|dev)\.?\d*)*(?:\+[\w.]+)?",
+                      re.IGNORECASE)
 
 # by mindformers release, the MindSpore it is released for (VERSION_MAP.json of mindformers 2.1.0: "prefer" and the only
 # one of "support")

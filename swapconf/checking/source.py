@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
-import regex
 import yaml
 
 from swapconf.errors import Origin
@@ -15,10 +15,10 @@ from swapconf.formats.yaml_document import Loader
 Step: TypeAlias = "tuple[yaml.CollectionNode, int]"  # a list or mapping, and which of its children
 Chain: TypeAlias = "tuple[Step, ...]"
 
-_REST = regex.compile(r"[ \t]*(#[^\r\n]*)?(\r\n|\n|\r|\Z)")
-_BREAK = regex.compile(r"\r\n|[\r\n\x85\u2028\u2029]")  # what YAML 1.1 ends a line with
-_BEFORE_KEY = regex.compile(r"[ \t]*")
-_BEFORE_ITEM = regex.compile(r"[ \t]*-[ \t]+")
+_REST = re.compile(r"[ \t]*(#[^\r\n]*)?(\r\n|\n|\r|\Z)")
+_BREAK = re.compile(r"\r\n|[\r\n\x85\u2028\u2029]")  # what YAML 1.1 ends a line with
+_BEFORE_KEY = re.compile(r"[ \t]*")
+_BEFORE_ITEM = re.compile(r"[ \t]*-[ \t]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class Source:
             return Span(start, ends[index + 1][0]) if index + 1 < len(ends) else Span(ends[index - 1][1], end)
         return self._lines(start, end, _BEFORE_KEY if isinstance(parent, yaml.MappingNode) else _BEFORE_ITEM)
 
-    def _lines(self, start: int, end: int, before: regex.Pattern[str]) -> Span | None:
+    def _lines(self, start: int, end: int, before: re.Pattern[str]) -> Span | None:
         """Whole lines, if nothing else stands on them."""
         line = max(self.text.rfind("\n", 0, start), self.text.rfind("\r", 0, start)) + 1
         rest = _REST.match(self.text, end)

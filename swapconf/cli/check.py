@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from swapconf.phrases import phrase
 from swapconf.report import findings as report
 from swapconf.writing import write_named
 
+_OBJECTS_BETWEEN_COLLECTIONS = 50_000  # most of what is imported and read lives to the end
 _WORTH_A_BAR = 100  # files; fewer are checked in the blink of an eye
 FORMATS = ("text", "json", "github", "gitlab", "junit", "sarif")
 
@@ -71,6 +73,7 @@ def command(paths: tuple[str, ...], strict: bool, form: str, output: Path | None
     Exit codes: 0 clean, or notes and warnings only; 1 findings of severity error (with --strict, of warning);
     2 a file could not be read or written, or the command line is wrong.
     """
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     if changes and (fix or diff):
         raise click.UsageError(phrase("--fix and --diff repair what the file says: they take no --set"))
     orders, told = run.orders(paths, environment(), mindspore_version, mindformers_version, named=not only_training,

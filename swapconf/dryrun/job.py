@@ -43,7 +43,7 @@ class Job:
     """``settings``: the training YAML after its overrides, as plain values. ``level``: MS_SIMULATION_LEVEL.
 
     ``plain``: mindformers alone, without swapconf. ``real_data``: the YAML's own data set instead of a stand-in with
-    these ``columns``.
+    these ``columns``. ``code``: folders in which a module is looked for last.
     """
 
     settings: dict[str, Any]
@@ -53,6 +53,7 @@ class Job:
     plain: bool = False
     real_data: bool = False
     columns: tuple[Column, ...] = ()
+    code: tuple[str, ...] = ()
     timeout_seconds: float = 3600.0
 
 

@@ -79,7 +79,7 @@ def _write(job: Job, folder: Folder) -> None:
     for left in (folder.result, folder.flags):  # they tell how far this child comes, not an earlier one
         left.unlink(missing_ok=True)
     replace_text(folder.config, yaml.safe_dump(job.settings, sort_keys=False, allow_unicode=True))
-    orders = {"level": job.level, "real_data": job.real_data,
+    orders = {"level": job.level, "real_data": job.real_data, "code": job.code,
               "columns": [[column.name, column.argument, column.kind, column.shape] for column in job.columns]}
     replace_text(folder.path / ORDERS, json.dumps(orders))
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-
-import regex
 
 from swapconf.phrases import phrase
 from swapconf.units import runs
 
 MAX_LAYER = 999  # far above any model; keeps a typo from costing memory
-_RANGE = regex.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 
 
 class BadRange(ValueError):

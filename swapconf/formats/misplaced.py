@@ -7,13 +7,12 @@ unexpected key"). Mappings inside lists are not looked at: data sets and callbac
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 from itertools import islice, pairwise
-
-import regex
 
 from swapconf.config import Dialect
 from swapconf.errors import Finding, Severity
@@ -39,7 +38,7 @@ _THEIR_PLACES = ("", "model", "model.model_config", "context", "parallel", "para
 _REFUSING = ("parallel_config", "runner_config")
 _MAX_KEYS = 2_000  # a training YAML has a few hundred; keeps a file of nothing but keys from costing seconds
 _CLOSE = 0.86
-_ENDINGS = regex.compile(r"(conf|cfg|configs|configuration)$")
+_ENDINGS = re.compile(r"(conf|cfg|configs|configuration)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +103,7 @@ def _pairs(text: str) -> frozenset[str]:
 
 def _folded(key: str) -> str:
     """Case, separators, usual abbreviations and lookalikes aside."""
-    return _ENDINGS.sub("config", regex.sub(r"[\s_.\-]+", "", in_ascii(key).lower()))
+    return _ENDINGS.sub("config", re.sub(r"[\s_.\-]+", "", in_ascii(key).lower()))
 
 
 def _strays(document: Document, dialect: Dialect) -> Iterator[_Stray]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import codecs
-
-import regex
+import re
 
 # the first such comment counts; the value ends at a blank (yaml-language-server 1.25, modelineUtil)
-_MODELINE = regex.compile(rb"^#\s+yaml-language-server\s*:.*?\$schema=(?P<schema>\S+)", regex.MULTILINE)
-_HEADER = regex.compile(rb"(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n|\n|\r|\Z))*")
-_BREAK = regex.compile(rb"\r\n|\n|\r")
+_MODELINE = re.compile(rb"^#\s+yaml-language-server\s*:.*?\$schema=(?P<schema>\S+)", re.MULTILINE)
+_HEADER = re.compile(rb"(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n|\n|\r|\Z))*")
+_BREAK = re.compile(rb"\r\n|\n|\r")
 
 
 def with_modeline(content: bytes, schema: str) -> bytes:

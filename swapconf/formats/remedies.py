@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from typing import Any
-
-import regex
 
 from swapconf.formats.nodes import Node
 from swapconf.formats.schemas import schema, validator
@@ -13,10 +12,10 @@ from swapconf.lookalikes import in_ascii, told
 from swapconf.phrases import mark, phrase
 
 _TRAPS = (  # PyYAML reads YAML 1.1: plain scalars that are not what they look like
-    (regex.compile(r"[-+]?0[0-7_]+"), int, mark("YAML 1.1 reads `{text}` as octal, so it means {value}")),
-    (regex.compile(r"[-+]?\d[\d_]*(:[0-5]?\d)+"), int, mark("YAML 1.1 reads `{text}` as base 60, so it means {value}")),
-    (regex.compile(r"(?i)yes|no|on|off"), bool, mark("YAML 1.1 reads `{text}` as {value}")),
-    (regex.compile(r"[-+]?\d+(\.\d*)?[eE]\d+"), str,
+    (re.compile(r"[-+]?0[0-7_]+"), int, mark("YAML 1.1 reads `{text}` as octal, so it means {value}")),
+    (re.compile(r"[-+]?\d[\d_]*(:[0-5]?\d)+"), int, mark("YAML 1.1 reads `{text}` as base 60, so it means {value}")),
+    (re.compile(r"(?i)yes|no|on|off"), bool, mark("YAML 1.1 reads `{text}` as {value}")),
+    (re.compile(r"[-+]?\d+(\.\d*)?[eE]\d+"), str,
      mark("YAML 1.1 reads `{text}` as text: its numbers need 1.0e+3")),
 )
 
@@ -67,7 +66,7 @@ def remedy(node: Node, expected: dict[str, Any], schema_name: str) -> str:
     if close:
         return phrase("write {value}", value=next(word for word in expected["enum"] if str(word).lower() == close[0]))
     if isinstance(value, str) and told(value):
-        spaced = regex.sub(r"([:,])(?=\S)", r"\1 ", in_ascii(value))
+        spaced = re.sub(r"([:,])(?=\S)", r"\1 ", in_ascii(value))
         return phrase("{strange}; write `{text}`", strange=told(value), text=spaced)
     trap = trap_of(node)
     if trap:
@@ -103,7 +102,7 @@ def remedy(node: Node, expected: dict[str, Any], schema_name: str) -> str:
 
 def plainly(node: Node) -> str:
     """What to write for a scalar that YAML 1.1 reads in its own way; both numbers, where either may be meant."""
-    digits = regex.sub("_", "", node.text or "")
+    digits = re.sub("_", "", node.text or "")
     if type(node.scalar) is int and digits.lstrip("+-").isdigit() and int(digits) != node.scalar:
         return phrase("write {decimal} if that was meant, or {value}", decimal=int(digits), value=node.scalar)
     return phrase("write {value}", value=node.scalar)

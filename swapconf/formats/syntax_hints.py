@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-
-import regex
 
 from swapconf.lookalikes import strangers, told
 from swapconf.phrases import phrase
 
-_QUOTED = regex.compile(r'"([^"]*)"')
-_COMMENT = regex.compile(r"(^|\s)#.*$")
+_QUOTED = re.compile(r'"([^"]*)"')
+_COMMENT = re.compile(r"(^|\s)#.*$")
 _LONGEST = 80  # of a text that a hint repeats
 
 

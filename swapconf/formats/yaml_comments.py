@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import regex
 import yaml
 
 from swapconf.formats.yaml_document import Loader
 
-_HASH = regex.compile(r"(?<![^\s])#[^\r\n\x85\u2028\u2029]*")
-_BREAK = regex.compile(r"\r\n|[\r\n\x85\u2028\u2029]")  # what YAML 1.1 ends a line with
+_HASH = re.compile(r"(?<![^\s])#[^\r\n\x85\u2028\u2029]*")
+_BREAK = re.compile(r"\r\n|[\r\n\x85\u2028\u2029]")  # what YAML 1.1 ends a line with
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,7 +35,7 @@ def comments(text: str) -> tuple[Comment, ...]:
     return tuple(_comment(text, match, starts) for match in _outside(text, begins, spans))
 
 
-def _outside(text: str, begins: list[int], spans: list[tuple[int, int]]) -> Iterator[regex.Match[str]]:
+def _outside(text: str, begins: list[int], spans: list[tuple[int, int]]) -> Iterator[re.Match[str]]:
     """Matches that start in no scalar; what starts in one may hide a comment behind it."""
     position = 0
     while match := _HASH.search(text, position):
@@ -46,7 +46,7 @@ def _outside(text: str, begins: list[int], spans: list[tuple[int, int]]) -> Iter
         position = spans[around][1] if inside else match.end()
 
 
-def _comment(text: str, match: regex.Match[str], starts: list[int]) -> Comment:
+def _comment(text: str, match: re.Match[str], starts: list[int]) -> Comment:
     line = bisect_right(starts, match.start())
     column = match.start() - starts[line - 1] + 1
     alone = not text[starts[line - 1]:match.start()].strip()

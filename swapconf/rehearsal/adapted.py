@@ -15,6 +15,7 @@ from swapconf.formats import pretrained
 # where MindSpore would write graphs: its memory tracker writes the order of the kernels there, too
 _OF_GRAPHS = ("save_graphs", "save_graphs_path")
 _NAMES_A_PATH = ("_dir", "_path", "_file")
+_SOURCES_OF_MODELS = "research"  # models in mindformers' repository that are not in its package
 _SPEED_UP = "parallel_speed_up_json_path"  # of context.ascend_config
 
 
@@ -33,6 +34,16 @@ def adapted(settings: Mapping[str, Any], started_in: Path) -> dict[str, Any]:
         if isinstance(ascend, dict) and not _is_file(ascend.get(_SPEED_UP)):
             ascend.pop(_SPEED_UP, None)
     return found
+
+
+def code_folders(register_path: str, started_in: Path) -> tuple[str, ...]:
+    """Where a training would find the modules that the model's own code imports: in the folder that it is started in,
+    and in that of mindformers' sources where ``register_path`` lies in it (``from research.x import``)."""
+    folders = [started_in]
+    if register_path:
+        code = Path(register_path)
+        folders += [folder.parent for folder in (code, *code.parents) if folder.name == _SOURCES_OF_MODELS]
+    return tuple(dict.fromkeys(map(str, folders)))
 
 
 def inputs(settings: Mapping[str, Any], register_path: str) -> tuple[Path, ...]:

@@ -26,7 +26,7 @@ from swapconf.errors import Finding, Origin, Severity, SwapconfError
 from swapconf.formats import memory_log, run_record, trace_folder
 from swapconf.phrases import phrase
 from swapconf.rehearsal import came_to
-from swapconf.rehearsal.adapted import adapted
+from swapconf.rehearsal.adapted import adapted, code_folders
 from swapconf.rehearsal.order import REGISTER_PATH, Order, cluster_of
 from swapconf.study import source
 from swapconf.study.study import Study
@@ -56,7 +56,8 @@ def run(order: Order, study: Study, part: str = "") -> Ran:
     blank = RankReport(file=order.document.file, rank=order.rank, stage=cluster.stage_of(order.rank),
                        level=level, outcome=Outcome.NOT_STARTED)
     settings: Any = order.document.root.plain()
-    job = Job(settings=adapted(settings, Path.cwd()), columns=columns(settings, legacy=study.config.model.legacy),
+    job = Job(settings=adapted(settings, Path.cwd()), code=code_folders(order.register_path, Path.cwd()),
+              columns=columns(settings, legacy=study.config.model.legacy),
               cluster=cluster, rank=order.rank, level=level, plain=order.plain, real_data=order.real_data,
               timeout_seconds=order.timeout_seconds)
     try:

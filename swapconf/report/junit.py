@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree
-
-import regex
 
 from swapconf.errors import Finding, Severity
 from swapconf.phrases import show
 from swapconf.report.places import shown_path
 
-_NOT_XML = regex.compile(r"[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")  # XML 1.0, production 2
+_NOT_XML = re.compile(r"[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")  # XML 1.0, production 2
 
 
 def as_junit(findings: Sequence[Finding], files: Iterable[str], *, strict: bool) -> str:

@@ -11,10 +11,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-
-import regex
+from typing import TYPE_CHECKING
 
 from swapconf.phrases import phrase
+
+if TYPE_CHECKING:
+    import regex
 
 FILE_SECONDS = 0.3  # a sane pattern takes microseconds
 MATCH_SECONDS = 0.1  # so that one bad pattern does not take it all

@@ -7,17 +7,23 @@ regular expression's dot, and ``.*`` reaches over several levels (mindformers 2.
 
 from __future__ import annotations
 
-import regex
+import re
+from typing import TYPE_CHECKING
 
 from swapconf.phrases import phrase
 from swapconf.resolve import budget
 from swapconf.resolve.patterns import SEPARATOR, BadPattern, admitted, checked_length
 
-_LITERAL = regex.compile(r"\w+(?:\\?\.\w+)*")
+if TYPE_CHECKING:
+    import regex
+
+_LITERAL = re.compile(r"\w+(?:\\?\.\w+)*")
 
 
 def compiled(pattern: str) -> regex.Pattern[str]:
     """Raises BadPattern."""
+    import regex  # heavy; only when there is a pattern
+
     admitted(pattern)
     checked_length(pattern)
     try:

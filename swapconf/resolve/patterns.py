@@ -7,17 +7,20 @@ A pattern is split at every backslash-dot; each element is a regular expression 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
 from itertools import accumulate
-
-import regex
+from typing import TYPE_CHECKING
 
 from swapconf.lookalikes import in_ascii
 from swapconf.network import LayerTemplate, Operator
 from swapconf.phrases import phrase
 from swapconf.resolve import budget
+
+if TYPE_CHECKING:
+    import regex
 
 SEPARATOR = r"\."
 MAX_LENGTH = 256
@@ -25,9 +28,9 @@ MAX_REPEATS = 1000  # product of all {n}: nested repeats are unrolled when the p
 MAX_NESTING = 10  # of groups; what `regex` takes to compile can double with each
 
 _ABOVE_A_LAYER = {"model", "decoder", "transformer", "encoder", "layers"}
-_REPEAT = regex.compile(r"\{(\d*),?(\d*)\}")
-_ESCAPE = regex.compile(r"\\.", regex.DOTALL)
-_RECURSION = regex.compile(r"\(\?(R|&|P>|[-+]?\d)")
+_REPEAT = re.compile(r"\{(\d*),?(\d*)\}")
+_ESCAPE = re.compile(r"\\.", re.DOTALL)
+_RECURSION = re.compile(r"\(\?(R|&|P>|[-+]?\d)")
 
 
 class BadPattern(ValueError):
@@ -42,6 +45,8 @@ def compiled(pattern: str) -> tuple[regex.Pattern[str], ...]:
 
 @lru_cache(maxsize=1024)
 def _compiled(pattern: str) -> tuple[regex.Pattern[str], ...]:
+    import regex  # its matching can be timed; heavy, so only when there is a pattern
+
     checked_length(pattern)
     elements = []
     for element in pattern.split(SEPARATOR):
@@ -133,7 +138,7 @@ def primitives_below(operator: str, template: LayerTemplate) -> tuple[Operator, 
 
 def escaped(path: str) -> str:
     """A dotted path as a pattern that matches it and nothing else."""
-    return SEPARATOR.join(regex.escape(name, special_only=True) for name in path.split("."))
+    return SEPARATOR.join(re.escape(name) for name in path.split("."))
 
 
 def unescaped_dot(pattern: str, template: LayerTemplate) -> str | None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-
-import regex
 
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.formats.yaml_comments import comments
 from swapconf.phrases import phrase
 
-_MARK = regex.compile(r"#\s*swapconf:\s*ignore\b(?:\[(?P<rules>[^\]]*)\])?(?P<reason>[^#]*)")
+_MARK = re.compile(r"#\s*swapconf:\s*ignore\b(?:\[(?P<rules>[^\]]*)\])?(?P<reason>[^#]*)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
-
-import regex
 
 from swapconf import catalog
 from swapconf.errors import Finding, Origin, Severity
@@ -30,7 +29,7 @@ OFF = "off"
 _MAX_BYTES = 2**20
 _KEYS = ("severity", "families", "mindspore", "mindformers")
 _FILES = (".swapconf.toml", "pyproject.toml")
-_DECODE_LINE = regex.compile(r"at line (\d+), column (\d+)")
+_DECODE_LINE = re.compile(r"at line (\d+), column (\d+)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,8 +81,8 @@ def find(folder: Path) -> Path | None:
 
 def _mentions_us(file: Path) -> bool:
     try:
-        return regex.search(rb"^\s*\[\s*tool\s*\.\s*[\"']?swapconf\b", read_bytes(file, _MAX_BYTES),
-                            regex.MULTILINE) is not None
+        return re.search(rb"^\s*\[\s*tool\s*\.\s*[\"']?swapconf\b", read_bytes(file, _MAX_BYTES),
+                            re.MULTILINE) is not None
     except OSError:
         return False
 
@@ -193,23 +192,23 @@ class _Reader:
         header = (0, 0)
         for number, line in enumerate(self.lines, start=1):
             column = len(line) - len(line.lstrip()) + 1
-            if match := regex.match(r"\s*\[\s*([^\[\]]+?)\s*\]", line):
+            if match := re.match(r"\s*\[\s*([^\[\]]+?)\s*\]", line):
                 table = _keys(match[1])
                 header = (number, column) if table == (*prefix, *path)[:len(table)] else header
                 if table == (*prefix, *path):
                     return number, column
-            elif match := regex.match(r"\s*([\w.\"' -]+?)\s*=", line):
+            elif match := re.match(r"\s*([\w.\"' -]+?)\s*=", line):
                 written = (*table, *_keys(match[1]))
                 if written == (*prefix, *path):
                     return number, column
                 if written and written == (*prefix, *path)[:len(written)]:  # the rest is an inline table
-                    inner = regex.search(rf"\b{regex.escape(path[-1])}\b[\"']?\s*=", line)
+                    inner = re.search(rf"\b{re.escape(path[-1])}\b[\"']?\s*=", line)
                     return number, inner.start() + 1 if inner else column
         return header
 
 
 def _keys(written: str) -> tuple[str, ...]:
-    return tuple(part.strip().strip("\"'") for part in regex.findall(r"\"[^\"]*\"|'[^']*'|[^.]+", written))
+    return tuple(part.strip().strip("\"'") for part in re.findall(r"\"[^\"]*\"|'[^']*'|[^.]+", written))
 
 
 def _meant(word: str, known: Collection[str]) -> str:

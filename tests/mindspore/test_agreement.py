@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,19 +36,17 @@ def commit_seed() -> int:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> list[Any]:
+def found(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     seed = commit_seed()
-    judged = list(verdicts(cases(seed, CASES), tmp_path_factory.mktemp("agreement"), TIMEOUT_SECONDS))
-    told = request.config.stash.setdefault(TOLD, [])
-    for verdict in judged:
+    return list(verdicts(cases(seed, CASES), tmp_path_factory.mktemp("agreement"), TIMEOUT_SECONDS))
+
+
+def test_explain_cells_graph_and_log_agree(found: list[Any], record_property: Callable[[str, object], None]) -> None:
+    assert len(found) == CASES
+    for verdict in found:
         figures = verdict.figures
         off = figures is not None and max(abs(figures.error), abs(figures.inside_error)) > WORST
-        told.append(f"{line(verdict)}{f'  <-- more than {WORST:.0f} % off' if off else ''}")
-    return judged
-
-
-def test_explain_cells_graph_and_log_agree(found: list[Any]) -> None:
-    assert len(found) == CASES
+        record_property(TOLD, f"{line(verdict)}{f'  <-- more than {WORST:.0f} % off' if off else ''}")
     assert {f"{verdict.case.seed}:{verdict.case.number}": verdict.disagreements for verdict in found} == {
         f"{verdict.case.seed}:{verdict.case.number}": () for verdict in found}
 

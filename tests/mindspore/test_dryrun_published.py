@@ -15,13 +15,18 @@ pytestmark = pytest.mark.mindspore
 
 ROOT = Path(__file__).parents[2]
 CODE = '''
+from beside_the_yaml import EXPLAINED
 from mindformers.models.llama.llama import LlamaForCausalLM
 from mindformers.tools.register import MindFormerModuleType, MindFormerRegister
 
 
 @MindFormerRegister.register(MindFormerModuleType.MODELS)
 class MineForCausalLM(LlamaForCausalLM):
-    """A model that mindformers does not have."""
+    __doc__ = EXPLAINED
+
+
+def quantised():
+    import a_package_that_no_training_needs
 '''
 HUGGING_FACE = {
     "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_act": "silu", "hidden_size": 128,
@@ -58,6 +63,7 @@ def test_a_legacy_model_of_ones_own_at_o1_with_graphs_and_labels(tmp_path: Path)
                                           "vocab_size": 128, "multiple_of": 16}
     (tmp_path / "code").mkdir()
     (tmp_path / "code/mine.py").write_text(CODE)
+    (tmp_path / "beside_the_yaml.py").write_text('EXPLAINED = "A model that mindformers does not have."')
     report, told = dryrun(tmp_path, settings, "--register-path", "code")
     assert report["outcome"] == "completed", (report, told)
     assert report["used_peak_bytes"] == own_peak(tmp_path)

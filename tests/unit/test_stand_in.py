@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from swapconf.dryrun.stand_in import columns
-from swapconf.rehearsal.adapted import adapted
+from swapconf.rehearsal.adapted import adapted, code_folders
 
 
 def shapes(settings: dict[str, Any], *, legacy: bool) -> dict[str, tuple[int, ...]]:
@@ -104,3 +104,10 @@ class TestAdapted:
         given = {"context": {"save_graphs_path": "./graph"}, "use_parallel": False}
         assert adapted(given, tmp_path)["use_parallel"] is True
         assert given == {"context": {"save_graphs_path": "./graph"}, "use_parallel": False}
+
+
+def test_a_models_own_code_finds_what_stands_beside_it_in_the_repository_and_in_the_folder_of_the_command() -> None:
+    assert code_folders("", Path("/here")) == ("/here",)
+    assert code_folders("/clone/research/telechat2", Path("/here")) == ("/here", "/clone")
+    assert code_folders("/clone/research/telechat2", Path("/clone")) == ("/clone",)
+    assert code_folders("/mine/code", Path("/here")) == ("/here",)
