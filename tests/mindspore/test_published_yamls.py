@@ -1,0 +1,50 @@
+"""YAMLs that others published, at their full width, with fewer layers and micro-batches and nothing else changed.
+
+Those of the corpus are skipped where there is none; docs/published-yamls.md tells of all.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.mindspore
+
+ROOT = Path(__file__).parents[2]
+CORPUS = ROOT.parent / "shared" / "corpus" / "mindformers-r1.8.0"
+sys.path.insert(0, str(ROOT / "scripts" / "evidence"))
+
+from published_yamls import of_file  # noqa: E402
+
+FROM_CORPUS = {
+    "glm4": "configs_glm4_finetune_glm4_9b.yaml",  # jit_level O1
+    "llama3_1": "research_llama3_1_llama3_1_8b_finetune_llama3_1_8b.yaml",
+    "qwen2_5": "research_qwen2_5_finetune_qwen2_5_0_5b_8k.yaml",
+    "qwen3": "configs_qwen3_pretrain_qwen3_32b_4k.yaml",
+    "qwen3_moe": "configs_qwen3_moe_pretrain_qwen3_30b_a3b_4k.yaml"}
+INSTALLED = {"telechat3": "telechat3/pretrain_telechat3_36b.yaml"}  # in the package of mindformers
+TIMEOUT_SECONDS = 600.0
+
+
+def installed(name: str) -> Path:
+    import mindformers
+
+    return Path(mindformers.__file__).parents[1] / "configs" / name
+
+
+@pytest.mark.parametrize("family", [*FROM_CORPUS, *INSTALLED])
+def test_a_published_yaml_runs_as_it_is_and_its_peak_is_mindspores_to_the_byte(family: str, tmp_path: Path) -> None:
+    if family in INSTALLED:
+        path = installed(INSTALLED[family])
+    else:
+        path = CORPUS / FROM_CORPUS[family]
+        if not path.exists() and "SWAPCONF_REQUIRE_CORPUS" not in os.environ:
+            pytest.skip("there is no corpus")
+    row = of_file(path, tmp_path, TIMEOUT_SECONDS)
+    assert row is not None
+    assert row.report is not None, row.reason
+    assert row.report.outcome.good, row.report.detail
+    assert row.own_peak == row.report.used_peak_bytes
