@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from swapconf.cli import cluster
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, register_option, say, set_option
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.cli.machine import load, machine_options
 from swapconf.cli.numbers import SECONDS
+from swapconf.cli.outputs import PAGE
 from swapconf.cli.progress import Progress
 from swapconf.config import Dialect
 from swapconf.dryrun.outcome import RankReport, as_record, origin
@@ -60,6 +62,8 @@ class _Options:
 @click.option("--budget", metavar="54GB", help="Exit 3 if a rank needs more.")
 @click.option("--keep", type=click.Path(path_type=Path), metavar="DIR", help="Keep the trace files in DIR/rank_N/.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--html", type=PAGE, metavar="FILE",
+              help="Write one page with all ranks side by side; it opens without a network.")
 @click.option("--timeout", type=SECONDS, default=3600.0, show_default=True, metavar="SECONDS", help="For each rank.")
 @click.option("--real-data", is_flag=True, help="Use the YAML's data set; else a tiny stand-in is made.")
 @click.option("--fold/--no-fold", default=True, show_default=True,
@@ -69,9 +73,9 @@ class _Options:
 @machine_options("generic")
 @click.option("--env", "show_env", is_flag=True, help="Print the child's environment as shell lines, and stop.")
 def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, ...], register_path: str | None,
-            jobs: int | None, dask: str | None, budget: str | None, keep: Path | None, form: str, timeout: float,
-            real_data: bool, fold: bool, plain: bool, no_cache: bool, profile: str, measured: Path | None,
-            cards_per_host: int, host_bandwidth: float | None, show_env: bool) -> None:
+            jobs: int | None, dask: str | None, budget: str | None, keep: Path | None, form: str, html: Path | None,
+            timeout: float, real_data: bool, fold: bool, plain: bool, no_cache: bool, profile: str,
+            measured: Path | None, cards_per_host: int, host_bandwidth: float | None, show_env: bool) -> None:
     """Run mindformers' own Trainer on training YAMLs, with MindSpore simulating the device.
 
     Before a card is used: does the job compile, does it fit, what does the swap really move? One child process for each
@@ -84,6 +88,7 @@ def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, 
     \b
     swapconf dryrun configs/llama2_7b/example2_layer_swap.yaml
     swapconf dryrun train.yaml --level 3 --hardware ascend_910b2 --keep traces
+    swapconf dryrun train.yaml --ranks stages --html cluster.html
     swapconf dryrun train.yaml --ranks all --budget 54GB --set parallel_config.pipeline_stage=2
     eval "$(swapconf dryrun --env)"
 
@@ -122,10 +127,16 @@ def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, 
         print_findings(error.findings, err=True)
         raise SystemExit(EXIT_UNREADABLE) from None
     reports = _run(orders, jobs_at_once(jobs), dask, use_cache=not no_cache and keep is None)
+    views = cluster.views(orders, reports, cluster.cards_told(click.get_current_context(), cards_per_host), limit, keep)
     if form == "json":
         click.echo(json.dumps([as_record(report) for report in reports], indent=2))
     else:
         _print(reports, limit)
+        for view in views:
+            if line := cluster.tightest_line(view):
+                say(line)
+    if html is not None:
+        cluster.write_page(views, html)
     raise SystemExit(_exit_code(reports, limit))
 
 
