@@ -213,8 +213,7 @@ def _run(candidates: Sequence[Candidate], options: _Options, on: Machine, policy
     from swapconf.comparing.rehearsed import rehearse
     from swapconf.dryrun import DryRunError
     from swapconf.dryrun.environment import prepare
-    from swapconf.rehearsal import fan_out
-    from swapconf.rehearsal.order import jobs_at_once
+    from swapconf.rehearsal import capacity, fan_out
 
     if fan_out.missing(options.dask):
         raise click.ClickException(fan_out.missing(options.dask))
@@ -223,7 +222,8 @@ def _run(candidates: Sequence[Candidate], options: _Options, on: Machine, policy
     except DryRunError as error:
         raise click.ClickException(str(error)) from None
     with Progress(sum(len(candidate.orders) for candidate in candidates), phrase("dry run")) as progress:
-        return rehearse(candidates, jobs_at_once(options.jobs), on, policy=policy, dask=options.dask,
+        orders = [order for candidate in candidates for order in candidate.orders]
+        return rehearse(candidates, capacity.jobs_at_once(orders, options.jobs), on, policy=policy, dask=options.dask,
                         reuse=options.keep is not None and options.use_cache, progress=progress.step)
 
 

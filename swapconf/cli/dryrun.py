@@ -98,7 +98,6 @@ def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, 
     from swapconf.dryrun import DryRunError
     from swapconf.dryrun.environment import level_to_run, prepare
     from swapconf.rehearsal import fan_out
-    from swapconf.rehearsal.order import jobs_at_once
 
     try:
         if show_env:
@@ -126,7 +125,7 @@ def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, 
     except SwapconfError as error:
         print_findings(error.findings, err=True)
         raise SystemExit(EXIT_UNREADABLE) from None
-    reports = _run(orders, jobs_at_once(jobs), dask, use_cache=not no_cache and keep is None)
+    reports = _run(orders, jobs, dask, use_cache=not no_cache and keep is None)
     views = cluster.views(orders, reports, cluster.cards_told(click.get_current_context(), cards_per_host), limit, keep)
     if form == "json":
         click.echo(json.dumps([as_record(report) for report in reports], indent=2))
@@ -173,8 +172,8 @@ def _stops_the_run(studies: Sequence[Study]) -> bool:
     return False
 
 
-def _run(orders: list[Order], jobs: int, dask: str | None, use_cache: bool) -> list[RankReport]:
-    from swapconf.rehearsal import cache, fan_out
+def _run(orders: list[Order], jobs: int | None, dask: str | None, use_cache: bool) -> list[RankReport]:
+    from swapconf.rehearsal import cache, capacity, fan_out
 
     position = {(order.document.file, order.rank): index for index, order in enumerate(orders)}
     known = {index: report for index, order in enumerate(orders)
@@ -183,7 +182,7 @@ def _run(orders: list[Order], jobs: int, dask: str | None, use_cache: bool) -> l
     found: list[RankReport] = [replace(report, cached=True) for report in known.values()]
     if todo:
         with Progress(len(todo), phrase("dry run")) as progress:
-            for report in fan_out.rehearse_all(todo, jobs, dask):
+            for report in fan_out.rehearse_all(todo, capacity.jobs_at_once(todo, jobs), dask):
                 found.append(report)
                 progress.step()
                 if use_cache and report.outcome.good:

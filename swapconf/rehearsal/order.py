@@ -1,4 +1,4 @@
-"""ORDER: one rank of one config, to be dry-run; which ranks there are, and how many fit this machine."""
+"""ORDER: one rank of one config, to be dry-run; which ranks there are, and how the YAML shares out its devices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from swapconf.study.study import Study, study_for_run
 
 REGISTER_PATH = "REGISTER_PATH"  # where mindformers looks for the code of `auto_register`
 MAX_DEVICES = 1_000_000  # a slip of the pen must not fill the memory
-CHILD_BYTES = 3 << 30  # what one child may take of this machine's memory
 
 
 def register_path(folder: str) -> str:
@@ -78,11 +77,3 @@ def ranks_of(words: str, cluster: Cluster) -> tuple[int, ...]:
         raise ValueError(phrase("there is no rank {rank}: the config describes {devices} devices, 0 to {last}",
                                 rank=wrong[0], devices=cluster.num_devices, last=cluster.num_devices - 1))
     return ranks
-
-
-def jobs_at_once(asked: int | None = None) -> int:
-    """How many children this machine takes: bounded by cores and by memory."""
-    if asked is not None:
-        return max(1, asked)
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
-    return max(1, min(len(os.sched_getaffinity(0)), memory // CHILD_BYTES))

@@ -15,7 +15,7 @@ from swapconf.errors import Finding, Origin, Severity
 from swapconf.formats.yaml_document import parse
 from swapconf.phrases import joined, phrase, plural, show
 from swapconf.rehearsal import cache
-from swapconf.rehearsal.order import Order, cluster_of, jobs_at_once, ranks_of
+from swapconf.rehearsal.order import Order, cluster_of, ranks_of
 from tests.unit.test_peak import LOSS
 
 YAML = "parallel_config: {data_parallel: 2, model_parallel: 2, pipeline_stage: 4, context_parallel: 1}\n"
@@ -40,11 +40,6 @@ def test_ranks() -> None:
 def test_wrong_ranks(words: str, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         ranks_of(words, CLUSTER)
-
-
-def test_jobs_are_bounded_by_the_machine() -> None:
-    assert jobs_at_once() >= 1
-    assert jobs_at_once(5) == 5
 
 
 @pytest.fixture
