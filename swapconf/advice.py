@@ -52,6 +52,9 @@ def remedy(peak: Peak) -> str:
     if not peak.at.when or not (of_loss or is_out_of_reach(peak)):
         return ""
     if not of_loss and (moment.when == "optimizer" or moment.bytes_of(*_STATE) > moment.used_bytes / 2):
+        if peak.host_optimizer_bytes:
+            return phrase("what helps: parallel.enable_parallel_optimizer, more model_parallel, fewer layers in the "
+                          "stage")
         return phrase("what helps: parallel.enable_parallel_optimizer, more model_parallel, fewer layers in the stage, "
                       "or optimizer.swap, which keeps the optimizer's state on the host")
     return phrase("what helps: more model_parallel or context_parallel, a shorter sequence, a smaller batch_size")

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import click
 
 from swapconf.cli import cluster
+from swapconf.cli.children import Children
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, register_option, say, set_option
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.cli.machine import load, machine_options
 from swapconf.cli.numbers import SECONDS
 from swapconf.cli.outputs import PAGE
-from swapconf.cli.progress import Progress
 from swapconf.config import Dialect
 from swapconf.dryrun.outcome import RankReport, as_record, origin
 from swapconf.errors import Severity, SwapconfError
@@ -181,8 +181,9 @@ def _run(orders: list[Order], jobs: int | None, dask: str | None, use_cache: boo
     todo = [order for index, order in enumerate(orders) if index not in known]
     found: list[RankReport] = [replace(report, cached=True) for report in known.values()]
     if todo:
-        with Progress(len(todo), phrase("dry run")) as progress:
-            for report in fan_out.rehearse_all(todo, capacity.jobs_at_once(todo, jobs), dask):
+        with Children(len(todo), phrase("dry run")) as progress:
+            watched = [replace(order, board=progress.board) for order in todo]
+            for report in fan_out.rehearse_all(watched, capacity.jobs_at_once(todo, jobs), dask):
                 found.append(report)
                 progress.step()
                 if use_cache and report.outcome.good:

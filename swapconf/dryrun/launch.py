@@ -15,7 +15,7 @@ from pathlib import Path
 
 import yaml
 
-from swapconf.dryrun.job import ORDERS, Folder, Job
+from swapconf.dryrun.job import Folder, Job
 from swapconf.phrases import ENGLISH
 from swapconf.writing import replace_text
 
@@ -56,6 +56,8 @@ def launch(job: Job, folder: Folder, variables: Mapping[str, str], python: str =
     command = [python, *under, worker, "--config", str(folder.config), str(folder.path)]
     # graphs would take the order of the kernels with them, to another folder
     environment = {name: value for name, value in variables.items() if not name.startswith("MS_DEV_SAVE_GRAPHS")}
+    # it tells which part of compiling it is at; who asks for logs of another kind has them
+    environment.setdefault("MS_SUBMODULE_LOG_v", "{PIPELINE:1}")
     # its log is searched for English words, whoever asked for the run
     environment |= {"RANK_ID": str(job.rank), "RANK_SIZE": str(job.cluster.num_devices),
                    "MS_SIMULATION_LEVEL": str(job.level), "SWAPCONF_LANG": ENGLISH,
@@ -81,7 +83,7 @@ def _write(job: Job, folder: Folder) -> None:
     replace_text(folder.config, yaml.safe_dump(job.settings, sort_keys=False, allow_unicode=True))
     orders = {"level": job.level, "real_data": job.real_data,
               "columns": [[column.name, column.argument, column.kind, column.shape] for column in job.columns]}
-    replace_text(folder.path / ORDERS, json.dumps(orders))
+    replace_text(folder.orders, json.dumps(orders))
 
 
 def _wait(child: subprocess.Popen[bytes], log: Path, deadline: float) -> Ending:

@@ -199,18 +199,19 @@ class Result:
         part.replace(self._path)
 
     def write_after_each_step(self) -> None:
-        """A child that runs out of time in a later step has told the peak of the first."""
-        from mindformers.core.callback import MFLossMonitor
+        """A child that runs out of time in a later step has told the peak of the first. No callback is in such a run
+        (`leave_out`), so it is told by what would call them."""
+        from mindspore.train.callback import _CallbackManager
 
-        name = next(name for name in ("on_train_step_end", "step_end") if name in vars(MFLossMonitor))
-        original = getattr(MFLossMonitor, name)
+        name = next(name for name in ("on_train_step_end", "step_end") if name in vars(_CallbackManager))
+        original = getattr(_CallbackManager, name)
 
-        def step_end(monitor: Any, run_context: Any) -> Any:
+        def step_end(manager: Any, run_context: Any) -> Any:
             self._steps += 1
             self.write()
-            return original(monitor, run_context)
+            return original(manager, run_context)
 
-        setattr(MFLossMonitor, name, step_end)
+        setattr(_CallbackManager, name, step_end)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """ORDERS -> how many children run at once: bounded by the cores of this machine and by its free memory.
 
 A child compiles the graph of the whole job, all stages of it, so its memory grows with all layers; simulated weights
-take none. Measured (resident, MindSpore 2.9.0): 0.9 GB for 4 layers of a small DeepSeek-V3; with published widths 2.5 GB
-for 16 layers of DeepSeek-V3 671B, 3.6 GB for 24, and 1.8 GB for 16 of Llama 3.1 70B.
+take none. Measured (resident, MindSpore 2.9.0): 0.9 GB for 4 layers of a small DeepSeek-V3; with published widths 2.5
+GB for 16 layers of DeepSeek-V3 671B, 3.6 GB for 24, and 1.8 GB for 16 of Llama 3.1 70B.
 """
 
 from __future__ import annotations

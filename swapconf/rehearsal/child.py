@@ -25,7 +25,7 @@ from swapconf.dryrun.stand_in import columns
 from swapconf.errors import Finding, Origin, Severity, SwapconfError
 from swapconf.formats import memory_log, run_record, trace_folder
 from swapconf.phrases import phrase
-from swapconf.rehearsal import came_to
+from swapconf.rehearsal import board, came_to
 from swapconf.rehearsal.adapted import adapted
 from swapconf.rehearsal.order import REGISTER_PATH, Order, cluster_of
 from swapconf.simulate import holders
@@ -69,7 +69,8 @@ def run(order: Order, study: Study, part: str = "") -> Ran:
             variables = {**prepared.variables, source.VARIABLE: str(place / source.FILE)}
             if order.register_path:
                 variables[REGISTER_PATH] = order.register_path
-            finished = launch(job, folder, variables)
+            with board.entered(order.board, order.document.file, order.rank, part, folder):
+                finished = launch(job, folder, variables)
             ran = replace(_ran(blank, order, study, folder, finished), environment=prepared.summary())
             if order.keep is not None:
                 _gather(folder, order)

@@ -27,7 +27,8 @@ class Order:
     """``fold``: extrapolate from fewer layers where that is possible. ``keep``: the folder for the files, None for a
     temporary one. ``children``: how many child processes this order may have at once. ``machine``: for the times of
     level 3; None for the generic card. ``settings``: those that hold for the YAML. ``register_path``: the folder with
-    the code of models that mindformers does not have, "" for none."""
+    the code of models that mindformers does not have, "" for none. ``board``: where its children are entered while
+    they run, see `board.py`."""
 
     document: Document
     rank: int
@@ -40,6 +41,7 @@ class Order:
     children: int = 1
     machine: Machine | None = None
     settings: Settings = NONE
+    board: Path | None = None
     register_path: str = field(default_factory=lambda: register_path(os.environ.get(REGISTER_PATH, "")))
 
     def study(self, document: Document) -> Study:

@@ -15,7 +15,7 @@ from plotly.offline import get_plotlyjs
 from swapconf.memory_view import MemoryView
 from swapconf.phrases import in_use, joined, phrase
 from swapconf.report import html
-from swapconf.report.comparison import notes_of, overall_table, rank_table, ranks_of
+from swapconf.report.comparison import notes_of, overall_table, peaks_table, rank_table, ranks_of
 from swapconf.report.memory_figures import COLOURS, blocks_figure, timeline_figure
 from swapconf.report.memory_tables import (
     Table,
@@ -68,7 +68,9 @@ def _summary(variants: Sequence[Variant]) -> list[tuple[str, Table]]:
     good = [variant for variant in variants if not variant.failure]
     ranks = ranks_of(good)
     by_rank = [(name, rank_table(good, rank)) for rank, name in ranks if len(ranks) > 1]
-    return [(phrase("overall"), overall_table(good)), *by_rank] if good else []
+    peaks = peaks_table(good)
+    held = [(phrase("What holds the highest peak"), peaks)] if peaks.rows else []
+    return [(phrase("overall"), overall_table(good)), *held, *by_rank] if good else []
 
 
 def _milliseconds(time_us: float) -> str:

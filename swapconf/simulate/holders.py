@@ -127,5 +127,6 @@ def _followed(task: Task, found: Mapping[int, _Region]) -> _Region:
 
 
 def host_optimizer_bytes(trace: Trace) -> int:
-    """Optimizer state among the host memory at its peak."""
-    return 0
+    """Optimizer state on the host (`optimizer.swap`). The tracker names no host block; those of the optimizer are never
+    released, what layers copied out always is, when it is back (measured with MindSpore 2.9.0)."""
+    return sum(block.size_bytes for block in trace.blocks if block.on_host and block.end is None)

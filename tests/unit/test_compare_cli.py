@@ -41,6 +41,21 @@ def records(*words: str | Path, code: int = 0) -> list[dict[str, Any]]:
     return found
 
 
+def test_what_holds_the_highest_peak_is_told_of_each(tmp_path: Path) -> None:
+    plain, again = records(PLAIN, AGAIN)
+    for found, folder in ((plain, PLAIN), (again, AGAIN)):
+        (rank,) = found["ranks"]
+        assert sum(part["bytes"] for part in rank["peak"]["at"]["parts"]) == golden(folder.name).used_peak_bytes
+        assert rank["peak"]["advice"].endswith("at best to 136.4M")
+    result = run(PLAIN, AGAIN, "--html", tmp_path / "page.html")
+    assert "rank 0, with the highest peak: swap and recompute of layers can lower the peak of 192.5M, at best to 136" \
+        in result.stdout
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    table = text[text.index("What holds the highest peak"):]
+    assert "activations of layers" in table[:table.index("</table>")]
+    assert "65.1M" in table[:table.index("</table>")]
+
+
 def test_figures_are_those_of_the_traces_and_differences_those_to_the_first() -> None:
     plain, swap, again = records(PLAIN, SWAP, AGAIN)
     for found, folder in ((plain, PLAIN), (swap, SWAP), (again, AGAIN)):
