@@ -85,6 +85,9 @@ def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, 
     for each operator (docs/levels.md), kept in DIR/rank_N/level_2. Level 3 adds times on --hardware, kept in
     DIR/rank_N/level_3 as the profiler's own files; trace_view.json opens in Perfetto and chrome://tracing.
 
+    --html shows all ranks side by side: what holds each peak, which rank is tightest, what would lower it and what
+    cannot, and what the ranks of one host need of its memory (8 cards unless --cards-per-host says otherwise).
+
     \b
     swapconf dryrun configs/llama2_7b/example2_layer_swap.yaml
     swapconf dryrun train.yaml --level 3 --hardware ascend_910b2 --keep traces
