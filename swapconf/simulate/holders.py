@@ -5,8 +5,8 @@ names. Kernels that MindSpore inserts or fuses have no cells (``Default/Cast-op0
 ``Default/GraphKernel_Mul_fusion-op30``): what follows from the head is of the loss, what follows from a layer is of the
 layers. A slice of the logits by the model itself follows from the head, too.
 
-The highest moment without activations of layers is a bound: of 130 random strategies on 27 shapes (MindSpore 2.9.0) none
-had a used peak below that of the same model without swap and recompute.
+The highest moment without activations of layers is a bound: of 130 random strategies on 27 shapes (MindSpore 2.9.0)
+none had a used peak below that of the same model without swap and recompute; the nearest were 0.02 % above.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from swapconf.cluster_view import ClusterView, HostRow, RankRow, hosts
 from swapconf.dryrun.job import Cluster
 from swapconf.dryrun.outcome import Outcome, RankReport, as_record
 from swapconf.rehearsal.cluster import cluster_view
+from swapconf.rehearsal.verdict import _remedy
 from swapconf.report.next_steps import after_cluster
 from swapconf.units import GIB
 from tests.unit.test_peak import LAYERS, LOSS, OPTIMIZER, STATE
@@ -145,6 +146,20 @@ def test_a_limit_far_above_all_peaks_is_not_drawn() -> None:
     assert 'class="limit" style' in page([view()], "1")
     small = [replace(report, limit_bytes=600 * GIB) for report in reports()]
     assert 'class="limit" style' not in page([cluster_view("train.yaml", small, CLUSTER)], "1")
+
+
+def test_a_rank_that_ran_out_of_time_shows_what_it_came_to() -> None:
+    late = replace(BLANK, rank=8, stage=2, outcome=Outcome.TIMED_OUT, used_peak_bytes=5 * GIB)
+    found = cluster_view("train.yaml", [late], CLUSTER)
+    assert '<div class="size">5.00G</div>' in page([found], "1")
+    assert verdict(found) == ["No rank came as far as its peak."]
+
+
+def test_what_does_not_fit_and_cannot_is_told_what_helps_instead() -> None:
+    for peak, limit, word in ((LOSS, 20, "model_parallel"), (OPTIMIZER, 10, "enable_parallel_optimizer"),
+                              (LAYERS, 20, "swap or recompute more"), (LAYERS, 10, "at best to 12.00G"),
+                              (None, 10, "swap or recompute more")):
+        assert word in _remedy(peak, limit * GIB)
 
 
 def test_a_peak_of_a_folded_run_is_called_so() -> None:
