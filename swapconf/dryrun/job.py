@@ -13,7 +13,6 @@ RESULT = "result.json"
 CONFIG = "config.yaml"
 ORDERS = "job.json"
 FLAGS = "flags.json"
-STEPS = 2  # of a run on the stand-in for a data set
 WRITTEN = (LOG, RESULT, CONFIG, ORDERS, FLAGS)
 
 
@@ -66,10 +65,6 @@ class Folder:
     @property
     def log(self) -> Path:
         return self.path / LOG
-
-    @property
-    def orders(self) -> Path:
-        return self.path / ORDERS
 
     @property
     def result(self) -> Path:

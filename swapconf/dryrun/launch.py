@@ -15,7 +15,7 @@ from pathlib import Path
 
 import yaml
 
-from swapconf.dryrun.job import Folder, Job
+from swapconf.dryrun.job import ORDERS, Folder, Job
 from swapconf.phrases import ENGLISH
 from swapconf.writing import replace_text
 
@@ -83,7 +83,7 @@ def _write(job: Job, folder: Folder) -> None:
     replace_text(folder.config, yaml.safe_dump(job.settings, sort_keys=False, allow_unicode=True))
     orders = {"level": job.level, "real_data": job.real_data,
               "columns": [[column.name, column.argument, column.kind, column.shape] for column in job.columns]}
-    replace_text(folder.orders, json.dumps(orders))
+    replace_text(folder.path / ORDERS, json.dumps(orders))
 
 
 def _wait(child: subprocess.Popen[bytes], log: Path, deadline: float) -> Ending:

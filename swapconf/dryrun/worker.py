@@ -44,7 +44,7 @@ def main(folder: Path) -> None:
     if job["level"] > 0:
         result.write_after_each_step()
     Trainer(config).train()
-    result.write()
+    result.write(is_trained=True)
 
 
 def _set_output_path(folder: str) -> None:
@@ -188,10 +188,11 @@ class Result:
     def __init__(self, path: Path) -> None:
         self._path, self._steps = path, 0
 
-    def write(self) -> None:
+    def write(self, *, is_trained: bool = False) -> None:
+        """``is_trained``: all steps are done; MindSpore writes its trace now."""
         import mindspore
 
-        peaks = {"steps": self._steps,
+        peaks = {"steps": self._steps, "is_trained": is_trained,
                  "max_memory_allocated_bytes": int(mindspore.runtime.max_memory_allocated()),
                  "max_memory_reserved_bytes": int(mindspore.runtime.max_memory_reserved())}
         part = self._path.with_name(f".{self._path.name}.part")  # as swapconf.writing, which a plain run need not have

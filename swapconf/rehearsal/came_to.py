@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from swapconf import json_object
-from swapconf.dryrun.job import STEPS, Folder
+from swapconf.dryrun.job import Folder
 from swapconf.phrases import mark, phrase
 
 _RECORD = re.compile(rb"Status record: (start|end) ([\w-]+) action")
@@ -57,7 +57,7 @@ class Reader:
         if not self._folder.flags.exists():
             return Came(Station.BUILDING if self._read else Station.STARTING)
         done = steps_done(self._folder)
-        if done >= STEPS and json_object.read(self._folder.orders).get("real_data") is False:
+        if json_object.read(self._folder.result).get("is_trained") is True:
             return Came(Station.ENDING)
         if done or self._is_compiled:
             return Came(Station.RUNNING, step=done + 1)

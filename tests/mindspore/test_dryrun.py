@@ -74,7 +74,9 @@ def test_a_child_tells_its_steps_and_who_waits_what_it_does(two_stages: tuple[li
     _, keep, _ = two_stages
     told = (keep / "told").read_text().splitlines()
     for rank in (0, 4):
-        assert json.loads((keep / f"rank_{rank}/result.json").read_text())["steps"] == 2
+        result = json.loads((keep / f"rank_{rank}/result.json").read_text())
+        assert result["steps"] == trace_folder.read(keep / f"rank_{rank}", rank).num_steps
+        assert result["is_trained"] is True
         assert "Status record: start optimize action" in (keep / f"rank_{rank}/worker.log").read_text(errors="replace")
         assert [line for line in told if line.startswith(f"rank {rank}: building the model")]
         assert [line for line in told if line.startswith(f"rank {rank}: compiling")]

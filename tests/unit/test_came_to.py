@@ -65,11 +65,9 @@ def test_a_log_that_grows_tells_the_part_of_compiling(tmp_path: Path) -> None:
         assert came_to(folder) == "in step 1"
     folder.result.write_text(json.dumps({"steps": 1}))
     assert reader.look() == Came(Station.RUNNING, step=2)
-    folder.result.write_text(json.dumps({"steps": 2}))
+    folder.result.write_text(json.dumps({"steps": 2, "is_trained": False}))
     assert reader.look() == Came(Station.RUNNING, step=3)
-    folder.orders.write_text(json.dumps({"real_data": True}))
-    assert reader.look() == Came(Station.RUNNING, step=3)
-    folder.orders.write_text(json.dumps({"real_data": False}))  # then there are two
+    folder.result.write_text(json.dumps({"steps": 2, "is_trained": True}))
     assert reader.look() == Came(Station.ENDING)
     assert came_to(folder) == "while it wrote its trace"
 

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from html import unescape
+from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from swapconf import phrases
 from swapconf.cli import cluster as lines
 from swapconf.cli.main import main
 from swapconf.cluster_view import ClusterView, HostRow, RankRow, hosts
+from swapconf.dryrun import environment
 from swapconf.dryrun.job import Cluster
 from swapconf.dryrun.outcome import Outcome, RankReport, as_record
+from swapconf.rehearsal import fan_out
 from swapconf.rehearsal.cluster import cluster_view
+from swapconf.rehearsal.order import Order
 from swapconf.rehearsal.verdict import _remedy
 from swapconf.report.next_steps import after_cluster
 from swapconf.units import GIB
@@ -139,7 +146,7 @@ def test_the_page_stands_by_itself_and_nothing_in_a_name_is_markup() -> None:
 
 def test_the_page_says_how_many_cards_a_host_has_and_whether_that_was_told() -> None:
     assert "8 cards a host, as of an Atlas 800" in page([view()], "1")
-    assert "6 cards a host." in page([view(cards_per_host=6)], "1")
+    assert "Cards of a host: 6." in page([view(cards_per_host=6)], "1")
 
 
 def test_a_limit_far_above_all_peaks_is_not_drawn() -> None:
@@ -199,3 +206,29 @@ def test_the_page_ends_with_the_command_to_run_next(given: ClusterView, command:
         option for parameter in known.params for option in parameter.opts}
 
 
+
+
+def test_the_command_writes_the_page_and_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def rehearsed(orders: Sequence[Order], _jobs: int, _dask: str | None) -> Iterator[RankReport]:
+        for order in orders:
+            assert order.board is not None
+            yield replace(BLANK, file=order.document.file, rank=order.rank, stage=order.rank // 8, peak=LOSS,
+                          used_peak_bytes=LOSS.at.used_bytes, with_fragments_peak_bytes=LOSS.at.used_bytes)
+
+    monkeypatch.setattr(fan_out, "rehearse_all", rehearsed)
+    monkeypatch.setattr(environment, "prepare", lambda *_: None)
+    file = str(Path(__file__).parents[1] / "traces/llama.yaml")
+    words = ["dryrun", file, "--set", "parallel_config.pipeline_stage=2", "--no-cache", "--html",
+             str(tmp_path / "c.html")]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.count("head and loss hold 18.80G of 30.70G") == 1
+    assert "tightest is rank 0 (stage 0)" in result.stdout
+    text = (tmp_path / "c.html").read_text(encoding="utf-8")
+    assert "8 cards a host, as of an Atlas 800" in text
+    assert "16 devices, stages: 2" in text
+    result = CliRunner().invoke(main, [*words, "--cards-per-host", "1", "--keep", str(tmp_path), "--format", "json"])
+    assert [report["peak"]["at"]["when"] for report in json.loads(result.stdout)] == ["forward", "forward"]
+    text = (tmp_path / "c.html").read_text(encoding="utf-8")
+    assert "Cards of a host: 1." in text
+    assert f"swapconf memory {tmp_path}/rank_0 --html memory.html" in text
