@@ -52,5 +52,6 @@ def test_the_peak_is_told_after_each_step_without_any_callback(monkeypatch: pyte
     for step, peak in ((1, 100), (2, 120)):
         Manager().on_train_step_end(None)
         assert json.loads((tmp_path / "result.json").read_text()) == {
-            "steps": step, "is_trained": False, "max_memory_allocated_bytes": peak, "max_memory_reserved_bytes": 1 << 30}
+            "steps": step, "is_trained": False, "max_memory_allocated_bytes": peak,
+            "max_memory_reserved_bytes": 1 << 30}
     assert Manager.called == 2
