@@ -35,7 +35,7 @@ class Part(Enum):
 
 
 _GIVEN_BACK = frozenset({Part.LAYERS, Part.RECOMPUTED, Part.SWAP})
-_OF_EVERY_LAYER = frozenset({Part.WEIGHTS, Part.OPTIMIZER, Part.GRADIENTS, Part.LAYERS})
+_OF_EVERY_LAYER = frozenset({Part.WEIGHTS, Part.OPTIMIZER, Part.GRADIENTS, Part.LAYERS, Part.TEMPORARY})
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,15 +59,23 @@ def peak(trace: Trace) -> Peak:
     for time, chosen in ((live.used.peak_time, np.ones(len(live), dtype=np.bool_)), (rest.peak_time, kept)):
         there = alive(live, time) & chosen
         before = int(np.searchsorted(times, time, side="right")) - 1
-        moments.append(moment_of(passes[max(before, 0)] if passes else "", _sums(live, part, there),
-                                 _sums(live, part, there & is_layers & _of_every_layer(live))))
+        when = passes[max(before, 0)] if passes else ""
+        sizes = _sums(live, part, there)
+        moments.append(moment_of(when, sizes, _in_layers(live, part, there & is_layers, when, sizes)))
     return Peak(at=moments[0], rest=moments[1], host_optimizer_bytes=host_optimizer_bytes(trace))
 
 
-def _of_every_layer(live: Lifetimes) -> NDArray[np.bool_]:
-    """Not the gradients that come and go with the backward pass of one layer."""
-    is_gradient: NDArray[np.bool_] = live.category == CATEGORIES.index(Category.GRADIENT)
-    return ~is_gradient | live.is_persistent
+def _in_layers(live: Lifetimes, part: NDArray[np.uint8], chosen: NDArray[np.bool_], when: str,
+               size_bytes: Mapping[Part, int]) -> Mapping[Part, int]:
+    """What of a moment every layer holds for itself. Gradients come and go with the backward pass of one layer, if they
+    are not added up; the optimizer has those of all layers, and temporaries for each weight."""
+    if when != "optimizer":
+        return _sums(live, part, chosen & ((live.category != CATEGORIES.index(Category.GRADIENT)) | live.is_persistent))
+    inside = dict(_sums(live, part, chosen))
+    if size_bytes[Part.WEIGHTS]:
+        share = inside[Part.WEIGHTS] / size_bytes[Part.WEIGHTS]
+        inside[Part.TEMPORARY] = round(size_bytes[Part.TEMPORARY] * share)
+    return inside
 
 
 def _sums(live: Lifetimes, part: NDArray[np.uint8], chosen: NDArray[np.bool_]) -> Mapping[Part, int]:

@@ -8,11 +8,12 @@ from dataclasses import replace
 import pytest
 
 from swapconf.advice import advice, host_line, is_out_of_reach, peak_line, reach, remedy
+from swapconf.formats import trace_folder
 from swapconf.peak import Moment, Part, Peak, Share, as_record, grown, of_record
 from swapconf.simulate.holders import peak
 from swapconf.simulation import Category
 from swapconf.units import GIB
-from tests.unit.test_replay import NAMES, columns, golden, peak_of
+from tests.unit.test_replay import NAMES, TRACES, columns, golden, peak_of
 
 
 def moment(when: str, **gib: float) -> Moment:
@@ -99,6 +100,21 @@ def test_more_layers_grow_what_each_layer_holds() -> None:
     assert found.at.bytes_of(Part.LOSS) == LOSS.at.bytes_of(Part.LOSS)
     assert found.at.bytes_of(Part.WEIGHTS) == pytest.approx(8 * GIB, rel=1e-6)
     assert found.rest.used_bytes == pytest.approx((30.7 + 11.9 - 1.6) * GIB, rel=1e-6)
+
+
+def test_the_optimizer_has_temporaries_for_the_weights_of_every_layer() -> None:
+    """Their names tell no layer. Outside of the optimizer temporaries are nobody's."""
+    name = next(name for name in NAMES if peak(golden(name)).rest.when == "forward")
+    parts = {share.part: share for share in peak(golden(name)).rest.shares}
+    assert parts[Part.TEMPORARY].in_layers_bytes == 0
+    trace = trace_folder.read(TRACES / "mcore/qwen3_l2_none", 0)
+    found = peak(trace).rest
+    weights, temporary = (next(share for share in found.shares if share.part is part)
+                          for part in (Part.WEIGHTS, Part.TEMPORARY))
+    assert found.when == "optimizer"
+    assert 0 < weights.in_layers_bytes < weights.size_bytes
+    assert temporary.in_layers_bytes / temporary.size_bytes == pytest.approx(
+        weights.in_layers_bytes / weights.size_bytes, rel=1e-3)
 
 
 def test_with_more_layers_the_peak_can_move_to_where_they_keep_nothing() -> None:
