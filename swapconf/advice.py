@@ -35,6 +35,8 @@ def reach(peak: Peak) -> str:
     if not peak.at.when or not peak.at.used_bytes:
         return ""
     rest, used, loss = show_bytes(peak.rest.used_bytes), show_bytes(peak.at.used_bytes), peak.at.bytes_of(Part.LOSS)
+    if peak.is_grown:
+        rest = phrase("about {size}", size=rest)
     if peak.at.when == "optimizer" and is_out_of_reach(peak):
         return phrase("the peak is the optimizer's; swap and recompute of layers cannot lower it")
     if loss > _MUCH * peak.at.used_bytes:

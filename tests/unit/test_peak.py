@@ -96,6 +96,7 @@ def test_words_on_the_host() -> None:
 def test_more_layers_grow_what_each_layer_holds() -> None:
     found = grown(LOSS, round(42.6 * GIB))
     assert found.is_grown
+    assert reach(found).endswith("or gets below about 41.00G")
     assert found.at.used_bytes == round(42.6 * GIB)
     assert found.at.bytes_of(Part.LOSS) == LOSS.at.bytes_of(Part.LOSS)
     assert found.at.bytes_of(Part.WEIGHTS) == pytest.approx(8 * GIB, rel=1e-6)
