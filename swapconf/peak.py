@@ -70,8 +70,8 @@ class Moment:
 @dataclass(frozen=True, slots=True)
 class Peak:
     """``at``: the first moment of the peak. ``rest``: the highest moment when layers keep nothing of their forward
-    pass, which no swap and no recompute of layers gets below; it can be another one. ``host_bytes``: what of the host
-    memory at its own peak is optimizer state. ``is_grown``: from a run of fewer layers, see `grown`."""
+    pass, which no swap and no recompute of layers gets below; it can be another one. ``host_optimizer_bytes``: what of
+    the host memory is optimizer state. ``is_grown``: from a run of fewer layers, see `grown`."""
 
     at: Moment
     rest: Moment
@@ -81,14 +81,18 @@ class Peak:
 
 def grown(peak: Peak, used_bytes: int) -> Peak:
     """The peak of a model with more layers, of which the used peak is known: what every layer holds for itself is
-    multiplied so that the sum is ``used_bytes``, the rest stays. An estimate: of 12 layers of a Qwen3, folded to 6, the
-    large parts were within 0.4 % of a whole run, and the rest 1.0 % above it (MindSpore 2.9.0). Where that lifts the moment without
-    activations above the peak, the peak is there."""
+    multiplied so that the sum is ``used_bytes``, the rest stays; optimizer state on the host grows as the weights do.
+    Where that lifts the moment without activations above the peak, the peak is there.
+
+    An estimate: of 12 layers of a Qwen3, folded to 6, the large parts were within 0.4 % of those of a whole run, and the
+    moment without activations 1.0 % above it (MindSpore 2.9.0)."""
     factor = _factor(peak.at, used_bytes)
     at, rest = _times(peak.at, factor, used_bytes), _times(peak.rest, factor)
     if rest.used_bytes > used_bytes:
         at = rest = _times(peak.rest, _factor(peak.rest, used_bytes), used_bytes)
-    return replace(peak, at=at, rest=rest, is_grown=True)
+    before = peak.at.bytes_of(Part.WEIGHTS)
+    host = round(peak.host_optimizer_bytes * at.bytes_of(Part.WEIGHTS) / before) if before else 0
+    return Peak(at, rest, host, is_grown=True)
 
 
 def _factor(moment: Moment, used_bytes: int) -> float:

@@ -94,7 +94,8 @@ def test_words_on_the_host() -> None:
 
 
 def test_more_layers_grow_what_each_layer_holds() -> None:
-    found = grown(LOSS, round(42.6 * GIB))
+    found = grown(replace(LOSS, host_optimizer_bytes=3 * GIB), round(42.6 * GIB))
+    assert found.host_optimizer_bytes == pytest.approx(6 * GIB, rel=1e-6)
     assert found.is_grown
     assert reach(found).endswith("or gets below about 41.00G")
     assert found.at.used_bytes == round(42.6 * GIB)
