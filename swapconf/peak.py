@@ -84,8 +84,8 @@ def grown(peak: Peak, used_bytes: int) -> Peak:
     multiplied so that the sum is ``used_bytes``, the rest stays; optimizer state on the host grows as the weights do.
     Where that lifts the moment without activations above the peak, the peak is there.
 
-    An estimate: of 12 layers of a Qwen3, folded to 6, the large parts were within 0.4 % of those of a whole run, and the
-    moment without activations 1.0 % above it (MindSpore 2.9.0)."""
+    An estimate: of 12 layers of a Qwen3, folded to 6, the large parts were within 0.4 % of those of a whole run, and
+    the moment without activations 1.0 % above it (MindSpore 2.9.0)."""
     factor = _factor(peak.at, used_bytes)
     at, rest = _times(peak.at, factor, used_bytes), _times(peak.rest, factor)
     if rest.used_bytes > used_bytes:
