@@ -8,6 +8,7 @@ from enum import Enum
 
 from swapconf.errors import Finding
 from swapconf.memory_view import MemoryView
+from swapconf.peak import Peak
 from swapconf.phrases import mark, phrase
 from swapconf.timeline_view import TimelineView
 from swapconf.timing import Schedule
@@ -48,11 +49,12 @@ class Figure(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class RankFigures:
-    """``values``: what is known of one rank."""
+    """``values``: what is known of one rank. ``peak``: what holds its peak, None where that is not known."""
 
     rank: int
     stage: int
     values: Mapping[Figure, float]
+    peak: Peak | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +93,12 @@ class Variant:
         if not known or len(known) < len(self.ranks):
             return None
         return max(known) if figure.overall is Overall.HIGHEST else sum(known)
+
+    @property
+    def highest(self) -> RankFigures | None:
+        """The rank with the highest used peak, of those of which it is known what holds it."""
+        known = [rank for rank in self.ranks if rank.peak is not None]
+        return max(known, key=lambda rank: (rank.values.get(Figure.USED_PEAK, 0), -rank.rank), default=None)
 
     def of_rank(self, rank: int, figure: Figure) -> float | None:
         return next((found.values.get(figure) for found in self.ranks if found.rank == rank), None)

@@ -18,7 +18,8 @@ from cases import Case, cases
 from swapconf.dryrun.outcome import Outcome
 from swapconf.formats import overrides
 from swapconf.rehearsal import folded
-from swapconf.rehearsal.order import Order, jobs_at_once
+from swapconf.rehearsal.capacity import jobs_at_once
+from swapconf.rehearsal.order import Order
 
 
 def order(case: Case, folder: Path) -> Order:
@@ -59,7 +60,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     known = records(folder)
     todo = [case for case in cases() if case.name not in known and options.only in case.name]
-    done = joblib.Parallel(n_jobs=jobs_at_once(options.jobs), return_as="generator_unordered")(
+    done = joblib.Parallel(n_jobs=jobs_at_once((), options.jobs), return_as="generator_unordered")(
         joblib.delayed(rehearse)(case, folder) for case in todo)
     for index, line in enumerate(done, 1):
         print(f"{index}/{len(todo)} {line}", flush=True)

@@ -18,8 +18,9 @@ import joblib
 from cases import ROOT
 
 from swapconf.formats import overrides
+from swapconf.rehearsal.capacity import jobs_at_once
 from swapconf.rehearsal.folded import rehearse
-from swapconf.rehearsal.order import Order, jobs_at_once
+from swapconf.rehearsal.order import Order
 from swapconf.units import show_bytes
 
 PAGE = ROOT / "docs/plain-against-swapconf.md"
@@ -106,7 +107,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int)
     options = parser.parse_args()
     folder, todo = options.folder.resolve(), runs()
-    found = joblib.Parallel(n_jobs=jobs_at_once(options.jobs), batch_size=1)(
+    found = joblib.Parallel(n_jobs=jobs_at_once((), options.jobs), batch_size=1)(
         joblib.delayed(record)(run, folder) for run in todo)
     PAGE.write_text(page(dict(zip(todo, found, strict=True))), encoding="utf-8")
 

@@ -7,18 +7,18 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from swapconf.cli.children import Children
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say, set_option
 from swapconf.cli.help import Command
 from swapconf.cli.machine import load, machine_options
 from swapconf.cli.numbers import SECONDS
 from swapconf.cli.outputs import PAGE
-from swapconf.cli.progress import Progress
 from swapconf.errors import SwapconfError, has_errors
 from swapconf.phrases import phrase
 from swapconf.report.findings import printable
@@ -213,8 +213,7 @@ def _run(candidates: Sequence[Candidate], options: _Options, on: Machine, policy
     from swapconf.comparing.rehearsed import rehearse
     from swapconf.dryrun import DryRunError
     from swapconf.dryrun.environment import prepare
-    from swapconf.rehearsal import fan_out
-    from swapconf.rehearsal.order import jobs_at_once
+    from swapconf.rehearsal import capacity, fan_out
 
     if fan_out.missing(options.dask):
         raise click.ClickException(fan_out.missing(options.dask))
@@ -222,8 +221,11 @@ def _run(candidates: Sequence[Candidate], options: _Options, on: Machine, policy
         prepare(sys.executable, os.environ, 1)  # once, before the children, so that the shim is built once
     except DryRunError as error:
         raise click.ClickException(str(error)) from None
-    with Progress(sum(len(candidate.orders) for candidate in candidates), phrase("dry run")) as progress:
-        return rehearse(candidates, jobs_at_once(options.jobs), on, policy=policy, dask=options.dask,
+    orders = [order for candidate in candidates for order in candidate.orders]
+    with Children(len(orders), phrase("dry run")) as progress:
+        watched = [replace(candidate, orders=tuple(replace(order, board=progress.board) for order in candidate.orders))
+                   for candidate in candidates]
+        return rehearse(watched, capacity.jobs_at_once(orders, options.jobs), on, policy=policy, dask=options.dask,
                         reuse=options.keep is not None and options.use_cache, progress=progress.step)
 
 

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from swapconf.cli import cluster
+from swapconf.cli.children import Children
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, register_option, say, set_option
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.cli.machine import load, machine_options
 from swapconf.cli.numbers import SECONDS
-from swapconf.cli.progress import Progress
+from swapconf.cli.outputs import PAGE
 from swapconf.config import Dialect
 from swapconf.dryrun.outcome import RankReport, as_record, origin
 from swapconf.errors import Severity, SwapconfError
@@ -60,6 +62,8 @@ class _Options:
 @click.option("--budget", metavar="54GB", help="Exit 3 if a rank needs more.")
 @click.option("--keep", type=click.Path(path_type=Path), metavar="DIR", help="Keep the trace files in DIR/rank_N/.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--html", type=PAGE, metavar="FILE",
+              help="Write one page with all ranks side by side; it opens without a network.")
 @click.option("--timeout", type=SECONDS, default=3600.0, show_default=True, metavar="SECONDS", help="For each rank.")
 @click.option("--real-data", is_flag=True, help="Use the YAML's data set; else a tiny stand-in is made.")
 @click.option("--fold/--no-fold", default=True, show_default=True,
@@ -69,9 +73,9 @@ class _Options:
 @machine_options("generic")
 @click.option("--env", "show_env", is_flag=True, help="Print the child's environment as shell lines, and stop.")
 def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, ...], register_path: str | None,
-            jobs: int | None, dask: str | None, budget: str | None, keep: Path | None, form: str, timeout: float,
-            real_data: bool, fold: bool, plain: bool, no_cache: bool, profile: str, measured: Path | None,
-            cards_per_host: int, host_bandwidth: float | None, show_env: bool) -> None:
+            jobs: int | None, dask: str | None, budget: str | None, keep: Path | None, form: str, html: Path | None,
+            timeout: float, real_data: bool, fold: bool, plain: bool, no_cache: bool, profile: str,
+            measured: Path | None, cards_per_host: int, host_bandwidth: float | None, show_env: bool) -> None:
     """Run mindformers' own Trainer on training YAMLs, with MindSpore simulating the device.
 
     Before a card is used: does the job compile, does it fit, what does the swap really move? One child process for each
@@ -81,9 +85,13 @@ def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, 
     for each operator (docs/levels.md), kept in DIR/rank_N/level_2. Level 3 adds times on --hardware, kept in
     DIR/rank_N/level_3 as the profiler's own files; trace_view.json opens in Perfetto and chrome://tracing.
 
+    --html shows all ranks side by side: what holds each peak, which rank is tightest, what would lower it and what
+    cannot, and what the ranks of one host need of its memory (8 cards unless --cards-per-host says otherwise).
+
     \b
     swapconf dryrun configs/llama2_7b/example2_layer_swap.yaml
     swapconf dryrun train.yaml --level 3 --hardware ascend_910b2 --keep traces
+    swapconf dryrun train.yaml --ranks stages --html cluster.html
     swapconf dryrun train.yaml --ranks all --budget 54GB --set parallel_config.pipeline_stage=2
     eval "$(swapconf dryrun --env)"
 
@@ -93,7 +101,6 @@ def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, 
     from swapconf.dryrun import DryRunError
     from swapconf.dryrun.environment import level_to_run, prepare
     from swapconf.rehearsal import fan_out
-    from swapconf.rehearsal.order import jobs_at_once
 
     try:
         if show_env:
@@ -121,11 +128,17 @@ def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, 
     except SwapconfError as error:
         print_findings(error.findings, err=True)
         raise SystemExit(EXIT_UNREADABLE) from None
-    reports = _run(orders, jobs_at_once(jobs), dask, use_cache=not no_cache and keep is None)
+    reports = _run(orders, jobs, dask, use_cache=not no_cache and keep is None)
+    views = cluster.views(orders, reports, cluster.cards_told(click.get_current_context(), cards_per_host), limit, keep)
     if form == "json":
         click.echo(json.dumps([as_record(report) for report in reports], indent=2))
     else:
         _print(reports, limit)
+        for view in views:
+            if line := cluster.tightest_line(view):
+                say(line)
+    if html is not None:
+        cluster.write_page(views, html)
     raise SystemExit(_exit_code(reports, limit))
 
 
@@ -162,8 +175,8 @@ def _stops_the_run(studies: Sequence[Study]) -> bool:
     return False
 
 
-def _run(orders: list[Order], jobs: int, dask: str | None, use_cache: bool) -> list[RankReport]:
-    from swapconf.rehearsal import cache, fan_out
+def _run(orders: list[Order], jobs: int | None, dask: str | None, use_cache: bool) -> list[RankReport]:
+    from swapconf.rehearsal import cache, capacity, fan_out
 
     position = {(order.document.file, order.rank): index for index, order in enumerate(orders)}
     known = {index: report for index, order in enumerate(orders)
@@ -171,8 +184,9 @@ def _run(orders: list[Order], jobs: int, dask: str | None, use_cache: bool) -> l
     todo = [order for index, order in enumerate(orders) if index not in known]
     found: list[RankReport] = [replace(report, cached=True) for report in known.values()]
     if todo:
-        with Progress(len(todo), phrase("dry run")) as progress:
-            for report in fan_out.rehearse_all(todo, jobs, dask):
+        with Children(len(todo), phrase("dry run")) as progress:
+            watched = [replace(order, board=progress.board) for order in todo]
+            for report in fan_out.rehearse_all(watched, capacity.jobs_at_once(todo, jobs), dask):
                 found.append(report)
                 progress.step()
                 if use_cache and report.outcome.good:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from swapconf.phrases import phrase, show
@@ -12,15 +12,18 @@ T = TypeVar("T")
 
 
 class Progress:
-    """Elapsed and expected time of ``total`` things; the bar goes when they are done."""
+    """Elapsed and expected time of ``total`` things; the bar goes when they are done. ``lines``: what stands below it,
+    asked for again and again."""
 
-    def __init__(self, total: int, title: str) -> None:
-        self._total, self._title = total, title
+    def __init__(self, total: int, title: str, lines: Callable[[], Sequence[str]] = lambda: ()) -> None:
+        self._total, self._title, self._lines = total, title, lines
         self._bar: Any = None
+        self._live: Any = None
 
     def __enter__(self) -> Progress:
         if sys.stderr.isatty():
-            from rich.console import Console
+            from rich.console import Console, Group
+            from rich.live import Live
             from rich.progress import (
                 BarColumn,
                 MofNCompleteColumn,
@@ -29,11 +32,13 @@ class Progress:
                 TimeElapsedColumn,
                 TimeRemainingColumn,
             )
+            from rich.text import Text
 
             self._bar = Progress(TextColumn(show(self._title)), BarColumn(), MofNCompleteColumn(),
-                                 TimeElapsedColumn(), TextColumn(show(phrase("expected"))), TimeRemainingColumn(),
-                                 console=Console(stderr=True), transient=True)
-            self._bar.start()
+                                 TimeElapsedColumn(), TextColumn(show(phrase("expected"))), TimeRemainingColumn())
+            self._live = Live(get_renderable=lambda: Group(self._bar, *map(Text, self._lines())),
+                              console=Console(stderr=True), transient=True, refresh_per_second=4)
+            self._live.start()
             self._task = self._bar.add_task("", total=self._total)
         return self
 
@@ -42,8 +47,8 @@ class Progress:
             self._bar.advance(self._task)
 
     def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        if self._live is not None:
+            self._live.stop()
 
 
 def shown(things: Iterable[T], total: int, title: str, least: int = 1) -> Iterator[T]:

@@ -15,6 +15,7 @@ from swapconf.cost import Machine
 from swapconf.dryrun.outcome import as_record
 from swapconf.errors import Finding, Origin, Severity, SwapconfError, in_order
 from swapconf.formats import run_record
+from swapconf.peak import Peak, of_record
 from swapconf.phrases import joined, phrase
 from swapconf.rehearsal import fan_out
 from swapconf.rehearsal.order import Order
@@ -110,10 +111,19 @@ def _of_reports(blank: Variant, reports: Sequence[Mapping[str, Any]], why: str) 
         sizes = [move["bytes"] for move in report["moved"]]
         if None not in sizes:
             values[Figure.MOVED] = sum(sizes)
-        ranks.append(RankFigures(rank=report["rank"], stage=report["stage"], values=values))
+        ranks.append(RankFigures(rank=report["rank"], stage=report["stage"], values=values,
+                                 peak=_peak(report)))
     unknown = dict.fromkeys((*TIMES, Figure.RECOMPUTED_KERNELS, Figure.RECOMPUTED_OPERATIONS), why)
     return replace(blank, ranks=tuple(ranks), unknown=unknown,
                    origins={"memory": joined(", ", dict.fromkeys(map(run_record.origin, reports)))})
+
+
+def _peak(report: Mapping[str, Any]) -> Peak | None:
+    """A report that was kept can be of another version, or damaged."""
+    try:
+        return of_record(report["peak"])
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return None
 
 
 def failed(title: str, findings: Sequence[Finding], why: str) -> Variant:

@@ -11,7 +11,9 @@ from swapconf.cost import Costs, Machine, Origin
 from swapconf.dryrun.effect import observed
 from swapconf.dryrun.outcome import Outcome
 from swapconf.formats import run_record
+from swapconf.peak import Peak
 from swapconf.phrases import joined, phrase
+from swapconf.simulate import holders
 from swapconf.simulate.costing import costs, workload
 from swapconf.simulate.joint import joint_replay
 from swapconf.simulate.lanes import lanes
@@ -61,6 +63,7 @@ class Timed:
 def of_traces(title: str, ranks: Sequence[RankTrace], machine: Machine, policy: str = "mindspore") -> Variant:
     """Memory is that of the traces. What needs the tracker's graph is missing where there is none, and why is said."""
     memory = {item.rank: _memory(item) for item in ranks}
+    peaks = {item.rank: holders.peak(item.trace) for item in ranks}
     origins = {"memory": joined(", ", dict.fromkeys(run_record.origin(item.report) or RECORDED for item in ranks))}
     found = Variant(
         title=title, origins=origins, troubles=_troubles(ranks),
@@ -70,12 +73,13 @@ def of_traces(title: str, ranks: Sequence[RankTrace], machine: Machine, policy: 
         timed = time_of(ranks, machine)
         again = {item.rank: recomputed(item.trace) for item in ranks}
     except ValueError as error:
-        return replace(found, unknown=dict.fromkeys((*TIMES, *AGAIN), str(error)), ranks=rank_figures(ranks, memory))
+        return replace(found, unknown=dict.fromkeys((*TIMES, *AGAIN), str(error)),
+                       ranks=rank_figures(ranks, memory, peaks))
     for item in ranks:
         memory[item.rank] |= timed.figures[item.rank] | {
             Figure.RECOMPUTED_KERNELS: again[item.rank].kernels,
             Figure.RECOMPUTED_OPERATIONS: again[item.rank].operations}
-    return replace(found, origins={**origins, "time": timed.origin}, ranks=rank_figures(ranks, memory),
+    return replace(found, origins={**origins, "time": timed.origin}, ranks=rank_figures(ranks, memory, peaks),
                    notes=timed.notes, pipeline=timed.pipeline,
                    timeline=timed.picture(title, ranks, [lifetimes(item.trace) for item in ranks]))
 
@@ -112,8 +116,11 @@ def _memory(item: RankTrace) -> dict[Figure, float]:
     return found if moved is None else {**found, Figure.MOVED: moved}
 
 
-def rank_figures(ranks: Sequence[RankTrace], values: Mapping[int, Mapping[Figure, float]]) -> tuple[RankFigures, ...]:
-    return tuple(RankFigures(rank=item.rank, stage=item.stage, values=values[item.rank]) for item in ranks)
+def rank_figures(ranks: Sequence[RankTrace], values: Mapping[int, Mapping[Figure, float]],
+                 peaks: Mapping[int, Peak] | None = None) -> tuple[RankFigures, ...]:
+    """``values``, ``peaks``: by rank."""
+    return tuple(RankFigures(rank=item.rank, stage=item.stage, values=values[item.rank],
+                             peak=None if peaks is None else peaks[item.rank]) for item in ranks)
 
 
 def _title(title: str, item: RankTrace, ranks: Sequence[RankTrace]) -> str:

@@ -56,6 +56,8 @@ def launch(job: Job, folder: Folder, variables: Mapping[str, str], python: str =
     command = [python, *under, worker, "--config", str(folder.config), str(folder.path)]
     # graphs would take the order of the kernels with them, to another folder
     environment = {name: value for name, value in variables.items() if not name.startswith("MS_DEV_SAVE_GRAPHS")}
+    # it tells which part of compiling it is at; who asks for logs of another kind has them
+    environment.setdefault("MS_SUBMODULE_LOG_v", "{PIPELINE:1}")
     # its log is searched for English words, whoever asked for the run
     environment |= {"RANK_ID": str(job.rank), "RANK_SIZE": str(job.cluster.num_devices),
                    "MS_SIMULATION_LEVEL": str(job.level), "SWAPCONF_LANG": ENGLISH,

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from swapconf import peak as peaks
+from swapconf.advice import advice, host_line, peak_line
 from swapconf.errors import Finding
 from swapconf.phrases import joined, mark, phrase, show
 
@@ -87,7 +89,7 @@ class RankReport:
     of one step on ``hardware`` (level 3). ``limit_bytes``: the device memory that the rank may use. ``recomputed``:
     None where the trace does not tell. ``detail``: the last relevant lines where it went wrong. ``folded``: the numbers
     of equal layers that were run where the rest is extrapolated, None for the whole model; ``fold_note`` says how it
-    was done.
+    was done. ``peak``: what holds the peak, None where there is no trace.
     """
 
     file: str
@@ -117,6 +119,7 @@ class RankReport:
     outside_bytes: int | None = None
     step_us: float | None = None
     hardware: str = ""
+    peak: peaks.Peak | None = None
     cached: bool = False
 
     @property
@@ -154,7 +157,16 @@ def as_record(report: RankReport, told: Callable[[str], str] = show) -> dict[str
         "workspace": report.workspace, "workspace_bytes": report.workspace_bytes,
         "workspace_kernel": report.workspace_kernel, "outside_bytes": report.outside_bytes,
         "step_us": report.step_us, "hardware": report.hardware, "origin": told(figures_from),
+        "peak": _peak(report, told),
     }
+
+
+def _peak(report: RankReport, told: Callable[[str], str]) -> dict[str, Any] | None:
+    """What holds the peak, and in words what would lower it."""
+    peak = report.peak
+    return None if peak is None else {
+        **peaks.as_record(peak), "text": told(peak_line(peak)), "advice": told(advice(peak)),
+        "host": told(host_line(peak, report.host_bytes or 0))}
 
 
 def origin(report: RankReport) -> str:

@@ -45,7 +45,7 @@ def main(folder: Path) -> None:
     if job["level"] > 0:
         result.write_after_each_step()
     Trainer(config).train()
-    result.write()
+    result.write(is_trained=True)
 
 
 def find_code(folders: list[str]) -> None:
@@ -198,10 +198,11 @@ class Result:
     def __init__(self, path: Path) -> None:
         self._path, self._steps = path, 0
 
-    def write(self) -> None:
+    def write(self, *, is_trained: bool = False) -> None:
+        """``is_trained``: all steps are done; MindSpore writes its trace now."""
         import mindspore
 
-        peaks = {"steps": self._steps,
+        peaks = {"steps": self._steps, "is_trained": is_trained,
                  "max_memory_allocated_bytes": int(mindspore.runtime.max_memory_allocated()),
                  "max_memory_reserved_bytes": int(mindspore.runtime.max_memory_reserved())}
         part = self._path.with_name(f".{self._path.name}.part")  # as swapconf.writing, which a plain run need not have
@@ -209,18 +210,19 @@ class Result:
         part.replace(self._path)
 
     def write_after_each_step(self) -> None:
-        """A child that runs out of time in a later step has told the peak of the first."""
-        from mindformers.core.callback import MFLossMonitor
+        """A child that runs out of time in a later step has told the peak of the first. No callback is in such a run
+        (`leave_out`), so it is told by what would call them."""
+        from mindspore.train.callback import _CallbackManager
 
-        name = next(name for name in ("on_train_step_end", "step_end") if name in vars(MFLossMonitor))
-        original = getattr(MFLossMonitor, name)
+        name = next(name for name in ("on_train_step_end", "step_end") if name in vars(_CallbackManager))
+        original = getattr(_CallbackManager, name)
 
-        def step_end(monitor: Any, run_context: Any) -> Any:
+        def step_end(manager: Any, run_context: Any) -> Any:
             self._steps += 1
             self.write()
-            return original(monitor, run_context)
+            return original(manager, run_context)
 
-        setattr(MFLossMonitor, name, step_end)
+        setattr(_CallbackManager, name, step_end)
 
 
 if __name__ == "__main__":

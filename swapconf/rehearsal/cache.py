@@ -12,7 +12,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
-from swapconf import cache_folder, json_object
+from swapconf import cache_folder, json_object, peak
 from swapconf.dryrun.outcome import LayerMoves, LayerRecomputes, Outcome, RankReport
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.formats.yaml_document import MAX_BYTES
@@ -23,7 +23,7 @@ from swapconf.rehearsal.order import Order
 from swapconf.resolve.knowledge import Versions
 
 _NAME = "dryrun"
-_FORM = 5  # of the files; raised whenever a report changes its meaning
+_FORM = 6  # of the files; raised whenever a report changes its meaning
 
 
 def folder() -> Path:
@@ -54,7 +54,8 @@ def read(path: Path, order: Order) -> RankReport | None:
 
 def store(order: Order, report: RankReport) -> None:
     """Keep a report; whole or not at all. A cache that cannot be written is no fault of the run."""
-    text = json.dumps(asdict(report, dict_factory=_packed), default=lambda value: value.value)
+    content = {**asdict(report, dict_factory=_packed), "peak": peak.as_record(report.peak) if report.peak else None}
+    text = json.dumps(content, default=lambda value: value.value)
     with suppress(OSError, cache_folder.Untrusted):
         cache_folder.private(_NAME, os.environ)
         cache_folder.replace(_path(order), text)
@@ -101,6 +102,7 @@ def _report(data: dict[str, Any], order: Order) -> RankReport:
         data["recomputed"] = tuple(LayerRecomputes(**layer) for layer in data["recomputed"])
     data["findings"] = tuple(Finding(**{**_unpacked(Finding, found), "origin": Origin(**found["origin"]),
                                         "severity": Severity(found["severity"])}) for found in data["findings"])
+    data["peak"] = peak.of_record(data["peak"]) if data["peak"] else None
     data["strategy_lines"] = tuple(data["strategy_lines"])
     data["folded"] = tuple(data["folded"]) if data["folded"] else None
     return RankReport(**{**data, "file": order.document.file})

@@ -25,9 +25,10 @@ from swapconf.dryrun.stand_in import columns
 from swapconf.errors import Finding, Origin, Severity, SwapconfError
 from swapconf.formats import memory_log, run_record, trace_folder
 from swapconf.phrases import phrase
-from swapconf.rehearsal import came_to
+from swapconf.rehearsal import board, came_to
 from swapconf.rehearsal.adapted import adapted, code_folders
 from swapconf.rehearsal.order import REGISTER_PATH, Order, cluster_of
+from swapconf.simulate import holders
 from swapconf.study import source
 from swapconf.study.study import Study
 from swapconf.trace import Trace, WorkerLog
@@ -40,8 +41,8 @@ _TRACKED = (trace_folder.BLOCKS, trace_folder.GRAPH, trace_folder.ORDER, trace_f
 
 @dataclass(frozen=True, kw_only=True)
 class Ran:
-    """How one child ended. ``report`` tells the outcome and MindSpore's own level, and no memory yet. ``trace``: None
-    where it left none. ``environment``: what it ran in, for the record."""
+    """How one child ended. ``report`` tells the outcome, MindSpore's own level and what holds the peak, and no other
+    memory yet. ``trace``: None where it left none. ``environment``: what it ran in, for the record."""
 
     report: RankReport
     environment: Mapping[str, Any] = field(default_factory=dict)
@@ -69,7 +70,8 @@ def run(order: Order, study: Study, part: str = "") -> Ran:
             variables = {**prepared.variables, source.VARIABLE: str(place / source.FILE)}
             if order.register_path:
                 variables[REGISTER_PATH] = order.register_path
-            finished = launch(job, folder, variables)
+            with board.entered(order.board, order.document.file, order.rank, part, folder):
+                finished = launch(job, folder, variables)
             ran = replace(_ran(blank, order, study, folder, finished), environment=prepared.summary())
             if order.keep is not None:
                 _gather(folder, order)
@@ -139,7 +141,8 @@ def _ran(blank: RankReport, order: Order, study: Study, folder: Folder, finished
     except SwapconfError as error:
         outcome = Outcome.NO_SPACE if free < SMALLEST_TRACE_BYTES else Outcome.BAD_TRACE
         return Ran(report=replace(report, outcome=outcome, detail=str(error), findings=error.findings), log=log)
-    return Ran(report=report, log=log, trace=trace, reserved_bytes=reserved_bytes(folder.result))
+    return Ran(report=replace(report, peak=holders.peak(trace) if trace is not None else None), log=log, trace=trace,
+               reserved_bytes=reserved_bytes(folder.result))
 
 
 def _trace(folder: Folder, rank: int) -> Trace | None:

@@ -21,7 +21,7 @@ from swapconf.phrases import phrase
 from swapconf.rehearsal.child import Ran, kept, record
 from swapconf.rehearsal.order import Order
 from swapconf.rehearsal.verdict import Peaks, verdict
-from swapconf.simulate import costing, program, timeline
+from swapconf.simulate import costing, holders, program, timeline
 from swapconf.simulate.step_profile import step_profile
 from swapconf.simulate.workspace import Grown, grow
 from swapconf.step_profile import StepProfile
@@ -50,6 +50,7 @@ def raised(order: Order, study: Study, ran: Ran, report: RankReport, effect: Eff
     peaks = Peaks(used_bytes=grown.trace.used_peak_bytes, reserved_bytes=grown.reserved_bytes,
                   with_fragments_bytes=grown.trace.with_fragments_peak_bytes)
     blank, profile = at_level(order.level, ran.report, grown.workspace, ran.trace), None
+    blank = replace(blank, peak=holders.peak(grown.trace))
     if order.level > 2:
         machine = order.machine or Machine(hardware=hardware.load(hardware.GENERIC))
         profile = simulated(grown, machine)

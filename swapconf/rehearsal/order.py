@@ -1,4 +1,4 @@
-"""ORDER: one rank of one config, to be dry-run; which ranks there are, and how many fit this machine."""
+"""ORDER: one rank of one config, to be dry-run; which ranks there are, and how the YAML shares out its devices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from swapconf.study.study import Study, study_for_run
 
 REGISTER_PATH = "REGISTER_PATH"  # where mindformers looks for the code of `auto_register`
 MAX_DEVICES = 1_000_000  # a slip of the pen must not fill the memory
-CHILD_BYTES = 3 << 30  # what one child may take of this machine's memory
 
 
 def register_path(folder: str) -> str:
@@ -28,7 +27,8 @@ class Order:
     """``fold``: extrapolate from fewer layers where that is possible. ``keep``: the folder for the files, None for a
     temporary one. ``children``: how many child processes this order may have at once. ``machine``: for the times of
     level 3; None for the generic card. ``settings``: those that hold for the YAML. ``register_path``: the folder with
-    the code of models that mindformers does not have, "" for none."""
+    the code of models that mindformers does not have, "" for none. ``board``: where its children are entered while
+    they run, see `board.py`."""
 
     document: Document
     rank: int
@@ -41,6 +41,7 @@ class Order:
     children: int = 1
     machine: Machine | None = None
     settings: Settings = NONE
+    board: Path | None = None
     register_path: str = field(default_factory=lambda: register_path(os.environ.get(REGISTER_PATH, "")))
 
     def study(self, document: Document) -> Study:
@@ -78,11 +79,3 @@ def ranks_of(words: str, cluster: Cluster) -> tuple[int, ...]:
         raise ValueError(phrase("there is no rank {rank}: the config describes {devices} devices, 0 to {last}",
                                 rank=wrong[0], devices=cluster.num_devices, last=cluster.num_devices - 1))
     return ranks
-
-
-def jobs_at_once(asked: int | None = None) -> int:
-    """How many children this machine takes: bounded by cores and by memory."""
-    if asked is not None:
-        return max(1, asked)
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
-    return max(1, min(len(os.sched_getaffinity(0)), memory // CHILD_BYTES))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from swapconf.advice import advice
 from swapconf.dryrun import comparison, recompute_comparison
 from swapconf.dryrun.effect import Effect
 from swapconf.dryrun.outcome import ESTIMATED, LayerMoves, LayerRecomputes, Outcome, RankReport
 from swapconf.errors import Finding, Severity, in_order
+from swapconf.peak import Peak, grown
 from swapconf.phrases import phrase
 from swapconf.study.study import Study
 from swapconf.trace import Notice, WorkerLog
@@ -26,6 +28,7 @@ class Peaks:
 def verdict(report: RankReport, study: Study, log: WorkerLog, peaks: Peaks, effect: Effect) -> RankReport:
     """The report of a rank that ended well, with its memory and all findings."""
     limit, findings = _limit(study, log)
+    peak = grown(report.peak, peaks.used_bytes) if report.peak is not None and report.folded else report.peak
     if study.strategy is not None:
         findings += comparison.compare(study.strategy, effect,
                                        study.config.origin("swap_config.swap", "swap_config"))
@@ -39,16 +42,24 @@ def verdict(report: RankReport, study: Study, log: WorkerLog, peaks: Peaks, effe
                 "rank {rank} needs {size} with fragments, {over} more than the {limit} it may use ({counted})",
                 rank=report.rank, size=show_bytes(peaks.with_fragments_bytes), over=show_bytes(over),
                 limit=show_bytes(limit), counted=_counted(report)),
-            hint=phrase("swap or recompute more, or give the rank fewer layers")))
+            hint=_remedy(peak, limit)))
     return replace(
         report, used_peak_bytes=peaks.used_bytes, with_fragments_peak_bytes=peaks.with_fragments_bytes,
         reserved_bytes=peaks.reserved_bytes, host_bytes=effect.host_peak_bytes, limit_bytes=limit,
+        peak=peak,
         recomputed=None if effect.recomputed is None else tuple(
             LayerRecomputes(layer, kernels) for layer, kernels in effect.recomputed_by_layer.items()),
         moved=tuple(LayerMoves(layer, copies.num_tensors, copies.size_bytes)
                     for layer, copies in effect.by_layer.items()),
         findings=in_order([*report.findings, *findings]),
         outcome=Outcome.DOES_NOT_FIT if over > 0 else Outcome.COMPLETED)
+
+
+def _remedy(peak: Peak | None, limit: int) -> str:
+    """What to do where a rank does not fit: what no swap and no recompute can reach is not recommended."""
+    if peak is not None and peak.at.when and peak.rest.used_bytes > limit:
+        return advice(peak)
+    return phrase("swap or recompute more, or give the rank fewer layers")
 
 
 def _counted(report: RankReport) -> str:

@@ -6,6 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from swapconf.advice import advice
+from swapconf.peak import Part
+from swapconf.peak import as_record as peak_record
 from swapconf.phrases import joined, phrase, show
 from swapconf.report.memory_tables import Table
 from swapconf.units import show_bytes
@@ -30,6 +33,20 @@ def overall_table(variants: Sequence[Variant]) -> Table:
 
 def rank_table(variants: Sequence[Variant], rank: int) -> Table:
     return _table(variants, lambda variant, figure: variant.of_rank(rank, figure))
+
+
+def peaks_table(variants: Sequence[Variant]) -> Table:
+    """What holds the highest peak of each variant, and what is left of it when layers keep nothing."""
+    known = [(variant, rank.rank, rank.peak) for variant in variants
+             if (rank := variant.highest) is not None and rank.peak is not None]
+    head = (phrase("at the peak"), *(phrase("{title}, rank {rank}", title=variant.title, rank=rank)
+                                     for variant, rank, _ in known))
+    rows = [(phrase(part.value), *(show_bytes(size) if size else "-" for size in sizes)) for part in Part
+            if any(sizes := [peak.at.bytes_of(part) for _, _, peak in known])]
+    if rows:
+        rows.append((phrase("highest without activations of layers"), *(
+            show_bytes(peak.rest.used_bytes) if peak.at.when else "-" for _, _, peak in known)))
+    return Table(head, rows, frozenset(head[:1]))
 
 
 def _table(variants: Sequence[Variant], value: Callable[[Variant, Figure], float | None]) -> Table:
@@ -90,6 +107,8 @@ def notes_of(variant: Variant) -> list[str]:
     told = phrase("memory {memory}; time {time}", **variant.origins) if "time" in variant.origins else \
         phrase("memory {memory}", **variant.origins)
     below = [pipeline_line(variant.pipeline)] if variant.pipeline is not None else []
+    if variant.highest is not None and variant.highest.peak is not None and (said := advice(variant.highest.peak)):
+        below.append(phrase("rank {rank}, with the highest peak: {text}", rank=variant.highest.rank, text=said))
     missing: dict[str, list[str]] = {}
     for figure, why in variant.unknown.items():
         missing.setdefault(why, []).append(phrase(figure.title))
@@ -105,7 +124,8 @@ def as_record(variant: Variant, first: Variant) -> dict[str, Any]:
         "title": variant.title, "failure": show(variant.failure),
         "origins": {what: show(how) for what, how in variant.origins.items()},
         "overall": _figures(variant.overall, first.overall),
-        "ranks": [{"rank": found.rank, "stage": found.stage,
+        "ranks": [{"rank": found.rank, "stage": found.stage, "peak": None if found.peak is None else {
+                      **peak_record(found.peak), "advice": show(advice(found.peak))},
                    **_figures(found.values.get, partial(first.of_rank, found.rank))} for found in variant.ranks],
         "unknown": {figure.key: show(why) for figure, why in variant.unknown.items()},
         "notes": [show(note) for note in (*variant.troubles, *variant.notes)],

@@ -7,18 +7,15 @@ page's policy runs the two scripts that are named by their hash, and loads nothi
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
 from swapconf.memory_view import MemoryView
-from swapconf.phrases import Phrase, in_use, joined, phrase, show
-from swapconf.report.comparison import notes_of, overall_table, rank_table, ranks_of
-from swapconf.report.findings import printable
+from swapconf.phrases import in_use, joined, phrase
+from swapconf.report import html
+from swapconf.report.comparison import notes_of, overall_table, peaks_table, rank_table, ranks_of
 from swapconf.report.memory_figures import COLOURS, blocks_figure, timeline_figure
 from swapconf.report.memory_tables import (
     Table,
@@ -45,9 +42,6 @@ def page(views: Sequence[MemoryView], version: str, timelines: Sequence[Timeline
     """The text of the page. Traces share the scales of their axes, so that they can be compared by eye.
     ``version``: of swapconf, for the foot. ``timelines``: steps to draw above the memory. ``variants``: what is
     compared in tables; without them, the peaks of ``views`` are. ``sweep``: drawn above the traces."""
-    templates = Environment(loader=PackageLoader("swapconf.report"), autoescape=True, undefined=StrictUndefined,
-                            trim_blocks=True, lstrip_blocks=True, finalize=_visible)
-    templates.globals["phrase"] = _phrase
     scripts = [get_plotlyjs(), *(files("swapconf.report").joinpath(f"templates/{name}").read_text(encoding="utf-8")
                                  for name in (["memory.js", "timeline.js"] if timelines else ["memory.js"]))]
     top = max((view.with_fragments_peak_bytes for view in views), default=0)
@@ -59,10 +53,10 @@ def page(views: Sequence[MemoryView], version: str, timelines: Sequence[Timeline
     figures += [sweep_figure(sweep, "sweep")] if sweep else []
     steps = [step_figure(view, f"step-{number}", unit, top, longest) for number, view in enumerate(timelines)]
     tables = [_tables(view) for view in views]
-    return templates.get_template("memory.html.j2").render(
+    return html.template("memory.html.j2").render(
         language=in_use(), titles=joined(", ", (view.title for view in timelines or views)),
         version=version, views=views, show=show_bytes, share=_share, legend=_legend(views), figures=figures,
-        tables=tables, comparison=[] if variants else _comparison(views), scripts=scripts, policy=_policy(scripts),
+        tables=tables, comparison=[] if variants else _comparison(views), scripts=scripts, policy=html.policy(scripts),
         choices=choices(sweep) if sweep else [], sweep=sweep,
         next_step=next_step(views, timelines, variants, sweep), timelines=timelines, steps=steps,
         milliseconds=_milliseconds, bubble=BUBBLE_COLOUR,
@@ -70,21 +64,13 @@ def page(views: Sequence[MemoryView], version: str, timelines: Sequence[Timeline
         summary=_summary(variants), summary_notes=[line for variant in variants for line in notes_of(variant)])
 
 
-def _visible(value: object) -> object:
-    """What a name holds besides text (a change of writing direction, a control character) is spelled out."""
-    return printable(value) if type(value) is str or isinstance(value, Phrase) else value
-
-
-def _phrase(template: str, /, **values: object) -> str:
-    """A text of the page in the language in use, where the page's scripts or its head take it as it is."""
-    return show(phrase(template, **values))
-
-
 def _summary(variants: Sequence[Variant]) -> list[tuple[str, Table]]:
     good = [variant for variant in variants if not variant.failure]
     ranks = ranks_of(good)
     by_rank = [(name, rank_table(good, rank)) for rank, name in ranks if len(ranks) > 1]
-    return [(phrase("overall"), overall_table(good)), *by_rank] if good else []
+    peaks = peaks_table(good)
+    held = [(phrase("What holds the highest peak"), peaks)] if peaks.rows else []
+    return [(phrase("overall"), overall_table(good)), *held, *by_rank] if good else []
 
 
 def _milliseconds(time_us: float) -> str:
@@ -101,14 +87,6 @@ def _legend(views: Iterable[MemoryView]) -> list[tuple[str, str]]:
     """(name, colour) of the categories that occur."""
     found = {category for view in views for category in view.timeline.by_category}
     return [(phrase(category.value), COLOURS[category]) for category in CATEGORIES if category in found]
-
-
-def _policy(scripts: Iterable[str]) -> str:
-    """The Content-Security-Policy. plotly.js sets styles, and draws pictures to save as data."""
-    hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
-    allowed = " ".join(f"'sha256-{value}'" for value in hashes)
-    return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; " \
-           "base-uri 'none'; form-action 'none'"
 
 
 def _comparison(views: Sequence[MemoryView]) -> list[tuple[str, list[tuple[str, str]]]]:

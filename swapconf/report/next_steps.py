@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from swapconf.cluster_view import ClusterView
 from swapconf.memory_view import MemoryView
 from swapconf.phrases import phrase
 from swapconf.sweep import Point, best_overall
@@ -46,6 +47,27 @@ def next_step(views: Sequence[MemoryView], timelines: Sequence[TimelineView], va
     return NextStep(why=phrase("See what swap and recompute would save of it, from a trace without both:"),
                     command=f"swapconf whatif {_trace_of(views[0].title) if views else 'TRACE'} --config {_YAML} "
                             f"{_SWEEP}")
+
+
+def after_cluster(views: Sequence[ClusterView]) -> NextStep:
+    """Of a page of whole clusters: the rank that failed, else the tightest of all."""
+    for view in views:
+        failed = next((row for row in view.rows if row.used_peak_bytes is None and not row.is_good), None)
+        if failed is not None:
+            return NextStep(why=phrase("A rank did not get to its peak. Run it alone and keep its whole log:"),
+                            command=f"swapconf dryrun {shlex.quote(view.title)} --ranks {failed.rank} --keep traces")
+    rows = [(view, row) for view in views if (row := view.tightest) is not None]
+    if not rows:
+        return NextStep(why=phrase("Add memory to what is known of it:"),
+                        command=f"swapconf dryrun {_yaml_of([view.title for view in views])} --level 1 "
+                                "--html cluster.html")
+    view, row = min(rows, key=lambda item: (item[1].headroom_bytes is None, item[1].headroom_bytes or 0,
+                                            -(item[1].with_fragments_peak_bytes or 0)))
+    if view.kept_in:
+        return NextStep(why=phrase("See what fills the tightest rank, layer by layer:"),
+                        command=f"swapconf memory {shlex.quote(f'{view.kept_in}/rank_{row.rank}')} --html memory.html")
+    return NextStep(why=phrase("Keep the trace of the tightest rank; `memory` and `whatif` tell more of it:"),
+                    command=f"swapconf dryrun {shlex.quote(view.title)} --ranks {row.rank} --keep traces")
 
 
 def _yaml_of(titles: Sequence[str]) -> str:

@@ -36,8 +36,9 @@ def dryrun(*words: str, timeout: int = 400) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def two_stages(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, Any]], Path, int]:
     keep = tmp_path_factory.mktemp("keep")
-    done = dryrun("--keep", str(keep))
+    done = dryrun("--keep", str(keep), "--html", str(keep / "cluster.html"))
     assert done.stdout, done.stderr
+    (keep / "told").write_text(done.stderr)
     return json.loads(done.stdout), keep, done.returncode
 
 
@@ -55,6 +56,30 @@ def test_the_peak_is_mindspores_own_to_the_byte(two_stages: tuple[list[dict[str,
         assert report["used_peak_bytes"] == own["max_memory_allocated_bytes"]
         assert report["reserved_bytes"] == own["max_memory_reserved_bytes"]
         assert report["with_fragments_peak_bytes"] >= report["used_peak_bytes"]
+
+
+def test_what_holds_each_peak_adds_up_and_stands_on_the_page(
+        two_stages: tuple[list[dict[str, Any]], Path, int]) -> None:
+    reports, keep, _ = two_stages
+    page = (keep / "cluster.html").read_text(encoding="utf-8")
+    for report in reports:
+        parts = {part["part"]: part["bytes"] for part in report["peak"]["at"]["parts"]}
+        assert sum(parts.values()) == report["used_peak_bytes"] >= report["peak"]["rest"]["used_bytes"]
+        assert parts["weights"] > 0
+        assert report["peak"]["at"]["when"]
+        assert f"stage {report['stage']} (rank {report['rank']})" in page
+
+
+def test_a_child_tells_its_steps_and_who_waits_what_it_does(two_stages: tuple[list[dict[str, Any]], Path, int]) -> None:
+    _, keep, _ = two_stages
+    told = (keep / "told").read_text().splitlines()
+    for rank in (0, 4):
+        result = json.loads((keep / f"rank_{rank}/result.json").read_text())
+        assert result["steps"] == trace_folder.read(keep / f"rank_{rank}", rank).num_steps
+        assert result["is_trained"] is True
+        assert "Status record: start optimize action" in (keep / f"rank_{rank}/worker.log").read_text(errors="replace")
+        assert [line for line in told if line.startswith(f"rank {rank}: building the model")]
+        assert [line for line in told if line.startswith(f"rank {rank}: compiling")]
 
 
 def test_each_rank_moves_what_its_own_layers_decide(two_stages: tuple[list[dict[str, Any]], Path, int]) -> None:

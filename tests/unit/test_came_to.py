@@ -7,7 +7,7 @@ from pathlib import Path
 
 from swapconf.dryrun.job import Folder
 from swapconf.dryrun.outcome import Outcome
-from swapconf.rehearsal.came_to import came_to, peak_bytes
+from swapconf.rehearsal.came_to import Came, Reader, Station, came_to, peak_bytes
 
 
 def test_from_the_model_to_its_steps(tmp_path: Path) -> None:
@@ -31,3 +31,48 @@ def test_nonsense_in_the_files_of_a_child_tells_nothing(tmp_path: Path) -> None:
 def test_where_the_log_is() -> None:
     assert Outcome.STOPPED.remedy("there/worker.log") == "correct the config; the whole log is there/worker.log"
     assert Outcome.CRASHED.remedy() == "try a smaller backward_prefetch; `--keep DIR` keeps the whole log"
+
+
+LINE = "[INFO] PIPELINE(7,7f0,python):2026-11-22 [pipeline.cc:404] operator()] Status record: {} {} action.\n"
+
+
+def test_a_log_that_grows_tells_the_part_of_compiling(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    reader = Reader(folder)
+    assert reader.look() == Came(Station.STARTING)
+    folder.log.write_text("")
+    assert reader.look() == Came(Station.STARTING)
+    with folder.log.open("a") as log:
+        log.write("mindformers says something\n")
+        log.flush()
+        assert reader.look() == Came(Station.BUILDING)
+        folder.flags.write_text("{}")
+        assert reader.look() == Came(Station.COMPILING)
+        log.write(LINE.format("start", "type_inference") + LINE.format("end", "type_inference"))
+        log.flush()
+        assert reader.look() == Came(Station.COMPILING, "type_inference")
+        whole = LINE.format("start", "parallel-infer-symbol")
+        log.write(whole[:-9])
+        log.flush()
+        assert reader.look().action == "type_inference"
+        log.write(whole[-9:])
+        log.flush()
+        assert reader.look().action == "parallel-infer-symbol"
+        assert came_to(folder) == "while the graph was compiled (parallel-infer-symbol)"
+        log.write("x" * 5000 + "\n" + LINE.format("start", "execute") + LINE.format("end", "execute"))
+        log.flush()
+        assert reader.look() == Came(Station.RUNNING, step=1)
+        assert came_to(folder) == "in step 1"
+    folder.result.write_text(json.dumps({"steps": 1}))
+    assert reader.look() == Came(Station.RUNNING, step=2)
+    folder.result.write_text(json.dumps({"steps": 2, "is_trained": False}))
+    assert reader.look() == Came(Station.RUNNING, step=3)
+    folder.result.write_text(json.dumps({"steps": 2, "is_trained": True}))
+    assert reader.look() == Came(Station.ENDING)
+    assert came_to(folder) == "while it wrote its trace"
+
+
+def test_how_far_in_words() -> None:
+    assert [came.words for came in (Came(Station.STARTING), Came(Station.COMPILING, "optimize"),
+                                    Came(Station.COMPILING), Came(Station.RUNNING, step=2))] == [
+        "starting", "compiling (optimize)", "compiling", "running step 2"]

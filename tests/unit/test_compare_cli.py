@@ -13,16 +13,18 @@ import pytest
 from click.testing import CliRunner, Result
 
 from swapconf.cli.main import main
-from swapconf.comparing.rehearsed import Candidate, rehearse
+from swapconf.comparing.rehearsed import Candidate, _peak, rehearse
 from swapconf.cost import Host, Machine
 from swapconf.dryrun.outcome import LayerMoves, Outcome, RankReport
 from swapconf.formats import hardware
 from swapconf.formats.yaml_document import parse
+from swapconf.peak import as_record
 from swapconf.rehearsal import fan_out
 from swapconf.rehearsal.order import Order
 from swapconf.resolve.knowledge import Versions
 from swapconf.variant import Figure
 from tests.unit.stage_traces import write
+from tests.unit.test_peak import LOSS
 from tests.unit.test_replay import TRACES, golden
 
 PLAIN, SWAP, AGAIN = (TRACES / name for name in ("llama_l2_none", "llama_l2_layerswap_n1", "llama_l2_recompute"))
@@ -39,6 +41,21 @@ def records(*words: str | Path, code: int = 0) -> list[dict[str, Any]]:
     assert result.exit_code == code, result.output
     found: list[dict[str, Any]] = json.loads(result.stdout)
     return found
+
+
+def test_what_holds_the_highest_peak_is_told_of_each(tmp_path: Path) -> None:
+    plain, again = records(PLAIN, AGAIN)
+    for found, folder in ((plain, PLAIN), (again, AGAIN)):
+        (rank,) = found["ranks"]
+        assert sum(part["bytes"] for part in rank["peak"]["at"]["parts"]) == golden(folder.name).used_peak_bytes
+        assert rank["peak"]["advice"].endswith("at best to 136.4M")
+    result = run(PLAIN, AGAIN, "--html", tmp_path / "page.html")
+    assert "rank 0, with the highest peak: swap and recompute of layers can lower the peak of 192.5M, at best to 136" \
+        in result.stdout
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    table = text[text.index("What holds the highest peak"):]
+    assert "activations of layers" in table[:table.index("</table>")]
+    assert "65.1M" in table[:table.index("</table>")]
 
 
 def test_figures_are_those_of_the_traces_and_differences_those_to_the_first() -> None:
@@ -120,6 +137,12 @@ def test_a_rank_that_does_not_fit_ends_with_1(tmp_path: Path) -> None:
                                    ("--dask", "tcp://localhost:1")])
 def test_a_wrong_command_line_ends_with_2(words: tuple[str, ...]) -> None:
     assert run(*([PLAIN] if words else []), *words).exit_code == 2
+
+
+def test_what_a_kept_report_says_of_its_peak_is_taken_as_far_as_it_is_whole() -> None:
+    assert _peak({"peak": as_record(LOSS)}) == LOSS
+    for found in ({}, {"peak": None}, {"peak": {"at": 3}}, {"peak": {**as_record(LOSS), "rest": {"when": "noon"}}}):
+        assert _peak(found) is None
 
 
 def test_a_yaml_is_predicted_from_a_baseline() -> None:

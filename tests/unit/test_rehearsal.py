@@ -15,7 +15,8 @@ from swapconf.errors import Finding, Origin, Severity
 from swapconf.formats.yaml_document import parse
 from swapconf.phrases import joined, phrase, plural, show
 from swapconf.rehearsal import cache
-from swapconf.rehearsal.order import Order, cluster_of, jobs_at_once, ranks_of
+from swapconf.rehearsal.order import Order, cluster_of, ranks_of
+from tests.unit.test_peak import LOSS
 
 YAML = "parallel_config: {data_parallel: 2, model_parallel: 2, pipeline_stage: 4, context_parallel: 1}\n"
 CLUSTER = Cluster(data_parallel=2, model_parallel=2, num_stages=4)
@@ -41,11 +42,6 @@ def test_wrong_ranks(words: str, told: str) -> None:
         ranks_of(words, CLUSTER)
 
 
-def test_jobs_are_bounded_by_the_machine() -> None:
-    assert jobs_at_once() >= 1
-    assert jobs_at_once(5) == 5
-
-
 @pytest.fixture
 def order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Order:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -64,6 +60,12 @@ def test_a_report_comes_back_from_the_cache(order: Order) -> None:
     assert cache.find(order) is None
     cache.store(order, REPORT)
     assert cache.find(order) == REPORT
+
+
+def test_what_holds_the_peak_comes_back_too(order: Order) -> None:
+    report = replace(REPORT, peak=replace(LOSS, host_optimizer_bytes=7))
+    cache.store(order, report)
+    assert cache.find(order) == report
 
 
 def test_a_report_of_a_rank_without_a_graph_comes_back_too(order: Order) -> None:

@@ -1,0 +1,104 @@
+"""What is told of the children of a dry run while they run."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from swapconf.cli import children as module
+from swapconf.cli.children import Children, line_of
+from swapconf.dryrun.job import Cluster, Folder, Job
+from swapconf.dryrun.launch import launch
+from swapconf.rehearsal.board import Child, Watch, entered
+from swapconf.rehearsal.came_to import Came, Station
+from swapconf.rehearsal.time_left import left_seconds
+from tests.unit.test_came_to import LINE
+
+
+def test_a_child_is_on_the_board_while_it_runs(tmp_path: Path) -> None:
+    board, folder = tmp_path / "board", Folder(tmp_path / "rank_4")
+    board.mkdir()
+    folder.path.mkdir()
+    watch = Watch(board)
+    with entered(board, "b.yaml", 4, "layers_6", folder), entered(board, "a.yaml", 9, "", folder):
+        start = time.time()
+        first, second = watch.children(start + 5)
+        assert (first.file, first.rank, second.rank, second.part) == ("a.yaml", 9, 4, "layers_6")
+        assert first.came == Came(Station.STARTING)
+        assert second.seconds == pytest.approx(5, abs=1)
+        folder.log.write_text("something")
+        assert [child.since for child in watch.children(start + 7)] == [0, 0]
+        assert [child.since for child in watch.children(start + 9)] == [2, 2]
+    assert watch.children() == []
+
+
+def test_a_board_that_is_not_there_stops_nothing(tmp_path: Path) -> None:
+    with entered(tmp_path / "elsewhere", "a.yaml", 0, "", Folder(tmp_path)):
+        pass
+    with entered(None, "a.yaml", 0, "", Folder(tmp_path)):
+        pass
+    (tmp_path / "broken.json").write_text('{"rank": 3}')
+    assert Watch(tmp_path).children() == []
+
+
+def test_the_time_left_follows_from_the_shares_of_earlier_runs() -> None:
+    compiling, step = Came(Station.COMPILING, "optimize"), Came(Station.RUNNING, step=2)
+    early = left_seconds(compiling, seconds=30, since=0)
+    assert early is not None
+    assert early > 30
+    later = left_seconds(compiling, seconds=40, since=10)
+    assert later == pytest.approx(early - 10)
+    assert left_seconds(compiling, seconds=9999, since=9969) == 0
+    late = left_seconds(step, seconds=100, since=0)
+    assert late is not None
+    assert late < 30
+    for unknown in (Came(Station.STARTING), Came(Station.BUILDING), Came(Station.COMPILING, "something_new")):
+        assert left_seconds(unknown, seconds=30, since=10) is None
+
+
+def test_a_run_that_writes_its_trace_is_nearly_done() -> None:
+    left = left_seconds(Came(Station.ENDING), seconds=100, since=0)
+    assert left is not None
+    assert left < 3
+
+
+def test_the_line_of_a_child() -> None:
+    child = Child("there/a.yaml", 4, "", Came(Station.STARTING), 12.3, 12.3)
+    assert line_of(child, many_files=False) == "rank 4: starting, 12 s"
+    folded = Child("there/a.yaml", 4, "layers_6", Came(Station.COMPILING, "optimize"), 40, 10)
+    assert line_of(folded, many_files=True).startswith("a.yaml: rank 4, layers_6: compiling (optimize), 40 s, about ")
+
+
+def test_a_log_has_one_line_for_each_station(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.01)
+    folder = Folder(tmp_path)
+    folder.log.write_text("x")
+    folder.flags.write_text("{}")
+    with Children(2, "dry run") as shown, entered(shown.board, "a.yaml", 4, "", folder):
+        for name in ("type_inference", "inline", "optimize"):
+            with folder.log.open("a") as log:
+                log.write(LINE.format("start", name))
+            time.sleep(0.1)
+        shown.step()
+        folder.result.write_text(json.dumps({"steps": 1}))
+        time.sleep(0.2)
+    assert not shown.board.exists()
+    told = capsys.readouterr().err.splitlines()
+    assert [line.partition(",")[0] for line in told] == [told[0].partition(",")[0], "rank 4: running step 2"]
+    assert told[0].startswith("rank 4: compiling")
+    assert told[1].endswith("(1 of 2 ranks done)")
+
+
+def test_a_child_is_asked_to_tell_its_part_of_compiling(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho "logs $MS_SUBMODULE_LOG_v"\n')
+    python.chmod(0o755)
+    base = {name: value for name, value in os.environ.items() if name != "MS_SUBMODULE_LOG_v"}
+    for variables, told in ((base, "{PIPELINE:1}"), ({**base, "MS_SUBMODULE_LOG_v": "{PASS:0}"}, "{PASS:0}")):
+        launch(Job(settings={}, cluster=Cluster(), rank=0), Folder(tmp_path / "rank_0"), variables, str(python))
+        assert (tmp_path / "rank_0/worker.log").read_text().strip() == f"logs {told}"
