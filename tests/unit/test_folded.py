@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from swapconf.dryrun.outcome import Outcome, RankReport
+from swapconf.errors import Finding, Origin, Severity
 from swapconf.rehearsal import folded as module
 from swapconf.rehearsal.child import Ran
 from swapconf.rehearsal.folded import rehearse
@@ -114,7 +115,7 @@ def test_a_peak_that_wanders_with_the_layers_is_found_and_confirmed(mindspore: C
     report = rehearse(order({"swap_config.swap": False}))
     assert report.used_peak_bytes == shape.optimizer_bytes(32)
     assert ran == [4, 6, 8]
-    assert "confirmed with 8 because the peak moves" in report.fold_note
+    assert "confirmed with 8 layers because the peak moves" in report.fold_note
 
 
 def test_the_whole_model_is_run_where_a_third_run_is_off_the_line(mindspore: Callable[[Shape], list[int]]) -> None:
@@ -127,21 +128,26 @@ def test_the_whole_model_is_run_where_a_third_run_is_off_the_line(mindspore: Cal
     assert report.fold_note.startswith("the whole model was run: ")
 
 
-def test_a_folded_run_that_fails_says_nothing_of_the_whole_model(
+def test_a_part_that_fails_is_told_and_the_whole_model_is_not_run(
         mindspore: Callable[[Shape], list[int]], monkeypatch: pytest.MonkeyPatch) -> None:
     ran = mindspore(Shape())
     run = module.run
 
-    def crash_when_small(order: Order, study: Study, part: str = "") -> Ran:
+    def late(order: Order, study: Study, part: str = "") -> Ran:
         done = run(order, study, part)
-        crashed = replace(done, trace=None, report=replace(done.report, outcome=Outcome.CRASHED))
-        return crashed if part else done
+        told = Finding(origin=Origin(file="f"), rule="framework-error", severity=Severity.ERROR,
+                       message="rank 0: reached its time limit in step 1", hint=f"the log is rank_0/{part}/worker.log")
+        ended = replace(done.report, outcome=Outcome.TIMED_OUT, used_peak_bytes=77, findings=(told,))
+        return replace(done, trace=None, report=ended) if part == "layers_6" else done
 
-    monkeypatch.setattr(module, "run", crash_when_small)
+    monkeypatch.setattr(module, "run", late)
     report = rehearse(order())
-    assert report.outcome is Outcome.COMPLETED
-    assert ran[-1] == 32
-    assert "with 4 layers it crashed" in report.fold_note
+    assert sorted(ran) == [4, 6]
+    assert (report.outcome, report.used_peak_bytes, report.folded) == (Outcome.TIMED_OUT, None, None)
+    assert report.fold_note == "a run with 6 layers reached its time limit, so the whole model was not run"
+    (finding,) = report.findings
+    assert "in step 1 (a run with 6 layers, from which the whole model was to be extrapolated)" in finding.message
+    assert "rank_0/layers_6/worker.log" in finding.hint
 
 
 @pytest.mark.parametrize("change", [{"plain": True}, {"fold": False}, {"level": 0}])
@@ -185,6 +191,6 @@ def test_level_2_is_folded_with_the_workspace_in_it(mindspore: Callable[[Shape],
 def test_without_a_graph_level_2_is_not_folded(mindspore: Callable[[Shape], list[int]]) -> None:
     ran = mindspore(Shape())
     report = rehearse(replace(order({"swap_config.swap": False}), level=2))
-    assert ran == [4, 6, 32]
+    assert ran == [4, 32]
     assert "no graph" in report.fold_note
     assert "level-not-reached" in {finding.rule for finding in report.findings}
