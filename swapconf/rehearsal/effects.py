@@ -42,13 +42,15 @@ def extrapolated(samples: Sequence[Sample], fold: Fold, size: Size, host_peak_by
 
 
 def _sources(fold: Fold, size: Size) -> dict[str, Source]:
-    """Where each layer of a size is seen, in layer order."""
+    """Where each layer of the own stage is seen, in layer order."""
     wanted, present = fold.kept(size) if fold.rows else (), [set(fold.kept(one)) for one in fold.runs]
     found: dict[str, Source] = {}
     row = 0
     for index in wanted:
         while index not in fold.rows[row].indices:
             row += 1
+        if not fold.rows[row].own:
+            continue
         run = max(range(len(fold.runs)), key=lambda number: fold.runs[number].layers[row])
         source = index if index in present[run] else template_layer(fold, fold.runs[run], row)
         found[str(index)] = run, str(source)

@@ -16,7 +16,7 @@ from swapconf.rehearsal import effects
 from swapconf.rehearsal.folding import Fold, Size
 from swapconf.rehearsal.samples import Label, Sample
 
-_TOLERANCE = 0.001  # of the peak, between a prediction and the run that checks it
+_TOLERANCE = 0.001  # of the whole model's peak
 
 
 def extrapolated(samples: Sequence[Sample], fold: Fold, size: Size) -> Sample:
@@ -56,9 +56,15 @@ def doubt(samples: Sequence[Sample], whole: Sample, fold: Fold, longest_prefetch
     return ""
 
 
-def holds(predicted: Sample, measured: Sample) -> bool:
-    """Whether a further run is where the others say."""
+def holds(samples: Sequence[Sample], fold: Fold, measured: Sample) -> bool:
+    """Whether a further run, of ``fold.check``, is where the others say: so near that the whole model is within the
+    tolerance, which is further away by some steps."""
+    predicted = extrapolated(samples, fold, fold.check)
     off = abs(predicted.used_peak_bytes - measured.used_peak_bytes)
+    further = max((far / near for far, near, size in zip(
+        fold.distances(fold.whole), fold.distances(fold.check), fold.steps, strict=True)
+        if size.layers != fold.small.layers), default=1.0)
     moves = predicted.effect.total.num_tensors == measured.effect.total.num_tensors
     again = predicted.effect.recomputed_by_layer == measured.effect.recomputed_by_layer
-    return moves and again and off <= _TOLERANCE * measured.used_peak_bytes
+    whole = extrapolated(samples, fold, fold.whole)
+    return moves and again and off * further <= _TOLERANCE * whole.used_peak_bytes

@@ -155,7 +155,7 @@ def _by(plan: Fold, order: Order, study: Study, known: dict[Size, Measured]) -> 
     if checking is not None and (reason := doubt(samples, whole, plan, _longest_prefetch(study))):
         (third,) = _run([checking], plan, 1, known)
         words = size_words(plan, plan.check)
-        if not holds(extrapolated(samples, plan, plan.check), third.sample):
+        if not holds(samples, plan, third.sample):
             raise CannotFold(phrase("{reason}, and a run with {third} is not where smaller ones say", reason=reason,
                                     third=words))
         measured.append(third)

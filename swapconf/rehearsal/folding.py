@@ -31,11 +31,16 @@ class CannotFold(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """``length`` equal layers from ``first`` on, in one share. ``own``: of the rank's stage."""
+    """``length`` layers from ``first`` on, in one share: equal ones of the rank's own stage, or those of another stage,
+    of which so many stay (``stays``)."""
 
     first: int
     length: int
-    own: bool = True
+    stays: int | None = None
+
+    @property
+    def own(self) -> bool:
+        return self.stays is None
 
     @property
     def indices(self) -> range:
@@ -155,9 +160,9 @@ def _rows(strategy: Strategy, stage: int, num_dense: int) -> tuple[Row, ...]:
         if share[0].layer.stage == stage:
             rows += _equal_rows(share, num_dense)
         elif share is shares[-1] and length > 1:  # extra layers are made like the last one
-            rows += [Row(first, length - 1, own=False), Row(first + length - 1, 1, own=False)]
+            rows += [Row(first, length - 1, stays=0), Row(first + length - 1, 1, stays=1)]
         else:
-            rows.append(Row(first, length, own=False))
+            rows.append(Row(first, length, stays=1))
     return tuple(rows)
 
 
@@ -176,17 +181,10 @@ def _equal_rows(share: Iterable[LayerStrategy], num_dense: int) -> list[Row]:
 def _choices(rows: Sequence[Row]) -> list[dict[int, int]]:
     """Which rows to shorten, and to how many layers: those of other stages; of the own stage
     none, or all that are long enough."""
-    others = {number: _left_of_other(rows, number) for number, row in enumerate(rows) if not row.own}
+    others = {number: row.stays for number, row in enumerate(rows) if row.stays is not None}
     own = {number: row.length for number, row in enumerate(rows) if row.own and row.length > SMALLEST + STRIDE + 1}
     return [others, *({**others, **{number: SMALLEST + length % STRIDE for number, length in own.items()
                                     if length >= shortest}} for shortest in sorted(set(own.values())))]
-
-
-def _left_of_other(rows: Sequence[Row], number: int) -> int:
-    """One layer of a share; of the last one it is the last."""
-    is_front_of_last = number == len(rows) - 2 and not rows[-1].own and rows[-1].length == 1 \
-        and rows[number].first + rows[number].length == rows[-1].first
-    return 0 if is_front_of_last else 1
 
 
 def _fold(rows: tuple[Row, ...], left: Mapping[int, int], found: MicroBatches, least: int, is_unknown: bool) -> Fold:
