@@ -72,7 +72,7 @@ def _everywhere(tables: Sequence[Mapping[str, Counter[Placed]]], sources: Mappin
 
 def _twin(fold: Fold, name: str) -> str:
     """The layer that does the same in the smallest run."""
-    if not name.isdigit() or int(name) in fold.kept(fold.small):
+    if not fold.rows or not name.isdigit() or int(name) in fold.kept(fold.small):
         return name
     row = next(number for number, row in enumerate(fold.rows) if int(name) in row.indices)
     return str(template_layer(fold, fold.small, row))

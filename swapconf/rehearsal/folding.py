@@ -18,8 +18,10 @@ from swapconf.phrases import phrase
 from swapconf.rehearsal.micro_batches import MicroBatches
 from swapconf.strategy import LayerStrategy, Strategy
 
-SMALLEST = 4
-STRIDE = 2
+# the fewest layers of a row from which on memory is on a line, and every how many: measured with MindSpore 2.9.0
+# (docs/folding.md). Without a pipeline, and with swap, memory alternates between odd and even numbers of layers
+SMALLEST, STRIDE = 4, 2
+SMALLEST_PIPELINED, STRIDE_PIPELINED = 2, 1
 # what a child takes, measured in one layer compiled: its start, a micro-batch of an own layer; and how compiling grows
 # with the layers of all stages (DeepSeek-V3 671B: half as many layers again take 1.8 times the time)
 _STARTING, _MICRO_BATCH, _GROWTH = 5.0, 0.5, 1.45
@@ -131,7 +133,10 @@ def folds(strategy: Strategy | None, stage: int, found: MicroBatches, num_dense:
     rows = _rows(strategy, stage, num_dense) if strategy is not None else ()
     least = found.least if found.least is not None and found.count > found.least + 1 else found.count
     is_unknown = strategy is not None and strategy.network.family is None
-    ways = {_fold(rows, left, found, count, is_unknown) for left in _choices(rows) for count in (least, found.count)}
+    is_steady = strategy is not None and not strategy.swap_on and any(not row.own for row in rows)
+    smallest, stride = (SMALLEST_PIPELINED, STRIDE_PIPELINED) if is_steady else (SMALLEST, STRIDE)
+    ways = {_fold(rows, left, stride, found, count, is_unknown) for left in _choices(rows, smallest, stride)
+            for count in (least, found.count)}
     better = sorted((one for one in ways if one.cost < one.cost_of_whole), key=lambda one: one.cost)
     if not better:
         raise CannotFold(found.why_not if found.why_not and found.count > 1 else phrase(
@@ -178,20 +183,21 @@ def _equal_rows(share: Iterable[LayerStrategy], num_dense: int) -> list[Row]:
     return rows
 
 
-def _choices(rows: Sequence[Row]) -> list[dict[int, int]]:
+def _choices(rows: Sequence[Row], smallest: int, stride: int) -> list[dict[int, int]]:
     """Which rows to shorten, and to how many layers: those of other stages; of the own stage
     none, or all that are long enough."""
     others = {number: row.stays for number, row in enumerate(rows) if row.stays is not None}
-    own = {number: row.length for number, row in enumerate(rows) if row.own and row.length > SMALLEST + STRIDE + 1}
-    return [others, *({**others, **{number: SMALLEST + length % STRIDE for number, length in own.items()
+    own = {number: row.length for number, row in enumerate(rows) if row.own and row.length > smallest + stride + 1}
+    return [others, *({**others, **{number: smallest + (length - smallest) % stride for number, length in own.items()
                                     if length >= shortest}} for shortest in sorted(set(own.values())))]
 
 
-def _fold(rows: tuple[Row, ...], left: Mapping[int, int], found: MicroBatches, least: int, is_unknown: bool) -> Fold:
+def _fold(rows: tuple[Row, ...], left: Mapping[int, int], stride: int, found: MicroBatches, least: int,
+          is_unknown: bool) -> Fold:
     whole = Size(tuple(row.length for row in rows), found.count)
     small = Size(tuple(left.get(number, row.length) for number, row in enumerate(rows)), least)
     lacking = [row.length - size if row.own else 0 for row, size in zip(rows, small.layers, strict=True)]
-    steps = [replace(small, layers=tuple(size + STRIDE * (lack == together) for size, lack in zip(
+    steps = [replace(small, layers=tuple(size + stride * (lack == together) for size, lack in zip(
         small.layers, lacking, strict=True))) for together in sorted({lack for lack in lacking if lack})]
     if least < found.count:
         steps.append(replace(small, micro_batches=least + 1))
