@@ -25,7 +25,7 @@ def extrapolated(samples: Sequence[Sample], fold: Fold, size: Size, host_peak_by
     effects = [one.effect for one in samples]
     sources = _sources(fold, size)
     more = next((number for number, one in enumerate(fold.runs) if one.micro_batches > fold.small.micro_batches), None)
-    times = (size.micro_batches - fold.small.micro_batches) if more is not None else 0
+    times = 0.0 if more is None else fold.distances(size)[more - 1]
 
     def at(items: Sequence[Sequence[Placed]]) -> tuple[Placed, ...]:
         tables = [_table(one) for one in items]
@@ -58,13 +58,13 @@ def _sources(fold: Fold, size: Size) -> dict[str, Source]:
 
 
 def _everywhere(tables: Sequence[Mapping[str, Counter[Placed]]], sources: Mapping[str, Source], fold: Fold,
-                more: int | None, times: int) -> Iterator[Placed]:
+                more: int | None, times: float) -> Iterator[Placed]:
     for name, (run, source) in sources.items():
         items = Counter(tables[run].get(source, Counter()))
         if more is not None:
             twin = _twin(fold, source)
             before = tables[0].get(twin, Counter())
-            items.update({item: times * (count - before[item])
+            items.update({item: round(times * (count - before[item]))
                           for item, count in tables[more].get(twin, Counter()).items()})
         for item, count in items.items():
             yield from [replace(item, place=replace(item.place, layer=name))] * count

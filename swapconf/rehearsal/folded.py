@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from swapconf.dryrun.effect import observed
+from swapconf.dryrun.effect import Effect, observed
 from swapconf.dryrun.outcome import Outcome, RankReport
 from swapconf.errors import Finding
 from swapconf.formats import worker_log
@@ -208,6 +208,7 @@ def _measured(ran: Ran, part: Part, plan: Fold) -> Measured:
     if ran.trace is None:
         raise NothingToRead(phrase("with {part} it leaves no trace", part=size_words(plan, part.size)))
     effect = observed(ran.trace, part.study.config.model.num_layers or 0)
+    _check_deal(effect, part, plan)
     if part.order.level < 2:
         return Measured(part=part, ran=ran, sample=sample(ran.trace, effect, plan, part.size), report=ran.report,
                         reserved_bytes=ran.reserved_bytes)
@@ -219,6 +220,16 @@ def _measured(ran: Ran, part: Part, plan: Fold) -> Measured:
         raise NothingToRead(str(error)) from None
     return Measured(part=part, ran=ran, sample=sample(grown.trace, effect, plan, part.size), report=report,
                     reserved_bytes=grown.reserved_bytes)
+
+
+def _check_deal(effect: Effect, part: Part, plan: Fold) -> None:
+    """A model that deals its layers to stages in its own way ran others than these. Raises CannotFold."""
+    seen = {int(name) for name in effect.layers if name.isdigit()}
+    own = {index for row in plan.rows if row.own for index in row.indices}
+    wanted = {position for position, index in enumerate(plan.kept(part.size)) if index in own}
+    if seen and wanted and seen != wanted:
+        raise CannotFold(phrase("with {part} the stage ran {seen} layers where {wanted} were expected", seen=len(seen),
+                                part=size_words(plan, part.size), wanted=len(wanted)))
 
 
 def _failed(ran: Ran, part: Part, plan: Fold) -> RankReport:

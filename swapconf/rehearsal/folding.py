@@ -131,7 +131,7 @@ def folds(strategy: Strategy | None, stage: int, found: MicroBatches, num_dense:
     ``strategy``: None where layers are not told apart. ``num_dense``: after so many layers others may follow, whatever
     is known of them. Raises CannotFold."""
     rows = _rows(strategy, stage, num_dense) if strategy is not None else ()
-    least = found.least if found.least is not None and found.count > found.least + 1 else found.count
+    least = found.least if found.least is not None and found.count > found.least + found.stride else found.count
     is_unknown = strategy is not None and strategy.network.family is None
     is_steady = strategy is not None and not strategy.swap_on and any(not row.own for row in rows)
     smallest, stride = (SMALLEST_PIPELINED, STRIDE_PIPELINED) if is_steady else (SMALLEST, STRIDE)
@@ -184,12 +184,13 @@ def _equal_rows(share: Iterable[LayerStrategy], num_dense: int) -> list[Row]:
 
 
 def _choices(rows: Sequence[Row], smallest: int, stride: int) -> list[dict[int, int]]:
-    """Which rows to shorten, and to how many layers: those of other stages; of the own stage
-    none, or all that are long enough."""
+    """Which rows to shorten, and to how many layers: none; those of other stages; the longest ones of the own stage,
+    too."""
     others = {number: row.stays for number, row in enumerate(rows) if row.stays is not None}
-    own = {number: row.length for number, row in enumerate(rows) if row.own and row.length > smallest + stride + 1}
-    return [others, *({**others, **{number: smallest + (length - smallest) % stride for number, length in own.items()
-                                    if length >= shortest}} for shortest in sorted(set(own.values())))]
+    long = {number: row.length for number, row in enumerate(rows) if row.own and row.length > smallest + stride + 1}
+    short = {number: smallest + (length - smallest) % stride for number, length in long.items()}
+    return [{}, others, *({**others, **{number: short[number] for number, length in long.items() if length >= fewest}}
+                          for fewest in sorted(set(long.values())))]
 
 
 def _fold(rows: tuple[Row, ...], left: Mapping[int, int], stride: int, found: MicroBatches, least: int,
@@ -200,7 +201,7 @@ def _fold(rows: tuple[Row, ...], left: Mapping[int, int], stride: int, found: Mi
     steps = [replace(small, layers=tuple(size + stride * (lack == together) for size, lack in zip(
         small.layers, lacking, strict=True))) for together in sorted({lack for lack in lacking if lack})]
     if least < found.count:
-        steps.append(replace(small, micro_batches=least + 1))
+        steps.append(replace(small, micro_batches=least + found.stride))
     why = phrase("the family is not known") if is_unknown and small.layers != whole.layers else \
         phrase("the schedule is interleaved") if found.is_new and least < found.count else ""
     return Fold(rows=rows, whole=whole, small=small, steps=tuple(steps), why_check=why)

@@ -16,18 +16,20 @@ from swapconf.formats.nodes import Document, from_plain
 from swapconf.phrases import phrase
 
 ONE_F_ONE_B = "1f1b"
+_LEAST_ACCUMULATED = 2
 _PIPELINED, _ACCUMULATED = ("parallel_config", "micro_batch_num"), ("runner_config", "gradient_accumulation_steps")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MicroBatches:
     """``count``: in one step. ``key``: section and key of the YAML that says so. ``least``: the fewest from which on
-    memory is on a line, None where that was not measured, for the reason in ``why_not``. ``is_new``: a line that a
-    third run has to confirm."""
+    every ``stride`` more memory is on a line with ``count``, None where that was not measured, for the reason in
+    ``why_not``. ``is_new``: a line that a further run has to confirm."""
 
     count: int
     key: tuple[str, str] = _PIPELINED
     least: int | None = None
+    stride: int = 1
     is_new: bool = False
     why_not: str = ""
 
@@ -37,8 +39,11 @@ def micro_batches(document: Document, pipeline: Pipeline) -> MicroBatches:
     settings: Any = document.root.plain()
     key = _PIPELINED if pipeline.num_stages > 1 else _ACCUMULATED
     count = _count(_section(settings, key[0]).get(key[1]))
-    if _count(settings.get("micro_batch_interleave_num")) > 1:
-        return MicroBatches(count=count, key=key, why_not=phrase("micro_batch_interleave_num is above 1"))
+    for name, value in (("micro_batch_interleave_num", settings.get("micro_batch_interleave_num")),
+                        ("seq_split_num", _section(settings, "parallel_config").get("seq_split_num"))):
+        if _count(value) > 1:
+            return MicroBatches(count=count, key=key, why_not=phrase(
+                "whether a step repeats itself with {key} above 1 was not measured", key=name))
     if pipeline.num_stages == 1:
         return MicroBatches(count=count, key=key, least=_LEAST_ACCUMULATED)
     told = _section(_section(settings, "parallel"), "pipeline_config")
@@ -46,12 +51,11 @@ def micro_batches(document: Document, pipeline: Pipeline) -> MicroBatches:
     if scheduler != ONE_F_ONE_B:
         return MicroBatches(count=count, key=key, why_not=phrase(
             "whether the schedule {scheduler} repeats itself was not measured", scheduler=scheduler))
-    stages, interleaves = pipeline.num_stages, pipeline.num_interleaves
-    return MicroBatches(count=count, key=key, least=stages + 1 if interleaves == 1 else 3 * stages,
-                        is_new=interleaves > 1)
-
-
-_LEAST_ACCUMULATED = 2
+    stages = pipeline.num_stages
+    if pipeline.num_interleaves == 1:
+        return MicroBatches(count=count, key=key, least=stages + 1)
+    # an interleaved stage takes as many micro-batches as there are stages through one of its shares, then the next one
+    return MicroBatches(count=count, key=key, least=3 * stages + count % stages, stride=stages, is_new=True)
 
 
 def with_micro_batches(document: Document, found: MicroBatches, count: int) -> Document:

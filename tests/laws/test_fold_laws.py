@@ -42,7 +42,7 @@ def plans(draw: st.DrawFn) -> tuple[Strategy, int, Fold]:
     stage = draw(st.sampled_from(sorted({entry.layer.stage for entry in strategy.layers})))
     count, least = draw(st.integers(1, 300)), draw(st.none() | st.integers(2, 20))
     try:
-        found = folds(strategy, stage, MicroBatches(count=count, least=least))
+        found = folds(strategy, stage, MicroBatches(count=count, least=least, stride=draw(st.integers(1, 4))))
     except CannotFold:
         found = ()
     assume(found)
@@ -64,7 +64,8 @@ def test_what_stays_is_in_order_and_each_share_keeps_a_layer(case: tuple[Strateg
         for row in plan.rows:
             assert not row.own or {row.first, row.indices[-1]} <= set(kept)
         of_stage = Counter(places[index] for index in kept)
-        assert all(of_stage[place] == 1 for place in of_stage if place[1] != stage)
+        assert plan.small.layers == plan.whole.layers or all(
+            of_stage[place] == 1 for place in of_stage if place[1] != stage)
 
 
 @given(plans())
@@ -108,7 +109,7 @@ def test_what_is_on_a_line_is_told_to_the_byte(case: tuple[Strategy, int, Fold],
     assert Counter(told.effect.moves) == Counter(whole.effect.moves)
     assert told.effect.recomputed_by_layer == whole.effect.recomputed_by_layer
     assert [*told.effect.recomputed_by_layer] == [*whole.effect.recomputed_by_layer]
-    assert holds(samples, plan, ran(plan.check))
+    assert holds(samples, plan, ran(plan.check))  # also where the whole is no whole number of steps away
     if plan.steps and len({one.top for one in (*samples, whole)}) > 1:
         assert doubt(samples, told, plan, 0)
 

@@ -173,6 +173,23 @@ def test_where_the_layers_do_not_hold_the_micro_batches_may(mindspore: Callable[
     assert len(ran) == len(set(ran))
 
 
+def test_a_model_that_deals_its_layers_in_its_own_way_is_run_whole(
+        mindspore: Callable[[Shape], list[Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = mindspore(Shape())
+    run = module.run
+
+    def one_layer_less(order: Order, study: Study, part: str = "") -> Ran:
+        done = run(order, study, part)
+        fewer = trace(Shape(), (study.config.model.num_layers or 0) - 1)
+        kernels = tuple(replace(kernel, primitive="MatMul") for kernel in fewer.kernels)
+        return replace(done, trace=replace(fewer, kernels=kernels)) if part else done
+
+    monkeypatch.setattr(module, "run", one_layer_less)
+    report = rehearse(order({"swap_config.swap": False}))
+    assert (ran, report.folded) == ([4, 32], None)
+    assert "with 4 layers the stage ran 3 layers where 4 were expected" in report.fold_note
+
+
 def test_what_can_be_folded_is_known_before_it_is_run() -> None:
     assert foldable(order())
     assert foldable(replace(order(ACCUMULATED), plain=True))

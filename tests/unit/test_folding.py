@@ -185,6 +185,17 @@ def test_micro_batches_of_a_pipeline_are_folded_from_one_more_than_stages_on() -
     assert plan.distances(plan.whole) == (251.0,)
 
 
+def test_an_interleaved_pipeline_takes_micro_batches_in_rounds_of_its_stages() -> None:
+    interleaved = {**PIPELINE, "parallel.pipeline_config": {"pipeline_interleave": True},
+                   "model.model_config.pp_interleave_num": 2}
+    for count, few, more in ((64, 12, 16), (63, 15, 19)):
+        found = counted({**interleaved, "parallel_config.micro_batch_num": count})
+        (plan, *_) = folds(None, 0, found)
+        assert [size.micro_batches for size in plan.runs] == [few, more]
+        assert plan.why_check == "the schedule is interleaved"
+        assert all(distance == int(distance) for distance in plan.distances(plan.whole))
+
+
 @pytest.mark.parametrize("count", [4, 5, 6])
 def test_a_step_of_few_micro_batches_runs_as_it_is(count: int) -> None:
     with pytest.raises(CannotFold, match="too few micro-batches"):
@@ -196,6 +207,14 @@ def test_layers_and_micro_batches_are_folded_together_by_one_step_each() -> None
     assert [size.micro_batches for size in plan.runs] == [5, 5, 6]
     assert len({size.layers for size in plan.runs}) == 2
     assert (plan.check.micro_batches, plan.check.layers != plan.small.layers) == (7, True)
+
+
+def test_micro_batches_are_folded_where_layers_cannot_be() -> None:
+    found = document({**PIPELINE, "parallel_config.micro_batch_num": 128, "model.model_config.a": ["b"] * 80}, 80)
+    whole = study(found)
+    last = folds(whole.strategy, 0, micro_batches(found, whole.config.pipeline))[-1]
+    assert [(sum(size.layers), size.micro_batches) for size in last.runs] == [(80, 5), (80, 6)]
+    assert with_fewer_layers(found, whole.config, last.kept(last.small)) is found
 
 
 def test_gradient_accumulation_stands_in_another_section() -> None:
