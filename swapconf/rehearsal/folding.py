@@ -204,7 +204,7 @@ def _fold(rows: tuple[Row, ...], left: Mapping[int, int], stride: int, found: Mi
     if least < found.count:
         steps.append(replace(small, micro_batches=least + found.stride))
     why = phrase("the family is not known") if is_unknown and small.layers != whole.layers else \
-        phrase("the schedule is interleaved") if found.is_new and least < found.count else ""
+        found.why_check if least < found.count else ""
     return Fold(rows=rows, whole=whole, small=small, steps=tuple(steps), why_check=why)
 
 

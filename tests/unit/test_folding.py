@@ -180,7 +180,7 @@ def counted(settings: dict[str, Any]) -> MicroBatches:
 
 def test_micro_batches_of_a_pipeline_are_folded_from_one_more_than_stages_on() -> None:
     few = counted({**PIPELINE, "parallel_config.micro_batch_num": 256})
-    assert (few.count, few.least, few.is_new) == (256, 5, False)
+    assert (few.count, few.least, few.why_check) == (256, 5, "")
     plan = folds(None, 0, few)[0]
     assert [size.micro_batches for size in plan.runs] == [5, 6]
     assert plan.distances(plan.whole) == (251.0,)
@@ -222,6 +222,9 @@ def test_micro_batches_are_folded_where_layers_cannot_be() -> None:
 def test_gradient_accumulation_stands_in_another_section() -> None:
     found = counted({"runner_config.gradient_accumulation_steps": 64})
     assert (found.key, found.count) == (("runner_config", "gradient_accumulation_steps"), 64)
+    plan = folds(None, 0, found)[0]
+    assert [size.micro_batches for size in (*plan.runs, plan.check)] == [3, 4, 5]
+    assert plan.why_check == "gradients are accumulated without a pipeline"
 
 
 @pytest.mark.parametrize(("settings", "told"), [
