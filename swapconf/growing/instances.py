@@ -108,12 +108,11 @@ class Beginning:
 
     def _grown_parameters(self) -> dict[tuple[str, int], int]:
         numbering, found = self._numbering, {}
-        middle = numbering.first + numbering.size // 2
         for row, layer in self._layers.items():
             if layer >= 0:
                 masked = with_layer(self._nodes[row], 0)
                 found[masked, numbering.whole[layer]] = self._natural[row]
-                if middle - numbering.stride <= layer < middle:
+                if numbering.middle - numbering.stride <= layer < numbering.middle:
                     for turn in range(1, self._more + 1):
                         number = numbering.at(layer, turn)
                         found[masked, number] = self._new(row, turn, with_layer(self._nodes[row], number))

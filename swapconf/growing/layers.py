@@ -29,9 +29,10 @@ class Numbering:
     def holds(self, layer: int) -> bool:
         return self.first <= layer < self.first + self.size
 
-    def is_upper(self, layer: int) -> bool:
-        """Whether the layers that are added come before it."""
-        return layer >= self.first + self.size // 2
+    @property
+    def middle(self) -> int:
+        """The first layer that the added ones come before."""
+        return self.first - (-self.size // 2)
 
 
 def layer_in(name: str) -> int:

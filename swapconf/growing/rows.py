@@ -13,8 +13,8 @@ from swapconf.growing.clock import Events, Launched
 from swapconf.growing.instances import Instances
 from swapconf.growing.references import Used
 from swapconf.growing.steps import START, Steps
+from swapconf.simulate.addresses import used_bytes
 from swapconf.simulate.columns import Ints
-from swapconf.simulation import NEVER
 from swapconf.trace import Kernel, Task
 
 _NUMBERED = re.compile(r"^\d+_")  # the tracker puts the number of the launch before its name
@@ -100,11 +100,3 @@ def _users(launched: Launched, when: Events, reads: Used, order: Ints) -> tuple[
     block = where[reads.instance]
     by_block = np.lexsort((user, block))
     return user[by_block], offsets(np.bincount(block, minlength=len(order)))
-
-
-def used_bytes(start: Ints, end: Ints, size_bytes: Ints) -> Ints:
-    """In use after each birth; ``start`` is ascending."""
-    freed = end != NEVER
-    by_end = np.argsort(end[freed], kind="stable")
-    gone = offsets(size_bytes[freed][by_end])
-    return np.asarray(np.cumsum(size_bytes) - gone[np.searchsorted(end[freed][by_end], start)])
