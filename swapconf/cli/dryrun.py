@@ -63,7 +63,7 @@ class _Options:
 @click.option("--timeout", type=SECONDS, default=3600.0, show_default=True, metavar="SECONDS", help="For each rank.")
 @click.option("--real-data", is_flag=True, help="Use the YAML's data set; else a tiny stand-in is made.")
 @click.option("--fold/--no-fold", default=True, show_default=True,
-              help="With more than 8 equal layers, run 4 and 6 of them and extrapolate, where that holds.")
+              help="Run fewer of many equal layers and micro-batches and extrapolate, where that holds.")
 @click.option("--plain", is_flag=True, help="mindformers alone, without swapconf, for comparison.")
 @click.option("--no-cache", is_flag=True, help="Run again what was run before.")
 @machine_options("generic")

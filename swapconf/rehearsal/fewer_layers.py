@@ -1,8 +1,12 @@
-"""DOCUMENT + FOLD -> DOCUMENT: the same YAML for fewer layers, with every list of layers rewritten for those kept."""
+"""DOCUMENT + FOLD -> DOCUMENT: the same YAML for fewer layers, with every list of layers rewritten for those kept.
+
+Each stage keeps its own number of layers, so the ``offset`` from the even share is rewritten, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from swapconf.config import Config, EveryLayer, LayerCounts, LayerIndices, LayerSelection, SelectRecompute
@@ -13,31 +17,57 @@ from swapconf.rehearsal.folding import CannotFold
 from swapconf.resolve.requests import stage_map
 from swapconf.resolve.stages import StageMap
 
+_OFFSET, _DENSE_FIRST, _HUGGING_FACE = "offset", "first_k_dense_replace", "num_hidden_layers"
 _LISTS = {"select_recompute": "select", "select_comm_recompute": "select_comm",
           "select_recompute_exclude": "select_exclude", "select_comm_recompute_exclude": "select_comm_exclude"}
 
 
 def with_fewer_layers(document: Document, config: Config, kept: Sequence[int]) -> Document:
     """The YAML for the layers ``kept``. Raises CannotFold where it has more than layer lists that count layers."""
+    if config.model.num_layers is None or len(kept) == config.model.num_layers:
+        return document
     settings: Any = document.root.plain()
-    model = settings["model"]["model_config"]
-    key = next((name for name in NUM_LAYERS if type(model.get(name)) is int), None)
-    if key is None or config.model.num_layers is None:
-        raise CannotFold(phrase("the number of layers is not in model.model_config"))
-    listed = [name for name, value in model.items() if isinstance(value, list) and len(value) == model[key]]
+    model = _model_config(settings)
+    listed = [name for name, value in model.items() if isinstance(value, list) and name != _OFFSET
+              and len(value) == config.model.num_layers]
     if listed:
         raise CannotFold(phrase("model.model_config.{key} has one item for each layer", key=listed[0]))
     rewrite = _Rewrite(config, kept, stage_map(config, config.model.num_layers))
     changed = {name: {**settings[name], **rewrite.section(settings[name])}
                for name in ("swap_config", "recompute_config") if isinstance(settings.get(name), dict)}
-    model_config = {**model, **rewrite.section(model), key: len(kept)}
+    model_config = {**model, **rewrite.section(model), **rewrite.sizes(model)}
     return from_plain({**settings, **changed, "model": {**settings["model"], "model_config": model_config}}, document)
+
+
+def _model_config(settings: Mapping[str, Any]) -> dict[str, Any]:
+    section = settings.get("model")
+    model = section.get("model_config") if isinstance(section, dict) else None
+    if not isinstance(model, dict):
+        raise CannotFold(phrase("the number of layers is not in model.model_config"))
+    return model
 
 
 class _Rewrite:
     def __init__(self, config: Config, kept: Sequence[int], stages: StageMap) -> None:
         self._config, self._kept, self._stages = config, kept, stages
         self._new = {old: new for new, old in enumerate(kept)}
+
+    def sizes(self, model: Mapping[str, Any]) -> dict[str, Any]:
+        """How many layers there are, how many of them are dense, and how they are dealt to stages. A model from a
+        Hugging Face folder has none of it in the YAML, which counts before that folder."""
+        key = next((name for name in NUM_LAYERS if type(model.get(name)) is int), _HUGGING_FACE)
+        changed: dict[str, Any] = {key: len(self._kept)}
+        dense = self._config.model.settings.get(_DENSE_FIRST)
+        if type(dense) is int:
+            changed[_DENSE_FIRST] = sum(index < dense for index in self._kept)
+        pipeline = self._config.pipeline
+        parts = pipeline.num_stages * pipeline.num_interleaves
+        if parts > 1:
+            rows = [[number - len(self._kept) // parts for number in row] for row in self._per_share(self._kept)]
+            if pipeline.zero_bubble_v and len(rows) > 1:
+                rows[1].reverse()
+            changed[_OFFSET] = rows if len(rows) > 1 else rows[0]
+        return changed
 
     def section(self, section: Mapping[str, Any]) -> dict[str, Any]:
         """The keys of a section that list layers, rewritten."""
@@ -77,8 +107,11 @@ class _Rewrite:
 
     def _counts(self, layers: LayerCounts) -> list[Any]:
         """What is left of each share's first layers."""
-        chosen = self._stages.selected(layers).intersection(self._kept)
-        places = [self._stages.places[index] for index in chosen]
-        rows = [[places.count((interleave, stage)) for stage in range(self._config.pipeline.num_stages)]
-                for interleave in range(self._config.pipeline.num_interleaves)]
+        rows = self._per_share(self._stages.selected(layers).intersection(self._kept))
         return rows if layers.per_interleave or len(rows) > 1 else rows[0]
+
+    def _per_share(self, layers: Iterable[int]) -> list[list[int]]:
+        """How many of some layers each stage of each interleave has."""
+        places = Counter(self._stages.places[index] for index in layers)
+        return [[places[interleave, stage] for stage in range(self._config.pipeline.num_stages)]
+                for interleave in range(self._config.pipeline.num_interleaves)]

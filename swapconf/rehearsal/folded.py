@@ -1,4 +1,9 @@
-"""ORDER -> REPORT: a dry run of one rank, from fewer layers where that gives the same, else of the whole model."""
+"""ORDER -> REPORT: a dry run of one rank, from a smaller model where that gives the same, else of the whole one.
+
+The folds of a model are tried from the cheapest on. One that does not hold gives way to the next, and in the end to the
+whole model. A part that does not end well is what becomes of the rank: the whole model would only take longer to get
+there.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +12,41 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from swapconf.dryrun.effect import observed
+from swapconf.dryrun.effect import Effect, observed
 from swapconf.dryrun.outcome import Outcome, RankReport
+from swapconf.errors import Finding
 from swapconf.formats import worker_log
 from swapconf.phrases import phrase
 from swapconf.rehearsal.child import Ran, record, run
-from swapconf.rehearsal.extrapolation import Sample, doubt, extrapolated, holds, sample
+from swapconf.rehearsal.extrapolation import doubt, extrapolated, holds
 from swapconf.rehearsal.fewer_layers import with_fewer_layers
-from swapconf.rehearsal.folding import LEAST_EQUAL_LAYERS, CannotFold, Fold, check, fold
+from swapconf.rehearsal.folding import CannotFold, Fold, Size, check, folds
 from swapconf.rehearsal.levels import at_level, keep_trace, raised
+from swapconf.rehearsal.micro_batches import MicroBatches, micro_batches, with_micro_batches
 from swapconf.rehearsal.order import Order, cluster_of
+from swapconf.rehearsal.part_words import basis, part_name, size_words
+from swapconf.rehearsal.samples import Sample, sample
 from swapconf.rehearsal.verdict import Peaks, verdict, without_trace
+from swapconf.resolve.requests import stage_map
 from swapconf.simulate.workspace import grow
-from swapconf.strategy import Strategy, Swap
+from swapconf.strategy import Swap
 from swapconf.study.study import Study
 from swapconf.units import GIB
 
 _FOLDED = (1, 2)  # there is nothing to extrapolate at level 0, and the times of level 3 follow no line
+_DENSE_FIRST = "first_k_dense_replace"
+
+
+class NothingToRead(CannotFold):
+    """A run of a fold left nothing to extrapolate from, so that no other fold would."""
+
+
+class PartFailed(Exception):
+    """A run of a fold did not end well; ``report`` tells it as what became of the rank."""
+
+    def __init__(self, report: RankReport) -> None:
+        super().__init__(report.detail)
+        self.report = report
 
 
 def rehearse(order: Order) -> RankReport:
@@ -34,23 +57,26 @@ def rehearse(order: Order) -> RankReport:
     if order.fold and order.level in _FOLDED:
         try:
             return replace(_folded(order, study), seconds=time.monotonic() - start)
+        except PartFailed as failed:
+            return replace(failed.report, seconds=time.monotonic() - start)
         except CannotFold as reason:
-            if (study.config.model.num_layers or 0) >= LEAST_EQUAL_LAYERS:
+            if (study.config.model.num_layers or 0) >= _WORTH_TELLING or _micro_batches(order, study).count > 1:
                 note = phrase("the whole model was run: {reason}", reason=reason)
     report = _whole(order, study)
     return replace(report, fold_note=note, seconds=time.monotonic() - start)
 
 
+_WORTH_TELLING = 9  # layers, from which on one would expect that not all of them are run
+
+
 def foldable(order: Order) -> bool:
-    """Whether it will at least be tried to run fewer layers."""
+    """Whether it will at least be tried to run something smaller."""
     if not order.fold or order.level not in _FOLDED:
         return False
-    study = order.study(order.document)
     try:
-        _plan(order, study)
+        return bool(_plans(order, order.study(order.document)))
     except CannotFold:
         return False
-    return True
 
 
 def _whole(order: Order, study: Study) -> RankReport:
@@ -68,95 +94,156 @@ def _whole(order: Order, study: Study) -> RankReport:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Part:
-    """One folded model, ready to run."""
+class Part:
+    """One run of a fold, ready to start. ``name``: of its folder below that of the rank."""
 
-    size: int
+    size: Size
     order: Order
     study: Study
-
-    @property
-    def name(self) -> str:
-        """Of its folder."""
-        return f"layers_{self.size}"
-
-
-def _folded(order: Order, study: Study) -> RankReport:
-    """Raises CannotFold, before or after the folded runs."""
-    plan, strategy = _plan(order, study)
-    small_size, big_size, third_size = plan.sizes
-    parts = [_part(order, study, strategy, plan, size) for size in plan.sizes]
-    small, big = _samples(parts[:2], plan, order.children)
-    whole = extrapolated(small.sample, big.sample, plan, plan.own)
-    sizes: tuple[int, ...] = (small_size, big_size)
-    note = phrase("extrapolated from {small} and {big} of {layers} equal layers (fragments are estimated)",
-                  small=small_size, big=big_size, layers=plan.own)
-    if reason := doubt(small.sample, big.sample, whole, _longest_prefetch(strategy)):
-        (third,) = _samples(parts[2:], plan, 1)
-        if not holds(extrapolated(small.sample, big.sample, plan, third_size), third.sample):
-            raise CannotFold(phrase("{reason}, and a run with {third} layers is not where {small} and {big} say",
-                                    reason=reason, third=third_size, small=small_size, big=big_size))
-        sizes = plan.sizes
-        note = phrase("{note}, confirmed with {third} because {reason}", note=note, third=third_size, reason=reason)
-    peaks = Peaks(used_bytes=whole.used_peak_bytes, with_fragments_bytes=whole.with_fragments_peak_bytes,
-                  reserved_bytes=_reserved(big, whole))
-    lines = tuple(line for entry in strategy.layers for line in worker_log.lines(entry, strategy.swap_on))
-    blank = replace(big.report, folded=sizes, fold_note=note, strategy_lines=lines)
-    report = verdict(blank, study, big.ran.log, peaks, whole.effect)
-    record(order, big.ran, report)
-    return report
-
-
-def _plan(order: Order, study: Study) -> tuple[Fold, Strategy]:
-    if order.plain or study.strategy is None or study.network is None or study.network.family is None:
-        raise CannotFold(phrase("what each layer does is only known with swapconf, for a family of the catalog"))
-    return fold(study.strategy, cluster_of(order.document).stage_of(order.rank)), study.strategy
-
-
-def _part(order: Order, study: Study, strategy: Strategy, plan: Fold, size: int) -> _Part:
-    kept = plan.kept(size)
-    document = with_fewer_layers(order.document, study.config, kept)
-    folded = order.study(document)
-    check(folded.strategy, strategy, kept)
-    return _Part(size=size, order=replace(order, document=document), study=folded)
+    name: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Measured:
-    """``report``: at the level that was asked for, without peaks. ``reserved_bytes``: at that level."""
+class Measured:
+    """A part that was run. ``report``: at the level that was asked for, without peaks. ``reserved_bytes``: at that
+    level."""
 
+    part: Part
     ran: Ran
     sample: Sample
     report: RankReport
     reserved_bytes: int | None
 
 
-def _samples(parts: Sequence[_Part], plan: Fold, at_once: int) -> list[_Measured]:
-    """The children wait for processes, so threads are enough to have several of them."""
+def _folded(order: Order, study: Study) -> RankReport:
+    """Raises CannotFold, before or after the folded runs, and PartFailed."""
+    known: dict[Size, Measured] = {}
+    found = CannotFold(phrase("nothing was tried"))
+    for plan in _plans(order, study):
+        try:
+            return _by(plan, order, study, known)
+        except NothingToRead:
+            raise
+        except CannotFold as reason:
+            found = reason
+    raise found
+
+
+def _plans(order: Order, study: Study) -> tuple[Fold, ...]:
+    layers, config = study.config.model.num_layers, study.config
+    if order.plain or layers is None or not layers or stage_map(config, layers).guessed:
+        strategy = None  # which layers are equal is only known with swapconf, for a deal that is understood
+    else:
+        strategy = study.strategy
+    dense = config.model.settings.get(_DENSE_FIRST)
+    return folds(strategy, cluster_of(order.document).stage_of(order.rank), _micro_batches(order, study),
+                 dense if isinstance(dense, int) else 0)
+
+
+def _micro_batches(order: Order, study: Study) -> MicroBatches:
+    return micro_batches(order.document, study.config.pipeline)
+
+
+def _by(plan: Fold, order: Order, study: Study, known: dict[Size, Measured]) -> RankReport:
+    """The report from the runs of a fold. ``known``: parts that were run already; this adds to them."""
+    parts = [_part(order, study, plan, size) for size in plan.runs]
+    checking = _part(order, study, plan, plan.check) if plan.steps else None
+    measured = _run(parts, plan, order.children, known)
+    samples = [one.sample for one in measured]
+    whole = extrapolated(samples, plan, plan.whole)
+    note = basis(plan)
+    if checking is not None and (reason := doubt(samples, whole, plan, _longest_prefetch(study))):
+        (third,) = _run([checking], plan, 1, known)
+        words = size_words(plan, plan.check)
+        if not holds(samples, plan, third.sample):
+            raise CannotFold(phrase("{reason}, and a run with {third} is not where smaller ones say", reason=reason,
+                                    third=words))
+        measured.append(third)
+        note = phrase("{note}, confirmed with {third} because {reason}", note=note, third=words, reason=reason)
+    big = measured[_biggest(plan)]
+    peaks = Peaks(used_bytes=whole.used_peak_bytes, with_fragments_bytes=whole.with_fragments_peak_bytes,
+                  reserved_bytes=_reserved(big, whole))
+    strategy = study.strategy
+    lines = big.report.strategy_lines if strategy is None or order.plain else tuple(
+        line for entry in strategy.layers for line in worker_log.lines(entry, strategy.swap_on))
+    blank = replace(big.report, folded=tuple(sum(one.part.size.layers) for one in measured), fold_note=note,
+                    strategy_lines=lines)
+    report = verdict(blank, study, big.ran.log, peaks, whole.effect)
+    record(order, big.ran, report)
+    return report
+
+
+def _biggest(plan: Fold) -> int:
+    return max(range(len(plan.runs)), key=lambda number: sum(plan.runs[number].layers))
+
+
+def _part(order: Order, study: Study, plan: Fold, size: Size) -> Part:
+    document = with_micro_batches(order.document, _micro_batches(order, study), size.micro_batches)
+    if plan.rows and size.layers != plan.whole.layers:
+        kept = plan.kept(size)
+        document = with_fewer_layers(document, study.config, kept)
+        folded = order.study(document)
+        if study.strategy is not None:
+            check(folded.strategy, study.strategy, kept)
+    return Part(size=size, order=replace(order, document=document), study=order.study(document),
+                name=part_name(plan, size))
+
+
+def _run(parts: Sequence[Part], plan: Fold, at_once: int, known: dict[Size, Measured]) -> list[Measured]:
+    """The children wait for processes, so threads are enough to have several of them. Raises PartFailed."""
+    todo = [part for part in parts if part.size not in known]
+
+    def start(part: Part) -> Ran:
+        return run(part.order, part.study, part.name)
+
     with ThreadPoolExecutor(max_workers=max(1, at_once)) as pool:
-        done = list(pool.map(lambda part: run(part.order, part.study, part.name), parts))
-    return [_measured(ran, part, plan) for ran, part in zip(done, parts, strict=True)]
+        for part, ran in zip(todo, pool.map(start, todo) if at_once > 1 else map(start, todo), strict=True):
+            known[part.size] = _measured(ran, part, plan)
+    return [known[part.size] for part in parts]
 
 
-def _measured(ran: Ran, part: _Part, plan: Fold) -> _Measured:
-    if ran.report.outcome is not Outcome.COMPLETED or ran.trace is None:
-        raise CannotFold(phrase("with {layers} layers it {outcome}", layers=part.size,
-                                outcome=phrase(ran.report.outcome.value)))
-    effect = observed(ran.trace, len(plan.kept(part.size)))
+def _measured(ran: Ran, part: Part, plan: Fold) -> Measured:
+    if ran.report.outcome is not Outcome.COMPLETED:
+        raise PartFailed(_failed(ran, part, plan))
+    if ran.trace is None:
+        raise NothingToRead(phrase("with {part} it leaves no trace", part=size_words(plan, part.size)))
+    effect = observed(ran.trace, part.study.config.model.num_layers or 0)
+    _check_deal(effect, part, plan)
     if part.order.level < 2:
-        return _Measured(ran=ran, sample=sample(ran.trace, effect, plan, part.size), report=ran.report,
-                         reserved_bytes=ran.reserved_bytes)
+        return Measured(part=part, ran=ran, sample=sample(ran.trace, effect, plan, part.size), report=ran.report,
+                        reserved_bytes=ran.reserved_bytes)
     try:
         grown = grow(ran.trace)
         report = at_level(part.order.level, ran.report, grown.workspace, ran.trace)
         keep_trace(part.order, ran, grown, report, part.name)
     except (ValueError, OSError) as error:
-        raise CannotFold(str(error)) from None
-    return _Measured(ran=ran, sample=sample(grown.trace, effect, plan, part.size), report=report,
-                     reserved_bytes=grown.reserved_bytes)
+        raise NothingToRead(str(error)) from None
+    return Measured(part=part, ran=ran, sample=sample(grown.trace, effect, plan, part.size), report=report,
+                    reserved_bytes=grown.reserved_bytes)
 
 
-def _reserved(big: _Measured, whole: Sample) -> int | None:
+def _check_deal(effect: Effect, part: Part, plan: Fold) -> None:
+    """A model that deals its layers to stages in its own way ran others than these. Raises CannotFold."""
+    seen = {int(name) for name in effect.layers if name.isdigit()}
+    own = {index for row in plan.rows if row.own for index in row.indices}
+    wanted = {position for position, index in enumerate(plan.kept(part.size)) if index in own}
+    if seen and wanted and seen != wanted:
+        raise CannotFold(phrase("with {part} the stage ran {seen} layers where {wanted} were expected", seen=len(seen),
+                                part=size_words(plan, part.size), wanted=len(wanted)))
+
+
+def _failed(ran: Ran, part: Part, plan: Fold) -> RankReport:
+    """The part's outcome as that of the rank, in words of which part it was; its peak says nothing of the whole."""
+    words = size_words(plan, part.size)
+    findings: tuple[Finding, ...] = tuple(replace(finding, message=phrase(
+        "{message} (a run with {part}, from which the whole model was to be extrapolated)", message=finding.message,
+        part=words)) for finding in ran.report.findings)
+    return replace(ran.report, findings=findings, used_peak_bytes=None, fold_note=phrase(
+        "a run with {part} {outcome}, so the whole model was not run", part=words,
+        outcome=phrase(ran.report.outcome.value)))
+
+
+def _reserved(big: Measured, whole: Sample) -> int | None:
     """MindSpore takes whole GiB; what it takes beyond the peak does not depend on the number of layers."""
     if big.reserved_bytes is None:
         return None
@@ -164,5 +251,6 @@ def _reserved(big: _Measured, whole: Sample) -> int | None:
     return big.reserved_bytes + (-(-peak // GIB) + -big.sample.with_fragments_peak_bytes // GIB) * GIB
 
 
-def _longest_prefetch(strategy: Strategy) -> int:
-    return max((action.prefetch for action in strategy.actions().values() if isinstance(action, Swap)), default=0)
+def _longest_prefetch(study: Study) -> int:
+    actions = study.strategy.actions().values() if study.strategy is not None else ()
+    return max((action.prefetch for action in actions if isinstance(action, Swap)), default=0)

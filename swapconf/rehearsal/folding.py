@@ -1,24 +1,30 @@
-"""STRATEGY -> FOLD: a model with fewer equal layers, from which the memory of the whole one follows.
+"""STRATEGY + MICRO-BATCHES -> FOLDS: which smaller models tell the memory of the whole one, as data.
 
-A *share* is a stage's part of an interleave, a *run* a row of equal layers in it (same template, same decisions). The
-fold takes equally many layers out of the middle of a run of every share, so that the stages stay in step.
-What is left of the run of the rank's own stage is the *size*: 4 and 6, or 5 and 7 where the run is odd, because memory
-alternates between odd and even numbers of layers (measured with MindSpore 2.9.0 on Llama: 0.00 % error at an even
-stride from 4 layers on, up to 13.7 % from 2 and 3).
+A *share* is a stage's part of an interleave, a *row* some equal layers that follow each other in it (same template,
+same decisions). A rank holds nothing of the layers of other stages, so one layer stays in each of their shares. In its
+own shares each long row loses layers from its middle, and the step loses micro-batches. A fold is a smallest run and
+steps, each of which is one further run: some rows longer by the same number of layers, or more micro-batches. Rows
+that lack equally many layers grow in one step, as only the sum of what they add is needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from swapconf.phrases import phrase
+from swapconf.rehearsal.micro_batches import MicroBatches
 from swapconf.strategy import LayerStrategy, Strategy
 
-SMALLEST = 4
-STRIDE = 2
-LEAST_EQUAL_LAYERS = 9
+# the fewest layers of a row from which on memory is on a line, and every how many: measured with MindSpore 2.9.0
+# (docs/folding.md). Without a pipeline, and with swap, memory alternates between odd and even numbers of layers
+SMALLEST, STRIDE = 4, 2
+SMALLEST_PIPELINED, STRIDE_PIPELINED = 2, 1
+# what a child takes, measured in one layer compiled: its start, a micro-batch of an own layer; and how compiling grows
+# with the layers of all stages (DeepSeek-V3 671B: half as many layers again take 1.8 times the time)
+_STARTING, _MICRO_BATCH, _GROWTH = 5.0, 0.5, 1.45
 
 
 class CannotFold(ValueError):
@@ -26,86 +32,202 @@ class CannotFold(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """``length`` equal layers from ``first`` on."""
+class Row:
+    """``length`` layers from ``first`` on, in one share: equal ones of the rank's own stage, or those of another stage,
+    of which so many stay (``stays``)."""
 
     first: int
     length: int
+    stays: int | None = None
+
+    @property
+    def own(self) -> bool:
+        return self.stays is None
 
     @property
     def indices(self) -> range:
         return range(self.first, self.first + self.length)
 
 
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much of a model a run has: layers of each row, and micro-batches."""
+
+    layers: tuple[int, ...]
+    micro_batches: int
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fold:
-    """``runs``: where every share loses layers, in layer order. ``own``: the shortest of them in the rank's stage,
-    which the sizes speak of. ``num_layers``: of the whole model, without extra prediction layers."""
+    """``rows``: all layers, in order; none where layers are not counted. ``small``, ``steps``: the runs to extrapolate
+    from; a step differs from ``small`` in some rows or in the micro-batches. ``why_check``: why a further run has to
+    confirm them, "" where it need not."""
 
-    runs: tuple[Run, ...]
-    own: int
-    num_layers: int
+    rows: tuple[Row, ...]
+    whole: Size
+    small: Size
+    steps: tuple[Size, ...] = ()
+    why_check: str = ""
 
     @property
-    def sizes(self) -> tuple[int, int, int]:
-        """Two sizes to extrapolate from, and a third to check with."""
-        smallest = SMALLEST + self.own % STRIDE
-        return smallest, smallest + STRIDE, smallest + 2 * STRIDE
+    def num_layers(self) -> int:
+        """Of the whole model, without extra prediction layers."""
+        return sum(row.length for row in self.rows)
 
-    def kept(self, size: int) -> tuple[int, ...]:
+    @property
+    def runs(self) -> tuple[Size, ...]:
+        return (self.small, *self.steps)
+
+    @property
+    def check(self) -> Size:
+        """A run two steps away in every direction, as far as the model goes."""
+        size = self.small
+        for step in self.steps:
+            size = Size(layers=tuple(_beyond(*one) for one in zip(size.layers, self.small.layers, step.layers,
+                                                                  self.whole.layers, strict=True)),
+                        micro_batches=_beyond(size.micro_batches, self.small.micro_batches, step.micro_batches,
+                                              self.whole.micro_batches))
+        return size
+
+    @property
+    def folded_rows(self) -> tuple[int, ...]:
+        """Those of the own stage that lose layers."""
+        return tuple(number for number, row in enumerate(self.rows)
+                     if row.own and self.small.layers[number] < self.whole.layers[number])
+
+    @property
+    def folds_micro_batches(self) -> bool:
+        return self.small.micro_batches < self.whole.micro_batches
+
+    def kept(self, size: Size) -> tuple[int, ...]:
         """The layers that stay, by global index: a layer of the folded model is a position in here."""
-        taken = self.own - size
-        gone = {run.first + (run.length - taken) // 2 + step for run in self.runs for step in range(taken)}
-        return tuple(index for index in range(self.num_layers) if index not in gone)
+        found: list[int] = []
+        for row, left in zip(self.rows, size.layers, strict=True):
+            front = -(-left // 2)
+            found += [*row.indices[:front], *row.indices[row.length - (left - front):]]
+        return tuple(found)
+
+    def distances(self, size: Size) -> tuple[float, ...]:
+        """How often each step has to be taken from ``small`` to come to ``size``."""
+        return tuple(next((there - start) / (one - start) for start, one, there in zip(
+            _numbers(self.small), _numbers(step), _numbers(size), strict=True) if one != start) for step in self.steps)
+
+    @property
+    def cost(self) -> float:
+        """Of all runs, in layers compiled."""
+        return sum(map(self._cost_of, self.runs)) + (self._cost_of(self.check) if self.why_check else 0)
+
+    @property
+    def cost_of_whole(self) -> float:
+        return self._cost_of(self.whole)
+
+    def _cost_of(self, size: Size) -> float:
+        own = sum(left for row, left in zip(self.rows, size.layers, strict=True) if row.own)
+        return _STARTING + math.pow(sum(size.layers), _GROWTH) + max(own, 1) * size.micro_batches * _MICRO_BATCH
 
 
-def fold(strategy: Strategy, stage: int) -> Fold:
-    """How to fold a model for a rank of ``stage``. Raises CannotFold."""
-    layers = [entry for entry in strategy.layers if entry.layer.name == str(entry.layer.index)]
-    shares = [[*share] for _, share in groupby(layers, key=lambda entry: (entry.layer.interleave, entry.layer.stage))]
-    own = [_longest_run(share).length for share in shares if share[0].layer.stage == stage]
-    if not own or min(own) < LEAST_EQUAL_LAYERS:
-        raise CannotFold(phrase("fewer than {layers} equal layers follow each other in the stage",
-                                layers=LEAST_EQUAL_LAYERS))
-    most = min(own) - Fold(runs=(), own=min(own), num_layers=0).sizes[0]
-    runs = tuple(_longest_run(share) if share[0].layer.stage == stage else _foldable(share, most) for share in shares)
-    return Fold(runs=runs, own=min(own), num_layers=len(layers))
+def folds(strategy: Strategy | None, stage: int, found: MicroBatches, num_dense: int = 0) -> tuple[Fold, ...]:
+    """How a model can be folded for a rank of ``stage``, the cheapest first; only what is cheaper than the whole.
+    ``strategy``: None where layers are not told apart. ``num_dense``: after so many layers others may follow, whatever
+    is known of them. Raises CannotFold."""
+    rows = _rows(strategy, stage, num_dense) if strategy is not None else ()
+    least = found.least if found.least is not None and found.count > found.least + found.stride else found.count
+    is_unknown = strategy is not None and strategy.network.family is None
+    is_steady = strategy is not None and not strategy.swap_on and any(not row.own for row in rows)
+    smallest, stride = (SMALLEST_PIPELINED, STRIDE_PIPELINED) if is_steady else (SMALLEST, STRIDE)
+    ways = {_fold(rows, left, stride, found, count, is_unknown) for left in _choices(rows, smallest, stride)
+            for count in (least, found.count)}
+    better = sorted((one for one in ways if one.cost < one.cost_of_whole), key=lambda one: one.cost)
+    if not better:
+        raise CannotFold(found.why_not if found.why_not and found.count > 1 else phrase(
+            "too few equal layers follow each other in the stage, and too few micro-batches"))
+    return tuple(better)
 
 
 def check(folded: Strategy | None, whole: Strategy, kept: Sequence[int]) -> None:
     """The folded config must decide for every layer what the whole one decides for it. Raises CannotFold."""
     if folded is None or folded.network.num_layers != len(kept):
         raise CannotFold(phrase("the config cannot be written with fewer layers"))
-    before = {entry.layer.index: entry for entry in whole.layers if entry.layer.name == str(entry.layer.index)}
-    for entry in folded.layers:
-        if entry.layer.name == str(entry.layer.index):
-            twin = before[kept[entry.layer.index]]
-            if not _equal(entry, twin) or entry.layer.stage != twin.layer.stage:
-                raise CannotFold(phrase("with fewer layers, layer {layer} would be treated otherwise",
-                                        layer=twin.layer.name))
+    before = {entry.layer.index: entry for entry in _decoder_layers(whole)}
+    for entry in _decoder_layers(folded):
+        twin = before[kept[entry.layer.index]]
+        if not _equal(entry, twin) or entry.layer.stage != twin.layer.stage:
+            raise CannotFold(phrase("with fewer layers, layer {layer} would be treated otherwise",
+                                    layer=twin.layer.name))
 
 
-def _foldable(share: Sequence[LayerStrategy], taken: int) -> Run:
-    """Where a stage that this rank does not run can lose layers: they need not be equal, but some have to stay."""
-    longest = _longest_run(share)
-    if longest.length > taken:
-        return longest
-    if len(share) <= taken:
-        raise CannotFold(phrase("another stage has too few layers to be folded alike"))
-    return Run(share[0].layer.index, len(share))
-
-
-def _longest_run(share: Sequence[LayerStrategy]) -> Run:
-    runs: list[list[LayerStrategy]] = []
-    for entry in share:
-        if runs and _equal(runs[-1][-1], entry):
-            runs[-1].append(entry)
+def _rows(strategy: Strategy, stage: int, num_dense: int) -> tuple[Row, ...]:
+    layers = _decoder_layers(strategy)
+    shares = [[*share] for _, share in groupby(layers, key=lambda entry: (entry.layer.interleave, entry.layer.stage))]
+    rows: list[Row] = []
+    for share in shares:
+        first, length = share[0].layer.index, len(share)
+        if share[0].layer.stage == stage:
+            rows += _equal_rows(share, num_dense)
+        elif share is shares[-1] and length > 1:  # extra layers are made like the last one
+            rows += [Row(first, length - 1, stays=0), Row(first + length - 1, 1, stays=1)]
         else:
-            runs.append([entry])
-    longest = max(runs, key=len)
-    return Run(longest[0].layer.index, len(longest))
+            rows.append(Row(first, length, stays=1))
+    return tuple(rows)
+
+
+def _equal_rows(share: Iterable[LayerStrategy], num_dense: int) -> list[Row]:
+    rows: list[Row] = []
+    before: LayerStrategy | None = None
+    for entry in share:
+        if before is not None and entry.layer.index != num_dense and _equal(before, entry):
+            rows[-1] = replace(rows[-1], length=rows[-1].length + 1)
+        else:
+            rows.append(Row(entry.layer.index, 1))
+        before = entry
+    return rows
+
+
+def _choices(rows: Sequence[Row], smallest: int, stride: int) -> list[dict[int, int]]:
+    """Which rows to shorten, and to how many layers: none; those of other stages; the longest ones of the own stage,
+    too."""
+    others = {number: row.stays for number, row in enumerate(rows) if row.stays is not None}
+    long = {number: row.length for number, row in enumerate(rows) if row.own and row.length > smallest + stride + 1}
+    short = {number: smallest + (length - smallest) % stride for number, length in long.items()}
+    return [{}, others, *({**others, **{number: short[number] for number, length in long.items() if length >= fewest}}
+                          for fewest in sorted(set(long.values())))]
+
+
+def _fold(rows: tuple[Row, ...], left: Mapping[int, int], stride: int, found: MicroBatches, least: int,
+          is_unknown: bool) -> Fold:
+    whole = Size(tuple(row.length for row in rows), found.count)
+    small = Size(tuple(left.get(number, row.length) for number, row in enumerate(rows)), least)
+    lacking = [row.length - size if row.own else 0 for row, size in zip(rows, small.layers, strict=True)]
+    steps = [replace(small, layers=tuple(size + stride * (lack == together) for size, lack in zip(
+        small.layers, lacking, strict=True))) for together in sorted({lack for lack in lacking if lack})]
+    if least < found.count:
+        steps.append(replace(small, micro_batches=least + found.stride))
+    why = phrase("the family is not known") if is_unknown and small.layers != whole.layers else \
+        phrase("the schedule is interleaved") if found.is_new and least < found.count else ""
+    return Fold(rows=rows, whole=whole, small=small, steps=tuple(steps), why_check=why)
+
+
+def _beyond(size: int, start: int, one: int, whole: int) -> int:
+    return size if one == start else min(start + 2 * (one - start), whole)
+
+
+def _numbers(size: Size) -> tuple[int, ...]:
+    return (*size.layers, size.micro_batches)
+
+
+def _decoder_layers(strategy: Strategy) -> list[LayerStrategy]:
+    """Those of the model itself, without extra prediction layers."""
+    return [entry for entry in strategy.layers if entry.layer.name == str(entry.layer.index)]
 
 
 def _equal(one: LayerStrategy, other: LayerStrategy) -> bool:
-    return one.layer.template == other.layer.template and one.plan.actions() == other.plan.actions() \
-        and one.plan.comm_recompute == other.plan.comm_recompute
+    if one.layer.template != other.layer.template or one.plan.actions() != other.plan.actions() \
+            or one.plan.comm_recompute != other.plan.comm_recompute:
+        return False
+    return bool(one.layer.template.operators) or _asked(one) == _asked(other)
+
+
+def _asked(entry: LayerStrategy) -> list[tuple[str, str, int]]:
+    """What is asked for in a layer of which no operator is known."""
+    return [(outcome.request.kind, outcome.request.operator, outcome.request.prefetch)
+            for outcome in entry.plan.outcomes]

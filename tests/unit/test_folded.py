@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from swapconf.dryrun.outcome import Outcome, RankReport
+from swapconf.errors import Finding, Origin, Severity
 from swapconf.rehearsal import folded as module
 from swapconf.rehearsal.child import Ran
-from swapconf.rehearsal.folded import rehearse
+from swapconf.rehearsal.folded import foldable, rehearse
+from swapconf.rehearsal.micro_batches import micro_batches
 from swapconf.rehearsal.order import Order
 from swapconf.study.study import Study
 from swapconf.trace import Block, Kernel, Task, Tensor, Trace, WorkerLog
@@ -23,7 +25,8 @@ NETWORK = "Default/network-Train/backbone-Llama/layers-CellList"
 
 @dataclass(frozen=True)
 class Shape:
-    """Bytes in use: at the loss, ``head`` and ``activation`` for each layer; in the optimizer, ``state`` for each."""
+    """Bytes in use: at the loss, ``head`` and ``activation`` for each layer; in the optimizer, ``state`` for each;
+    everywhere a ``slice`` of the input for each micro-batch."""
 
     head: int = 100 * MIB
     activation: int = 20 * MIB
@@ -31,6 +34,7 @@ class Shape:
     optimizer: int = 10 * MIB
     bend: int = 0
     fragments: int = 3 * MIB
+    slice: int = 0
 
     def loss_bytes(self, layers: int) -> int:
         return self.head + layers * (self.activation + self.state) + self.bend * layers ** 2
@@ -48,32 +52,36 @@ def block(start: int, name: str, used: int, peak: int, on_host: bool = False) ->
                  used_bytes=used, pool_peak_bytes=peak)
 
 
-def trace(shape: Shape, layers: int) -> Trace:
+def trace(shape: Shape, layers: int, micro_batches: int = 1) -> Trace:
     places = [(f"{NETWORK}/{index}-LLamaDecodeLayer/attention-LLamaAttention/MatMul-op{index}",
                shape.head // 2 + (index + 1) * (shape.activation + shape.state)) for index in range(layers)]
     places += [("Default/network-Train/loss-CrossEntropy/Softmax-op0", shape.loss_bytes(layers))]
     places += [("Default/optimizer-AdamW/Adam-op0", shape.optimizer_bytes(layers))]
-    peak = shape.peak_bytes(layers) + shape.fragments
-    blocks = [block(2 * step + 1, name, used, peak) for step, (name, used) in enumerate(places)]
+    slices = micro_batches * shape.slice
+    peak = shape.peak_bytes(layers) + shape.fragments + slices
+    blocks = [block(2 * step + 1, name, used + slices, peak) for step, (name, used) in enumerate(places)]
     blocks.append(block(2 * len(places) + 1, "MoveTo-op0", layers * MIB, 0, on_host=True))
-    kernels = [Kernel(index=index, name=f"{NETWORK}/{index}-LLamaDecodeLayer/attention-LLamaAttention/MoveTo-op{index}",
-                      stream=3, graph="g", primitive="MoveTo", output=f"%{index}", inputs=("ValueNode<StringImm> CPU",))
-               for index in range(layers)]
+    kernels = [Kernel(index=index, stream=3, graph="g", primitive="MoveTo", output=f"%{index}",
+                      inputs=("ValueNode<StringImm> CPU",), name=f"{NETWORK}/{index}-LLamaDecodeLayer/"
+                      f"attention-LLamaAttention/MoveTo-op{step * layers + index}")
+               for step in range(micro_batches) for index in range(layers)]
     return Trace(folder="", rank=0, blocks=tuple(blocks), kernels=tuple(kernels), tasks=())
 
 
 @pytest.fixture
-def mindspore(monkeypatch: pytest.MonkeyPatch) -> Callable[[Shape], list[int]]:
-    """Puts a made-up MindSpore into the child's place; returns the list of the layers it was run with."""
-    ran: list[int] = []
+def mindspore(monkeypatch: pytest.MonkeyPatch) -> Callable[[Shape], list[Any]]:
+    """Puts a made-up MindSpore into the child's place; returns the list of the layers it was run with, and of the
+    micro-batches where they matter."""
+    ran: list[Any] = []
 
-    def install(shape: Shape) -> list[int]:
+    def install(shape: Shape) -> list[Any]:
         def run(order: Order, study: Study, part: str = "") -> Ran:
             layers = study.config.model.num_layers or 0
-            ran.append(layers)
+            counted = micro_batches(order.document, study.config.pipeline).count if shape.slice else 1
+            ran.append(layers if not shape.slice else (layers, counted))
             report = RankReport(file=order.document.file, rank=order.rank, stage=0, level=order.level,
                                 outcome=Outcome.COMPLETED)
-            return Ran(report=report, log=WorkerLog(), trace=trace(shape, layers), reserved_bytes=2 << 30)
+            return Ran(report=report, log=WorkerLog(), trace=trace(shape, layers, counted), reserved_bytes=2 << 30)
 
         monkeypatch.setattr(module, "run", run)
         return ran
@@ -86,7 +94,7 @@ def order(settings: dict[str, Any] | None = None, layers: int = 32) -> Order:
                  rank=0, fold=True)
 
 
-def test_two_runs_are_enough_where_memory_is_on_a_line(mindspore: Callable[[Shape], list[int]]) -> None:
+def test_two_runs_are_enough_where_memory_is_on_a_line(mindspore: Callable[[Shape], list[Any]]) -> None:
     shape = Shape()
     ran = mindspore(shape)
     report = rehearse(order({"swap_config.swap": False}))
@@ -97,7 +105,7 @@ def test_two_runs_are_enough_where_memory_is_on_a_line(mindspore: Callable[[Shap
     assert report.fold_note == "extrapolated from 4 and 6 of 32 equal layers (fragments are estimated)"
 
 
-def test_moves_and_host_memory_are_those_of_all_layers(mindspore: Callable[[Shape], list[int]]) -> None:
+def test_moves_and_host_memory_are_those_of_all_layers(mindspore: Callable[[Shape], list[Any]]) -> None:
     mindspore(Shape())
     report = rehearse(order())
     assert [move.layer for move in report.moved] == [str(index) for index in range(32)]
@@ -106,7 +114,7 @@ def test_moves_and_host_memory_are_those_of_all_layers(mindspore: Callable[[Shap
     assert len(report.strategy_lines) == 32
 
 
-def test_a_peak_that_wanders_with_the_layers_is_found_and_confirmed(mindspore: Callable[[Shape], list[int]]) -> None:
+def test_a_peak_that_wanders_with_the_layers_is_found_and_confirmed(mindspore: Callable[[Shape], list[Any]]) -> None:
     shape = Shape(activation=-4 * MIB, state=40 * MIB, head=800 * MIB, optimizer=0)
     assert shape.peak_bytes(6) == shape.loss_bytes(6)
     assert shape.peak_bytes(32) == shape.optimizer_bytes(32)
@@ -114,10 +122,10 @@ def test_a_peak_that_wanders_with_the_layers_is_found_and_confirmed(mindspore: C
     report = rehearse(order({"swap_config.swap": False}))
     assert report.used_peak_bytes == shape.optimizer_bytes(32)
     assert ran == [4, 6, 8]
-    assert "confirmed with 8 because the peak moves" in report.fold_note
+    assert "confirmed with 8 layers because the peak moves" in report.fold_note
 
 
-def test_the_whole_model_is_run_where_a_third_run_is_off_the_line(mindspore: Callable[[Shape], list[int]]) -> None:
+def test_the_whole_model_is_run_where_a_third_run_is_off_the_line(mindspore: Callable[[Shape], list[Any]]) -> None:
     shape = Shape(bend=MIB, activation=-4 * MIB, state=40 * MIB, head=800 * MIB)
     ran = mindspore(shape)
     report = rehearse(order(swap(layer_swap=[{"backward_prefetch": 300, "layers": True}])))
@@ -127,25 +135,92 @@ def test_the_whole_model_is_run_where_a_third_run_is_off_the_line(mindspore: Cal
     assert report.fold_note.startswith("the whole model was run: ")
 
 
-def test_a_folded_run_that_fails_says_nothing_of_the_whole_model(
-        mindspore: Callable[[Shape], list[int]], monkeypatch: pytest.MonkeyPatch) -> None:
+ACCUMULATED = {"runner_config.gradient_accumulation_steps": 64}
+
+
+def test_layers_and_micro_batches_are_folded_together(mindspore: Callable[[Shape], list[Any]]) -> None:
+    shape = Shape(slice=6656)
+    ran = mindspore(shape)
+    report = rehearse(order({**swap(layer_swap=[{"backward_prefetch": 1, "layers": True}]), **ACCUMULATED}))
+    (small, few), *others = ran
+    assert few < 64 > 32 > small
+    assert [(small, few + 1), few, few + 2] == [next(one for one in others if one[0] == small), *sorted(
+        counted for layers, counted in others if layers > small)]  # the third one confirms both
+    assert report.used_peak_bytes == shape.peak_bytes(32) + 64 * shape.slice
+    assert {move.tensors for move in report.moved} == {64}
+    assert len(report.moved) == 32
+    assert report.host_bytes == 32 * MIB
+    assert f"{few} and {few + 1} of 64 micro-batches" in report.fold_note
+
+
+def test_without_swapconf_micro_batches_are_folded_and_layers_are_not(mindspore: Callable[[Shape], list[Any]]) -> None:
+    shape = Shape(slice=6656)
+    ran = mindspore(shape)
+    report = rehearse(replace(order({"swap_config.swap": False, **ACCUMULATED}), plain=True))
+    assert {layers for layers, _ in ran} == {32}
+    assert len(ran) == 2
+    assert report.used_peak_bytes == shape.peak_bytes(32) + 64 * shape.slice
+
+
+def test_where_the_layers_do_not_hold_the_micro_batches_may(mindspore: Callable[[Shape], list[Any]]) -> None:
+    """The cheapest fold is refuted, and the next one is tried before the whole."""
+    shape = Shape(slice=6656, bend=MIB)
+    ran = mindspore(shape)
+    report = rehearse(order({**swap(layer_swap=[{"backward_prefetch": 300, "layers": True}]), **ACCUMULATED}))
+    assert report.used_peak_bytes == shape.peak_bytes(32) + 64 * shape.slice
+    assert ran[-1][0] == 32
+    assert ran[-1][1] < 64
+    assert len(ran) == len(set(ran))
+
+
+def test_a_model_that_deals_its_layers_in_its_own_way_is_run_whole(
+        mindspore: Callable[[Shape], list[Any]], monkeypatch: pytest.MonkeyPatch) -> None:
     ran = mindspore(Shape())
     run = module.run
 
-    def crash_when_small(order: Order, study: Study, part: str = "") -> Ran:
+    def one_layer_less(order: Order, study: Study, part: str = "") -> Ran:
         done = run(order, study, part)
-        crashed = replace(done, trace=None, report=replace(done.report, outcome=Outcome.CRASHED))
-        return crashed if part else done
+        fewer = trace(Shape(), (study.config.model.num_layers or 0) - 1)
+        kernels = tuple(replace(kernel, primitive="MatMul") for kernel in fewer.kernels)
+        return replace(done, trace=replace(fewer, kernels=kernels)) if part else done
 
-    monkeypatch.setattr(module, "run", crash_when_small)
+    monkeypatch.setattr(module, "run", one_layer_less)
+    report = rehearse(order({"swap_config.swap": False}))
+    assert (ran, report.folded) == ([4, 32], None)
+    assert "with 4 layers the stage ran 3 layers where 4 were expected" in report.fold_note
+
+
+def test_what_can_be_folded_is_known_before_it_is_run() -> None:
+    assert foldable(order())
+    assert foldable(replace(order(ACCUMULATED), plain=True))
+    assert not foldable(replace(order(), plain=True))
+    assert not foldable(order({}, layers=5))
+
+
+def test_a_part_that_fails_is_told_and_the_whole_model_is_not_run(
+        mindspore: Callable[[Shape], list[Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = mindspore(Shape())
+    run = module.run
+
+    def late(order: Order, study: Study, part: str = "") -> Ran:
+        done = run(order, study, part)
+        told = Finding(origin=Origin(file="f"), rule="framework-error", severity=Severity.ERROR,
+                       message="rank 0: reached its time limit in step 1", hint=f"the log is rank_0/{part}/worker.log")
+        ended = replace(done.report, outcome=Outcome.TIMED_OUT, used_peak_bytes=77, findings=(told,))
+        return replace(done, trace=None, report=ended) if part == "layers_6" else done
+
+    monkeypatch.setattr(module, "run", late)
     report = rehearse(order())
-    assert report.outcome is Outcome.COMPLETED
-    assert ran[-1] == 32
-    assert "with 4 layers it crashed" in report.fold_note
+    assert sorted(ran) == [4, 6]
+    assert (report.outcome, report.used_peak_bytes, report.folded) == (Outcome.TIMED_OUT, None, None)
+    assert report.fold_note == "a run with 6 layers reached its time limit, so the whole model was not run"
+    (finding,) = report.findings
+    assert "in step 1 (a run with 6 layers, from which the whole model was to be extrapolated)" in finding.message
+    assert "rank_0/layers_6/worker.log" in finding.hint
 
 
 @pytest.mark.parametrize("change", [{"plain": True}, {"fold": False}, {"level": 0}])
-def test_what_is_never_folded(mindspore: Callable[[Shape], list[int]], change: dict[str, Any]) -> None:
+def test_what_is_never_folded(mindspore: Callable[[Shape], list[Any]], change: dict[str, Any]) -> None:
     ran = mindspore(Shape())
     rehearse(replace(order(), **change))
     assert ran == [32]
@@ -159,7 +234,7 @@ def with_graph(made: Trace) -> Trace:
              input_tensors=(small, small), output_tensors=(small,)) for block in made.blocks if not block.on_host))
 
 
-def test_level_2_is_folded_with_the_workspace_in_it(mindspore: Callable[[Shape], list[int]],
+def test_level_2_is_folded_with_the_workspace_in_it(mindspore: Callable[[Shape], list[Any]],
                                                     monkeypatch: pytest.MonkeyPatch) -> None:
     shape = Shape()
     ran = mindspore(shape)
@@ -182,9 +257,9 @@ def test_level_2_is_folded_with_the_workspace_in_it(mindspore: Callable[[Shape],
     assert ran[2:] == [32]
 
 
-def test_without_a_graph_level_2_is_not_folded(mindspore: Callable[[Shape], list[int]]) -> None:
+def test_without_a_graph_level_2_is_not_folded(mindspore: Callable[[Shape], list[Any]]) -> None:
     ran = mindspore(Shape())
     report = rehearse(replace(order({"swap_config.swap": False}), level=2))
-    assert ran == [4, 6, 32]
+    assert ran == [4, 32]
     assert "no graph" in report.fold_note
     assert "level-not-reached" in {finding.rule for finding in report.findings}

@@ -11,7 +11,8 @@ import pytest
 from swapconf.formats import overrides
 from swapconf.formats.nodes import Document
 from swapconf.rehearsal.fewer_layers import with_fewer_layers
-from swapconf.rehearsal.folding import CannotFold, Fold, Run, check, fold
+from swapconf.rehearsal.folding import CannotFold, Fold, Row, Size, check, folds
+from swapconf.rehearsal.micro_batches import MicroBatches, micro_batches, with_micro_batches
 from swapconf.resolve.knowledge import Versions
 from swapconf.study.study import Study, study_document
 from tests.unit.test_docs import ROOT
@@ -34,15 +35,26 @@ def study(found: Document) -> Study:
 
 
 def folded(found: Document, stage: int = 0) -> tuple[Fold, list[Study]]:
+    """The cheapest fold, and what its runs and the one that checks them mean."""
     whole = study(found)
     assert whole.strategy is not None
-    plan = fold(whole.strategy, stage)
+    counted = micro_batches(found, whole.config.pipeline)
+    dense = whole.config.model.settings.get("first_k_dense_replace")
+    plan = folds(whole.strategy, stage, counted, dense if isinstance(dense, int) else 0)[0]
     studies = []
-    for size in plan.sizes:
-        less = study(with_fewer_layers(found, whole.config, plan.kept(size)))
+    for size in (*plan.runs, plan.check):
+        fewer = with_fewer_layers(with_micro_batches(found, counted, size.micro_batches), whole.config, plan.kept(size))
+        less = study(fewer)
         check(less.strategy, whole.strategy, plan.kept(size))
+        assert less.findings == () or not any(finding.rule == "stage-offset" for finding in less.findings)
+        assert micro_batches(fewer, less.config.pipeline).count == size.micro_batches
         studies.append(less)
     return plan, studies
+
+
+def lengths(plan: Fold) -> list[int]:
+    """Of the rows of the rank's own stage."""
+    return [row.length for row in plan.rows if row.own]
 
 
 def swap(**section: Any) -> dict[str, Any]:
@@ -67,51 +79,67 @@ def op(name: str, prefetch: int, layers: Any) -> dict[str, Any]:
 ])
 def test_every_layer_that_stays_is_treated_as_before(settings: dict[str, Any], length: int) -> None:
     plan, _ = folded(document(settings))
-    assert plan.own == length
-    assert [length - (32 - len(plan.kept(size))) for size in plan.sizes] == list(plan.sizes)
-
-
-def test_sizes_are_as_odd_or_even_as_the_run() -> None:
-    assert Fold(runs=(Run(0, 32),), own=32, num_layers=32).sizes == (4, 6, 8)
-    assert Fold(runs=(Run(0, 9),), own=9, num_layers=9).sizes == (5, 7, 9)
+    assert max(lengths(plan)) == length
+    assert sum(lengths(plan)) == 32
 
 
 def test_layers_leave_from_the_middle() -> None:
-    assert Fold(runs=(Run(2, 10),), own=10, num_layers=13).kept(4) == (0, 1, 2, 3, 10, 11, 12)
+    plan = Fold(rows=(Row(0, 2), Row(2, 10), Row(12, 1)), whole=Size((2, 10, 1), 1), small=Size((2, 4, 1), 1))
+    assert plan.kept(plan.small) == (0, 1, 2, 3, 10, 11, 12)
+    assert plan.kept(plan.whole) == tuple(range(13))
 
 
-def test_stages_stay_in_step() -> None:
+def test_of_other_stages_one_layer_stays() -> None:
     for stage in range(4):
         plan, studies = folded(document(PIPELINE, 80), stage)
-        assert [run.length for run in plan.runs] == [20] * 4
-        assert [less.config.model.num_layers for less in studies] == [16, 24, 32]
+        assert lengths(plan) == [20]
+        stages = [[layer.stage for layer in less.network.layers] for less in studies if less.network is not None]
+        for size, there in zip((*plan.runs, plan.check), stages, strict=True):
+            own = max(size.layers)
+            assert [there.count(number) for number in range(4)] == [own if number == stage else 1
+                                                                   for number in range(4)]
 
 
-def test_an_uneven_pipeline_keeps_its_offset() -> None:
+def test_an_uneven_pipeline_keeps_what_its_stages_hold() -> None:
     found = document({**PIPELINE, "model.model_config.offset": [1, 1, 0, -1]}, 81)
-    assert [folded(found, stage)[0].own for stage in range(4)] == [21, 21, 20, 19]
-    assert folded(found, 3)[0].sizes == (5, 7, 9)
+    assert [lengths(folded(found, stage)[0]) for stage in range(4)] == [[21], [21], [20], [19]]
 
 
-def test_counts_per_stage_count_what_is_left() -> None:
+def test_recomputed_and_other_layers_of_a_stage_are_two_rows() -> None:
     found = document({**PIPELINE, "swap_config.swap": False, "recompute_config.recompute": [20, 14, 3, 0]}, 80)
-    plan, studies = folded(found, 0)
-    assert plan.sizes == (4, 6, 8)
-    assert studies[1].network is not None
-    assert studies[1].network.num_layers == 80 - 4 * 14
+    assert [lengths(folded(found, stage)[0]) for stage in range(4)] == [[20], [14, 6], [3, 17], [20]]
 
 
-def test_an_interleaved_pipeline() -> None:
+def test_rows_that_lack_equally_many_layers_grow_in_one_step() -> None:
+    settings = {**PIPELINE, "parallel_config.micro_batch_num": 4, "swap_config.swap": False}
+    even, _ = folded(document({**settings, "recompute_config.recompute": [20, 0, 0, 0]}, 160))
+    odd, _ = folded(document({**settings, "recompute_config.recompute": [25, 0, 0, 0]}, 160))
+    assert [len(even.steps), len(odd.steps)] == [1, 2]
+    for plan in (even, odd):
+        assert plan.kept(plan.whole) == tuple(range(160))
+        assert min(plan.distances(plan.whole)) > 1
+
+
+def test_an_interleaved_pipeline_folds_each_of_its_shares() -> None:
     found = document({**PIPELINE, "parallel.pipeline_config": {"pipeline_interleave": True}, "swap_config.swap": False,
                       "model.model_config.pp_interleave_num": 2, "recompute_config.recompute": [[10] * 4, [0] * 4]}, 80)
-    plan, _ = folded(found, 1)
-    assert [run.length for run in plan.runs] == [10] * 8
+    plan, studies = folded(found, 1)
+    assert lengths(plan) == [10, 10]
+    assert studies[0].network is not None
+    assert {(layer.interleave, layer.stage) for layer in studies[0].network.layers} == {
+        (interleave, stage) for interleave in range(2) for stage in range(4)}
+
+
+@pytest.mark.parametrize("stage", [0, 3])
+def test_extra_layers_keep_the_last_layer_that_they_are_made_like(stage: int) -> None:
+    found = overrides.read(["--config", str(DEEPSEEK)], ["model.model_config.num_hidden_layers=30"])
+    assert found is not None
+    plan, _ = folded(found, stage % 2)
+    assert 29 in plan.kept(plan.small)
 
 
 @pytest.mark.parametrize(("settings", "layers", "told"), [
-    ({}, 8, "fewer than 9 equal layers"),
-    (swap(layer_swap=[{"backward_prefetch": 5, "layers": list(range(0, 32, 2))}]), 32, "fewer than 9 equal layers"),
-    ({**PIPELINE, "model.model_config.offset": [14, 0, 0, -11]}, 67, "another stage"),
+    ({}, 4, "too few equal layers"),
     ({"model.model_config.layer_kinds": ["dense"] * 32}, 32, "layer_kinds has one item for each layer"),
 ])
 def test_a_model_that_cannot_be_folded_says_why(settings: dict[str, Any], layers: int, told: str) -> None:
@@ -128,10 +156,89 @@ def test_a_rewrite_that_changes_a_decision_is_refused() -> None:
         check(other.strategy, whole.strategy, (0, 1, 2))
 
 
-def test_dense_layers_before_experts_stay_as_they_are() -> None:
-    found = overrides.read(["--config", str(DEEPSEEK)], ["model.model_config.num_hidden_layers=30"])
+def test_dense_layers_before_experts_are_a_row_of_their_own() -> None:
+    found = overrides.read(["--config", str(DEEPSEEK)], [
+        "model.model_config.num_hidden_layers=40", "model.model_config.first_k_dense_replace=10"])
     assert found is not None
-    plan, studies = folded(found, 1)
-    assert plan.runs == (Run(1, 14), Run(15, 15))
-    assert studies[0].network is not None
-    assert [layer.template.name for layer in studies[0].network.layers][:3] == ["dense", "moe", "moe"]
+    plan, studies = folded(found, 0)
+    assert lengths(plan) == [10, 10]
+    for size, less in zip((*plan.runs, plan.check), studies, strict=True):
+        assert less.network is not None
+        names = [layer.template.name for layer in less.network.layers if layer.name.isdigit()]
+        assert names[:size.layers[0]] == ["dense"] * size.layers[0]
+        assert set(names[size.layers[0]:]) == {"moe"}
+
+
+# --- micro-batches ----------------------------------------------------------------------------------------------------
+
+
+def counted(settings: dict[str, Any]) -> MicroBatches:
+    found = document(settings)
+    return micro_batches(found, study(found).config.pipeline)
+
+
+def test_micro_batches_of_a_pipeline_are_folded_from_one_more_than_stages_on() -> None:
+    few = counted({**PIPELINE, "parallel_config.micro_batch_num": 256})
+    assert (few.count, few.least, few.is_new) == (256, 5, False)
+    plan = folds(None, 0, few)[0]
+    assert [size.micro_batches for size in plan.runs] == [5, 6]
+    assert plan.distances(plan.whole) == (251.0,)
+
+
+def test_an_interleaved_pipeline_takes_micro_batches_in_rounds_of_its_stages() -> None:
+    interleaved = {**PIPELINE, "parallel.pipeline_config": {"pipeline_interleave": True},
+                   "model.model_config.pp_interleave_num": 2}
+    for count, few, more in ((64, 12, 16), (63, 15, 19)):
+        found = counted({**interleaved, "parallel_config.micro_batch_num": count})
+        (plan, *_) = folds(None, 0, found)
+        assert [size.micro_batches for size in plan.runs] == [few, more]
+        assert plan.why_check == "the schedule is interleaved"
+        assert all(distance == int(distance) for distance in plan.distances(plan.whole))
+
+
+@pytest.mark.parametrize("count", [4, 5, 6])
+def test_a_step_of_few_micro_batches_runs_as_it_is(count: int) -> None:
+    with pytest.raises(CannotFold, match="too few micro-batches"):
+        folds(None, 0, counted({**PIPELINE, "parallel_config.micro_batch_num": count}))
+
+
+def test_layers_and_micro_batches_are_folded_together_by_one_step_each() -> None:
+    plan, _ = folded(document({**PIPELINE, "parallel_config.micro_batch_num": 128}, 80), 1)
+    assert [size.micro_batches for size in plan.runs] == [5, 5, 6]
+    assert len({size.layers for size in plan.runs}) == 2
+    assert (plan.check.micro_batches, plan.check.layers != plan.small.layers) == (7, True)
+
+
+def test_micro_batches_are_folded_where_layers_cannot_be() -> None:
+    found = document({**PIPELINE, "parallel_config.micro_batch_num": 128, "model.model_config.a": ["b"] * 80}, 80)
+    whole = study(found)
+    last = folds(whole.strategy, 0, micro_batches(found, whole.config.pipeline))[-1]
+    assert [(sum(size.layers), size.micro_batches) for size in last.runs] == [(80, 5), (80, 6)]
+    assert with_fewer_layers(found, whole.config, last.kept(last.small)) is found
+
+
+def test_gradient_accumulation_stands_in_another_section() -> None:
+    found = counted({"runner_config.gradient_accumulation_steps": 64})
+    assert (found.key, found.count) == (("runner_config", "gradient_accumulation_steps"), 64)
+
+
+@pytest.mark.parametrize(("settings", "told"), [
+    ({"parallel.pipeline_config": {"pipeline_interleave": True, "pipeline_scheduler": "other"}}, "schedule other"),
+    ({"micro_batch_interleave_num": 2}, "micro_batch_interleave_num"),
+])
+def test_a_schedule_that_was_not_measured_is_not_folded(settings: dict[str, Any], told: str) -> None:
+    found = counted({**PIPELINE, "parallel_config.micro_batch_num": 256, **settings})
+    assert found.least is None
+    with pytest.raises(CannotFold, match=told):
+        folds(None, 0, found)
+
+
+def test_an_unknown_family_is_folded_and_confirmed() -> None:
+    found = document({**PIPELINE, "model.arch.type": "Mystery", "model.model_config.type": "MysteryConfig",
+                      "swap_config.swap": False, "recompute_config.recompute": [9, 0, 0, 0]}, 80)
+    whole = study(found)
+    assert whole.network is not None
+    assert whole.network.family is None
+    plan, _ = folded(found)
+    assert lengths(plan) == [9, 11]
+    assert plan.why_check == "the family is not known"

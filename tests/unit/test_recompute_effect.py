@@ -17,8 +17,9 @@ from swapconf.dryrun.recompute_comparison import MISSING, UNDECIDED, compare
 from swapconf.errors import Finding
 from swapconf.network import Layer, Network
 from swapconf.phases import Phase, step_phases
-from swapconf.rehearsal.extrapolation import Sample, extrapolated
-from swapconf.rehearsal.folding import Fold, Run
+from swapconf.rehearsal.extrapolation import extrapolated
+from swapconf.rehearsal.folding import Fold, Row, Size
+from swapconf.rehearsal.samples import Sample
 from swapconf.scopes import in_layer
 from swapconf.simulate.prepare import prepare
 from swapconf.strategy import Strategy
@@ -306,7 +307,7 @@ def test_a_model_that_the_catalog_approximates() -> None:
 
 
 def test_layers_that_no_run_had_recompute_what_the_others_do() -> None:
-    plan = Fold(runs=(Run(0, 10),), own=10, num_layers=10)
+    plan = Fold(rows=(Row(0, 10),), whole=Size((10,), 1), small=Size((4,), 1), steps=(Size((6,), 1),))
 
     def made(layers: Iterable[int]) -> Effect:
         places = [Place(str(index), "feed_forward") for index in layers]
@@ -314,9 +315,9 @@ def test_layers_that_no_run_had_recompute_what_the_others_do() -> None:
                       recomputed=tuple(Launch(place, "Mul") for place in places),
                       held=frozenset(Held(place, "Add", frozenset({Launch(place, "Mul")})) for place in places))
 
-    small, big = (Sample(size=size, highest={("Default", "0"): 1}, used_peak_bytes=1, with_fragments_peak_bytes=1,
-                         effect=made(plan.kept(size))) for size in (4, 6))
-    whole = extrapolated(small, big, plan, 10).effect
+    samples = [Sample(size=size, highest={("Default", "0"): 1}, used_peak_bytes=1, with_fragments_peak_bytes=1,
+                      effect=made(plan.kept(size))) for size in plan.runs]
+    whole = extrapolated(samples, plan, plan.whole).effect
     every = made(range(10))
     assert whole.recomputed_by_layer == every.recomputed_by_layer
     assert (whole.layers, whole.held) == (every.layers, every.held)
