@@ -24,6 +24,12 @@ def write(trace: Trace, folder: Path) -> None:
     replace_text(folder / ORDER, "".join(execute_order_lines(trace.kernels)))
 
 
+def remove(folder: Path) -> None:
+    """What an earlier run left there. Raises OSError."""
+    for name in (BLOCKS, GRAPH, ORDER, TASKS):
+        (folder / name).unlink(missing_ok=True)
+
+
 def execute_order_lines(kernels: Iterable[Kernel]) -> Iterator[str]:
     """The rows of execute_order.csv, under its header. A quote inside a value is not escaped, as in MindSpore's."""
     yield COLUMNS + "\n"

@@ -1,7 +1,7 @@
 """INSTANCES + TASKS of the whole model -> EVENTS: when each block is born, used and released.
 
-Every birth, launch and release takes one event, as the tracker counts them, but a launch has that of the last block that
-is born with it. At one place the order is that of the run.
+Every birth, launch and release takes one event, as the tracker counts them, but a launch has that of the last block
+that is born with it. At one place the order is that of the run.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def events(steps: Steps, blocks: Instances, launched: Launched) -> Events:
     last = np.concatenate([blocks.copy, launched.copy, blocks.copy[ends]])
     order = np.lexsort((last, when, kind, number, rank, place))
     time = np.empty(len(order), dtype=np.int64)
-    time[order] = np.cumsum(_takes_one(order, kind))
+    time[order] = np.cumsum(_takes_one(order, kind)) - 1
     end = np.full(counts[0], NEVER, dtype=np.int64)
     end[ends] = time[counts[0] + counts[1]:]
     return Events(start=time[:counts[0]], end=end, task=time[counts[0]:counts[0] + counts[1]])

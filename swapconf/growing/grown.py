@@ -70,13 +70,13 @@ def _with_new(steps: Steps, beginning: Beginning, launched: Launched, reads: Use
               writes: Used) -> tuple[Launched, Used, Used]:
     """The tasks that make the new parameters and constants, each like that of the one that it is made from."""
     new = np.array(beginning.new, dtype=np.int64)
-    rows, copies = (np.array(column, dtype=np.int64)[len(beginning.rows):] for column in (beginning.row, beginning.copy))
+    rows, copies = (np.array(column[len(beginning.rows):], dtype=np.int64)
+                    for column in (beginning.row, beginning.copy))
     made = steps.made_by_task[rows]
     new, rows, copies = new[made], rows[made], copies[made]
-    one = np.ones(len(new), dtype=np.int64)
     return (Launched(task=np.concatenate([launched.task, steps.born[rows]]),
                      copy=np.concatenate([launched.copy, copies]),
                      place=np.concatenate([launched.place, np.full(len(new), START)])),
-            Used(instance=reads.instance, borders=np.concatenate([reads.borders, one[:0], reads.borders[-1] + 0 * one])),
-            Used(instance=np.concatenate([writes.instance, new]),
-                 borders=np.concatenate([writes.borders, writes.borders[-1] + np.cumsum(one)])))
+            Used(instance=reads.instance, borders=np.append(reads.borders, np.full(len(new), reads.borders[-1]))),
+            Used(instance=np.append(writes.instance, new),
+                 borders=np.append(writes.borders, writes.borders[-1] + 1 + np.arange(len(new)))))

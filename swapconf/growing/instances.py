@@ -25,9 +25,9 @@ _CONSTANT = "ConstantValue"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Instances:
-    """Columns. ``row``: the block that each is made from; ``copy``: which copy it is, NONE where there is one; ``place``:
-    where it is born, in all steps of the whole model; ``freed``, ``freed_rank``: behind which task, NONE for never.
-    ``node``: by instance, where it is new. Those that are born in the steps come first."""
+    """Columns. ``row``: the block that each is made from; ``copy``: which copy it is, NONE where there is one;
+    ``place``: where it is born, in all steps of the whole model; ``freed``, ``freed_rank``: behind which task, NONE for
+    never. ``node``: by instance, where it is new. Those that are born in the steps come first."""
 
     row: Ints
     copy: Ints
@@ -107,15 +107,20 @@ class Beginning:
         self._parameters = self._grown_parameters()
 
     def _grown_parameters(self) -> dict[tuple[str, int], int]:
-        numbering, found = self._numbering, {}
+        """By name with layer 0, and layer."""
+        numbering = self._numbering
+        found = {}
         for row, layer in self._layers.items():
             if layer >= 0:
-                masked = with_layer(self._nodes[row], 0)
-                found[masked, numbering.whole[layer]] = self._natural[row]
-                if numbering.middle - numbering.stride <= layer < numbering.middle:
-                    for turn in range(1, self._more + 1):
-                        number = numbering.at(layer, turn)
-                        found[masked, number] = self._new(row, turn, with_layer(self._nodes[row], number))
+                node = with_layer(self._nodes[row], numbering.whole[layer])
+                found[with_layer(node, 0), numbering.whole[layer]] = self._natural[row]
+                self.node[self._natural[row]] = node
+        templates = numbering.templates
+        for row, layer in self._layers.items():
+            for turn in range(self._more + 1) if layer in templates else ():
+                key = with_layer(self._nodes[row], 0), numbering.at(layer, turn)
+                if key not in found:
+                    found[key] = self._new(row, turn, with_layer(self._nodes[row], key[1]))
         return found
 
     def _new(self, row: int, turn: int, node: str = "") -> int:

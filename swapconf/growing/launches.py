@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
 
 import numpy as np
 
@@ -37,8 +38,8 @@ def step_kernels(steps: Steps, unrolled: Unrolled, numbering: Numbering) -> tupl
         *makers, sent = links.of(place)
         made.append(replace(
             kernel, index=place + 1, name=name, output=node(place), event=kernel.event and event(sent),
-            inputs=tuple(given if maker < 0 else node(maker) for given, maker in
-                         zip(kernel.inputs, makers, strict=True))))
+            inputs=tuple(given if maker < 0 else node(maker) for given, maker in links.all_of(
+                place, [*zip(kernel.inputs, makers, strict=True)]))))
     return tuple(made)
 
 
@@ -75,11 +76,34 @@ class _Links:
         there = unrolled.seen(source[owner], unrolled.copy[owner], np.maximum(other, 0),
                               np.zeros(len(owner), dtype=np.bool_))
         self._places = np.where(other < 0, NONE, there).tolist()
+        self._unrolled, self._copy = unrolled, unrolled.copy.tolist()
+        self._turn = unrolled.turn(source, unrolled.copy).tolist()
 
     def of(self, place: int) -> list[int]:
         """New places of the maker of each input, NONE for what no launch makes, and of the launch that sends."""
         found: list[int] = self._places[self._borders[place]:self._borders[place + 1]]
         return found
+
+
+    def all_of(self, place: int, inputs: Sequence[tuple[str, int]]) -> Sequence[tuple[str, int]]:
+        """With every copy of what a launch outside of the layers reads, each row of neighbours after the other."""
+        unrolled = self._unrolled
+        if self._turn[place] >= 0 or not any(maker >= 0 and self._copy[maker] >= 0 for _, maker in inputs):
+            return inputs
+        longer: list[tuple[str, int]] = []
+        for number, group in groupby(inputs, key=lambda item: self._period_of(item[1])):
+            items = [*group]
+            length = unrolled.periods[number].length if number >= 0 else 0
+            downwards = bool(longer) and number >= 0 and longer[-1][1] > items[0][1]
+            copies = range(unrolled.more + 1) if number >= 0 else range(1)
+            longer += [(name, maker + copy * length) for copy in (reversed(copies) if downwards else copies)
+                       for name, maker in items]
+        return longer
+
+    def _period_of(self, maker: int) -> int:
+        if maker < 0 or self._copy[maker] < 0:
+            return NONE
+        return int(self._unrolled.period[self._unrolled.source[maker]])
 
 
 def _named_places(kernels: Sequence[Kernel]) -> list[int]:

@@ -13,8 +13,8 @@ _OPERATOR = re.compile(r"(.*-op)\d+$")
 
 @dataclass(frozen=True, slots=True)
 class Numbering:
-    """``whole``: [layers of the run] their numbers in the whole model. ``first``, ``size``: the row of equal layers that
-    is repeated. ``stride``: layers of a period."""
+    """``whole``: [layers of the run] their numbers in the whole model. ``first``, ``size``: the row of equal layers
+    that is repeated. ``stride``: layers of a period."""
 
     whole: Sequence[int]
     first: int
@@ -30,9 +30,10 @@ class Numbering:
         return self.first <= layer < self.first + self.size
 
     @property
-    def middle(self) -> int:
-        """The first layer that the added ones come before."""
-        return self.first - (-self.size // 2)
+    def templates(self) -> range:
+        """As many layers as a period has, from the middle: one is like each that is added."""
+        start = max(self.first - (-self.size // 2) - self.stride, self.first)
+        return range(start, min(start + self.stride, self.first + self.size))
 
 
 def layer_in(name: str) -> int:

@@ -114,7 +114,7 @@ class Resolver:
 
     def _is_copied(self, row: Ints) -> Flags:
         place = self.steps.birthplace[row]
-        return (place >= 0) & self.unrolled.is_copied[place % self.steps.length]
+        return np.asarray((place >= 0) & self.unrolled.is_copied[place % self.steps.length])
 
     def _with_sums(self, found: Ints, borders: Ints, row: Ints, sums: Ints) -> Used:
         """Tasks ``sums`` refer to all copies."""

@@ -11,6 +11,7 @@ import numpy as np
 from swapconf.blocks import NO_TASK, Blocks, coded, offsets
 from swapconf.growing.clock import Events, Launched
 from swapconf.growing.instances import Instances
+from swapconf.growing.layers import layer_in
 from swapconf.growing.references import Used
 from swapconf.growing.steps import START, Steps
 from swapconf.simulate.addresses import used_bytes
@@ -33,15 +34,15 @@ def tasks_of(steps: Steps, kernels: Sequence[Kernel], launched: Launched, when: 
     given, made = start[reads.instance].tolist(), start[writes.instance].tolist()
     borders = reads.borders.tolist(), writes.borders.tolist()
     rows, places, events = launched.task.tolist(), launched.place.tolist(), when.task.tolist()
-    copies, tasks, found = launched.copy.tolist(), steps.trace.tasks, []
+    tasks, found = steps.trace.tasks, []
     for index in np.argsort(when.task, kind="stable").tolist():
         task, place = tasks[rows[index]], places[index]
         inputs = tuple(given[borders[0][index]:borders[0][index + 1]])
         outputs = tuple(made[borders[1][index]:borders[1][index + 1]])
         name, attributes, tensors = task.name, task.attributes, task.input_tensors
         if place == START:
-            if copies[index] >= 0:
-                name = blocks.node.get(int(writes.instance[borders[1][index]]), name)
+            made_as = blocks.node.get(int(writes.instance[borders[1][index]]), "") if outputs else ""
+            name = made_as if made_as and layer_in(name) >= 0 else name
         elif task.is_kernel:
             name = kernels[place].name
         elif kernels[place].is_event and steps.rank[rows[index]] == 0:

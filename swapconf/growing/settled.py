@@ -31,7 +31,8 @@ def settled(trace: Trace) -> Trace:
     tasks = [(index, task) for index, task in enumerate(trace.tasks) if task.is_kernel]
     rows = [index for index, kernel in enumerate(trace.kernels) if not kernel.is_event]
     kernels, all_tasks, events = list(trace.kernels), list(trace.tasks), {}
-    for is_move, run in groupby(zip(rows, tasks, strict=True), key=lambda item: trace.kernels[item[0]].primitive == _MOVE):
+    launches_of = groupby(zip(rows, tasks, strict=True), key=lambda item: trace.kernels[item[0]].primitive == _MOVE)
+    for is_move, run in launches_of:
         for part in _unbroken([*run]) if is_move else ():
             places, launches = [row for row, _ in part], [item for _, item in part]
             order = sorted(range(len(part)), key=lambda item: _key(launches[item][1], known))
@@ -66,8 +67,8 @@ def _key(task: Task, names: Mapping[int, str]) -> tuple[int, str]:
 def _each_makes_one(tasks: Sequence[Task], starts: np.ndarray[tuple[int], np.dtype[np.int64]]) -> bool:
     """Between the first and the last, each launch makes the one block that is born at its event."""
     low, high = np.searchsorted(starts, [tasks[0].event, tasks[-1].event + 1])
-    return starts[low:high].tolist() == [task.event for task in tasks] == [
-        task.outputs[0] if len(task.outputs) == 1 else -1 for task in tasks]
+    events: list[int] = starts[low:high].tolist()
+    return events == [task.event for task in tasks] and all(task.outputs == (task.event,) for task in tasks)
 
 
 def _with_events(trace: Trace, kernels: Sequence[Kernel], tasks: Sequence[Task], events: Mapping[int, int]) -> Trace:
@@ -89,4 +90,5 @@ def _with_events(trace: Trace, kernels: Sequence[Kernel], tasks: Sequence[Task],
         replace(task, event=events.get(task.event, task.event),
                 inputs=tuple(events.get(item, item) for item in task.inputs),
                 outputs=tuple(events.get(item, item) for item in task.outputs)) for task in tasks),
-        blocks=replace(blocks, start=start[order], users=users[index], user_offsets=borders, used_bytes=used, **columns))
+        blocks=replace(blocks, start=start[order], users=users[index], user_offsets=borders, used_bytes=used,
+                       **columns))

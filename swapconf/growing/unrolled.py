@@ -1,9 +1,9 @@
 """PERIODS -> places of the step of a model with more layers, and where what a launch refers to stands in it.
 
 A copy of a layer is told by its *turn*: how many periods were put before it. Where layers follow one another upwards
-(the forward pass), copy ``i`` has turn ``i``; where they go downwards (the backward pass), the first copy is of the last
-layers. What stands in a period before the one that is copied has the turn of its end, and so has what stands behind it.
-A launch with a turn finds what belongs to its own layer in every pass at the same turn.
+(the forward pass), copy ``i`` has turn ``i``; where they go downwards (the backward pass), the first copy is of the
+last layers. What stands in a period before the one that is copied, or behind it, has the turn of the copy next to it. A
+launch with a turn finds what belongs to its own layer in every pass at the same turn.
 """
 
 from __future__ import annotations

@@ -65,6 +65,13 @@ def whole(small: Run, big: Run, num_layers: int, size: int) -> Trace:
     return placed(found, big)
 
 
+def renumbered(run: Run, num_layers: int) -> Trace:
+    """The trace of a run that has all layers of its rank, with their names in the whole model. Raises CannotGrow."""
+    if tuple(run.kept) == tuple(range(num_layers)) or not run.kept:
+        return run.trace
+    return placed(grown(steps(run.trace), (), run.numbering(range(num_layers), 1), 0, {}), run)
+
+
 def _check(found: Trace, truth: Steps) -> None:
     """Raises CannotGrow where the run with fewer layers, grown, is not the one with more."""
     again = steps(found)
