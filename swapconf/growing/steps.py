@@ -43,7 +43,7 @@ class Steps:
         """How many steps there are."""
         return len(self.trace.kernels) // self.length
 
-    @property
+    @cached_property
     def kernels(self) -> tuple[Kernel, ...]:
         """Of the first step."""
         return self.trace.kernels[:self.length]
