@@ -1,4 +1,4 @@
-"""What a folded run leaves in ``--keep DIR``: a trace of the whole model, which every command reads and tells as such."""
+"""What a folded run leaves in ``--keep DIR``: a trace of the whole model, which every command tells as such."""
 
 from __future__ import annotations
 
