@@ -112,8 +112,9 @@ class Beginning:
         found = {}
         for row, layer in self._layers.items():
             if layer >= 0:
-                node = with_layer(self._nodes[row], numbering.whole[layer])
-                found[with_layer(node, 0), numbering.whole[layer]] = self._natural[row]
+                number = numbering.natural(layer)
+                node = with_layer(self._nodes[row], number)
+                found[with_layer(node, 0), number] = self._natural[row]
                 self.node[self._natural[row]] = node
         templates = numbering.templates
         for row, layer in self._layers.items():

@@ -53,7 +53,7 @@ def _names(steps: Steps, unrolled: Unrolled, numbering: Numbering) -> list[str]:
         layer = layer_in(name)
         if layer >= 0:
             moves = at >= 0 and numbering.holds(layer) and layer_in(steps.kernels[twin[row]].name) != layer
-            name = with_layer(name, numbering.at(layer, at) if moves else numbering.whole[layer])
+            name = with_layer(name, numbering.at(layer, at) if moves else numbering.natural(layer))
         wanted.append(name)
     graphs: dict[str, Operators] = {}
     found = [""] * len(wanted)

@@ -6,6 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from swapconf.growing.reason import CannotGrow
+from swapconf.phrases import phrase
+
 _LAYER = re.compile(r"((?:^|[./])layers(?:-CellList/|\.))(\d+)(?=[-.])")
 _EXTRA = re.compile(r"(?:^|[./])mtp(?:-\w+)?[./]")
 _OPERATOR = re.compile(r"(.*-op)\d+$")
@@ -20,6 +23,13 @@ class Numbering:
     first: int
     size: int
     stride: int
+
+    def natural(self, layer: int) -> int:
+        """The number in the whole model of a layer that the run has. Raises CannotGrow."""
+        if layer >= len(self.whole):
+            raise CannotGrow(phrase("the trace names a layer {layer}, and the run has {count}", layer=layer,
+                                    count=len(self.whole)))
+        return self.whole[layer]
 
     def at(self, layer: int, turn: int) -> int:
         """The number of a layer at a turn, wherever in the row it is."""

@@ -59,7 +59,7 @@ def whole(small: Run, big: Run, num_layers: int, size: int) -> Trace:
     _check(grown(one, fewer, small.numbering(big.kept, stride), 1, added), two)
     copies = (size - big.size) // stride
     if not copies:
-        return big.trace
+        return renumbered(big, num_layers)
     found = grown(two, more, big.numbering(range(num_layers), stride), copies,
                   Counter({length: count * copies for length, count in added.items()}))
     return placed(found, big)
