@@ -18,10 +18,9 @@ from swapconf.growing.reason import CannotGrow
 from swapconf.growing.settled import settled
 from swapconf.growing.steps import Steps, steps
 from swapconf.phrases import phrase
-from swapconf.simulate.addresses import told
+from swapconf.simulate.addresses import told, unnamed
 from swapconf.simulate.policies import mindspore
 from swapconf.simulate.replay import replay
-from swapconf.simulate.trace_lifetimes import lifetimes
 from swapconf.trace import Trace
 
 
@@ -86,6 +85,6 @@ def _check(found: Trace, truth: Steps) -> None:
 
 def placed(trace: Trace, like: Run) -> Trace:
     """Its blocks where MindSpore's pool would put them, in pieces as large as in another run."""
-    pool = replay(like.trace, lifetimes(like.trace), like.reserved_bytes)
-    live = lifetimes(trace)
+    pool = replay(like.trace, unnamed(like.trace.blocks), like.reserved_bytes)
+    live = unnamed(trace.blocks)
     return replace(trace, blocks=told(trace.blocks, live, mindspore.place(live, pool.growth_bytes)))

@@ -11,6 +11,15 @@ from swapconf.blocks import Blocks, offsets
 from swapconf.simulation import NEVER, Lifetimes, Placement
 
 
+def unnamed(blocks: Blocks) -> Lifetimes:
+    """The blocks on the device, without what they hold: where they go does not depend on it."""
+    rows = np.flatnonzero(~blocks.on_host)
+    nothing = np.zeros(len(rows), dtype=np.int32)
+    return Lifetimes(start=blocks.start[rows], end=blocks.end[rows], size_bytes=blocks.size_bytes[rows],
+                     is_persistent=blocks.is_persistent[rows], category=nothing.astype(np.uint8), layer=nothing,
+                     name=nothing, names=("",))
+
+
 def told(blocks: Blocks, live: Lifetimes, placement: Placement) -> Blocks:
     """``blocks`` with the addresses and sums of those on the device; ``live``, ``placement``: of these, in their
     order."""
