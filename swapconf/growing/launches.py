@@ -88,7 +88,8 @@ class _Links:
     def all_of(self, place: int, inputs: Sequence[tuple[str, int]]) -> Sequence[tuple[str, int]]:
         """With every copy of what a launch outside of the layers reads, each row of neighbours after the other."""
         unrolled = self._unrolled
-        if self._turn[place] >= 0 or not any(maker >= 0 and self._copy[maker] >= 0 for _, maker in inputs):
+        if self._turn[place] >= 0 or not unrolled.is_sum([
+                int(unrolled.source[maker]) for _, maker in inputs if maker >= 0]):
             return inputs
         longer: list[tuple[str, int]] = []
         for number, group in groupby(inputs, key=lambda item: self._period_of(item[1])):
@@ -96,9 +97,13 @@ class _Links:
             length = unrolled.periods[number].length if number >= 0 else 0
             downwards = bool(longer) and number >= 0 and longer[-1][1] > items[0][1]
             copies = range(unrolled.more + 1) if number >= 0 else range(1)
-            longer += [(name, maker + copy * length) for copy in (reversed(copies) if downwards else copies)
+            longer += [(name, self._first(maker) + copy * length) for copy in (reversed(copies) if downwards else copies)
                        for name, maker in items]
         return longer
+
+    def _first(self, maker: int) -> int:
+        """The first copy of what is copied."""
+        return int(self._unrolled.natural[self._unrolled.source[maker]]) if self._period_of(maker) >= 0 else maker
 
     def _period_of(self, maker: int) -> int:
         if maker < 0 or self._copy[maker] < 0:

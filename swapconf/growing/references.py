@@ -87,8 +87,10 @@ class Resolver:
         early = self.steps.birthplace[row] == START
         result[~early] = self._born_in_steps(place[~early], of_copy[~early], row[~early], shared[~early])
         result[early] = self._from_start(row[early], np.where(shared, NONE, turn)[early], of_copy[early])
-        sums = np.unique(owner[(turn < 0) & in_step & self._is_copied(row)])
-        return self._with_sums(result, offsets(counts), row, sums)
+        borders = offsets(counts)
+        outside = np.unique(owner[(turn < 0) & in_step & self._is_copied(row)])
+        return self._with_sums(result, borders, row, [task for task in outside.tolist() if self._is_sum(
+            row[borders[task]:borders[task + 1]])])
 
     def _born_in_steps(self, place: Ints, copy: Ints, row: Ints, shared: Flags) -> Ints:
         steps, unrolled = self.steps, self.unrolled
@@ -116,13 +118,18 @@ class Resolver:
         place = self.steps.birthplace[row]
         return np.asarray((place >= 0) & self.unrolled.is_copied[place % self.steps.length])
 
-    def _with_sums(self, found: Ints, borders: Ints, row: Ints, sums: Ints) -> Used:
+    def _is_sum(self, row: Ints) -> bool:
+        place = self.steps.birthplace[row]
+        return self.unrolled.is_sum((place[place >= 0] % self.steps.length).tolist())
+
+    def _with_sums(self, found: Ints, borders: Ints, row: Ints, sums: Sequence[int]) -> Used:
         """Tasks ``sums`` refer to all copies."""
         parts, counts, here = [], np.diff(borders), 0
-        for task in sums.tolist():
+        for task in sums:
             low, high = int(borders[task]), int(borders[task + 1])
             rows = row[low:high].tolist()
-            longer = _in_all_copies(rows, found[low:high].tolist(), self._period_of, self.unrolled.more)
+            firsts = np.where(self._is_copied(row[low:high]), self.first[row[low:high]], found[low:high])
+            longer = _in_all_copies(rows, firsts.tolist(), self._period_of, self.unrolled.more)
             parts += [found[here:low], np.array(longer, dtype=np.int64)]
             counts[task], here = len(longer), high
         return Used(instance=np.concatenate([*parts, found[here:]]), borders=offsets(counts))

@@ -14,6 +14,7 @@ import numpy as np
 
 from swapconf.growing.layers import layer_in, with_layer
 from swapconf.simulate.addresses import used_bytes
+from swapconf.simulation import NEVER
 from swapconf.trace import Kernel, Task, Trace
 
 _MOVE = "TensorMove"
@@ -30,7 +31,9 @@ def settled(trace: Trace) -> Trace:
                  strict=True) if is_early}
     tasks = [(index, task) for index, task in enumerate(trace.tasks) if task.is_kernel]
     rows = [index for index, kernel in enumerate(trace.kernels) if not kernel.is_event]
-    kernels, all_tasks, events = list(trace.kernels), list(trace.tasks), {}
+    kernels, all_tasks = list(trace.kernels), list(trace.tasks)
+    events: dict[int, int] = {}
+    ends: dict[int, int] = {}
     launches_of = groupby(zip(rows, tasks, strict=True), key=lambda item: trace.kernels[item[0]].primitive == _MOVE)
     for is_move, run in launches_of:
         for part in _unbroken([*run]) if is_move else ():
@@ -42,7 +45,8 @@ def settled(trace: Trace) -> Trace:
                 kernels[places[slot]] = replace(trace.kernels[places[item]], index=trace.kernels[places[slot]].index)
                 all_tasks[launches[slot][0]] = launches[item][1]
                 events[launches[item][1].event] = launches[slot][1].event
-    return _with_events(trace, kernels, all_tasks, events) if events else trace
+                ends[launches[item][1].event] = launches[-1][1].event
+    return _with_events(trace, kernels, all_tasks, events, ends) if events else trace
 
 
 Launch = tuple[int, tuple[int, Task]]  # row of the kernel; place among the tasks, and the task
@@ -71,24 +75,32 @@ def _each_makes_one(tasks: Sequence[Task], starts: np.ndarray[tuple[int], np.dty
     return events == [task.event for task in tasks] and all(task.outputs == (task.event,) for task in tasks)
 
 
-def _with_events(trace: Trace, kernels: Sequence[Kernel], tasks: Sequence[Task], events: Mapping[int, int]) -> Trace:
-    """``events``: new by old; the id of a tensor is the event at which it is made."""
+def _with_events(trace: Trace, kernels: Sequence[Kernel], tasks: Sequence[Task], events: Mapping[int, int],
+                 ends: Mapping[int, int]) -> Trace:
+    """``events``: new by old; ``ends``: by old, that of the last launch of its row. The id of a tensor is the event at which it is made. All events are doubled, so that what
+    nobody reads can be released behind its launch, wherever that is now."""
     blocks = trace.blocks
-    start = np.array([events.get(item, item) for item in blocks.start.tolist()], dtype=np.int64)
-    users = np.array([events.get(item, item) for item in blocks.users.tolist()], dtype=np.int64)
+
+    def moved(event: int) -> int:
+        return 2 * events.get(event, event)
+
+    start = np.array([moved(item) for item in blocks.start.tolist()], dtype=np.int64)
+    users = np.array([moved(item) for item in blocks.users.tolist()], dtype=np.int64)
+    unread = blocks.end <= np.array([ends.get(item, -1) for item in blocks.start.tolist()], dtype=np.int64)
     order = np.argsort(start, kind="stable")
     counts = np.diff(blocks.user_offsets)[order]
     borders = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
     index = np.repeat(blocks.user_offsets[:-1][order] - borders[:-1], counts) + np.arange(len(users))
     columns = {name: getattr(blocks, name)[order] for name in (
-        "end", "address", "size_bytes", "stream", "pool", "kind", "task", "task_name", "node", "is_persistent",
+        "address", "size_bytes", "stream", "pool", "kind", "task", "task_name", "node", "is_persistent",
         "pool_peak_bytes")}
+    end = np.where(blocks.end == NEVER, NEVER, np.where(unread, start + 1, 2 * np.minimum(blocks.end, NEVER // 2)))
+    columns["end"] = end[order]
     used = np.empty(len(order), dtype=np.int64)
     for chosen in (blocks.on_host[order], ~blocks.on_host[order]):
         used[chosen] = used_bytes(start[order][chosen], columns["end"][chosen], columns["size_bytes"][chosen])
     return replace(trace, kernels=tuple(kernels), tasks=tuple(
-        replace(task, event=events.get(task.event, task.event),
-                inputs=tuple(events.get(item, item) for item in task.inputs),
-                outputs=tuple(events.get(item, item) for item in task.outputs)) for task in tasks),
+        replace(task, event=moved(task.event), inputs=tuple(map(moved, task.inputs)),
+                outputs=tuple(map(moved, task.outputs))) for task in tasks),
         blocks=replace(blocks, start=start[order], users=users[index], user_offsets=borders, used_bytes=used,
                        **columns))

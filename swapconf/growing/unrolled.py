@@ -98,6 +98,21 @@ class Unrolled:
                          np.where(behind == upwards, self.more, 0))
         return np.where(period >= 0, found, NONE)
 
+    @cached_property
+    def side(self) -> Ints:
+        """[places] the turn of what both the periods before and behind a place come to; NONE where they do not agree,
+        as between the forward passes of two micro-batches."""
+        before = np.array([NONE, *(self.more if up else 0 for up in self.upwards)])
+        behind = np.array([*(0 if up else self.more for up in self.upwards), NONE])
+        number = np.searchsorted([period.high for period in self.periods], np.arange(self.length), side="right")
+        one, other = before[number], behind[number]
+        return np.where((one == other) | (other < 0), one, np.where(one < 0, other, NONE))
+
+    def is_sum(self, places: Sequence[int]) -> bool:
+        """Whether a launch outside of the layers, which refers to ``places``, refers to some of every period."""
+        known = set(places)
+        return any(self.is_copied[place] and int(self.twin[place]) in known for place in places)
+
     def at(self, place: Ints, turn: Ints) -> Ints:
         """Where in the new step ``place``, which is in the reach of a period, stands at a turn."""
         period = self.period[place]
@@ -112,5 +127,6 @@ class Unrolled:
         if not self.periods:
             return other
         turn = self.turn(place, copy)
+        turn = np.where(turn < 0, self.side[place], turn)
         moves = (self.period[other] >= 0) & (turn >= 0) & ~shared & ((copy >= 0) | self.is_copied[other])
         return np.where(moves, self.at(other, np.maximum(turn, 0)), self.natural[other])
