@@ -17,9 +17,9 @@ from swapconf.growing.periods import Period
 from swapconf.growing.steps import START, Steps
 
 
-def upwards(steps: Steps, periods: Sequence[Period]) -> tuple[bool, ...]:
-    """By period."""
-    known = _by_layers(periods, layers_of(steps))
+def upwards(steps: Steps, periods: Sequence[Period], layers: Sequence[int]) -> tuple[bool, ...]:
+    """By period. ``layers``: [places] the layer of each, -1 where it is not known."""
+    known = _by_layers(periods, layers)
     ties = _ties(steps, periods)
     while True:
         votes: Counter[int] = Counter()

@@ -12,7 +12,7 @@ import numpy as np
 
 from swapconf.blocks import offsets
 from swapconf.growing.clock import Launched, events
-from swapconf.growing.directions import upwards
+from swapconf.growing.directions import layers_of, upwards
 from swapconf.growing.instances import Beginning, instances, of_steps
 from swapconf.growing.launches import step_kernels
 from swapconf.growing.layers import Numbering
@@ -20,6 +20,7 @@ from swapconf.growing.periods import Period
 from swapconf.growing.reason import CannotGrow
 from swapconf.growing.references import Resolver, Used, kept_for_readers, references
 from swapconf.growing.rows import blocks_of, kernels_of, tasks_of
+from swapconf.growing.same_layers import same_layers
 from swapconf.growing.steps import START, Steps
 from swapconf.growing.unrolled import NONE, Unrolled
 from swapconf.phrases import phrase
@@ -30,7 +31,9 @@ def grown(steps: Steps, periods: Sequence[Period], numbering: Numbering, more: i
           constants: Mapping[int, int]) -> Trace:
     """The trace with ``more`` copies of each period; ``constants``: how many more there are of each size. Raises
     CannotGrow."""
-    unrolled = Unrolled(length=steps.length, periods=periods, upwards=upwards(steps, periods), more=more)
+    layers = layers_of(steps)
+    periods = same_layers(periods, layers)
+    unrolled = Unrolled(length=steps.length, periods=periods, upwards=upwards(steps, periods, layers), more=more)
     born = of_steps(steps, unrolled)
     row = born[0]
     first = np.zeros(len(steps.trace.blocks), dtype=np.int64)

@@ -22,16 +22,13 @@ _SEEN = 4096  # places behind what was added that tell how well both go on alike
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Places ``low`` to ``high`` (not included) repeat themselves every ``length`` places."""
+    """Places ``low`` to ``high`` (not included) repeat themselves every ``length`` places. ``start``: of the one that is
+    copied."""
 
     low: int
     high: int
     length: int
-
-    @property
-    def start(self) -> int:
-        """Of the period that is copied: in the middle, so that its neighbours are as it is."""
-        return self.low + (self.high - self.low - self.length) // 2
+    start: int
 
     @property
     def stop(self) -> int:
@@ -86,4 +83,4 @@ def _period(codes: Ints, high: int, length: int, before: Sequence[Period]) -> Pe
     if high - low < length:
         raise CannotGrow(phrase("what a layer adds to the step is not repeated in it (launch {launch})",
                                 launch=high + 1))
-    return Period(low, high, length)
+    return Period(low, high, length, start=low + (high - low - length) // 2)
