@@ -9,26 +9,30 @@ another layer.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from swapconf.growing.reason import CannotGrow
 from swapconf.phrases import phrase
 from swapconf.simulate.columns import Ints
 
+_ROW = 8  # launches that are alike in a row are so for a reason
 _SEEN = 4096  # places behind what was added that tell how well both go on alike
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
     """Places ``low`` to ``high`` (not included) repeat themselves every ``length`` places. ``start``: of the one that is
-    copied."""
+    copied. ``fringe``: further places, before or behind, that have a twin one period later or earlier, although some
+    between do not."""
 
     low: int
     high: int
     length: int
     start: int
+    fringe: tuple[int, ...] = ()
 
     @property
     def stop(self) -> int:
@@ -48,7 +52,7 @@ def periods(small: Sequence[Hashable], big: Sequence[Hashable]) -> tuple[tuple[P
         alike = _alike(one[here:], two[there:])
         here, there = here + alike, there + alike
         if here == len(one) and there == len(two):
-            return tuple(fewer), tuple(more)
+            return _with_fringes(one, fewer), _with_fringes(two, more)
         length = _added(one[here:], two, there)
         if not length:
             raise CannotGrow(phrase("the step with more layers is not that with fewer, repeated (launch {launch} of "
@@ -84,3 +88,27 @@ def _period(codes: Ints, high: int, length: int, before: Sequence[Period]) -> Pe
         raise CannotGrow(phrase("what a layer adds to the step is not repeated in it (launch {launch})",
                                 launch=high + 1))
     return Period(low, high, length, start=low + (high - low - length) // 2)
+
+
+def _with_fringes(codes: Ints, found: Sequence[Period]) -> tuple[Period, ...]:
+    """The first or last layer often does one thing more, or in another order, in the middle of what the others do."""
+    ends = [0, *(period.high for period in found)]
+    begins = [*(period.low for period in found), len(codes)]
+    longer = []
+    for number, period in enumerate(found):
+        before = np.arange(ends[number], period.low)
+        behind = np.arange(period.high, begins[number + 1])
+        behind = behind[behind - period.length >= period.low]
+        alike = [before[_in_rows(codes[before] == codes[before + period.length])],
+                 behind[_in_rows(codes[behind] == codes[behind - period.length])]]
+        longer.append(replace(period, fringe=tuple(np.concatenate(alike).tolist())))
+    return tuple(longer)
+
+
+def _in_rows(same: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Only what stands in a row of some, as single launches are often alike by chance."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], same, [False]]).astype(np.int8)))
+    kept = np.zeros(len(same), dtype=np.bool_)
+    for low, high in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+        kept[low:high] = high - low >= _ROW
+    return kept

@@ -57,6 +57,8 @@ class Unrolled:
         """[places] the period in whose reach each is."""
         found = np.full(self.length, NONE, dtype=np.int64)
         for number, period in enumerate(self.periods):
+            found[list(period.fringe)] = number
+        for number, period in enumerate(self.periods):
             found[period.low:period.high] = number
         return found
 
@@ -85,6 +87,10 @@ class Unrolled:
             found[low:high - length] = np.arange(low + length, high)
             back = max(low + length, high - length)
             found[back:high] = np.arange(back - length, high - length)
+        for number, period in enumerate(self.periods):
+            for place in period.fringe:
+                if self.period[place] == number:
+                    found[place] = place + period.length if place < period.low else place - period.length
         return found
 
     def turn(self, place: Ints, copy: Ints) -> Ints:
