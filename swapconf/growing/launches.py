@@ -97,8 +97,8 @@ class _Links:
             length = unrolled.periods[number].length if number >= 0 else 0
             downwards = bool(longer) and number >= 0 and longer[-1][1] > items[0][1]
             copies = range(unrolled.more + 1) if number >= 0 else range(1)
-            longer += [(name, self._first(maker) + copy * length) for copy in (reversed(copies) if downwards else copies)
-                       for name, maker in items]
+            order = reversed(copies) if downwards else copies
+            longer += [(name, self._first(maker) + copy * length) for copy in order for name, maker in items]
         return longer
 
     def _first(self, maker: int) -> int:

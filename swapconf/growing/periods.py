@@ -24,8 +24,8 @@ _SEEN = 4096  # places behind what was added that tell how well both go on alike
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Places ``low`` to ``high`` (not included) repeat themselves every ``length`` places. ``start``: of the one that is
-    copied. ``fringe``: further places, before or behind, that have a twin one period later or earlier, although some
+    """Places ``low`` to ``high`` (not included) repeat themselves every ``length`` places. ``start``: of the one that
+    is copied. ``fringe``: further places, before or behind, that have a twin one period later or earlier, although some
     between do not."""
 
     low: int

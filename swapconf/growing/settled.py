@@ -77,8 +77,9 @@ def _each_makes_one(tasks: Sequence[Task], starts: np.ndarray[tuple[int], np.dty
 
 def _with_events(trace: Trace, kernels: Sequence[Kernel], tasks: Sequence[Task], events: Mapping[int, int],
                  ends: Mapping[int, int]) -> Trace:
-    """``events``: new by old; ``ends``: by old, that of the last launch of its row. The id of a tensor is the event at which it is made. All events are doubled, so that what
-    nobody reads can be released behind its launch, wherever that is now."""
+    """``events``: new by old; ``ends``: by old, that of the last launch of its row. The id of a tensor is the event at
+    which it is made. All events are doubled, so that what nobody reads can be released behind its launch, wherever
+    that is now."""
     blocks = trace.blocks
 
     def moved(event: int) -> int:
