@@ -32,15 +32,16 @@ class Runtime:
         return output
 
 
-def toy(num_layers: int, micro_batches: int = 2, steps: int = 2, first: int = 0) -> Trace:
-    """Layers ``first`` to ``first + num_layers - 1``."""
+def toy(num_layers: int, micro_batches: int = 2, steps: int = 2, first: int = 0, uneven: bool = False) -> Trace:
+    """Layers ``first`` to ``first + num_layers - 1``. ``uneven``: the backward pass of the last one does one thing
+    more in its middle."""
     runtime = Runtime(steps=steps)
     layers = range(first, first + num_layers)
     for layer in sorted(layers, key=lambda number: (number - first) * 7 % 5):  # MindSpore has no order for these
         runtime.launch("Default/TensorMove", [f"model.layers.{layer}.w"], f"copy.{layer}", (8, 3))
     for batch in range(micro_batches):
         _forward(runtime, layers, batch)
-        _backward(runtime, layers, batch)
+        _backward(runtime, layers, batch, uneven)
     _optimizer(runtime, layers)
     return _trace(runtime, layers)
 
@@ -65,10 +66,15 @@ def _forward(runtime: Runtime, layers: range, batch: int) -> None:
     runtime.launch(f"{NET}/loss-Loss/Log", [seen], f"loss.{batch}", (5, 5))
 
 
-def _backward(runtime: Runtime, layers: range, batch: int) -> None:
+def _backward(runtime: Runtime, layers: range, batch: int, uneven: bool) -> None:
     seen = runtime.launch(f"Gradients/{NET}/loss-Loss/Grad_Log/LogGrad", [f"loss.{batch}"], f"dl.{batch}")
     for layer in reversed(layers):
         cell = f"Gradients/{_cell(layers[-1], 'mlp')}/Grad_MatMul/MatMul"
+        for turn in range(8):
+            seen = runtime.launch(f"Gradients/{_cell(layer, 'mlp')}/Grad_Mul/Mul", [seen], f"g{turn}.{layer}.{batch}",
+                                  (8, 4 + turn))
+        if uneven and layer == layers[-1]:
+            runtime.launch(f"Gradients/{NET}/loss-Loss/Grad_Log/Assign", [seen, "model.table"])
         weight = runtime.launch(cell, [seen, f"n.{layer}.{batch}", f"m.{layer}.{batch}"], f"dw.{layer}.{batch}", (8, 3))
         runtime.launch(f"Gradients/{_cell(layer, 'mlp')}/AssignAdd", [weight, f"accu_grads.model.layers.{layer}.w"])
         seen = runtime.launch(f"Gradients/{_cell(layer, 'norm')}/Grad_RmsNorm/RmsNormGrad",
