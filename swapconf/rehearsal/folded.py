@@ -61,13 +61,13 @@ def rehearse(order: Order) -> RankReport:
         except PartFailed as failed:
             return replace(failed.report, seconds=time.monotonic() - start)
         except CannotFold as reason:
-            if (study.config.model.num_layers or 0) >= _WORTH_TELLING or _micro_batches(order, study).count > 1:
+            if max(study.config.model.num_layers or 0, _micro_batches(order, study).count) >= _WORTH_TELLING:
                 note = phrase("the whole model was run: {reason}", reason=reason)
     report = _whole(order, study)
     return replace(report, fold_note=note, seconds=time.monotonic() - start)
 
 
-_WORTH_TELLING = 9  # layers, from which on one would expect that not all of them are run
+_WORTH_TELLING = 9  # layers or micro-batches, from which on one would expect that not all of them are run
 
 
 def foldable(order: Order) -> bool:

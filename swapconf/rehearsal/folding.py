@@ -25,6 +25,7 @@ SMALLEST_PIPELINED, STRIDE_PIPELINED = 2, 1
 # what a child takes, measured in one layer compiled: its start, a micro-batch of an own layer; and how compiling grows
 # with the layers of all stages (DeepSeek-V3 671B: half as many layers again take 1.8 times the time)
 _STARTING, _MICRO_BATCH, _GROWTH = 5.0, 0.5, 1.45
+_UNCOUNTED = 8  # layers of a stage, where they are not told apart
 
 
 class CannotFold(ValueError):
@@ -122,8 +123,8 @@ class Fold:
         return self._cost_of(self.whole)
 
     def _cost_of(self, size: Size) -> float:
-        own = sum(left for row, left in zip(self.rows, size.layers, strict=True) if row.own)
-        return _STARTING + math.pow(sum(size.layers), _GROWTH) + max(own, 1) * size.micro_batches * _MICRO_BATCH
+        own = [left for row, left in zip(self.rows, size.layers, strict=True) if row.own] or [_UNCOUNTED]
+        return _STARTING + math.pow(sum(size.layers), _GROWTH) + sum(own) * size.micro_batches * _MICRO_BATCH
 
 
 def folds(strategy: Strategy | None, stage: int, found: MicroBatches, num_dense: int = 0) -> tuple[Fold, ...]:
@@ -203,7 +204,7 @@ def _fold(rows: tuple[Row, ...], left: Mapping[int, int], stride: int, found: Mi
     if least < found.count:
         steps.append(replace(small, micro_batches=least + found.stride))
     why = phrase("the family is not known") if is_unknown and small.layers != whole.layers else \
-        phrase("the schedule is interleaved") if found.is_new and least < found.count else ""
+        found.why_check if least < found.count else ""
     return Fold(rows=rows, whole=whole, small=small, steps=tuple(steps), why_check=why)
 
 

@@ -1,8 +1,8 @@
 """DOCUMENT -> MICRO-BATCHES: into how many a step is cut, in which schedule, and the same YAML with fewer of them.
 
 From some number on a schedule only repeats itself, and memory at each place of the step is a straight line in the
-number of micro-batches, to the byte. From which number on was measured for each schedule with MindSpore 2.9.0
-(docs/levels.md); a schedule that is not among them is run as it is.
+number of micro-batches. From which number on was measured for each schedule with MindSpore 2.9.0
+(docs/folding.md); a schedule that is not among them is run as it is.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from swapconf.formats.nodes import Document, from_plain
 from swapconf.phrases import phrase
 
 ONE_F_ONE_B = "1f1b"
-_LEAST_ACCUMULATED = 2
+_LEAST_ACCUMULATED = 3
 _PIPELINED, _ACCUMULATED = ("parallel_config", "micro_batch_num"), ("runner_config", "gradient_accumulation_steps")
 
 
@@ -24,13 +24,13 @@ _PIPELINED, _ACCUMULATED = ("parallel_config", "micro_batch_num"), ("runner_conf
 class MicroBatches:
     """``count``: in one step. ``key``: section and key of the YAML that says so. ``least``: the fewest from which on
     every ``stride`` more memory is on a line with ``count``, None where that was not measured, for the reason in
-    ``why_not``. ``is_new``: a line that a further run has to confirm."""
+    ``why_not``. ``why_check``: why a further run has to confirm the line, "" where it need not."""
 
     count: int
     key: tuple[str, str] = _PIPELINED
     least: int | None = None
     stride: int = 1
-    is_new: bool = False
+    why_check: str = ""
     why_not: str = ""
 
 
@@ -45,17 +45,20 @@ def micro_batches(document: Document, pipeline: Pipeline) -> MicroBatches:
             return MicroBatches(count=count, key=key, why_not=phrase(
                 "whether a step repeats itself with {key} above 1 was not measured", key=name))
     if pipeline.num_stages == 1:
-        return MicroBatches(count=count, key=key, least=_LEAST_ACCUMULATED)
+        return MicroBatches(count=count, key=key, least=_LEAST_ACCUMULATED,
+                            why_check=phrase("gradients are accumulated without a pipeline"))
     told = _section(_section(settings, "parallel"), "pipeline_config")
-    scheduler = str(told.get("pipeline_scheduler") or ONE_F_ONE_B) if told.get("pipeline_interleave") else ONE_F_ONE_B
+    is_interleaved = told.get("pipeline_interleave") is True
+    scheduler = str(told.get("pipeline_scheduler") or ONE_F_ONE_B) if is_interleaved else ONE_F_ONE_B
     if scheduler != ONE_F_ONE_B:
         return MicroBatches(count=count, key=key, why_not=phrase(
             "whether the schedule {scheduler} repeats itself was not measured", scheduler=scheduler))
     stages = pipeline.num_stages
-    if pipeline.num_interleaves == 1:
+    if not is_interleaved:
         return MicroBatches(count=count, key=key, least=stages + 1)
     # an interleaved stage takes as many micro-batches as there are stages through one of its shares, then the next one
-    return MicroBatches(count=count, key=key, least=3 * stages + count % stages, stride=stages, is_new=True)
+    return MicroBatches(count=count, key=key, least=3 * stages + count % stages, stride=stages,
+                        why_check=phrase("the schedule is interleaved"))
 
 
 def with_micro_batches(document: Document, found: MicroBatches, count: int) -> Document:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from swapconf.phrases import joined, phrase
+from swapconf.phrases import joined, mark, phrase
 from swapconf.rehearsal.folding import Fold, Size
+
+_AND = mark(" and ")
 
 
 def part_name(plan: Fold, size: Size) -> str:
@@ -25,7 +27,7 @@ def basis(plan: Fold) -> str:
         return phrase("from a run with fewer layers in other stages, which this rank does not hold")
     parts = []
     if plan.folded_rows:
-        parts.append(phrase("{runs} of {layers} equal layers", runs=phrase(" and ").join(dict.fromkeys(
+        parts.append(phrase("{runs} of {layers} equal layers", runs=joined(_AND, dict.fromkeys(
             _joined(plan, size, " + ") for size in plan.runs)), layers=_joined(plan, plan.whole, " + ")))
     if plan.folds_micro_batches:
         parts.append(phrase("{few} and {more} of {count} micro-batches", few=plan.small.micro_batches,

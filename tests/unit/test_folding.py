@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -179,7 +180,7 @@ def counted(settings: dict[str, Any]) -> MicroBatches:
 
 def test_micro_batches_of_a_pipeline_are_folded_from_one_more_than_stages_on() -> None:
     few = counted({**PIPELINE, "parallel_config.micro_batch_num": 256})
-    assert (few.count, few.least, few.is_new) == (256, 5, False)
+    assert (few.count, few.least, few.why_check) == (256, 5, "")
     plan = folds(None, 0, few)[0]
     assert [size.micro_batches for size in plan.runs] == [5, 6]
     assert plan.distances(plan.whole) == (251.0,)
@@ -212,14 +213,18 @@ def test_layers_and_micro_batches_are_folded_together_by_one_step_each() -> None
 def test_micro_batches_are_folded_where_layers_cannot_be() -> None:
     found = document({**PIPELINE, "parallel_config.micro_batch_num": 128, "model.model_config.a": ["b"] * 80}, 80)
     whole = study(found)
-    last = folds(whole.strategy, 0, micro_batches(found, whole.config.pipeline))[-1]
-    assert [(sum(size.layers), size.micro_batches) for size in last.runs] == [(80, 5), (80, 6)]
-    assert with_fewer_layers(found, whole.config, last.kept(last.small)) is found
+    (plan,) = [one for one in folds(whole.strategy, 0, micro_batches(found, whole.config.pipeline))
+               if one.small.layers == one.whole.layers]
+    assert [(sum(size.layers), size.micro_batches) for size in plan.runs] == [(80, 5), (80, 6)]
+    assert with_fewer_layers(found, whole.config, plan.kept(plan.small)) is found
 
 
 def test_gradient_accumulation_stands_in_another_section() -> None:
     found = counted({"runner_config.gradient_accumulation_steps": 64})
     assert (found.key, found.count) == (("runner_config", "gradient_accumulation_steps"), 64)
+    plan = folds(None, 0, found)[0]
+    assert [size.micro_batches for size in (*plan.runs, plan.check)] == [3, 4, 5]
+    assert plan.why_check == "gradients are accumulated without a pipeline"
 
 
 @pytest.mark.parametrize(("settings", "told"), [
@@ -242,3 +247,14 @@ def test_an_unknown_family_is_folded_and_confirmed() -> None:
     plan, _ = folded(found)
     assert lengths(plan) == [9, 11]
     assert plan.why_check == "the family is not known"
+
+
+def test_a_model_from_a_hugging_face_folder_gets_its_number_of_layers_in_the_yaml(tmp_path: Path) -> None:
+    """What `model.model_config` says counts before the config.json."""
+    (tmp_path / "config.json").write_text('{"model_type": "qwen3", "num_hidden_layers": 64}')
+    qwen = ROOT / "configs/small/qwen3_default_swap.yaml"
+    found = overrides.of_file(str(qwen), [f"pretrained_model_dir={tmp_path}", "model.model_config.num_hidden_layers=",
+                                          "model.model_config.model_type=", "swap_config.swap=false"])
+    plan, studies = folded(found, 1)
+    assert lengths(plan) == [32]
+    assert [less.config.model.num_layers for less in studies] == [sum(size.layers) for size in (*plan.runs, plan.check)]
