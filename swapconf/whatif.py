@@ -12,7 +12,7 @@ from swapconf.errors import Finding, Origin, Severity
 from swapconf.formats import run_record, trace_folder
 from swapconf.memory_view import EntryTotal, MemoryView
 from swapconf.network import Network
-from swapconf.phrases import phrase
+from swapconf.phrases import joined, phrase
 from swapconf.prediction import Moves, Prediction
 from swapconf.resolve.expand import expand
 from swapconf.simulate import clock
@@ -68,8 +68,8 @@ class Answer:
 class Question:
     """A trace that is read and prepared, for one config and its variants. ``policy``: the allocator of its
     predictions. ``machine``: what steps are timed on; without one there are no times. ``findings``: how well it is
-    known that both belong together. Raises SwapconfError for files
-    that cannot be read, Mismatch where the trace is no baseline for the config."""
+    known that both belong together. ``grown``: from what the trace was made, "" where a run left it. Raises
+    SwapconfError for files that cannot be read, Mismatch where the trace is no baseline for the config."""
 
     def __init__(self, folder: Path, study: Study, policy: str = "mindspore",
                  machine: Machine | None = None) -> None:
@@ -86,6 +86,7 @@ class Question:
             raise Mismatch(phrase("{reason}; make a trace without swap and recompute: {command}", reason=error,
                                   command=_making(study.config.file))) from None
         self._trace, self._policy = trace, policy
+        self.grown = run_record.grown(run_record.report(folder))
         self.findings = () if recorded else (_unrecorded(trace.folder),)
         self._config, self._network, self._versions = study.config, study.network, study.versions
         self._prepared = placed(baseline, study.network)
@@ -99,12 +100,17 @@ class Question:
     def baseline_peak_bytes(self) -> int:
         return self._prepared.baseline.blocks.used_peak_bytes
 
+    @property
+    def origin(self) -> str:
+        """How its figures are known."""
+        return joined(", ", [ORIGIN, self.grown]) if self.grown else ORIGIN
+
     def views(self, answer: Answer) -> tuple[MemoryView, MemoryView]:
         """Pictures of the baseline and of the prediction."""
         found, placed_at = answer.prediction, answer.placement
-        return of_trace(self._trace, title=phrase("without swap and recompute"), origin=BASELINE_ORIGIN,
-                        policy=self._policy), view(
-            found.device, placed_at, title=self._config.file, rank=self._trace.rank, origin=ORIGIN, ticks=TICKS,
+        return of_trace(self._trace, title=phrase("without swap and recompute"), policy=self._policy,
+                        origin=joined(", ", [BASELINE_ORIGIN, *[self.grown] * bool(self.grown)])), view(
+            found.device, placed_at, title=self._config.file, rank=self._trace.rank, origin=self.origin, ticks=TICKS,
             with_fragments_peak_bytes=placed_at.mapped_bytes, reserved_bytes=placed_at.reserved_bytes,
             entries=answer.entries)
 

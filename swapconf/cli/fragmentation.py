@@ -30,10 +30,11 @@ NUM_CAUSES = 5
 
 @dataclass(frozen=True, kw_only=True)
 class _Row:
-    """All about one trace."""
+    """All about one trace. ``grown``: from what it was made, "" where a run left it."""
 
     folder: Path
     rank: int
+    grown: str
     replay: Replay
     fragmentation: Fragmentation
     findings: tuple[Finding, ...]
@@ -99,8 +100,8 @@ def _study(given: Path, policy: str, confirm: Path | None, thorough: bool) -> _R
     device = Device(device_bytes=report.get("device_bytes"), limit_bytes=report.get("limit_bytes"),
                     num_communicators=_num_communicators(trace))
     confirmed = _rehearse(confirm, rank, result.best_block_gib) if confirm else None
-    return _Row(folder=folder, rank=rank, replay=replayed, fragmentation=result, confirmed=confirmed,
-                findings=tuple(findings(result, policy, device, str(folder))))
+    return _Row(folder=folder, rank=rank, grown=run_record.grown(report), replay=replayed, fragmentation=result,
+                confirmed=confirmed, findings=tuple(findings(result, policy, device, str(folder))))
 
 
 def _num_communicators(trace: Trace) -> int:
@@ -132,7 +133,8 @@ def _misses(row: _Row) -> bool:
 def _as_record(row: _Row, policy: str) -> dict[str, Any]:
     result = row.fragmentation
     return {
-        "trace": str(row.folder), "rank": row.rank, "policy": policy, "lower_bound_bytes": result.lower_bound_bytes,
+        "trace": str(row.folder), "grown": show(row.grown), "rank": row.rank, "policy": policy,
+        "lower_bound_bytes": result.lower_bound_bytes,
         "replay": {"exact": row.replay.is_exact, "same_addresses": row.replay.num_same,
                    "blocks": row.replay.num_blocks, "growth_bytes": row.replay.growth_bytes},
         "policies": [{
@@ -153,6 +155,8 @@ def _as_record(row: _Row, policy: str) -> dict[str, Any]:
 def _print(row: _Row, policy: str) -> None:
     result = row.fragmentation
     say(printable(str(row.folder)), bold=True)
+    if row.grown:
+        say(phrase("placed anew, {grown}", grown=row.grown))
     cells = [(phrase("{policy} (in use)", policy=name) if name == policy else name, *map(show_bytes, (
         placement.used_peak_bytes, placement.mapped_bytes, placement.reserved_bytes, placement.gap_bytes)),
         f"{placement.fragmentation_ratio:.2%}", str(placement.device_requests))

@@ -17,7 +17,7 @@ from swapconf.cli.machine import load, machine_options, print_assumed, shares
 from swapconf.cli.outputs import OUT_FILE, PAGE
 from swapconf.errors import Finding, Severity, SwapconfError
 from swapconf.errors import Origin as Place
-from swapconf.phrases import joined, phrase, plural
+from swapconf.phrases import joined, phrase, plural, show
 from swapconf.units import parse_bytes, show_bytes
 
 if TYPE_CHECKING:
@@ -30,10 +30,11 @@ NUM_ROWS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class _Step:
-    """All that is shown of one trace."""
+    """All that is shown of one trace. ``grown``: from what it was made, "" where a run left it."""
 
     folder: Path
     trace: Trace
+    grown: str
     machine: Machine
     costs: Costs
     line: Timeline
@@ -124,7 +125,8 @@ def _study(given: Path, machine: Machine) -> _Step:
     from swapconf.simulate.trace_lifetimes import lifetimes
 
     folder = trace_folders.trace_folder(given)
-    trace = trace_folder.read(folder, int(run_record.report(folder).get("rank") or 0))
+    report = run_record.report(folder)
+    trace = trace_folder.read(folder, int(report.get("rank") or 0))
     try:
         work, steps = costing.workload(trace), program.program(trace)
     except ValueError as error:
@@ -134,7 +136,7 @@ def _study(given: Path, machine: Machine) -> _Step:
     known = costing.costs(work, machine.hardware, machine.host, machine.measured)
     line = timeline.replay(steps, known.duration_us)
     _, used = timeline.memory(line, lifetimes(trace))
-    return _Step(folder=folder, trace=trace, machine=machine, costs=known, line=line,
+    return _Step(folder=folder, trace=trace, grown=run_record.grown(report), machine=machine, costs=known, line=line,
                  prefetches=timeline.prefetches(line), device_peak_bytes=int(used.max(initial=0)),
                  host_peak_bytes=trace.host_peak_bytes)
 
@@ -160,7 +162,7 @@ def _as_record(step: _Step) -> dict[str, Any]:
 
     line, program, card = step.line, step.line.program, step.machine.hardware
     return {
-        "trace": str(step.folder), "hardware": card.name, "step_us": line.step_us,
+        "trace": str(step.folder), "grown": show(step.grown), "hardware": card.name, "step_us": line.step_us,
         "figures": {name: {"value": figure.value, "source": figure.source, "assumed": name in card.assumed}
                     for name, figure in card.figures.items()},
         "share": {origin.value: step.costs.share(origin) for origin in Origin},
@@ -198,6 +200,8 @@ def _print(step: _Step) -> None:
     line, program = step.line, step.line.program
     say(phrase("{trace}: {time:.3f} ms a step on {hardware} ({shares})", trace=step.folder, time=line.step_us / 1000,
                hardware=step.machine.hardware.name, shares=shares(step.costs.shares())), bold=True)
+    if step.grown:
+        say(phrase("the step is {grown}", grown=step.grown))
     print_assumed(step.machine)
     _table((phrase("stream"), phrase("does"), phrase("kernels"), phrase("busy ms"), phrase("idle ms"),
             phrase("exposed ms")), [

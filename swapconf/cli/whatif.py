@@ -96,9 +96,11 @@ def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: 
     if html is not None:
         write_page(question.views(answer), html, sweep=points)
     if form == "json":
-        click.echo(json.dumps(as_record(answer, points), indent=2))
+        click.echo(json.dumps(as_record(answer, points, question.origin), indent=2))
     else:
         _print(answer, safe)
+        if question.grown:
+            say(question.origin)
         if points:
             say(joined("\n", ["", *chart(points), *choices(points)]))
         print_findings(answer.findings)
@@ -118,10 +120,9 @@ def _shown(prefetches: range) -> Iterable[int]:
     return shown(prefetches, len(prefetches), phrase("prefetches"))
 
 
-def as_record(answer: Answer, points: Sequence[Point] = ()) -> dict[str, Any]:
+def as_record(answer: Answer, points: Sequence[Point], origin: str) -> dict[str, Any]:
     """The JSON form. Bytes as whole numbers."""
     from swapconf.simulate.memory import bytes_at_peak
-    from swapconf.whatif import ORIGIN
 
     found = answer.prediction
     return {
@@ -138,7 +139,7 @@ def as_record(answer: Answer, points: Sequence[Point] = ()) -> dict[str, Any]:
         "sweep": [_point_record(point) for point in points],
         "best": _best_record(points),
         "findings": [show(str(finding)) for finding in answer.findings],
-        "origin": show(ORIGIN),
+        "origin": show(origin),
     }
 
 

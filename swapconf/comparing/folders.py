@@ -34,8 +34,8 @@ def read(folder: Path) -> tuple[RankTrace, ...]:
         raise SwapconfError([Finding(
             origin=Origin(file=str(folder)), rule="file-not-found", severity=Severity.ERROR,
             message=phrase("neither memory_block.csv nor a folder rank_*/ that has one is in here"),
-            hint=phrase("give a training YAML, or the DIR of `swapconf dryrun --keep DIR`; a folded run leaves no "
-                        "whole trace, run it with --no-fold"))])
+            hint=phrase("give a training YAML, or the DIR of `swapconf dryrun --keep DIR`; where a folded run "
+                        "could not leave a trace of the whole model, run it with --no-fold"))])
     found = []
     for place in places:
         report = run_record.report(place)

@@ -10,11 +10,11 @@ from swapconf.comparing.folders import RankTrace
 from swapconf.comparing.traced import TIMES, Timed, rank_figures, together
 from swapconf.cost import Machine
 from swapconf.errors import in_order
-from swapconf.phrases import phrase
+from swapconf.phrases import joined, phrase
 from swapconf.simulate.meetings import Call, calls
 from swapconf.study.study import Study
 from swapconf.variant import Figure, Variant
-from swapconf.whatif import ORIGIN, Answer, Question
+from swapconf.whatif import Answer, Question
 
 ONLY_ADDED = phrase("kernels run again, and their operations, are those of the strategy, without what the model "
                     "itself computes again where the strategy does not")
@@ -28,7 +28,8 @@ def of_baseline(title: str, ranks: Sequence[RankTrace], study: Study, machine: M
     answers = [question.answer() for question in questions]
     values = {item.rank: _figures(answer) for item, answer in zip(ranks, answers, strict=True)}
     found = Variant(
-        title=title, origins={"memory": ORIGIN}, notes=(ONLY_ADDED,), ranks=rank_figures(ranks, values),
+        title=title, notes=(ONLY_ADDED,), ranks=rank_figures(ranks, values),
+        origins={"memory": joined("; ", dict.fromkeys(question.origin for question in questions))},
         findings=in_order([*study.findings, *(told for question in questions for told in question.findings),
                            *(told for answer in answers for told in answer.findings)]),
         views=tuple(question.views(answer)[1] for question, answer in zip(questions, answers, strict=True)))

@@ -90,9 +90,9 @@ def _variant(candidate: Candidate, reports: Sequence[Mapping[str, Any]], machine
         return replace(blank, failure=joined("; ", (
             phrase("rank {rank} {outcome}: {detail}", rank=report["rank"], outcome=phrase(report["outcome"]),
                    detail=report["detail"]) for report in broken)))
-    if any(report["folded"] for report in reports):
-        return _of_reports(blank, reports, phrase("the dry run was folded, so there is no trace of the whole model; "
-                                                  "run it with --no-fold"))
+    if any(report["folded"] and not _is_grown(candidate.keep, report) for report in reports):
+        return _of_reports(blank, reports, phrase("the dry run was folded, and there is no trace of the whole model "
+                                                  "with all its micro-batches; run it with --no-fold"))
     try:
         ranks = folders.read(candidate.keep)
     except SwapconfError as error:
@@ -100,6 +100,13 @@ def _variant(candidate: Candidate, reports: Sequence[Mapping[str, Any]], machine
     wanted = {order.rank for order in candidate.orders}
     found = of_traces(candidate.title, [item for item in ranks if item.rank in wanted], machine, policy)
     return replace(found, findings=in_order([*blank.findings, *found.findings]))
+
+
+def _is_grown(keep: Path, report: Mapping[str, Any]) -> bool:
+    """Whether a folded run left a trace with all layers and micro-batches."""
+    facts = run_record.read(keep / f"rank_{report['rank']}").get("grown")
+    return bool(report.get("grown")) and isinstance(facts, dict) \
+        and facts.get("micro_batches") == facts.get("of_micro_batches")
 
 
 def _of_reports(blank: Variant, reports: Sequence[Mapping[str, Any]], why: str) -> Variant:

@@ -89,7 +89,8 @@ class RankReport:
     of one step on ``hardware`` (level 3). ``limit_bytes``: the device memory that the rank may use. ``recomputed``:
     None where the trace does not tell. ``detail``: the last relevant lines where it went wrong. ``folded``: the numbers
     of equal layers that were run where the rest is extrapolated, None for the whole model; ``fold_note`` says how it
-    was done. ``peak``: what holds the peak, None where there is no trace.
+    was done, ``grown`` from what the trace of the whole model was made, "" where none was. ``peak``: what holds the
+    peak, None where there is no trace.
     """
 
     file: str
@@ -113,6 +114,7 @@ class RankReport:
     seconds: float = 0.0
     folded: tuple[int, ...] | None = None
     fold_note: str = ""
+    grown: str = ""
     workspace: str = ""
     workspace_bytes: int | None = None
     workspace_kernel: str = ""
@@ -139,7 +141,8 @@ class Fault:
 
 def as_record(report: RankReport, told: Callable[[str], str] = show) -> dict[str, Any]:
     """The JSON form of a report. ``told``: makes its texts; by default in the language in use."""
-    figures_from = joined(", ", [origin(report), report.fold_note]) if report.folded else origin(report)
+    figures_from = joined(", ", [origin(report), *[report.fold_note] * bool(report.folded),
+                                 *[report.grown] * bool(report.grown)])
     return {
         "file": report.file, "rank": report.rank, "stage": report.stage, "level": report.level,
         "outcome": report.outcome.value, "detail": told(report.detail),
@@ -152,6 +155,7 @@ def as_record(report: RankReport, told: Callable[[str], str] = show) -> dict[str
             {"layer": item.layer, "kernels": item.kernels} for item in report.recomputed],
         "strategy_lines": list(report.strategy_lines), "seconds": round(report.seconds, 1), "cached": report.cached,
         "folded": list(report.folded) if report.folded else None, "fold_note": told(report.fold_note),
+        "grown": told(report.grown),
         "findings": [{**finding.as_record(), "message": told(finding.message), "hint": told(finding.hint)}
                      for finding in report.findings],
         "workspace": report.workspace, "workspace_bytes": report.workspace_bytes,

@@ -34,9 +34,18 @@ def report(folder: Path) -> dict[str, Any]:
 def origin(found: Mapping[str, Any]) -> str:
     """Where the figures of a report come from, "" where that is not told. It is recorded in English; the parts that
     are known texts can be shown in another language."""
-    told = str(found.get("origin") or "")
-    parts = told.replace("{", "{{").replace("}", "}}").split(", ")
-    return joined(", ", [phrase(part) if part else "" for part in parts])
+    return joined(", ", [phrase(part) if part else "" for part in _parts(str(found.get("origin") or ""))])
+
+
+def _parts(told: str) -> list[str]:
+    """As templates of phrases without values."""
+    return told.replace("{", "{{").replace("}", "}}").split(", ")
+
+
+def grown(found: Mapping[str, Any]) -> str:
+    """From what a trace of the whole model was made, "" of one that a run left behind."""
+    told = str(found.get("grown") or "")
+    return joined(", ", [phrase(part) for part in _parts(told)]) if told else ""
 
 
 def is_whole(found: dict[str, Any]) -> bool:

@@ -84,15 +84,15 @@ def run(order: Order, study: Study, part: str = "") -> Ran:
         return Ran(report=replace(blank, outcome=Outcome.NOT_STARTED, detail=str(error), findings=error.findings))
 
 
-def record(order: Order, ran: Ran, report: RankReport, part: str = "") -> None:
+def record(order: Order, ran: Ran, report: RankReport, part: str = "", **facts: object) -> None:
     """``run.json`` beside the files that are kept, if they are: what was run, with what, and what came of it; in
-    English, as commands read it that may be asked for another language."""
+    English, as commands read it that may be asked for another language. ``facts``: what else is known."""
     if order.keep is None:
         return
     content = {"swapconf": version("swapconf"), "environment": ran.environment,
                "command": f"swapconf dryrun {order.document.file} --ranks {order.rank} --level {order.level}",
                "settings": order.document.root.plain(), "level": report.level, "plain": order.plain,
-               "real_data": order.real_data, "report": as_record(report, told=str)}
+               "real_data": order.real_data, **facts, "report": as_record(report, told=str)}
     text = json.dumps(content, indent=2, default=str)
     replace_text(kept(order.keep, order, part) / run_record.FILE, text)
 

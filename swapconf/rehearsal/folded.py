@@ -21,6 +21,7 @@ from swapconf.rehearsal.child import Ran, record, run
 from swapconf.rehearsal.extrapolation import doubt, extrapolated, holds
 from swapconf.rehearsal.fewer_layers import with_fewer_layers
 from swapconf.rehearsal.folding import CannotFold, Fold, Size, check, folds
+from swapconf.rehearsal.grown_trace import Source, keep_whole
 from swapconf.rehearsal.levels import at_level, keep_trace, raised
 from swapconf.rehearsal.micro_batches import MicroBatches, micro_batches, with_micro_batches
 from swapconf.rehearsal.order import Order, cluster_of
@@ -170,7 +171,10 @@ def _by(plan: Fold, order: Order, study: Study, known: dict[Size, Measured]) -> 
                     strategy_lines=lines)
     report = verdict(blank, study, big.ran.log, peaks, whole.effect)
     record(order, big.ran, report)
-    return report
+    fewer = extrapolated(samples, plan, replace(plan.whole, micro_batches=plan.small.micro_batches))
+    more = plan.whole.micro_batches - plan.small.micro_batches
+    return keep_whole(order, plan, [Source(size=one.part.size, ran=one.ran) for one in measured[:len(plan.runs)]],
+                      report, (whole.used_peak_bytes - fewer.used_peak_bytes) // max(more, 1))
 
 
 def _biggest(plan: Fold) -> int:

@@ -8,18 +8,16 @@ because workspace changes where the others go.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from swapconf.blocks import Block, Blocks
+from swapconf.simulate.addresses import told
 from swapconf.simulate.policies import mindspore
 from swapconf.simulate.replay import replay
 from swapconf.simulate.trace_lifetimes import lifetimes
 from swapconf.simulate.workspace_rules import RULES, workspace_bytes
-from swapconf.simulation import NEVER, Lifetimes, Placement
 from swapconf.trace import Task, Trace
 from swapconf.workspace import KIND, Basis, Rule, Workspace
 
@@ -84,7 +82,7 @@ def grow(trace: Trace) -> Grown:
     grown = replace(trace, blocks=Blocks.of(rows), tasks=tuple(map(_spread_task, trace.tasks)))
     live = lifetimes(grown)
     placement = mindspore.place(live, placed.growth_bytes)
-    return Grown(trace=replace(grown, blocks=_told(rows, live, placement)), workspace=needed,
+    return Grown(trace=replace(grown, blocks=told(grown.blocks, live, placement)), workspace=needed,
                  reserved_bytes=placement.reserved_bytes)
 
 
@@ -106,45 +104,3 @@ def _block(task: Task, size_bytes: int) -> Block:
         start=event + 1, end=event + 2, address=0, kind=KIND, pool="DefaultEnhancedAscendMemoryPool", task=event,
         size_bytes=-(-(size_bytes + _TAIL_BYTES) // _GRAIN_BYTES) * _GRAIN_BYTES, stream=0, task_name=task.name,
         node=task.name, users=(event,), is_persistent=False, used_bytes=0, pool_peak_bytes=0)
-
-
-def _told(rows: Sequence[Block], live: Lifetimes, placement: Placement) -> Blocks:
-    """The blocks with the addresses and running sums that MindSpore would have written."""
-    used, peak = _used(live), _peaks(live, placement)
-    base = np.cumsum(_piece_bytes(live, placement)) - _piece_bytes(live, placement)
-    address = base[placement.segment] + placement.offset
-    told, place = [], 0
-    for row in rows:
-        if not row.on_host:
-            row = replace(row, address=int(address[place]), used_bytes=int(used[place]),
-                          pool_peak_bytes=int(peak[place]))
-            place += 1
-        told.append(row)
-    return Blocks.of(told)
-
-
-def _used(live: Lifetimes) -> NDArray[np.int64]:
-    """Bytes in use after each birth."""
-    freed = live.end != NEVER
-    order = np.argsort(live.end[freed], kind="stable")
-    gone = np.concatenate([np.zeros(1, np.int64), np.cumsum(live.size_bytes[freed][order])])
-    used: NDArray[np.int64] = np.cumsum(live.size_bytes) - gone[np.searchsorted(live.end[freed][order], live.start)]
-    return used
-
-
-def _peaks(live: Lifetimes, placement: Placement) -> NDArray[np.int64]:
-    """The most that the pool had taken at each birth: of each piece the highest byte so far, summed up."""
-    highest: dict[int, int] = {}
-    total, peaks = 0, []
-    for segment, top in zip(placement.segment.tolist(), (placement.offset + live.size_bytes).tolist(), strict=True):
-        total += max(top - highest.get(segment, 0), 0)
-        highest[segment] = max(top, highest.get(segment, 0))
-        peaks.append(total)
-    return np.array(peaks, dtype=np.int64)
-
-
-def _piece_bytes(live: Lifetimes, placement: Placement) -> NDArray[np.int64]:
-    """Up to the highest byte ever used, and a byte between two pieces."""
-    pieces = np.zeros(int(placement.segment.max(initial=-1)) + 1, dtype=np.int64)
-    np.maximum.at(pieces, placement.segment, placement.offset + live.size_bytes)
-    return pieces + 1

@@ -1,0 +1,114 @@
+"""FORMS of a run with fewer layers + FORMS of one with more -> PERIODS: what a step repeats for each two layers, where.
+
+Both are walked through side by side. Where they part, the run with more layers has something more: as much as stands
+right before it once more, after which both go on alike. How far a period reaches back is how long the step repeats
+itself there. Names are not looked at: MindSpore numbers them anew in every graph, and names many gradients after
+another layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swapconf.growing.reason import CannotGrow
+from swapconf.phrases import phrase
+from swapconf.simulate.columns import Ints
+
+_ROW = 8  # launches that are alike in a row are so for a reason
+_SEEN = 4096  # places behind what was added that tell how well both go on alike
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Places ``low`` to ``high`` (not included) repeat themselves every ``length`` places. ``start``: of the one that
+    is copied. ``fringe``: further places, before or behind, that have a twin one period later or earlier, although some
+    between do not."""
+
+    low: int
+    high: int
+    length: int
+    start: int
+    fringe: tuple[int, ...] = ()
+
+    @property
+    def stop(self) -> int:
+        return self.start + self.length
+
+
+def periods(small: Sequence[Hashable], big: Sequence[Hashable]) -> tuple[tuple[Period, ...], tuple[Period, ...]]:
+    """Those of the run with fewer layers, and the same of the run with more. Raises CannotGrow where the one is not the
+    other with periods left out."""
+    codes: dict[Hashable, int] = {}
+    one = np.array([codes.setdefault(form, len(codes)) for form in small], dtype=np.int64)
+    two = np.array([codes.setdefault(form, len(codes)) for form in big], dtype=np.int64)
+    fewer: list[Period] = []
+    more: list[Period] = []
+    here = there = 0
+    while True:
+        alike = _alike(one[here:], two[there:])
+        here, there = here + alike, there + alike
+        if here == len(one) and there == len(two):
+            return _with_fringes(one, fewer), _with_fringes(two, more)
+        length = _added(one[here:], two, there)
+        if not length:
+            raise CannotGrow(phrase("the step with more layers is not that with fewer, repeated (launch {launch} of "
+                                    "{count})", launch=there + 1, count=len(two)))
+        fewer.append(_period(one, here, length, fewer))
+        there += length
+        more.append(_period(two, there, length, more))
+
+
+def _alike(one: Ints, two: Ints, most: int | None = None) -> int:
+    count = min(len(one), len(two), most or len(one))
+    differing = np.flatnonzero(one[:count] != two[:count])
+    return int(differing[0]) if len(differing) else count
+
+
+def _added(rest: Ints, two: Ints, there: int) -> int:
+    """How much was added: what stands before it, again; of several lengths the one after which most is alike."""
+    ahead = two[there + 1:2 * there + 1]
+    lengths = np.flatnonzero(ahead == rest[0]) + 1 if len(rest) else np.array([len(two) - there])
+    best = (0, 0)
+    for length in lengths.tolist():
+        if length <= there and np.array_equal(two[there - length:there], two[there:there + length]):
+            best = max(best, (_alike(rest, two[there + length:], _SEEN) + (not len(rest)), -length))
+    return -best[1]
+
+
+def _period(codes: Ints, high: int, length: int, before: Sequence[Period]) -> Period:
+    """As far back as it reaches, but not into the one before."""
+    floor = before[-1].high if before else 0
+    differing = np.flatnonzero(codes[floor:high - length] != codes[floor + length:high])
+    low = floor + int(differing[-1]) + 1 if len(differing) else floor
+    if high - low < length:
+        raise CannotGrow(phrase("what a layer adds to the step is not repeated in it (launch {launch})",
+                                launch=high + 1))
+    return Period(low, high, length, start=low + (high - low - length) // 2)
+
+
+def _with_fringes(codes: Ints, found: Sequence[Period]) -> tuple[Period, ...]:
+    """The first or last layer often does one thing more, or in another order, in the middle of what the others do."""
+    ends = [0, *(period.high for period in found)]
+    begins = [*(period.low for period in found), len(codes)]
+    longer = []
+    for number, period in enumerate(found):
+        before = np.arange(ends[number], period.low)
+        behind = np.arange(period.high, begins[number + 1])
+        behind = behind[behind - period.length >= period.low]
+        alike = [before[_in_rows(codes[before] == codes[before + period.length])],
+                 behind[_in_rows(codes[behind] == codes[behind - period.length])]]
+        longer.append(replace(period, fringe=tuple(np.concatenate(alike).tolist())))
+    return tuple(longer)
+
+
+def _in_rows(same: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Only what stands in a row of some, as single launches are often alike by chance."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], same, [False]]).astype(np.int8)))
+    kept = np.zeros(len(same), dtype=np.bool_)
+    for low, high in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+        kept[low:high] = high - low >= _ROW
+    return kept

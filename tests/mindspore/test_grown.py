@@ -1,0 +1,47 @@
+"""A real folded run that is kept: what-if and memory read the trace that is grown from it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from swapconf.formats import trace_folder
+
+pytestmark = pytest.mark.mindspore
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "configs/llama2_7b/example1_default_swap.yaml"
+SHAPE = ("hidden_size=64", "num_heads=4", "num_layers=10", "seq_length=64", "vocab_size=128", "multiple_of=16")
+MODEL = [word for item in SHAPE for word in ("--set", f"model.model_config.{item}")]
+GROWN = "grown from dry runs of 4 and 6 layers"
+
+
+def swapconf(*words: str) -> Any:
+    done = subprocess.run([sys.executable, "-m", "swapconf", *words, "--format", "json"], capture_output=True,
+                          text=True, timeout=400, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_memory_and_what_if_of_ten_layers_of_which_four_and_six_were_run(tmp_path: Path) -> None:
+    words = [*MODEL, "--set", "swap_config.swap=false"]
+    (report,) = swapconf("dryrun", str(EXAMPLE), "--ranks", "0", "--jobs", "1", "--no-cache", "--fold", "--keep",
+                         str(tmp_path), *words)
+    assert (report["folded"], report["grown"]) == ([4, 6], GROWN)
+    trace = trace_folder.read(tmp_path / "rank_0", 0)
+    small = trace_folder.read(tmp_path / "rank_0" / "layers_4", 0)
+    big = trace_folder.read(tmp_path / "rank_0" / "layers_6", 0)
+    assert len(trace.kernels) == len(big.kernels) + 2 * (len(big.kernels) - len(small.kernels))
+    (memory,) = swapconf("memory", str(tmp_path / "rank_0"))
+    assert GROWN in memory["origin"]
+    assert memory["used_peak_bytes"] == pytest.approx(report["used_peak_bytes"], rel=0.001)
+    found = swapconf("whatif", str(tmp_path / "rank_0"), "--config", str(EXAMPLE), *MODEL, "--set",
+                     'swap_config={"swap": true, "layer_swap": [{"backward_prefetch": 10, "layers": true}]}')
+    assert GROWN in found["origin"]
+    assert found["baseline_used_peak_bytes"] == memory["used_peak_bytes"]
+    assert found["moved_bytes_per_step"] > 0

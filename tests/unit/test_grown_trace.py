@@ -1,0 +1,130 @@
+"""What a folded run leaves in ``--keep DIR``: a trace of the whole model, which every command tells as such."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from swapconf.cli.main import main
+from swapconf.dryrun.outcome import Outcome, RankReport
+from swapconf.formats import run_record, trace_folder
+from swapconf.rehearsal import folded as module
+from swapconf.rehearsal.child import Ran
+from swapconf.rehearsal.folded import rehearse
+from swapconf.rehearsal.micro_batches import micro_batches
+from swapconf.rehearsal.order import Order
+from swapconf.study.study import Study
+from swapconf.trace import Trace, WorkerLog
+from tests.unit.test_folding import document
+from tests.unit.toy_steps import toy
+
+NONE = {"swap_config.swap": False}
+
+
+@pytest.fixture
+def spoiled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Puts a toy of MindSpore into the child's place. Its last launch does something else with each of these numbers of
+    layers."""
+    found: list[int] = []
+
+    def run(order: Order, study: Study, part: str = "") -> Ran:
+        if order.keep is not None:
+            (order.keep / "rank_0" / part).mkdir(parents=True, exist_ok=True)
+        layers = study.config.model.num_layers or 0
+        trace = toy(layers, micro_batches(order.document, study.config.pipeline).count)
+        report = RankReport(file=order.document.file, rank=order.rank, stage=0, level=order.level,
+                            outcome=Outcome.COMPLETED)
+        return Ran(report=report, log=WorkerLog(), reserved_bytes=2 << 30,
+                   trace=_without_last(trace) if layers in found else trace)
+
+    monkeypatch.setattr(module, "run", run)
+    return found
+
+
+def _without_last(trace: Trace) -> Trace:
+    """One stream more."""
+    return replace(trace, kernels=tuple(replace(kernel, stream=7) if kernel.name == trace.kernels[-1].name else kernel
+                                        for kernel in trace.kernels))
+
+
+def order(keep: Path, settings: dict[str, Any] | None = None, layers: int = 16) -> Order:
+    return Order(document=document({**NONE, **(settings or {})}, layers), rank=0, fold=True, keep=keep)
+
+
+@pytest.fixture
+def kept(spoiled: list[int], tmp_path: Path) -> Path:
+    """The folder of a rank whose trace is grown."""
+    rehearse(order(tmp_path))
+    return tmp_path / "rank_0"
+
+
+def test_a_folded_run_leaves_a_trace_of_the_whole_model(kept: Path) -> None:
+    trace = trace_folder.read(kept, 0)
+    assert trace.used_peak_bytes == toy(16, 2).used_peak_bytes
+    assert len(trace.kernels) == len(toy(16, 2).kernels)
+
+
+def test_the_record_tells_from_what_the_trace_was_grown(kept: Path) -> None:
+    found = run_record.report(kept)
+    assert run_record.grown(found) == "grown from dry runs of 4 and 6 layers"
+    assert str(run_record.origin(found)).endswith("(fragments are estimated), grown from dry runs of 4 and 6 layers")
+    assert run_record.read(kept)["grown"] == {
+        "layers": [4, 6], "of_layers": 16, "micro_batches": 2, "of_micro_batches": 2,
+        "used_peak_bytes_of_a_micro_batch": 0}
+
+
+def test_micro_batches_that_the_trace_does_not_have_are_told_with_what_each_adds(spoiled: list[int],
+                                                                                 tmp_path: Path) -> None:
+    report = rehearse(order(tmp_path, {"runner_config.gradient_accumulation_steps": 64}, layers=40))
+    facts = run_record.read(tmp_path / "rank_0")["grown"]
+    assert facts["of_micro_batches"] == 64 > facts["micro_batches"]
+    assert f"with {facts['micro_batches']} of 64 micro-batches in its step (each more adds" in report.grown
+    assert trace_folder.read(tmp_path / "rank_0", 0).used_peak_bytes == toy(40, facts["micro_batches"]).used_peak_bytes
+
+
+def test_where_no_trace_can_be_grown_the_reason_is_told_and_an_older_one_is_gone(spoiled: list[int],
+                                                                                 tmp_path: Path) -> None:
+    rehearse(order(tmp_path))
+    spoiled.append(6)
+    report = rehearse(order(tmp_path))
+    assert report.grown == ""
+    assert "no trace of the whole model was made of it: the step with more layers is not that with fewer" in \
+        report.fold_note
+    assert not (tmp_path / "rank_0" / "memory_block.csv").exists()
+
+
+def test_without_keep_nothing_is_grown(spoiled: list[int]) -> None:
+    spoiled.append(6)
+    report = rehearse(replace(order(Path()), keep=None))
+    assert report.grown == ""
+    assert "no trace" not in report.fold_note
+
+
+@pytest.mark.parametrize("command", ["memory", "fragmentation", "timeline"])
+def test_every_command_that_reads_the_trace_says_from_what_it_was_grown(command: str, kept: Path) -> None:
+    told = CliRunner().invoke(main, [command, str(kept)])
+    assert "grown from dry runs of 4 and 6 layers" in told.output
+    found = json.loads(CliRunner().invoke(main, [command, str(kept), "--format", "json"]).output)
+    assert "grown from dry runs of 4 and 6 layers" in json.dumps(found)
+
+
+def test_a_comparison_says_of_a_grown_trace_that_it_is_one(kept: Path) -> None:
+    told = CliRunner().invoke(main, ["compare", str(kept)]).output
+    assert "grown from dry runs of 4 and 6 layers" in " ".join(told.split())
+
+
+def test_a_what_if_says_that_its_baseline_was_grown(tmp_path: Path) -> None:
+    for file in Path("tests/traces/llama_l2_none").glob("*.*"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    report = {"rank": 0, "grown": "grown from dry runs of 4 and 6 layers"}
+    (tmp_path / run_record.FILE).write_text(json.dumps({"report": report}))
+    words = ["whatif", str(tmp_path), "--config", "tests/traces/llama.yaml"]
+    told = CliRunner().invoke(main, words).output
+    assert "what-if from a dry run level 1 (operator workspace excluded), grown from dry runs of 4 and 6 layers" in told
+    found = json.loads(CliRunner().invoke(main, [*words, "--format", "json"]).stdout)
+    assert found["origin"].endswith("grown from dry runs of 4 and 6 layers")
