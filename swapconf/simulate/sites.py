@@ -52,6 +52,7 @@ def assign(baseline: Baseline, network: Network) -> Sites:
     names: dict[tuple[str, str], int] = {}
     kernels = baseline.kernels
     readers = _reader_cells(baseline)
+    served = set(baseline.edges[1][~kernels.is_lost[baseline.edges[0]]].tolist())  # by nodes that name their cells
     of_node = np.full(len(kernels), -1, dtype=np.int64)
     is_known = np.zeros(len(kernels), dtype=np.bool_)
     below: dict[int, str] = {}
@@ -64,7 +65,7 @@ def assign(baseline: Baseline, network: Network) -> Sites:
             path = next((path for path in paths if path is not None), None)
             is_known[node] = path is not None
             if path is not None and kernels.primitive[node] in VIEWS:
-                path = layer[1].saved_view(path, known, is_lost=bool(kernels.is_lost[node]))
+                path = layer[1].saved_view(path, known, is_lost=bool(kernels.is_lost[node]) and node not in served)
             if path is not None:
                 of_node[node] = names.setdefault((layer[0], path), len(names))
                 below[node] = path.rpartition(".")[0]
