@@ -52,3 +52,19 @@ def test_a_view_without_a_cell_is_a_later_one_only_where_its_readers_have_none_e
     sites = assign(of_kernels(kernels, [(0, 1), (1, 2)]), network)
     node = int(sites.of_node[1])
     assert (sites.names[node][1] if node >= 0 else None) == expected
+
+
+@pytest.mark.parametrize(("last", "unread"), [("MatMul", 2), ("TransposeExtView", 0)])
+def test_casts_of_casts_move_for_nothing_only_in_models_without_experts(last: str, unread: int) -> None:
+    """Two micro-batches of one layer, a norm's cast and that of the rotary embedding in each; then one more kernel."""
+    operators = (Operator(path="norm.cast", kind="primitive", type="Cast", saved=True),
+                 Operator(path="rotary.cast", kind="primitive", type="Cast", saved=False))
+    network = Network(family="x", layers=(Layer(index=0, name="0", template=LayerTemplate(
+        name="dense", cell="Layer", operators=operators)),))
+    kernels = Kernels(
+        name=tuple(f"a/b/{index}" for index in range(7)), layer=np.array([0, 0, 0, 0, 0, 0, -1]),
+        cell=("norm", "norm", "rotary") * 2 + ("",), primitive=("Add", "Cast", "Cast") * 2 + (last,),
+        stream=np.zeros(7, dtype=np.int64), backward=np.zeros(7, dtype=np.bool_),
+        passing=np.array([0, 0, 0, 3, 3, 3, -1]), before=np.arange(8))
+    sites = assign(of_kernels(kernels, [(0, 1), (1, 2), (3, 4), (4, 5)]), network)
+    assert [sites.names[site][1] for site in sites.of_unread[sites.of_unread >= 0]] == ["norm.cast"] * unread
