@@ -158,7 +158,7 @@ def _unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...
     """A site that a Reshape reads which the model itself recomputes: MindSpore copies what that would read again, and
     finds only later that a Reshape needs nothing run (measured with 2.9.0: the MatMuls of mcore's Linears). So with a
     Cast of a Cast, whose gradient needs to know no more than the type (the norms of query and key), in steps of several
-    micro-batches; not in models with experts (measured: Qwen3 in 8 of 8 runs, Qwen3 MoE in none of 7). Where only
+    micro-batches; not in models with experts (measured: Qwen3 in 8 of 8 runs, Qwen3 MoE in none of 6). Where only
     communication reads it, there is no Reshape, although the catalog knows one for another layout."""
     templates = {layer.name: layer.template.by_path for layer in network.layers}
     found = np.full(len(of_node), -1, dtype=np.int64)
