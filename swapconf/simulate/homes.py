@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from swapconf.simulate.columns import Flags, Ints, Reads
-from swapconf.trace import Block, Task
+from swapconf.trace import POINT_TO_POINT, Block, Task
 
 
 def take_in(layer: Ints, cell: list[str], backward: Flags, reads: Reads, maker: Ints) -> None:
@@ -29,8 +29,8 @@ def take_in(layer: Ints, cell: list[str], backward: Flags, reads: Reads, maker: 
 
 
 def weights_read(tasks: Sequence[Task], blocks: Iterable[Block], reads: Reads) -> dict[int, tuple[int, ...]]:
-    """By kernel that reads nothing but weights, or what such kernels make of them: these weights."""
-    weights = {block.start for block in blocks if block.kind == "Weight"}
+    """By kernel that reads nothing but weights and constants, or what such kernels make of them: these weights."""
+    kinds = {block.start: block.kind for block in blocks if block.kind in ("Weight", "ConstantValue")}
     sources: dict[int, set[int]] = {}
     for face, kernel in zip(reads.face.tolist(), reads.kernel.tolist(), strict=True):
         sources.setdefault(kernel, set()).add(face)
@@ -38,7 +38,9 @@ def weights_read(tasks: Sequence[Task], blocks: Iterable[Block], reads: Reads) -
     for index, task in enumerate(tasks):
         above = sources.get(index, set())
         if above <= found.keys():
-            own = weights.intersection(task.inputs)
-            if read := own.union(*(found[source] for source in above)):
+            own = {start for start in task.inputs if kinds.get(start) == "Weight"}
+            read = own.union(*(found[source] for source in above))
+            # what another stage sends, and data, is no constant
+            if read or above or (kinds.keys() >= set(task.inputs or (-1,)) and task.primitive not in POINT_TO_POINT):
                 found[index] = tuple(sorted(read))
     return found

@@ -16,12 +16,13 @@ from dataclasses import dataclass
 class Region:
     """Items are numbered in the order to fall back to. ``needs``: the items that each reads from. ``late``: items that
     read the result of communication from before the region. ``single``: has one reader in all. ``talks``: is
-    communication itself."""
+    communication itself. ``ahead``: such that is launched before that communication from before the region."""
 
     needs: Sequence[Sequence[int]]
     late: frozenset[int]
     single: Sequence[bool]
     talks: Sequence[bool]
+    ahead: frozenset[int] = frozenset()
 
 
 def order(region: Region) -> list[int]:
@@ -53,6 +54,7 @@ class _Queue:
 
     def run(self) -> list[int]:
         done: list[int] = []
+        ahead = 0
         while self._ready or self._talking or self._free_one():
             if not self._ready:
                 self._release(self._talking.popleft(), at_once=False)
@@ -60,7 +62,10 @@ class _Queue:
             item = self._ready.popleft()
             done.append(item)
             followers = self._readers.get(item, [])
-            if self._region.talks[item]:
+            if item in self._region.ahead:
+                self._talking.insert(ahead, followers)
+                ahead += 1
+            elif self._region.talks[item]:
                 self._talking.append(followers)
             else:
                 self._release(followers, self._region.single[item])

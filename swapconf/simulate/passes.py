@@ -23,7 +23,8 @@ def adopted(kernels: Sequence[Kernel], layer: Ints, cell: list[str], backward: F
     layer = layer.copy()
     lost = np.array([kernel.scope == "Default" for kernel in kernels]) & ~backward
     near: dict[int, list[int]] = {}
-    for source, reader in zip(maker[reads.block].tolist(), reads.kernel.tolist(), strict=True):
+    seen = np.where(reads.face >= 0, reads.face, maker[reads.block])
+    for source, reader in zip(seen.tolist(), reads.kernel.tolist(), strict=True):
         if not backward[reader] and not backward[source]:
             if lost[source]:
                 near.setdefault(source, []).append(reader)
@@ -86,10 +87,10 @@ def _regular(kernels: Sequence[Kernel], layer: Ints, cell: Sequence[str], backwa
     """Nodes that are as often there as the rest of their layer."""
     inside = (layer >= 0) & ~backward
     keys = {index: (int(layer[index]), cell[index], kernels[index].primitive, kernels[index].scope == "Default",
-                    weights.get(index, ()))
+                    weights.get(index))
             for index in np.flatnonzero(inside).tolist()}
     counts = Counter(keys.values())
-    usual = {number: mode([count for key, count in counts.items() if key[0] == number and not key[-1]] or [1])
+    usual = {number: mode([count for key, count in counts.items() if key[0] == number and key[-1] is None] or [1])
              for number in {key[0] for key in counts}}
     for index, key in keys.items():
         inside[index] = counts[key] % usual[key[0]] == 0

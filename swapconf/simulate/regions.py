@@ -49,18 +49,13 @@ def positions(baseline: Baseline, again: Flags, flagged: Flags, wanted: Ints, ro
         wanted, rows = wanted[gated], rows[gated]
     redirected = np.zeros(len(baseline.reads.block), dtype=np.bool_)
     redirected[rows] = True
-    has_more = bool((baseline.upfront >= 0).any())
     known: dict[bytes, tuple[list[int], Flags]] = {}
     for part in _parts(baseline, again, _connected(baseline, flagged, kept), wanted, baseline.reads.kernel[rows]):
         pattern = baseline.codes[np.concatenate([part.copies, part.kernels])].tobytes()
         pattern += (part.first - part.start).tobytes()
         key = len(part.copies).to_bytes(4, "little") + pattern
         if key not in known:
-            region = _region(baseline, part, redirected, kept)
-            first = np.array([not needs for needs in region.needs])
-            first[:len(part.copies)] &= baseline.twin[part.copies] < 0
-            first[len(part.copies):] = False
-            first &= has_more
+            region, first = _region(baseline, part, redirected, kept)
             known[key] = order(region), first
         launched, first = known[key]
         rank = np.empty(len(launched), dtype=np.int64)
@@ -161,7 +156,8 @@ def _connected(baseline: Baseline, flagged: Flags, kept: Flags) -> Ints:
             return label
 
 
-def _region(baseline: Baseline, part: Part, redirected: Flags, kept: Flags) -> Region:
+def _region(baseline: Baseline, part: Part, redirected: Flags, kept: Flags) -> tuple[Region, Flags]:
+    """Also which items are launched right behind the kernel that makes the gradient."""
     reads, kernels = baseline.reads, baseline.kernels
     copies, launched = part.copies.tolist(), part.kernels.tolist()
     copy = {node: item for item, node in enumerate(copies)}
@@ -190,8 +186,13 @@ def _region(baseline: Baseline, part: Part, redirected: Flags, kept: Flags) -> R
             # a view that a gradient makes for this one
             found.append(item_of.get(int(reads.via[row]), copy_of.get(int(reads.via[row]), -1)))
         needs.append([item for item in dict.fromkeys(found) if item >= 0])
-    return Region(needs=needs, late=frozenset(late), talks=(kernels.stream[[*copies, *launched]] != 0).tolist(),
-                  single=_single(baseline, needs, len(copies), launched))
+    first = np.zeros(len(needs), dtype=np.bool_)
+    if (baseline.upfront >= 0).any():
+        first[:len(copies)] = [not given for given in needs[:len(copies)]]
+        first[:len(copies)] &= baseline.twin[part.copies] < 0
+    talks = kernels.stream[[*copies, *launched]] != 0
+    return Region(needs=needs, late=frozenset(late), ahead=frozenset(np.flatnonzero(first & talks).tolist()),
+                  talks=talks.tolist(), single=_single(baseline, needs, len(copies), launched)), first
 
 
 def _arrival(baseline: Baseline, reader: int) -> int:

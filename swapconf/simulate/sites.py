@@ -16,7 +16,7 @@ import numpy as np
 
 from swapconf.network import LayerTemplate, Network, Operator
 from swapconf.primitives import plain
-from swapconf.simulate.baseline import ADD_AND_NORM, SUM, VIEWS, Baseline, layer_name
+from swapconf.simulate.baseline import ADD_AND_NORM, GRADIENT_VIEW, SUM, VIEWS, Baseline, layer_name
 from swapconf.simulate.columns import Flags, Ints
 
 
@@ -52,6 +52,7 @@ def assign(baseline: Baseline, network: Network) -> Sites:
     names: dict[tuple[str, str], int] = {}
     kernels = baseline.kernels
     readers = _reader_cells(baseline)
+    served = set(baseline.edges[1][~kernels.is_lost[baseline.edges[0]]].tolist())  # by nodes that name their cells
     of_node = np.full(len(kernels), -1, dtype=np.int64)
     is_known = np.zeros(len(kernels), dtype=np.bool_)
     below: dict[int, str] = {}
@@ -64,7 +65,7 @@ def assign(baseline: Baseline, network: Network) -> Sites:
             path = next((path for path in paths if path is not None), None)
             is_known[node] = path is not None
             if path is not None and kernels.primitive[node] in VIEWS:
-                path = layer[1].saved_view(path, known, is_lost=bool(kernels.is_lost[node]))
+                path = layer[1].saved_view(path, known, is_lost=bool(kernels.is_lost[node]) and node not in served)
             if path is not None:
                 of_node[node] = names.setdefault((layer[0], path), len(names))
                 below[node] = path.rpartition(".")[0]
@@ -157,8 +158,8 @@ def _unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...
     """A site that a Reshape reads which the model itself recomputes: MindSpore copies what that would read again, and
     finds only later that a Reshape needs nothing run (measured with 2.9.0: the MatMuls of mcore's Linears). So with a
     Cast of a Cast, whose gradient needs to know no more than the type (the norms of query and key), in steps of several
-    micro-batches. Where only communication reads it, there is no Reshape, although the catalog knows one for another
-    layout."""
+    micro-batches; not in models with experts (measured: Qwen3 in 8 of 8 runs, Qwen3 MoE in none of 6). Where only
+    communication reads it, there is no Reshape, although the catalog knows one for another layout."""
     templates = {layer.name: layer.template.by_path for layer in network.layers}
     found = np.full(len(of_node), -1, dtype=np.int64)
     again = np.zeros(len(of_node) + 1, dtype=np.bool_)
@@ -166,7 +167,8 @@ def _unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...
     reader, face = baseline.edges
     cast = np.zeros(len(of_node), dtype=np.bool_)
     is_cast = baseline.kernels.primitives == "Cast"
-    cast[face[is_cast[reader] & is_cast[face]]] = len(baseline.batches) > baseline.steps
+    has_experts = GRADIENT_VIEW in baseline.kernels.primitive
+    cast[face[is_cast[reader] & is_cast[face]]] = len(baseline.batches) > baseline.steps and not has_experts
     local = np.zeros(len(of_node), dtype=np.bool_)
     local[face[baseline.kernels.stream[reader] == 0]] = True
     for node in np.flatnonzero((of_node >= 0) & ~again[:-1] & local).tolist():

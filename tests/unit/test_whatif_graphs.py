@@ -143,7 +143,7 @@ def test_what_reads_a_gradient_from_another_stage_waits_no_longer_than_the_rest(
     graph = baseline(node(0, 0), Item(primitive=primitive, backward=True, stream=1), gradient(0, 1), gradient(2))
     part = Part(copies=np.array([0]), first=np.array([2]), kernels=np.array([2, 3]), start=2)
     reads, blocks = (np.zeros(count, dtype=np.bool_) for count in (len(graph.reads.block), len(graph.maker)))
-    assert _region(graph, part, reads, blocks).late == late
+    assert _region(graph, part, reads, blocks)[0].late == late
 
 
 @pytest.mark.parametrize(("prefetch", "more", "dies"), [(2, False, False), (3, False, True), (4, False, True),

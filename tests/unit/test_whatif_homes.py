@@ -8,7 +8,7 @@ import numpy as np
 
 from swapconf.simulate.columns import Reads
 from swapconf.simulate.homes import take_in, weights_read
-from swapconf.simulate.passes import passes
+from swapconf.simulate.passes import adopted, passes
 from swapconf.trace import Block, Task
 
 
@@ -37,13 +37,13 @@ def test_a_kernel_that_reads_nothing_of_a_layer_stays_outside() -> None:
     assert homes([1, -1, 1], (1, 2))[0] == [1, -1, 1]
 
 
-def task(*inputs: int) -> Task:
-    return Task(event=0, name="Default/Cast-op0", inputs=inputs, outputs=(), attributes=(), input_tensors=(),
+def task(*inputs: int, primitive: str = "Cast") -> Task:
+    return Task(event=0, name=f"Default/{primitive}-op0", inputs=inputs, outputs=(), attributes=(), input_tensors=(),
                 output_tensors=())
 
 
-def weight(start: int) -> Block:
-    return Block(start=start, end=None, address=0, size_bytes=512, stream=0, pool="", kind="Weight", task=0,
+def weight(start: int, kind: str = "Weight") -> Block:
+    return Block(start=start, end=None, address=0, size_bytes=512, stream=0, pool="", kind=kind, task=0,
                  task_name="", node="", users=(), is_persistent=True, used_bytes=0, pool_peak_bytes=0)
 
 
@@ -53,10 +53,36 @@ def test_what_is_made_of_weights_alone_is_known_by_these_weights() -> None:
     assert weights_read(tasks, [weight(70), weight(71)], reading((0, 1), (1, 2), (3, 2))) == {0: (70,), 1: (70,)}
 
 
+def test_what_is_made_of_constants_alone_is_known_not_what_is_received() -> None:
+    """0 adds a constant up, 1 casts that; 2 is told by constants what to receive, 3 reads it; 4 gets the data."""
+    tasks = [task(80, primitive="CumSum"), task(0), task(80, primitive="Receive"), task(2), task()]
+    assert weights_read(tasks, [weight(80, "ConstantValue")], reading((0, 1), (2, 3))) == {0: (), 1: ()}
+
+
 @dataclass(frozen=True)
 class Launch:
     primitive: str
     scope: str = "Default"
+
+
+def test_what_is_made_of_constants_once_does_not_take_its_likes_out_of_the_micro_batches() -> None:
+    """0 casts a constant, once; 2 and 4 cast what 1 and 3 sort in each of two micro-batches."""
+    kernels = [Launch(name) for name in ("Cast", "SortExt", "Cast", "SortExt", "Cast")]
+    found = passes(kernels, np.zeros(5, dtype=np.int64), [""] * 5, np.zeros(5, dtype=np.bool_),  # type: ignore[arg-type]
+                   reading((1, 2), (3, 4)), np.arange(5), {0: ()})
+    assert found[0] == -1
+    assert found[1] == found[2] != found[3] == found[4]
+
+
+def test_what_has_lost_its_cell_belongs_to_that_of_the_view_which_it_reads() -> None:
+    """1 shows, in the cell ``mlp``, what 0, a norm, has made; 2 reads the view, and 3, in ``mlp.experts``, reads 2."""
+    block, kernel, face = np.array([0, 0, 1]), np.array([1, 2, 3]), np.array([0, 1, 2])
+    reads = Reads(block=block, kernel=kernel, until=kernel, face=face, via=face)
+    kernels = [Launch("Cast", "a"), Launch("Reshape", "a"), Launch("IndexSelect"), Launch("Add", "a")]
+    cells = ["pre_mlp_layernorm", "mlp", "", "mlp.experts"]
+    found = adopted(kernels, np.array([1, 1, -1, 1]), cells, np.zeros(4, dtype=np.bool_),  # type: ignore[arg-type]
+                    reads, np.array([0, 2]))
+    assert (found[0].tolist(), found[1][2]) == ([1] * 4, "mlp.experts")
 
 
 def test_weights_that_are_gathered_once_do_not_join_the_micro_batches() -> None:

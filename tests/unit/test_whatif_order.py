@@ -8,10 +8,10 @@ from swapconf.simulate.order import Region, order
 
 
 def ordered(needs: Sequence[Sequence[int]], *, late: Sequence[int] = (), single: Sequence[int] = (),
-            talks: Sequence[int] = ()) -> list[int]:
+            talks: Sequence[int] = (), ahead: Sequence[int] = ()) -> list[int]:
     items = range(len(needs))
     return order(Region(needs=needs, late=frozenset(late), single=[item in single for item in items],
-                        talks=[item in talks for item in items]))
+                        talks=[item in talks for item in items], ahead=frozenset(ahead)))
 
 
 def test_what_is_ready_queues_up() -> None:
@@ -30,6 +30,11 @@ def test_what_waits_for_communication_comes_when_nothing_else_is_ready() -> None
 def test_readers_of_earlier_communication_come_first_then() -> None:
     """4 reads what came before the region, 3 what 0 sends."""
     assert ordered([[], [], [1], [0], []], talks=(0,), late=(4,)) == [0, 1, 2, 4, 3]
+
+
+def test_readers_of_communication_that_runs_again_first_come_before_those_of_the_gradient_s() -> None:
+    """0 and 1 run again ahead of the communication that 5 waits for; 2 communicates in the region itself."""
+    assert ordered([[], [], [], [2], [0], [], [1]], talks=(0, 1, 2), late=(5,), ahead=(0, 1)) == [0, 1, 2, 4, 6, 5, 3]
 
 
 def test_of_two_readers_the_one_nearer_to_the_end_comes_first() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from swapconf.network import LayerTemplate, Operator
-from swapconf.simulate.sites import _Cells
+from swapconf.network import Layer, LayerTemplate, Network, Operator
+from swapconf.simulate.columns import Kernels
+from swapconf.simulate.sites import _Cells, assign
+from tests.unit.baselines import of_kernels
 
 
 def cells(*operators: tuple[str, str]) -> _Cells:
@@ -21,3 +24,47 @@ def cells(*operators: tuple[str, str]) -> _Cells:
 def test_a_transpose_of_one_sample_is_launched_as_a_reshape(
         operators: list[tuple[str, str]], expected: str | None) -> None:
     assert cells(*operators).path("mlp", "Reshape", frozenset()) == expected
+
+
+LOST_VIEW = (Operator(path="norm.cast", kind="primitive", type="Cast", saved=True),
+             Operator(path="attention.q.reshape", kind="primitive", type="Reshape", saved=False,
+                      consumers=("attention.q.matmul",)),
+             Operator(path="attention.q.matmul", kind="primitive", type="MatMul", saved=True),
+             Operator(path="mlp.out.reshape", kind="primitive", type="Reshape", saved=True,
+                      consumers=("mlp.out.matmul",)),
+             Operator(path="mlp.out.matmul", kind="primitive", type="MatMul", saved=True))
+
+
+@pytest.mark.parametrize(("matmul", "expected"), [
+    ("Default/network/layers-CellList/0-Layer/attention-A/q-Linear/MatMul-op0", None),
+    ("Default/MatMul-op0", "mlp.out.reshape"),
+])
+def test_a_view_without_a_cell_is_a_later_one_only_where_its_readers_have_none_either(
+        matmul: str, expected: str | None) -> None:
+    """Else it is that of its readers, which parallelism has put in where no gradient reads it."""
+    network = Network(family="x", layers=(Layer(index=0, name="0", template=LayerTemplate(
+        name="dense", cell="Layer", operators=LOST_VIEW)),))
+    kernels = Kernels(
+        name=("Default/network/layers-CellList/0-Layer/norm-N/Cast-op0", "Default/Reshape-op0", matmul),
+        layer=np.zeros(3, dtype=np.int64), cell=("norm", "attention.q", "attention.q"),
+        primitive=("Cast", "Reshape", "MatMul"), stream=np.zeros(3, dtype=np.int64),
+        backward=np.zeros(3, dtype=np.bool_), passing=np.zeros(3, dtype=np.int64), before=np.arange(4))
+    sites = assign(of_kernels(kernels, [(0, 1), (1, 2)]), network)
+    node = int(sites.of_node[1])
+    assert (sites.names[node][1] if node >= 0 else None) == expected
+
+
+@pytest.mark.parametrize(("last", "unread"), [("MatMul", 2), ("TransposeExtView", 0)])
+def test_casts_of_casts_move_for_nothing_only_in_models_without_experts(last: str, unread: int) -> None:
+    """Two micro-batches of one layer, a norm's cast and that of the rotary embedding in each; then one more kernel."""
+    operators = (Operator(path="norm.cast", kind="primitive", type="Cast", saved=True),
+                 Operator(path="rotary.cast", kind="primitive", type="Cast", saved=False))
+    network = Network(family="x", layers=(Layer(index=0, name="0", template=LayerTemplate(
+        name="dense", cell="Layer", operators=operators)),))
+    kernels = Kernels(
+        name=tuple(f"a/b/{index}" for index in range(7)), layer=np.array([0, 0, 0, 0, 0, 0, -1]),
+        cell=("norm", "norm", "rotary") * 2 + ("",), primitive=("Add", "Cast", "Cast") * 2 + (last,),
+        stream=np.zeros(7, dtype=np.int64), backward=np.zeros(7, dtype=np.bool_),
+        passing=np.array([0, 0, 0, 3, 3, 3, -1]), before=np.arange(8))
+    sites = assign(of_kernels(kernels, [(0, 1), (1, 2), (3, 4), (4, 5)]), network)
+    assert [sites.names[site][1] for site in sites.of_unread[sites.of_unread >= 0]] == ["norm.cast"] * unread
