@@ -91,8 +91,8 @@ class Question:
         self._prepared = placed(baseline, study.network)
         self._machine = machine
         self._clock = None if machine is None else clock.clock(trace, baseline, machine)
-        reserved = run_record.report(folder).get("reserved_bytes")
-        self._growth_bytes = replay(trace, baseline.blocks, reserved).growth_bytes
+        self._told = run_record.pool(folder)
+        self._pool = replay(trace, baseline.blocks, self._told).pool
         _check(self._prepared, study.network, study.config.file)
 
     @property
@@ -103,7 +103,7 @@ class Question:
         """Pictures of the baseline and of the prediction."""
         found, placed_at = answer.prediction, answer.placement
         return of_trace(self._trace, title=phrase("without swap and recompute"), origin=BASELINE_ORIGIN,
-                        policy=self._policy), view(
+                        told=self._told, policy=self._policy), view(
             found.device, placed_at, title=self._config.file, rank=self._trace.rank, origin=ORIGIN, ticks=TICKS,
             with_fragments_peak_bytes=placed_at.mapped_bytes, reserved_bytes=placed_at.reserved_bytes,
             entries=answer.entries)
@@ -119,7 +119,7 @@ class Question:
                         for origin, text, without in _entries(self._config))
         return Answer(prediction=whole, baseline_peak_bytes=self.baseline_peak_bytes, entries=entries,
                       times=self._times(launched, whole.moves),
-                      placement=place(self._policy, whole.device, self._growth_bytes),
+                      placement=place(self._policy, whole.device, self._pool),
                       safe_bytes=safe_peak_bytes(self._prepared, strategy),
                       findings=(*_underflow(whole, self._config), *_unread(whole, self._config),
                                 *(finding for entry in entries for finding in _findings(entry))))

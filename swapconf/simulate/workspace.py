@@ -19,7 +19,7 @@ from swapconf.simulate.policies import mindspore
 from swapconf.simulate.replay import replay
 from swapconf.simulate.trace_lifetimes import lifetimes
 from swapconf.simulate.workspace_rules import RULES, workspace_bytes
-from swapconf.simulation import NEVER, Lifetimes, Placement
+from swapconf.simulation import NEVER, UNTOLD, Lifetimes, Placement, PoolRecord
 from swapconf.trace import Task, Trace
 from swapconf.workspace import KIND, Basis, Rule, Workspace
 
@@ -69,11 +69,11 @@ def _recorded(trace: Trace) -> Workspace:
                      rule=np.zeros(len(rows), dtype=np.uint8), rules=(_RECORDED,))
 
 
-def grow(trace: Trace) -> Grown:
-    """The trace with estimated workspace in it. One that has it recorded stays as it is. Raises ValueError where the
-    trace has no graph."""
+def grow(trace: Trace, told: PoolRecord = UNTOLD) -> Grown:
+    """The trace with estimated workspace in it. One that has it recorded stays as it is. ``told``: what its run said of
+    the pool. Raises ValueError where the trace has no graph."""
     needed = workspace(trace)
-    placed = replay(trace, lifetimes(trace))
+    placed = replay(trace, lifetimes(trace), told)
     if needed.rules == (_RECORDED,):
         return Grown(trace=trace, workspace=needed, reserved_bytes=placed.placement.reserved_bytes)
     tasks = {task.event: task for task in trace.tasks}
@@ -83,7 +83,7 @@ def grow(trace: Trace) -> Grown:
     rows.sort(key=lambda row: row.start)
     grown = replace(trace, blocks=Blocks.of(rows), tasks=tuple(map(_spread_task, trace.tasks)))
     live = lifetimes(grown)
-    placement = mindspore.place(live, placed.growth_bytes)
+    placement = mindspore.place(live, placed.pool)
     return Grown(trace=replace(grown, blocks=_told(rows, live, placement)), workspace=needed,
                  reserved_bytes=placement.reserved_bytes)
 
