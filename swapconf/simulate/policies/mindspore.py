@@ -53,14 +53,7 @@ TRAINER = Pool()
 
 def place(lifetimes: Lifetimes, pool: Pool = TRAINER) -> Placement:
     """Where MindSpore puts each block. Segments are numbered as they are asked for."""
-    pieces = _Pieces(pool)
-    sizes, persistent = lifetimes.size_bytes.tolist(), lifetimes.is_persistent.tolist()
-    address = [0] * len(sizes)
-    for event in lifetimes.events.tolist():
-        if event >= 0:
-            address[event] = pieces.allocate(sizes[event], persistent[event])
-        else:
-            pieces.release(address[~event], sizes[~event])
+    pieces, address = _filled(lifetimes, pool)
     segment = np.array([pieces.segment_of(start) for start in address], dtype=np.int32)
     offset = np.array(address, dtype=np.int64) + np.array(pieces.depths, dtype=np.int64)[segment]
     return Placement(
@@ -69,15 +62,34 @@ def place(lifetimes: Lifetimes, pool: Pool = TRAINER) -> Placement:
         reserved_bytes=pieces.reserved_bytes, device_requests=len(pieces.depths))
 
 
+def piece_bytes(lifetimes: Lifetimes, pool: Pool = TRAINER) -> tuple[int, ...]:
+    """The size of each piece, in the order in which the pool asks for them."""
+    return tuple(_filled(lifetimes, pool)[0].sizes_bytes)
+
+
+def _filled(lifetimes: Lifetimes, pool: Pool) -> tuple[_Pieces, list[int]]:
+    """The pieces after all events, and the address of each block."""
+    pieces = _Pieces(pool)
+    sizes, persistent = lifetimes.size_bytes.tolist(), lifetimes.is_persistent.tolist()
+    address = [0] * len(sizes)
+    for event in lifetimes.events.tolist():
+        if event >= 0:
+            address[event] = pieces.allocate(sizes[event], persistent[event])
+        else:
+            pieces.release(address[~event], sizes[~event])
+    return pieces, address
+
+
 class _Pieces:
     """Addresses count down from 0, one piece below the other, with a byte between them so that holes stay apart.
 
-    ``depths``: how far below 0 each piece starts.
+    ``depths``: how far below 0 each piece starts; ``sizes_bytes``: how large it is.
     """
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self.depths: list[int] = []
+        self.sizes_bytes: list[int] = []
         self.reserved_bytes = 0
         self._common, self._persistent = FreeSpace(), FreeSpace()
         self._first_persistent: int | None = None
@@ -103,8 +115,9 @@ class _Pieces:
         return bisect_left(self.depths, -address)
 
     def _extend(self, size_bytes: int, is_first_persistent: bool) -> FreeSpace:
-        piece_bytes = self._piece_bytes(size_bytes, is_first_persistent)
+        piece_bytes = self._next_bytes(size_bytes, is_first_persistent)
         self.depths.append((self.depths[-1] if self.depths else 0) + piece_bytes + 1)
+        self.sizes_bytes.append(piece_bytes)
         self.reserved_bytes += piece_bytes
         if is_first_persistent:
             self._first_persistent = len(self.depths) - 1
@@ -112,7 +125,7 @@ class _Pieces:
         manager.give(-self.depths[-1], piece_bytes)
         return manager
 
-    def _piece_bytes(self, size_bytes: int, is_first_persistent: bool) -> int:
+    def _next_bytes(self, size_bytes: int, is_first_persistent: bool) -> int:
         limit, unit = self._pool.limit_bytes, self._pool.growth_bytes
         left = None if limit is None else max(limit - self.reserved_bytes, size_bytes)
         if is_first_persistent:
