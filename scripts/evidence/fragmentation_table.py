@@ -42,7 +42,8 @@ level 1, operator workspace excluded).
 
 | policy | what it is |
 |---|---|
-| `mindspore` | MindSpore's pool: best fit in pieces of 2 GiB (1 GiB for persistent tensors) |
+| `mindspore` | MindSpore's pool: best fit in pieces of 2 GiB, doubled until a request fits (1 GiB for persistent \
+tensors); [its rules and large blocks](pool.md) |
 | `lifetime` | AscendSpeed's method: pools by lifetime, pieces of their own for large tensors, given back when free |
 | `expandable` | virtual memory in granules of 2 MiB, mapped while a block touches them |
 | `offline` | a packing planned with all lifetimes known: what is possible in practice |
