@@ -9,6 +9,7 @@ an address or a byte differs.
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import textwrap
 from collections.abc import Iterator
@@ -51,9 +52,9 @@ of 2 GiB.
 """
 COLUMNS = """\
 *largest*: the largest block. *pieces*: what the pool took of the device, in this order, in GiB. *addresses*: \
-blocks that the rules put at MindSpore's own address. *with fragments*, *reserved*: MindSpore's own figures; in \
-brackets what the replay differs by. *foretold*: what the trace of the same model without the setting, placed \
-with it, differs from this run's peak with fragments; this is what `--confirm` tries. Other traces: \
+blocks that the rules put at MindSpore's own address. *used peak* (`max_memory_allocated`), *with fragments*, \
+*reserved*: MindSpore's own figures; in brackets what the replay differs by. *foretold*: what the trace of the \
+same model without the setting, placed with it, differs from this run's peak with fragments; this is what `--confirm` tries. Other traces: \
 [fragmentation.md](fragmentation.md).
 
 `qwen2.5-7b` is the published YAML for Qwen2.5 7B (mindformers 1.8.0, fine-tuning with 8,192 tokens, vocabulary \
@@ -77,6 +78,7 @@ class Row:
     replay: Replay
     largest_bytes: int
     piece_bytes: tuple[int, ...]
+    used_bytes: int
     with_fragments_bytes: int
     reserved_bytes: int
     foretold_bytes: int | None
@@ -85,7 +87,8 @@ class Row:
     def is_right(self) -> bool:
         placement = self.replay.placement
         return self.replay.is_exact and self.foretold_bytes in (None, self.with_fragments_bytes) and (
-            placement.mapped_bytes, placement.reserved_bytes) == (self.with_fragments_bytes, self.reserved_bytes)
+            placement.used_peak_bytes, placement.mapped_bytes, placement.reserved_bytes) == (
+                self.used_bytes, self.with_fragments_bytes, self.reserved_bytes)
 
 
 def rows(folder: Path) -> Iterator[Row]:
@@ -112,12 +115,13 @@ def row(place: Path) -> Row:
         foretold = mindspore.place(before, found.pool).mapped_bytes
     return Row(name=place.name, replay=found, largest_bytes=int(live.size_bytes.max()),
                piece_bytes=mindspore.piece_bytes(live, found.pool), foretold_bytes=foretold,
+               used_bytes=json.loads((place / "result.json").read_text(encoding="utf-8"))["max_memory_allocated_bytes"],
                with_fragments_bytes=trace.with_fragments_peak_bytes, reserved_bytes=told.reserved_bytes)
 
 
 def render(found: list[Row]) -> str:
     right = sum(item.is_right for item in found)
-    head = ("case", "largest", "pieces", "addresses", "with fragments", "reserved", "foretold")
+    head = ("case", "largest", "pieces", "addresses", "used peak", "with fragments", "reserved", "foretold")
     return INTRODUCTION + _wrapped(RULES) + f"**{right} of {len(found)} cases right to the byte, " \
         f"{sum(item.replay.num_same for item in found):,} of {sum(item.replay.num_blocks for item in found):,} " \
         "addresses.**\n\n" + _wrapped(COLUMNS) + "\n".join(
@@ -126,10 +130,11 @@ def render(found: list[Row]) -> str:
 
 def _line(item: Row) -> str:
     placement = item.replay.placement
-    off = placement.mapped_bytes - item.with_fragments_bytes, placement.reserved_bytes - item.reserved_bytes
+    off = (placement.used_peak_bytes - item.used_bytes, placement.mapped_bytes - item.with_fragments_bytes,
+           placement.reserved_bytes - item.reserved_bytes)
     cells = (f"`{item.name}`", show_bytes(item.largest_bytes), _pieces(item.piece_bytes),
-             f"{item.replay.num_same:,} of {item.replay.num_blocks:,}", f"{item.with_fragments_bytes:,} ({off[0]})",
-             f"{item.reserved_bytes / GIB:.2f}G ({off[1]})",
+             f"{item.replay.num_same:,} of {item.replay.num_blocks:,}", f"{item.used_bytes:,} ({off[0]})",
+             f"{item.with_fragments_bytes:,} ({off[1]})", f"{item.reserved_bytes / GIB:.2f}G ({off[2]})",
              "" if item.foretold_bytes is None else f"{item.foretold_bytes - item.with_fragments_bytes}")
     return f"| {' | '.join(cells)} |"
 
