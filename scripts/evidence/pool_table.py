@@ -54,8 +54,8 @@ COLUMNS = """\
 *largest*: the largest block. *pieces*: what the pool took of the device, in this order, in GiB. *addresses*: \
 blocks that the rules put at MindSpore's own address. *used peak* (`max_memory_allocated`), *with fragments*, \
 *reserved*: MindSpore's own figures; in brackets what the replay differs by. *foretold*: what the trace of the \
-same model without the setting, placed with it, differs from this run's peak with fragments; this is what `--confirm` tries. Other traces: \
-[fragmentation.md](fragmentation.md).
+same model without the setting, placed with it, differs from this run's peak with fragments; this is what \
+`--confirm` tries. Other traces: [fragmentation.md](fragmentation.md).
 
 `qwen2.5-7b` is the published YAML for Qwen2.5 7B (mindformers 1.8.0, fine-tuning with 8,192 tokens, vocabulary \
 152,064, 2 stages of 4 ranks) with 4 layers, 2 micro-batches, `jit_level` and `memory_optimize_level` O0 and without \
