@@ -21,8 +21,9 @@ from typing import Any
 TARGET = Path(__file__).resolve().parents[2] / "tests" / "unit" / "pool_sequences.json"
 GIB, GRAIN, TAIL = 1 << 30, 512, 32
 COUNT = 60
-UNITS_AND_LIMITS = ((2, 58), (1, 58), (3, 58), (1.5, 58), (0.5, 58), (8, 58), (32, 58), (64, 58), (2, 16), (2, 17.5),
-                    (8, 20), (3, 10), (16, 16))  # GB
+# unit and limit of the pool in GB, and what the sequence is drawn with
+SETTINGS = ((2, 58, 100), (1, 58, 102), (3, 58, 103), (1.5, 58, 104), (8, 58, 105), (32, 58, 106), (64, 58, 107),
+            (2, 16, 109), (2, 17.5, 110), (8, 20, 111), (3, 10, 112), (16, 16, 113), (0.5, 58, 115))
 _BASE = re.compile(r"MindSpore memory base address: (0x[0-9a-f]+)")
 _WHOLE = (64 * GIB * 15 // 16) - (10 << 20)  # what MindSpore takes of a simulated device
 
@@ -35,7 +36,8 @@ def sequence(seed: int) -> list[tuple[int, int]]:
             found.append((live.pop(chance.randrange(len(live))), 0))
         else:
             whole = chance.choice([1, 1, 1, 2, 2, 3, 4, 5, 6, 8, 0.25, 0.5, 1.5, 2.5])
-            size = int(whole * GIB) + chance.choice([-1024, -513, -512, -33, -32, 0, 1, 512, GIB // 3, GIB // 7])
+            size = int(whole * GIB) + chance.choice(
+                [-1024, -513, -512, -33, -32, -31, 0, 1, 512, GIB // 3, GIB // 7, 4096])
             found.append((number, size))
             live.append(number)
             number += 1
@@ -82,7 +84,7 @@ def measured(unit: float, limit: float, seed: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    found = [measured(unit, limit, seed) for seed, (unit, limit) in enumerate(UNITS_AND_LIMITS)]
+    found = [measured(unit, limit, seed) for unit, limit, seed in SETTINGS]
     TARGET.write_text("[\n" + ",\n".join(json.dumps(item, separators=(",", ":")) for item in found) + "\n]\n",
                       encoding="utf-8")
 

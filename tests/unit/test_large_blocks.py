@@ -18,12 +18,16 @@ from swapconf.simulate.trace_lifetimes import lifetimes
 from swapconf.simulation import NEVER, Lifetimes, PoolRecord
 from swapconf.trace import Trace
 from swapconf.units import GIB
+from tests.unit.test_policies import blocks
 from tests.unit.test_replay import NAMES, golden
 
 # the last stage of a small Llama with a vocabulary of 152,064 and 8,192 tokens, its first 400 allocations: under the
 # limit of a dry run, and of 16 GB, which is too little; [start, end, size, address, is persistent], in grains of 512
 RUNS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "pool_blocks.json").read_text(encoding="utf-8"))
 GRAIN = 512
+# random sequences under several units and limits, see scripts/evidence/pool_sequences.py
+SEQUENCES: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parent / "pool_sequences.json").read_text(encoding="utf-8"))
 
 
 def trace(run: dict[str, Any]) -> Trace:
@@ -46,6 +50,29 @@ def test_every_address_is_that_of_mindspore(run: dict[str, Any]) -> None:
     found = bottom[placement.segment] + placement.offset
     assert found.tolist() == [address * GRAIN for _, _, _, address, _ in run["blocks"]]
     assert max(size for _, _, size, _, _ in run["blocks"]) * GRAIN > 4 * GIB
+
+
+def drawn(sequence: dict[str, Any]) -> Lifetimes:
+    """Each event has a time of its own."""
+    made = [(time, number, size) for time, (number, size) in enumerate(sequence["events"]) if size]
+    gone = {number: time for time, (number, size) in enumerate(sequence["events"]) if not size}
+    return blocks(*((time, gone.get(number, NEVER), size * GRAIN) for time, number, size in made))
+
+
+@pytest.mark.parametrize("sequence", SEQUENCES, ids=[
+    f"{item['growth_bytes'] / GIB:g} of {item['limit_bytes'] / GIB:.3g}" for item in SEQUENCES])
+def test_random_sequences_under_other_units_and_limits(sequence: dict[str, Any]) -> None:
+    pool = Pool(growth_bytes=sequence["growth_bytes"], limit_bytes=sequence["limit_bytes"])
+    live = drawn(sequence)
+    placement = mindspore.place(live, pool)
+    bottom = sequence["limit_bytes"] - np.cumsum(mindspore.piece_bytes(live, pool))
+    assert (bottom[placement.segment] + placement.offset).tolist() == [
+        address * GRAIN for address in sequence["addresses"]]
+
+
+def test_the_sequences_pass_limits_and_units() -> None:
+    assert any(min(item["addresses"]) < 0 for item in SEQUENCES)
+    assert all(max(size for _, size in item["events"]) * GRAIN > 4 * GIB for item in SEQUENCES)
 
 
 def test_a_limit_decides_where_blocks_stand() -> None:
