@@ -67,9 +67,9 @@ NOT_COVERED = """\
 `scripts/evidence/pool_sequences.py` draws tensors of random sizes around whole GiB, allocates them on the simulated \
 device under 13 settings of unit and limit, and keeps their addresses; a test places them.
 
-Not covered: `memory_optimize_level` O1, where MindSpore plans most tensors ahead in a few blocks, so that such a trace \
-is replayed in part only and nothing is recommended from it; and PyNative mode, where a piece is the next multiple of \
-its unit instead of a doubled one.
+Not covered: `memory_optimize_level` O1, where MindSpore plans most tensors ahead in a few blocks, so that such \
+a trace is replayed in part only and nothing is recommended from it; and PyNative mode, where a piece is the \
+next multiple of its unit instead of a doubled one.
 """
 
 

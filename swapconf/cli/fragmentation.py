@@ -116,7 +116,10 @@ def _rehearse(config: Path, rank: int, block_gib: int) -> RankReport:
     from swapconf.simulate.knobs import BLOCK_SIZE
     from swapconf.study.study import study_for_run
 
-    document = overrides.of_file(str(config), [f"{BLOCK_SIZE.name}={block_gib}GB"])
+    try:
+        document = overrides.of_file(str(config), [f"{BLOCK_SIZE.name}={block_gib}GB"])
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
     studied = study_for_run(document, os.environ)
     go_on(studied)
     return folded.rehearse(Order(document=document, rank=rank, settings=studied.settings))

@@ -89,6 +89,14 @@ def test_an_unknown_pool_is_told(tmp_path: Path) -> None:
     assert (row["best_block_gib"], row["mapped_bytes_by_block_gib"], row["findings"]) == (None, {}, [])
 
 
+def test_a_yaml_that_has_no_place_for_the_setting(tmp_path: Path) -> None:
+    bare = tmp_path / "bare.yaml"
+    bare.write_text("model: {}\n")
+    result = run(RECOMPUTE, "--confirm", bare)
+    assert result.exit_code == 2
+    assert "the file has no section `context`" in result.stderr
+
+
 def test_nothing_is_confirmed_where_nothing_is_recommended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     test_an_unknown_pool_is_told(tmp_path)
     monkeypatch.setattr("swapconf.rehearsal.folded.rehearse", lambda order: pytest.fail("a dry run"))
