@@ -58,9 +58,9 @@ same model without the setting, placed with it, differs from this run's peak wit
 `--confirm` tries. Other traces: [fragmentation.md](fragmentation.md).
 
 `qwen2.5-7b` is the published YAML for Qwen2.5 7B (mindformers 1.8.0, fine-tuning with 8,192 tokens, vocabulary \
-152,064, 2 stages of 4 ranks) with 4 layers, 2 micro-batches, `jit_level` and `memory_optimize_level` O0 and without \
-recompute; \
-`narrow` is the same with hidden size 256 and 2 layers. `@4` is the last stage, which holds the logits.
+152,064, 2 stages of 4 ranks) with 4 layers, 2 micro-batches, `jit_level` and `memory_optimize_level` O0 and \
+without recompute; `narrow` is the same with hidden size 256 and 2 layers. `llama256` is Llama of that width, a \
+case of `scripts/evidence/cases.py`. `@4` is the last stage, which holds the logits.
 
 """
 NOT_COVERED = """\
