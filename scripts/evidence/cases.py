@@ -82,18 +82,9 @@ def _wide(vocab_size: int, **settings: Any) -> dict[str, Any]:
     return {**_model(seq_length=8192, vocab_size=vocab_size, **settings), **_PP2_DP4}
 
 
-_QWEN2_5_7B = {"hidden_size": 3584, "num_layers": 4, "num_heads": 28, "n_kv_heads": 4, "intermediate_size": 18944,
-               "qkv_has_bias": True, "rms_norm_eps": 1e-6, "theta": 1e6, "rotary_dtype": "float32",
-               "softmax_compute_type": "float32"}
 _NARROW = {"hidden_size": 256, "num_layers": 2, "num_heads": 4, "n_kv_heads": 2, "intermediate_size": 512}
 
 # name -> (config, overrides)
-WIDE = {
-    "qwen2.5-7b-pp2": (LLAMA, _wide(152064, **_QWEN2_5_7B)),
-    "qwen2.5-7b-pp2-vocab32000": (LLAMA, _wide(32000, **_QWEN2_5_7B)),
-    "llama256-pp2-vocab152064": (LLAMA, _wide(152064, **_NARROW)),
-    "llama256-pp2-vocab65536": (LLAMA, _wide(65536, **_NARROW)),
-}
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama512-l2": (LLAMA, _llama(2)),
     "llama512-l4": (LLAMA, _llama(4)),
@@ -111,7 +102,8 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama4096-l4": (LLAMA, _model(num_layers=4)),
     "qwen3-l4": (QWEN3, _QWEN3),
     "deepseek_v3-l4": (DEEPSEEK_V3, _DEEPSEEK_V3),
-    **WIDE,
+    "llama256-pp2-vocab152064": (LLAMA, _wide(152064, **_NARROW)),
+    "llama256-pp2-vocab65536": (LLAMA, _wide(65536, **_NARROW)),
 }
 
 
@@ -182,8 +174,6 @@ MATRIX: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
     "llama512-pp4": (("none", "default", "layer-n100"), (0, 2, 4, 6)),
     "llama512-pp2-interleave": (("none", "layer-n10", "layer-n200"), (0, 4)),
     "llama4096-l2": (("none", "layer-n1"), (0,)),
-    "qwen2.5-7b-pp2": (("none",), (0, 4)),
-    "qwen2.5-7b-pp2-vocab32000": (("none",), (0, 4)),
     "llama256-pp2-vocab152064": (("none", "block-1.5GB", "block-3GB", "block-8GB", "block-32GB", "limit-16GB"), (4,)),
     "llama256-pp2-vocab65536": (("none",), (4,)),
 }
