@@ -105,6 +105,19 @@ def usage(start: NDArray[np.int64], end: NDArray[np.int64], size_bytes: NDArray[
     return Usage(time=time[order], bytes_after=np.cumsum(change[order]))
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PoolRecord:
+    """What a run said of MindSpore's pool; None where it did not. ``reserved_bytes``: what it took of the device.
+    ``limit_bytes``: what MindSpore might take. ``growth_bytes``: the unit of its pieces, as the YAML sets it."""
+
+    reserved_bytes: int | None = None
+    limit_bytes: int | None = None
+    growth_bytes: int | None = None
+
+
+UNTOLD = PoolRecord()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Placement:
     """Where a policy puts each block of a ``Lifetimes`` (columns of length n, same order).

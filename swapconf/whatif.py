@@ -22,10 +22,11 @@ from swapconf.simulate.bound import safe_peak_bytes
 from swapconf.simulate.clock import Timed
 from swapconf.simulate.lifetimes import Prepared, Schedule, placed, predict, prediction, schedule
 from swapconf.simulate.policies import place
+from swapconf.simulate.policies.mindspore import TRAINER_GROWTH_BYTES, Pool
 from swapconf.simulate.prepare import prepare
-from swapconf.simulate.replay import replay
+from swapconf.simulate.replay import Replay, replay
 from swapconf.simulate.view import of_trace, view
-from swapconf.simulation import TICKS, Placement
+from swapconf.simulation import TICKS, Placement, PoolRecord
 from swapconf.strategy import Strategy
 from swapconf.study.belongs import other_run
 from swapconf.study.study import Study
@@ -87,13 +88,14 @@ class Question:
                                   command=_making(study.config.file))) from None
         self._trace, self._policy = trace, policy
         self.grown = run_record.grown(run_record.report(folder))
-        self.findings = () if recorded else (_unrecorded(trace.folder),)
         self._config, self._network, self._versions = study.config, study.network, study.versions
         self._prepared = placed(baseline, study.network)
         self._machine = machine
         self._clock = None if machine is None else clock.clock(trace, baseline, machine)
-        reserved = run_record.report(folder).get("reserved_bytes")
-        self._growth_bytes = replay(trace, baseline.blocks, reserved).growth_bytes
+        self._told = run_record.pool(folder)
+        replayed = replay(trace, baseline.blocks, self._told)
+        self._pool = _asked(replayed.pool, self._told, run_record.pool_of(study.document.root.plain(), {}))
+        self.findings = (*[_unrecorded(trace.folder)] * (not recorded), *_unexplained(trace.folder, replayed))
         _check(self._prepared, study.network, study.config.file)
 
     @property
@@ -108,7 +110,7 @@ class Question:
     def views(self, answer: Answer) -> tuple[MemoryView, MemoryView]:
         """Pictures of the baseline and of the prediction."""
         found, placed_at = answer.prediction, answer.placement
-        return of_trace(self._trace, title=phrase("without swap and recompute"), policy=self._policy,
+        return of_trace(self._trace, title=phrase("without swap and recompute"), told=self._told, policy=self._policy,
                         origin=joined(", ", [BASELINE_ORIGIN, *[self.grown] * bool(self.grown)])), view(
             found.device, placed_at, title=self._config.file, rank=self._trace.rank, origin=self.origin, ticks=TICKS,
             with_fragments_peak_bytes=placed_at.mapped_bytes, reserved_bytes=placed_at.reserved_bytes,
@@ -125,7 +127,7 @@ class Question:
                         for origin, text, without in _entries(self._config))
         return Answer(prediction=whole, baseline_peak_bytes=self.baseline_peak_bytes, entries=entries,
                       times=self._times(launched, whole.moves),
-                      placement=place(self._policy, whole.device, self._growth_bytes),
+                      placement=place(self._policy, whole.device, self._pool),
                       safe_bytes=safe_peak_bytes(self._prepared, strategy),
                       findings=(*_underflow(whole, self._config), *_unread(whole, self._config),
                                 *(finding for entry in entries for finding in _findings(entry))))
@@ -223,6 +225,22 @@ def _unrecorded(folder: str) -> Finding:
                    message=phrase("there is no {file} with this trace, so only its layers, cells, hidden size and "
                                   "attention were compared with the YAML", file=run_record.FILE),
                    hint=phrase("`swapconf dryrun --keep` writes one"))
+
+
+def _asked(pool: Pool, told: PoolRecord, asked: PoolRecord) -> Pool:
+    """The pool of the question: that of the trace, with the unit that the YAML sets, if either of them sets one."""
+    if asked.growth_bytes == told.growth_bytes:
+        return pool
+    return Pool(growth_bytes=asked.growth_bytes or TRAINER_GROWTH_BYTES, limit_bytes=pool.limit_bytes)
+
+
+def _unexplained(folder: str, replayed: Replay) -> Iterator[Finding]:
+    if not replayed.is_exact:
+        yield Finding(origin=Origin(file=folder), rule="pool-unexplained", severity=Severity.NOTE,
+                      message=phrase("only {same} of {blocks} addresses follow the known rules of MindSpore's pool, so "
+                                     "peaks with fragments are approximate", same=replayed.num_same,
+                                     blocks=replayed.num_blocks),
+                      hint=phrase("the used peak does not depend on them"))
 
 
 def _underflow(found: Prediction, config: Config) -> Iterator[Finding]:

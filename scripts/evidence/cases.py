@@ -73,6 +73,17 @@ _ONCE = {"runner_config.gradient_accumulation_steps": 1}
 _INTERLEAVE = {"parallel.pipeline_config": {"pipeline_interleave": True, "pipeline_scheduler": "1f1b"},
                **_model(pp_interleave_num=2)}
 
+_PP2_DP4 = {**_layout(pipeline_stage=2, data_parallel=4, model_parallel=1, micro_batch_num=2, vocab_emb_dp=False),
+            "parallel.enable_parallel_optimizer": True, **_ONCE}
+
+
+def _wide(vocab_size: int, **settings: Any) -> dict[str, Any]:
+    """Blocks above 1 GiB: the logits of 8,192 tokens on the last stage."""
+    return {**_model(seq_length=8192, vocab_size=vocab_size, **settings), **_PP2_DP4}
+
+
+_NARROW = {"hidden_size": 256, "num_layers": 2, "num_heads": 4, "n_kv_heads": 2, "intermediate_size": 512}
+
 # name -> (config, overrides)
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama512-l2": (LLAMA, _llama(2)),
@@ -91,6 +102,8 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama4096-l4": (LLAMA, _model(num_layers=4)),
     "qwen3-l4": (QWEN3, _QWEN3),
     "deepseek_v3-l4": (DEEPSEEK_V3, _DEEPSEEK_V3),
+    "llama256-pp2-vocab152064": (LLAMA, _wide(152064, **_NARROW)),
+    "llama256-pp2-vocab65536": (LLAMA, _wide(65536, **_NARROW)),
 }
 
 
@@ -135,6 +148,8 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "norm-ffn-recomputed": {**_op(("ffn_norm", 1, True)), **_recompute(select_recompute={"feed_forward": [1]})},
     "example4": {**_op(("attention", 20, [0, 1, 2]), ("attention", 10, [3]), ("feed_forward", 15, [1, 2])),
                  **_recompute(select_recompute={"feed_forward": [0, 3]})},
+    **{f"block-{size}": {**_OFF, "context.mempool_block_size": size} for size in ("1.5GB", "3GB", "8GB", "32GB")},
+    "limit-16GB": {**_OFF, "context.max_device_memory": "16GB"},
 }
 
 # what is run: model -> (strategies, ranks)
@@ -159,6 +174,8 @@ MATRIX: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
     "llama512-pp4": (("none", "default", "layer-n100"), (0, 2, 4, 6)),
     "llama512-pp2-interleave": (("none", "layer-n10", "layer-n200"), (0, 4)),
     "llama4096-l2": (("none", "layer-n1"), (0,)),
+    "llama256-pp2-vocab152064": (("none", "block-1.5GB", "block-3GB", "block-8GB", "block-32GB", "limit-16GB"), (4,)),
+    "llama256-pp2-vocab65536": (("none",), (4,)),
 }
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from swapconf.formats import trace_folder
+from swapconf.formats import run_record, trace_folder
 from swapconf.simulate.fragmentation import Fragmentation, study
 from swapconf.simulate.knobs import KNOBS
 from swapconf.simulate.policies import lifetime
@@ -42,7 +42,8 @@ level 1, operator workspace excluded).
 
 | policy | what it is |
 |---|---|
-| `mindspore` | MindSpore's pool: best fit in pieces of 2 GiB (1 GiB for persistent tensors) |
+| `mindspore` | MindSpore's pool: best fit in pieces of 2 GiB, doubled until a request fits (1 GiB for persistent \
+tensors); [its rules and large blocks](pool.md) |
 | `lifetime` | AscendSpeed's method: pools by lifetime, pieces of their own for large tensors, given back when free |
 | `expandable` | virtual memory in granules of 2 MiB, mapped while a block touches them |
 | `offline` | a packing planned with all lifetimes known: what is possible in practice |
@@ -66,10 +67,11 @@ def rows(folder: Path) -> Iterator[Row]:
     for path in sorted(folder.glob("*/memory_block.csv")):
         trace = trace_folder.read(path.parent, rank=0)
         live = lifetimes(trace)
-        found = replay(trace, live)
+        found = replay(trace, live, run_record.pool(path.parent))
         recomputed = live.category == CATEGORIES.index(Category.RECOMPUTED)
         named = any(live.names[name].startswith("recompute_") for name in live.name[recomputed])
-        yield Row(name=path.parent.name, replay=found, fragmentation=study(live, found.growth_bytes, thorough=True),
+        yield Row(name=path.parent.name, replay=found, fragmentation=study(
+            live, found.pool, is_exact=found.is_exact, thorough=True),
                   kept=lifetime.place(live, gives_back=False),
                   saves_activations=named or any(kernel.copies_to_host for kernel in trace.kernels),
                   agrees=(_recorded(path.parent) in (None, (live.used_peak_bytes, found.placement.reserved_bytes))
@@ -114,8 +116,8 @@ def _summary(found: list[Row]) -> Iterator[str]:
           f"(`{worst.name}`), searched as with `--thorough`.\n"
     for row in found:
         placement = row.fragmentation.placements["mindspore"]
-        size = row.fragmentation.best_block_gib
-        saved = placement.mapped_bytes - row.fragmentation.mapped_by_block_size[size]
+        size, least = row.fragmentation.best_block_gib, row.fragmentation.best_mapped_bytes
+        saved = 0 if least is None else placement.mapped_bytes - least
         if placement.gap_bytes > GIB and saved > 0:
             yield f"- `{row.name}`: a gap of {_mib(placement.gap_bytes)} MiB; `context.mempool_block_size: {size}GB` " \
                   f"would need {_mib(saved)} MiB less.\n"

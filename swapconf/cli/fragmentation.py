@@ -95,11 +95,12 @@ def _study(given: Path, policy: str, confirm: Path | None, thorough: bool) -> _R
     rank = int(report.get("rank", 0))
     trace = trace_folder.read(folder, rank)
     live = lifetimes(trace)
-    replayed = replay(trace, live, report.get("reserved_bytes"))
-    result = fragmentation.study(live, replayed.growth_bytes, thorough)
+    replayed = replay(trace, live, run_record.pool(folder))
+    result = fragmentation.study(live, replayed.pool, is_exact=replayed.is_exact, thorough=thorough)
     device = Device(device_bytes=report.get("device_bytes"), limit_bytes=report.get("limit_bytes"),
                     num_communicators=_num_communicators(trace))
-    confirmed = _rehearse(confirm, rank, result.best_block_gib) if confirm else None
+    best = result.best_block_gib
+    confirmed = _rehearse(confirm, rank, best) if confirm is not None and best is not None else None
     return _Row(folder=folder, rank=rank, grown=run_record.grown(report), replay=replayed, fragmentation=result,
                 confirmed=confirmed, findings=tuple(findings(result, policy, device, str(folder))))
 
@@ -116,8 +117,10 @@ def _rehearse(config: Path, rank: int, block_gib: int) -> RankReport:
     from swapconf.simulate.knobs import BLOCK_SIZE
     from swapconf.study.study import study_for_run
 
-    document = overrides.read(["--config", str(config)], [f"{BLOCK_SIZE.name}={block_gib}GB"])
-    assert document is not None
+    try:
+        document = overrides.of_file(str(config), [f"{BLOCK_SIZE.name}={block_gib}GB"])
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
     studied = study_for_run(document, os.environ)
     go_on(studied)
     return folded.rehearse(Order(document=document, rank=rank, settings=studied.settings))
@@ -126,8 +129,7 @@ def _rehearse(config: Path, rank: int, block_gib: int) -> RankReport:
 def _misses(row: _Row) -> bool:
     if row.confirmed is None:
         return False
-    predicted = row.fragmentation.mapped_by_block_size[row.fragmentation.best_block_gib]
-    return row.confirmed.with_fragments_peak_bytes != predicted
+    return row.confirmed.with_fragments_peak_bytes != row.fragmentation.best_mapped_bytes
 
 
 def _as_record(row: _Row, policy: str) -> dict[str, Any]:
@@ -136,7 +138,7 @@ def _as_record(row: _Row, policy: str) -> dict[str, Any]:
         "trace": str(row.folder), "grown": show(row.grown), "rank": row.rank, "policy": policy,
         "lower_bound_bytes": result.lower_bound_bytes,
         "replay": {"exact": row.replay.is_exact, "same_addresses": row.replay.num_same,
-                   "blocks": row.replay.num_blocks, "growth_bytes": row.replay.growth_bytes},
+                   "blocks": row.replay.num_blocks, "growth_bytes": row.replay.pool.growth_bytes},
         "policies": [{
             "policy": name, "allocated_bytes": placement.used_peak_bytes, "mapped_bytes": placement.mapped_bytes,
             "reserved_bytes": placement.reserved_bytes, "gap_bytes": placement.gap_bytes,
@@ -167,7 +169,8 @@ def _print(row: _Row, policy: str) -> None:
            [*cells, (phrase("lower bound"), bound, bound, bound, "0B", "0.00%", "-")])
     if not row.replay.is_exact:
         say(phrase("only {same} of {blocks} addresses follow MindSpore's known rules; the figures of `mindspore` are "
-                   "approximate", same=row.replay.num_same, blocks=row.replay.num_blocks), fg="red")
+                   "approximate, and no setting is recommended", same=row.replay.num_same,
+                   blocks=row.replay.num_blocks), fg="red")
     if result.causes:
         say(phrase("Largest holes in MindSpore's pool when it last grew, and the block above each:"))
         _table((phrase("hole"), phrase("block"), phrase("holds"), phrase("layer"), phrase("made by")), [
@@ -175,9 +178,8 @@ def _print(row: _Row, policy: str) -> None:
              str(cause.layer) if cause.layer >= 0 else "-", cause.name) for cause in result.causes[:NUM_CAUSES]])
     print_findings(row.findings)
     if row.confirmed is not None:
-        predicted = result.mapped_by_block_size[result.best_block_gib]
         say(phrase("mempool_block_size {block}GB: predicted {predicted}, dry run {peak} ({outcome})",
-                   block=result.best_block_gib, predicted=show_bytes(predicted),
+                   block=result.best_block_gib, predicted=show_bytes(result.best_mapped_bytes),
                    peak=show_bytes(row.confirmed.with_fragments_peak_bytes),
                    outcome=phrase(row.confirmed.outcome.value)))
 

@@ -73,7 +73,7 @@ def _view(given: Path) -> MemoryView:
     report = run_record.report(folder)
     trace = trace_folder.read(folder, _number(report, "rank") or 0)
     return view.of_trace(trace, title=str(given), origin=run_record.origin(report) or phrase("measured"),
-                         reserved_bytes=_number(report, "reserved_bytes"), policy=default_policy(os.environ))
+                         told=run_record.pool(folder), policy=default_policy(os.environ))
 
 
 def _number(report: Mapping[str, Any], key: str) -> int | None:

@@ -109,12 +109,13 @@ def _size(text: str) -> int:
 
 
 def _write_trace_view(step: _Step, file: Path) -> None:
-    from swapconf.formats import trace_view_writer
+    from swapconf.formats import run_record, trace_view_writer
     from swapconf.simulate.replay import replay
     from swapconf.simulate.step_profile import step_profile
     from swapconf.simulate.trace_lifetimes import lifetimes
 
-    reserved_bytes = replay(step.trace, lifetimes(step.trace)).placement.reserved_bytes
+    told = run_record.pool(step.folder)
+    reserved_bytes = replay(step.trace, lifetimes(step.trace), told).placement.reserved_bytes
     profile = step_profile(step.trace, step.line, step.costs, step.machine.hardware.name, reserved_bytes)
     write_out(file, trace_view_writer.text(profile))
 

@@ -11,6 +11,7 @@ from typing import Any
 from swapconf.errors import Finding, Origin, Severity, SwapconfError
 from swapconf.formats import run_record, trace_folder
 from swapconf.phrases import phrase
+from swapconf.simulation import UNTOLD, PoolRecord
 from swapconf.trace import Trace
 
 _RANK = re.compile(r"rank_([0-9]{1,6})")
@@ -18,12 +19,14 @@ _RANK = re.compile(r"rank_([0-9]{1,6})")
 
 @dataclass(frozen=True, kw_only=True)
 class RankTrace:
-    """``report``: as ``swapconf dryrun`` records it; empty where another program made the trace."""
+    """``report``: as ``swapconf dryrun`` records it; empty where another program made the trace. ``pool``: what the run
+    said of it."""
 
     rank: int
     stage: int
     trace: Trace
     report: Mapping[str, Any]
+    pool: PoolRecord = UNTOLD
 
 
 def read(folder: Path) -> tuple[RankTrace, ...]:
@@ -43,7 +46,7 @@ def read(folder: Path) -> tuple[RankTrace, ...]:
         found.append((number, place, report))
     found.sort(key=lambda item: item[0])
     return tuple(RankTrace(rank=rank, trace=trace_folder.read(place, rank), report=report,
-                           stage=report.get("stage", index))
+                           pool=run_record.pool(place), stage=report.get("stage", index))
                  for index, (rank, place, report) in enumerate(found))
 
 
@@ -51,7 +54,8 @@ def of_trace(folder: Path, trace: Trace) -> RankTrace:
     """The same for one folder whose trace has been read already."""
     report = run_record.report(folder)
     rank = report.get("rank", _number(folder))
-    return RankTrace(rank=rank, trace=replace(trace, rank=rank), report=report, stage=report.get("stage", 0))
+    return RankTrace(rank=rank, trace=replace(trace, rank=rank), report=report, pool=run_record.pool(folder),
+                     stage=report.get("stage", 0))
 
 
 def _number(folder: Path) -> int:

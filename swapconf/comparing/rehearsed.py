@@ -18,6 +18,7 @@ from swapconf.formats import run_record
 from swapconf.peak import Peak, of_record
 from swapconf.phrases import joined, phrase
 from swapconf.rehearsal import fan_out
+from swapconf.rehearsal.adapted import adapted, digests
 from swapconf.rehearsal.order import Order
 from swapconf.resolve.knowledge import Versions
 from swapconf.variant import Figure, RankFigures, Variant
@@ -69,9 +70,12 @@ def _kept(order: Order) -> Mapping[str, Any]:
     place = order.keep / f"rank_{order.rank}"
     found, report = run_record.read(place), run_record.report(place)
     ran_in, versions = found.get("environment"), Versions.in_use()
-    settings = json.loads(json.dumps(order.document.root.plain(), default=str))  # as it was written
+    plain: Any = order.document.root.plain()
+    settings = json.loads(json.dumps(plain, default=str))  # as it was written
+    beside = digests(adapted(plain, Path.cwd()), order.register_path)
     same = ((found.get("settings"), found.get("level"), found.get("plain"), found.get("real_data"))
             == (settings, order.level, order.plain, order.real_data)
+            and (found.get("register_path"), found.get("inputs")) == (order.register_path, beside)
             and isinstance(ran_in, dict)
             and (found.get("swapconf"), ran_in.get("mindspore"), ran_in.get("mindformers"))
             == (version("swapconf"), versions.mindspore, versions.mindformers))

@@ -68,7 +68,7 @@ def of_traces(title: str, ranks: Sequence[RankTrace], machine: Machine, policy: 
     found = Variant(
         title=title, origins=origins, troubles=_troubles(ranks),
         views=tuple(of_trace(item.trace, title=_title(title, item, ranks), origin=origins["memory"],
-                             reserved_bytes=item.report.get("reserved_bytes"), policy=policy) for item in ranks))
+                             told=item.pool, policy=policy) for item in ranks))
     try:
         timed = time_of(ranks, machine)
         again = {item.rank: recomputed(item.trace) for item in ranks}

@@ -9,6 +9,8 @@ from typing import Any
 from swapconf import json_object
 from swapconf.formats.schemas import schema, validator
 from swapconf.phrases import joined, phrase
+from swapconf.simulation import PoolRecord
+from swapconf.units import parse_bytes
 
 FILE = "run.json"
 _SCHEMA = "run_report"
@@ -29,6 +31,26 @@ def report(folder: Path) -> dict[str, Any]:
     # to JSON Schema 1.0 is an integer; no float is among the values of the schema
     wrong |= {key for key in schema(_SCHEMA)["properties"] if isinstance(found.get(key), float)}
     return {key: value for key, value in found.items() if key not in wrong}
+
+
+def pool(folder: Path) -> PoolRecord:
+    """What a run said of MindSpore's pool, as far as it is recorded."""
+    return pool_of(read(folder).get("settings"), report(folder))
+
+
+def pool_of(settings: Any, found: Mapping[str, Any]) -> PoolRecord:
+    """The same of a YAML as plain values, and of a report in its form. mindformers sets the unit of the pool's pieces
+    only in a YAML that has a limit, too. A simulated device heeds that limit up to 32 GB; what it does heed it logs."""
+    context = settings.get("context") if isinstance(settings, Mapping) else None
+    growth: int | None = None
+    if isinstance(context, Mapping) and context.get("max_device_memory") and isinstance(
+            text := context.get("mempool_block_size"), str):
+        try:
+            growth = parse_bytes(text) or None
+        except ValueError:  # the run will have said so
+            growth = None
+    return PoolRecord(reserved_bytes=found.get("reserved_bytes"), limit_bytes=found.get("usable_bytes"),
+                      growth_bytes=growth)
 
 
 def origin(found: Mapping[str, Any]) -> str:

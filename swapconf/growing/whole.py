@@ -21,6 +21,7 @@ from swapconf.phrases import phrase
 from swapconf.simulate.addresses import told, unnamed
 from swapconf.simulate.policies import mindspore
 from swapconf.simulate.replay import replay
+from swapconf.simulation import PoolRecord
 from swapconf.trace import Trace
 
 
@@ -85,6 +86,6 @@ def _check(found: Trace, truth: Steps) -> None:
 
 def placed(trace: Trace, like: Run) -> Trace:
     """Its blocks where MindSpore's pool would put them, in pieces as large as in another run."""
-    pool = replay(like.trace, unnamed(like.trace.blocks), like.reserved_bytes)
+    pool = replay(like.trace, unnamed(like.trace.blocks), PoolRecord(reserved_bytes=like.reserved_bytes))
     live = unnamed(trace.blocks)
-    return replace(trace, blocks=told(trace.blocks, live, mindspore.place(live, pool.growth_bytes)))
+    return replace(trace, blocks=told(trace.blocks, live, mindspore.place(live, pool.pool)))

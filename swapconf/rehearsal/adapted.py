@@ -6,11 +6,14 @@ Everything else of the YAML stays as it is.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from swapconf.formats import pretrained
+from swapconf.formats.yaml_document import MAX_BYTES
+from swapconf.opening import read_bytes
 
 # where MindSpore would write graphs: its memory tracker writes the order of the kernels there, too
 _OF_GRAPHS = ("save_graphs", "save_graphs_path")
@@ -57,6 +60,19 @@ def inputs(settings: Mapping[str, Any], register_path: str) -> tuple[Path, ...]:
         if isinstance(folder, str)]
     code = sorted(Path(register_path).glob("*.py")) if register_path else []
     return (*filter(Path.is_file, named), *code)
+
+
+def digests(settings: Mapping[str, Any], register_path: str) -> list[list[str]]:
+    """(path, digest) of each of the inputs, as JSON keeps it."""
+    return [[str(path), digest(path)] for path in inputs(settings, register_path)]
+
+
+def digest(file: str | Path) -> str:
+    """Of what is in a file; "" where it cannot be read."""
+    try:
+        return hashlib.sha256(read_bytes(file, MAX_BYTES)).hexdigest()
+    except OSError:
+        return ""
 
 
 def _absolute(value: Any, folder: Path, key: str = "") -> Any:

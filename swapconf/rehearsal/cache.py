@@ -15,10 +15,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 from swapconf import cache_folder, json_object, peak
 from swapconf.dryrun.outcome import LayerMoves, LayerRecomputes, Outcome, RankReport
 from swapconf.errors import Finding, Origin, Severity
-from swapconf.formats.yaml_document import MAX_BYTES
-from swapconf.opening import read_bytes
 from swapconf.phrases import packed, unpacked
-from swapconf.rehearsal.adapted import adapted, inputs
+from swapconf.rehearsal.adapted import adapted, digest, digests
 from swapconf.rehearsal.order import Order
 from swapconf.resolve.knowledge import Versions
 
@@ -66,23 +64,16 @@ def _path(order: Order) -> Path:
     seen = adapted(settings, Path.cwd())
     content = {"form": _FORM, "swapconf": version("swapconf"), "versions": asdict(Versions.in_use()),
                "settings": settings, "seen": seen, "register_path": order.register_path,
-               "inputs": [(str(path), _text(path)) for path in inputs(seen, order.register_path)],
+               "inputs": digests(seen, order.register_path),
                "rank": order.rank, "level": order.level,
                "machine": repr(order.machine) if order.level > 2 else "",
                "plain": order.plain, "real_data": order.real_data, "fold": order.fold,
                "families": dict(order.settings.families),
                "severity": {rule: str(severity) for rule, severity in order.settings.severity.items()},
                # findings point into the file
-               "file": order.document.file, "text": _text(order.document.file)}
+               "file": order.document.file, "text": digest(order.document.file)}
     key = hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
     return folder() / f"{key}.json"
-
-
-def _text(file: str | Path) -> str:
-    try:
-        return hashlib.sha256(read_bytes(file, MAX_BYTES)).hexdigest()
-    except OSError:
-        return ""
 
 
 def _packed(fields: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from swapconf.errors import Finding, Origin, Severity, SwapconfError
 from swapconf.formats import memory_log, run_record, trace_folder
 from swapconf.phrases import phrase
 from swapconf.rehearsal import board, came_to
-from swapconf.rehearsal.adapted import adapted, code_folders
+from swapconf.rehearsal.adapted import adapted, code_folders, digests
 from swapconf.rehearsal.order import REGISTER_PATH, Order, cluster_of
 from swapconf.simulate import holders
 from swapconf.study import source
@@ -89,10 +89,13 @@ def record(order: Order, ran: Ran, report: RankReport, part: str = "", **facts: 
     English, as commands read it that may be asked for another language. ``facts``: what else is known."""
     if order.keep is None:
         return
+    settings: Any = order.document.root.plain()
     content = {"swapconf": version("swapconf"), "environment": ran.environment,
                "command": f"swapconf dryrun {order.document.file} --ranks {order.rank} --level {order.level}",
-               "settings": order.document.root.plain(), "level": report.level, "plain": order.plain,
-               "real_data": order.real_data, **facts, "report": as_record(report, told=str)}
+               "settings": settings, "register_path": order.register_path,
+               "inputs": digests(adapted(settings, Path.cwd()), order.register_path),
+               "level": report.level, "plain": order.plain, "real_data": order.real_data, **facts,
+               "report": as_record(report, told=str)}
     text = json.dumps(content, indent=2, default=str)
     replace_text(kept(order.keep, order, part) / run_record.FILE, text)
 

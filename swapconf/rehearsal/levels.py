@@ -16,7 +16,7 @@ from swapconf.cost import Machine
 from swapconf.dryrun.effect import Effect
 from swapconf.dryrun.outcome import ESTIMATED, RECORDED, Outcome, RankReport
 from swapconf.errors import Finding, Origin, Severity
-from swapconf.formats import hardware, profiler_writer, trace_folder, trace_writer
+from swapconf.formats import hardware, profiler_writer, run_record, trace_folder, trace_writer
 from swapconf.phrases import phrase
 from swapconf.rehearsal.child import Ran, kept, record
 from swapconf.rehearsal.order import Order
@@ -39,7 +39,8 @@ def raised(order: Order, study: Study, ran: Ran, report: RankReport, effect: Eff
     """The report of a rank at the level that was asked for. ``report``: at the level at which MindSpore ran."""
     assert ran.trace is not None
     try:
-        grown = grow(ran.trace)
+        grown = grow(ran.trace, run_record.pool_of(order.document.root.plain(), {
+            "reserved_bytes": ran.reserved_bytes, "usable_bytes": report.usable_bytes}))
     except ValueError as error:
         origin = study.config.origin("context.memory_optimize_level", "context")
         found = Finding(origin=origin, rule="level-not-reached", severity=Severity.WARNING,

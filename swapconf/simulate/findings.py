@@ -37,7 +37,10 @@ class Device:
 
 
 def findings(fragmentation: Fragmentation, policy: str, device: Device, file: str) -> Iterator[Finding]:
-    """What is worth saying of one trace. ``policy``: the allocator in use; ``file``: where the trace lies."""
+    """What is worth saying of one trace. ``policy``: the allocator in use; ``file``: where the trace lies. Nothing of
+    MindSpore's own pool where its rules do not explain the trace."""
+    if policy == "mindspore" and not fragmentation.mapped_by_block_size:
+        return
     placement = fragmentation.placements[policy]
     origin = Origin(file=file)
     if placement.gap_bytes > GAP_LIMIT_BYTES:
@@ -63,8 +66,8 @@ def findings(fragmentation: Fragmentation, policy: str, device: Device, file: st
 def _hint(fragmentation: Fragmentation, policy: str) -> str:
     if policy != "mindspore":
         return phrase("swap or recompute less of what is short-lived, or compare the other policies of this report")
-    size = fragmentation.best_block_gib
-    saved = fragmentation.placements[policy].mapped_bytes - fragmentation.mapped_by_block_size[size]
+    size, least = fragmentation.best_block_gib, fragmentation.best_mapped_bytes
+    saved = 0 if least is None else fragmentation.placements[policy].mapped_bytes - least
     always = phrase("keep virtual memory on (MS_ALLOC_CONF=enable_vmm:True, the default), which joins free granules on "
                     "a card; under AscendSpeed (PyTorch), set MEMORY_FRAGMENTATION=1")
     if saved <= 0:

@@ -6,7 +6,7 @@ The gap is defined in one way for all policies, see ``Placement.gap_bytes``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,31 +33,39 @@ class Cause:
 @dataclass(frozen=True, kw_only=True)
 class Fragmentation:
     """``placements`` by policy. ``causes``: of MindSpore's gap, the largest first. ``mapped_by_block_size``: the peak
-    with fragments by the size in which MindSpore's pool grows, in GiB."""
+    with fragments by the size in which MindSpore's pool grows, in GiB; empty where MindSpore's rules do not explain the
+    trace, so that nothing can be said of another size."""
 
     lower_bound_bytes: int
-    growth_bytes: int
+    pool: mindspore.Pool
     placements: Mapping[str, Placement]
     causes: tuple[Cause, ...]
     mapped_by_block_size: Mapping[int, int]
 
     @property
-    def best_block_gib(self) -> int:
-        """The size with the lowest peak, the smallest of several."""
-        return min(self.mapped_by_block_size, key=lambda size: (self.mapped_by_block_size[size], size))
+    def best_block_gib(self) -> int | None:
+        """The size with the lowest peak, the smallest of several; None where nothing can be said of it."""
+        return min(self.mapped_by_block_size, key=lambda size: (self.mapped_by_block_size[size], size), default=None)
+
+    @property
+    def best_mapped_bytes(self) -> int | None:
+        """The peak with fragments with that size."""
+        return None if self.best_block_gib is None else self.mapped_by_block_size[self.best_block_gib]
 
 
-def study(lifetimes: Lifetimes, growth_bytes: int = mindspore.TRAINER_GROWTH_BYTES,
+def study(lifetimes: Lifetimes, pool: mindspore.Pool = mindspore.TRAINER, *, is_exact: bool = True,
           thorough: bool = False) -> Fragmentation:
-    """All policies on one set of lifetimes. ``growth_bytes``: see the policy ``mindspore``. ``thorough``: search longer
-    for a plan within 1 % of the lower bound, up to minutes."""
-    placements = {name: place(name, lifetimes, growth_bytes) for name in POLICIES}
+    """All policies on one set of lifetimes. ``pool``: see the policy ``mindspore``. ``is_exact``: whether its rules put
+    every block where MindSpore put it. ``thorough``: search longer for a plan within 1 % of the lower bound, up to
+    minutes."""
+    placements = {name: place(name, lifetimes, pool) for name in POLICIES}
     if thorough:
         placements["offline"] = search(lifetimes, placements["offline"])
+    mapped = {size: mindspore.place(lifetimes, replace(pool, growth_bytes=size * GIB)).mapped_bytes
+              for size in _BLOCK_SIZES_GIB} if is_exact else {}
     return Fragmentation(
-        lower_bound_bytes=lifetimes.used_peak_bytes, growth_bytes=growth_bytes, placements=placements,
-        causes=causes(lifetimes, placements["mindspore"]),
-        mapped_by_block_size={size: mindspore.place(lifetimes, size * GIB).mapped_bytes for size in _BLOCK_SIZES_GIB})
+        lower_bound_bytes=lifetimes.used_peak_bytes, pool=pool, placements=placements,
+        causes=causes(lifetimes, placements["mindspore"]), mapped_by_block_size=mapped)
 
 
 def causes(lifetimes: Lifetimes, placement: Placement) -> tuple[Cause, ...]:
@@ -67,9 +75,10 @@ def causes(lifetimes: Lifetimes, placement: Placement) -> tuple[Cause, ...]:
         return ()
     top = placement.offset + lifetimes.size_bytes
     holes: dict[int, int] = {}
-    raised = [_highest(placement, top, segment) for segment in np.unique(placement.segment).tolist()]
+    segments = np.unique(placement.segment).tolist()
+    raised = [_highest(placement, top, segment) for segment in segments]
     live = alive(lifetimes, int(lifetimes.start[raised].max()))
-    for segment, highest in enumerate(raised):
+    for segment, highest in zip(segments, raised, strict=True):
         rows = np.flatnonzero(live & (placement.segment == segment))
         rows = rows[np.argsort(placement.offset[rows], kind="stable")]
         ends = np.concatenate([[0], top[rows]])

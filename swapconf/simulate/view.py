@@ -11,7 +11,7 @@ from swapconf.simulate.memory import by_category, holdings_at_peak
 from swapconf.simulate.policies import place
 from swapconf.simulate.replay import Replay, replay
 from swapconf.simulate.trace_lifetimes import lifetimes
-from swapconf.simulation import NEVER, Lifetimes, Placement, high_water_bytes
+from swapconf.simulation import NEVER, UNTOLD, Lifetimes, Placement, PoolRecord, high_water_bytes
 from swapconf.trace import Trace
 
 NUM_SPANS = 600
@@ -19,23 +19,23 @@ NUM_DRAWN = 6000
 _PIXELS = (1000, 400)
 
 
-def of_trace(trace: Trace, title: str, origin: str, reserved_bytes: int | None = None,
+def of_trace(trace: Trace, title: str, origin: str, told: PoolRecord = UNTOLD,
              policy: str = "mindspore") -> MemoryView:
-    """The view of a recorded run; both peaks are MindSpore's own. ``reserved_bytes``: what MindSpore said it had taken
-    of the device (None: not recorded; then what the replay takes). With another policy than MindSpore's the blocks
-    stand where it puts them, and only the used peak is recorded."""
+    """The view of a recorded run; both peaks are MindSpore's own. ``told``: what the run said of the pool (where not
+    what it took of the device, that is what the replay takes). With another policy than MindSpore's the blocks stand
+    where it puts them, and only the used peak is recorded."""
     live = lifetimes(trace)
-    replayed = replay(trace, live, reserved_bytes)
+    replayed = replay(trace, live, told)
     placement = replayed.placement
     if policy != "mindspore":
-        placement = place(policy, live, replayed.growth_bytes)
+        placement = place(policy, live, replayed.pool)
         return view(live, placement, title=title, rank=trace.rank,
                     origin=phrase("{origin}, placed by the policy {policy}", origin=origin, policy=policy),
                     with_fragments_peak_bytes=placement.mapped_bytes, reserved_bytes=placement.reserved_bytes,
                     notes=_notes(trace, replayed))
     return view(live, placement, title=title, rank=trace.rank, origin=origin,
                 with_fragments_peak_bytes=trace.with_fragments_peak_bytes,
-                reserved_bytes=placement.reserved_bytes if reserved_bytes is None else reserved_bytes,
+                reserved_bytes=placement.reserved_bytes if told.reserved_bytes is None else told.reserved_bytes,
                 notes=_notes(trace, replayed))
 
 

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from swapconf.blocks import Block, Blocks
-from swapconf.simulate.addresses import told
+from swapconf.simulate import addresses
 from swapconf.simulate.policies import mindspore
 from swapconf.simulate.replay import replay
 from swapconf.simulate.trace_lifetimes import lifetimes
 from swapconf.simulate.workspace_rules import RULES, workspace_bytes
+from swapconf.simulation import UNTOLD, PoolRecord
 from swapconf.trace import Task, Trace
 from swapconf.workspace import KIND, Basis, Rule, Workspace
 
@@ -67,11 +68,11 @@ def _recorded(trace: Trace) -> Workspace:
                      rule=np.zeros(len(rows), dtype=np.uint8), rules=(_RECORDED,))
 
 
-def grow(trace: Trace) -> Grown:
-    """The trace with estimated workspace in it. One that has it recorded stays as it is. Raises ValueError where the
-    trace has no graph."""
+def grow(trace: Trace, told: PoolRecord = UNTOLD) -> Grown:
+    """The trace with estimated workspace in it. One that has it recorded stays as it is. ``told``: what its run said of
+    the pool. Raises ValueError where the trace has no graph."""
     needed = workspace(trace)
-    placed = replay(trace, lifetimes(trace))
+    placed = replay(trace, lifetimes(trace), told)
     if needed.rules == (_RECORDED,):
         return Grown(trace=trace, workspace=needed, reserved_bytes=placed.placement.reserved_bytes)
     tasks = {task.event: task for task in trace.tasks}
@@ -81,8 +82,8 @@ def grow(trace: Trace) -> Grown:
     rows.sort(key=lambda row: row.start)
     grown = replace(trace, blocks=Blocks.of(rows), tasks=tuple(map(_spread_task, trace.tasks)))
     live = lifetimes(grown)
-    placement = mindspore.place(live, placed.growth_bytes)
-    return Grown(trace=replace(grown, blocks=told(grown.blocks, live, placement)), workspace=needed,
+    placement = mindspore.place(live, placed.pool)
+    return Grown(trace=replace(grown, blocks=addresses.told(grown.blocks, live, placement)), workspace=needed,
                  reserved_bytes=placement.reserved_bytes)
 
 

@@ -55,7 +55,9 @@ def test_a_trace_of_another_family_is_refused() -> None:
 
 
 def test_without_a_record_it_is_said_how_little_was_compared() -> None:
-    assert "[trace-unrecorded]" in ask(TRACE).stderr
+    told = ask(TRACE).stderr
+    assert "[trace-unrecorded]" in told
+    assert "[pool-unexplained]" not in told
 
 
 @pytest.mark.parametrize("change", [

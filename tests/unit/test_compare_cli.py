@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from swapconf.formats import hardware
 from swapconf.formats.yaml_document import parse
 from swapconf.peak import as_record
 from swapconf.rehearsal import fan_out
+from swapconf.rehearsal.child import Ran, record
 from swapconf.rehearsal.order import Order
 from swapconf.resolve.knowledge import Versions
 from swapconf.variant import Figure
@@ -221,18 +222,21 @@ def test_a_folded_run_has_memory_and_says_why_it_has_no_time(tmp_path: Path, ask
     assert folded.origins["memory"].endswith("extrapolated")
 
 
-def test_a_kept_run_is_used_again_only_where_it_is_the_same(tmp_path: Path, asked: list[str]) -> None:
-    same = candidate(tmp_path, "good")
+def keep_records(same: Candidate) -> None:
+    """Runs of a candidate that are kept, with the records that a dry run writes."""
     rehearse([same], 1, machine())
     versions = Versions.in_use()
-    for rank in (0, 4):
-        file = same.keep / f"rank_{rank}/run.json"
-        file.write_text(json.dumps({
-            "swapconf": version("swapconf"), "settings": same.orders[0].document.root.plain(),
-            "level": 1, "plain": False, "real_data": False,
-            "environment": {"mindspore": versions.mindspore, "mindformers": versions.mindformers},
-            "report": {**json.loads(file.read_text())["report"], "used_peak_bytes": 1, "findings": [], "detail": "",
-                       "folded": None, "moved": []}}))
+    for order in same.orders:
+        file = same.keep / f"rank_{order.rank}/run.json"
+        done = replace(report(order), used_peak_bytes=1)
+        record(order, Ran(report=done, environment={
+            "mindspore": versions.mindspore, "mindformers": versions.mindformers}), done)
+        assert file.exists()
+
+
+def test_a_kept_run_is_used_again_only_where_it_is_the_same(tmp_path: Path, asked: list[str]) -> None:
+    same = candidate(tmp_path, "good")
+    keep_records(same)
     asked.clear()
     [again] = rehearse([same], 1, machine(), reuse=True)
     assert asked == []
@@ -240,3 +244,36 @@ def test_a_kept_run_is_used_again_only_where_it_is_the_same(tmp_path: Path, aske
     rehearse([candidate(tmp_path, "good", plain=True)], 1, machine(), reuse=True)
     rehearse([same], 1, machine())
     assert len(asked) == 4
+
+
+def test_a_kept_run_is_not_used_again_once_the_code_beside_it_changed(tmp_path: Path, asked: list[str]) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "model.py").write_text("WIDTH = 1")
+    same = candidate(tmp_path, "good", register_path=str(code))
+    keep_records(same)
+    asked.clear()
+    rehearse([same], 1, machine(), reuse=True)
+    assert asked == []
+    rehearse([candidate(tmp_path, "good")], 1, machine(), reuse=True)
+    assert len(asked) == 2  # without the code it is another run
+    asked.clear()
+    (code / "model.py").write_text("WIDTH = 2")
+    rehearse([same], 1, machine(), reuse=True)
+    assert len(asked) == 2
+
+
+def test_a_kept_run_is_not_used_again_once_the_config_of_its_model_changed(tmp_path: Path, asked: list[str]) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "config.json").write_text('{"num_hidden_layers": 2}')
+    document = parse(f"{YAML}\npretrained_model_dir: {model}\n", "good.yaml")
+    same = replace(blank := candidate(tmp_path, "good"), orders=tuple(
+        replace(order, document=document) for order in blank.orders))
+    keep_records(same)
+    asked.clear()
+    rehearse([same], 1, machine(), reuse=True)
+    assert asked == []
+    (model / "config.json").write_text('{"num_hidden_layers": 4}')
+    rehearse([same], 1, machine(), reuse=True)
+    assert len(asked) == 2

@@ -84,6 +84,25 @@ def test_an_unknown_pool_is_told(tmp_path: Path) -> None:
     result = run(target)
     assert result.exit_code == 1
     assert "only 907 of 908 addresses" in result.output
+    assert "no setting is recommended" in result.output
+    (row,) = json.loads(run(target, "--format", "json").stdout)
+    assert (row["best_block_gib"], row["mapped_bytes_by_block_gib"], row["findings"]) == (None, {}, [])
+
+
+def test_a_yaml_that_has_no_place_for_the_setting(tmp_path: Path) -> None:
+    bare = tmp_path / "bare.yaml"
+    bare.write_text("model: {}\n")
+    result = run(RECOMPUTE, "--confirm", bare)
+    assert result.exit_code == 2
+    assert "the file has no section `context`" in result.stderr
+
+
+def test_nothing_is_confirmed_where_nothing_is_recommended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    test_an_unknown_pool_is_told(tmp_path)
+    monkeypatch.setattr("swapconf.rehearsal.folded.rehearse", lambda order: pytest.fail("a dry run"))
+    result = run(tmp_path / "rank_0", "--confirm", CONFIG)
+    assert result.exit_code == 1
+    assert "mempool_block_size" not in result.output
 
 
 @pytest.mark.parametrize(("found_more", "exit_code"), [(0, 0), (512, 1)])
@@ -144,6 +163,6 @@ def test_the_collective_library_needs_its_part() -> None:
 
 def test_the_block_above_a_hole_is_its_cause() -> None:
     live = blocks((1, 4, 20 * MIB), (2, NEVER, MIB), (5, 6, 25 * MIB))
-    (cause,) = causes(live, mindspore.place(live))
+    (cause,) = causes(live, mindspore.place(live))  # in the second piece; the first holds nothing
     assert (cause.hole_bytes, cause.size_bytes) == (20 * MIB, MIB)
     assert causes(blocks(), mindspore.place(blocks())) == ()

@@ -20,6 +20,7 @@ from swapconf.rehearsal import cache, fan_out, folded, levels
 from swapconf.rehearsal.child import Ran, kept
 from swapconf.rehearsal.order import Order
 from swapconf.simulate.workspace import grow
+from swapconf.simulation import PoolRecord
 from swapconf.study.study import Study
 from swapconf.trace import Trace, WorkerLog
 from swapconf.units import GIB, MIB
@@ -78,12 +79,12 @@ def test_level_1_is_as_it_was(recorded: Trace) -> None:
 
 
 def test_level_2_adds_workspace_and_says_that_it_is_estimated(recorded: Trace) -> None:
-    found, expected = record("--level", "2"), grow(recorded)
+    found, expected = record("--level", "2"), grow(recorded, PoolRecord(reserved_bytes=2 * GIB))
     assert found["level"] == 2
     assert found["origin"] == "dry run level 2, workspace estimated"
     assert found["used_peak_bytes"] == expected.trace.used_peak_bytes > recorded.used_peak_bytes
     assert found["with_fragments_peak_bytes"] == expected.trace.with_fragments_peak_bytes
-    assert found["reserved_bytes"] == expected.reserved_bytes
+    assert found["reserved_bytes"] == expected.reserved_bytes == 2 * GIB  # as the run itself grew
     assert found["workspace_bytes"] == expected.workspace.size_bytes.max()
     assert found["workspace_kernel"] == "FlashAttentionScore"
     assert found["moved"] == record("--level", "1")["moved"]

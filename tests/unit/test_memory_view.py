@@ -11,7 +11,7 @@ from swapconf.memory_view import Holding, MemoryView
 from swapconf.simulate.policies import mindspore
 from swapconf.simulate.replay import replay
 from swapconf.simulate.view import NUM_SPANS, block_map, of_trace, timeline, view
-from swapconf.simulation import CATEGORIES, NEVER, Category, Lifetimes
+from swapconf.simulation import CATEGORIES, NEVER, Category, Lifetimes, PoolRecord
 from tests.unit.test_policies import blocks
 from tests.unit.test_replay import NAMES, columns, golden
 
@@ -37,7 +37,7 @@ def test_everything_adds_up_to_mindspores_peaks(name: str) -> None:
 
 def test_reserved_is_what_mindspore_said_where_it_did() -> None:
     trace = golden(NAMES[0])
-    assert of_trace(trace, "t", "o", reserved_bytes=7).reserved_bytes == 7
+    assert of_trace(trace, "t", "o", told=PoolRecord(reserved_bytes=7)).reserved_bytes == 7
     assert of_trace(trace, "t", "o").reserved_bytes == replay(trace, columns(NAMES[0])).placement.reserved_bytes
 
 

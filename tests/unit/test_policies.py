@@ -15,6 +15,7 @@ from swapconf.simulate.free_space import FreeSpace
 from swapconf.simulate.offline_search import NEAR, search
 from swapconf.simulate.policies import POLICIES, default_policy, expandable, lifetime, mindspore, offline
 from swapconf.simulate.policies.lifetime import Kind
+from swapconf.simulate.policies.mindspore import Pool
 from swapconf.simulation import CATEGORIES, NEVER, Category, Lifetimes
 from swapconf.units import GIB, MIB
 from tests.unit.test_replay import NAMES, columns
@@ -47,7 +48,8 @@ def test_policies_never_import_each_other() -> None:
 @pytest.mark.parametrize("name", POLICIES)
 def test_nothing_needs_nothing(name: str) -> None:
     placement = POLICIES[name](blocks())
-    assert (placement.mapped_bytes, placement.reserved_bytes, placement.gap_bytes) == (0, 0, 0)
+    at_the_start = 3 * GIB if name == "mindspore" else 0  # a piece for each manager
+    assert (placement.mapped_bytes, placement.reserved_bytes, placement.gap_bytes) == (0, at_the_start, 0)
     assert placement.fragmentation_ratio == 0
 
 
@@ -81,30 +83,55 @@ def test_persistent_blocks_have_one_piece_of_their_own() -> None:
     """The second persistent piece belongs to the common manager."""
     live = blocks((1, NEVER, 900 * MIB), (2, NEVER, GIB), (3, NEVER, 200 * MIB), (4, NEVER, GIB), (5, NEVER, 100 * MIB),
                   persistent=(0, 2, 4))
-    placement = mindspore.place(live, growth_bytes=GIB)
+    placement = mindspore.place(live, Pool(growth_bytes=GIB))
     assert placement.segment.tolist() == [0, 1, 2, 3, 0]
     assert placement.offset.tolist() == [0, 0, 0, 0, 900 * MIB]
     assert (placement.reserved_bytes, placement.device_requests) == (4 * GIB, 4)
     assert placement.mapped_bytes == 2 * GIB + 1200 * MIB
     beside = blocks((1, NEVER, 900 * MIB), (2, NEVER, 200 * MIB), (3, NEVER, 500 * MIB), persistent=(0, 1))
-    assert mindspore.place(beside, growth_bytes=GIB).segment.tolist() == [0, 1, 1]
+    assert mindspore.place(beside, Pool(growth_bytes=GIB)).segment.tolist() == [0, 1, 1]
 
 
-def test_the_first_persistent_block_never_goes_to_the_common_manager() -> None:
-    placement = mindspore.place(blocks((1, NEVER, 512), (2, NEVER, 512), persistent=(1,)))
-    assert placement.segment.tolist() == [0, 1]
-    assert placement.reserved_bytes == 3 * GIB
+def test_a_common_block_never_goes_to_the_persistent_manager() -> None:
+    live = blocks((1, NEVER, 2 * GIB), (2, NEVER, MIB))
+    assert mindspore.place(live).segment.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(("pool", "segments", "reserved"), [
+    (Pool(), [1, 0], 3 * GIB), (Pool(growth_bytes=GIB, first_bytes=0), [0, 1], 2 * GIB)])
+def test_each_manager_has_a_piece_from_the_start_where_the_pool_is_set(pool: Pool, segments: list[int],
+                                                                       reserved: int) -> None:
+    """Where nobody sets it, each asks for one when it needs it."""
+    placement = mindspore.place(blocks((1, NEVER, 512), (2, NEVER, 512), persistent=(1,)), pool)
+    assert placement.segment.tolist() == segments
+    assert placement.reserved_bytes == reserved
 
 
 @pytest.mark.parametrize(("size", "growth", "piece"), [
-    (GIB, GIB, GIB), (GIB + 512, GIB, 2 * GIB), (GIB, 2 * GIB, 2 * GIB), (5 * GIB, 2 * GIB, 6 * GIB)])
-def test_a_piece_is_a_multiple_of_the_growth(size: int, growth: int, piece: int) -> None:
-    assert mindspore.place(blocks((1, 2, size)), growth).reserved_bytes == piece
+    (GIB, GIB, 0), (GIB + 512, GIB, 2 * GIB), (2 * GIB, 2 * GIB, 0), (2 * GIB + 512, 2 * GIB, 4 * GIB),
+    (5 * GIB, 2 * GIB, 8 * GIB), (5 * GIB, 3 * GIB, 6 * GIB), (7 * GIB, 3 * GIB, 12 * GIB)])
+def test_a_piece_is_the_unit_doubled_until_it_fits(size: int, growth: int, piece: int) -> None:
+    at_the_start = GIB + growth
+    assert mindspore.place(blocks((1, 2, size)), Pool(growth_bytes=growth)).reserved_bytes == at_the_start + piece
 
 
 def test_of_two_equal_holes_the_later_piece_wins() -> None:
     live = blocks((1, 3, GIB), (2, 4, GIB), (5, 6, 512))
-    assert mindspore.place(live, growth_bytes=GIB).segment.tolist() == [0, 1, 1]
+    assert mindspore.place(live, Pool(growth_bytes=GIB)).segment.tolist() == [1, 2, 2]
+
+
+def test_what_is_left_of_the_device_cuts_the_pieces() -> None:
+    """At the start 1 + 2 of 16 GiB; then 8 for 5, all 5 that are left for 4.5, and behind the limit as much as is
+    asked for, as a dry run goes on."""
+    pool = Pool(limit_bytes=16 * GIB)
+    sizes = (5 * GIB, 9 * GIB // 2, 4 * GIB, 3 * GIB)
+    reserved = [mindspore.place(blocks(*((time, NEVER, size) for time, size in enumerate(sizes[:count]))),
+                                pool).reserved_bytes // GIB for count in range(5)]
+    assert reserved == [3, 11, 16, 20, 20]
+
+
+def test_what_is_left_of_the_device_but_one_gib_cuts_the_unit() -> None:
+    assert mindspore.place(blocks(), Pool(growth_bytes=56 * GIB, limit_bytes=40 * GIB)).reserved_bytes == 39 * GIB
 
 
 def test_the_peak_with_fragments_counts_the_highest_byte_ever_used() -> None:

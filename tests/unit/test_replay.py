@@ -16,7 +16,7 @@ from swapconf.phases import Phase, phases
 from swapconf.simulate.memory import by_category, holdings_at_peak, operator_of
 from swapconf.simulate.replay import replay
 from swapconf.simulate.trace_lifetimes import layer_of, lifetimes
-from swapconf.simulation import CATEGORIES, NEVER, Category, Lifetimes
+from swapconf.simulation import CATEGORIES, NEVER, Category, Lifetimes, PoolRecord
 from swapconf.trace import Trace
 from swapconf.units import GIB
 
@@ -68,11 +68,11 @@ def test_the_size_of_the_pieces_is_found_from_the_addresses() -> None:
     rows = [replace(template, start=time, end=None, size_bytes=size, address=address)
             for time, address in ((1, 9 * GIB), (2, 8 * GIB), (3, 7 * GIB))]
     trace = replace(golden(NAMES[0]), blocks=tuple(rows), tasks=())
-    assert replay(trace, lifetimes(trace)).growth_bytes == GIB
+    assert replay(trace, lifetimes(trace)).pool.growth_bytes == GIB
     rows[1] = replace(rows[1], address=9 * GIB + size)
     rows[2] = replace(rows[2], address=7 * GIB)
     trace = replace(trace, blocks=tuple(rows))
-    assert replay(trace, lifetimes(trace)).growth_bytes == 2 * GIB
+    assert replay(trace, lifetimes(trace)).pool.growth_bytes == 2 * GIB
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -157,8 +157,9 @@ def test_layer_and_operator(name: str, layer: int, operator: str) -> None:
 def test_where_the_addresses_leave_the_size_of_pieces_open_what_was_reserved_decides() -> None:
     """MindSpore 2.7.2 took 2 GiB where 2.9.0 takes 3: a persistent piece and one of 1 GiB instead of 2."""
     trace, live = golden("llama_l2_none"), columns("llama_l2_none")
-    sizes = {reserved: replay(trace, live, reserved) for reserved in (None, 3 * GIB, 2 * GIB, 7 * GIB)}
+    sizes = {reserved: replay(trace, live, PoolRecord(reserved_bytes=reserved))
+             for reserved in (None, 3 * GIB, 2 * GIB, 7 * GIB)}
     assert all(found.is_exact for found in sizes.values())
-    assert {reserved: found.growth_bytes // GIB for reserved, found in sizes.items()} == {
+    assert {reserved: found.pool.growth_bytes // GIB for reserved, found in sizes.items()} == {
         None: 2, 3 * GIB: 2, 2 * GIB: 1, 7 * GIB: 2}
     assert sizes[2 * GIB].placement.reserved_bytes == 2 * GIB

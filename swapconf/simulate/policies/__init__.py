@@ -20,9 +20,9 @@ POLICIES: dict[str, Callable[[Lifetimes], Placement]] = {
 }
 
 
-def place(policy: str, lifetimes: Lifetimes, growth_bytes: int) -> Placement:
-    """Where a policy puts each block. ``growth_bytes``: the size of the pieces that MindSpore's own pool asks for."""
-    return mindspore.place(lifetimes, growth_bytes) if policy == "mindspore" else POLICIES[policy](lifetimes)
+def place(policy: str, lifetimes: Lifetimes, pool: mindspore.Pool) -> Placement:
+    """Where a policy puts each block. ``pool``: how MindSpore's own pool asks for pieces."""
+    return mindspore.place(lifetimes, pool) if policy == "mindspore" else POLICIES[policy](lifetimes)
 
 
 def default_policy(environment: Mapping[str, str]) -> str:
