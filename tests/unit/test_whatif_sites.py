@@ -21,3 +21,15 @@ def cells(*operators: tuple[str, str]) -> _Cells:
 def test_a_transpose_of_one_sample_is_launched_as_a_reshape(
         operators: list[tuple[str, str]], expected: str | None) -> None:
     assert cells(*operators).path("mlp", "Reshape", frozenset()) == expected
+
+
+def test_a_view_that_its_own_reader_reads_is_no_other_one_that_has_such_a_reader() -> None:
+    """Both Linears end with a Reshape that an Add of the layer reads; of the second one a gradient reads it."""
+    def view(cell: str, consumers: tuple[str, ...], *, saved: bool) -> Operator:
+        return Operator(path=f"{cell}.reshape", kind="primitive", type="Reshape", saved=saved, consumers=consumers)
+
+    known = _Cells(LayerTemplate(name="dense", cell="Layer", operators=(
+        Operator(path="add", kind="primitive", type="Add", saved=True),
+        view("wo", ("add",), saved=False), view("w2", ("add",), saved=True))))
+    assert known.saved_view("wo.reshape", frozenset({("", "Add")}), is_lost=False) == "wo.reshape"
+    assert known.saved_view("wo.reshape", frozenset({("", "Add")}), is_lost=True) == "w2.reshape"
