@@ -146,6 +146,8 @@ class _LayerView:
         return is_cell and not all(self._is_inside(reader.place, operator) for reader in tensor.readers)
 
     def _is_decided(self, view: Launch) -> bool:
+        if self._keeps_communication:
+            return False  # without mp_comm_recompute no view runs again
         sites = self._sites_of(view) if view.place.layer == self._layer else frozenset()
         return bool(sites) and sites <= self._recomputed
 

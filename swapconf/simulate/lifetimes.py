@@ -10,7 +10,7 @@ import numpy as np
 from swapconf.network import Network
 from swapconf.prediction import Moves, Prediction
 from swapconf.simulate.baseline import ADD_AND_NORM, SUM, VIEWS, Baseline, layer_name
-from swapconf.simulate.cell_outputs import cell_outputs, descends
+from swapconf.simulate.cell_outputs import cell_outputs, descends, redistributing
 from swapconf.simulate.columns import Flags, Ints
 from swapconf.simulate.loss import head_first, hurried, started
 from swapconf.simulate.parted import Own, kinds, parted, stand_ins
@@ -86,7 +86,9 @@ def schedule(prepared: Prepared, strategy: Strategy, slack: Slack | None = None)
     flagged, kept, outputs = _flagged(baseline, sites, actions)
     flagged &= ~prepared.is_once
     if not strategy.recompute_options.get("mp_comm_recompute", True):
-        flagged &= baseline.kernels.stream == 0
+        staying = redistributing(baseline)
+        flagged &= ~staying
+        kept = [*kept, *np.flatnonzero(staying).tolist()]
     reads = baseline.reads
     owned = (sites.of_read >= 0) & (sites.of_node[reads.face] >= 0)
     flagged_read = np.where(owned, actions.again[sites.of_read],

@@ -254,6 +254,17 @@ def test_communication_may_be_kept() -> None:
     assert told(decided(without, llama(2)), kept) == []
 
 
+def test_what_a_reshape_shows_may_be_kept_where_communication_is() -> None:
+    """MindSpore takes a Reshape for a change of layout, as which it does not recompute it then."""
+    effect = seen("llama_l2_recompute")
+    shown = Held(Place("0", "feed_forward.w3"), "MatMul", frozenset({Launch(Place("0", "feed_forward.w3"), "Reshape")}))
+    kept = replace(effect, held=effect.held | {shown})
+    (finding,) = told(decided(ALL, llama(2)), kept)
+    assert "feed_forward.w3 (MatMul) in layer 0" in finding.message
+    without = replace(ALL, recompute=replace(ALL.recompute, mp_comm_recompute=False))
+    assert told(decided(without, llama(2)), kept) == []
+
+
 def test_communication_of_what_is_not_decided() -> None:
     gathered = Launch(Place("0", "attention.wo"), "AllReduce")
     effect = replace(seen("llama_l2_none"), recomputed=(gathered,))
