@@ -220,6 +220,9 @@ def _entries(config: Config) -> Iterator[tuple[Origin, str, Config]]:
         yield chosen.origin, f"select_recompute {chosen.pattern}", replace(config, recompute=less)
 
 
+_RECOMPUTES = ("recompute", "select_recompute")  # entries of these kinds have no prefetch
+
+
 def _unrecorded(folder: str) -> Finding:
     return Finding(origin=Origin(file=folder), rule="trace-unrecorded", severity=Severity.NOTE,
                    message=phrase("there is no {file} with this trace, so only its layers, cells, hidden size and "
@@ -278,8 +281,10 @@ def _findings(entry: EntryTotal) -> Iterator[Finding]:
                                      moved=show_bytes(entry.moved_bytes), kernels=entry.recomputed),
                       hint=phrase("leave it out, or look at what holds the memory at the peak"))
     elif entry.saved_bytes < 0:
+        copies = phrase("lower its backward_prefetch; --sweep backward_prefetch=1..400 shows where two copies live")
+        again = phrase("leave it out, or recompute other operators: at the new peak, what runs again needs more than "
+                       "was dropped before")
         yield Finding(origin=entry.origin, rule="entry-costs-memory", severity=Severity.WARNING,
                       message=phrase("{entry} raises the peak by {size}", entry=entry.text,
                                      size=show_bytes(-entry.saved_bytes)),
-                      hint=phrase("lower its backward_prefetch; --sweep backward_prefetch=1..400 shows where two "
-                                  "copies live"))
+                      hint=again if entry.text.partition(" ")[0] in _RECOMPUTES else copies)

@@ -140,14 +140,22 @@ class _LayerView:
         recomputes."""
         if tensor.primitive in _NEVER or (tensor.primitive in COMMUNICATION and self._keeps_communication):
             return True
-        if any(reader.primitive in VIEWS and not self._is_decided(reader) for reader in tensor.readers):
+        views = [reader for reader in tensor.readers if reader.primitive in VIEWS]
+        if not all(self._is_decided(view) and self._ends_decided(tensor, view) for view in views):
             return True
         is_cell = not operator or self._template.by_path[operator].kind == "cell"
         return is_cell and not all(self._is_inside(reader.place, operator) for reader in tensor.readers)
 
     def _is_decided(self, view: Launch) -> bool:
+        if self._keeps_communication:
+            return False  # without mp_comm_recompute no view runs again
         sites = self._sites_of(view) if view.place.layer == self._layer else frozenset()
         return bool(sites) and sites <= self._recomputed
+
+    def _ends_decided(self, tensor: Held, view: Launch) -> bool:
+        """Of two views in a row MindSpore keeps the second: the cell of the tensor may have had one of its own."""
+        own = self._sites_of(Launch(tensor.place, view.primitive), strict=True)
+        return view.place.cell == tensor.place.cell or own <= self._recomputed
 
     def _is_inside(self, place: Place, cell: str) -> bool:
         return place.layer == self._layer and (not cell or place.cell == cell or place.cell.startswith(f"{cell}."))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 
 from swapconf.dryrun.effect import Held, Launch, Place
 from swapconf.phases import Phase, step_phases
 from swapconf.primitives import COPY, VIEWS
-from swapconf.trace import Trace
+from swapconf.trace import Task, Trace
 
 
 def recomputed(trace: Trace, places: Mapping[str, Place]) -> tuple[tuple[Launch, ...], frozenset[Held]]:
@@ -20,6 +21,8 @@ def recomputed(trace: Trace, places: Mapping[str, Place]) -> tuple[tuple[Launch,
     late = {task.event for task in tasks if task.primitive == COPY or phase[task.event] is Phase.RECOMPUTED or (
         phase[task.event] is Phase.BACKWARD and "-" in task.scope)}
     readers = {block.start: block.users for block in trace.blocks}
+    recomputing = {event for event, found in phase.items() if found is Phase.RECOMPUTED}
+    launch |= _moved_home(tasks, recomputing, launch, readers)
     again, held = [], set()
     for task in tasks:
         if task.primitive in VIEWS or task.primitive == COPY:
@@ -33,3 +36,23 @@ def recomputed(trace: Trace, places: Mapping[str, Place]) -> tuple[tuple[Launch,
                 if users & late:
                     held.add(Held(place, task.primitive, frozenset(launch[user] for user in users - late)))
     return tuple(again), frozenset(held)
+
+
+def _moved_home(tasks: Sequence[Task], again: Set[int], launch: Mapping[int, Launch],
+                readers: Mapping[int, Sequence[int]]) -> dict[int, Launch]:
+    """By event. MindSpore names some kernels of a layer after another one, such as the slices of GLM's rotary embedding
+    after layer 0: what stands between recomputed kernels of one other layer alone is of that layer."""
+    found: dict[int, Launch] = {}
+    layers: dict[int, set[str]] = {}  # by event, of the recomputed kernels that it reads
+    for task in tasks:
+        if task.event not in again:
+            continue
+        place = launch[task.event].place
+        users = {user for tensor in task.outputs for user in readers.get(tensor, ()) if user > task.event} & again
+        around = {launch[user].place.layer for user in users} - {""}
+        if place.layer and len(around) == 1 and around == layers.get(task.event) != {place.layer}:
+            place = replace(place, layer=min(around))
+            found[task.event] = replace(launch[task.event], place=place)
+        for user in users:
+            layers.setdefault(user, set()).update({place.layer} - {""})
+    return found

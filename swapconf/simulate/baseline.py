@@ -74,8 +74,12 @@ class Baseline:
 
     @cached_property
     def num_readers(self) -> Ints:
-        """[kernels] how many kernels read what each makes, or shows as a view."""
-        return np.bincount(self.reads.face[self.reads.face >= 0], minlength=len(self.kernels))
+        """[kernels] how many kernels read what each makes, or shows as a view. Of what is written in place a view is no
+        only reader: MindSpore ties others to it."""
+        reads = self.reads
+        in_place = np.char.startswith(self.kernels.primitives, "Inplace")
+        seen = np.where((reads.via >= 0) & in_place[reads.via], reads.face, reads.via)
+        return np.bincount(seen[seen >= 0], minlength=len(self.kernels))
 
     @cached_property
     def depth(self) -> Ints:

@@ -12,7 +12,7 @@ from collections.abc import Sequence, Set
 import numpy as np
 
 from swapconf.simulate.baseline import ADD_AND_NORM, VIEWS, Baseline
-from swapconf.simulate.columns import Ints
+from swapconf.simulate.columns import Flags, Ints
 
 
 def cell_outputs(baseline: Baseline, asked: Ints, cells: Sequence[str]) -> tuple[list[int], list[int]]:
@@ -35,6 +35,12 @@ def cell_outputs(baseline: Baseline, asked: Ints, cells: Sequence[str]) -> tuple
             else:
                 blocks.add(block)
     return sorted(nodes), sorted(blocks)
+
+
+def redistributing(baseline: Baseline) -> Flags:
+    """[kernels] communication, and views, which MindSpore takes for a change of layout: without ``mp_comm_recompute``
+    neither runs again, and what a view shows is kept (measured with 2.9.0, on one device for each layer, too)."""
+    return np.asarray((baseline.kernels.stream != 0) | np.isin(baseline.kernels.primitives, list(VIEWS)))
 
 
 def descends(path: str, roots: Set[str]) -> bool:

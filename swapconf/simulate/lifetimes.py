@@ -10,7 +10,7 @@ import numpy as np
 from swapconf.network import Network
 from swapconf.prediction import Moves, Prediction
 from swapconf.simulate.baseline import ADD_AND_NORM, SUM, VIEWS, Baseline, layer_name
-from swapconf.simulate.cell_outputs import cell_outputs, descends
+from swapconf.simulate.cell_outputs import cell_outputs, descends, redistributing
 from swapconf.simulate.columns import Flags, Ints
 from swapconf.simulate.loss import head_first, hurried, started
 from swapconf.simulate.parted import Own, kinds, parted, stand_ins
@@ -83,14 +83,17 @@ def schedule(prepared: Prepared, strategy: Strategy, slack: Slack | None = None)
     """Positions of all that is launched; `prediction` turns them into memory, `predicted_program` into a program."""
     baseline, sites = prepared.baseline, prepared.sites
     actions = _actions(sites, strategy)
-    flagged, outputs = _flagged(baseline, sites, actions)
+    flagged, kept, outputs = _flagged(baseline, sites, actions)
     flagged &= ~prepared.is_once
     if not strategy.recompute_options.get("mp_comm_recompute", True):
-        flagged &= baseline.kernels.stream == 0
+        staying = redistributing(baseline)
+        flagged &= ~staying
+        kept = [*kept, *np.flatnonzero(staying).tolist()]
     reads = baseline.reads
     owned = (sites.of_read >= 0) & (sites.of_node[reads.face] >= 0)
     flagged_read = np.where(owned, actions.again[sites.of_read],
                             flagged[reads.face] & baseline.kernels.backward[reads.kernel]) & (reads.face >= 0)
+    flagged_read[np.isin(reads.face, kept)] = False  # also where it is a view: what it shows stays with it
     flagged[stand_ins(baseline, sites.of_node, sites.of_read, flagged_read)] = True
     flagged &= ~prepared.is_once
     sums = _kept_sums(baseline, sites, actions, flagged)
@@ -190,10 +193,11 @@ def _actions(sites: Sites, strategy: Strategy) -> _Actions:
                     roots={layer: frozenset(found) for layer, found in roots.items()})
 
 
-def _flagged(baseline: Baseline, sites: Sites, actions: _Actions) -> tuple[Flags, list[int]]:
+def _flagged(baseline: Baseline, sites: Sites, actions: _Actions) -> tuple[Flags, list[int], list[int]]:
     """Nodes to run again. What is no site (communication of a sharded primitive) follows the cell around it; the
-    output of the cell that was asked for is kept (``Cell.recompute`` without ``output_recompute``). Also the blocks
-    that are such an output of a kernel that makes more, as a norm does, which runs again for the rest."""
+    output of the cell that was asked for is kept (``Cell.recompute`` without ``output_recompute``). Also the nodes that
+    are such outputs, and the blocks that are one of a kernel that makes more, as a norm does, which runs again for the
+    rest."""
     kernels, reads = baseline.kernels, baseline.reads
     flagged = np.where(sites.of_node >= 0, actions.again[sites.of_node], False)
     for (layer, cell), nodes in sites.loose.items():
@@ -205,7 +209,7 @@ def _flagged(baseline: Baseline, sites: Sites, actions: _Actions) -> tuple[Flags
     asked = np.where(sites.of_node >= 0, actions.cell[sites.of_node], -1)
     kept, outputs = cell_outputs(baseline, asked, actions.cells)
     flagged[kept] = False
-    return np.asarray(flagged), outputs
+    return np.asarray(flagged), kept, outputs
 
 
 def _kept_sums(baseline: Baseline, sites: Sites, actions: _Actions, flagged: Flags) -> dict[int, list[int]]:

@@ -1,8 +1,9 @@
 """REGION -> ORDER: in which order MindSpore launches what runs again together with the gradients that wait for it.
 
 It keeps a queue of what is ready. A kernel with a single reader is followed by that reader at once, other readers queue
-up behind; what reads the result of communication waits until the queue is empty (the order of MindSpore's
-ExecOrderBuilder, as far as the traces show it; they do not tell control edges).
+up behind. Of several outputs of a kernel the last that it comes to is served first, as each is a node of its own in
+MindSpore's graph, to be followed at once. What reads the result of communication waits until the queue is empty (the
+order of MindSpore's ExecOrderBuilder, as far as the traces show it; they do not tell control edges).
 """
 
 from __future__ import annotations
@@ -11,44 +12,60 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+UNKNOWN = 1 << 60
+
 
 @dataclass(frozen=True, kw_only=True)
 class Region:
     """Items are numbered in the order to fall back to. ``needs``: the items that each reads from. ``late``: items that
     read the result of communication from before the region. ``single``: has one reader in all. ``talks``: is
-    communication itself. ``ahead``: such that is launched before that communication from before the region."""
+    communication itself. ``ahead``: such that is launched before that communication from before the region.
+    ``depth``: how many readers follow one another from each item to the end of the step, `UNKNOWN` where that depends
+    on its readers among the items. The items from ``num_real`` on are launched nowhere: each shows one of several
+    outputs."""
 
     needs: Sequence[Sequence[int]]
     late: frozenset[int]
     single: Sequence[bool]
     talks: Sequence[bool]
     ahead: frozenset[int] = frozenset()
+    depth: Sequence[int] = ()
+    num_real: int | None = None
 
 
 def order(region: Region) -> list[int]:
-    """All items, each behind what it reads from."""
+    """All items that are launched, each behind what it reads from."""
     waiting = [len(needs) + (item in region.late) for item, needs in enumerate(region.needs)]
-    return _Queue(region, waiting, _readers(region.needs)).run()
+    count = len(region.needs) if region.num_real is None else region.num_real
+    return [item for item in _Queue(region, waiting, _readers(region), count).run() if item < count]
 
 
-def _readers(needs: Sequence[Sequence[int]]) -> dict[int, list[int]]:
+def _readers(region: Region) -> dict[int, list[int]]:
     """The readers of each item, the one nearest to the end of the step first."""
-    read = {needed for given in needs for needed in given}
-    ends = deque(item for item in reversed(range(len(needs))) if item not in read)
-    seen, readers = set(ends), dict[int, list[int]]()
-    while ends:
-        item = ends.popleft()
-        for needed in needs[item]:
-            readers.setdefault(needed, []).append(item)
-            if needed not in seen:
-                seen.add(needed)
-                ends.append(needed)
+    needs, read = region.needs, {needed for given in region.needs for needed in given}
+    depth = region.depth or [UNKNOWN if item in read else 0 for item in range(len(needs))]
+    known: dict[int, list[int]] = {}
+    for item in range(len(needs)):
+        if depth[item] < UNKNOWN:
+            known.setdefault(depth[item], []).append(item)
+    seen, readers = set[int](), dict[int, list[int]]()
+    level, found = min(known, default=0), list[int]()
+    while known or found:
+        here = dict.fromkeys(item for item in (*found, *known.pop(level, ())) if item not in seen)
+        seen.update(here)
+        found = []
+        for item in here:
+            for needed in needs[item]:
+                readers.setdefault(needed, []).append(item)
+                if needed not in seen:
+                    found.append(needed)
+        level = level + 1 if found else min(known, default=0)
     return readers
 
 
 class _Queue:
-    def __init__(self, region: Region, waiting: list[int], readers: Mapping[int, list[int]]) -> None:
-        self._region, self._waiting, self._readers = region, waiting, readers
+    def __init__(self, region: Region, waiting: list[int], readers: Mapping[int, list[int]], num_real: int) -> None:
+        self._region, self._waiting, self._readers, self._num_real = region, waiting, readers, num_real
         self._ready = deque(item for item, count in enumerate(waiting) if not count)
         self._talking: deque[list[int]] = deque([sorted(region.late)] if region.late else [])
 
@@ -84,7 +101,7 @@ class _Queue:
         for item in items:
             self._waiting[item] -= 1
             if self._waiting[item] == 0:
-                if at_once:
+                if at_once or item >= self._num_real:
                     self._ready.appendleft(item)
                 elif self._region.talks[item]:
                     talking.append(item)

@@ -10,14 +10,14 @@ rest, as all of the region waits for it. Passes of equal layers have equal regio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from swapconf.simulate.baseline import GRADIENT_VIEW, HALF, VIEWS, Baseline
 from swapconf.simulate.columns import Flags, Ints
-from swapconf.simulate.order import Region, order
+from swapconf.simulate.order import UNKNOWN, Region, order
 from swapconf.simulate.ungated import places
 from swapconf.simulation import TICKS
 
@@ -167,32 +167,60 @@ def _region(baseline: Baseline, part: Part, redirected: Flags, kept: Flags) -> t
     late = set()
     begin = min(_arrival(baseline, part.start), part.start - NEAR - 1)
     arrival = {first: _arrival(baseline, first) for first in np.unique(part.first).tolist()}
+    outputs = _Outputs(baseline.num_made[[*copies, *launched]].tolist())
     for node, first in zip(copies, part.first.tolist(), strict=True):
-        made = [row for row in baseline.rows_of(node) if not kept[reads.block[row]]]
-        found = [copy[face] for face in dict.fromkeys(reads.face[made].tolist()) if face in copy]
+        found = [outputs.of(copy[face], int(reads.block[row])) for row in baseline.rows_of(node)
+                 if not kept[reads.block[row]] and (face := int(reads.face[row])) in copy]
         # of several regions, each waits for a gradient of its own
         gate = item_of.get(arrival[first], -1)
-        needs.append(found or [gate] * (gate >= 0))
+        needs.append(list(dict.fromkeys(found)) or [gate] * (gate >= 0))
     for kernel in launched:
         found = []
         for row in baseline.rows_of(kernel):
-            face = int(reads.face[row])
+            face, via = int(reads.face[row]), int(reads.via[row])
+            # a view that a gradient makes for this one
+            view = item_of.get(via, copy_of.get(via, -1)) if via != face else -1
             if redirected[row]:
-                found.append(copy.get(face, copy.get(int(baseline.below[face]), -1)))
+                source = copy.get(face, copy.get(int(baseline.below[face]), -1))
+                found += [outputs.of(source, int(reads.block[row])), view]
+            elif view >= 0:
+                found.append(view)
             elif face in item_of or face in copy_of:
-                found.append(item_of.get(face, copy_of.get(face, -1)))
+                found.append(outputs.of(item_of.get(face, copy_of.get(face, -1)), int(reads.block[row])))
             elif begin < face < part.start and kernels.stream[face] != 0 and kernels.primitive[face] != "Receive":
                 late.add(item_of[kernel])
-            # a view that a gradient makes for this one
-            found.append(item_of.get(int(reads.via[row]), copy_of.get(int(reads.via[row]), -1)))
         needs.append([item for item in dict.fromkeys(found) if item >= 0])
     first = np.zeros(len(needs), dtype=np.bool_)
     if (baseline.upfront >= 0).any():
         first[:len(copies)] = [not given for given in needs[:len(copies)]]
         first[:len(copies)] &= baseline.twin[part.copies] < 0
     talks = kernels.stream[[*copies, *launched]] != 0
-    return Region(needs=needs, late=frozenset(late), ahead=frozenset(np.flatnonzero(first & talks).tolist()),
-                  talks=talks.tolist(), single=_single(baseline, needs, len(copies), launched)), first
+    needs, shown = [*needs, *outputs.needs], len(outputs.needs)
+    return Region(needs=needs, late=frozenset(late), num_real=outputs.num_makers,
+                  ahead=frozenset(np.flatnonzero(first & talks).tolist()), talks=[*talks.tolist(), *[False] * shown],
+                  depth=[*[UNKNOWN] * len(copies), *baseline.depth[launched].tolist(), *[UNKNOWN] * shown],
+                  single=_single(baseline, needs, len(copies), launched)), first
+
+
+class _Outputs:
+    """The outputs of kernels that make several, as items behind those of the kernels."""
+
+    def __init__(self, num_made: Sequence[int]) -> None:
+        self._num_made, self._known = num_made, dict[tuple[int, int], int]()
+        self.needs: list[list[int]] = []
+
+    @property
+    def num_makers(self) -> int:
+        return len(self._num_made)
+
+    def of(self, item: int, block: int) -> int:
+        """What shows a block that an item makes: the item, where it makes nothing else."""
+        if item < 0 or self._num_made[item] < 2:
+            return item
+        if (item, block) not in self._known:
+            self._known[item, block] = self.num_makers + len(self.needs)
+            self.needs.append([item])
+        return self._known[item, block]
 
 
 def _arrival(baseline: Baseline, reader: int) -> int:
@@ -214,6 +242,8 @@ def _faces(baseline: Baseline, kernel: int) -> list[int]:
 
 
 def _single(baseline: Baseline, needs: list[list[int]], num_copies: int, launched: list[int]) -> list[bool]:
-    """Which items have one reader in all: a copy within the region, a kernel anywhere."""
-    inside = np.bincount(np.array([item for given in needs for item in given], dtype=np.int64), minlength=len(needs))
-    return [*(inside[:num_copies] == 1).tolist(), *(baseline.num_readers[launched] == 1).tolist()]
+    """Which items have one reader in all: a copy, and an output, within the region, a kernel anywhere."""
+    needed = np.array([item for given in needs for item in given], dtype=np.int64)
+    single: list[bool] = (np.bincount(needed, minlength=len(needs)) == 1).tolist()
+    single[num_copies:num_copies + len(launched)] = (baseline.num_readers[launched] == 1).tolist()
+    return single

@@ -248,7 +248,8 @@ class _Cells:
         """The same; of one whose output no gradient reads in the catalog, another one that has these readers, with
         which MindSpore has merged it, or none: parallelism has put it in. ``is_lost``: MindSpore has lost the cells of
         the view and its readers, so that the next one with such readers is meant."""
-        if self._by_path[path].saved is not False or not readers:
+        if self._by_path[path].saved is not False or not readers or (
+                not is_lost and self._likeness(self._by_path[path], readers) == len(readers)):
             return path
         views = [operator for operator in self._by_path.values() if operator.saved and (
             operator.type in VIEWS or operator.type == "Transpose")]  # of one head a Transpose is a view

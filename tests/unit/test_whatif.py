@@ -14,19 +14,20 @@ import pytest
 from click.testing import CliRunner
 
 from swapconf.cli.main import main
-from swapconf.errors import Severity
+from swapconf.errors import Origin, Severity
 from swapconf.formats import overrides, trace_folder
+from swapconf.memory_view import EntryTotal
 from swapconf.prediction import Prediction
 from swapconf.report.sweep_chart import chart
 from swapconf.resolve.knowledge import Versions
 from swapconf.simulate.bound import safe_peak_bytes
-from swapconf.simulate.lifetimes import Prepared, placed, predict
+from swapconf.simulate.lifetimes import Prepared, placed, predict, schedule
 from swapconf.simulate.prepare import place_of, prepare
 from swapconf.simulation import TICKS
 from swapconf.study.study import Study, study_document
 from swapconf.sweep import Point
 from swapconf.trace import Trace
-from swapconf.whatif import Mismatch, Question, with_prefetch
+from swapconf.whatif import Mismatch, Question, _findings, with_prefetch
 
 ROOT = Path(__file__).parents[2]
 TRACES = ROOT / "tests" / "traces"
@@ -181,6 +182,15 @@ def test_an_entry_that_saves_nothing_is_found() -> None:
         ("entry-saves-nothing", Severity.WARNING)]
 
 
+@pytest.mark.parametrize(("entry", "names_a_prefetch"), [("layer_swap", True), ("op_swap recompute", True),
+                                                         ("recompute", False), ("select_recompute mlp", False)])
+def test_where_recompute_raises_the_peak_no_prefetch_is_named(entry: str, names_a_prefetch: bool) -> None:
+    total = EntryTotal(origin=Origin(file="x.yaml"), text=entry, saved_bytes=-512, moved_bytes=0, recomputed=1)
+    (found,) = _findings(total)
+    assert found.rule == "entry-costs-memory"
+    assert ("backward_prefetch" in found.hint) == names_a_prefetch
+
+
 def test_what_an_entry_saves_is_the_peak_without_it() -> None:
     given = study(layer_swap(1))
     answer = Question(TRACES / "llama_l2_none", given).answer()
@@ -243,6 +253,22 @@ def test_communication_that_is_not_to_run_again_does_not() -> None:
     sent = sum(kernel.primitive == "AllReduce" and "wo-Linear" in kernel.name and "Gradients" not in kernel.name
                for kernel in kernels)
     assert full.recomputed - quiet.recomputed >= sent > 0
+
+
+def test_without_communication_no_reshape_runs_again_and_what_it_shows_is_kept() -> None:
+    """The output of w3 is seen through a Reshape alone; the gradient of the SiLU reads that of w1 itself."""
+    prepared = baseline()
+    again: dict[bool, set[str]] = {}
+    for comm in (True, False):
+        strategy = study(OFF, "recompute_config.recompute=True", f"recompute_config.mp_comm_recompute={comm}").strategy
+        assert strategy is not None
+        copies = schedule(prepared, strategy).program.copies
+        again[comm] = {f"{prepared.baseline.kernels.cell[copy]} {prepared.baseline.kernels.primitive[copy]}"
+                       for copy in copies}
+    assert {"feed_forward.w3 MatMul", "feed_forward.w1 MatMul", "feed_forward.w3 Reshape"} <= again[True]
+    assert "feed_forward.w1 MatMul" in again[False]
+    assert "feed_forward.w3 MatMul" not in again[False]
+    assert not any(name.endswith("Reshape") for name in again[False])
 
 
 def test_a_model_that_the_catalog_does_not_know_is_refused() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from swapconf.simulate.order import Region, order
+from swapconf.simulate.order import UNKNOWN, Region, order
 
 
 def ordered(needs: Sequence[Sequence[int]], *, late: Sequence[int] = (), single: Sequence[int] = (),
@@ -40,6 +40,27 @@ def test_readers_of_communication_that_runs_again_first_come_before_those_of_the
 def test_of_two_readers_the_one_nearer_to_the_end_comes_first() -> None:
     """Both 1 and 2 read 0; 2 is read by nothing, 1 by 3."""
     assert ordered([[], [0], [0], [1]]) == [0, 2, 1, 3]
+
+
+def test_of_readers_as_near_the_one_of_the_earlier_end_comes_first() -> None:
+    """1 and 2 read 0; the ends 3 and 4 read 2 and 1."""
+    assert ordered([[], [0], [0], [2], [1]]) == [0, 2, 1, 3, 4]
+
+
+def test_how_far_the_end_is_counts_what_is_read_outside() -> None:
+    """As above, but 3 is read by others, which is farther from the end of the step than 4."""
+    region = Region(needs=[[], [0], [0], [2], [1]], late=frozenset(), single=[False] * 5, talks=[False] * 5,
+                    depth=[UNKNOWN, UNKNOWN, UNKNOWN, 5, 0])
+    assert order(region) == [0, 1, 2, 4, 3]
+
+
+def test_of_two_outputs_the_farther_one_is_served_first() -> None:
+    """4 and 5 show the outputs of 0, which 1 and 2 read; 3 reads 1, so that 2 is nearer to the end. What reads an
+    output alone follows at once."""
+    needs = [[], [4], [5], [1], [0], [0]]
+    region = Region(needs=needs, late=frozenset(), single=[False, True, False, False, True, True], talks=[False] * 6,
+                    num_real=4)
+    assert order(region) == [0, 1, 3, 2]
 
 
 def test_a_gate_that_waits_for_what_it_gates_does_not_hold_the_rest_up() -> None:

@@ -68,3 +68,15 @@ def test_casts_of_casts_move_for_nothing_only_in_models_without_experts(last: st
         passing=np.array([0, 0, 0, 3, 3, 3, -1]), before=np.arange(8))
     sites = assign(of_kernels(kernels, [(0, 1), (1, 2), (3, 4), (4, 5)]), network)
     assert [sites.names[site][1] for site in sites.of_unread[sites.of_unread >= 0]] == ["norm.cast"] * unread
+
+
+def test_a_view_that_its_own_reader_reads_is_no_other_one_that_has_such_a_reader() -> None:
+    """Both Linears end with a Reshape that an Add of the layer reads; of the second one a gradient reads it."""
+    def view(cell: str, consumers: tuple[str, ...], *, saved: bool) -> Operator:
+        return Operator(path=f"{cell}.reshape", kind="primitive", type="Reshape", saved=saved, consumers=consumers)
+
+    known = _Cells(LayerTemplate(name="dense", cell="Layer", operators=(
+        Operator(path="add", kind="primitive", type="Add", saved=True),
+        view("wo", ("add",), saved=False), view("w2", ("add",), saved=True))))
+    assert known.saved_view("wo.reshape", frozenset({("", "Add")}), is_lost=False) == "wo.reshape"
+    assert known.saved_view("wo.reshape", frozenset({("", "Add")}), is_lost=True) == "w2.reshape"
