@@ -62,12 +62,22 @@ def _everywhere(tables: Sequence[Mapping[str, Counter[Placed]]], sources: Mappin
     for name, (run, source) in sources.items():
         items = Counter(tables[run].get(source, Counter()))
         if more is not None:
-            twin = _twin(fold, source)
-            before = tables[0].get(twin, Counter())
-            items.update({item: round(times * (count - before[item]))
-                          for item, count in tables[more].get(twin, Counter()).items()})
+            items.update(_added(items, tables, source, fold, more, times))
         for item, count in items.items():
             yield from [replace(item, place=replace(item.place, layer=name))] * count
+
+
+def _added(items: Counter[Placed], tables: Sequence[Mapping[str, Counter[Placed]]], source: str, fold: Fold, more: int,
+           times: float) -> dict[Placed, int]:
+    """What further micro-batches add to what a layer does. A layer that the runs with more of them do not have grows in
+    proportion to what it does itself, as its twin does, which may be the first of its row and do more."""
+    twin = _twin(fold, source)
+    before, after = tables[0].get(twin, Counter()), tables[more].get(twin, Counter())
+    if twin == source:
+        return {item: round(times * (count - before[item])) for item, count in after.items()}
+    even = fold.runs[more].micro_batches / fold.small.micro_batches
+    return {item: round(times * count * ((after[item] / before[item] if before[item] else even) - 1))
+            for item, count in items.items()}
 
 
 def _twin(fold: Fold, name: str) -> str:

@@ -163,7 +163,7 @@ def _by(plan: Fold, order: Order, study: Study, known: dict[Size, Measured]) -> 
         note = phrase("{note}, confirmed with {third} because {reason}", note=note, third=words, reason=reason)
     big = measured[_biggest(plan)]
     peaks = Peaks(used_bytes=whole.used_peak_bytes, with_fragments_bytes=whole.with_fragments_peak_bytes,
-                  reserved_bytes=_reserved(big, whole))
+                  reserved_bytes=_reserved(measured, big, whole))
     strategy = study.strategy
     lines = big.report.strategy_lines if strategy is None or order.plain else tuple(
         line for entry in strategy.layers for line in worker_log.lines(entry, strategy.swap_on))
@@ -247,12 +247,19 @@ def _failed(ran: Ran, part: Part, plan: Fold) -> RankReport:
         outcome=phrase(ran.report.outcome.value)))
 
 
-def _reserved(big: Measured, whole: Sample) -> int | None:
-    """MindSpore takes whole GiB; what it takes beyond the peak does not depend on the number of layers."""
+def _reserved(measured: Sequence[Measured], big: Measured, whole: Sample) -> int | None:
+    """MindSpore takes whole GiB; what it takes beyond the peak does not depend on the number of layers. Where it takes
+    the same whatever the peak is, it took one block in advance (`max_device_memory`)."""
     if big.reserved_bytes is None:
         return None
-    peak = whole.with_fragments_peak_bytes
-    return big.reserved_bytes + (-(-peak // GIB) + -big.sample.with_fragments_peak_bytes // GIB) * GIB
+    needed = _gibs(whole)
+    if len({one.reserved_bytes for one in measured}) == 1 < len({_gibs(one.sample) for one in measured}):
+        return max(big.reserved_bytes, needed * GIB)
+    return big.reserved_bytes + (needed - _gibs(big.sample)) * GIB
+
+
+def _gibs(run: Sample) -> int:
+    return -(-run.with_fragments_peak_bytes // GIB)
 
 
 def _longest_prefetch(study: Study) -> int:

@@ -19,7 +19,7 @@ from swapconf.study.study import Study
 from swapconf.trace import Block, Kernel, Task, Tensor, Trace, WorkerLog
 from tests.unit.test_folding import document, swap
 
-MIB = 1 << 20
+MIB, GIB = 1 << 20, 1 << 30
 NETWORK = "Default/network-Train/backbone-Llama/layers-CellList"
 
 
@@ -187,6 +187,22 @@ def test_a_model_that_deals_its_layers_in_its_own_way_is_run_whole(
     report = rehearse(order({"swap_config.swap": False}))
     assert (ran, report.folded) == ([4, 32], None)
     assert "with 4 layers the stage ran 3 layers where 4 were expected" in report.fold_note
+
+
+@pytest.mark.parametrize(("reserved", "expected"), [(lambda peak: -(-peak // GIB) + 1, 24), (lambda _: 54, 54)])
+def test_what_the_pool_reserves_follows_the_peak_unless_it_was_taken_in_advance(
+        mindspore: Callable[[Shape], list[Any]], monkeypatch: pytest.MonkeyPatch, reserved: Callable[[int], int],
+        expected: int) -> None:
+    mindspore(Shape(activation=700 * MIB))
+    run = module.run
+
+    def with_pool(order: Order, study: Study, part: str = "") -> Ran:
+        done = run(order, study, part)
+        assert done.trace is not None
+        return replace(done, reserved_bytes=reserved(done.trace.with_fragments_peak_bytes) * GIB)
+
+    monkeypatch.setattr(module, "run", with_pool)
+    assert rehearse(order({"swap_config.swap": False})).reserved_bytes == expected * GIB
 
 
 def test_what_can_be_folded_is_known_before_it_is_run() -> None:

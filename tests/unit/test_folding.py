@@ -258,3 +258,16 @@ def test_a_model_from_a_hugging_face_folder_gets_its_number_of_layers_in_the_yam
     plan, studies = folded(found, 1)
     assert lengths(plan) == [32]
     assert [less.config.model.num_layers for less in studies] == [sum(size.layers) for size in (*plan.runs, plan.check)]
+
+
+def test_a_pipeline_that_turns_back_keeps_what_its_stages_hold() -> None:
+    """The second half of zero_bubble_v runs from the last stage to the first."""
+    found = document({**PIPELINE, "parallel.pipeline_config": {
+        "pipeline_interleave": True, "pipeline_scheduler": "zero_bubble_v"}, "swap_config.swap": False,
+        "model.model_config.pp_interleave_num": 2, "model.model_config.offset": [[1, 0, 0, 0], [0, 0, 0, 1]]}, 82)
+    for stage in range(4):
+        plan, studies = folded(found, stage)
+        assert sum(lengths(plan)) == (21 if stage in (0, 3) else 20)
+        (less, *_) = studies
+        assert less.network is not None
+        assert {layer.stage for layer in less.network.layers} == {0, 1, 2, 3}

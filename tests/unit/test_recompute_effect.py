@@ -359,6 +359,22 @@ def test_layers_that_no_run_had_recompute_what_the_others_do() -> None:
     assert (whole.layers, whole.held) == (every.layers, every.held)
 
 
+def test_what_only_the_first_layer_of_a_row_does_stays_with_it_in_all_micro_batches() -> None:
+    """The smallest run has no layer in the middle of the row: what micro-batches add there follows the layer itself."""
+    plan = Fold(rows=(Row(0, 10),), whole=Size((10,), 256), small=Size((2,), 9), steps=(Size((3,), 9), Size((2,), 10)))
+
+    def made(size: Size) -> Effect:
+        again = [Launch(Place(str(index), "norm"), "Mul") for index in plan.kept(size)]
+        first = Launch(Place("0", "norm"), "Cast")
+        return Effect(layers=frozenset(map(str, plan.kept(size))), moves=(), host_peak_bytes=0,
+                      recomputed=tuple([*reversed(again), first] * size.micro_batches))
+
+    samples = [Sample(size=size, highest={("Default", "0"): 1}, used_peak_bytes=1, with_fragments_peak_bytes=1,
+                      effect=made(size)) for size in plan.runs]
+    told = extrapolated(samples, plan, plan.whole).effect
+    assert told.recomputed_by_operator == made(plan.whole).recomputed_by_operator
+
+
 # --- phases ---------------------------------------------------------------------------------------------------------
 
 
