@@ -1,29 +1,30 @@
 #!/usr/bin/env python3
 """Do published training YAMLs of mindformers run as they are? One dry run each, of fewer layers and micro-batches.
 
-    python scripts/evidence/published_yamls.py FOLDER --keep DIR [--only NAME...] [--out docs/published-yamls.md]
+    python scripts/evidence/published_yamls.py FOLDER --keep DIR [--only NAME...] [--again] [--out PAGE]
 
 Nothing is changed but the number of layers (two of each kind, or as many as there are pipeline stages), their offset
 and the number of micro-batches (two more than stages). A YAML that takes its model from a Hugging Face folder that is
 not there, or its code from a repository that is not there, cannot train here either; it is told so. Rank 0 is run.
+--again only tells of the runs that are in DIR.
 Exit code 1 where a run does not complete, or its peak is not that of MindSpore itself to the byte.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from swapconf import json_object
 from swapconf.config import Config
-from swapconf.dryrun.outcome import RankReport
+from swapconf.dryrun.outcome import Outcome, RankReport
 from swapconf.errors import SwapconfError
-from swapconf.formats import overrides, pretrained
+from swapconf.formats import overrides, pretrained, run_record
 from swapconf.formats.nodes import Document
 from swapconf.formats.surroundings import NUM_LAYERS
 from swapconf.rehearsal import folded
@@ -55,22 +56,24 @@ def main() -> None:
     options.add_argument("folder", type=Path)
     options.add_argument("--keep", type=Path, required=True)
     options.add_argument("--only", nargs="*", default=())
+    options.add_argument("--again", action="store_true")
     options.add_argument("--out", type=Path)
+    options.add_argument("--note", default="", help="a sentence to stand on the page")
     options.add_argument("--timeout", type=float, default=900.0, metavar="SECONDS")
     given = options.parse_args()
     rows = []
     for path in sorted(given.folder.rglob("*.yaml")):
         if given.only and not any(word in path.name for word in given.only):
             continue
-        if (row := of_file(path, given.keep.resolve() / path.stem, given.timeout)) is not None:
+        if (row := of_file(path, given.keep.resolve() / path.stem, given.timeout, again=given.again)) is not None:
             rows.append(row)
             print(_line(row), flush=True)
     if given.out is not None:
-        given.out.write_text("\n".join(_page(rows)) + "\n", encoding="utf-8")
+        given.out.write_text("\n".join(_page(rows, given.note)) + "\n", encoding="utf-8")
     sys.exit(any(row.report is not None and not row.is_exact for row in rows))
 
 
-def of_file(path: Path, keep: Path, timeout: float) -> Row | None:
+def of_file(path: Path, keep: Path, timeout: float, *, again: bool = False) -> Row | None:
     """None for what is no training YAML."""
     try:
         document = overrides.of_file(str(path))
@@ -88,7 +91,11 @@ def of_file(path: Path, keep: Path, timeout: float) -> Row | None:
     if _at(document, "model.arch.auto_register") and not os.environ.get("REGISTER_PATH"):
         return Row(name=path.name, model=model, reason="the code of its model comes from a folder that is not here")
     changes = fewer(document, study)
-    return _run(blank, overrides.of_file(str(path), changes), changes, keep, timeout)
+    order = Order(document=overrides.of_file(str(path), changes), rank=0, keep=keep, timeout_seconds=timeout)
+    report = _kept(order) if again else folded.rehearse(order)
+    own = keep / "rank_0" / "result.json"
+    peak = json_object.read(own).get("max_memory_allocated_bytes") if own.exists() else None
+    return replace(blank, changes=changes, report=report, own_peak=peak)
 
 
 def fewer(document: Document, study: Study) -> tuple[str, ...]:
@@ -121,11 +128,13 @@ def _at(document: Document, path: str) -> Any:
     return node
 
 
-def _run(blank: Row, document: Document, changes: tuple[str, ...], keep: Path, timeout: float) -> Row:
-    report = folded.rehearse(Order(document=document, rank=0, keep=keep, timeout_seconds=timeout))
-    own = keep / "rank_0" / "result.json"
-    peak = json.loads(own.read_text(encoding="utf-8"))["max_memory_allocated_bytes"] if own.exists() else None
-    return Row(name=blank.name, model=blank.model, changes=changes, report=report, own_peak=peak)
+def _kept(order: Order) -> RankReport:
+    """Of a run that is there already."""
+    assert order.keep is not None
+    found = run_record.report(order.keep / "rank_0")
+    return RankReport(file=order.document.file, rank=order.rank, stage=found["stage"], level=found["level"],
+                      outcome=Outcome(found["outcome"]), detail=found["detail"], seconds=found["seconds"],
+                      used_peak_bytes=found["used_peak_bytes"])
 
 
 def _line(row: Row) -> str:
@@ -135,7 +144,7 @@ def _line(row: Row) -> str:
            f"MindSpore's own {row.own_peak} {'' if row.is_exact else row.report.detail[:400]}"
 
 
-def _page(rows: list[Row]) -> Iterator[str]:
+def _page(rows: list[Row], note: str) -> Iterator[str]:
     done = [row for row in rows if row.report is not None]
     yield "# Published YAMLs, as they are"
     yield ""
@@ -146,6 +155,8 @@ def _page(rows: list[Row]) -> Iterator[str]:
     yield f"{sum(row.report is not None and row.report.outcome.good for row in done)} of {len(done)} completed, " \
           f"{sum(row.is_exact for row in done)} of them with a peak equal to the byte."
     yield ""
+    if note:
+        yield from (note, "")
     yield "| YAML | model | changed | outcome | peak | own | seconds |"
     yield "|---|---|---|---|---:|---:|---:|"
     for row in rows:
