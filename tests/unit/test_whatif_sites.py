@@ -36,7 +36,7 @@ LOST_VIEW = (Operator(path="norm.cast", kind="primitive", type="Cast", saved=Tru
 
 
 @pytest.mark.parametrize(("matmul", "expected"), [
-    ("Default/network/layers-CellList/0-Layer/attention-A/q-Linear/MatMul-op0", None),
+    ("Default/network/layers-CellList/0-Layer/attention-A/q-Linear/MatMul-op0", "attention.q.reshape"),
     ("Default/MatMul-op0", "mlp.out.reshape"),
 ])
 def test_a_view_without_a_cell_is_a_later_one_only_where_its_readers_have_none_either(
