@@ -16,6 +16,7 @@ from swapconf.dryrun.effect import Effect, observed
 from swapconf.dryrun.outcome import Outcome, RankReport
 from swapconf.errors import Finding
 from swapconf.formats import worker_log
+from swapconf.peak import Peak, grown
 from swapconf.phrases import phrase
 from swapconf.rehearsal.child import Ran, record, run
 from swapconf.rehearsal.extrapolation import doubt, extrapolated, holds
@@ -168,13 +169,27 @@ def _by(plan: Fold, order: Order, study: Study, known: dict[Size, Measured]) -> 
     lines = big.report.strategy_lines if strategy is None or order.plain else tuple(
         line for entry in strategy.layers for line in worker_log.lines(entry, strategy.swap_on))
     blank = replace(big.report, folded=tuple(sum(one.part.size.layers) for one in measured), fold_note=note,
-                    strategy_lines=lines)
+                    strategy_lines=lines, peak=_peak(measured, big, plan, whole.used_peak_bytes))
     report = verdict(blank, study, big.ran.log, peaks, whole.effect)
     record(order, big.ran, report)
     fewer = extrapolated(samples, plan, replace(plan.whole, micro_batches=plan.small.micro_batches))
     more = plan.whole.micro_batches - plan.small.micro_batches
     return keep_whole(order, plan, [Source(size=one.part.size, ran=one.ran) for one in measured[:len(plan.runs)]],
                       report, (whole.used_peak_bytes - fewer.used_peak_bytes) // max(more, 1))
+
+
+def _peak(measured: Sequence[Measured], big: Measured, plan: Fold, used_bytes: int) -> Peak | None:
+    """What holds the peak of the whole model: the parts of the biggest run, grown. The moment when layers keep nothing
+    is on a line, as every place of the step is, where all runs have it in the same pass."""
+    found = [one.report.peak for one in measured[:len(plan.runs)] if one.report.peak is not None]
+    if big.report.peak is None:
+        return None
+    if len(found) < len(plan.runs) or len({one.rest.when for one in found}) > 1:
+        return grown(big.report.peak, used_bytes)
+    first = found[0].rest.used_bytes
+    rest = first + sum((one.rest.used_bytes - first) * step
+                       for one, step in zip(found[1:], plan.distances(plan.whole), strict=True))
+    return grown(big.report.peak, used_bytes, round(rest))
 
 
 def _biggest(plan: Fold) -> int:
@@ -217,13 +232,13 @@ def _measured(ran: Ran, part: Part, plan: Fold) -> Measured:
         return Measured(part=part, ran=ran, sample=sample(ran.trace, effect, plan, part.size), report=ran.report,
                         reserved_bytes=ran.reserved_bytes)
     try:
-        grown = grow(ran.trace)
-        report = at_level(part.order.level, ran.report, grown.workspace, ran.trace)
-        keep_trace(part.order, ran, grown, report, part.name)
+        raised_trace = grow(ran.trace)
+        report = at_level(part.order.level, ran.report, raised_trace.workspace, ran.trace)
+        keep_trace(part.order, ran, raised_trace, report, part.name)
     except (ValueError, OSError) as error:
         raise NothingToRead(str(error)) from None
-    return Measured(part=part, ran=ran, sample=sample(grown.trace, effect, plan, part.size), report=report,
-                    reserved_bytes=grown.reserved_bytes)
+    return Measured(part=part, ran=ran, sample=sample(raised_trace.trace, effect, plan, part.size), report=report,
+                    reserved_bytes=raised_trace.reserved_bytes)
 
 
 def _check_deal(effect: Effect, part: Part, plan: Fold) -> None:

@@ -9,7 +9,7 @@ from swapconf.dryrun import comparison, recompute_comparison
 from swapconf.dryrun.effect import Effect
 from swapconf.dryrun.outcome import ESTIMATED, LayerMoves, LayerRecomputes, Outcome, RankReport
 from swapconf.errors import Finding, Severity, in_order
-from swapconf.peak import Peak, grown
+from swapconf.peak import Peak
 from swapconf.phrases import phrase
 from swapconf.study.study import Study
 from swapconf.trace import Notice, WorkerLog
@@ -28,7 +28,6 @@ class Peaks:
 def verdict(report: RankReport, study: Study, log: WorkerLog, peaks: Peaks, effect: Effect) -> RankReport:
     """The report of a rank that ended well, with its memory and all findings."""
     limit, findings = _limit(study, log)
-    peak = grown(report.peak, peaks.used_bytes) if report.peak is not None and report.folded else report.peak
     if study.strategy is not None:
         findings += comparison.compare(study.strategy, effect,
                                        study.config.origin("swap_config.swap", "swap_config"))
@@ -42,11 +41,10 @@ def verdict(report: RankReport, study: Study, log: WorkerLog, peaks: Peaks, effe
                 "rank {rank} needs {size} with fragments, {over} more than the {limit} it may use ({counted})",
                 rank=report.rank, size=show_bytes(peaks.with_fragments_bytes), over=show_bytes(over),
                 limit=show_bytes(limit), counted=_counted(report)),
-            hint=_remedy(peak, limit)))
+            hint=_remedy(report.peak, limit)))
     return replace(
         report, used_peak_bytes=peaks.used_bytes, with_fragments_peak_bytes=peaks.with_fragments_bytes,
         reserved_bytes=peaks.reserved_bytes, host_bytes=effect.host_peak_bytes, limit_bytes=limit,
-        peak=peak,
         recomputed=None if effect.recomputed is None else tuple(
             LayerRecomputes(layer, kernels) for layer, kernels in effect.recomputed_by_layer.items()),
         moved=tuple(LayerMoves(layer, copies.num_tensors, copies.size_bytes)

@@ -125,6 +125,11 @@ def test_with_more_layers_the_peak_can_move_to_where_they_keep_nothing() -> None
     assert (found.at.when, found.at.used_bytes) == ("optimizer", 14 * GIB)
 
 
+def test_the_moment_when_layers_keep_nothing_may_be_known_by_itself() -> None:
+    assert grown(LOSS, round(42.6 * GIB), 33 * GIB).rest.used_bytes == 33 * GIB
+    assert grown(LOSS, round(42.6 * GIB), 33 * GIB).at == grown(LOSS, round(42.6 * GIB)).at
+
+
 def test_a_peak_without_anything_in_layers_stays_and_still_adds_up() -> None:
     fixed = Peak(moment("forward", loss=9), moment("forward", loss=9))
     assert grown(fixed, 10 * GIB).at.used_bytes == 10 * GIB
