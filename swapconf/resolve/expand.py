@@ -6,6 +6,7 @@ an exclusion overrides every request to recompute.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from swapconf.config import Config
@@ -32,9 +33,11 @@ R2 = "R2-recomputed-consumer"
 RECOMPUTE_VOID = "recompute-void"
 
 # A flag that switches recompute off is a flag, too, where a primitive has one output: measured with MindSpore 2.9.0 for
-# Cast, MatMul and Add, which stay, and for these two of several outputs, which move.
+# Cast, MatMul and Add, which stay, and for these two of several outputs, which move. What such a primitive reads stays,
+# too: measured for Cast, MatMul, SiLU and ReduceMean, and not for an operator of several outputs, which moves.
 _EXCLUDED = Reason(R1, phrase("its recompute is excluded, and MindSpore swaps nothing that has a flag for recompute"))
 _SWAPPED_ALL_THE_SAME = frozenset({"FlashAttentionScore", "RmsNorm"})
+_OF_SEVERAL_OUTPUTS = _SWAPPED_ALL_THE_SAME | {"Split", "SplitWithSize", "TopK", "TopkExt"}
 _NOT_ASKED = Reason("not-asked", phrase("nothing was asked here"))
 _AS_ASKED = phrase("as asked")
 
@@ -64,6 +67,11 @@ class Decider:
         return self._plans[key]
 
 
+def excluded(asked: Iterable[Request]) -> set[str]:
+    """The operators whose recompute is excluded."""
+    return {request.operator for request in asked if request.kind == "select_recompute_exclude"}
+
+
 def _options(config: Config) -> dict[str, bool]:
     """Keyword arguments of ``Cell.recompute``; only what differs from MindSpore's defaults."""
     recompute = config.recompute
@@ -89,9 +97,17 @@ def decide(template: LayerTemplate, asked: tuple[Request, ...], consumer_voids: 
               for primitive in primitives_below(request.operator, template)}  # the last request stays
     decisions = {primitive.path: _decision(primitive, wanted.get(primitive.path), recomputed, rule)
                  for primitive in template.primitives}
-    for path in {request.operator for request in asked if request.kind == "select_recompute_exclude"} & set(decisions):
-        if isinstance(decisions[path].action, Swap) and template.by_path[path].type not in _SWAPPED_ALL_THE_SAME:
-            decisions[path] = Decision(Keep(), _EXCLUDED, decisions[path].requested)
+    flagged = {path for path in excluded(asked) & set(decisions)
+               if template.by_path[path].type not in _SWAPPED_ALL_THE_SAME}
+    for path, decision in decisions.items():
+        if isinstance(decision.action, Swap):
+            if path in flagged:
+                decisions[path] = Decision(Keep(), _EXCLUDED, decision.requested)
+            elif template.by_path[path].type not in _OF_SEVERAL_OUTPUTS and (
+                    readers := [reader for reader in template.by_path[path].consumers if reader in flagged]):
+                decisions[path] = Decision(Keep(), Reason(R1, phrase(
+                    "its output is read by {reader}, whose recompute is excluded, and MindSpore swaps nothing "
+                    "that something with such a flag reads", reader=readers[0])), decision.requested)
     outcomes = tuple(_outcome(request, template, decisions, recomputed, wanted) for request in asked)
     comm = {request.operator: request.kind == "select_comm_recompute" for request in asked
             if "comm" in request.kind and template.by_path[request.operator].kind == "primitive"}

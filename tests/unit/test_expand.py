@@ -16,11 +16,11 @@ from swapconf.config import (
     SelectRecompute,
 )
 from swapconf.errors import Origin
-from swapconf.network import Network
-from swapconf.resolve.expand import R1, R2, expand
+from swapconf.network import LayerTemplate, Network, Operator
+from swapconf.resolve.expand import R1, R2, decide, expand
 from swapconf.resolve.knowledge import Versions
 from swapconf.resolve.requests import Requests
-from swapconf.strategy import Action, Decision, Keep, Strategy, Swap
+from swapconf.strategy import Action, Decision, Keep, Request, Strategy, Swap
 from swapconf.strategy import Recompute as Recomputed
 from tests.unit.networks import ROUTED, config, network
 
@@ -205,3 +205,17 @@ def test_what_is_excluded_from_recompute_is_not_swapped_either() -> None:
     assert decided[0].plan.decisions["feed_forward.mul"].action == Swap(4)
     assert decided[1].plan.decisions["feed_forward.mul"].action == Keep()
     assert decided[1].plan.decisions["feed_forward.mul"].reason.rule == R1
+
+
+def test_what_an_excluded_operator_reads_is_not_swapped_unless_it_has_several_outputs() -> None:
+    layer = LayerTemplate(name="x", cell="Layer", operators=(
+        Operator(path="silu", kind="primitive", type="SiLU", saved=True, consumers=("mul",)),
+        Operator(path="topk", kind="primitive", type="TopkExt", saved=True, consumers=("mul",)),
+        Operator(path="other", kind="primitive", type="SiLU", saved=True, consumers=("add",)),
+        Operator(path="mul", kind="primitive", type="Mul", saved=True)))
+    asked = (Request("layer_swap", "", Origin(file="x"), prefetch=4),
+             Request("select_recompute_exclude", "mul", Origin(file="x")))
+    decided = decide(layer, asked, consumer_voids=False, version="MindSpore 2.9.0").decisions
+    assert {path: decision.action for path, decision in decided.items()} == {
+        "silu": Keep(), "topk": Swap(4), "other": Swap(4), "mul": Keep()}
+    assert decided["silu"].reason.rule == R1

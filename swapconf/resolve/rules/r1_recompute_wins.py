@@ -2,8 +2,8 @@ r"""R1-recompute-wins: where an operator is both swapped and recomputed, recompu
 
 MindSpore decides per primitive, so this also holds where the two overlap by an ancestor, a descendant or a regular
 expression. What is left of the swap still takes effect. An operator that ``select_recompute_exclude`` names is neither
-recomputed nor swapped: the exclusion is a flag for recompute, too. Source: documented (Fine-Grained Activations SWAP,
-rule 1), measured with MindSpore 2.9.0.
+recomputed nor swapped: the exclusion is a flag for recompute, too, and what it reads stays on the device with it.
+Source: documented (Fine-Grained Activations SWAP, rule 1), measured with MindSpore 2.9.0.
 
 Fails::
 
@@ -20,6 +20,7 @@ from collections.abc import Iterator
 
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.phrases import joined, phrase
+from swapconf.resolve.expand import excluded
 from swapconf.resolve.rules.case import Case, finding, ranges
 from swapconf.strategy import Recompute
 
@@ -41,8 +42,11 @@ def check(case: Case) -> Iterator[Finding]:
                 continue
             if not isinstance(decision.action, Recompute):
                 cut[decision.requested.origin].add(entry.layer.index)
-                causes[decision.requested.origin].setdefault(phrase(
-                    "{operator} (excluded, which is a flag for recompute, too)", operator=path))
+                flagged = excluded(outcome.request for outcome in entry.plan.outcomes)
+                for operator in (path, *entry.layer.template.by_path[path].consumers):
+                    if operator in flagged:
+                        causes[decision.requested.origin].setdefault(phrase(
+                            "{operator} (excluded, which is a flag for recompute, too)", operator=operator))
                 continue
             by_model = decision.action.root == path and entry.layer.template.by_path[path].preset_recompute
             if not by_model:  # what the model recomputes by itself is no clash in the YAML
