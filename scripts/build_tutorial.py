@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "tutorial.md"
 _SHOWN = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_SECONDS = re.compile(r"^(\S+\.yaml\s.*\s)\d+$", re.MULTILINE)  # the last column of a dry run's table
+_SECONDS = re.compile(r"^(\S+\.yaml\s.*\S) +(?:\d+|cached)$", re.MULTILINE)  # the last column of a dry run's table
 _ADDRESS = re.compile(r"(base address) \d+")
 
 

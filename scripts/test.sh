@@ -40,6 +40,6 @@ run() {
 run ruff check .
 run mypy
 run lint-imports
-run python -m pytest -n auto --dist loadfile "${selection[@]}" "$@"
+run python -m pytest -n auto --dist loadfile --no-loadscope-reorder "${selection[@]}" "$@"
 
 ((${#failed[@]} == 0)) || die "failed: ${failed[*]}"
