@@ -25,7 +25,7 @@ SMALLEST_PIPELINED, STRIDE_PIPELINED = 2, 1
 # what a child takes, measured in one layer compiled: its start, a micro-batch of an own layer; and how compiling grows
 # with the layers of all stages (DeepSeek-V3 671B: half as many layers again take 1.8 times the time)
 _STARTING, _MICRO_BATCH, _GROWTH = 5.0, 0.5, 1.45
-_WORTH = 0.8  # of the cost of the whole, at most: that rests on no premise, and leaves the files of MindSpore itself
+_WORTH = 0.8  # of the cost of the whole: what a single run may take, which leaves the files of another model
 _UNCOUNTED = 8  # layers of a stage, where they are not told apart
 
 
@@ -120,6 +120,11 @@ class Fold:
         return sum(map(self._cost_of, self.runs)) + (self._cost_of(self.check) if self.why_check else 0)
 
     @property
+    def is_worth_it(self) -> bool:
+        """A single run, which only leaves out layers of other stages, has to save more."""
+        return self.cost < self.cost_of_whole * (1 if self.steps else _WORTH)
+
+    @property
     def cost_of_whole(self) -> float:
         return self._cost_of(self.whole)
 
@@ -129,7 +134,7 @@ class Fold:
 
 
 def folds(strategy: Strategy | None, stage: int, found: MicroBatches, num_dense: int = 0) -> tuple[Fold, ...]:
-    """How a model can be folded for a rank of ``stage``, the cheapest first; only what is much cheaper than the whole.
+    """How a model can be folded for a rank of ``stage``, the cheapest first; only what is worth it.
     ``strategy``: None where layers are not told apart. ``num_dense``: after so many layers others may follow, whatever
     is known of them. Raises CannotFold."""
     rows = _rows(strategy, stage, num_dense) if strategy is not None else ()
@@ -139,7 +144,7 @@ def folds(strategy: Strategy | None, stage: int, found: MicroBatches, num_dense:
     smallest, stride = (SMALLEST_PIPELINED, STRIDE_PIPELINED) if is_steady else (SMALLEST, STRIDE)
     ways = {_fold(rows, left, stride, found, count, is_unknown) for left in _choices(rows, smallest, stride)
             for count in (least, found.count)}
-    better = sorted((one for one in ways if one.cost < _WORTH * one.cost_of_whole), key=lambda one: one.cost)
+    better = sorted((one for one in ways if one.is_worth_it), key=lambda one: one.cost)
     if not better:
         raise CannotFold(found.why_not if found.why_not and found.count > 1 else phrase(
             "too few equal layers follow each other in the stage, and too few micro-batches"))
