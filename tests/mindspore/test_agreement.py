@@ -21,7 +21,7 @@ from agreement import verdicts  # noqa: E402
 from agreement_cases import cases  # noqa: E402
 from agreement_page import WORST, line  # noqa: E402
 
-from tests.mindspore.conftest import TOLD  # noqa: E402
+from tests.conftest import TOLD  # noqa: E402
 
 pytestmark = pytest.mark.mindspore
 CASES = 3
