@@ -105,6 +105,20 @@ def test_two_runs_are_enough_where_memory_is_on_a_line(mindspore: Callable[[Shap
     assert report.fold_note == "extrapolated from 4 and 6 of 32 equal layers (fragments are estimated)"
 
 
+def test_fragments_that_are_only_estimated_refuse_nothing(mindspore: Callable[[Shape], list[Any]]) -> None:
+    """Those of a whole run do, and so does the used peak of a folded one."""
+    shape = Shape(fragments=200 * MIB)
+    room = (shape.peak_bytes(32) + 100 * MIB) // MIB
+    for megabytes, fold, outcome in ((room, True, Outcome.COMPLETED), (room, False, Outcome.DOES_NOT_FIT),
+                                     (room - 200, True, Outcome.DOES_NOT_FIT)):
+        mindspore(shape)
+        report = rehearse(replace(order({"swap_config.swap": False,
+                                         "context.max_device_memory": f"{megabytes}MB"}), fold=fold))
+        assert report.outcome is outcome
+        (told,) = (finding for finding in report.findings if finding.rule == "does-not-fit")
+        assert told.severity is (Severity.WARNING if outcome is Outcome.COMPLETED else Severity.ERROR)
+
+
 def test_moves_and_host_memory_are_those_of_all_layers(mindspore: Callable[[Shape], list[Any]]) -> None:
     mindspore(Shape())
     report = rehearse(order())
