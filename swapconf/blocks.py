@@ -163,5 +163,12 @@ def offsets(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
 
 
+def ranges(start: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """``start[i], start[i] + 1, ...``: ``counts[i]`` numbers for each i, one after another."""
+    before = np.cumsum(counts) - counts
+    places: NDArray[np.int64] = np.arange(int(counts.sum())) + np.repeat(start - before, counts)
+    return places
+
+
 def _int64(values: ArrayLike) -> NDArray[np.int64]:
     return np.asarray(values, dtype=np.int64)

@@ -170,10 +170,3 @@ def numbers(data: Bytes, start: Places, stop: Places, base: int = 10) -> tuple[N
             are_numbers &= (digit < base) | ~inside
             values = np.where(inside, values * base + digit, values)
     return values, are_numbers & (values >= 0)
-
-
-def ranges(start: Places, counts: Places) -> Places:
-    """``start[i], start[i] + 1, ...``: ``counts[i]`` numbers for each i, one after another."""
-    before = np.cumsum(counts) - counts
-    places: Places = np.arange(int(counts.sum())) + np.repeat(start - before, counts)
-    return places

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from swapconf.blocks import NO_TASK, Blocks, offsets
-from swapconf.formats.byte_table import Names, Places, Table, numbers, ranges, tables
+from swapconf.blocks import NO_TASK, Blocks, offsets, ranges
+from swapconf.formats.byte_table import Names, Places, Table, numbers, tables
 from swapconf.formats.trace_lines import GARBLED, INCOMPLETE, Damage, number, shown
 from swapconf.phrases import phrase
 from swapconf.simulation import NEVER

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from swapconf.blocks import offsets
+from swapconf.blocks import ranges
 from swapconf.growing.clock import Launched, events
 from swapconf.growing.directions import layers_of, upwards
 from swapconf.growing.instances import Beginning, instances, of_steps
@@ -62,7 +62,7 @@ def _launched(steps: Steps, unrolled: Unrolled) -> Launched:
     source = np.concatenate([unrolled.source + step * steps.length for step in range(steps.count)])
     counts = (borders[1:] - borders[:-1])[source]
     owner = np.repeat(np.arange(len(source)), counts)
-    task = borders[source][owner] + np.arange(len(owner)) - np.repeat(offsets(counts)[:-1], counts)
+    task = ranges(borders[source], counts)
     early = np.flatnonzero(steps.place == START)
     none = np.full(len(early), NONE, dtype=np.int64)
     return Launched(task=np.concatenate([early, task]), place=np.concatenate([none, owner]),

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from swapconf.blocks import ranges
 from swapconf.growing.layers import Numbering, layer_in, with_layer
 from swapconf.growing.reason import CannotGrow
 from swapconf.growing.steps import START, Steps
@@ -42,7 +43,7 @@ def of_steps(steps: Steps, unrolled: Unrolled) -> tuple[Ints, Ints, Ints]:
     rows = np.flatnonzero(steps.birthplace >= 0)
     step, place = np.divmod(steps.birthplace[rows], steps.length)
     times = np.where(unrolled.is_copied[place], unrolled.more + 1, 1)
-    number = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
+    number = ranges(np.zeros(len(times), dtype=np.int64), times)
     row, step, place = np.repeat(rows, times), np.repeat(step, times), np.repeat(place, times)
     length = np.array([period.length for period in unrolled.periods] or [0])[unrolled.period[place]]
     copy = np.where(unrolled.is_copied[place], number, NONE)

@@ -8,7 +8,7 @@ from itertools import groupby
 
 import numpy as np
 
-from swapconf.blocks import offsets
+from swapconf.blocks import offsets, ranges
 from swapconf.growing.layers import Numbering, Operators, layer_in, with_layer
 from swapconf.growing.steps import Steps
 from swapconf.growing.unrolled import NONE, Unrolled
@@ -69,10 +69,10 @@ class _Links:
         others, counts = _named_places(kernels), [len(kernel.inputs) + 1 for kernel in kernels]
         borders = offsets(np.array(counts, dtype=np.int64))
         source = unrolled.source
-        owner = np.repeat(np.arange(len(source)), np.diff(borders)[source])
-        self._borders = offsets(np.diff(borders)[source])
-        index = np.arange(len(owner)) + np.repeat(borders[source] - self._borders[:-1], np.diff(borders)[source])
-        other = np.array(others, dtype=np.int64)[index]
+        named = np.diff(borders)[source]
+        owner = np.repeat(np.arange(len(source)), named)
+        self._borders = offsets(named)
+        other = np.array(others, dtype=np.int64)[ranges(borders[source], named)]
         there = unrolled.seen(source[owner], unrolled.copy[owner], np.maximum(other, 0),
                               np.zeros(len(owner), dtype=np.bool_))
         self._places = np.where(other < 0, NONE, there).tolist()
@@ -83,7 +83,6 @@ class _Links:
         """New places of the maker of each input, NONE for what no launch makes, and of the launch that sends."""
         found: list[int] = self._places[self._borders[place]:self._borders[place + 1]]
         return found
-
 
     def all_of(self, place: int, inputs: Sequence[tuple[str, int]]) -> Sequence[tuple[str, int]]:
         """With every copy of what a launch outside of the layers reads, each row of neighbours after the other."""

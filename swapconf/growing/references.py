@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from swapconf.blocks import offsets
+from swapconf.blocks import offsets, ranges
 from swapconf.growing.clock import Launched
 from swapconf.growing.instances import Beginning, Instances
 from swapconf.growing.reason import CannotGrow
@@ -78,7 +78,7 @@ class Resolver:
         task, copy = launched.task, launched.copy
         counts = np.diff(found.borders)[task]
         owner = np.repeat(np.arange(len(task)), counts)
-        index = np.arange(len(owner)) + np.repeat(found.borders[task] - offsets(counts)[:-1], counts)
+        index = ranges(found.borders[task], counts)
         row, shared = found.row[index], found.shared[index]
         place, of_copy = self.steps.place[task][owner] % self.steps.length, copy[owner]
         in_step = self.steps.place[task][owner] >= 0

@@ -12,6 +12,7 @@ from itertools import groupby, pairwise
 
 import numpy as np
 
+from swapconf.blocks import offsets, ranges
 from swapconf.growing.layers import layer_in, with_layer
 from swapconf.simulate.addresses import used_bytes
 from swapconf.simulation import NEVER
@@ -90,8 +91,6 @@ def _with_events(trace: Trace, kernels: Sequence[Kernel], tasks: Sequence[Task],
     unread = blocks.end <= np.array([ends.get(item, -1) for item in blocks.start.tolist()], dtype=np.int64)
     order = np.argsort(start, kind="stable")
     counts = np.diff(blocks.user_offsets)[order]
-    borders = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    index = np.repeat(blocks.user_offsets[:-1][order] - borders[:-1], counts) + np.arange(len(users))
     columns = {name: getattr(blocks, name)[order] for name in (
         "address", "size_bytes", "stream", "pool", "kind", "task", "task_name", "node", "is_persistent",
         "pool_peak_bytes")}
@@ -103,5 +102,5 @@ def _with_events(trace: Trace, kernels: Sequence[Kernel], tasks: Sequence[Task],
     return replace(trace, kernels=tuple(kernels), tasks=tuple(
         replace(task, event=moved(task.event), inputs=tuple(map(moved, task.inputs)),
                 outputs=tuple(map(moved, task.outputs))) for task in tasks),
-        blocks=replace(blocks, start=start[order], users=users[index], user_offsets=borders, used_bytes=used,
-                       **columns))
+        blocks=replace(blocks, start=start[order], users=users[ranges(blocks.user_offsets[:-1][order], counts)],
+                       user_offsets=offsets(counts), used_bytes=used, **columns))

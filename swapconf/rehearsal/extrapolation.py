@@ -8,7 +8,7 @@ recomputed kernels is there once more with every micro-batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import reduce
 
 from swapconf.phrases import phrase
@@ -22,21 +22,25 @@ _TOLERANCE = 0.001  # of the whole model's peak
 def extrapolated(samples: Sequence[Sample], fold: Fold, size: Size) -> Sample:
     """A run of any size (``fold.whole``: the whole model). ``samples``: of ``fold.runs``, in their order. Fragments
     follow no line: theirs is an estimate, on the line of the layers but never below what a run had."""
-    small, distances = samples[0], fold.distances(size)
-
-    def line(start: int, ends: Iterable[int], steps: Iterable[float] = distances) -> int:
-        return round(start + sum((end - start) * step for end, step in zip(ends, steps, strict=True)))
-
-    places: set[Label] = reduce(set.intersection, (set(one.highest) for one in samples))
-    highest = {place: line(small.highest[place], (one.highest[place] for one in samples[1:])) for place in places}
+    small, highest = samples[0], _highest(samples, fold, size)
     used = max(highest.values())
-    in_layers = [(one, step) for one, step in zip(samples[1:], distances, strict=True)
-                 if one.size.micro_batches == small.size.micro_batches]
-    fragments = max(*(one.fragments_bytes for one in (small, *samples)), line(
-        small.fragments_bytes, [one.fragments_bytes for one, _ in in_layers], [step for _, step in in_layers]))
-    host = line(small.effect.host_peak_bytes, (one.effect.host_peak_bytes for one in samples[1:]))
+    # more micro-batches add none
+    in_layers = fold.on_line([one.fragments_bytes if one.size.micro_batches == small.size.micro_batches else
+                              small.fragments_bytes for one in samples], size)
+    fragments = max(in_layers, *(one.fragments_bytes for one in samples))
+    host = fold.on_line([one.effect.host_peak_bytes for one in samples], size)
     return Sample(size=size, highest=highest, used_peak_bytes=used, with_fragments_peak_bytes=used + fragments,
                   effect=effects.extrapolated(samples, fold, size, host), kernels_per_layer=small.kernels_per_layer)
+
+
+def used_peak_bytes(samples: Sequence[Sample], fold: Fold, size: Size) -> int:
+    """That of a run of any size alone."""
+    return max(_highest(samples, fold, size).values())
+
+
+def _highest(samples: Sequence[Sample], fold: Fold, size: Size) -> dict[Label, int]:
+    places: set[Label] = reduce(set.intersection, (set(one.highest) for one in samples))
+    return {place: fold.on_line([one.highest[place] for one in samples], size) for place in places}
 
 
 def doubt(samples: Sequence[Sample], whole: Sample, fold: Fold, longest_prefetch: int) -> str:
@@ -66,5 +70,5 @@ def holds(samples: Sequence[Sample], fold: Fold, measured: Sample) -> bool:
         if size.layers != fold.small.layers), default=1.0)
     moves = predicted.effect.total.num_tensors == measured.effect.total.num_tensors
     again = predicted.effect.recomputed_by_layer == measured.effect.recomputed_by_layer
-    whole = extrapolated(samples, fold, fold.whole)
-    return moves and again and off * further <= _TOLERANCE * whole.used_peak_bytes
+    whole = used_peak_bytes(samples, fold, fold.whole)
+    return moves and again and off * further <= _TOLERANCE * whole

@@ -19,7 +19,7 @@ from swapconf.formats import worker_log
 from swapconf.peak import Peak, grown
 from swapconf.phrases import phrase
 from swapconf.rehearsal.child import Ran, record, run
-from swapconf.rehearsal.extrapolation import doubt, extrapolated, holds
+from swapconf.rehearsal.extrapolation import doubt, extrapolated, holds, used_peak_bytes
 from swapconf.rehearsal.fewer_layers import with_fewer_layers
 from swapconf.rehearsal.folding import CannotFold, Fold, Size, check, folds
 from swapconf.rehearsal.grown_trace import Source, keep_whole
@@ -172,10 +172,10 @@ def _by(plan: Fold, order: Order, study: Study, known: dict[Size, Measured]) -> 
                     strategy_lines=lines, peak=_peak(measured, big, plan, whole.used_peak_bytes))
     report = verdict(blank, study, big.ran.log, peaks, whole.effect)
     record(order, big.ran, report)
-    fewer = extrapolated(samples, plan, replace(plan.whole, micro_batches=plan.small.micro_batches))
+    fewer = used_peak_bytes(samples, plan, replace(plan.whole, micro_batches=plan.small.micro_batches))
     more = plan.whole.micro_batches - plan.small.micro_batches
     return keep_whole(order, plan, [Source(size=one.part.size, ran=one.ran) for one in measured[:len(plan.runs)]],
-                      report, (whole.used_peak_bytes - fewer.used_peak_bytes) // max(more, 1))
+                      report, (whole.used_peak_bytes - fewer) // max(more, 1))
 
 
 def _peak(measured: Sequence[Measured], big: Measured, plan: Fold, used_bytes: int) -> Peak | None:
@@ -186,10 +186,7 @@ def _peak(measured: Sequence[Measured], big: Measured, plan: Fold, used_bytes: i
         return None
     if len(found) < len(plan.runs) or len({one.rest.when for one in found}) > 1:
         return grown(big.report.peak, used_bytes)
-    first = found[0].rest.used_bytes
-    rest = first + sum((one.rest.used_bytes - first) * step
-                       for one, step in zip(found[1:], plan.distances(plan.whole), strict=True))
-    return grown(big.report.peak, used_bytes, round(rest))
+    return grown(big.report.peak, used_bytes, plan.on_line([one.rest.used_bytes for one in found], plan.whole))
 
 
 def _biggest(plan: Fold) -> int:

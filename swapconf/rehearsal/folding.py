@@ -114,6 +114,12 @@ class Fold:
         return tuple(next((there - start) / (one - start) for start, one, there in zip(
             _numbers(self.small), _numbers(step), _numbers(size), strict=True) if one != start) for step in self.steps)
 
+    def on_line(self, figures: Sequence[int], size: Size) -> int:
+        """What a size has, where each step adds the same. ``figures``: of ``runs``, in their order."""
+        small = figures[0]
+        return round(small + sum((one - small) * step for one, step in zip(
+            figures[1:], self.distances(size), strict=True)))
+
     @property
     def cost(self) -> float:
         """Of all runs, in layers compiled."""

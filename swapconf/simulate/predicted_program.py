@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from swapconf.blocks import ranges
 from swapconf.prediction import Moves
 from swapconf.simulate.baseline_step import Step
 from swapconf.simulate.columns import Flags, Ints
@@ -186,7 +187,7 @@ def _releases(schedule: Schedule, launches: _Launches, kind: NDArray[np.uint8]) 
     behind = np.searchsorted(main, talking)
     first = np.searchsorted(follower, behind)
     count = np.searchsorted(follower, behind, side="right") - first
-    handed = np.repeat(first - np.cumsum(count) + count, count) + np.arange(count.sum())
+    handed = ranges(first, count)
     return (np.concatenate([main[follower[inside]], np.repeat(talking, count)]),
             np.concatenate([out_at[mine[inside]], out_at[mine[handed]]]))
 
