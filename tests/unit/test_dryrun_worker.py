@@ -16,6 +16,8 @@ from swapconf.dryrun import worker
 def fabricated(monkeypatch: pytest.MonkeyPatch, home: str) -> list[str]:
     """A mindformers that has ``set_output_path`` in the module ``home`` only; the folders that are set."""
     told: list[str] = []
+    for name in [name for name in sys.modules if name.partition(".")[0] == "mindformers"]:
+        monkeypatch.delitem(sys.modules, name)  # another test of this process may have loaded the real one
     for name in ("mindformers", "mindformers.tools", "mindformers.utils", home):
         module = ModuleType(name)
         module.__path__ = []
