@@ -14,6 +14,15 @@ EXTRA_BLOCK = "mtp"
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where a kernel stands: the name of its layer ("": outside the layers of this model) and the dotted path of its
+    cell from there ("": the layer itself)."""
+
+    layer: str
+    cell: str
+
+
+@dataclass(frozen=True, slots=True)
 class InLayer:
     """``is_extra``: a layer of multi-token prediction, which has a list of its own. ``cell``: dotted path from the
     layer, "" for the layer itself."""
@@ -30,3 +39,13 @@ def in_layer(scope: str) -> InLayer | None:
         return None
     cells = [element.partition("-")[0] for element in (match[3] or "").split("/") if "-" in element]
     return InLayer(int(match[2]), match[1] == EXTRA_BLOCK, ".".join(cells))
+
+
+def place_of(scope: str, num_layers: int) -> Place:
+    """``.../layers-CellList/0-LLamaDecodeLayer/attention-LLamaAttention`` -> layer 0, ``attention``."""
+    found = in_layer(scope)
+    if found is None:
+        return Place("", scope)
+    if found.is_extra:
+        return Place(f"{EXTRA_BLOCK}{found.index}", found.cell)
+    return Place(str(found.index), found.cell) if found.index < num_layers else Place("", scope)

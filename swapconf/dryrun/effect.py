@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from swapconf.primitives import plain
-from swapconf.scopes import EXTRA_BLOCK, in_layer
+from swapconf.scopes import Place, place_of
 
 if TYPE_CHECKING:  # its columns need numpy, which `swapconf rules` and `--help` do without
     from swapconf.trace import Task, Trace
@@ -27,15 +27,6 @@ if TYPE_CHECKING:  # its columns need numpy, which `swapconf rules` and `--help`
 Key = TypeVar("Key")
 # a rank computes the layers that have such kernels; after others MindSpore names some of their gradients and views
 _COMPUTING = frozenset({"AddRmsNorm", "BatchMatMul", "FlashAttentionScore", "LayerNorm", "MatMul", "RmsNorm"})
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a kernel stands: the name of its layer ("": outside the layers of this model) and the dotted path of its
-    cell from there ("": the layer itself)."""
-
-    layer: str
-    cell: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,16 +134,6 @@ def _computed(trace: Trace, places: Mapping[str, Place]) -> frozenset[str]:
     named = frozenset(place.layer for place in places.values() if place.layer)
     return frozenset(places[kernel.scope].layer for kernel in trace.step if kernel.primitive in _COMPUTING
                      and not kernel.name.startswith("Gradients")) - {""} or named
-
-
-def place_of(scope: str, num_layers: int) -> Place:
-    """``.../layers-CellList/0-LLamaDecodeLayer/attention-LLamaAttention`` -> layer 0, ``attention``."""
-    found = in_layer(scope)
-    if found is None:
-        return Place("", scope)
-    if found.is_extra:
-        return Place(f"{EXTRA_BLOCK}{found.index}", found.cell)
-    return Place(str(found.index), found.cell) if found.index < num_layers else Place("", scope)
 
 
 def _moves(trace: Trace, places: Mapping[str, Place]) -> Iterator[Move]:

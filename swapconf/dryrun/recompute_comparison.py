@@ -20,11 +20,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from swapconf.dryrun import layer_words
-from swapconf.dryrun.effect import Effect, Held, Launch, Place
+from swapconf.dryrun.effect import Effect, Held, Launch
 from swapconf.errors import Finding, Origin, Severity, in_order
 from swapconf.network import COMMUNICATION
 from swapconf.phrases import phrase
 from swapconf.primitives import VIEWS, plain
+from swapconf.scopes import Place
 from swapconf.strategy import LayerStrategy, Recompute, Strategy
 
 MISSING, UNDECIDED = "recompute-not-in-effect", "recompute-not-decided"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
-from swapconf.dryrun.effect import Held, Launch, Place
+from swapconf.dryrun.effect import Held, Launch
 from swapconf.phases import Phase, step_phases
 from swapconf.primitives import COPY, VIEWS
+from swapconf.scopes import Place
 from swapconf.trace import Task, Trace
 
 

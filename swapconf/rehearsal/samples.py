@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
-from swapconf.dryrun.effect import Effect, Held, Launch, Move, Place, place_of
+from swapconf.dryrun.effect import Effect, Held, Launch, Move
 from swapconf.rehearsal.folding import SMALLEST, Fold, Size
+from swapconf.scopes import Place, place_of
 from swapconf.trace import Trace
 
 Label: TypeAlias = tuple[str, str]

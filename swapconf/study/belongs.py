@@ -11,10 +11,10 @@ from math import prod
 from typing import Any
 
 from swapconf.config import Config
-from swapconf.dryrun.effect import place_of
 from swapconf.formats.dialects import MCORE_SWAP_KEYS, RECOMPUTE_KEYS
 from swapconf.network import Network
 from swapconf.phrases import joined, phrase
+from swapconf.scopes import place_of
 from swapconf.study.study import Study
 from swapconf.trace import Task, Trace
 

@@ -7,12 +7,13 @@ from collections import Counter
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from swapconf.dryrun.effect import Effect, Launch, Move, Place
+from swapconf.dryrun.effect import Effect, Launch, Move
 from swapconf.network import Layer, LayerTemplate, Network
 from swapconf.rehearsal.extrapolation import doubt, extrapolated, holds
 from swapconf.rehearsal.folding import CannotFold, Fold, Size, folds
 from swapconf.rehearsal.micro_batches import MicroBatches
 from swapconf.rehearsal.samples import Sample
+from swapconf.scopes import Place
 from swapconf.strategy import LayerPlan, LayerStrategy, Strategy
 
 KINDS = [LayerTemplate(name=name, cell="Layer", operators=()) for name in ("dense", "moe", "other")]

@@ -9,11 +9,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from swapconf.config import Config, FullRecompute, LayerIndices, ListedSwap, Recompute
-from swapconf.dryrun.effect import Effect, Held, Launch, Place
+from swapconf.dryrun.effect import Effect, Held, Launch
 from swapconf.dryrun.recompute_comparison import MISSING, UNDECIDED, compare
 from swapconf.network import LayerTemplate, Network
 from swapconf.resolve.expand import expand
 from swapconf.resolve.knowledge import Versions
+from swapconf.scopes import Place
 from swapconf.strategy import Recompute as Recomputed
 from swapconf.strategy import Strategy
 from tests.laws.strategies import NOWHERE, configs, networks, templates

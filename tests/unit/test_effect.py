@@ -9,12 +9,13 @@ import pytest
 from swapconf import catalog
 from swapconf.config import Config, DefaultSwap, ListedSwap, Recompute
 from swapconf.dryrun.comparison import MISSING, UNASKED, compare
-from swapconf.dryrun.effect import Copies, Effect, Launch, Move, Place, observed, place_of
+from swapconf.dryrun.effect import Copies, Effect, Launch, Move, observed
 from swapconf.errors import Finding, Origin
 from swapconf.formats import trace_folder
 from swapconf.network import Layer, Network
 from swapconf.resolve.expand import expand
 from swapconf.resolve.knowledge import Versions
+from swapconf.scopes import Place, place_of
 from swapconf.strategy import Strategy
 from tests.unit.networks import ROUTED, config, network
 from tests.unit.test_expand import at, op, ops, select, whole

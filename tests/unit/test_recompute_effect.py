@@ -12,7 +12,7 @@ import pytest
 
 from swapconf import catalog
 from swapconf.config import Config, Recompute
-from swapconf.dryrun.effect import Effect, Held, Launch, Place, observed
+from swapconf.dryrun.effect import Effect, Held, Launch, observed
 from swapconf.dryrun.recompute_comparison import MISSING, UNDECIDED, compare
 from swapconf.errors import Finding
 from swapconf.network import Layer, Network
@@ -20,7 +20,7 @@ from swapconf.phases import Phase, step_phases
 from swapconf.rehearsal.extrapolation import extrapolated
 from swapconf.rehearsal.folding import Fold, Row, Size
 from swapconf.rehearsal.samples import Sample
-from swapconf.scopes import in_layer
+from swapconf.scopes import Place, in_layer
 from swapconf.simulate.prepare import prepare
 from swapconf.strategy import Strategy
 from swapconf.trace import Trace
