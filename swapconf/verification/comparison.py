@@ -72,12 +72,7 @@ class Comparison:
         return self._seen[key]
 
     def _of(self, said: Said, stage: int) -> Iterator[Deviation]:
-        if said.outside_lazy_inline and (swaps := [item.layer for item in said.entries if item.value is not None]):
-            yield Deviation(VOID, self._section, phrase(
-                "swap is set at {layers}, but MindSpore warns that it has no effect outside of lazy inline",
-                layers=counted("layer", swaps)), phrase(
-                "raise pipeline_stage or gradient_accumulation_steps above 1, or use `swapconf run` (see `swapconf "
-                "rules lazy-inline-off`)"))
+        yield from self._without_lazy_inline(said)
         if not self.known:
             return
         expected = self._stages.get(stage, set())
@@ -88,28 +83,54 @@ class Comparison:
         entries = _plain(said.entries)
         missing, extra = expected - entries, entries - self._decided
         missing -= self._unlogged(missing, entries, said)
-        logged = {item[:3]: item.value for item in extra}
-        changed = {item for item in missing if item[:3] in logged}
-        yield from self._grouped(DIFFERS, changed, lambda item, layers: phrase(
+        in_both = {_place(item) for item in missing} & {_place(item) for item in extra}
+        yield from self._with_another_value({item for item in missing if _place(item) in in_both}, extra)
+        yield from self._missing({item for item in missing if _place(item) not in in_both}, said.skipped)
+        yield from self._unexpected({item for item in extra if _place(item) not in in_both})
+        yield from self._not_asked_for(said.skipped)
+
+    def _without_lazy_inline(self, said: Said) -> Iterator[Deviation]:
+        swaps = [item.layer for item in said.entries if item.value is not None]
+        if said.outside_lazy_inline and swaps:
+            yield Deviation(VOID, self._section, phrase(
+                "swap is set at {layers}, but MindSpore warns that it has no effect outside of lazy inline",
+                layers=counted("layer", swaps)), phrase(
+                "raise pipeline_stage or gradient_accumulation_steps above 1, or use `swapconf run` (see `swapconf "
+                "rules lazy-inline-off`)"))
+
+    def _with_another_value(self, items: Set[Entry], extra: Iterable[Entry]) -> Iterator[Deviation]:
+        """``items``: what is decided at places where ``extra``, which is logged, gives another prefetch."""
+        logged = {_place(item): item.value for item in extra}
+        return self._grouped(DIFFERS, items, lambda item, layers: phrase(
             "{what} at {layers}: backward_prefetch {decided} is decided, {logged} is logged", what=_what(item),
-            layers=layers, decided=item.value, logged=logged[item[:3]]))
-        skipped = {_key(item): item.rule for item in said.skipped}
-        yield from self._grouped(MISSING, missing - changed, lambda item, layers: phrase(
-            "{what} at {layers} is decided, but skipped [{rule}]{value}", what=_what(item), layers=layers,
-            rule=skipped[_key(item)], value=_value(item)) if _key(item) in skipped else phrase(
-            "{what} at {layers} is decided, but not logged{value}", what=_what(item), layers=layers,
-            value=_value(item)))
-        changed_keys = {item[:3] for item in changed}
-        rest = {item for item in extra if item[:3] not in changed_keys}
-        void = {item for item in rest if _key(item) in self._void}
+            layers=layers, decided=item.value, logged=logged[_place(item)]))
+
+    def _missing(self, items: Set[Entry], skipped: Iterable[Skipped]) -> Iterator[Deviation]:
+        """What is decided, but not set by the run."""
+        rules = {_key(item): item.rule for item in skipped}
+
+        def message(item: Entry, layers: str) -> str:
+            if _key(item) in rules:
+                return phrase("{what} at {layers} is decided, but skipped [{rule}]{value}", what=_what(item),
+                              layers=layers, rule=rules[_key(item)], value=_value(item))
+            return phrase("{what} at {layers} is decided, but not logged{value}", what=_what(item), layers=layers,
+                          value=_value(item))
+
+        return self._grouped(MISSING, items, message)
+
+    def _unexpected(self, items: Set[Entry]) -> Iterator[Deviation]:
+        """What the run sets, but is not decided; or what is decided to have no effect."""
+        void = {item for item in items if _key(item) in self._void}
         yield from self._grouped(RECOMPUTED, void, lambda item, layers: phrase(
             "{what} at {layers} is logged as set, but has no effect, as decided [{rule}]", what=_what(item),
             layers=layers, rule=self._void[_key(item)]))
-        yield from self._grouped(UNDECIDED, rest - void, lambda item, layers: phrase(
+        yield from self._grouped(UNDECIDED, items - void, lambda item, layers: phrase(
             "{what} at {layers} is logged, but not decided{value}", what=_what(item), layers=layers,
             value=_value(item)))
-        strange = {_key(item) for item in said.skipped} - self._void.keys() - self._requests.keys()
-        yield from self._grouped(UNDECIDED, {Entry(*item) for item in strange}, lambda item, layers: phrase(
+
+    def _not_asked_for(self, skipped: Iterable[Skipped]) -> Iterator[Deviation]:
+        strange = {_key(item) for item in skipped} - self._void.keys() - self._requests.keys()
+        return self._grouped(UNDECIDED, {Entry(*item) for item in strange}, lambda item, layers: phrase(
             "{what} at {layers} is logged as skipped, but not asked for", what=_what(item), layers=layers))
 
     def _unlogged(self, missing: Set[Entry], entries: Set[Entry], said: Said) -> set[Entry]:
@@ -145,6 +166,11 @@ def _kind(kind: str) -> str:
 
 def _key(item: Entry | Skipped) -> Key:
     return item.layer, _kind(item.kind), item.operator
+
+
+def _place(item: Entry) -> Key:
+    """What an entry is about, whatever its value."""
+    return item.layer, item.kind, item.operator
 
 
 def _plain(entries: Iterable[Entry]) -> frozenset[Entry]:
