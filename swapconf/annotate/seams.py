@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 
@@ -109,29 +109,39 @@ def _source(top: ModuleSpec, module: str) -> str | None:
     return text
 
 
-def _named(body: Iterable[ast.stmt], path: list[str]) -> ast.stmt | None:
+def _named(body: Iterable[ast.stmt], path: Sequence[str]) -> ast.stmt | None:
     """The last definition of a dotted name among statements, also below ``if`` and ``try``."""
     found: ast.stmt | None = None
+    name, *rest = path
     for statement in body:
-        if isinstance(statement, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            if statement.name == path[0]:
-                if len(path) == 1:
-                    found = statement
-                elif isinstance(statement, ast.ClassDef):
-                    found = _named(statement.body, path[1:])
-        elif isinstance(statement, (ast.Assign, ast.AnnAssign)) and len(path) == 1:
-            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            if any(isinstance(target, ast.Name) and target.id == path[0] for target in targets):
-                found = statement
-        elif isinstance(statement, ast.ImportFrom) and len(path) == 1:
-            if any((alias.asname or alias.name) == path[0] for alias in statement.names):
-                found = statement
-        elif isinstance(statement, (ast.If, ast.Try)):
-            inner = [*statement.body, *statement.orelse]
-            if isinstance(statement, ast.Try):
-                inner += [*(line for handler in statement.handlers for line in handler.body), *statement.finalbody]
-            found = _named(inner, path) or found
+        if isinstance(statement, (ast.If, ast.Try)):
+            found = _named(_branches(statement), path) or found
+        elif name not in _defined(statement):
+            continue
+        elif not rest:
+            found = statement
+        elif isinstance(statement, ast.ClassDef):
+            found = _named(statement.body, rest)
     return found
+
+
+def _branches(statement: ast.If | ast.Try) -> Iterator[ast.stmt]:
+    yield from (*statement.body, *statement.orelse)
+    if isinstance(statement, ast.Try):
+        for handler in statement.handlers:
+            yield from handler.body
+        yield from statement.finalbody
+
+
+def _defined(statement: ast.stmt) -> Sequence[str]:
+    """The names that one statement gives something to."""
+    if isinstance(statement, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+        return [statement.name]
+    if isinstance(statement, ast.ImportFrom):
+        return [alias.asname or alias.name for alias in statement.names]
+    targets = statement.targets if isinstance(statement, ast.Assign) else \
+        [statement.target] if isinstance(statement, ast.AnnAssign) else []
+    return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
 def _parameters(statement: ast.stmt) -> tuple[str, ...] | None:
