@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from swapconf.network import LayerTemplate
 from swapconf.phrases import joined, mark, phrase, plural, show
 from swapconf.primitives import VIEWS
 from swapconf.strategy import (
@@ -68,33 +69,61 @@ def _names(group: Sequence[LayerStrategy]) -> str:
 
 
 def _rows(layers: str, entry: LayerStrategy, outcome: Outcome) -> Iterator[Row]:
-    request, decisions = outcome.request, entry.plan.decisions
-    below = [path for path in decisions if _is_below(path, request.operator)]
-    operator = request.operator or phrase("(layer)")
+    request = outcome.request
+    below = {path: decision for path, decision in entry.plan.decisions.items() if _is_below(path, request.operator)}
     if not request.is_swap and request.kind not in ("recompute", "select_recompute"):
-        done = phrase("as asked, where communication stands directly before or behind it; a dry run tells") \
-            if "comm" in request.kind else phrase("as asked")
-        yield Row(layers, operator, phrase(_asked(request)), phrase("none") if outcome.void else phrase("as asked"), "",
-                  str(len(outcome.sites)), outcome.void.text if outcome.void else done, bool(outcome.void))
-        return
-    seen = bool(entry.layer.template.operators)
-    if outcome.void is not None:
-        effects = dict.fromkeys(phrase(_word(decisions[path].action)) for path in below)
-        yield Row(layers, operator, phrase(_asked(request)),
-                  joined(" / ", effects) if seen else phrase(_ACTIONS[Recompute]), "",
-                  _of(0, len(below)) if seen else phrase("not known"), _with_rule(outcome.void), True)
-        return
+        told = _of_rule(outcome)
+    elif outcome.void is not None:
+        told = _of_void(outcome.void, below, is_known=bool(entry.layer.template.operators))
+    else:
+        told = _of_effect(entry.layer.template, outcome, below)
+    yield Row(layers, request.operator or phrase("(layer)"), phrase(_asked(request)), told.effect, told.prefetch,
+              told.sites, told.reason, told.is_void)
+    if request.is_swap and outcome.void is None:
+        yield from _exceptions(layers, request, below)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What became of a request: the columns of its row that are not the request itself."""
+
+    effect: str
+    sites: str
+    reason: str
+    is_void: bool
+    prefetch: str = ""
+
+
+def _of_rule(outcome: Outcome) -> _Told:
+    """Of a request that says what others do or leave, such as one of communication or to exclude."""
+    if outcome.void:
+        return _Told(phrase("none"), str(len(outcome.sites)), outcome.void.text, True)
+    reason = phrase("as asked, where communication stands directly before or behind it; a dry run tells") \
+        if "comm" in outcome.request.kind else phrase("as asked")
+    return _Told(phrase("as asked"), str(len(outcome.sites)), reason, False)
+
+
+def _of_void(why: Reason, below: Mapping[str, Decision], *, is_known: bool) -> _Told:
+    """``is_known``: whether the catalog knows which primitives the layer has."""
+    if not is_known:
+        return _Told(phrase(_ACTIONS[Recompute]), phrase("not known"), _with_rule(why), True)
+    effects = dict.fromkeys(phrase(_word(decision.action)) for decision in below.values())
+    return _Told(joined(" / ", effects), _of(0, len(below)), _with_rule(why), True)
+
+
+def _of_effect(template: LayerTemplate, outcome: Outcome, below: Mapping[str, Decision]) -> _Told:
+    request = outcome.request
     effect = phrase(_ACTIONS[Swap if request.is_swap else Recompute])
-    sure = seen or not request.operator
-    kinds = {entry.layer.template.by_path[path].type for path in outcome.sites} if seen else set()
-    done = phrase("as asked, where MindSpore keeps the view; a dry run tells") \
-        if request.is_swap and kinds and kinds <= VIEWS else phrase("as asked")
-    yield Row(layers, operator, phrase(_asked(request)), effect, str(request.prefetch) if request.is_swap else "",
-              _of(len(outcome.sites), len(below)) if seen else phrase("not known"),
-              done if sure else phrase("as asked, if the layer has it and nothing recomputes it"),
-              not sure)
-    if request.is_swap:
-        yield from _exceptions(layers, request, {path: decisions[path] for path in below})
+    prefetch = str(request.prefetch) if request.is_swap else ""
+    if not template.operators:
+        is_sure = not request.operator
+        reason = phrase("as asked") if is_sure else phrase("as asked, if the layer has it and nothing recomputes it")
+        return _Told(effect, phrase("not known"), reason, not is_sure, prefetch)
+    types = {template.by_path[path].type for path in outcome.sites}
+    moves_views_only = request.is_swap and bool(types) and types <= VIEWS
+    reason = phrase("as asked, where MindSpore keeps the view; a dry run tells") if moves_views_only \
+        else phrase("as asked")
+    return _Told(effect, _of(len(outcome.sites), len(below)), reason, False, prefetch)
 
 
 def _exceptions(layers: str, request: Request, below: Mapping[str, Decision]) -> Iterator[Row]:
