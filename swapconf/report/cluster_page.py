@@ -108,23 +108,29 @@ def figures_table(view: ClusterView) -> Table:
 
 def parts_table(view: ClusterView) -> Table:
     """What holds the peak: one row a part, one column a stage; and what is left when layers keep nothing."""
-    groups = [group for group in _groups(view.rows) if group[0].peak is not None]
-    peaks = [group[0].peak for group in groups]
-    stages = [group[0].stage for group in groups]
-    head = (phrase("at the peak"), *(phrase("stage {stage}", stage=group[0].stage) if stages.count(group[0].stage) == 1
-                                     else _name(group) for group in groups))
-    rows: list[tuple[str, ...]] = []
-    for part in Part:
-        sizes = [peak.at.bytes_of(part) if peak else 0 for peak in peaks]
-        if any(sizes):
-            name = phrase("{part} (swap, recompute)", part=phrase(part.value)) if is_given_back(part) else \
-                phrase(part.value)
-            rows.append((name, *(show_bytes(size) if size else "-" for size in sizes)))
-    rows.append((phrase("together"), *(show_bytes(peak.at.used_bytes if peak else 0) for peak in peaks)))
-    if any(peak is not None and peak.at.when for peak in peaks):
+    columns = [(group, peak) for group in _groups(view.rows) if (peak := group[0].peak) is not None]
+    peaks = [peak for _, peak in columns]
+    head = (phrase("at the peak"), *_short_names([group for group, _ in columns]))
+    rows = [(_part(part), *(show_bytes(size) if size else "-" for size in sizes)) for part in Part
+            if any(sizes := [peak.at.bytes_of(part) for peak in peaks])]
+    if peaks:
+        rows.append((phrase("together"), *(show_bytes(peak.at.used_bytes) for peak in peaks)))
+    if any(peak.at.when for peak in peaks):
         rows.append((phrase("highest without activations of layers"),
-                     *(show_bytes(peak.rest.used_bytes) if peak and peak.at.when else "-" for peak in peaks)))
-    return Table(head, rows if peaks else [], frozenset(head[:1]))
+                     *(show_bytes(peak.rest.used_bytes) if peak.at.when else "-" for peak in peaks)))
+    return Table(head, rows, frozenset(head[:1]))
+
+
+def _part(part: Part) -> str:
+    name = phrase(part.value)
+    return phrase("{part} (swap, recompute)", part=name) if is_given_back(part) else name
+
+
+def _short_names(groups: Sequence[Sequence[RankRow]]) -> list[str]:
+    """The stage alone, where all of its ranks hold alike."""
+    stages = [group[0].stage for group in groups]
+    return [phrase("stage {stage}", stage=stage) if stages.count(stage) == 1 else _name(group)
+            for stage, group in zip(stages, groups, strict=True)]
 
 
 def hosts_table(view: ClusterView) -> Table:
