@@ -27,10 +27,6 @@ from swapconf.formats.nodes import Document, Entry, Node
 from swapconf.lookalikes import in_ascii, indented_by, told
 from swapconf.phrases import phrase
 
-_GRAPH_HOMES = {**{name: "swap_config" for names in MCORE_SWAP_KEYS.values() for name in names},
-                **dict.fromkeys(RECOMPUTE_KEYS, "recompute_config")}
-_PYNATIVE_HOMES = {"layer_swap": "swap", "op_swap": "swap", "default_prefetch": "swap",
-                   "full_recompute_layer": "recompute", "select_module": "recompute", "exclude_op": "recompute"}
 # other things have keys of these names, too (`optimizer.swap`), so they count in these places only
 _COMMON = ("swap", "recompute", "recompute_comm")
 _THEIR_PLACES = ("", "model", "model.model_config", "context", "parallel", "parallel_config", "trainer",
@@ -49,6 +45,33 @@ class _Stray:
     entry: Entry
     name: str
     home: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Vocabulary:
+    """The keys of a dialect. ``homes``: section by key, or by its own name; ``others``: sections of another dialect
+    that a key may be meant to be as well; ``read``: paths at which something reads a key, and tells what is wrong."""
+
+    homes: dict[str, str]
+    others: tuple[str, ...] = ()
+    read: frozenset[str]
+
+    def meaning(self, key: str) -> str | None:
+        name = meant(key, tuple(self.homes))
+        return meant(key, self.others) if name is None and self.others else name
+
+
+_MCORE_KEYS = tuple(name for names in MCORE_SWAP_KEYS.values() for name in names)
+_GRAPH = _Vocabulary(
+    homes={**{name: name for name in GRAPH_SECTIONS}, **dict.fromkeys(_MCORE_KEYS, "swap_config"),
+           **dict.fromkeys(RECOMPUTE_KEYS, "recompute_config")},
+    read=frozenset((*GRAPH_SECTIONS, *(f"model.model_config.{key}" for key in (*_MCORE_KEYS, *RECOMPUTE_KEYS)))))
+_PYNATIVE = _Vocabulary(
+    homes={**{name: name for name in PYNATIVE_SECTIONS},
+           "layer_swap": "swap", "op_swap": "swap", "default_prefetch": "swap",
+           "full_recompute_layer": "recompute", "select_module": "recompute", "exclude_op": "recompute"},
+    others=GRAPH_SECTIONS,
+    read=frozenset((*PYNATIVE_SECTIONS, *GRAPH_SECTIONS)))
 
 
 def check(document: Document, dialect: Dialect) -> Iterator[Finding]:
@@ -107,34 +130,32 @@ def _folded(key: str) -> str:
 
 
 def _strays(document: Document, dialect: Dialect) -> Iterator[_Stray]:
-    native = dialect is Dialect.PYNATIVE
-    sections = PYNATIVE_SECTIONS if native else GRAPH_SECTIONS
-    homes = _PYNATIVE_HOMES if native else _GRAPH_HOMES
-    names = tuple(dict.fromkeys((*sections, *homes)))
-    read = {name for names in MCORE_SWAP_KEYS.values() for name in names} | set(RECOMPUTE_KEYS)
-    outside = ((path, entry) for path, entry in _keys(document.root) if path.partition(".")[0] == path or
-               path.partition(".")[0] not in (*GRAPH_SECTIONS, *PYNATIVE_SECTIONS))  # those have their own check
+    known = _PYNATIVE if dialect is Dialect.PYNATIVE else _GRAPH
     last = ""
-    for path, entry in islice(outside, _MAX_KEYS):
-        key, parent = entry.key, _parent(path)
-        if path.startswith(f"{last}.") or indented_by(key) or _is_read(path, key, sections, native, read):
+    for path, entry in islice(_outside_of_sections(document.root), _MAX_KEYS):
+        if path.startswith(f"{last}.") or indented_by(entry.key) or path in known.read:
             continue
-        name = meant(key, names)
-        if name is None and native:
-            name = meant(key, GRAPH_SECTIONS)
-        if name is None or (name in _COMMON and parent not in _THEIR_PLACES):
+        name = known.meaning(entry.key)
+        if name is None or (name in _COMMON and not _is_ours(path, entry, dialect)):
             continue
-        if not parent and name in _COMMON and not native and is_pynative_section(entry):
-            continue  # the PyNative form; dialects.clashes tells it
         last = path  # what is in it is no second mistake
-        yield _Stray(path, entry, name, homes.get(name, name))
+        yield _Stray(path, entry, name, known.homes.get(name, name))
 
 
-def _is_read(path: str, key: str, sections: tuple[str, ...], native: bool, read: set[str]) -> bool:
-    """Whether something else reads a key at this place, and tells what is wrong with it."""
-    if path == key and (key in sections or (native and key in GRAPH_SECTIONS)):
-        return True
-    return not native and path == f"model.model_config.{key}" and key in read
+def _outside_of_sections(root: Node) -> Iterator[tuple[str, Entry]]:
+    """All keys but those in a section, which have their own check."""
+    for path, entry in _keys(root):
+        section, dot, _ = path.partition(".")
+        if not dot or section not in (*GRAPH_SECTIONS, *PYNATIVE_SECTIONS):
+            yield path, entry
+
+
+def _is_ours(path: str, entry: Entry, dialect: Dialect) -> bool:
+    """Whether a key with a common name is about swap or recompute here, and is not told of elsewhere."""
+    parent = _parent(path)
+    if not parent and dialect is not Dialect.PYNATIVE and is_pynative_section(entry):
+        return False  # the PyNative form; dialects.clashes tells it
+    return parent in _THEIR_PLACES
 
 
 def _keys(node: Node, path: str = "", seen: frozenset[int] = frozenset()) -> Iterator[tuple[str, Entry]]:
