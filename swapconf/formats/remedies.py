@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -26,8 +27,6 @@ _OTHER_NAMES = {("pynative_swap", "swap"): "enable", ("pynative_recompute", "rec
                 ("pynative_recompute", "select_recompute"): "select_module",
                 ("pynative_recompute", "enable"): "mode"}
 _OWNERS = {"swap_config": "recompute_config", "recompute_config": "swap_config"}
-
-
 
 
 def meant_key(key: str, known: list[str], schema_name: str, *, top: bool) -> str:
@@ -60,44 +59,66 @@ def describe(node: Node) -> str:
 
 def remedy(node: Node, expected: dict[str, Any], schema_name: str) -> str:
     """What to write for a value of the wrong type. ``expected``: the part of the schema that it breaks."""
+    value, kinds = node.scalar, expected.get("type", [])
+    return (_of_word(str(value), expected.get("enum", ()))
+            or (_of_lookalikes(value) if isinstance(value, str) else "")
+            or _of_trap(node, kinds)
+            or (_of_text(value.strip(), kinds, is_plain=node.text is not None) if isinstance(value, str) else "")
+            or (_of_number(value, expected, schema_name) if isinstance(value, int) else "")
+            or _expected(expected))
+
+
+def _of_word(text: str, words: Sequence[object]) -> str:
+    close = get_close_matches(text.lower(), {str(word).lower(): word for word in words}, n=1)
+    return phrase("write {value}", value=next(word for word in words if str(word).lower() == close[0])) if close else ""
+
+
+def _of_lookalikes(text: str) -> str:
+    strange = told(text)
+    spaced = re.sub(r"([:,])(?=\S)", r"\1 ", in_ascii(text))
+    return phrase("{strange}; write `{text}`", strange=strange, text=spaced) if strange else ""
+
+
+def _of_trap(node: Node, kinds: Sequence[str]) -> str:
+    trap, value = trap_of(node), node.scalar
+    if not trap:
+        return ""
+    if isinstance(value, str) and "integer" in kinds and float(value).is_integer():
+        return phrase("{trap}; write {value}", trap=trap, value=int(float(value)))
+    return phrase("{trap}; write the value plainly", trap=trap)
+
+
+def _of_text(word: str, kinds: Sequence[str], *, is_plain: bool) -> str:
+    """Of a text that another kind of value was meant by. ``is_plain``: it stands without quotes."""
+    if "boolean" in kinds and word.lower() in ("true", "false"):
+        return phrase("write {value} without quotes", value=word.capitalize())
+    if "integer" in kinds and word.lower() == "auto":
+        return phrase("'Auto' means 1 in MindSpore; write 1")
+    if "integer" in kinds and word.lstrip("+-").isdigit():
+        if is_plain:  # 08, 09: octal digits are 0 to 7
+            return phrase("YAML 1.1 reads `{text}` as text, because a number that starts with 0 is octal; write "
+                          "{value}", text=word, value=int(word))
+        return phrase("write {value} without quotes", value=int(word))
+    if "array" in kinds and word[:1] in "([":
+        return phrase("a Python tuple or quoted list is text in YAML; write [{items}]", items=word.strip("()[] "))
+    return ""
+
+
+def _of_number(value: int, expected: dict[str, Any], schema_name: str) -> str:
+    """Of a whole number, or of True or False, where something else is expected."""
     kinds = expected.get("type", [])
-    value = node.scalar
-    close = get_close_matches(str(value).lower(), {str(word).lower(): word for word in expected.get("enum", ())}, n=1)
-    if close:
-        return phrase("write {value}", value=next(word for word in expected["enum"] if str(word).lower() == close[0]))
-    if isinstance(value, str) and told(value):
-        spaced = re.sub(r"([:,])(?=\S)", r"\1 ", in_ascii(value))
-        return phrase("{strange}; write `{text}`", strange=told(value), text=spaced)
-    trap = trap_of(node)
-    if trap:
-        number = isinstance(value, str) and "integer" in kinds and float(value).is_integer()
-        return phrase("{trap}; write {value}", trap=trap, value=int(float(str(value)))) if number else \
-            phrase("{trap}; write the value plainly", trap=trap)
-    if isinstance(value, str):
-        word = value.strip()
-        if word.lower() in ("true", "false") and "boolean" in kinds:
-            return phrase("write {value} without quotes", value=word.capitalize())
-        if word.lower() == "auto" and "integer" in kinds:
-            return phrase("'Auto' means 1 in MindSpore; write 1")
-        if word.lstrip("+-").isdigit() and "integer" in kinds:
-            if node.text is not None:  # 08, 09: octal digits are 0 to 7
-                return phrase("YAML 1.1 reads `{text}` as text, because a number that starts with 0 is octal; write "
-                              "{value}", text=word, value=int(word))
-            return phrase("write {value} without quotes", value=int(word))
-        if word[:1] in "([" and "array" in kinds:
-            return phrase("a Python tuple or quoted list is text in YAML; write [{items}]", items=word.strip("()[] "))
     if isinstance(value, bool):
-        if "integer" in kinds:
-            return phrase("True and False are not numbers here; write a whole number")
-    elif isinstance(value, int):
-        if "boolean" in kinds and value in (0, 1) and "array" not in kinds:
-            return phrase("write {value}", value=bool(value))
-        if "array" in kinds:
-            whole = {**expected, "definitions": schema(schema_name).get("definitions", {})}  # its references lead there
-            if validator(schema_name).evolve(schema=whole).is_valid([value]):
-                return phrase("write [{value}]", value=value)
-    told_of = expected.get("x-expected")
-    return phrase("give {expected}", expected=phrase(told_of)) if told_of else phrase("correct the value")
+        return phrase("True and False are not numbers here; write a whole number") if "integer" in kinds else ""
+    if "array" in kinds:
+        whole = {**expected, "definitions": schema(schema_name).get("definitions", {})}  # its references lead there
+        is_item = validator(schema_name).evolve(schema=whole).is_valid([value])
+        return phrase("write [{value}]", value=value) if is_item else ""
+    return phrase("write {value}", value=bool(value)) if "boolean" in kinds and value in (0, 1) else ""
+
+
+def _expected(expected: dict[str, Any]) -> str:
+    words = expected.get("x-expected")
+    return phrase("give {expected}", expected=phrase(words)) if words else phrase("correct the value")
 
 
 def plainly(node: Node) -> str:
