@@ -17,13 +17,14 @@ from swapconf.errors import Finding, Origin, Severity, in_order
 from swapconf.formats import misplaced, pynative_form, pynative_sections, recompute_section, surroundings, swap_section
 from swapconf.formats.dialects import MCORE_SWAP_KEYS, PYNATIVE_SECTIONS, RECOMPUTE_KEYS, clashes, dialect_of
 from swapconf.formats.misplaced import asks
-from swapconf.formats.nodes import Document, Node
+from swapconf.formats.nodes import Document, Entry, Node
 from swapconf.formats.pynative_sections import Sections
 from swapconf.formats.structure import Section, check_section
 from swapconf.formats.yaml_document import parse, read_text
 from swapconf.phrases import phrase
 
 ANY_VERSION = "0.0"
+_MODEL_CONFIG = "model.model_config"
 # what mindformers 1.9.0 puts where a YAML has no such section (tools/register/template.py, SwapConfig)
 FILLED_IN = {"swap_config": {"swap": False, "layer_swap": None, "op_swap": None, "default_prefetch": 1}}
 
@@ -79,37 +80,48 @@ def _pynative(document: Document, base: Config, mindformers: str) -> tuple[Confi
 def _section(document: Document, name: str, keys: dict[str, tuple[str, ...]],
              in_model: bool) -> tuple[Section, list[Finding]]:
     """The checked section, gathered from the place that is read; ``in_model``: model_config is one."""
-    own = document.root.entries.get(name)
-    model = document.root.get("model")
-    settings = model.get("model_config") if model else None
-    inner = {key: settings.entries[written] for key, spellings in keys.items() for written in spellings
-             if settings and written in settings.entries}
-    findings = []
+    own, inner = document.root.entries.get(name), _in_model_config(document, keys)
     if inner and own and own.value.plain() == FILLED_IN.get(name):
         own = None
+    section = Section(document, own.value if own else Node("mapping", 0, 0), name)
+    findings = []
     if inner and own and own.value.entries:
-        key, entry = next(iter(inner.items()))
-        findings.append(Finding(
-            origin=document.key_origin(entry, f"model.model_config.{entry.key}"), rule="section-given-twice",
-            severity=Severity.ERROR,
-            message=phrase("`{key}` is set here and there is a `{section}` at line {line} as well", key=key,
-                           section=name, line=own.line),
-            hint=phrase("keep one of the two; `{section}` works for every model under swapconf", section=name)))
-    elif inner and not in_model:
-        for entry in inner.values():
-            findings.append(Finding(
-                origin=document.key_origin(entry, f"model.model_config.{entry.key}"), rule="section-misplaced",
-                severity=Severity.ERROR if asks(entry.value) else Severity.WARNING,
-                message=phrase("a legacy model does not read `{key}` here", key=entry.key),
-                hint=phrase("move it to `{section}:` at the top level", section=name)))
-    if inner and in_model and not (own and own.value.entries):
-        assert settings
-        node = Node("mapping", settings.line, settings.column, entries=inner)
-        written = {key: entry.key for key, entry in inner.items()}
-        blank = Section(document, node, "model.model_config", written=written)
-    else:
-        blank = Section(document, own.value if own else Node("mapping", 0, 0), name)
-    return check_section(blank, name), findings
+        findings = [_given_twice(document, name, own, inner)]
+    elif inner and in_model:
+        section = Section(document, inner, _MODEL_CONFIG,
+                          written={key: entry.key for key, entry in inner.entries.items()})
+    elif inner:
+        findings = [_of_legacy_model(document, name, entry) for entry in inner.entries.values()]
+    return check_section(section, name), findings
+
+
+def _in_model_config(document: Document, keys: dict[str, tuple[str, ...]]) -> Node | None:
+    """Those of the keys that stand in ``model.model_config``, whatever they are called there; None without any."""
+    model = document.root.get("model")
+    settings = model.get("model_config") if model else None
+    if settings is None:
+        return None
+    found = {key: settings.entries[written] for key, spellings in keys.items() for written in spellings
+             if written in settings.entries}
+    return Node("mapping", settings.line, settings.column, entries=found) if found else None
+
+
+def _given_twice(document: Document, name: str, own: Entry, inner: Node) -> Finding:
+    key, entry = next(iter(inner.entries.items()))
+    return Finding(
+        origin=document.key_origin(entry, f"{_MODEL_CONFIG}.{entry.key}"), rule="section-given-twice",
+        severity=Severity.ERROR,
+        message=phrase("`{key}` is set here and there is a `{section}` at line {line} as well", key=key,
+                       section=name, line=own.line),
+        hint=phrase("keep one of the two; `{section}` works for every model under swapconf", section=name))
+
+
+def _of_legacy_model(document: Document, name: str, entry: Entry) -> Finding:
+    return Finding(
+        origin=document.key_origin(entry, f"{_MODEL_CONFIG}.{entry.key}"), rule="section-misplaced",
+        severity=Severity.ERROR if asks(entry.value) else Severity.WARNING,
+        message=phrase("a legacy model does not read `{key}` here", key=entry.key),
+        hint=phrase("move it to `{section}:` at the top level", section=name))
 
 
 def _origins(section: Section, name: str) -> dict[str, Origin]:
