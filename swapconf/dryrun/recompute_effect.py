@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from itertools import chain
 
 from swapconf.dryrun.effect import Held, Launch
 from swapconf.phases import Phase, step_phases
@@ -18,25 +19,25 @@ def recomputed(trace: Trace, places: Mapping[str, Place]) -> tuple[tuple[Launch,
     tasks = trace.step_tasks
     phase = dict(zip((task.event for task in tasks), step_phases(trace), strict=True))
     launch = {task.event: Launch(places[task.scope], task.primitive) for task in tasks}
+    readers = {block.start: [user for user in block.users if user in phase] for block in trace.blocks}
+    again = {event for event, found in phase.items() if found is Phase.RECOMPUTED}
     # of what has no cells, as a Send, the phase is a guess; what goes to the host comes back for the backward pass
-    late = {task.event for task in tasks if task.primitive == COPY or phase[task.event] is Phase.RECOMPUTED or (
+    late = again | {task.event for task in tasks if task.primitive == COPY or (
         phase[task.event] is Phase.BACKWARD and "-" in task.scope)}
-    readers = {block.start: block.users for block in trace.blocks}
-    recomputing = {event for event, found in phase.items() if found is Phase.RECOMPUTED}
-    launch |= _moved_home(tasks, recomputing, launch, readers)
-    again, held = [], set()
-    for task in tasks:
-        if task.primitive in VIEWS or task.primitive == COPY:
-            continue
-        place = launch[task.event].place
-        if phase[task.event] is Phase.RECOMPUTED:
-            again.append(launch[task.event])
-        elif phase[task.event] is Phase.FORWARD and place.layer:
-            for tensor in task.outputs:
-                users = {user for user in readers.get(tensor, ()) if user > task.event and user in phase}
-                if users & late:
-                    held.add(Held(place, task.primitive, frozenset(launch[user] for user in users - late)))
-    return tuple(again), frozenset(held)
+    launch |= _moved_home(tasks, again, launch, readers)
+    computing = [task for task in tasks if task.primitive not in VIEWS and task.primitive != COPY]
+    held = (_held(task, late, launch, readers) for task in computing
+            if phase[task.event] is Phase.FORWARD and launch[task.event].place.layer)
+    return tuple(launch[task.event] for task in computing if task.event in again), frozenset(chain.from_iterable(held))
+
+
+def _held(task: Task, late: Set[int], launch: Mapping[int, Launch],
+          readers: Mapping[int, Sequence[int]]) -> Iterator[Held]:
+    """The outputs of a launch that one of ``late`` reads, each with the launches of the forward pass that do."""
+    for tensor in task.outputs:
+        users = {user for user in readers.get(tensor, ()) if user > task.event}
+        if users & late:
+            yield Held(launch[task.event].place, task.primitive, frozenset(launch[user] for user in users - late))
 
 
 def _moved_home(tasks: Sequence[Task], again: Set[int], launch: Mapping[int, Launch],
