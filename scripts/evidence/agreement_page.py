@@ -28,11 +28,6 @@ def page(verdicts: Sequence[Verdict], asked: str, note: str = "") -> str:
 
 
 def _page(verdicts: Sequence[Verdict], asked: str, note: str) -> Iterator[str]:
-    figures = [verdict.figures for verdict in verdicts if verdict.figures is not None]
-    wrong = [verdict for verdict in verdicts if verdict.disagreements]
-    crashes = [verdict for verdict in verdicts if verdict.crash and not verdict.misses]
-    missed = sum(bool(verdict.misses) for verdict in verdicts)
-    spared = sum(bool(verdict.spared) for verdict in verdicts)
     yield "# Agreement on random strategies"
     yield ""
     yield f"Made by `python scripts/evidence/agreement.py {asked}` with MindSpore 2.9.0 and"
@@ -42,20 +37,9 @@ def _page(verdicts: Sequence[Verdict], asked: str, note: str) -> Iterator[str]:
     yield "bound of `--safe` lies over the true peak, *away* how far the strategy takes the peak from that without one."
     yield from ["", note] if note else []
     yield ""
-    yield f"- explain, cells, graph and log: {len(wrong)} of {len(verdicts)} cases disagree"
-    yield f"- MindSpore died of the strategy while it compiled, as predicted: {len(crashes)} cases; not " \
-          f"foreseen in {missed}; said that it may, and it did not, in {spared}"
-    if figures:
-        yield _summary("peak", [entry.error for entry in figures])
-        yield _summary("peak inside", [entry.inside_error for entry in figures])
-        yield f"- peak more than {FAR:.0f} % away from that without a strategy: " \
-              f"{sum(abs(entry.away) > FAR for entry in figures)} of {len(figures)} cases"
-        yield f"- copies to the host: as many as predicted in " \
-              f"{sum(entry.moves == entry.predicted_moves for entry in figures)}, the most host memory as predicted " \
-              f"in {sum(entry.host == entry.predicted_host for entry in figures)} of {len(figures)} cases"
-        yield f"- safe bound: below the truth in {sum(entry.safe < entry.peak for entry in figures)} of " \
-              f"{len(figures)} cases; over it by {median(entry.over for entry in figures):.1f} % in the median, " \
-              f"{max(entry.over for entry in figures):.1f} % at most"
+    yield from _outcomes(verdicts)
+    if figures := [verdict.figures for verdict in verdicts if verdict.figures is not None]:
+        yield from _summaries(figures)
     yield ""
     yield "| case | family | layout, rank | strategy | peak without | true peak | away % | error % | inside % | " \
           "safe % | host error | moves true / predicted | agree |"
@@ -64,6 +48,33 @@ def _page(verdicts: Sequence[Verdict], asked: str, note: str) -> Iterator[str]:
         yield _row(verdict)
     for verdict in verdicts:
         yield from _told(verdict)
+
+
+def _outcomes(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """How many cases disagree, and how many crashed, foreseen or not."""
+    wrong = sum(bool(verdict.disagreements) for verdict in verdicts)
+    foreseen = sum(bool(verdict.crash) and not verdict.misses for verdict in verdicts)
+    missed = sum(bool(verdict.misses) for verdict in verdicts)
+    spared = sum(bool(verdict.spared) for verdict in verdicts)
+    yield f"- explain, cells, graph and log: {wrong} of {len(verdicts)} cases disagree"
+    yield f"- MindSpore died of the strategy while it compiled, as predicted: {foreseen} cases; not " \
+          f"foreseen in {missed}; said that it may, and it did not, in {spared}"
+
+
+def _summaries(figures: Sequence[Figures]) -> Iterator[str]:
+    """Of the cases that ran: how far the predictions are from the truth."""
+    count = len(figures)
+    far = sum(abs(entry.away) > FAR for entry in figures)
+    same_moves = sum(entry.moves == entry.predicted_moves for entry in figures)
+    same_host = sum(entry.host == entry.predicted_host for entry in figures)
+    over = [entry.over for entry in figures]
+    yield _summary("peak", [entry.error for entry in figures])
+    yield _summary("peak inside", [entry.inside_error for entry in figures])
+    yield f"- peak more than {FAR:.0f} % away from that without a strategy: {far} of {count} cases"
+    yield f"- copies to the host: as many as predicted in {same_moves}, the most host memory as predicted in " \
+          f"{same_host} of {count} cases"
+    yield f"- safe bound: below the truth in {sum(entry.safe < entry.peak for entry in figures)} of {count} cases; " \
+          f"over it by {median(over):.1f} % in the median, {max(over):.1f} % at most"
 
 
 def _row(verdict: Verdict) -> str:
