@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from swapconf.cost import FIGURES, ORIGINS, Host, Measured, MeasuredCopy, MeasuredKernel, Origin
+from swapconf.cost import FIGURES, ORIGINS, Costs, Host, Measured, MeasuredCopy, MeasuredKernel, Origin
 from swapconf.errors import Finding, SwapconfError
 from swapconf.formats import hardware, kernel_details, profiler_folder, trace_folder, trace_view
-from swapconf.simulate.costing import costs, group_gbps, seconds, workload
+from swapconf.simulate.costing import Signature, Workload, costs, group_gbps, seconds, workload
 from swapconf.simulate.measured import plain
 from swapconf.simulate.work import Attention, Work, work
 from swapconf.trace import Tensor
@@ -219,42 +222,82 @@ def test_types_of_the_device_are_primitives(device: str, primitive: str) -> None
     assert plain(device) == plain(primitive)
 
 
-def test_what_was_measured_replaces_the_model_and_the_report_says_so() -> None:
+@dataclass(frozen=True)
+class Calibrated:
+    """A trace of which some was measured: by name its first product, which took 4 us before it as a `Transpose` and 7
+    as itself; by shape all products like ``slow``, which took thrice what the model says; by type every `Add`."""
+
+    load: Workload
+    plainly: Costs
+    found: Costs
+    first: int
+    slow: int
+
+    def of(self, primitive: str) -> list[int]:
+        return [number for number, signature in enumerate(self.signatures) if signature.primitive == primitive]
+
+    @cached_property
+    def signatures(self) -> list[Signature]:
+        return [self.load.signatures[index] for index in self.load.index]
+
+    @cached_property
+    def like_slow(self) -> list[int]:
+        inputs = self.signatures[self.slow].inputs
+        return [number for number in self.of("MatMul") if self.signatures[number].inputs == inputs]
+
+    def origins(self, numbers: Iterable[int]) -> set[Origin]:
+        return {ORIGINS[self.found.origin[number]] for number in numbers}
+
+
+@pytest.fixture(scope="module")
+def calibrated() -> Calibrated:
     load = workload(trace_folder.read(TRACES / "llama_l2_none", 0))
     plainly = costs(load, CARD)
-    assert plainly.share(Origin.ESTIMATED) == 1.0
     which = [load.signatures[index] for index in load.index]
-    products = [number for number, item in enumerate(which) if item.primitive == "MatMul"]
-    first = products[0]
-    other = next(number for number in products if which[number].inputs != which[first].inputs)
+    first, *others = [number for number, item in enumerate(which) if item.primitive == "MatMul"]
+    slow = next(number for number in others if which[number].inputs != which[first].inputs)
+    alike = MeasuredKernel(kernel="", device_name="MatMulV3", type="MatMulV3", inputs=which[slow].inputs,
+                           outputs=which[slow].outputs, duration_us=3 * float(plainly.duration_us[slow]))
+    named = [MeasuredKernel(kernel=load.names[first], device_name=name, type=kind, inputs=(), outputs=(),
+                            duration_us=us) for name, kind, us in [("a", "Transpose", 4.0), ("b", "MatMulV3", 7.0)]]
+    measured = Measured(kernels=(alike, alike, *named), average_us={"Add": 11.0})
+    return Calibrated(load, plainly, costs(load, CARD, measured=measured), first, slow)
 
-    def seen(number: int, kernel: str, us: float, device_name: str = "MatMulV3") -> MeasuredKernel:
-        item = which[number]
-        return MeasuredKernel(kernel=kernel, device_name=device_name, type="MatMulV3", inputs=item.inputs,
-                              outputs=item.outputs, duration_us=us)
 
-    three = 3 * float(plainly.duration_us[other])
-    found = costs(load, CARD, measured=Measured(kernels=(
-        seen(other, "", three), seen(other, "", three),
-        MeasuredKernel(kernel=load.names[first], device_name="a", type="Transpose", inputs=(), outputs=(),
-                       duration_us=4.0),
-        MeasuredKernel(kernel=load.names[first], device_name="b", type="MatMulV3", inputs=(), outputs=(),
-                       duration_us=7.0)), average_us={"Add": 11.0}))
-    assert found.duration_us[first] == 11.0
-    origin = {number: ORIGINS[found.origin[number]] for number in range(len(which))}
-    for number, item in enumerate(which):
-        if number == first or (item.primitive == "MatMul" and item.inputs == which[other].inputs):
-            assert origin[number] is Origin.MEASURED
-            assert number == first or found.duration_us[number] == pytest.approx(three)
-        elif item.primitive == "MatMul":
-            assert origin[number] is Origin.CALIBRATED
-            assert found.duration_us[number] == pytest.approx(3 * plainly.duration_us[number])
-        elif item.primitive != "Add":
-            assert origin[number] is Origin.ESTIMATED
-            assert found.duration_us[number] == plainly.duration_us[number]
-    adds = [number for number, item in enumerate(which) if item.primitive == "Add"]
-    assert found.duration_us[adds].mean() == pytest.approx(11.0)
-    assert sum(found.share(item) for item in Origin) == pytest.approx(1.0)
+def test_nothing_measured_is_all_estimated(calibrated: Calibrated) -> None:
+    assert calibrated.plainly.share(Origin.ESTIMATED) == 1.0
+
+
+def test_what_was_measured_by_name_takes_all_that_was_seen_of_that_name(calibrated: Calibrated) -> None:
+    assert calibrated.found.duration_us[calibrated.first] == 11.0
+    assert calibrated.origins([calibrated.first]) == {Origin.MEASURED}
+
+
+def test_what_was_measured_by_shape_holds_wherever_the_shape_is(calibrated: Calibrated) -> None:
+    three = 3 * float(calibrated.plainly.duration_us[calibrated.slow])
+    assert calibrated.found.duration_us[calibrated.like_slow] == pytest.approx(three)
+    assert calibrated.origins(calibrated.like_slow) == {Origin.MEASURED}
+
+
+def test_other_shapes_of_a_measured_primitive_are_calibrated(calibrated: Calibrated) -> None:
+    rest = sorted({*calibrated.of("MatMul")} - {*calibrated.like_slow, calibrated.first})
+    assert calibrated.found.duration_us[rest] == pytest.approx(3 * calibrated.plainly.duration_us[rest])
+    assert calibrated.origins(rest) == {Origin.CALIBRATED}
+
+
+def test_what_was_measured_by_type_is_right_on_average(calibrated: Calibrated) -> None:
+    assert calibrated.found.duration_us[calibrated.of("Add")].mean() == pytest.approx(11.0)
+
+
+def test_what_was_not_measured_is_estimated_as_before(calibrated: Calibrated) -> None:
+    everything = range(len(calibrated.signatures))
+    rest = sorted({*everything} - {*calibrated.of("MatMul"), *calibrated.of("Add")})
+    assert calibrated.found.duration_us[rest].tolist() == calibrated.plainly.duration_us[rest].tolist()
+    assert calibrated.origins(rest) == {Origin.ESTIMATED}
+
+
+def test_the_shares_of_all_origins_are_the_whole(calibrated: Calibrated) -> None:
+    assert sum(calibrated.found.share(item) for item in Origin) == pytest.approx(1.0)
 
 
 def view(tmp_path: Path, events: object) -> Measured:

@@ -7,8 +7,9 @@ last layer. The norms of all gradients are added up in one launch; then each wei
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from swapconf.blocks import Block, Blocks
 from swapconf.simulation import NEVER
@@ -16,6 +17,8 @@ from swapconf.trace import Kernel, Task, Tensor, Trace
 
 NET = "Default/network-Model"
 SIZES = {"BFloat16": 2, "Float32": 4}
+# name, stream, event, names of what it reads, names and shapes of what it makes
+Launch: TypeAlias = "tuple[str, int, str, list[str], list[tuple[str, Tensor]]]"
 
 
 @dataclass
@@ -23,7 +26,7 @@ class Runtime:
     """Counts events, gives ids, and releases each tensor behind its last reader."""
 
     steps: int
-    plan: list[tuple[str, int, str, list[str], list[tuple[str, Tensor]]]] = field(default_factory=list)
+    plan: list[Launch] = field(default_factory=list)
 
     def launch(self, name: str, inputs: Sequence[str] = (), output: str = "", shape: tuple[int, ...] = (8, 8),
                stream: int = 0, event: str = "") -> str:
@@ -93,45 +96,69 @@ def _optimizer(runtime: Runtime, layers: range) -> None:
 
 
 def _trace(runtime: Runtime, layers: range) -> Trace:
-    clock, blocks, tasks, ids = -1, dict[int, Block](), list[Task](), dict[str, int]()
     beginning = ["model.embed", "model.table", "c.0", "c.1", *(
         f"{prefix}model.layers.{layer}.w" for prefix in ("", "accu_grads.") for layer in reversed(layers))]
-    for name in beginning:
-        clock += 1
-        tasks.append(_task(clock, name, (), (clock + 1,)))
-        clock += 1
-        blocks[clock] = _block(clock, name, 512, "ConstantValue" if name.startswith("c.") else "Weight")
-        ids[name] = clock
-    launches = _named(runtime.plan)
-    kernels = []
+    recorder = _Recorder(runtime.plan, beginning)
     for _ in range(runtime.steps):
-        last = {name: row for row, (_, _, _, inputs, _) in enumerate(runtime.plan) for name in inputs}
-        for row, (name, (_, stream, event, inputs, made)) in enumerate(zip(launches, runtime.plan, strict=True)):
-            kernels.append(Kernel(
-                index=len(kernels) + 1, name=name, stream=stream, graph="kernel_graph0", event=event,
+        recorder.step()
+    return Trace(folder="toy", rank=0, kernels=tuple(recorder.kernels), tasks=tuple(recorder.tasks),
+                 blocks=_summed(recorder.blocks))
+
+
+class _Recorder:
+    """What the tracker writes down: every allocation, launch and release is one event of one clock.
+
+    ``beginning``: names of the tensors that are there before the first step, and stay."""
+
+    def __init__(self, plan: Sequence[Launch], beginning: Sequence[str]) -> None:
+        self.kernels: list[Kernel] = []
+        self.tasks: list[Task] = []
+        self.blocks: dict[int, Block] = {}
+        self._plan, self._names, self._beginning = plan, _named(plan), beginning
+        self._last = {name: row for row, (_, _, _, inputs, _) in enumerate(plan) for name in inputs}
+        self._clock = -1
+        self._ids: dict[str, int] = {}
+        for name in beginning:
+            self.tasks.append(_task(self._tick(), name, (), (self._clock + 1,)))
+            self._allocate(name, name, 512, "ConstantValue" if name.startswith("c.") else "Weight")
+
+    def step(self) -> None:
+        for row, (name, (_, stream, event, inputs, made)) in enumerate(zip(self._names, self._plan, strict=True)):
+            kernel = Kernel(
+                index=len(self.kernels) + 1, name=name, stream=stream, graph="kernel_graph0", event=event,
                 primitive=name.rpartition("/")[2].partition("-op")[0], output=f"node{row}",
-                inputs=tuple(f"node{_maker(runtime.plan, item)}" for item in inputs if item not in beginning)))
-            read = tuple(ids[item] for item in inputs)
+                inputs=tuple(f"node{_maker(self._plan, item)}" for item in inputs if item not in self._beginning))
+            self.kernels.append(kernel)
+            read = tuple(self._ids[item] for item in inputs)
             for output, tensor in made:
-                clock += 1
-                ids[output] = clock
-                blocks[clock] = _block(clock, name, -(-tensor.shape[0] * tensor.shape[-1] * 2 // 512) * 512
-                                       + 512 * tensor.shape[-1], "Kernel")
+                size_bytes = -(-tensor.shape[0] * tensor.shape[-1] * 2 // 512) * 512 + 512 * tensor.shape[-1]
+                self._allocate(output, name, size_bytes, "Kernel")
             if not made:
-                clock += 1
-            waits = {"StreamSend": "RecordEvent", "StreamRecv": "WaitEvent"}.get(kernels[-1].primitive)
-            tasks.append(_task(clock, waits or name, read, tuple(ids[output] for output, _ in made),
-                               tuple(tensor for _, tensor in made), event))
+                self._tick()
+            waits = {"StreamSend": "RecordEvent", "StreamRecv": "WaitEvent"}.get(kernel.primitive)
+            self.tasks.append(_task(self._clock, waits or name, read, tuple(self._ids[output] for output, _ in made),
+                                    tuple(tensor for _, tensor in made), event))
             for item in read:
-                blocks[item] = replace(blocks[item], users=(*blocks[item].users, clock))
-            for item in dict.fromkeys([*inputs, *(output for output, _ in made)]):
-                if item not in beginning and last.get(item, row) == row:
-                    clock += 1
-                    blocks[ids[item]] = replace(blocks[ids[item]], end=clock)
-    return Trace(folder="toy", rank=0, kernels=tuple(kernels), tasks=tuple(tasks), blocks=_summed(blocks))
+                self.blocks[item] = replace(self.blocks[item], users=(*self.blocks[item].users, self._clock))
+            self._release([*inputs, *(output for output, _ in made)], row)
+
+    def _allocate(self, tensor: str, node: str, size_bytes: int, kind: str) -> None:
+        self._ids[tensor] = self._tick()
+        self.blocks[self._clock] = _block(self._clock, node, size_bytes, kind)
+
+    def _release(self, tensors: Iterable[str], row: int) -> None:
+        """Those that no later launch of the step reads."""
+        for name in dict.fromkeys(tensors):
+            if name not in self._beginning and self._last.get(name, row) == row:
+                start = self._ids[name]
+                self.blocks[start] = replace(self.blocks[start], end=self._tick())
+
+    def _tick(self) -> int:
+        self._clock += 1
+        return self._clock
 
 
-def _named(plan: Sequence[tuple[str, int, str, list[str], list[tuple[str, Tensor]]]]) -> list[str]:
+def _named(plan: Sequence[Launch]) -> list[str]:
     count: dict[str, int] = {}
     found = []
     for name, *_ in plan:
@@ -140,7 +167,7 @@ def _named(plan: Sequence[tuple[str, int, str, list[str], list[tuple[str, Tensor
     return found
 
 
-def _maker(plan: Sequence[tuple[str, int, str, list[str], list[tuple[str, Tensor]]]], name: str) -> int:
+def _maker(plan: Sequence[Launch], name: str) -> int:
     return next(row for row, (*_, made) in enumerate(plan) if any(output == name for output, _ in made))
 
 
