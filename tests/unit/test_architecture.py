@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+from radon.complexity import cc_rank, cc_visit
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "swapconf"
+WORST_GRADE = "C"  # radon's; up to 20 ways through a function
+# modules that still have a function above it; a name goes as soon as its module has none
+STILL_ABOVE = ("swapconf/simulate/prepare.py", "swapconf/simulate/regions.py", "swapconf/simulate/sites.py")
 
 
 def test_no_module_is_too_long() -> None:
@@ -18,6 +24,14 @@ def test_every_module_says_what_it_is() -> None:
     silent = [str(path.relative_to(ROOT)) for path in PACKAGE.rglob("*.py")
               if (text := path.read_text().strip()) and not text.startswith(('"""', 'r"""'))]
     assert not silent
+
+
+@pytest.mark.parametrize("folder", ["swapconf", "scripts", "tests"])
+def test_every_function_is_simple_enough_to_be_read_once(folder: str) -> None:
+    above = {f"{path.relative_to(ROOT)}: {block.fullname} has {block.complexity}"
+             for path in (ROOT / folder).rglob("*.py") if path.relative_to(ROOT).as_posix() not in STILL_ABOVE
+             for block in cc_visit(path.read_text(encoding="utf-8")) if cc_rank(block.complexity) > WORST_GRADE}
+    assert not above
 
 
 def test_nothing_in_the_project_names_a_machine() -> None:
