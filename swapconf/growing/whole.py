@@ -21,21 +21,21 @@ from swapconf.phrases import phrase
 from swapconf.simulate.addresses import told, unnamed
 from swapconf.simulate.policies import mindspore
 from swapconf.simulate.replay import replay
-from swapconf.simulation import PoolRecord
+from swapconf.simulation import UNTOLD, PoolRecord
 from swapconf.trace import Trace
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
     """A run with fewer layers. ``kept``: [its layers] their numbers in the whole model; ``size``: how many of them are
-    of the row that was folded, which begins with layer ``first`` of the whole model. ``reserved_bytes``: what its pool
-    took of the device, None where it did not tell."""
+    of the row that was folded, which begins with layer ``first`` of the whole model. ``pool``: what it said of its own
+    pool."""
 
     trace: Trace
     kept: Sequence[int]
     first: int
     size: int
-    reserved_bytes: int | None = None
+    pool: PoolRecord = UNTOLD
 
     def numbering(self, kept: Sequence[int], stride: int) -> Numbering:
         """For a model with the layers ``kept`` of the whole one."""
@@ -86,6 +86,6 @@ def _check(found: Trace, truth: Steps) -> None:
 
 def placed(trace: Trace, like: Run) -> Trace:
     """Its blocks where MindSpore's pool would put them, in pieces as large as in another run."""
-    pool = replay(like.trace, unnamed(like.trace.blocks), PoolRecord(reserved_bytes=like.reserved_bytes))
+    pool = replay(like.trace, unnamed(like.trace.blocks), like.pool)
     live = unnamed(trace.blocks)
     return replace(trace, blocks=told(trace.blocks, live, mindspore.place(live, pool.pool)))

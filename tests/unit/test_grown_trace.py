@@ -72,7 +72,8 @@ def test_a_folded_run_leaves_a_trace_of_the_whole_model(kept: Path) -> None:
 def test_the_record_tells_from_what_the_trace_was_grown(kept: Path) -> None:
     found = run_record.report(kept)
     assert run_record.grown(found) == "grown from dry runs of 4 and 6 layers"
-    assert str(run_record.origin(found)).endswith("(fragments are estimated), grown from dry runs of 4 and 6 layers")
+    assert str(run_record.origin(found)).endswith(
+        "(fragments are those of a trace grown from them), grown from dry runs of 4 and 6 layers")
     assert run_record.read(kept)["grown"] == {
         "layers": [4, 6], "of_layers": 16, "micro_batches": 2, "of_micro_batches": 2,
         "used_peak_bytes_of_a_micro_batch": 0}
@@ -90,12 +91,37 @@ def test_micro_batches_that_the_trace_does_not_have_are_told_with_what_each_adds
 def test_where_no_trace_can_be_grown_the_reason_is_told_and_an_older_one_is_gone(spoiled: list[int],
                                                                                  tmp_path: Path) -> None:
     rehearse(order(tmp_path))
-    spoiled.append(6)
+    spoiled.extend([6, 10])
     report = rehearse(order(tmp_path))
     assert report.grown == ""
     assert "no trace of the whole model was made of it: the step with more layers is not that with fewer" in \
         report.fold_note
     assert not (tmp_path / "rank_0" / "memory_block.csv").exists()
+
+
+def test_where_the_smallest_runs_do_not_show_what_repeats_itself_larger_ones_are_made(spoiled: list[int],
+                                                                                      tmp_path: Path) -> None:
+    spoiled.append(4)
+    report = rehearse(order(tmp_path))
+    assert report.grown == "grown from dry runs of 6 and 8 layers"
+    assert trace_folder.read(tmp_path / "rank_0", 0).used_peak_bytes == toy(16, 2).used_peak_bytes
+
+
+def test_without_keep_no_run_is_made_for_a_trace_alone(spoiled: list[int], tmp_path: Path) -> None:
+    spoiled.append(4)
+    report = rehearse(replace(order(tmp_path), keep=None))
+    assert "(fragments are estimated)" in report.fold_note
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_fragments_of_a_folded_run_are_those_of_the_grown_trace_and_say_so(spoiled: list[int], tmp_path: Path,
+                                                                           is_kept: bool) -> None:
+    asked = order(tmp_path)
+    report = rehearse(asked if is_kept else replace(asked, keep=None))
+    rehearse(asked)
+    trace = trace_folder.read(tmp_path / "rank_0", 0)
+    assert report.with_fragments_peak_bytes == trace.with_fragments_peak_bytes
+    assert "(fragments are those of a trace grown from them)" in report.fold_note
 
 
 def test_without_keep_nothing_is_grown(spoiled: list[int]) -> None:
