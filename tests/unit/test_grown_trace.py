@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from swapconf.cli.main import main
 from swapconf.dryrun.outcome import Outcome, RankReport
-from swapconf.formats import run_record, trace_folder
+from swapconf.formats import grown_trace_writer, run_record, trace_folder
 from swapconf.rehearsal import folded as module
 from swapconf.rehearsal.child import Ran
 from swapconf.rehearsal.folded import rehearse
@@ -137,6 +137,33 @@ def test_every_command_that_reads_the_trace_says_from_what_it_was_grown(command:
     assert "grown from dry runs of 4 and 6 layers" in told.output
     found = json.loads(CliRunner().invoke(main, [command, str(kept), "--format", "json"]).output)
     assert "grown from dry runs of 4 and 6 layers" in json.dumps(found)
+
+
+def test_a_timeline_adds_the_micro_batches_that_the_trace_does_not_have(tmp_path: Path) -> None:
+    told = timeline(tmp_path, toy(4, 3), {"grown": {"micro_batches": 3, "of_micro_batches": 8}, "settings": {}})
+    assert told["micro_batches"]["step_us"] == pytest.approx(timeline(tmp_path, toy(4, 8), {})["step_us"], rel=0.001)
+    assert told["micro_batches"]["step_us"] > told["step_us"]
+    timeline(tmp_path, toy(4, 3), {"grown": {"micro_batches": 3, "of_micro_batches": 8}})
+    assert "with all 8 a step takes" in CliRunner().invoke(main, ["timeline", str(tmp_path)]).output
+
+
+def timeline(folder: Path, trace: Trace, record: dict[str, Any]) -> dict[str, Any]:
+    grown_trace_writer.write(trace, folder)
+    (folder / run_record.FILE).write_text(json.dumps(record))
+    found: dict[str, Any] = json.loads(CliRunner().invoke(main, ["timeline", str(folder), "--format", "json"]).output)
+    return found
+
+
+def test_a_timeline_of_all_micro_batches_adds_none(kept: Path) -> None:
+    assert json.loads(CliRunner().invoke(main, ["timeline", str(kept), "--format", "json"]).output)[
+        "micro_batches"] is None
+
+
+def test_micro_batches_of_an_interleaved_pipeline_are_not_added_one_by_one(tmp_path: Path) -> None:
+    facts = {"grown": {"micro_batches": 6, "of_micro_batches": 64}}
+    for settings, told in (({}, (6, 64)), ({"parallel": {"pipeline_config": {"pipeline_interleave": True}}}, (0, 0))):
+        (tmp_path / run_record.FILE).write_text(json.dumps({**facts, "settings": settings}))
+        assert run_record.micro_batches(tmp_path) == told
 
 
 def test_a_comparison_says_of_a_grown_trace_that_it_is_one(kept: Path) -> None:
