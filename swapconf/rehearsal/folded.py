@@ -166,7 +166,7 @@ def _by(plan: Fold, order: Order, study: Study, known: dict[Size, Measured]) -> 
                     lambda size: _further(order, study, plan, size, known))
     if found.fragments_bytes is not None:
         whole = replace(whole, with_fragments_peak_bytes=whole.used_peak_bytes + found.fragments_bytes)
-    note = basis(plan, is_replayed=found.trace is not None)
+    note = basis(plan, is_replayed=found.fragments_bytes is not None)
     if words:
         note = phrase("{note}, confirmed with {third} because {reason}", note=note, third=words, reason=why)
     peaks = Peaks(used_bytes=whole.used_peak_bytes, with_fragments_bytes=whole.with_fragments_peak_bytes,

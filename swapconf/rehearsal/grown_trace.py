@@ -48,20 +48,21 @@ class Attempt:
 
     @property
     def fragments_bytes(self) -> int | None:
-        """What MindSpore's pool needs beyond what is in use, as its replay has it; None without a trace."""
+        """What MindSpore's pool needs beyond what is in use, as its replay has it; None where nothing was grown, and the
+        run itself tells it."""
         trace = self.raised.trace if self.raised is not None else self.trace
-        return None if trace is None else trace.with_fragments_peak_bytes - trace.used_peak_bytes
+        return None if trace is None or len(self.used) == 1 else trace.with_fragments_peak_bytes - trace.used_peak_bytes
 
 
 def attempt(order: Order, plan: Fold, sources: Sequence[Source], further: Callable[[Size], Source | None]) -> Attempt:
     """``sources``: the runs of ``plan.runs``, in their order, then others. ``further``: makes one more run, None where
     there is to be none."""
+    if order.keep is None and not plan.folded_rows:
+        return Attempt()  # nothing to keep, and nothing to learn
     try:
         trace, used = _grown(order, plan, sources, further)
         raised = grow(trace, replace(pool_of(order, used[-1].ran), reserved_bytes=None)) if order.level > 1 else None
-    except CannotGrow as reason:
-        return Attempt(reason=str(reason))
-    except ValueError as reason:  # of workspace
+    except (ValueError, LookupError) as reason:  # the figures of the runs stand, whatever is odd about their traces
         return Attempt(reason=str(reason))
     return Attempt(trace=trace, used=used, raised=raised)
 

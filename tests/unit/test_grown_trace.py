@@ -14,6 +14,7 @@ from swapconf.cli.main import main
 from swapconf.dryrun.outcome import Outcome, RankReport
 from swapconf.formats import grown_trace_writer, run_record, trace_folder
 from swapconf.rehearsal import folded as module
+from swapconf.rehearsal import grown_trace
 from swapconf.rehearsal.child import Ran
 from swapconf.rehearsal.folded import rehearse
 from swapconf.rehearsal.micro_batches import micro_batches
@@ -122,6 +123,17 @@ def test_fragments_of_a_folded_run_are_those_of_the_grown_trace_and_say_so(spoil
     trace = trace_folder.read(tmp_path / "rank_0", 0)
     assert report.with_fragments_peak_bytes == trace.with_fragments_peak_bytes
     assert "(fragments are those of a trace grown from them)" in report.fold_note
+
+
+def test_a_trace_that_cannot_be_grown_for_whatever_reason_costs_no_report(
+        spoiled: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def odd(*_: object) -> Trace:
+        raise KeyError("a constant of 512 bytes")
+
+    monkeypatch.setattr(grown_trace, "whole", odd)
+    report = rehearse(order(tmp_path))
+    assert report.outcome is Outcome.COMPLETED
+    assert "a constant of 512 bytes" in report.fold_note
 
 
 def test_without_keep_nothing_is_grown(spoiled: list[int]) -> None:
