@@ -30,7 +30,9 @@ NUM_ROWS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class _Step:
-    """All that is shown of one trace. ``grown``: from what it was made, "" where a run left it."""
+    """All that is shown of one trace. ``grown``: from what it was made, "" where a run left it. ``few``, ``count``: how
+    many micro-batches the trace has, and how many the step has; both 0 where that is not told. ``round_us``: how long
+    one more takes, None where that does not follow."""
 
     folder: Path
     trace: Trace
@@ -41,6 +43,16 @@ class _Step:
     prefetches: tuple[Prefetch, ...]
     device_peak_bytes: int
     host_peak_bytes: int
+    few: int = 0
+    count: int = 0
+    round_us: float | None = None
+
+    @property
+    def whole_us(self) -> float | None:
+        """Of the step with all its micro-batches; None where the trace has them, or it does not follow."""
+        if self.round_us is None:
+            return None
+        return self.line.step_us + (self.count - self.few) * self.round_us
 
 
 @click.command(cls=Command)
@@ -122,7 +134,7 @@ def _write_trace_view(step: _Step, file: Path) -> None:
 
 def _study(given: Path, machine: Machine) -> _Step:
     from swapconf.formats import run_record, trace_folder
-    from swapconf.simulate import costing, program, timeline
+    from swapconf.simulate import costing, program, steady, timeline
     from swapconf.simulate.trace_lifetimes import lifetimes
 
     folder = trace_folders.trace_folder(given)
@@ -137,9 +149,11 @@ def _study(given: Path, machine: Machine) -> _Step:
     known = costing.costs(work, machine.hardware, machine.host, machine.measured)
     line = timeline.replay(steps, known.duration_us)
     _, used = timeline.memory(line, lifetimes(trace))
+    few, count = run_record.micro_batches(folder)
     return _Step(folder=folder, trace=trace, grown=run_record.grown(report), machine=machine, costs=known, line=line,
                  prefetches=timeline.prefetches(line), device_peak_bytes=int(used.max(initial=0)),
-                 host_peak_bytes=trace.host_peak_bytes)
+                 host_peak_bytes=trace.host_peak_bytes, few=few, count=count,
+                 round_us=steady.round_us(line, few) if few < count else None)
 
 
 def _streams(step: _Step) -> list[dict[str, Any]]:
@@ -164,6 +178,8 @@ def _as_record(step: _Step) -> dict[str, Any]:
     line, program, card = step.line, step.line.program, step.machine.hardware
     return {
         "trace": str(step.folder), "grown": show(step.grown), "hardware": card.name, "step_us": line.step_us,
+        "micro_batches": {"in_trace": step.few, "in_step": step.count, "round_us": step.round_us,
+                          "step_us": step.whole_us} if step.few < step.count else None,
         "figures": {name: {"value": figure.value, "source": figure.source, "assumed": name in card.assumed}
                     for name, figure in card.figures.items()},
         "share": {origin.value: step.costs.share(origin) for origin in Origin},
@@ -203,6 +219,11 @@ def _print(step: _Step) -> None:
                hardware=step.machine.hardware.name, shares=shares(step.costs.shares())), bold=True)
     if step.grown:
         say(phrase("the step is {grown}", grown=step.grown))
+    if step.whole_us is not None:
+        say(phrase("each micro-batch more takes {round:.3f} ms: with all {count} a step takes {time:.3f} ms",
+                   round=(step.round_us or 0.0) / 1000, count=step.count, time=step.whole_us / 1000))
+    elif step.few < step.count:
+        say(phrase("how long a step with all {count} micro-batches takes is not known", count=step.count))
     print_assumed(step.machine)
     _table((phrase("stream"), phrase("does"), phrase("kernels"), phrase("busy ms"), phrase("idle ms"),
             phrase("exposed ms")), [

@@ -65,7 +65,7 @@ def _key(order: Order) -> tuple[Path, int]:
 
 
 def _kept(order: Order) -> Mapping[str, Any]:
-    """The report of an equal run whose trace is still in its folder; empty where there is none."""
+    """The report of an equal run whose trace, if it left one, is still in its folder; empty where there is none."""
     assert order.keep is not None
     place = order.keep / f"rank_{order.rank}"
     found, report = run_record.read(place), run_record.report(place)
@@ -79,8 +79,10 @@ def _kept(order: Order) -> Mapping[str, Any]:
             and isinstance(ran_in, dict)
             and (found.get("swapconf"), ran_in.get("mindspore"), ran_in.get("mindformers"))
             == (version("swapconf"), versions.mindspore, versions.mindformers))
-    is_whole = report.get("folded") is None and (place / "memory_block.csv").exists()
-    return report if same and is_whole and run_record.is_whole(report) and report["outcome"] == "completed" else {}
+    has_trace = (place / "memory_block.csv").exists()
+    # of a folded run without a trace its figures are all that there is
+    is_there = has_trace if report.get("folded") is None else order.fold and (has_trace or not report.get("grown"))
+    return report if same and is_there and run_record.is_whole(report) and report["outcome"] == "completed" else {}
 
 
 def _variant(candidate: Candidate, reports: Sequence[Mapping[str, Any]], machine: Machine, policy: str) -> Variant:

@@ -70,6 +70,18 @@ def grown(found: Mapping[str, Any]) -> str:
     return joined(", ", [phrase(part) for part in _parts(told)]) if told else ""
 
 
+def micro_batches(folder: Path) -> tuple[int, int]:
+    """How many the grown trace in a folder has, and how many the step of its model; zeros of a trace that has all, or
+    of an interleaved pipeline, whose rounds are of several of them."""
+    found = read(folder)
+    facts, parallel = found.get("grown"), (found.get("settings") or {}).get("parallel")
+    told = parallel.get("pipeline_config") if isinstance(parallel, dict) else None
+    if not isinstance(facts, dict) or (isinstance(told, dict) and told.get("pipeline_interleave") is True):
+        return 0, 0
+    few, count = facts.get("micro_batches"), facts.get("of_micro_batches")
+    return (few, count) if isinstance(few, int) and isinstance(count, int) and 0 < few < count else (0, 0)
+
+
 def is_whole(found: dict[str, Any]) -> bool:
     """Whether a report has all that a comparison of runs needs."""
     needed: list[str] = schema(_SCHEMA)["required"]

@@ -2,24 +2,31 @@
 
 Both are walked through side by side. Where they part, the run with more layers has something more: as much as stands
 right before it once more, after which both go on alike. How far a period reaches back is how long the step repeats
-itself there. Names are not looked at: MindSpore numbers them anew in every graph, and names many gradients after
-another layer.
+itself there. Where they only launch the same in another order, that is gone over; where the last layer does, too, what
+is more stands some way before. Names are not looked at: MindSpore numbers them anew in every graph, and names many
+gradients after another layer.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from swapconf.growing.reason import CannotGrow
+from swapconf.growing.shuffles import alike, are_alike, reach, shuffled
 from swapconf.phrases import phrase
 from swapconf.simulate.columns import Ints
 
 _ROW = 8  # launches that are alike in a row are so for a reason
 _SEEN = 4096  # places behind what was added that tell how well both go on alike
+# where both part behind the end of a period: so many launches before, each found again so many times, tell how long it
+# is; so many lengths are tried
+_NEAR, _OFTEN, _LIKELY = 256, 16, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,30 +49,41 @@ class Period:
 def periods(small: Sequence[Hashable], big: Sequence[Hashable]) -> tuple[tuple[Period, ...], tuple[Period, ...]]:
     """Those of the run with fewer layers, and the same of the run with more. Raises CannotGrow where the one is not the
     other with periods left out."""
-    codes: dict[Hashable, int] = {}
-    one = np.array([codes.setdefault(form, len(codes)) for form in small], dtype=np.int64)
-    two = np.array([codes.setdefault(form, len(codes)) for form in big], dtype=np.int64)
+    one, two = _coded(small, big)
     fewer: list[Period] = []
     more: list[Period] = []
     here = there = 0
     while True:
-        alike = _alike(one[here:], two[there:])
-        here, there = here + alike, there + alike
+        same = alike(one[here:], two[there:])
+        here, there = here + same, there + same
         if here == len(one) and there == len(two):
             return _with_fringes(one, fewer), _with_fringes(two, more)
-        length = _added(one[here:], two, there)
+        back, length = 0, _added(one[here:], two, there)
+        if not length:
+            seen, back, length = _added_before(one, two, here, there, floor=fewer[-1].high if fewer else 0)
+            moved = shuffled(one[here:], two[there:])
+            if moved and reach(one[here:], two[there:]) >= seen:
+                here, there = here + moved, there + moved
+                continue
         if not length:
             raise CannotGrow(phrase("the step with more layers is not that with fewer, repeated (launch {launch} of "
                                     "{count})", launch=there + 1, count=len(two)))
+        here, there = here - back, there - back
         fewer.append(_period(one, here, length, fewer))
         there += length
         more.append(_period(two, there, length, more))
 
 
-def _alike(one: Ints, two: Ints, most: int | None = None) -> int:
-    count = min(len(one), len(two), most or len(one))
-    differing = np.flatnonzero(one[:count] != two[:count])
-    return int(differing[0]) if len(differing) else count
+def launch_the_same(one: Sequence[Hashable], two: Sequence[Hashable]) -> bool:
+    """But for the order of launches that stand near each other."""
+    return are_alike(*_coded(one, two))
+
+
+def _coded(small: Sequence[Hashable], big: Sequence[Hashable]) -> tuple[Ints, Ints]:
+    codes: dict[Hashable, int] = {}
+    one, two = (np.array([codes.setdefault(form, len(codes)) for form in forms], dtype=np.int64)
+                for forms in (small, big))
+    return one, two
 
 
 def _added(rest: Ints, two: Ints, there: int) -> int:
@@ -75,8 +93,32 @@ def _added(rest: Ints, two: Ints, there: int) -> int:
     best = (0, 0)
     for length in lengths.tolist():
         if length <= there and np.array_equal(two[there - length:there], two[there:there + length]):
-            best = max(best, (_alike(rest, two[there + length:], _SEEN) + (not len(rest)), -length))
+            best = max(best, (alike(rest, two[there + length:], _SEEN) + (not len(rest)), -length))
     return -best[1]
+
+
+def _added_before(one: Ints, two: Ints, here: int, there: int, floor: int) -> tuple[int, int, int]:
+    """(seen, how far before, how much): a place up to here where the step repeats itself for a whole period on either
+    side, and behind which both are alike but for the order for the longest: for ``seen`` places from here on. Zeros
+    without one."""
+    best = (0, 0, 0)
+    for length in _lengths(two, max(there - (here - floor), 0), there):
+        parting = np.concatenate([[-1], np.flatnonzero(two[:-length] != two[length:]), [len(two) - length]])
+        for low, high in pairwise(parting.tolist()):
+            back = there - min(high, there)
+            if there - back - length > low and back <= here - floor:
+                seen = reach(one[here - back:], two[there - back + length:]) - back
+                best = max(best, (seen, -back, length))
+    return best[0], -best[1], best[2]
+
+
+def _lengths(codes: Ints, low: int, high: int) -> list[int]:
+    """How long a period may be: how far behind itself each launch between two places is found again, most often."""
+    votes: Counter[int] = Counter()
+    for place in range(max(low, high - _NEAR), high):
+        again = np.flatnonzero(codes[place + 1:2 * high] == codes[place])[:_OFTEN] + 1
+        votes.update(again.tolist())
+    return [length for length, _ in votes.most_common(_LIKELY)]
 
 
 def _period(codes: Ints, high: int, length: int, before: Sequence[Period]) -> Period:

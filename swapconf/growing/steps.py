@@ -107,9 +107,24 @@ def steps(trace: Trace) -> Steps:
     for index in np.flatnonzero(place == START).tolist():  # of these the tracker writes the launch first
         rows = np.searchsorted(blocks.start, trace.tasks[index].outputs)
         born[rows] = np.where(blocks.start[rows] > event[index], index, born[rows])
+    _with_makers(born, place, trace)
+    if (np.diff(place[born]) < 0).any():
+        raise CannotGrow(phrase("the blocks of the trace are not in order of birth"))
     freed = np.where(blocks.end == NEVER, _SENTINEL, np.searchsorted(event, blocks.end) - 1)
     return Steps(trace=trace, length=length, place=place, rank=rank, born=born, freed=freed,
                  rank_of_birth=_ranks(place[born]))
+
+
+def _with_makers(born: Ints, place: Ints, trace: Trace) -> None:
+    """What a launch makes is of the steps, even if it is born before the events that it waits for and no launch has
+    been yet: a message that a stage receives first of all."""
+    early = {int(start): row for row, start in enumerate(trace.blocks.start.tolist()) if place[born[row]] == START}
+    for index in np.flatnonzero(place >= 0).tolist():
+        for tensor in trace.tasks[index].outputs:
+            row = early.get(tensor)
+            if row is not None and not trace.blocks.is_persistent[row]:
+                born[row] = index
+                del early[tensor]
 
 
 def _places(trace: Trace) -> tuple[Ints, Ints]:

@@ -1,7 +1,8 @@
 """TRACES of two runs with fewer layers -> TRACE of the whole model, or the reason why there is none.
 
 The run with fewer layers is grown to the size of the one with more first, and has to give it: the same launches in the
-same order, the same blocks between them, the same used peak to the byte. Only then that one is grown to the whole.
+same order, but that of some neighbours which do not depend on each other, blocks of the same sizes, the same used peak
+to the byte. Only then that one is grown to the whole.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 from swapconf.growing.grown import grown
 from swapconf.growing.instances import constants
 from swapconf.growing.layers import Numbering
-from swapconf.growing.periods import periods
+from swapconf.growing.periods import launch_the_same, periods
 from swapconf.growing.reason import CannotGrow
 from swapconf.growing.settled import settled
 from swapconf.growing.steps import Steps, steps
@@ -21,21 +22,21 @@ from swapconf.phrases import phrase
 from swapconf.simulate.addresses import told, unnamed
 from swapconf.simulate.policies import mindspore
 from swapconf.simulate.replay import replay
-from swapconf.simulation import PoolRecord
+from swapconf.simulation import UNTOLD, PoolRecord
 from swapconf.trace import Trace
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
     """A run with fewer layers. ``kept``: [its layers] their numbers in the whole model; ``size``: how many of them are
-    of the row that was folded, which begins with layer ``first`` of the whole model. ``reserved_bytes``: what its pool
-    took of the device, None where it did not tell."""
+    of the row that was folded, which begins with layer ``first`` of the whole model. ``pool``: what it said of its own
+    pool."""
 
     trace: Trace
     kept: Sequence[int]
     first: int
     size: int
-    reserved_bytes: int | None = None
+    pool: PoolRecord = UNTOLD
 
     def numbering(self, kept: Sequence[int], stride: int) -> Numbering:
         """For a model with the layers ``kept`` of the whole one."""
@@ -75,7 +76,7 @@ def renumbered(run: Run, num_layers: int) -> Trace:
 def _check(found: Trace, truth: Steps) -> None:
     """Raises CannotGrow where the run with fewer layers, grown, is not the one with more."""
     again = steps(found)
-    if again.length != truth.length or again.forms != truth.forms:
+    if not launch_the_same(again.forms, truth.forms):
         raise CannotGrow(phrase("the run with fewer layers, repeated, does not launch what the one with more does"))
     one, other = found.blocks, truth.trace.blocks
     if sorted(one.size_bytes.tolist()) != sorted(other.size_bytes.tolist()) \
@@ -86,6 +87,6 @@ def _check(found: Trace, truth: Steps) -> None:
 
 def placed(trace: Trace, like: Run) -> Trace:
     """Its blocks where MindSpore's pool would put them, in pieces as large as in another run."""
-    pool = replay(like.trace, unnamed(like.trace.blocks), PoolRecord(reserved_bytes=like.reserved_bytes))
+    pool = replay(like.trace, unnamed(like.trace.blocks), like.pool)
     live = unnamed(trace.blocks)
     return replace(trace, blocks=told(trace.blocks, live, mindspore.place(live, pool.pool)))

@@ -22,7 +22,7 @@ from swapconf.rehearsal.child import Ran, record, run
 from swapconf.rehearsal.extrapolation import doubt, extrapolated, holds, used_peak_bytes
 from swapconf.rehearsal.fewer_layers import with_fewer_layers
 from swapconf.rehearsal.folding import CannotFold, Fold, Size, check, folds
-from swapconf.rehearsal.grown_trace import Source, keep_whole
+from swapconf.rehearsal.grown_trace import Source, attempt, keep_whole, pool_of
 from swapconf.rehearsal.levels import at_level, keep_trace, raised
 from swapconf.rehearsal.micro_batches import MicroBatches, micro_batches, with_micro_batches
 from swapconf.rehearsal.order import Order, cluster_of
@@ -153,16 +153,22 @@ def _by(plan: Fold, order: Order, study: Study, known: dict[Size, Measured]) -> 
     measured = _run(parts, plan, order.children, known)
     samples = [one.sample for one in measured]
     whole = extrapolated(samples, plan, plan.whole)
-    note = basis(plan)
-    if checking is not None and (reason := doubt(samples, whole, plan, _longest_prefetch(study))):
+    words = why = ""
+    if checking is not None and (why := doubt(samples, whole, plan, _longest_prefetch(study))):
         (third,) = _run([checking], plan, 1, known)
         words = size_words(plan, plan.check)
         if not holds(samples, plan, third.sample):
-            raise CannotFold(phrase("{reason}, and a run with {third} is not where smaller ones say", reason=reason,
+            raise CannotFold(phrase("{reason}, and a run with {third} is not where smaller ones say", reason=why,
                                     third=words))
         measured.append(third)
-        note = phrase("{note}, confirmed with {third} because {reason}", note=note, third=words, reason=reason)
     big = measured[_biggest(plan)]
+    found = attempt(order, plan, [_source(one) for one in measured],
+                    lambda size: _further(order, study, plan, size, known))
+    if found.fragments_bytes is not None:
+        whole = replace(whole, with_fragments_peak_bytes=whole.used_peak_bytes + found.fragments_bytes)
+    note = basis(plan, is_replayed=found.fragments_bytes is not None)
+    if words:
+        note = phrase("{note}, confirmed with {third} because {reason}", note=note, third=words, reason=why)
     peaks = Peaks(used_bytes=whole.used_peak_bytes, with_fragments_bytes=whole.with_fragments_peak_bytes,
                   reserved_bytes=_reserved(measured, big, whole))
     strategy = study.strategy
@@ -174,8 +180,22 @@ def _by(plan: Fold, order: Order, study: Study, known: dict[Size, Measured]) -> 
     record(order, big.ran, report)
     fewer = used_peak_bytes(samples, plan, replace(plan.whole, micro_batches=plan.small.micro_batches))
     more = plan.whole.micro_batches - plan.small.micro_batches
-    return keep_whole(order, plan, [Source(size=one.part.size, ran=one.ran) for one in measured[:len(plan.runs)]],
-                      report, (whole.used_peak_bytes - fewer) // max(more, 1))
+    return keep_whole(order, plan, found, report, (whole.used_peak_bytes - fewer) // max(more, 1))
+
+
+def _source(one: Measured) -> Source:
+    return Source(size=one.part.size, ran=one.ran)
+
+
+def _further(order: Order, study: Study, plan: Fold, size: Size, known: dict[Size, Measured]) -> Source | None:
+    """One more run, which only a trace that is kept is worth; None where it does not end well."""
+    if order.keep is None:
+        return None
+    try:
+        (one,) = _run([_part(order, study, plan, size)], plan, 1, known)
+    except (PartFailed, CannotFold):
+        return None
+    return _source(one)
 
 
 def _peak(measured: Sequence[Measured], big: Measured, plan: Fold, used_bytes: int) -> Peak | None:
@@ -229,7 +249,7 @@ def _measured(ran: Ran, part: Part, plan: Fold) -> Measured:
         return Measured(part=part, ran=ran, sample=sample(ran.trace, effect, plan, part.size), report=ran.report,
                         reserved_bytes=ran.reserved_bytes)
     try:
-        raised_trace = grow(ran.trace)
+        raised_trace = grow(ran.trace, pool_of(part.order, ran))
         report = at_level(part.order.level, ran.report, raised_trace.workspace, ran.trace)
         keep_trace(part.order, ran, raised_trace, report, part.name)
     except (ValueError, OSError) as error:

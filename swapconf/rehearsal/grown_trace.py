@@ -1,17 +1,18 @@
 """FOLD + MEASURED RUNS -> TRACE of the whole model in ``rank_N``, beside the runs that it is grown from.
 
 It has as many micro-batches as the runs: how many more the step of the whole model has, and what each adds to the peak,
-is recorded and told with it.
+is recorded and told with it. Where the two smallest runs do not show what repeats itself, larger ones may: with two and
+three layers the first and the last one, which are unlike the others, leave nothing between them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from swapconf.dryrun.outcome import RankReport
-from swapconf.formats import grown_trace_writer
+from swapconf.formats import grown_trace_writer, run_record
 from swapconf.growing.reason import CannotGrow
 from swapconf.growing.whole import Run, renumbered, whole
 from swapconf.phrases import joined, phrase
@@ -19,9 +20,12 @@ from swapconf.rehearsal.child import Ran, kept, record
 from swapconf.rehearsal.folding import Fold, Size
 from swapconf.rehearsal.levels import keep_trace
 from swapconf.rehearsal.order import Order
-from swapconf.simulate.workspace import grow
+from swapconf.simulate.workspace import Grown, grow
+from swapconf.simulation import PoolRecord
 from swapconf.trace import Trace
 from swapconf.units import show_bytes
+
+_MORE = 3  # steps beyond the smallest run: as many more runs are worth a trace, where there is none of fewer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,53 +36,111 @@ class Source:
     ran: Ran
 
 
-def keep_whole(order: Order, plan: Fold, sources: Sequence[Source], report: RankReport,
-               micro_batch_bytes: int) -> RankReport:
-    """The report, which says what the trace was grown from, or why there is none. ``sources``: the runs of
-    ``plan.runs``, in their order. ``micro_batch_bytes``: what one more adds to the used peak."""
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """``trace``: of the whole model with as many micro-batches as the runs, None where it cannot be grown for a
+    ``reason``. ``used``: the runs that it is made of. ``raised``: with workspace, above level 1."""
+
+    trace: Trace | None = None
+    used: Sequence[Source] = ()
+    raised: Grown | None = None
+    reason: str = ""
+
+    @property
+    def fragments_bytes(self) -> int | None:
+        """What MindSpore's pool needs beyond what is in use, as its replay has it; None where nothing was grown, and the
+        run itself tells it."""
+        trace = self.raised.trace if self.raised is not None else self.trace
+        return None if trace is None or len(self.used) == 1 else trace.with_fragments_peak_bytes - trace.used_peak_bytes
+
+
+def attempt(order: Order, plan: Fold, sources: Sequence[Source], further: Callable[[Size], Source | None]) -> Attempt:
+    """``sources``: the runs of ``plan.runs``, in their order, then others. ``further``: makes one more run, None where
+    there is to be none."""
+    if order.keep is None and not plan.folded_rows:
+        return Attempt()  # nothing to keep, and nothing to learn
+    try:
+        trace, used = _grown(order, plan, sources, further)
+        raised = grow(trace, replace(pool_of(order, used[-1].ran), reserved_bytes=None)) if order.level > 1 else None
+    except (ValueError, LookupError) as reason:  # the figures of the runs stand, whatever is odd about their traces
+        return Attempt(reason=str(reason))
+    return Attempt(trace=trace, used=used, raised=raised)
+
+
+def pool_of(order: Order, ran: Ran) -> PoolRecord:
+    """What a run said of its pool."""
+    return run_record.pool_of(order.document.root.plain(), {
+        "reserved_bytes": ran.reserved_bytes, "usable_bytes": ran.report.usable_bytes})
+
+
+def keep_whole(order: Order, plan: Fold, found: Attempt, report: RankReport, micro_batch_bytes: int) -> RankReport:
+    """The report, which says what the trace was grown from, or why there is none. ``micro_batch_bytes``: what one more
+    adds to the used peak."""
     if order.keep is None:
         return report
+    used, reason = found.used, found.reason
     try:
         grown_trace_writer.remove(kept(order.keep, order))
-        trace, used = _grown(plan, sources)
-        grown_trace_writer.write(trace, kept(order.keep, order))
-        told = replace(report, grown=_words(plan, used, micro_batch_bytes))
-        if order.level > 1:
-            keep_trace(order, used[-1].ran, grow(trace), told)
-    except (CannotGrow, OSError) as reason:
-        return replace(report, fold_note=phrase("{note}; no trace of the whole model was made of it: {reason}",
-                                                note=report.fold_note, reason=reason))
-    record(order, used[-1].ran, told, grown=_facts(plan, used, micro_batch_bytes))
-    return told
+        if found.trace is not None:
+            grown_trace_writer.write(found.trace, kept(order.keep, order))
+            told = replace(report, grown=_words(plan, used, micro_batch_bytes))
+            if found.raised is not None:
+                keep_trace(order, used[-1].ran, found.raised, told)
+            record(order, used[-1].ran, told, grown=_facts(plan, used, micro_batch_bytes))
+            return told
+    except OSError as error:
+        reason = str(error)
+    return replace(report, fold_note=phrase("{note}; no trace of the whole model was made of it: {reason}",
+                                            note=report.fold_note, reason=reason))
 
 
-def _grown(plan: Fold, sources: Sequence[Source]) -> tuple[Trace, tuple[Source, ...]]:
+def _grown(order: Order, plan: Fold, sources: Sequence[Source],
+           further: Callable[[Size], Source | None]) -> tuple[Trace, tuple[Source, ...]]:
     """The trace, and the runs that it is made of. Raises CannotGrow."""
     rows = plan.folded_rows
     if len(rows) > 1:
         raise CannotGrow(phrase("several rows of layers were folded"))
     small = sources[0]
     if not rows:
-        return renumbered(_run(plan, small, _first_own(plan)), plan.num_layers), (small,)
+        return renumbered(_run(order, plan, small, _first_own(plan)), plan.num_layers), (small,)
     (row,) = rows
-    big = next((one for one in sources[1:] if one.size.layers[row] > small.size.layers[row]), None)
-    if big is None:
+    by_size = {one.size: one for one in sources}
+    step = next((one for one in plan.steps if one.layers[row] > small.size.layers[row]), None)
+    if step is None:
         raise CannotGrow(phrase("no run has more layers than another"))
-    return whole(_run(plan, small, row), _run(plan, big, row), plan.num_layers,
-                 plan.whole.layers[row]), (small, big)
+    stride = step.layers[row] - small.size.layers[row]
+    why: CannotGrow | None = None
+    one, other = small, by_size[step]
+    for _ in range(_MORE):
+        try:
+            return whole(_run(order, plan, one, row), _run(order, plan, other, row), plan.num_layers,
+                         plan.whole.layers[row]), (one, other)
+        except CannotGrow as reason:
+            why = why or reason
+        size = _longer(other.size, row, stride)
+        next_one = by_size.get(size) or (further(size) if size.layers[row] < plan.whole.layers[row] else None)
+        if next_one is None:
+            break
+        one, other = other, next_one
+    assert why is not None
+    raise why
+
+
+def _longer(size: Size, row: int, stride: int) -> Size:
+    return replace(size, layers=tuple(left + stride * (number == row) for number, left in enumerate(size.layers)))
 
 
 def _first_own(plan: Fold) -> int:
     return next((number for number, row in enumerate(plan.rows) if row.own), -1)
 
 
-def _run(plan: Fold, source: Source, row: int) -> Run:
+def _run(order: Order, plan: Fold, source: Source, row: int) -> Run:
     trace = source.ran.trace
     assert trace is not None
     if row < 0:
-        return Run(trace=trace, kept=(), first=0, size=0, reserved_bytes=source.ran.reserved_bytes)
+        return Run(trace=trace, kept=(), first=0, size=0, pool=pool_of(order, source.ran))
     return Run(trace=trace, kept=plan.kept(source.size), first=plan.rows[row].first,
-               size=source.size.layers[row], reserved_bytes=source.ran.reserved_bytes)
+               size=source.size.layers[row], pool=pool_of(order, source.ran))
 
 
 def _words(plan: Fold, used: Sequence[Source], micro_batch_bytes: int) -> str:

@@ -21,8 +21,8 @@ def size_words(plan: Fold, size: Size) -> str:
                                    if plan.folds_micro_batches else [])])
 
 
-def basis(plan: Fold) -> str:
-    """From what the figures of the whole model come."""
+def basis(plan: Fold, *, is_replayed: bool = False) -> str:
+    """From what the figures of the whole model come. ``is_replayed``: those with fragments come from a trace."""
     if not plan.steps:
         return phrase("from a run with fewer layers in other stages, which this rank does not hold")
     parts = []
@@ -32,7 +32,10 @@ def basis(plan: Fold) -> str:
     if plan.folds_micro_batches:
         parts.append(phrase("{few} and {more} of {count} micro-batches", few=plan.small.micro_batches,
                             more=plan.steps[-1].micro_batches, count=plan.whole.micro_batches))
-    return phrase("extrapolated from {parts} (fragments are estimated)", parts=joined(", ", parts))
+    told = joined(", ", parts)
+    if is_replayed:
+        return phrase("extrapolated from {parts} (fragments are those of a trace grown from them)", parts=told)
+    return phrase("extrapolated from {parts} (fragments are estimated)", parts=told)
 
 
 def _joined(plan: Fold, size: Size, sign: str) -> str:

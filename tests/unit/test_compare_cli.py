@@ -222,13 +222,14 @@ def test_a_folded_run_has_memory_and_says_why_it_has_no_time(tmp_path: Path, ask
     assert folded.origins["memory"].endswith("extrapolated")
 
 
-def keep_records(same: Candidate) -> None:
+def keep_records(same: Candidate, **told: Any) -> None:
     """Runs of a candidate that are kept, with the records that a dry run writes."""
     rehearse([same], 1, machine())
     versions = Versions.in_use()
     for order in same.orders:
         file = same.keep / f"rank_{order.rank}/run.json"
-        done = replace(report(order), used_peak_bytes=1)
+        done = replace(report(order), used_peak_bytes=1, **told)
+        file.parent.mkdir(parents=True, exist_ok=True)
         record(order, Ran(report=done, environment={
             "mindspore": versions.mindspore, "mindformers": versions.mindformers}), done)
         assert file.exists()
@@ -244,6 +245,26 @@ def test_a_kept_run_is_used_again_only_where_it_is_the_same(tmp_path: Path, aske
     rehearse([candidate(tmp_path, "good", plain=True)], 1, machine(), reuse=True)
     rehearse([same], 1, machine())
     assert len(asked) == 4
+
+
+def test_a_kept_folded_run_is_used_again_unless_the_whole_model_is_asked_for(tmp_path: Path, asked: list[str]) -> None:
+    same = candidate(tmp_path, "folded", fold=True)
+    keep_records(same, folded=(4, 6), fold_note="extrapolated")
+    asked.clear()
+    [again] = rehearse([same], 1, machine(), reuse=True)
+    assert asked == []
+    assert again.overall(Figure.USED_PEAK) == 1
+    whole = replace(same, orders=tuple(replace(order, fold=False) for order in same.orders))
+    rehearse([whole], 1, machine(), reuse=True)
+    assert len(asked) == 2
+
+
+def test_a_kept_folded_run_whose_grown_trace_is_gone_is_run_again(tmp_path: Path, asked: list[str]) -> None:
+    same = candidate(tmp_path, "folded", fold=True)
+    keep_records(same, folded=(4, 6), grown="grown from dry runs of 4 and 6 layers")
+    asked.clear()
+    rehearse([same], 1, machine(), reuse=True)
+    assert len(asked) == 2
 
 
 def test_a_kept_run_is_not_used_again_once_the_code_beside_it_changed(tmp_path: Path, asked: list[str]) -> None:

@@ -71,6 +71,18 @@ def test_a_last_layer_that_does_one_thing_more_counts_as_far_as_it_is_like_the_o
     assert lives(found) == lives(settled(toy(OWN, uneven=True)))
 
 
+def test_what_a_stage_receives_first_of_all_is_of_the_step_although_it_is_born_before_it() -> None:
+    found = whole(run(4, receives=True), run(6, receives=True), OWN, OWN)
+    assert lives(found) == lives(settled(toy(OWN, receives=True)))
+    assert found.used_peak_bytes == toy(OWN, receives=True).used_peak_bytes
+
+
+def test_runs_whose_last_layers_launch_in_another_order_are_grown_like_the_larger_one() -> None:
+    found = whole(run(4, branch="norm"), run(6, branch="add"), OWN, OWN)
+    assert launches(found) == launches(settled(toy(OWN, branch="add")))
+    assert lives(found) == lives(settled(toy(OWN, branch="add")))
+
+
 def test_the_used_peak_is_that_of_the_whole_model_to_the_byte() -> None:
     assert grown().used_peak_bytes == toy(OWN).used_peak_bytes > toy(6).used_peak_bytes
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from swapconf.growing.periods import Period, periods
+from swapconf.growing.periods import Period, launch_the_same, periods
 from swapconf.growing.reason import CannotGrow
 from swapconf.growing.same_layers import same_layers
+from swapconf.growing.shuffles import reach, shuffled
 from swapconf.growing.unrolled import NONE, Unrolled
 
 LAYER = "abcdefghijklmnop"
@@ -46,6 +47,36 @@ def test_single_launches_outside_that_are_alike_by_chance_belong_to_no_layer() -
 def test_what_is_not_repeated_is_no_period(small: str, big: str) -> None:
     with pytest.raises(CannotGrow):
         periods(small, big)
+
+
+LAST = {"small": "abcdefghXiYjklmnopqr", "big": "abcdefghiXjYkmlnopqr"}
+
+
+def test_what_is_more_stands_before_a_last_layer_that_launches_the_same_in_another_order() -> None:
+    (fewer,), (more,) = periods(f"<{LAYER * 3}{LAST['small']}>", f"<{LAYER * 4}{LAST['big']}>")
+    assert (fewer.length, more.length) == (16, 16)
+    assert 49 <= fewer.high <= 57
+    assert more.high == fewer.high + 16
+
+
+def test_passes_are_gone_through_although_launches_that_are_near_each_other_change_places() -> None:
+    small, big = f"<{LAYER * 3}dcxyz{LAYER.upper() * 3}>", f"<{LAYER * 4}cdyxz{LAYER.upper() * 4}>"
+    found, _ = periods(small, big)
+    assert [period.length for period in found] == [16, 16]
+
+
+def test_two_steps_launch_the_same_but_for_the_order_of_neighbours() -> None:
+    assert launch_the_same("abcdef", "abdcef")
+    assert launch_the_same("abcdef", "fabcde")
+    assert not launch_the_same("abcdef", "abcdeg")
+    assert not launch_the_same("abcdef", "abcdeff")
+    assert not launch_the_same("abccef", "abceef")
+
+
+def test_the_shortest_stretch_in_another_order_is_gone_over() -> None:
+    assert shuffled(ints(3, 2, 1, 4), ints(1, 2, 3, 4)) == 3
+    assert shuffled(ints(3, 2, 1), ints(1, 2, 5)) == 0
+    assert reach(ints(1, 2, 3, 4, 5), ints(2, 1, 3, 5, 6)) == 3
 
 
 def test_the_copied_periods_of_all_passes_have_the_same_layers() -> None:

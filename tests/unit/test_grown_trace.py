@@ -12,8 +12,9 @@ from click.testing import CliRunner
 
 from swapconf.cli.main import main
 from swapconf.dryrun.outcome import Outcome, RankReport
-from swapconf.formats import run_record, trace_folder
+from swapconf.formats import grown_trace_writer, run_record, trace_folder
 from swapconf.rehearsal import folded as module
+from swapconf.rehearsal import grown_trace
 from swapconf.rehearsal.child import Ran
 from swapconf.rehearsal.folded import rehearse
 from swapconf.rehearsal.micro_batches import micro_batches
@@ -72,7 +73,8 @@ def test_a_folded_run_leaves_a_trace_of_the_whole_model(kept: Path) -> None:
 def test_the_record_tells_from_what_the_trace_was_grown(kept: Path) -> None:
     found = run_record.report(kept)
     assert run_record.grown(found) == "grown from dry runs of 4 and 6 layers"
-    assert str(run_record.origin(found)).endswith("(fragments are estimated), grown from dry runs of 4 and 6 layers")
+    assert str(run_record.origin(found)).endswith(
+        "(fragments are those of a trace grown from them), grown from dry runs of 4 and 6 layers")
     assert run_record.read(kept)["grown"] == {
         "layers": [4, 6], "of_layers": 16, "micro_batches": 2, "of_micro_batches": 2,
         "used_peak_bytes_of_a_micro_batch": 0}
@@ -90,12 +92,48 @@ def test_micro_batches_that_the_trace_does_not_have_are_told_with_what_each_adds
 def test_where_no_trace_can_be_grown_the_reason_is_told_and_an_older_one_is_gone(spoiled: list[int],
                                                                                  tmp_path: Path) -> None:
     rehearse(order(tmp_path))
-    spoiled.append(6)
+    spoiled.extend([6, 10])
     report = rehearse(order(tmp_path))
     assert report.grown == ""
     assert "no trace of the whole model was made of it: the step with more layers is not that with fewer" in \
         report.fold_note
     assert not (tmp_path / "rank_0" / "memory_block.csv").exists()
+
+
+def test_where_the_smallest_runs_do_not_show_what_repeats_itself_larger_ones_are_made(spoiled: list[int],
+                                                                                      tmp_path: Path) -> None:
+    spoiled.append(4)
+    report = rehearse(order(tmp_path))
+    assert report.grown == "grown from dry runs of 6 and 8 layers"
+    assert trace_folder.read(tmp_path / "rank_0", 0).used_peak_bytes == toy(16, 2).used_peak_bytes
+
+
+def test_without_keep_no_run_is_made_for_a_trace_alone(spoiled: list[int], tmp_path: Path) -> None:
+    spoiled.append(4)
+    report = rehearse(replace(order(tmp_path), keep=None))
+    assert "(fragments are estimated)" in report.fold_note
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_fragments_of_a_folded_run_are_those_of_the_grown_trace_and_say_so(spoiled: list[int], tmp_path: Path,
+                                                                           is_kept: bool) -> None:
+    asked = order(tmp_path)
+    report = rehearse(asked if is_kept else replace(asked, keep=None))
+    rehearse(asked)
+    trace = trace_folder.read(tmp_path / "rank_0", 0)
+    assert report.with_fragments_peak_bytes == trace.with_fragments_peak_bytes
+    assert "(fragments are those of a trace grown from them)" in report.fold_note
+
+
+def test_a_trace_that_cannot_be_grown_for_whatever_reason_costs_no_report(
+        spoiled: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def odd(*_: object) -> Trace:
+        raise KeyError("a constant of 512 bytes")
+
+    monkeypatch.setattr(grown_trace, "whole", odd)
+    report = rehearse(order(tmp_path))
+    assert report.outcome is Outcome.COMPLETED
+    assert "a constant of 512 bytes" in report.fold_note
 
 
 def test_without_keep_nothing_is_grown(spoiled: list[int]) -> None:
@@ -111,6 +149,33 @@ def test_every_command_that_reads_the_trace_says_from_what_it_was_grown(command:
     assert "grown from dry runs of 4 and 6 layers" in told.output
     found = json.loads(CliRunner().invoke(main, [command, str(kept), "--format", "json"]).output)
     assert "grown from dry runs of 4 and 6 layers" in json.dumps(found)
+
+
+def test_a_timeline_adds_the_micro_batches_that_the_trace_does_not_have(tmp_path: Path) -> None:
+    told = timeline(tmp_path, toy(4, 3), {"grown": {"micro_batches": 3, "of_micro_batches": 8}, "settings": {}})
+    assert told["micro_batches"]["step_us"] == pytest.approx(timeline(tmp_path, toy(4, 8), {})["step_us"], rel=0.001)
+    assert told["micro_batches"]["step_us"] > told["step_us"]
+    timeline(tmp_path, toy(4, 3), {"grown": {"micro_batches": 3, "of_micro_batches": 8}})
+    assert "with all 8 a step takes" in CliRunner().invoke(main, ["timeline", str(tmp_path)]).output
+
+
+def timeline(folder: Path, trace: Trace, record: dict[str, Any]) -> dict[str, Any]:
+    grown_trace_writer.write(trace, folder)
+    (folder / run_record.FILE).write_text(json.dumps(record))
+    found: dict[str, Any] = json.loads(CliRunner().invoke(main, ["timeline", str(folder), "--format", "json"]).output)
+    return found
+
+
+def test_a_timeline_of_all_micro_batches_adds_none(kept: Path) -> None:
+    assert json.loads(CliRunner().invoke(main, ["timeline", str(kept), "--format", "json"]).output)[
+        "micro_batches"] is None
+
+
+def test_micro_batches_of_an_interleaved_pipeline_are_not_added_one_by_one(tmp_path: Path) -> None:
+    facts = {"grown": {"micro_batches": 6, "of_micro_batches": 64}}
+    for settings, told in (({}, (6, 64)), ({"parallel": {"pipeline_config": {"pipeline_interleave": True}}}, (0, 0))):
+        (tmp_path / run_record.FILE).write_text(json.dumps({**facts, "settings": settings}))
+        assert run_record.micro_batches(tmp_path) == told
 
 
 def test_a_comparison_says_of_a_grown_trace_that_it_is_one(kept: Path) -> None:

@@ -16,6 +16,7 @@ from swapconf.simulation import NEVER
 from swapconf.trace import Kernel, Task, Tensor, Trace
 
 NET = "Default/network-Model"
+RECEIVED = "received"
 SIZES = {"BFloat16": 2, "Float32": 4}
 # name, stream, event, names of what it reads, names and shapes of what it makes
 Launch: TypeAlias = "tuple[str, int, str, list[str], list[tuple[str, Tensor]]]"
@@ -35,16 +36,24 @@ class Runtime:
         return output
 
 
-def toy(num_layers: int, micro_batches: int = 2, steps: int = 2, first: int = 0, uneven: bool = False) -> Trace:
+def toy(num_layers: int, micro_batches: int = 2, steps: int = 2, first: int = 0, uneven: bool = False,
+        receives: bool = False, branch: str = "") -> Trace:
     """Layers ``first`` to ``first + num_layers - 1``. ``uneven``: the backward pass of the last one does one thing
-    more in its middle."""
+    more in its middle. ``receives``: the step begins with a message, whose tensor is born before all that it waits
+    for. ``branch``: before which launch of the last layer an embedding is launched that does not depend on it."""
     runtime = Runtime(steps=steps)
+    if receives:
+        runtime.launch("Default/StreamSend", event="first", stream=0)
+        runtime.launch("Default/StreamRecv", event="first", stream=1)
+        runtime.launch("Default/Receive", [], RECEIVED, (8, 8), stream=1)
     layers = range(first, first + num_layers)
     for layer in sorted(layers, key=lambda number: (number - first) * 7 % 5):  # MindSpore has no order for these
         runtime.launch("Default/TensorMove", [f"model.layers.{layer}.w"], f"copy.{layer}", (8, 3))
     for batch in range(micro_batches):
-        _forward(runtime, layers, batch)
+        _forward(runtime, layers, batch, branch)
         _backward(runtime, layers, batch, uneven)
+    if receives:
+        runtime.launch(f"{NET}/loss-Loss/Sum", [RECEIVED], "sum", (1,))
     _optimizer(runtime, layers)
     return _trace(runtime, layers)
 
@@ -53,10 +62,12 @@ def _cell(layer: int, cell: str) -> str:
     return f"{NET}/model-Toy/layers-CellList/{layer}-Layer/{cell}-Cell"
 
 
-def _forward(runtime: Runtime, layers: range, batch: int) -> None:
+def _forward(runtime: Runtime, layers: range, batch: int, branch: str) -> None:
     seen = runtime.launch(f"{NET}/model-Toy/embed-Embedding/Gather", ["model.embed"], f"h.{batch}")
     table = runtime.launch(f"{NET}/model-Toy/rotary-Rotary/Cos", ["model.table"], f"cos.{batch}", (4,))
+    ends = []
     for layer in layers:
+        _embed_again(runtime, ends, batch, is_here=branch == "norm" and layer == layers[-1])
         norm = runtime.launch(f"{_cell(layer, 'norm')}/RmsNorm", [seen, f"copy.{layer}"], f"n.{layer}.{batch}")
         made = runtime.launch(f"{_cell(layer, 'mlp')}/MatMul", [norm, table, f"c.{layer % 2}"], f"m.{layer}.{batch}",
                               (8, 8 + 2 * (layer % 2)))
@@ -65,8 +76,14 @@ def _forward(runtime: Runtime, layers: range, batch: int) -> None:
         summed = runtime.launch(f"{_cell(layer, 'mlp')}/AllReduce", [made], f"r.{layer}.{batch}", stream=1)
         runtime.launch("Default/StreamSend", event=f"t{layer}.{batch}", stream=1)
         runtime.launch("Default/StreamRecv", event=f"t{layer}.{batch}", stream=0)
+        _embed_again(runtime, ends, batch, is_here=branch == "add" and layer == layers[-1])
         seen = runtime.launch(f"{_cell(layer, 'add')}/Add", [seen, summed], f"x.{layer}.{batch}")
-    runtime.launch(f"{NET}/loss-Loss/Log", [seen], f"loss.{batch}", (5, 5))
+    runtime.launch(f"{NET}/loss-Loss/Log", [seen, *ends], f"loss.{batch}", (5, 5))
+
+
+def _embed_again(runtime: Runtime, ends: list[str], batch: int, is_here: bool) -> None:
+    if is_here:
+        ends.append(runtime.launch(f"{NET}/mtp-Extra/Gather", ["model.table"], f"e.{batch}", (3, 3)))
 
 
 def _backward(runtime: Runtime, layers: range, batch: int, uneven: bool) -> None:
@@ -130,10 +147,11 @@ class _Recorder:
                 inputs=tuple(f"node{_maker(self._plan, item)}" for item in inputs if item not in self._beginning))
             self.kernels.append(kernel)
             read = tuple(self._ids[item] for item in inputs)
-            for output, tensor in made:
+            born = self._born(row, made)
+            for output, tensor in born:
                 size_bytes = -(-tensor.shape[0] * tensor.shape[-1] * 2 // 512) * 512 + 512 * tensor.shape[-1]
                 self._allocate(output, name, size_bytes, "Kernel")
-            if not made:
+            if not born:
                 self._tick()
             waits = {"StreamSend": "RecordEvent", "StreamRecv": "WaitEvent"}.get(kernel.primitive)
             self.tasks.append(_task(self._clock, waits or name, read, tuple(self._ids[output] for output, _ in made),
@@ -141,6 +159,13 @@ class _Recorder:
             for item in read:
                 self.blocks[item] = replace(self.blocks[item], users=(*self.blocks[item].users, self._clock))
             self._release([*inputs, *(output for output, _ in made)], row)
+
+    def _born(self, row: int, made: list[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:
+        """What a launch allocates: what it makes; but a message that the step begins with is there at once."""
+        coming = next((later for *_, later in self._plan if later and later[0][0] == RECEIVED), [])
+        if coming and not row:
+            return coming
+        return [] if made == coming else made
 
     def _allocate(self, tensor: str, node: str, size_bytes: int, kind: str) -> None:
         self._ids[tensor] = self._tick()
