@@ -36,6 +36,9 @@ RECOMPUTE_VOID = "recompute-void"
 # Cast, MatMul and Add, which stay, and for these two of several outputs, which move. What such a primitive reads stays,
 # too: measured for Cast, MatMul, SiLU and ReduceMean, and not for an operator of several outputs, which moves.
 _EXCLUDED = Reason(R1, phrase("its recompute is excluded, and MindSpore swaps nothing that has a flag for recompute"))
+# The same flag, set by the model itself, counts where what is around it runs again: the primitive is then one more
+# output of a graph that MindSpore inlines later than it looks for what to swap. Where nothing runs again, it moves:
+# measured for the Div of routers (never copied in 12 recomputed layers) and for TopkExt, of two outputs (always).
 _SWAPPED_ALL_THE_SAME = frozenset({"FlashAttentionScore", "RmsNorm"})
 _OF_SEVERAL_OUTPUTS = _SWAPPED_ALL_THE_SAME | {"Split", "SplitWithSize", "TopK", "TopkExt"}
 _NOT_ASKED = Reason("not-asked", phrase("nothing was asked here"))
@@ -108,6 +111,10 @@ def decide(template: LayerTemplate, asked: tuple[Request, ...], consumer_voids: 
                 decisions[path] = Decision(Keep(), Reason(R1, phrase(
                     "its output is read by {reader}, whose recompute is excluded, and MindSpore swaps nothing "
                     "that something with such a flag reads", reader=readers[0])), decision.requested)
+            elif path in recomputed.left_out and template.by_path[path].type not in _OF_SEVERAL_OUTPUTS:
+                decisions[path] = Decision(Keep(), Reason(R1, phrase(
+                    "{cause}, but for this operator, which the model itself excludes, and MindSpore swaps nothing that "
+                    "a recompute leaves out", cause=_cause(recomputed.left_out[path], False))), decision.requested)
     outcomes = tuple(_outcome(request, template, decisions, recomputed, wanted) for request in asked)
     comm = {request.operator: request.kind == "select_comm_recompute" for request in asked
             if "comm" in request.kind and template.by_path[request.operator].kind == "primitive"}
@@ -125,10 +132,12 @@ class _ConsumerRule:
 
 @dataclass(frozen=True, slots=True)
 class _Recomputed:
-    """``roots``: recomputed primitive -> the operator that causes it; ``by_model``: those that no request asked for."""
+    """``roots``: recomputed primitive -> the operator that causes it; ``by_model``: those that no request asked for;
+    ``left_out``: primitive that stays inside what is recomputed, as the model excludes it -> the operator around it."""
 
     roots: dict[str, str]
     by_model: frozenset[str]
+    left_out: dict[str, str]
 
     def asked_for(self, path: str) -> bool:
         return path in self.roots and path not in self.by_model
@@ -137,17 +146,18 @@ class _Recomputed:
 def _recomputed(template: LayerTemplate, asked: tuple[Request, ...]) -> _Recomputed:
     """A flag on the primitive itself is stronger than the recompute of a cell above it (MindSpore, Cell.recompute)."""
     roots: dict[str, str] = {}
+    left_out: dict[str, str] = {}
     for request in asked:
         if request.kind in ("recompute", "select_recompute"):
             for primitive in primitives_below(request.operator, template):
-                if primitive.path == request.operator or primitive.preset_recompute is not False:
-                    roots.setdefault(primitive.path, request.operator)
+                stays = primitive.path != request.operator and primitive.preset_recompute is False
+                (left_out if stays else roots).setdefault(primitive.path, request.operator)
     by_model = {primitive.path for primitive in template.primitives if primitive.preset_recompute} - set(roots)
     roots.update((path, path) for path in by_model)
     for request in asked:
         if request.kind == "select_recompute_exclude":
             roots.pop(request.operator, None)
-    return _Recomputed(roots, frozenset(by_model & set(roots)))
+    return _Recomputed(roots, frozenset(by_model & set(roots)), left_out)
 
 
 def _decision(primitive: Operator, request: Request | None, recomputed: _Recomputed,

@@ -14,7 +14,7 @@ from swapconf.simulate.cell_outputs import cell_outputs, descends, redistributin
 from swapconf.simulate.columns import Flags, Ints
 from swapconf.simulate.loss import head_first, hurried, started
 from swapconf.simulate.parted import Own, kinds, parted, stand_ins
-from swapconf.simulate.recompute import Program, recompute, tied
+from swapconf.simulate.recompute import Program, recompute, unseen
 from swapconf.simulate.shared import remade
 from swapconf.simulate.sites import Sites, assign
 from swapconf.simulate.streams import in_order
@@ -93,7 +93,7 @@ def schedule(prepared: Prepared, strategy: Strategy, slack: Slack | None = None)
     owned = (sites.of_read >= 0) & (sites.of_node[reads.face] >= 0)
     flagged_read = np.where(owned, actions.again[sites.of_read],
                             flagged[reads.face] & baseline.kernels.backward[reads.kernel]) & (reads.face >= 0)
-    flagged_read[np.isin(reads.face, kept)] = False  # also where it is a view: what it shows stays with it
+    flagged_read[np.isin(reads.face, kept)] = False  # also a view: what it shows stays with it
     flagged[stand_ins(baseline, sites.of_node, sites.of_read, flagged_read)] = True
     flagged &= ~prepared.is_once
     sums = _kept_sums(baseline, sites, actions, flagged)
@@ -108,7 +108,7 @@ def schedule(prepared: Prepared, strategy: Strategy, slack: Slack | None = None)
     program = in_order(baseline, program)
     reach = np.where(program.site >= 0, actions.prefetch[program.site], -1)
     # what a Split makes does not move, but a view of it does: measured, and so in the catalog of every family
-    moving = (reach >= 0) & ~((program.face >= 0) & baseline.splits[program.face]) & ~tied(baseline, program)
+    moving = (reach >= 0) & ~((program.face >= 0) & baseline.splits[program.face]) & ~unseen(baseline, program)
     unread = _unread(baseline, sites, actions, flagged)
     windows = swap(baseline, program, moving, reach, sites.of_moved, unread, slack)
     sooner = hurried(baseline, program, windows)

@@ -96,6 +96,11 @@ def recompute(baseline: Baseline, of_read: Ints, flagged: Flags, flagged_read: F
     )
 
 
+def unseen(baseline: Baseline, program: Program) -> Flags:
+    """[uses] that MindSpore does not see when it looks for what to swap: they read what stays on the device."""
+    return tied(baseline, program) | taken(baseline, program)
+
+
 def tied(baseline: Baseline, program: Program) -> Flags:
     """[uses] by what begins a region in another pass: MindSpore ties it to the gradient there, and does not see that
     it reads what moves. Not where something else of the backward pass reads the same."""
@@ -109,6 +114,16 @@ def tied(baseline: Baseline, program: Program) -> Flags:
     other = passing[np.maximum(program.face, 0)] != passing[program.reader]
     found = program.again & (program.face >= 0) & other & ~goes_on[program.reader]
     return np.asarray(found & ~np.isin(seen, seen[later & ~found]))
+
+
+def taken(baseline: Baseline, program: Program) -> Flags:
+    """[uses] of one of several outputs by what runs again, or through a view that does: MindSpore takes that output out
+    of the tuple in the forward pass, and asks whether what takes it out is to be swapped."""
+    several = (program.face >= 0) & (baseline.num_made > 1)[program.face]
+    reads, count = baseline.reads, len(baseline.kernels)
+    row = np.searchsorted(reads.block * count + reads.kernel, program.block * count + program.reader)
+    directly = reads.face[np.minimum(row, len(reads.face) - 1)] == program.face
+    return np.asarray(several & (program.again | ~directly))
 
 
 def _resolved(baseline: Baseline, face: Ints, flagged: Flags) -> Ints:

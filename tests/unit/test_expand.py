@@ -20,7 +20,7 @@ from swapconf.network import LayerTemplate, Network, Operator
 from swapconf.resolve.expand import R1, R2, decide, expand
 from swapconf.resolve.knowledge import Versions
 from swapconf.resolve.requests import Requests
-from swapconf.strategy import Action, Decision, Keep, Request, Strategy, Swap
+from swapconf.strategy import Action, Decision, Keep, Request, RequestKind, Strategy, Swap
 from swapconf.strategy import Recompute as Recomputed
 from tests.unit.networks import ROUTED, config, network
 
@@ -219,3 +219,21 @@ def test_what_an_excluded_operator_reads_is_not_swapped_unless_it_has_several_ou
     assert {path: decision.action for path, decision in decided.items()} == {
         "silu": Keep(), "topk": Swap(4), "other": Swap(4), "mul": Keep()}
     assert decided["silu"].reason.rule == R1
+
+
+def test_what_the_model_excludes_inside_what_is_recomputed_is_not_swapped_unless_it_has_several_outputs() -> None:
+    layer = LayerTemplate(name="x", cell="Layer", operators=(
+        Operator(path="router", kind="cell", type="Router"),
+        Operator(path="router.div", kind="primitive", type="Div", saved=True, preset_recompute=False),
+        Operator(path="router.topk", kind="primitive", type="TopkExt", saved=True, preset_recompute=False)))
+
+    def decided(*kinds: RequestKind, operator: str = "") -> dict[str, Action]:
+        asked = (*(Request(kind, operator, Origin(file="x")) for kind in kinds),
+                 Request("layer_swap", "", Origin(file="x"), prefetch=4))
+        return decide(layer, asked, consumer_voids=False, version="MindSpore 2.9.0").actions()
+
+    assert decided() == {"router.div": Swap(4), "router.topk": Swap(4)}
+    assert decided("recompute") == {"router.div": Keep(), "router.topk": Swap(4)}
+    assert decided("select_recompute", operator="router") == {"router.div": Keep(), "router.topk": Swap(4)}
+    assert decided("select_recompute", operator="router.div") == {
+        "router.div": Recomputed("router.div"), "router.topk": Swap(4)}

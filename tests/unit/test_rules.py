@@ -118,3 +118,16 @@ def test_hints_are_never_empty_and_messages_stay_on_one_line() -> None:
         for finding in study_document(from_plain(config, nowhere()), Versions(), {}).findings:
             assert finding.hint
             assert "\n" not in str(finding)
+
+
+@pytest.mark.parametrize("recompute", [{"recompute": [1]}, {"select_recompute": {"mlp": [1]}}])
+def test_an_operator_that_the_model_excludes_is_not_swapped_inside_what_is_recomputed_and_check_says_why(
+        recompute: dict[str, Any]) -> None:
+    routed = {"model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "num_hidden_layers": 2,
+              "hidden_size": 64, "num_attention_heads": 4, "num_experts": 8, "num_experts_per_tok": 2}
+    changes = {**op(r"mlp\.router\.div"), "recompute_config": recompute, "use_legacy": False}
+    document = from_plain({**merged(BASE, changes), "model": {"model_config": routed}}, nowhere())
+    told = [str(finding.message) for finding in study_document(document, Versions(), {}).findings
+            if finding.rule == "R1-recompute-wins"]
+    around = "the whole layer" if "recompute" in recompute else "mlp"
+    assert told == [f"this swap has no effect in layer 1: recomputed there: {around}; recompute wins over swap"]

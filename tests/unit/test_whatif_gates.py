@@ -11,7 +11,7 @@ import pytest
 from swapconf.simulate.baseline import Baseline
 from swapconf.simulate.columns import Flags, Kernels
 from swapconf.simulate.parted import stand_ins
-from swapconf.simulate.recompute import recompute, tied
+from swapconf.simulate.recompute import recompute, taken, tied
 from swapconf.simulate.regions import _arrival, positions
 from swapconf.simulate.swap import Unread, swap
 from swapconf.simulate.ungated import Covered, ungated
@@ -68,6 +68,25 @@ def test_what_begins_to_run_again_in_the_next_layer_does_not_make_its_input_move
     chosen = tied(found, program)
     assert bool(chosen.any()) == expected
     assert set(program.block[chosen].tolist()) <= {0}
+
+
+@pytest.mark.parametrize(("several", "view"), [(True, False), (True, True), (False, False), (False, True)])
+def test_one_of_several_outputs_does_not_move_for_what_runs_again(several: bool, view: bool) -> None:
+    """0 makes one block, or another one, too; 1 reads it and runs again, and is a view that 3 looks through, or not; 2,
+    a gradient, reads it directly."""
+    kernels = baseline([("TopkExt", 0, ()), ("Reshape" if view else "Cast", 0, (0,)), ("ScatterGrad", -1, (0,)),
+                        ("MatMul", -1, (1,))])
+    block, kernel = np.array([0, 0, 0 if view else 1]), np.array([1, 2, 3])
+    face = np.array([0, 0, 1])
+    found = replace(kernels, maker=np.array([0, 1, 2, 3, *[0] * several]),
+                    reads=replace(kernels.reads, block=block, kernel=kernel, until=kernel, face=face, via=face))
+    again = np.arange(4) == 1
+    program = recompute(found, np.zeros(3, dtype=np.int64), again, of_gradients(found, again),
+                        np.zeros(4, dtype=np.int64))
+    chosen = taken(found, program)
+    by_what_runs_again = program.again | (view & (program.reader == 3))
+    assert chosen.tolist() == (by_what_runs_again & several & (program.face == 0)).tolist()
+    assert bool(chosen.any()) == several
 
 
 @pytest.mark.parametrize(("kind", "owner", "expected"), [("Cast", 1, [0]), ("Cast", 0, []), ("Mul", 1, [])])

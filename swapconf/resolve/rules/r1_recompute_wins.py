@@ -3,6 +3,7 @@ r"""R1-recompute-wins: where an operator is both swapped and recomputed, recompu
 MindSpore decides per primitive, so this also holds where the two overlap by an ancestor, a descendant or a regular
 expression. What is left of the swap still takes effect. An operator that ``select_recompute_exclude`` names is neither
 recomputed nor swapped: the exclusion is a flag for recompute, too, and what it reads stays on the device with it.
+What the model itself excludes from every recompute, as routers of experts do, is not swapped inside what is recomputed.
 Source: documented (Fine-Grained Activations SWAP, rule 1), measured with MindSpore 2.9.0.
 
 Fails::
@@ -21,6 +22,7 @@ from collections.abc import Iterator
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.phrases import joined, phrase
 from swapconf.resolve.expand import excluded
+from swapconf.resolve.patterns import primitives_below
 from swapconf.resolve.rules.case import Case, finding, ranges
 from swapconf.strategy import Recompute
 
@@ -47,6 +49,12 @@ def check(case: Case) -> Iterator[Finding]:
                     if operator in flagged:
                         causes[decision.requested.origin].setdefault(phrase(
                             "{operator} (excluded, which is a flag for recompute, too)", operator=operator))
+                for outcome in entry.plan.outcomes if path not in flagged else ():
+                    around = primitives_below(outcome.request.operator, entry.layer.template)
+                    if outcome.request.kind in ("recompute", "select_recompute") and entry.layer.template.by_path[
+                            path] in around:
+                        causes[decision.requested.origin].setdefault(
+                            outcome.request.operator or phrase("the whole layer"))
                 continue
             by_model = decision.action.root == path and entry.layer.template.by_path[path].preset_recompute
             if not by_model:  # what the model recomputes by itself is no clash in the YAML
