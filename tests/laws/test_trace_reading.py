@@ -15,7 +15,7 @@ from swapconf.blocks import Block, Blocks
 from swapconf.errors import SwapconfError
 from swapconf.formats import execute_order, memory_block, task_table, trace_lines, tracker_graph
 from swapconf.simulation import NEVER
-from tests.unit.test_trace_files import TRACES
+from tests.helpers import TRACES
 
 NAMES = ("start_time_stamp", "end_time_stamp", "device_addr", "stream_id", "pool_type", "size", "actual_used_memory",
          "actual_peak_memory", "type", "producer_task", "task_name", "node_name", "user_tasks", "python_stack",

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from swapconf.formats import trace_folder
+from tests.helpers import ROOT
 from tests.unit.trace_event_rules import loads, mistakes
 
 pytestmark = pytest.mark.mindspore
 
-ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "configs/llama2_7b/example4_swap_with_recompute.yaml"
 TINY = ("hidden_size=64", "num_heads=4", "num_layers=4", "seq_length=64", "vocab_size=128", "multiple_of=16")
 STAGES = ("parallel_config.pipeline_stage=2", "parallel_config.data_parallel=2", "parallel_config.model_parallel=2",

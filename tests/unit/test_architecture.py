@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.helpers import ROOT
+
 PACKAGE = ROOT / "swapconf"
 
 

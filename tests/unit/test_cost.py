@@ -16,8 +16,8 @@ from swapconf.simulate.costing import costs, group_gbps, seconds, workload
 from swapconf.simulate.measured import plain
 from swapconf.simulate.work import Attention, Work, work
 from swapconf.trace import Tensor
+from tests.helpers import TRACES
 
-TRACES = Path(__file__).parents[1] / "traces"
 CARD = hardware.load("ascend_910b2")
 
 

@@ -16,9 +16,9 @@ from swapconf.network import Layer, Network
 from swapconf.resolve.expand import expand
 from swapconf.resolve.knowledge import Versions
 from swapconf.strategy import Strategy
+from tests.helpers import TRACES, golden
 from tests.unit.networks import ROUTED, config, network
 from tests.unit.test_expand import at, op, ops, select, whole
-from tests.unit.test_trace_files import TRACES, golden
 
 MCORE = TRACES / "mcore"
 SECTION = Origin(file="toy.yaml", path="swap_config")

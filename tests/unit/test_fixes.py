@@ -6,16 +6,15 @@ import os
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from swapconf.checking.fixes import Reading, meaning, repaired
 from swapconf.checking.order import Order
-from swapconf.cli.main import main
 from swapconf.resolve.knowledge import Versions
 from swapconf.study.settings import Settings
+from tests.helpers import ROOT, invoke
 
 ORDER = Order(file="a.yaml", named=True, settings=Settings(), versions=Versions(), environment={})
-ROOT = Path(__file__).parents[2]
 REST = """\
 parallel_config: {pipeline_stage: 2}   # two
 model:
@@ -169,7 +168,7 @@ BAD = "# häd\r\nswap_config: {swap: yes, default_prefetch: 10}\r\n" + REST.repl
 
 
 def run(*words: str | Path, answer: str = "") -> Result:
-    return CliRunner().invoke(main, ["check", *map(str, words)], input=answer)
+    return invoke("check", *words, answer=answer)
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from swapconf.simulate.trace_lifetimes import lifetimes
 from swapconf.simulation import NEVER, Lifetimes, PoolRecord
 from swapconf.trace import Trace
 from swapconf.units import GIB
+from tests.helpers import NAMES, golden
 from tests.unit.test_policies import blocks
-from tests.unit.test_replay import NAMES, golden
 
 # the last stage of a small Llama with a vocabulary of 152,064 and 8,192 tokens, its first 400 allocations: under the
 # limit of a dry run, and of 16 GB, which is too little; [start, end, size, address, is persistent], in grains of 512

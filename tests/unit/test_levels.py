@@ -24,9 +24,9 @@ from swapconf.simulation import PoolRecord
 from swapconf.study.study import Study
 from swapconf.trace import Trace, WorkerLog
 from swapconf.units import GIB, MIB
+from tests.helpers import ROOT
 from tests.unit.trace_event_rules import loads, mistakes
 
-ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "configs/small/example1_default_swap.yaml"
 RECORDED = ROOT / "tests/traces/llama_l2_layerswap_n1"
 

@@ -24,8 +24,8 @@ from swapconf.migration.migrate import Migration, Order, migrate
 from swapconf.migration.report import Fate, Item
 from swapconf.migration.rewrite import STALE
 from swapconf.resolve.knowledge import Versions
+from tests.helpers import ROOT
 
-ROOT = Path(__file__).parents[2]
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
 MCORE = """\
 use_legacy: False

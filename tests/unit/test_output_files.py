@@ -11,14 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 from swapconf import extras
-from swapconf.cli.main import main
 from swapconf.formats import trace_folder, trace_writer
 from swapconf.rehearsal.levels import grow
+from tests.helpers import ROOT, invoke
 
-ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "configs/small/example1_default_swap.yaml"
 TRACE = ROOT / "tests/traces/llama_l2_none"
 OUT = "out.file"
@@ -58,16 +56,12 @@ def _full_disk() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def run(*words: str) -> Result:
-    return CliRunner().invoke(main, words)
-
-
 @pytest.mark.parametrize("name", WRITES)
 def test_on_a_full_disk_the_old_file_stays_and_nothing_else(tmp_path: Path, name: str) -> None:
     words, file = WRITES[name]
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     with _full_disk():
-        result = run(*words)
+        result = invoke(*words)
     assert result.exit_code == 2, result.output
     assert f"{file} cannot be written (File too large)" in result.output
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
@@ -76,10 +70,10 @@ def test_on_a_full_disk_the_old_file_stays_and_nothing_else(tmp_path: Path, name
 @pytest.mark.parametrize("name", [name for name in WRITES if WRITES[name][1] != "y.yaml" and name != "schema"])
 def test_a_file_that_cannot_be_written_is_told_before_anything_is_done(name: str) -> None:
     words, file = WRITES[name]
-    result = run(*(f"no/{file}" if word == file else word for word in words))
+    result = invoke(*(f"no/{file}" if word == file else word for word in words))
     assert result.exit_code == 2
     assert result.output.splitlines() == [f"Error: no/{file} cannot be written (there is no folder no)"]
-    result = run(*("." if word == file else word for word in words))
+    result = invoke(*("." if word == file else word for word in words))
     assert result.exit_code == 2
     assert result.output.splitlines() == ["Error: . cannot be written (Is a directory)"]
 
@@ -89,7 +83,7 @@ def test_a_file_that_cannot_be_written_is_told_before_anything_is_done(name: str
 def test_a_page_that_cannot_be_drawn_is_told_before_anything_is_done(
         monkeypatch: pytest.MonkeyPatch, name: str, package: str) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    result = run(*WRITES[name][0])
+    result = invoke(*WRITES[name][0])
     assert result.exit_code == 2
     assert result.output.splitlines() == [f"Error: --html needs {package}: pip install jinja2 plotly"]
 
@@ -107,7 +101,7 @@ def test_the_executed_order_of_a_kept_trace_is_copied_whole(tmp_path: Path) -> N
 
 def test_a_file_that_others_must_not_write_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: not (mode & os.W_OK))
-    result = run(*WRITES["check"][0])
+    result = invoke(*WRITES["check"][0])
     assert f"{OUT} cannot be written (Permission denied)" in result.output
     assert Path(OUT).read_text() == "old"
 

@@ -24,10 +24,10 @@ from swapconf.scopes import in_layer
 from swapconf.simulate.prepare import prepare
 from swapconf.strategy import Strategy
 from swapconf.trace import Trace
+from tests.helpers import golden
 from tests.unit.networks import config
 from tests.unit.test_effect import FFN_NORM_SWAP, FLASH_SWAP, LAYER_SWAP, SECTION, decided, llama
 from tests.unit.test_expand import full, op, ops, select
-from tests.unit.test_trace_files import golden
 
 ALL = config(2, recompute=Recompute(full=full()))
 FFN = "llama_l3_ffnnorm_swap_ffn_recompute"

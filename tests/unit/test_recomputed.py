@@ -16,7 +16,7 @@ from swapconf.simulate.program import step_tasks
 from swapconf.simulate.recomputed import recomputed
 from swapconf.simulate.work import work
 from swapconf.trace import Trace
-from tests.unit.test_replay import golden
+from tests.helpers import golden
 
 MORE = Path(os.environ.get("SWAPCONF_TRACES") or "nowhere")
 PAIRS = sorted(path.name for path in MORE.glob("*.*") if re.search(r"\.(recompute|select-\w+)$", path.name)

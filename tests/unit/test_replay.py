@@ -5,33 +5,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import replace
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from swapconf.formats import trace_folder
 from swapconf.phases import Phase, phases
 from swapconf.simulate.memory import by_category, holdings_at_peak, operator_of
 from swapconf.simulate.replay import replay
 from swapconf.simulate.trace_lifetimes import layer_of, lifetimes
 from swapconf.simulation import CATEGORIES, NEVER, Category, Lifetimes, PoolRecord
-from swapconf.trace import Trace
 from swapconf.units import GIB
-
-TRACES = Path(__file__).parents[1] / "traces"
-NAMES = sorted(folder.name for folder in TRACES.iterdir() if (folder / "memory_block.csv").exists())
-
-
-@cache
-def golden(name: str) -> Trace:
-    return trace_folder.read(TRACES / name, rank=0)
-
-
-@cache
-def columns(name: str) -> Lifetimes:
-    return lifetimes(golden(name))
+from tests.helpers import NAMES, TRACES, columns, golden
 
 
 def peak_of(live: Lifetimes, category: Category) -> int:

@@ -29,8 +29,8 @@ from swapconf.dryrun.shim.libraries import read_closure
 from swapconf.dryrun.shim.plan import Plan, StandIn, make_plan
 from swapconf.dryrun.shim.source import PROCESS_REPORT, c_source
 from swapconf.dryrun.shim.symbols import Constructor, HiddenResult, Zero
+from tests.helpers import ROOT
 
-ROOT = Path(__file__).parents[2]
 CC = shutil.which("cc") or shutil.which("gcc") or ""
 needs_cc = pytest.mark.skipif(not CC, reason="needs a C compiler")
 

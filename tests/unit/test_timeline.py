@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +18,9 @@ from swapconf.simulate.timeline import memory, prefetches, replay, serial
 from swapconf.simulate.trace_lifetimes import lifetimes
 from swapconf.timing import KINDS, TO_DEVICE, TO_HOST, Kind, Program, Timeline
 from swapconf.trace import Trace
+from tests.helpers import TRACES, golden
 from tests.unit import event_graph
 
-TRACES = Path(__file__).parents[1] / "traces"
 MORE = os.environ.get("SWAPCONF_TRACES", "")
 
 
@@ -34,11 +33,6 @@ def found() -> list[Path]:
 ALL = found()
 MINE = [folder for folder in ALL if folder.parent == TRACES]
 SWAPPED = [folder for folder in MINE if "swap" in folder.name or "flash" in folder.name]
-
-
-@cache
-def golden(folder: Path) -> Trace:
-    return trace_folder.read(folder, rank=0)
 
 
 def timed(folder: Path, host: Host | None = None, trace: Trace | None = None) -> Timeline:

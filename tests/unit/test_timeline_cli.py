@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from swapconf.cli.main import main
 from swapconf.formats import hardware
+from tests.helpers import TRACES, invoke
 from tests.unit.trace_event_rules import loads, mistakes
 
-TRACES = Path(__file__).parents[1] / "traces"
 SWAP = TRACES / "llama_l2_layerswap_n1"
 
 
 def run(*words: str | Path) -> Result:
-    return CliRunner().invoke(main, ["timeline", *map(str, words)])
+    return invoke("timeline", *words)
 
 
 def record(*words: str | Path) -> dict[str, Any]:

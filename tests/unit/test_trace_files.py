@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,14 +13,7 @@ from swapconf.blocks import Block, Blocks
 from swapconf.formats import execute_order, memory_block, task_table, trace_folder, trace_lines, tracker_graph
 from swapconf.simulate.program import step_tasks
 from swapconf.trace import Kernel, Task, Tensor, Trace
-
-TRACES = Path(__file__).parents[1] / "traces"
-NAMES = sorted(folder.name for folder in TRACES.iterdir() if (folder / "memory_block.csv").exists())
-
-
-@cache
-def golden(name: str) -> Trace:
-    return trace_folder.read(TRACES / name, rank=0)
+from tests.helpers import NAMES, TRACES, golden
 
 
 def expected(name: str, pattern: str) -> int:

@@ -10,7 +10,8 @@ import pytest
 
 from swapconf.units import GIB
 from swapconf.whatif import Question
-from tests.unit.test_whatif import TRACES, golden, study
+from tests.helpers import TRACES, golden
+from tests.unit.test_whatif import study
 
 LIMIT = "context.max_device_memory=58GB"
 
