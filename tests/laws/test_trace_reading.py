@@ -78,7 +78,7 @@ def row_by_row(path: Path) -> list[Block]:
                 memory_block._refuse(row)
                 found.append(block(row))
     if not num_rows:
-        damage.add(memory_block.INCOMPLETE, "there is no block below the header: no memory was recorded")
+        damage.add(trace_lines.INCOMPLETE, "there is no block below the header: no memory was recorded")
     damage.refuse()
     return found
 

@@ -51,7 +51,7 @@ def level(used: Usage, moments: Ints) -> Ints:
 
 def births(found: Prediction) -> list[int]:
     """Of all blocks but those that come back from the host."""
-    return np.sort(found.device.start[found.device.category != CATEGORIES.index(Category.SWAP)]).tolist()
+    return sorted(found.device.start[found.device.category != CATEGORIES.index(Category.SWAP)].tolist())
 
 
 @given(entries)

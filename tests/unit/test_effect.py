@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from swapconf import catalog
+from swapconf.blocks import Blocks
 from swapconf.config import Config, DefaultSwap, ListedSwap, Recompute
 from swapconf.dryrun.comparison import MISSING, UNASKED, compare
 from swapconf.dryrun.effect import Copies, Effect, Launch, Move, Place, observed, place_of
@@ -65,7 +66,7 @@ def test_whole_layers() -> None:
     assert round(35_168_258 / 2**20, 2) == 33.54
     assert effect.total == Copies(50, 70_336_516, 70_337_536)
     assert effect.host_peak_bytes == 70_337_536
-    assert (effect.layers, effect.frees_nothing) == ({"0", "1"}, False)
+    assert (effect.layers, effect.frees_nothing) == (frozenset({"0", "1"}), False)
 
 
 def test_operators_of_a_layer() -> None:
@@ -233,7 +234,7 @@ def test_rule_2_as_documented_is_not_what_2_9_0_does() -> None:
 def test_memory_planned_ahead() -> None:
     """memory_optimize_level O1: copies are made, but nothing is freed."""
     trace = golden("llama_l3_flash_n1")
-    planned = tuple(replace(block, kind="Somas") if block.kind == "Kernel" else block for block in trace.blocks)
+    planned = Blocks.of(replace(block, kind="Somas") if block.kind == "Kernel" else block for block in trace.blocks)
     (finding,) = told(decided(FLASH_SWAP, llama(3)), observed(replace(trace, blocks=planned), 3))
     assert (finding.rule, finding.origin) == (MISSING, SECTION)
     assert "O0" in finding.hint

@@ -72,7 +72,12 @@ def test_many_repairs_cost_few_studies(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixty entries that an earlier one shadows go together; one that must stay costs a search by halves."""
     read: list[str] = []
     of = Reading.of
-    monkeypatch.setattr(Reading, "of", lambda order, text: read.append(text) or of(order, text))
+
+    def noted(order: Order, text: str) -> Reading:
+        read.append(text)
+        return of(order, text)
+
+    monkeypatch.setattr(Reading, "of", noted)
     entry = "    - op_name: attention\n      backward_prefetch: {}\n      layers: [0]\n"
     assert fixed(block(KEPT, *(entry.format(number + 10) for number in range(60)))) == block(KEPT)
     assert len(read) <= 4

@@ -7,6 +7,7 @@ import re
 import stat
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -43,7 +44,7 @@ model:
 """
 
 
-def done(text: str, target: Dialect, **order: int) -> Migration:
+def done(text: str, target: Dialect, **order: Any) -> Migration:
     return migrate(text, "train.yaml", Order(target=target, versions=Versions(), **order))
 
 

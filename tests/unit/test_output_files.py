@@ -14,7 +14,8 @@ import pytest
 
 from swapconf import extras
 from swapconf.formats import trace_folder, trace_writer
-from swapconf.rehearsal.levels import grow
+from swapconf.simulate.workspace import grow
+from swapconf.writing import replace_by_copy
 from tests.helpers import ROOT, invoke
 
 CONFIG = ROOT / "configs/small/example1_default_swap.yaml"
@@ -93,7 +94,7 @@ def test_the_executed_order_of_a_kept_trace_is_copied_whole(tmp_path: Path) -> N
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "execute_order.csv").write_text("old")
     with _full_disk(), pytest.raises(OSError, match="File too large"):
-        trace_writer.replace_by_copy(tmp_path / "kept" / "execute_order.csv", TRACE / "execute_order.csv")
+        replace_by_copy(tmp_path / "kept" / "execute_order.csv", TRACE / "execute_order.csv")
     assert (tmp_path / "kept" / "execute_order.csv").read_text() == "old"
     trace_writer.write(grown.trace, grown.workspace, TRACE / "execute_order.csv", tmp_path / "kept")
     assert (tmp_path / "kept" / "execute_order.csv").read_bytes() == (TRACE / "execute_order.csv").read_bytes()

@@ -66,7 +66,7 @@ class TestCatalogue:
         plain = {text for text, _ in build_catalogue.help_texts()}
         for message in build_catalogue.translated(language):
             if message.id and message.id not in plain:
-                texts = [message.string] if isinstance(message.string, str) else message.string
+                texts = [message.string] if isinstance(message.string, str) else message.string or ()
                 originals = [message.id] if isinstance(message.id, str) else message.id
                 for text in texts:
                     assert _names(text) <= set.union(*map(_names, originals)), message.id

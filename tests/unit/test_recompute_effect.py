@@ -11,6 +11,7 @@ from itertools import permutations
 import pytest
 
 from swapconf import catalog
+from swapconf.blocks import Blocks
 from swapconf.config import Config, Recompute
 from swapconf.dryrun.effect import Effect, Held, Launch, Place, observed
 from swapconf.dryrun.recompute_comparison import MISSING, UNDECIDED, compare
@@ -130,7 +131,8 @@ def fed_anew(trace: Trace, layer: int, primitive: str) -> Trace:
     block = replace(next(block for block in trace.blocks if block.start == first.event), start=made.event, node=name,
                     task=made.event, users=(first.event,))
     new = replace(trace.kernels[kernel], name=name, primitive=primitive, inputs=())
-    return replace(trace, blocks=[*trace.blocks, block], tasks=(*trace.tasks[:at], made, fed, *trace.tasks[at + 1:]),
+    return replace(trace, blocks=Blocks.of([*trace.blocks, block]),
+                   tasks=(*trace.tasks[:at], made, fed, *trace.tasks[at + 1:]),
                    kernels=(*trace.kernels[:kernel], new, *trace.kernels[kernel:]))
 
 

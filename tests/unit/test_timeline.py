@@ -12,11 +12,12 @@ import pytest
 from swapconf.cost import Host
 from swapconf.formats import hardware, trace_folder
 from swapconf.formats.trace_folder import order_file
+from swapconf.simulate.columns import Flags
 from swapconf.simulate.costing import costs, workload
 from swapconf.simulate.program import program, step_tasks
 from swapconf.simulate.timeline import memory, prefetches, replay, serial
 from swapconf.simulate.trace_lifetimes import lifetimes
-from swapconf.timing import KINDS, TO_DEVICE, TO_HOST, Kind, Program, Timeline
+from swapconf.timing import KINDS, TO_DEVICE, TO_HOST, Floats, Kind, Program, Timeline
 from swapconf.trace import Trace
 from tests.helpers import TRACES, golden
 from tests.unit import event_graph
@@ -114,7 +115,7 @@ def test_free_copies_cost_nothing_and_slow_ones_cost_their_sum(folder: Path) -> 
     assert replay(serial(line.program), lasting).step_us == pytest.approx(lasting.sum())
 
 
-def without(step: Program, is_copy: np.ndarray, lasting: np.ndarray) -> float:
+def without(step: Program, is_copy: Flags, lasting: Floats) -> float:
     """The step where copies are handed through: what waits for one waits for all that it waits for."""
     handed: dict[int, set[int]] = {}
     last: dict[int, int] = {}

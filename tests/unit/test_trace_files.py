@@ -121,7 +121,7 @@ def test_size_of_a_tensor(dtype: str, shape: tuple[int, ...], size: int | None) 
 
 
 def test_peak_of_nothing() -> None:
-    trace = Trace(folder="", rank=0, blocks=(), kernels=(), tasks=())
+    trace = Trace(folder="", rank=0, blocks=Blocks.of(()), kernels=(), tasks=())
     assert (trace.used_peak_bytes, trace.host_peak_bytes, trace.with_fragments_peak_bytes) == (0, 0, 0)
 
 
@@ -217,7 +217,7 @@ def test_rows_on_several_lines(tmp_path: Path) -> None:
     assert first.inputs == ("a", "ValueNode<Tensor> Tensor(shape=[1, 1], dtype=Int32, value= <Ascend>)",
                             'ValueNode<StringImm> say "hi", twice')
     assert (second.primitive, second.event, second.group) == ("AllReduce", "7", "2-1645")
-    trace = Trace(folder="", rank=0, blocks=(), kernels=(first, second, other, again), tasks=())
+    trace = Trace(folder="", rank=0, blocks=Blocks.of(()), kernels=(first, second, other, again), tasks=())
     assert trace.step == (first, second, other)  # of another graph, so not the second step
     assert trace.num_steps == 1
     assert replace(trace, kernels=trace.kernels * 4).num_steps == 4
@@ -270,7 +270,8 @@ def test_chunks_end_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ch
 
 def test_rows_given_by_hand_become_columns() -> None:
     rows = golden("llama_l2_none").blocks[:4]
-    trace = Trace(folder="", rank=0, blocks=rows, kernels=(), tasks=())
+    trace = Trace(folder="", rank=0, blocks=rows,  # type: ignore[arg-type]
+                  kernels=(), tasks=())
     assert tuple(trace.blocks) == rows
     assert trace.used_peak_bytes == sum(row.size_bytes for row in rows)
 

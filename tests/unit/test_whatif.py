@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from swapconf.blocks import Blocks
 from swapconf.cli.main import main
 from swapconf.errors import Origin, Severity
 from swapconf.memory_view import EntryTotal
@@ -281,7 +282,7 @@ def accumulated(trace: Trace) -> Trace:
     tasks = [replace(task, name=renamed(task.name), event=task.event + later, inputs=shifted(task.inputs),
                      outputs=shifted(task.outputs)) for task in trace.tasks if task.is_kernel]
     kernels = [replace(kernel, name=renamed(kernel.name)) for kernel in trace.kernels if not kernel.is_event]
-    return replace(trace, blocks=(*trace.blocks, *blocks), tasks=(*trace.tasks, *tasks),
+    return replace(trace, blocks=Blocks.of([*trace.blocks, *blocks]), tasks=(*trace.tasks, *tasks),
                    kernels=(*trace.kernels, *kernels))
 
 

@@ -103,7 +103,7 @@ def _trace(runtime: Runtime, layers: range) -> Trace:
         blocks[clock] = _block(clock, name, 512, "ConstantValue" if name.startswith("c.") else "Weight")
         ids[name] = clock
     launches = _named(runtime.plan)
-    kernels = []
+    kernels: list[Kernel] = []
     for _ in range(runtime.steps):
         last = {name: row for row, (_, _, _, inputs, _) in enumerate(runtime.plan) for name in inputs}
         for row, (name, (_, stream, event, inputs, made)) in enumerate(zip(launches, runtime.plan, strict=True)):
@@ -122,8 +122,8 @@ def _trace(runtime: Runtime, layers: range) -> Trace:
             waits = {"StreamSend": "RecordEvent", "StreamRecv": "WaitEvent"}.get(kernels[-1].primitive)
             tasks.append(_task(clock, waits or name, read, tuple(ids[output] for output, _ in made),
                                tuple(tensor for _, tensor in made), event))
-            for item in read:
-                blocks[item] = replace(blocks[item], users=(*blocks[item].users, clock))
+            for block in read:
+                blocks[block] = replace(blocks[block], users=(*blocks[block].users, clock))
             for item in dict.fromkeys([*inputs, *(output for output, _ in made)]):
                 if item not in beginning and last.get(item, row) == row:
                     clock += 1
