@@ -57,8 +57,7 @@ def test_a_dot_is_escaped_although_something_else_is_wrong_with_the_entry(other:
     assert fixed(text) == text.replace("attention.wq", r"attention\.wq")
 
 
-def test_a_dot_is_escaped_where_recompute_then_takes_a_part_of_the_swap_and_the_mistakes_of_the_readme_are_repaired() \
-        -> None:
+def test_a_dot_is_escaped_where_recompute_then_takes_a_part_of_the_swap_as_in_the_mistakes_of_the_readme() -> None:
     text = block("    - op_name: attention.wq\n      backward_prefetch: 5\n      layers: [0, 2]\n",
                  recompute="recompute_config: {recompute: [2]}\n")
     assert fixed(text) == text.replace("attention.wq", r"attention\.wq")

@@ -123,8 +123,8 @@ def test_recomputed_layers_that_no_count_can_name_keep_their_meaning() -> None:
 @pytest.mark.parametrize(("section", "word"), [
     ("swap_config: {swap: True}", "no default strategy"),
     ("swap_config: {swap: True, layer_swap: [{backward_prefetch: 1, layers: [3]}]}", "cannot swap layer 3"),
-    ("swap_config: {swap: True, layer_swap: [{backward_prefetch: 1, layers: [0]}, {backward_prefetch: 2, layers: [1]}"
-     "]}", "one prefetch"),
+    ("swap_config: {swap: True, layer_swap: [{backward_prefetch: 1, layers: [0]}, {backward_prefetch: 2, "
+     "layers: [1]}]}", "one prefetch"),
     ("recompute_config: {recompute: True, mp_comm_recompute: False}", "mp_comm_recompute"),
     ("recompute_config: {recompute: True, select_recompute_exclude: {'a': True}}", "no exclusion by path"),
     ("recompute_config: {select_recompute: {'[ab]': [2]}}", "no PyNative form"),
