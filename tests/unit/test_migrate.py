@@ -56,7 +56,7 @@ def told(migration: Migration, fate: Fate) -> list[str]:
 
 
 def test_lines_of_an_mcore_model_move_with_their_comments_and_get_the_names_of_swap_config() -> None:
-    assert done(MCORE, Dialect.LEGACY).text == """\
+    expected = """\
 use_legacy: False
 model:
   model_config:
@@ -71,6 +71,7 @@ swap_config:
     backward_prefetch: 5
     layers: [1]
 """
+    assert done(MCORE, Dialect.LEGACY).text == expected
 
 
 def test_the_mcore_names_that_every_mindformers_reads_are_written() -> None:
@@ -80,7 +81,7 @@ def test_the_mcore_names_that_every_mindformers_reads_are_written() -> None:
 
 
 def test_pynative_gets_ranges_one_prefetch_and_the_comments_of_what_it_replaces() -> None:
-    assert done(MCORE, Dialect.PYNATIVE, prefetch=1).text == """\
+    expected = """\
 use_legacy: False
 model:
   model_config:
@@ -97,6 +98,7 @@ swap:
     - op_name: mlp
       layers: ['1']
 """
+    assert done(MCORE, Dialect.PYNATIVE, prefetch=1).text == expected
 
 
 def test_layers_for_multi_token_prediction_follow_the_last_decoder_layer() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import shutil
 import sys
@@ -117,8 +118,22 @@ def test_the_packages_of_each_extra_are_those_of_the_project() -> None:
         assert sorted(packages.values()) == sorted(name.partition(">=")[0] for name in listed[extra])
 
 
+FROM_AN_INDEX = re.compile(r"""\b(?:pipx?|uv|conda)\b.*\b(?:install|add|run)\s(?:-\S+\s+)*['"]?swapconf\b(?![/\\])""")
+
+
+@pytest.mark.parametrize(("line", "is_guilty"), [
+    ("pip install swapconf", True), ("python -m pip install -U 'swapconf[report]'", True),
+    ("pipx install swapconf", True), ("uv pip install swapconf==0.1.0", True), ("pip install ./swapconf", False),
+    ("pip install -e '.[report]'", False), ("pip install swapconf/", False), ("pip install jinja2 plotly  # for swapconf", False)])
+def test_what_counts_as_an_installation_from_an_index(line: str, is_guilty: bool) -> None:
+    assert bool(FROM_AN_INDEX.search(line)) == is_guilty
+
+
 def test_no_text_tells_to_install_swapconf_from_an_index() -> None:
     """The name is not ours on any index."""
-    files = [*(ROOT / "swapconf").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]
-    assert not [file for file in files for line in file.read_text(encoding="utf-8").splitlines()
-                if "pip install" in line and "install swapconf" in line.replace('"', "").replace("'", "")]
+    suffixes = {".py", ".md", ".po", ".j2", ".json", ".sh", ".yaml", ".toml", ""}
+    folders = [ROOT / name for name in ("swapconf", "docs", "scripts", "configs", ".ci")]
+    files = [*(file for folder in folders for file in folder.rglob("*")), *ROOT.iterdir()]
+    texts = [file for file in files if file.is_file() and file.suffix in suffixes and file.name != ".git"]
+    assert len(texts) > 300
+    assert [file for file in texts if FROM_AN_INDEX.search(file.read_text(encoding="utf-8", errors="replace"))] == []
