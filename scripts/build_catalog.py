@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import catalog_legacy
 import catalog_mcore
@@ -27,7 +27,7 @@ from catalog_cases import FamilyCase, VariantCase
 from catalog_graph import Facts
 
 from swapconf.annotate.cells import read_layer
-from swapconf.catalog.family import Switch
+from swapconf.catalog.family import Kind, Switch
 from swapconf.network import Operator
 
 DefaultOf = Callable[[FamilyCase, Sequence[str]], Any]
@@ -142,7 +142,7 @@ def _operator(template: str, operator: Operator, facts: Facts | None, order: dic
 
 def _switches(case: FamilyCase, default_of: DefaultOf) -> dict[str, Switch]:
     return {
-        name: Switch(kind=kind, keys=(name, *aliases), default=default_of(case, (name, *aliases)))
+        name: Switch(kind=cast(Kind, kind), keys=(name, *aliases), default=default_of(case, (name, *aliases)))
         for name, (kind, *aliases) in case.switches.items()
     }
 

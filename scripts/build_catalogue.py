@@ -10,9 +10,12 @@ Prints what is not translated yet; write that into the .po file and run it again
 import io
 import json
 import re
+from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any, BinaryIO
 
+import click
 from babel.messages import Catalog
 from babel.messages.extract import extract_from_dir
 from babel.messages.mofile import write_mo
@@ -31,18 +34,20 @@ _NO_DATE = datetime(2026, 1, 1, tzinfo=timezone.utc)
 HEAD = "# Messages of swapconf. Made by scripts/build_catalogue.py; write translations here and run it again."
 
 
-def help_texts():
+def help_texts() -> Iterator[tuple[str, str]]:
     """(text, file) of the helps: no templates, so a brace in them is only a brace."""
-    commands = {name: swapconf.get_command(None, name) for name in COMMANDS} | {"main": swapconf}
+    root = click.Context(swapconf)
+    commands = {name: swapconf.get_command(root, name) for name in COMMANDS} | {"main": swapconf}
     for name, command in commands.items():
+        assert command is not None
         for text in helping.texts(command):
             yield text, f"swapconf/cli/{name}.py"
 
 
-def collected():
+def collected() -> Catalog:
     """A catalogue of every phrase in the code and in the templates of pages, without translations."""
     found = Catalog(project="swapconf", header_comment=HEAD)
-    methods = [("**.py", "python"), ("**.schema.json", expectations), ("**.j2", "jinja2")]
+    methods: list[tuple[str, Any]] = [("**.py", "python"), ("**.schema.json", expectations), ("**.j2", "jinja2")]
     loud = {"**.j2": {"silent": "false"}}  # else jinja passes over a template that it cannot read
     for file, _, message, _, _ in extract_from_dir(ROOT / "swapconf", method_map=methods, options_map=loud,
                                                    keywords=KEYWORDS):
@@ -52,30 +57,31 @@ def collected():
     return found
 
 
-def expectations(stream, _keywords, _tags, options):
+def expectations(stream: BinaryIO, _keywords: Any, _tags: Any, options: Any) -> Iterator[
+        tuple[int, None, str, list[str]]]:
     """Babel's extraction from a schema: what a value is expected to be, which findings quote."""
     for line, text in enumerate(stream, start=1):
         for found in re.findall(r'"x-expected": ("(?:[^"\\]|\\.)*")', text.decode()):
             yield line, None, json.loads(found), []
 
 
-def place(language):
+def place(language: str) -> Path:
     """The .po file of a language; its .mo stands beside it."""
     return LOCALE / language / "LC_MESSAGES" / "swapconf.po"
 
 
-def translated(language):
+def translated(language: str) -> Catalog:
     """The catalogue of a language as its .po file has it."""
-    file = place(language)
-    if not file.exists():
-        return Catalog(locale=language)
-    with file.open("rb") as stream:
-        found = read_po(stream, locale=language)
+    return _read(place(language).read_bytes(), language)
+
+
+def _read(po: bytes, language: str) -> Catalog:
+    found = read_po(io.BytesIO(po), locale=language)
     found.creation_date = found.revision_date = _NO_DATE
     return found
 
 
-def renewed(language):
+def renewed(language: str) -> Catalog:
     """The phrases of the code with the translations that there are, in the order of the texts."""
     old, new = translated(language), Catalog(locale=language, project="swapconf", header_comment=HEAD, fuzzy=False)
     for message in sorted(collected(), key=lambda message: str(message.id)):
@@ -85,33 +91,48 @@ def renewed(language):
     return new
 
 
-def as_po(catalogue):
+def as_po(catalogue: Catalog) -> str:
     stream = io.BytesIO()
     write_po(stream, catalogue, width=120, omit_header=False, include_lineno=False)
     lines = stream.getvalue().decode().splitlines(keepends=True)
     return "".join(line for line in lines if not line.startswith(_CHANGING))
 
 
-def as_mo(catalogue):
+def as_mo(catalogue: Catalog) -> bytes:
     stream = io.BytesIO()
     write_mo(stream, catalogue)
     return stream.getvalue()
 
 
-def missing(catalogue):
+def missing(catalogue: Catalog) -> list[Any]:
     """The phrases without a translation."""
     return [message.id for message in catalogue if message.id and not any(
         [message.string] if isinstance(message.string, str) else message.string or ())]
 
 
-def main():
-    for file in sorted(LOCALE.glob("*/LC_MESSAGES/swapconf.po")):
-        language = file.parts[-3]
-        catalogue = renewed(language)
-        file.write_text(as_po(catalogue), encoding="utf-8")
-        file.with_suffix(".mo").write_bytes(as_mo(translated(language)))
-        for message in missing(catalogue):
-            print(f"{language}: not translated: {message!r}")
+def languages() -> list[str]:
+    return sorted(file.parts[-3] for file in LOCALE.glob("*/LC_MESSAGES/swapconf.po"))
+
+
+def files() -> Iterator[tuple[Path, bytes]]:
+    """Each .po and .mo file, and what it has to hold."""
+    for language in languages():
+        po = as_po(renewed(language)).encode()
+        yield place(language), po
+        yield place(language).with_suffix(".mo"), as_mo(_read(po, language))
+
+
+def untranslated() -> Iterator[tuple[str, Any]]:
+    """(language, phrase)"""
+    for language in languages():
+        yield from ((language, text) for text in missing(renewed(language)))
+
+
+def main() -> None:
+    for file, content in files():
+        file.write_bytes(content)
+    for language, text in untranslated():
+        print(f"{language}: not translated: {text!r}")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,10 @@
     python scripts/build_command_docs.py
 """
 
+from __future__ import annotations
+
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -25,7 +28,7 @@ its folder; `train.yaml`, `traces` and the like stand for files of your own.
 """
 
 
-def render():
+def render() -> str:
     """The text of docs/commands.md, whatever the terminal and the locale are."""
     phrases.use(phrases.ENGLISH)
     root = click.Context(main, info_name="swapconf", **main.context_settings)
@@ -34,39 +37,41 @@ def render():
     for names in SECTIONS.values():
         for name in (name.replace("_", "-") for name in names):
             command = main.get_command(root, name)
+            assert command is not None
             context = click.Context(command, info_name=name, parent=root, **command.context_settings)
             parts.append(_command(command, context, name))
     return "".join(parts).rstrip() + "\n"
 
 
-def _links(modules):
+def _links(modules: Iterable[str]) -> str:
     return ", ".join(f"[{name}](#{name})" for name in (module.replace("_", "-") for module in modules))
 
 
-def _command(command, context, title):
+def _command(command: click.Command, context: click.Context, title: str) -> str:
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     parts = [f"## {title}\n\n", _block([usage], "text"), *map(_paragraph, paragraphs(command.help))]
-    rows = [option.get_help_record(context) for option in command.params if isinstance(option, click.Option)]
+    rows = [record for option in command.params if isinstance(option, click.Option)
+            if (record := option.get_help_record(context)) is not None]
     rows.append((", ".join(context.help_option_names), OF_HELP))
     return "".join([*parts, "| option | meaning |\n|---|---|\n", *(_row(*row) for row in rows), "\n"])
 
 
-def _paragraph(text):
+def _paragraph(text: str) -> str:
     if not text.startswith("\b"):
         return re.sub(r"\bdocs/([\w-]+\.md)", r"[docs/\1](\1)", text) + "\n\n"
     lines = text.split("\n")[1:]
     return _block(lines, "bash" if any(line.startswith(("swapconf ", "eval ", "msrun ")) for line in lines) else "text")
 
 
-def _block(lines, language):
+def _block(lines: Iterable[str], language: str) -> str:
     return f"```{language}\n" + "\n".join(lines) + "\n```\n\n"
 
 
-def _row(option, meaning):
+def _row(option: str, meaning: str) -> str:
     return f"| `{_cell(option)}` | {_cell(meaning)} |\n"
 
 
-def _cell(text):
+def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 

@@ -4,18 +4,21 @@
     python scripts/build_rule_docs.py
 """
 
+from __future__ import annotations
+
 import inspect
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 
 from swapconf import whatif_rules
 from swapconf.config import Dialect
 from swapconf.dryrun import comparison, outcome, recompute_comparison
 from swapconf.formats import hardware_names, trace_lines
-from swapconf.formats.reading_rules import READING, REWRITING, STRUCTURE
+from swapconf.formats.reading_rules import CHECKING, READING, REWRITING, STRUCTURE
 from swapconf.resolve.rules import RULES, dialects_of
 from swapconf.simulate.findings import RULES as SIMULATED
-from swapconf.study.pages import CHECKING
 from swapconf.verification import deviation
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "rules.md"
@@ -39,7 +42,7 @@ error: the run fails, or surely does not do what was asked. warning: it may. not
 """
 
 
-def render():
+def render() -> str:
     """The text of docs/rules.md."""
     parts = [HEAD, "## Reading the file\n\n"]
     parts += ["### The file itself\n\n", _table(READING), "### Structure of the two sections\n\n", _table(STRUCTURE)]
@@ -57,32 +60,32 @@ def render():
     return "".join(parts)
 
 
-def _table(rules):
+def _table(rules: Mapping[str, tuple[object, str]]) -> str:
     rows = [f"| `{name}` | {severity} | {text} |\n" for name, (severity, text) in rules.items()]
     return "".join(["| rule | severity | reported |\n|---|---|---|\n", *rows, "\n"])
 
 
-def _page(module):
-    title, _, body = inspect.getdoc(module).partition("\n")
+def _page(module: ModuleType) -> str:
+    title, _, body = (inspect.getdoc(module) or "").partition("\n")
     name, _, sentence = title.partition(": ")
     assert name == module.RULE, f"{module.__name__}: its docstring has to start with `{module.RULE}: `"
     holds_for = ", ".join(dialect.value for dialect in Dialect if dialect in dialects_of(module))
     return f"### {name}\n\n{_markdown(_capitalised(sentence) + chr(10) + body)}\n\nHolds for: {holds_for}.\n\n"
 
 
-def _capitalised(sentence):
+def _capitalised(sentence: str) -> str:
     """Names (`select_recompute`, `swapconf`) stay as they are."""
     word = sentence.split()[0]
     return sentence if not word.isalpha() or word == "swapconf" else sentence[0].upper() + sentence[1:]
 
 
-def _markdown(text):
+def _markdown(text: str) -> str:
     """The little reStructuredText that the docstrings use: ``code`` and blocks after `::`."""
     text = re.sub(r"::\n\n((?:    .*\n?|\n)+)", _fence, text.rstrip() + "\n")
     return re.sub(r"``(.+?)``", r"`\1`", text).strip()
 
 
-def _fence(match):
+def _fence(match: re.Match[str]) -> str:
     lines = [line[4:] for line in match[1].rstrip().splitlines()]
     return ":\n\n```yaml\n" + "\n".join(lines) + "\n```\n\n"
 

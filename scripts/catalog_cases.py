@@ -6,6 +6,7 @@ builds every variant of them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,7 +46,7 @@ class FamilyCase:
     flash_attention: str
     tiny: Config
     templates: dict[str, str]
-    switches: dict[str, tuple[str, ...]]
+    switches: Mapping[str, tuple[str, ...]]
     layout: dict[str, Any]
     variants: tuple[VariantCase, ...]
     rotary_batch: tuple[int, int] | None = None

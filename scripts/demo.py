@@ -3,6 +3,8 @@
 Started by demo.sh. Every example gets a folder of its own, in which the documented command works as it stands.
 """
 
+from __future__ import annotations
+
 import argparse
 import fcntl
 import os
@@ -14,6 +16,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +47,7 @@ class Example:
     lines: tuple[str, ...]
 
     @property
-    def trains(self):
+    def trains(self) -> bool:
         return "--build_only" not in self.options
 
 
@@ -65,7 +68,7 @@ class DemoError(Exception):
     """Something is not as documented; the text says what."""
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(prog="demo.sh")
     parser.add_argument("--output", type=Path, default=REPOSITORY / "output" / "demo", metavar="FOLDER")
     output = parser.parse_args().output.resolve()
@@ -86,7 +89,7 @@ def main():
 
 
 @contextmanager
-def only_one(output):
+def only_one(output: Path) -> Iterator[None]:
     with open(output / ".lock", "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -95,7 +98,7 @@ def only_one(output):
         yield
 
 
-def make_data(output):
+def make_data(output: Path) -> None:
     print("== A tiny data set")
     words = [sys.executable, str(REPOSITORY / "scripts" / "make_data.py"), str(output / "data/small/train.mindrecord"),
              "--seq-length", "128", "--samples", "80", "--vocab-size", "512"]
@@ -105,7 +108,7 @@ def make_data(output):
     print(text.strip().splitlines()[-1])
 
 
-def show(example, output):
+def show(example: Example, output: Path) -> None:
     """Run one example in its own folder, print what it logged, and compare that with the documentation."""
     folder = prepare(output, example)
     command = (f"run_mindformer.py --config configs/small/{example.config} "
@@ -126,7 +129,7 @@ def show(example, output):
     show_lines(example, log)
 
 
-def prepare(output, example):
+def prepare(output: Path, example: Example) -> Path:
     folder = output / f"example{example.number}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -135,12 +138,12 @@ def prepare(output, example):
     return folder
 
 
-def logged(text):
+def logged(text: str) -> list[str]:
     """The lines of a worker's log that say what is done to a layer, without mindformers' own beginning."""
     return re.findall(r"INFO - ((?:Set|Skip) .*)", text)
 
 
-def show_loss(example, log):
+def show_loss(example: Example, log: Path) -> None:
     losses = [float(text) for text in LOSS.findall(log.read_text(errors="replace"))]
     print(f"loss: {' '.join(f'{loss:.3f}' for loss in losses)}")
     if len(losses) < 2 or not losses[-1] < losses[0]:
@@ -148,7 +151,7 @@ def show_loss(example, log):
     print(f"The loss goes down over {len(losses)} steps: {losses[0]:.3f} -> {losses[-1]:.3f}")
 
 
-def show_lines(example, log):
+def show_lines(example: Example, log: Path) -> None:
     print(f'$ grep -oE "{LINES}" {LOG_FOLDER}/worker_0.log')
     for worker in range(WORKERS):
         file = log.with_name(f"worker_{worker}.log")
@@ -165,7 +168,7 @@ def show_lines(example, log):
 # --- processes ----------------------------------------------------------------------------------------------------
 
 
-def run(words, folder, environment):
+def run(words: list[str], folder: Path, environment: Mapping[str, str]) -> tuple[int, str]:
     """Exit code and output of a command; it and all that it started are gone afterwards, whatever happens."""
     with subprocess.Popen(words, cwd=folder, env=environment or None, stdin=subprocess.DEVNULL, text=True,
                           errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -180,7 +183,7 @@ def run(words, folder, environment):
     return process.returncode, text
 
 
-def end(pid):
+def end(pid: int) -> None:
     """Kill a process and everything below it: msrun puts its workers in sessions of their own."""
     import psutil  # comes with mindspore
 
@@ -192,19 +195,19 @@ def end(pid):
             continue
 
 
-def clean_environment():
+def clean_environment() -> dict[str, str]:
     """Without what would turn the example into another run: a dry run, another rank, plain mindformers."""
     return {name: value for name, value in os.environ.items()
             if not name.startswith(("MS_", "RANK_", "SWAPCONF_")) and name != "DEVICE_ID"}
 
 
-def free_port():
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+        return int(probe.getsockname()[1])
 
 
-def tail(text, count=15):
+def tail(text: str, count: int = 15) -> str:
     return "\n".join(text.splitlines()[-count:])
 
 

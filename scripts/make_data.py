@@ -4,8 +4,11 @@
 Every sample counts upwards through the same few tokens, from a random start:  7 8 9 ... 32 1 2 3 ...
 """
 
+from __future__ import annotations
+
 import argparse
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +23,7 @@ COLUMNS = {
 }
 
 
-def make_row(start, seq_length, vocab_size, columns):
+def make_row(start: int, seq_length: int, vocab_size: int, columns: str) -> dict[str, Any]:
     """One sample as ``{column: array}``; ``columns`` is a key of ``COLUMNS``."""
     cycle_length = min(CYCLE_LENGTH, vocab_size - FIRST_TOKEN)
     tokens = (FIRST_TOKEN + (start + np.arange(seq_length + 1)) % cycle_length).astype(np.int32)
@@ -34,7 +37,7 @@ def make_row(start, seq_length, vocab_size, columns):
     }
 
 
-def write(out, seq_length, samples, vocab_size, columns):
+def write(out: Path, seq_length: int, samples: int, vocab_size: int, columns: str) -> None:
     """Write ``samples`` rows to the MindRecord file ``out``."""
     from mindspore.mindrecord import FileWriter  # here, so that --help needs no mindspore
 
@@ -46,7 +49,7 @@ def write(out, seq_length, samples, vocab_size, columns):
     writer.commit()
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path, metavar="OUT", help="file to write, for example data/small/train.mindrecord")
     parser.add_argument("--seq-length", type=int, required=True, metavar="N")

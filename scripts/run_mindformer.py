@@ -8,13 +8,17 @@ Any key of the YAML can be overridden by its dotted path; the value is read as Y
     --runner_config.batch_size=2   --swap_config.op_swap "[{op_name: attention, backward_prefetch: 5, layers: [0]}]"
 """
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import difflib
 import importlib.util
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -52,13 +56,16 @@ CLOSED_SECTIONS = frozenset(
 )
 
 
+Override = tuple[str, tuple[str, ...], Any]  # the argument as written, the path of its key, the value
+
+
 class OverrideError(ValueError):
     """A command-line override that cannot be applied; the text names the argument."""
 
 
-def parse_overrides(words):
+def parse_overrides(words: Sequence[str]) -> list[Override]:
     """``["--a.b=1", "--c", "[2]"]`` -> ``[("--a.b", ("a", "b"), 1), ("--c", ("c",), [2])]``."""
-    overrides = []
+    overrides: list[Override] = []
     remaining = list(words)
     while remaining:
         word = remaining.pop(0)
@@ -76,7 +83,7 @@ def parse_overrides(words):
     return overrides
 
 
-def read_value(option, text):
+def read_value(option: str, text: str) -> Any:
     """The YAML value that ``text`` spells; ``option`` is named when it is none."""
     try:
         return yaml.safe_load(text)
@@ -85,7 +92,7 @@ def read_value(option, text):
         raise OverrideError(f"{option}: {text!r} is not YAML: {problem}") from error
 
 
-def apply_override(config, option, path, value):
+def apply_override(config: Any, option: str, path: Sequence[str], value: Any) -> None:
     """Set ``config[path[0]][path[1]]... = value`` in place; the mapping that receives it must exist."""
     node = config
     for depth, key in enumerate(path[:-1]):
@@ -103,7 +110,7 @@ def apply_override(config, option, path, value):
     node[path[-1]] = value
 
 
-def make_parser():
+def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
@@ -124,16 +131,16 @@ def make_parser():
     return parser
 
 
-def _read_bool(text):
+def _read_bool(text: str) -> bool:
     value = yaml.safe_load(text)
     if not isinstance(value, bool):
         raise argparse.ArgumentTypeError(f"{text!r} is neither True nor False")
     return value
 
 
-def named_overrides(args):
+def named_overrides(args: argparse.Namespace) -> list[Override]:
     """The overrides that options such as ``--batch_size 4`` stand for."""
-    overrides = []
+    overrides: list[Override] = []
     for option, key in {**TEXT_OPTIONS, **YAML_OPTIONS}.items():
         text = getattr(args, option[2:])
         if text is not None:
@@ -142,12 +149,12 @@ def named_overrides(args):
     return overrides
 
 
-def load_config(path, overrides):
+def load_config(path: Path, overrides: list[Override]) -> Any:
     """The YAML as mindformers reads it, with its defaults filled in and the overrides applied."""
     from mindformers.tools.register import MindFormerConfig
 
     # The run mode decides which sections exist at all, so it has to be known before the defaults are filled in.
-    early = {path[0]: value for _, path, value in overrides if path in (("run_mode",), ("do_eval",))}
+    early = {key[0]: value for _, key, value in overrides if key in (("run_mode",), ("do_eval",))}
     config = MindFormerConfig(str(path), **early)
     if config.run_mode not in RUN_MODES:
         raise OverrideError(f"--run_mode: {config.run_mode!r} is none of {', '.join(RUN_MODES)}")
@@ -156,7 +163,7 @@ def load_config(path, overrides):
     return config
 
 
-def register_external_code(folder):
+def register_external_code(folder: str) -> None:
     """Tell mindformers where the classes of an ``auto_map`` live, and let them import one another."""
     folder = os.path.realpath(folder)
     os.environ["REGISTER_PATH"] = folder
@@ -164,7 +171,7 @@ def register_external_code(folder):
         sys.path.append(folder)
 
 
-def use_cpu_wrapper(config):
+def use_cpu_wrapper(config: Any) -> None:
     """Register the CPU training step, and take it where the YAML asks for the Ascend one on a CPU."""
     here = str(Path(__file__).resolve().parent)
     if here not in sys.path:
@@ -176,25 +183,28 @@ def use_cpu_wrapper(config):
         wrapper.type = cpu_wrapper.CpuTrainOneStepCell.__name__
 
 
-def rehearse(config):
+def rehearse(config: Any) -> None:
     """Prepare a dry run: weights are not drawn, checkpoints left alone, and data that is not there is stood in for."""
     from swapconf.dryrun import worker
+    from swapconf.dryrun.stand_in import columns
 
     worker.prepare_mindspore()
     worker.leave_out(config, int(os.environ["MS_SIMULATION_LEVEL"]))
     if not os.path.exists(str(config.train_dataset.data_loader.dataset_dir)):
-        worker.stand_in_data(config, f"{config.output_dir}/stand_in_data/rank_{os.environ.get('RANK_ID', '0')}")
+        needed = [(column.name, column.argument, column.kind, list(column.shape))
+                  for column in columns(config, legacy=config.use_legacy is not False)]
+        worker.stand_in_data(config, f"{config.output_dir}/stand_in_data/rank_{os.environ.get('RANK_ID', '0')}", needed)
 
 
 class NetworkBuilt(Exception):
     """Ends ``Trainer.train`` as soon as the network exists."""
 
-    def __init__(self, network):
+    def __init__(self, network: Any) -> None:
         super().__init__(f"built {type(network).__name__}")
         self.network = network
 
 
-def build_network(trainer):
+def build_network(trainer: Any) -> Any:
     """The network that ``trainer.train()`` would train, built by ``trainer.train()`` itself but without its data."""
     import numpy
     from mindspore.dataset import NumpySlicesDataset
@@ -202,7 +212,7 @@ def build_network(trainer):
     task = trainer.trainer
     create_network = task.create_network
 
-    def create_network_and_stop(default_args=None):
+    def create_network_and_stop(default_args: Any = None) -> None:
         raise NetworkBuilt(create_network(default_args))
 
     task.create_network = create_network_and_stop
@@ -214,7 +224,7 @@ def build_network(trainer):
     raise RuntimeError("the trainer trained a network that it did not build")
 
 
-def start(trainer, config):
+def start(trainer: Any, config: Any) -> None:
     """Hand over to the trainer's method for ``config.run_mode``."""
     checkpoint = config.load_checkpoint or None
     if config.run_mode == "train":
@@ -229,7 +239,7 @@ def start(trainer, config):
         )
 
 
-def main():
+def main() -> None:
     parser = make_parser()
     args, rest = parser.parse_known_args()
     try:

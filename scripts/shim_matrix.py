@@ -6,6 +6,8 @@
 scripts/shim_matrix.sh runs this in one environment for each supported pair of versions.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import os
@@ -15,13 +17,14 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PEAK = re.compile(r"^Used peak memory usage \(without fragments\): \S+$", re.MULTILINE)
 TIMEOUT_S = 600
 
 
-def train_one_layer():
+def train_one_layer() -> None:
     """Compile and run one training step, as a worker of eight would."""
     import mindspore
     import numpy
@@ -42,7 +45,7 @@ def train_one_layer():
     print("loss", step(mindspore.Tensor(numpy.ones((1, 257), numpy.int32))))
 
 
-def dry_run():
+def dry_run() -> dict[str, Any]:
     """The facts of one dry run, as a row of the table."""
     sys.path.insert(0, str(REPOSITORY))
     from swapconf.dryrun.environment import prepare
@@ -72,7 +75,7 @@ def dry_run():
     }
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--train", action="store_true", help="train here and now, instead of in a prepared child")
     if parser.parse_args().train:

@@ -6,7 +6,7 @@ usage() {
   cat <<'USAGE'
 Usage: scripts/test.sh [--fast] [PYTEST_ARGUMENT...]
 
-Runs ruff, mypy, the import contracts and all tests; makes .venv with everything they need.
+Runs `just lint` (ruff, mypy, import contracts) and `just test`; makes .venv with everything they need.
 --fast leaves out the tests that need mindspore, and its installation.
 
 Environment: PYTHON            the interpreter to make .venv with (default: python3)
@@ -18,13 +18,13 @@ USAGE
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 
 extras=(mindspore dev)
-selection=()
+tests=test
 case ${1:-} in
   -h | --help) usage && exit ;;
   --fast)
     shift
     extras=(dev)
-    selection=(-m "not mindspore")
+    tests=test-fast
     ;;
 esac
 
@@ -34,12 +34,11 @@ cd -- "$repository"
 failed=()
 run() {
   printf '\n== %s\n' "$*"
-  "$@" || failed+=("$1")
+  "$@" || failed+=("$1 $2")
 }
 
-run ruff check .
-run mypy
-run lint-imports
-run python -m pytest -n auto --dist loadfile --no-loadscope-reorder "${selection[@]}" "$@"
+command -v just >/dev/null || die "just is missing in the environment: pip install rust-just"
+run just lint
+run just "$tests" "$@"
 
 ((${#failed[@]} == 0)) || die "failed: ${failed[*]}"

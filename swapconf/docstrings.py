@@ -1,5 +1,4 @@
-"""DOCSTRINGS that are shown to people: pages of rules and helps of commands, also where Python has dropped them (-OO).
-"""
+"""DOCSTRINGS that are shown to people: pages of rules and helps of commands, also where Python drops them (-OO)."""
 
 from __future__ import annotations
 

@@ -95,8 +95,8 @@ def judge(case: Case, folder: Path) -> Verdict:
     findings = [*comparison.compare(strategy, effect, origin), *recompute_comparison.compare(strategy, effect, origin)]
     # that an operator has nothing to move is what the catalog says, and what `check` warns of; where communication
     # stands, and which views are left, `explain` leaves open
-    told = (comparison._NOT_SAVED, comparison._NO_VIEW, recompute_comparison._NOT_BEHIND)
-    graph = [f"graph: {finding.message}" for finding in findings if finding.hint not in told]
+    hints = (comparison._NOT_SAVED, comparison._NO_VIEW, recompute_comparison._NOT_BEHIND)
+    graph = [f"graph: {finding.message}" for finding in findings if finding.hint not in hints]
     disagreements = (*_cells(strategy, folder / case.name), *_log(strategy, record), *graph)
     details = (case.shape.family, case.shape.layout, case.words, *disagreements, *unseen, *worker_lines(strategy))
     return Verdict(case=case, disagreements=disagreements, spared=unseen, details=details,

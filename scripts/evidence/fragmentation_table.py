@@ -116,8 +116,8 @@ def _summary(found: list[Row]) -> Iterator[str]:
           f"(`{worst.name}`), searched as with `--thorough`.\n"
     for row in found:
         placement = row.fragmentation.placements["mindspore"]
-        size, least = row.fragmentation.best_block_gib, row.fragmentation.best_mapped_bytes
-        saved = 0 if least is None else placement.mapped_bytes - least
+        size, fewest = row.fragmentation.best_block_gib, row.fragmentation.best_mapped_bytes
+        saved = 0 if fewest is None else placement.mapped_bytes - fewest
         if placement.gap_bytes > GIB and saved > 0:
             yield f"- `{row.name}`: a gap of {_mib(placement.gap_bytes)} MiB; `context.mempool_block_size: {size}GB` " \
                   f"would need {_mib(saved)} MiB less.\n"

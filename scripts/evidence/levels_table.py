@@ -57,11 +57,16 @@ def replaced(text: str, name: str, content: str) -> str:
     return re.sub(pattern, lambda found: f"{found[1]}\n{content}{found[2]}", text, flags=re.DOTALL)
 
 
+def with_rules() -> str:
+    """The page with the rules of today."""
+    return replaced(PAGE.read_text(encoding="utf-8"), "rules", rules())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path, nargs="?")
     folder = parser.parse_args().folder
-    text = replaced(PAGE.read_text(encoding="utf-8"), "rules", rules())
+    text = with_rules()
     if folder is not None:
         text = replaced(text, "figures", figures(folder))
     PAGE.write_text(text, encoding="utf-8")

@@ -121,8 +121,9 @@ def trips(file: Path) -> Iterator[tuple[Trip, Config]]:
 
 def first_prefetch(config: Config) -> int:
     swap = config.swap
-    entries = (*swap.layer_swap, *swap.op_swap) if isinstance(swap, ListedSwap) else ()
-    return entries[0].prefetch if entries else 1
+    prefetches = [entry.prefetch for entries in (swap.layer_swap, swap.op_swap) for entry in entries] \
+        if isinstance(swap, ListedSwap) else []
+    return prefetches[0] if prefetches else 1
 
 
 def lost_there(done: Migration) -> str:

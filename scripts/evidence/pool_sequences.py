@@ -30,7 +30,9 @@ _WHOLE = (64 * GIB * 15 // 16) - (10 << 20)  # what MindSpore takes of a simulat
 
 def sequence(seed: int) -> list[tuple[int, int]]:
     """(number, bytes) for an allocation, (number, 0) for a release; sizes are around multiples of the units."""
-    chance, live, found, number = random.Random(seed), [], [], 0
+    chance, number = random.Random(seed), 0
+    live: list[int] = []
+    found: list[tuple[int, int]] = []
     for _ in range(COUNT):
         if live and chance.random() < 0.47:
             found.append((live.pop(chance.randrange(len(live))), 0))

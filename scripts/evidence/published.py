@@ -114,7 +114,7 @@ def iteration_s(paper: Any, model: str, card: Hardware, recompute: str, *, seque
     micro_us = own_layers * (forward_us(layer, card) + backward_us(layer, card, recompute))
     micro_us += _head_us(paper, layer, card)
     bubbles = (stages - 1) / told["interleave"]
-    return (told["global_batch"] / told["micro_batch"] + bubbles) * micro_us / 1e6
+    return float((told["global_batch"] / told["micro_batch"] + bubbles) * micro_us / 1e6)
 
 
 def _head_us(told: Any, layer: Layer, card: Hardware) -> float:
@@ -170,7 +170,7 @@ def utilisation(told: Any, model: str, card: Hardware) -> float:
     attention = 4 * layer.batch * layer.sequence**2 * layer.hidden
     head = 2 * layer.tokens * layer.hidden * told["vocabulary"]
     operations = 3 * batches * (shape["layers"] * (products + attention) + head) / (stages * parallel)
-    return operations / (time_us / 1e6 * card.value("matrix_tflops") * TERA)
+    return float(operations / (time_us / 1e6 * card.value("matrix_tflops") * TERA))
 
 
 def ceiling(told: Any, model: str, card: Hardware) -> float:

@@ -50,8 +50,8 @@ FOUND: tuple[tuple[str, str], ...] = (
     ("llama512-l4-once", "The baseline divides each gradient in a kernel of its own (42 RealDiv), the run with swap "
      "has 3 of them."),
     ("deepseek_v3-l4.recompute", "Tables of the rotary embedding (Sin, Cos, Muls) and parts of the router and of the "
-     "exchange of tokens (StridedSlice, AddExt, AllGather, AlltoAllV) run again more often than predicted; why is not "
-     "known yet."),
+     "exchange of tokens (StridedSlice, AddExt, AllGather, AlltoAllV) run again more often than predicted; why is "
+     "not known yet."),
     ("layer-n1000", "The prefetch is longer than the step, so that no copy back is tied to a kernel; in which order "
      "MindSpore launches such copies is not known."),
     ("layer01-recompute23", "Copies back for kernels that run again are predicted about 100 kernels too early."),

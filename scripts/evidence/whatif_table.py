@@ -51,21 +51,21 @@ CAUSES: tuple[tuple[str, str], ...] = (
      "one of its input and the one of its weight wait for different copies, and without accumulation the latter is "
      "cast and reduced over the data parallel group at once."),
     ("qwen3-l4.layer-n10@4", "On the last stage the casts of weights that move run a little later in a micro-batch "
-     "than at its start. Not predicted are the copies of the outputs of the norms of query and key, which nobody reads "
-     "back, and those of the tables of the rotary embedding, which all layers share."),
+     "than at its start. Not predicted are the copies of the outputs of the norms of query and key, which nobody "
+     "reads back, and those of the tables of the rotary embedding, which all layers share."),
     ("qwen3-l4.recompute@4", "Inside: the true run still holds what the stage received, 524,800 bytes, which the "
      "prediction has released by then; the rest are constants."),
     ("deepseek_v3-l4.layer-n10@4", "Inside: the highest place is another one, in the true run a few kernels later, "
      "where more copies of the weights of experts are back."),
     ("deepseek_v3-l4.recompute@4", "Inside: the gradients of a MoE layer and what runs again for them are ordered "
-     "otherwise around the exchange of tokens between experts, which runs on a stream of its own; more is predicted to "
-     "be alive than is."),
+     "otherwise around the exchange of tokens between experts, which runs on a stream of its own; more is predicted "
+     "to be alive than is."),
     *((f"llama512-pp4.layer-n100{rank}", "What does not depend on one another, as casts of weights, is launched "
-       "in another order than in the baseline: copies on the device are released up to 15 kernels earlier or later, "
-       "while those of the backward pass already come back.") for rank in ("", "@2", "@4")),
+       "in another order than in the baseline: copies on the device are released up to 15 kernels earlier or "
+       "later, while those of the backward pass already come back.") for rank in ("", "@2", "@4")),
     *((case, "On the last stage, kernels of the loss that do not depend on one another run in another order with swap: "
-       "Exp and Sub before the gradients begin, in the baseline behind the first of them. So a peak is predicted there "
-       f"that is none; at the place of the true peak the prediction is {there} off.") for case, there in (
+       "Exp and Sub before the gradients begin, in the baseline behind the first of them. So a peak is predicted "
+       f"there that is none; at the place of the true peak the prediction is {there} off.") for case, there in (
         ("llama512-pp2-interleave.layer-n200@4", "0.08 %"), ("llama512-pp4.layer-n100@6", "0.002 %"))),
 )
 

@@ -113,9 +113,9 @@ def prepare(python: str = sys.executable, base: Mapping[str, str] = os.environ, 
     if runtime is None:
         if level not in LEVELS_WITHOUT_CARD:
             raise DryRunError(phrase(
-                "simulation level {level} measures on a card, and this machine has no CANN; MindSpore itself runs at "
-                "level 0 (compile only) or 1 (adds memory) here; `swapconf dryrun FILE --level {level}` estimates the "
-                "rest", level=level))
+                "simulation level {level} measures on a card, and this machine has no CANN; MindSpore itself runs "
+                "at level 0 (compile only) or 1 (adds memory) here; `swapconf dryrun FILE --level {level}` "
+                "estimates the rest", level=level))
         runtime = ensure_shim(installation.folder, clean)
     changes = child_environment(runtime, clean, level, by_latest=not reached(installation.mindspore, _ANY_FOLDER))
     return Prepared(installation=installation, runtime=runtime, variables={**clean, **changes}, changes=changes)

@@ -14,16 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from sys import intern
 
-from swapconf.formats.trace_lines import (
-    GARBLED,
-    HEADER,
-    MAX_LINE_BYTES,
-    TRUNCATED,
-    Damage,
-    lines,
-    number,
-    shown,
-)
+from swapconf.formats.trace_lines import GARBLED, HEADER, MAX_LINE_BYTES, TRUNCATED, Damage, lines, number, shown
 from swapconf.phrases import phrase
 from swapconf.trace import Kernel
 

@@ -39,8 +39,8 @@ def to_graph(config: Config, dialect: Dialect, prefetch_operators: int = 1) -> t
     if not listed and not work.countable():
         swap, listed = ListedSwap(), True
         work.items.append(to_check(config.origin("recompute.mode"), phrase(
-            "with swap off, graph mode counts layers per stage and cannot name these; so swap is on with an empty "
-            "list, which swaps nothing")))
+            "with swap off, graph mode counts layers per stage and cannot name these; so swap is on with an "
+            "empty list, which swaps nothing")))
     recompute = work.recompute(by_index=listed)
     made = replace(config, dialect=dialect, swap=swap, recompute=recompute, origins={})
     if swap != SwapOff() or recompute != Recompute():

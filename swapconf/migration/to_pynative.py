@@ -205,15 +205,15 @@ class _Work:
         full = self._again(recompute.full.layers) if recompute.full else frozenset()
         if taken := layers & full:
             self.items.append(changed(entry.origin, phrase(
-                "{layers} left out: recomputed as a whole, and recompute wins over swap in graph mode, too (but for "
-                "operators that the model never recomputes)", layers=_words(taken))))
+                "{layers} left out: recomputed as a whole, and recompute wins over swap in graph mode, too "
+                "(but for operators that the model never recomputes)", layers=_words(taken))))
         left = layers - full
         for other in recompute.select:
             here = left & self._again(other.layers)
             if here and path and literal(path) is None and literal(other.pattern) is None and path != other.pattern:
                 self.items.append(to_check(entry.origin, phrase(
-                    "'{path}' and the recomputed '{other}' may match the same modules in {layers}, which PyNative does "
-                    "not allow", path=path, other=other.pattern, layers=_words(here))))
+                    "'{path}' and the recomputed '{other}' may match the same modules in {layers}, which "
+                    "PyNative does not allow", path=path, other=other.pattern, layers=_words(here))))
             elif here and (not path or meet(path, other.pattern)):
                 self.items.append(_left_out(entry.origin, path, other.pattern, here))
                 left -= here
@@ -222,10 +222,10 @@ class _Work:
         if late := frozenset(layer for layer in left if end is not None and layer >= end):
             self.items.append(lost(entry.layers_origin, plural(
                 self.prefetch_layers,
-                "PyNative cannot swap {layers}: with a prefetch of {count} layer there is none behind that calls them "
-                "back",
-                "PyNative cannot swap {layers}: with a prefetch of {count} layers there is none behind that calls them "
-                "back", layers=_words(late)), phrase("keep or recompute them")))
+                "PyNative cannot swap {layers}: with a prefetch of {count} layer there is none behind that "
+                "calls them back",
+                "PyNative cannot swap {layers}: with a prefetch of {count} layers there is none behind that "
+                "calls them back", layers=_words(late)), phrase("keep or recompute them")))
         left -= late
         if left:
             self.items.append(carried(entry.origin, phrase("swap of {path} in {layers}", path=repr(path),
@@ -250,8 +250,8 @@ class _Work:
                 layers=self.prefetch_layers), remedy))
         else:
             self.items.append(changed(origin, phrase(
-                "backward_prefetch {operators} (operators) becomes default_prefetch {layers} (layers); there is no "
-                "rule that turns one into the other", operators=given[0], layers=self.prefetch_layers), remedy))
+                "backward_prefetch {operators} (operators) becomes default_prefetch {layers} (layers); there "
+                "is no rule that turns one into the other", operators=given[0], layers=self.prefetch_layers), remedy))
 
     def _path(self, pattern: str, origin: Origin) -> str | None:
         path = to_module_path(pattern)

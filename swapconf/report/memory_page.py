@@ -17,13 +17,7 @@ from swapconf.phrases import in_use, joined, phrase
 from swapconf.report import html
 from swapconf.report.comparison import notes_of, overall_table, peaks_table, rank_table, ranks_of
 from swapconf.report.memory_figures import COLOURS, blocks_figure, timeline_figure
-from swapconf.report.memory_tables import (
-    Table,
-    categories_table,
-    entries_table,
-    layers_table,
-    operators_table,
-)
+from swapconf.report.memory_tables import Table, categories_table, entries_table, layers_table, operators_table
 from swapconf.report.next_steps import next_step
 from swapconf.report.sweep_chart import choices
 from swapconf.report.sweep_figure import sweep_figure

@@ -34,7 +34,8 @@ def chart(points: Sequence[Point]) -> list[str]:
     lines.append(f"{'':>8} +{marks}")
     least = lowest(points)
     lines.append(joined("", [_INDENT, phrase(
-        "{first} to {last}; ! two copies live on the device; x MindSpore crashes; lowest {peak} at {prefetch}",
+        "{first} to {last}; ! two copies live on the device; x MindSpore crashes; lowest {peak} at "
+        "{prefetch}",
         first=points[0].prefetch, last=points[-1].prefetch, peak=show_bytes(least.peak_bytes),
         prefetch=least.prefetch)]))
     return lines
@@ -61,8 +62,8 @@ def choices(points: Sequence[Point]) -> list[str]:
             if all(point.crashes for point in points) else []
     found = best_of_layers(points)
     lines: list[str] = [phrase(
-        "best overall: backward_prefetch {prefetch}, {time:.3f} ms a step ({waiting:.3f} ms of it waits for copies), "
-        "used peak {peak}", prefetch=best.prefetch, time=best.time.step_us / 1000,
+        "best overall: backward_prefetch {prefetch}, {time:.3f} ms a step ({waiting:.3f} ms of it waits for "
+        "copies), used peak {peak}", prefetch=best.prefetch, time=best.time.step_us / 1000,
         waiting=best.time.exposed_copy_us / 1000, peak=show_bytes(best.peak_bytes))]
     lines += [phrase("layer {layer}: {choice}", layer=choice.layer, choice=_told(choice))
               for choice in found[:NUM_LAYERS]]

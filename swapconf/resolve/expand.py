@@ -180,7 +180,8 @@ def _decision(primitive: Operator, request: Request | None, recomputed: _Recompu
             "its output is read by the recomputed {reader}, which voids the swap in {version} ({source})",
             reader=consumers[0], version=rule.version, source=rule.source)), request)
     return Decision(Swap(request.prefetch), Reason(R2, phrase(
-        "its output is read by the recomputed {reader}; in {version} the swap takes effect all the same ({source})",
+        "its output is read by the recomputed {reader}; in {version} the swap takes effect all the same "
+        "({source})",
         reader=consumers[0], version=rule.version, source=rule.source)), request)
 
 

@@ -50,8 +50,8 @@ RULES: Mapping[str, Rule] = {rule.name: rule for rule in (
                 "which is not counted"),
     Rule(name="grouped product", operators="GroupedMatmul, ...", basis=Basis.PUBLIC,
          formula="20 MiB + 24 cores x 4 x 256 x 128 x 4 bytes",
-         source="GroupedMatmulFinalizeRoutingBaseTiling of cann/ops-transformer (RPC_WORKSIZE, CV_PARALL_NUM), of the "
-                "same family"),
+         source="GroupedMatmulFinalizeRoutingBaseTiling of cann/ops-transformer (RPC_WORKSIZE, CV_PARALL_NUM), of "
+                "the same family"),
     Rule(name="norm gradient", operators="RmsNormGrad", basis=Basis.PUBLIC,
          formula="16 MiB + 48 cores x (columns + 32) x 4 bytes, as for a deterministic run",
          source="SetTilingDataAndWorkspace, rms_norm_grad_tiling.cpp of cann/ops-nn"),

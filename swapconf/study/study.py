@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from swapconf import catalog
 from swapconf.config import Config, Dialect
@@ -77,7 +78,7 @@ def study_document(document: Document, versions: Versions, environment: Mapping[
     return Study(document, config, network, strategy, decided, findings, settings, versions)
 
 
-def study_file(path: str, versions: Versions, environment: Mapping[str, str]) -> Study:
+def study_file(path: str | Path, versions: Versions, environment: Mapping[str, str]) -> Study:
     """The same for a file, apart from any settings. Raises SwapconfError when there is nothing to read."""
     return study_document(parse(read_text(path), str(path)), versions, environment)
 

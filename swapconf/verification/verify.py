@@ -166,8 +166,8 @@ def _absent(rank: int, said: Said | None, cluster: Cluster, folder: str) -> Iter
             "there is a log, but the config describes {devices} devices only", devices=cluster.num_devices), OTHER_RUN)
     elif said is None:
         yield Deviation(NO_LOG, Origin(file=folder), phrase("there is no log"), phrase(
-            "collect the logs of all nodes in one folder, as worker_RANK.log or rank_RANK/info.log, or name the ranks "
-            "that have one with --ranks"))
+            "collect the logs of all nodes in one folder, as worker_RANK.log or rank_RANK/info.log, or name the "
+            "ranks that have one with --ranks"))
 
 
 def _peaks(said: Said, predicted: PredictedPeaks | None, slack_bytes: int, folder: str
@@ -190,8 +190,8 @@ def _peaks(said: Said, predicted: PredictedPeaks | None, slack_bytes: int, folde
         # the log rounds down to whole MiB
         if logged is not None and limit is not None and logged > limit // MIB * MIB + slack_bytes:
             yield Deviation(ABOVE, Origin(file=folder), phrase(above, size=show_bytes(limit)), phrase(
-                "predicted by {origin}; allow for the difference with --slack, or see what fills the memory with "
-                "`swapconf memory`", origin=predicted.origin)), logged - limit
+                "predicted by {origin}; allow for the difference with --slack, or see what fills the memory "
+                "with `swapconf memory`", origin=predicted.origin)), logged - limit
 
 
 def _finding(deviation: Deviation, excess_bytes: Mapping[int, int]) -> Finding:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from swapconf.simulate.joint import Deadlock, joint_replay
 from swapconf.simulate.meetings import Meeting
 from swapconf.simulate.timeline import replay
-from swapconf.timing import COLLECTIVE, COMPUTE, Floats, JointTimeline, Program, Schedule
+from swapconf.timing import COLLECTIVE, COMPUTE, Floats, JointTimeline, Program, Schedule, Waits
 from tests.laws.test_timeline import edges, programs, unfreed
 
 
@@ -81,7 +81,7 @@ def test_a_longer_kernel_or_transfer_never_makes_the_step_shorter(
 def plain(streams: list[int], waits: list[tuple[int, ...]], names: list[str] | None = None) -> Program:
     return Program(names=tuple(names or map(str, range(len(streams)))), stream=np.array(streams, dtype=np.int32),
                    kind=np.array([COLLECTIVE if stream else COMPUTE for stream in streams], dtype=np.uint8),
-                   waits=tuple(waits), event=np.arange(len(streams)), freed=unfreed(len(streams)))
+                   waits=Waits.of_rows(waits), event=np.arange(len(streams)), freed=unfreed(len(streams)))
 
 
 def test_two_ranks_that_call_in_another_order_hang_on_one_stream_only() -> None:
@@ -175,8 +175,8 @@ def test_equal_stages_without_communication_take_what_the_formula_says(plan: Sch
 @given(plans(), st.data())
 def test_unequal_stages_take_no_less_than_the_formula_and_transfers_only_add(plan: Schedule,
                                                                              data: st.DataObject) -> None:
-    sizes = {"min_size": plan.num_stages, "max_size": plan.num_stages}
-    times = [data.draw(st.lists(st.integers(1, 20), **sizes)) for _ in range(2)]
-    free = replayed(pipeline(plan, *times, 0))
-    assert free.step_us >= plan.step_us([plan.num_chunks * sum(pair) for pair in zip(*times, strict=True)])
-    assert replayed(pipeline(plan, *times, data.draw(st.integers(1, 5)))).step_us >= free.step_us
+    times = st.lists(st.integers(1, 20), min_size=plan.num_stages, max_size=plan.num_stages)
+    forward, backward = data.draw(times), data.draw(times)
+    free = replayed(pipeline(plan, forward, backward, 0))
+    assert free.step_us >= plan.step_us([plan.num_chunks * sum(pair) for pair in zip(forward, backward, strict=True)])
+    assert replayed(pipeline(plan, forward, backward, data.draw(st.integers(1, 5)))).step_us >= free.step_us

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swapconf.checking.order import Order, Settings
+from swapconf.checking.order import Order
 from swapconf.checking.run import check_text
 from swapconf.errors import Finding, Severity, SwapconfError
 from swapconf.resolve.knowledge import Versions
+from swapconf.study.settings import Settings
 
 ORDER = Order(file="law.yaml", named=True, settings=Settings(), versions=Versions(), environment={})
 COMMON = {
@@ -115,7 +116,7 @@ def texts(draw: st.DrawFn, base: dict[str, str], line: str = "", mistake: str = 
         part = base[name]
         if line and f"{line}\n" in f"\n{part}" and re.search(f"^{re.escape(line)}$", part, re.MULTILINE):
             new = f"{line}\n{mistake[1:]}" if mistake.startswith("+") else mistake
-            part = re.sub(f"^{re.escape(line)}$", lambda _, new=new: new, part, count=1, flags=re.MULTILINE)
+            part = re.sub(f"^{re.escape(line)}$", new.replace("\\", r"\\"), part, count=1, flags=re.MULTILINE)
         parts.append(part + draw(st.sampled_from(["", "\n", "# why\n", "\n# a，b：c\n\n"])))
     return "".join(parts).replace("{layers}", str(layers)).replace("{offset}", "[0, 1]" if layers % 2 else "0")
 

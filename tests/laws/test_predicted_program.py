@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,20 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swapconf.cost import Costs, Host, Machine
-from swapconf.formats import hardware, overrides, trace_folder
+from swapconf.formats import hardware
 from swapconf.prediction import Prediction
-from swapconf.resolve.knowledge import Versions
 from swapconf.simulate.clock import Clock, Timed, baseline_time, clock, point_time, time
 from swapconf.simulate.lifetimes import Prepared, placed, prediction, schedule
 from swapconf.simulate.prepare import prepare
 from swapconf.simulate.timeline import replay, serial
 from swapconf.strategy import Strategy
-from swapconf.study.study import study_document
 from swapconf.timing import TO_DEVICE, TO_HOST, Floats, Kind, Program
 from swapconf.trace import Trace
+from tests.helpers import EXAMPLE, golden, strategy_of
 
-ROOT = Path(__file__).parents[2]
-CONFIG = str(ROOT / "configs" / "llama2_7b" / "example1_default_swap.yaml")
 SWAPPED = (r"attention\.wq", r"attention\.wv", "attention_norm", "ffn_norm", "add", r"attention\.flash_attention",
            r"feed_forward\.w1", r"feed_forward\.w3")
 AGAIN = (r"attention\.wk", r"attention\.wo", r"feed_forward\.w2", "feed_forward")
@@ -36,7 +31,7 @@ Chosen = list[tuple[str, int]]
 
 @cache
 def trace() -> Trace:
-    return trace_folder.read(ROOT / "tests" / "traces" / "llama_l2_none", rank=0)
+    return golden("llama_l2_none")
 
 
 @cache
@@ -44,13 +39,8 @@ def strategy(swapped: tuple[tuple[str, int], ...], again: tuple[str, ...]) -> St
     listed = ", ".join(f"{{op_name: '{name}', backward_prefetch: {prefetch}, layers: True}}"
                        for name, prefetch in swapped)
     recompute = ", ".join(f"'{name}': [0, 1]" for name in again)
-    document = overrides.read(["--config", CONFIG], (
-        "model.model_config.num_layers=2", f"swap_config={{swap: True, op_swap: [{listed}]}}",
-        f"recompute_config={{recompute: False, select_recompute: {{{recompute}}}}}"))
-    assert document is not None
-    found = study_document(document, Versions(mindspore="2.9.0", mindformers="1.9.0"), os.environ).strategy
-    assert found is not None
-    return found
+    return strategy_of(EXAMPLE, "model.model_config.num_layers=2", f"swap_config={{swap: True, op_swap: [{listed}]}}",
+                       f"recompute_config={{recompute: False, select_recompute: {{{recompute}}}}}")
 
 
 @cache

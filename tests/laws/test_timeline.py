@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from swapconf.simulate.columns import Flags, Ints
 from swapconf.simulate.timeline import prefetches, replay, serial
 from swapconf.simulation import NEVER
 from swapconf.timing import COLLECTIVE, COMPUTE, KINDS, TO_DEVICE, TO_HOST, Floats, Program, Waits, covered_us
@@ -16,7 +17,7 @@ from swapconf.timing import COLLECTIVE, COMPUTE, KINDS, TO_DEVICE, TO_HOST, Floa
 BY_STREAM = (COMPUTE, COLLECTIVE, TO_HOST, TO_DEVICE, COMPUTE)
 
 
-def unfreed(count: int) -> np.ndarray:
+def unfreed(count: int) -> Ints:
     return np.full(count, NEVER, dtype=np.int64)
 
 
@@ -84,8 +85,8 @@ def test_without_overlap_the_step_costs_the_sum(made: tuple[Program, Floats]) ->
     assert replay(program, duration).step_us <= duration.sum()
 
 
-def copies(program: Program) -> np.ndarray:
-    return (program.kind == TO_HOST) | (program.kind == TO_DEVICE)
+def copies(program: Program) -> Flags:
+    return np.isin(program.kind, (TO_HOST, TO_DEVICE))
 
 
 @given(programs())
@@ -101,7 +102,9 @@ def swaps(draw: st.DrawFn) -> tuple[Program, Program, Floats]:
     for the copy that it undoes, and a later kernel of the main stream waits for it."""
     count = draw(st.integers(2, 12))
     lasting = [float(item) for item in draw(st.lists(st.integers(1, 50), min_size=count, max_size=count))]
-    stream, waits, main = [], [], []
+    stream: list[int] = []
+    waits: list[tuple[int, ...]] = []
+    main: list[int] = []
     pending: list[int] = []
     moved: list[int] = []
     kept = []

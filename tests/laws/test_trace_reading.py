@@ -15,7 +15,7 @@ from swapconf.blocks import Block, Blocks
 from swapconf.errors import SwapconfError
 from swapconf.formats import execute_order, memory_block, task_table, trace_lines, tracker_graph
 from swapconf.simulation import NEVER
-from tests.unit.test_trace_files import TRACES
+from tests.helpers import TRACES
 
 NAMES = ("start_time_stamp", "end_time_stamp", "device_addr", "stream_id", "pool_type", "size", "actual_used_memory",
          "actual_peak_memory", "type", "producer_task", "task_name", "node_name", "user_tasks", "python_stack",
@@ -78,7 +78,7 @@ def row_by_row(path: Path) -> list[Block]:
                 memory_block._refuse(row)
                 found.append(block(row))
     if not num_rows:
-        damage.add(memory_block.INCOMPLETE, "there is no block below the header: no memory was recorded")
+        damage.add(trace_lines.INCOMPLETE, "there is no block below the header: no memory was recorded")
     damage.refuse()
     return found
 

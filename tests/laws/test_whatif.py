@@ -3,26 +3,20 @@ release, and from the copy back until the last use."""
 
 from __future__ import annotations
 
-import os
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapconf.formats import overrides, trace_folder
 from swapconf.prediction import Prediction
-from swapconf.resolve.knowledge import Versions
 from swapconf.simulate.columns import Ints
 from swapconf.simulate.lifetimes import Prepared, placed, predict
 from swapconf.simulate.prepare import prepare
 from swapconf.simulation import CATEGORIES, Category, Usage
 from swapconf.strategy import Strategy
-from swapconf.study.study import study_document
+from tests.helpers import EXAMPLE, golden, strategy_of
 
-ROOT = Path(__file__).parents[2]
-CONFIG = str(ROOT / "configs" / "llama2_7b" / "example1_default_swap.yaml")
 OPERATORS = (r"attention\.wq", r"attention\.wk", r"attention\.wv", r"attention\.wo", "attention_norm", "ffn_norm",
              "add", r"attention\.flash_attention", r"feed_forward\.w1", r"feed_forward\.w2", r"feed_forward\.w3")
 entries = st.lists(st.tuples(st.sampled_from(OPERATORS), st.integers(1, 300)), min_size=1, max_size=6,
@@ -33,18 +27,12 @@ entries = st.lists(st.tuples(st.sampled_from(OPERATORS), st.integers(1, 300)), m
 def strategy(chosen: tuple[tuple[str, int], ...]) -> Strategy:
     listed = ", ".join(f"{{op_name: '{name}', backward_prefetch: {prefetch}, layers: True}}"
                        for name, prefetch in chosen)
-    changes = ("model.model_config.num_layers=2", f"swap_config={{swap: True, op_swap: [{listed}]}}")
-    document = overrides.read(["--config", CONFIG], changes)
-    assert document is not None
-    found = study_document(document, Versions(mindspore="2.9.0", mindformers="1.9.0"), os.environ).strategy
-    assert found is not None
-    return found
+    return strategy_of(EXAMPLE, "model.model_config.num_layers=2", f"swap_config={{swap: True, op_swap: [{listed}]}}")
 
 
 @cache
 def prepared() -> Prepared:
-    trace = trace_folder.read(ROOT / "tests" / "traces" / "llama_l2_none", rank=0)
-    return placed(prepare(trace), strategy(()).network)
+    return placed(prepare(golden("llama_l2_none")), strategy(()).network)
 
 
 def ask(chosen: list[tuple[str, int]]) -> Prediction:
@@ -63,7 +51,7 @@ def level(used: Usage, moments: Ints) -> Ints:
 
 def births(found: Prediction) -> list[int]:
     """Of all blocks but those that come back from the host."""
-    return np.sort(found.device.start[found.device.category != CATEGORIES.index(Category.SWAP)]).tolist()
+    return sorted(found.device.start[found.device.category != CATEGORIES.index(Category.SWAP)].tolist())
 
 
 @given(entries)

@@ -7,21 +7,16 @@ What `whatif` predicts for them is told at the end of the test run, and fails no
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
+from agreement import verdicts
+from agreement_cases import cases
+from agreement_page import WORST, line
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "scripts" / "evidence"))
-
-from agreement import verdicts  # noqa: E402
-from agreement_cases import cases  # noqa: E402
-from agreement_page import WORST, line  # noqa: E402
-
-from tests.conftest import TOLD  # noqa: E402
+from tests.conftest import TOLD
+from tests.helpers import ROOT
 
 pytestmark = pytest.mark.mindspore
 CASES = 3

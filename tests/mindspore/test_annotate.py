@@ -8,15 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.mindspore.support.models import (
-    TINY_LLAMA,
-    Built,
-    Job,
-    build,
-    decided_recomputes,
-    decided_swaps,
-    strategy_of,
-)
+from tests.mindspore.support.models import TINY_LLAMA, Built, Job, build, decided_recomputes, decided_swaps, strategy_of
 
 pytestmark = pytest.mark.mindspore
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from tests.helpers import ROOT
+
 pytestmark = pytest.mark.mindspore
 
-ROOT = Path(__file__).resolve().parents[2]
 CATALOG = ROOT / "swapconf" / "catalog"
 GRAPH_FACTS = {"executed", "saved", "consumers"}
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from demo import free_port
 
 from swapconf.formats import trace_folder
+from tests.helpers import ROOT
 from tests.unit.trace_event_rules import loads, mistakes
 
 pytestmark = pytest.mark.mindspore
 
-ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "configs/llama2_7b/example4_swap_with_recompute.yaml"
 TINY = ("hidden_size=64", "num_heads=4", "num_layers=4", "seq_length=64", "vocab_size=128", "multiple_of=16")
 STAGES = ("parallel_config.pipeline_stage=2", "parallel_config.data_parallel=2", "parallel_config.model_parallel=2",
@@ -175,3 +177,15 @@ def test_level_3_without_cann_is_level_1_with_estimates(
     assert trace_folder.read(tmp_path / "rank_0/level_2", rank=0).used_peak_bytes == report["used_peak_bytes"]
     (view,) = (tmp_path / "rank_0/level_3").glob("*_ascend_ms/ASCEND_PROFILER_OUTPUT/trace_view.json")
     assert mistakes(loads(view.read_text())) == []
+
+
+def test_the_documented_launch_is_a_dry_run_where_the_environment_says_so_also_without_the_data(tmp_path: Path) -> None:
+    words = [f"--model.model_config.{item}" for item in TINY]
+    command = f"run_mindformer.py --config {EXAMPLE} --run_mode train --use_parallel True {' '.join(words)}"
+    done = subprocess.run(
+        ["bash", str(ROOT / "scripts" / "msrun_launcher.sh"), command, "8", str(free_port()), "log", "True", "300"],
+        cwd=tmp_path, env={**os.environ, "MS_SIMULATION_LEVEL": "1", "RANK_ID": "0", "PYTHON": sys.executable},
+        capture_output=True, text=True, timeout=600, check=False)
+    log = (tmp_path / "log" / "worker_0.log").read_text(encoding="utf-8", errors="replace")
+    assert done.returncode == 0, done.stdout + done.stderr + log[-3000:]
+    assert "Used peak memory usage" in log

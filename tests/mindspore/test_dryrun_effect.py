@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,14 +14,13 @@ import yaml
 from swapconf.dryrun.comparison import compare
 from swapconf.dryrun.effect import Effect, observed
 from swapconf.errors import Origin
-from swapconf.formats import overrides, trace_folder
+from swapconf.formats import trace_folder
 from swapconf.resolve.knowledge import Versions
 from swapconf.strategy import Strategy
-from swapconf.study.study import study_document
+from tests.helpers import ROOT, document_of, strategy_of
 
 pytestmark = pytest.mark.mindspore
 
-ROOT = Path(__file__).parents[2]
 LLAMA = ROOT / "configs/llama2_7b/example1_default_swap.yaml"
 QWEN3 = ROOT / "configs/small/qwen3_default_swap.yaml"
 TINY = ["hidden_size=64", "num_heads=8", "num_layers=2", "seq_length=64", "vocab_size=128", "multiple_of=16"]
@@ -54,9 +52,7 @@ class Runs:
         llama = {name: (LLAMA, [*(f"model.model_config.{item}" for item in TINY), *changes])
                  for name, changes in CASES.items()}
         for name, (config, changes) in {**llama, "mcore_mixed": (QWEN3, MIXED)}.items():
-            document = overrides.read(["--config", str(config)], changes)
-            assert document is not None
-            (folder / f"{name}.yaml").write_text(yaml.safe_dump(document.root.plain()))
+            (folder / f"{name}.yaml").write_text(yaml.safe_dump(document_of(config, *changes).root.plain()))
 
     def run(self, names: list[str], *words: str) -> None:
         command = [sys.executable, "-m", "swapconf", "dryrun", *(str(self.folder / f"{name}.yaml") for name in names),
@@ -75,11 +71,7 @@ class Runs:
         return observed(trace_folder.read(self.folder / "keep" / name / "rank_0", 0), 2)
 
     def strategy(self, name: str, versions: Versions) -> Strategy:
-        document = overrides.read(["--config", str(self.folder / f"{name}.yaml")])
-        assert document is not None
-        found = study_document(document, versions, os.environ).strategy
-        assert found is not None
-        return found
+        return strategy_of(self.folder / f"{name}.yaml", versions=versions)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.mindspore.test_dryrun import ROOT, STAGES
+from tests.helpers import ROOT, heed_ctrl_c
+from tests.mindspore.test_dryrun import STAGES
 
 pytestmark = pytest.mark.mindspore
 EXAMPLE = ROOT / "configs/llama2_7b/example1_default_swap.yaml"
@@ -95,9 +96,6 @@ def started(tmp_path: Path) -> Iterator[list[subprocess.Popen[str]]]:
 
 
 def start(words: list[str], cache: Path, started: list[subprocess.Popen[str]]) -> subprocess.Popen[str]:
-    def heed_ctrl_c() -> None:  # a shell makes what it starts in the background ignore it
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                env={**os.environ, "XDG_CACHE_HOME": str(cache)}, start_new_session=True,
                                preexec_fn=heed_ctrl_c)

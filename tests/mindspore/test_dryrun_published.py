@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.helpers import ROOT
+
 pytestmark = pytest.mark.mindspore
 
-ROOT = Path(__file__).parents[2]
 CODE = '''
 from beside_the_yaml import EXPLAINED
 from mindformers.models.llama.llama import LlamaForCausalLM

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from swapconf.formats import trace_folder
+from tests.helpers import ROOT
 
 pytestmark = pytest.mark.mindspore
 
-ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "configs/llama2_7b/example1_default_swap.yaml"
 SHAPE = ("hidden_size=64", "num_heads=4", "num_layers=10", "seq_length=64", "vocab_size=128", "multiple_of=16")
 MODEL = [word for item in SHAPE for word in ("--set", f"model.model_config.{item}")]

@@ -1,23 +1,19 @@
 """YAMLs that others published, at their full width, with fewer layers and micro-batches and nothing else changed.
 
-Those of the corpus are skipped where there is none; docs/published-yamls.md tells of all.
+Those of the corpus are skipped where SWAPCONF_CORPUS names none; docs/published-yamls.md tells of all.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 
 import pytest
+from published_yamls import of_file
+
+from tests.helpers import CORPUS
 
 pytestmark = pytest.mark.mindspore
 
-ROOT = Path(__file__).parents[2]
-CORPUS = ROOT.parent / "shared" / "corpus" / "mindformers-r1.8.0"
-sys.path.insert(0, str(ROOT / "scripts" / "evidence"))
-
-from published_yamls import of_file  # noqa: E402
 
 FROM_CORPUS = {
     "glm4": "configs_glm4_finetune_glm4_9b.yaml",  # jit_level O1
@@ -40,9 +36,9 @@ def test_a_published_yaml_runs_as_it_is_and_its_peak_is_mindspores_to_the_byte(f
     if family in INSTALLED:
         path = installed(INSTALLED[family])
     else:
-        path = CORPUS / FROM_CORPUS[family]
-        if not path.exists() and "SWAPCONF_REQUIRE_CORPUS" not in os.environ:
-            pytest.skip("there is no corpus")
+        if CORPUS is None:
+            pytest.skip("SWAPCONF_CORPUS is not set")
+        path = CORPUS / "mindformers-r1.8.0" / FROM_CORPUS[family]
     row = of_file(path, tmp_path, TIMEOUT_SECONDS)
     assert row is not None
     assert row.report is not None, row.reason

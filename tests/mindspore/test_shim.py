@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from swapconf.dryrun.environment import Prepared, prepare
+from tests.helpers import ROOT
 
 pytestmark = pytest.mark.mindspore
 
-ROOT = Path(__file__).parents[2]
 TARGET = "import mindspore; mindspore.set_device('Ascend'); "
 ONE_TENSOR = TARGET + "print((mindspore.Tensor([1.0]) + 1).shape)"
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import sys
 from pathlib import Path
 
 import pytest
+from build_tutorial import PAGE, lasting, rendered
 
 pytestmark = pytest.mark.mindspore
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
-
-from build_tutorial import PAGE, lasting, rendered  # noqa: E402
 
 
 def test_the_tutorial_shows_what_its_commands_print(tmp_path: Path) -> None:

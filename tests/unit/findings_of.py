@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from swapconf.checking.order import Order, Settings
+from swapconf.checking.order import Order
 from swapconf.checking.run import check_text
 from swapconf.errors import Finding, SwapconfError
 from swapconf.resolve.knowledge import Versions
+from swapconf.study.settings import Settings
 
 LLAMA = """\
 use_parallel: True

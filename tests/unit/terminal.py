@@ -14,7 +14,8 @@ import termios
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+from tests.helpers import ROOT
+
 PROGRAM = (sys.executable, "-m", "swapconf")
 ESCAPE = re.compile(r"\x1b\[[\d;?]*[A-Za-z]")
 COLOUR = re.compile(r"\x1b\[(?:\d+;)*(?:3|4|9|10)\d(?:;\d+)*m")

@@ -12,8 +12,8 @@ import yaml
 from click.testing import CliRunner, Result
 
 from swapconf.cli.main import main
+from tests.helpers import ROOT
 
-ROOT = Path(__file__).parents[2]
 TRACE = ROOT / "tests" / "traces" / "llama_l2_none"
 CONFIG = ROOT / "tests" / "traces" / "llama.yaml"
 SETTINGS: Any = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ def order(num_layers: int, stages: int = 1, *, fold: bool = False) -> Order:
 @pytest.fixture(autouse=True)
 def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capacity, "free_bytes", lambda: 24 * GIB)
-    monkeypatch.setattr(capacity.os, "sched_getaffinity", lambda _pid: range(16))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: range(16))
 
 
 @pytest.mark.parametrize(("num_layers", "measured_gb"), [(4, 0.9), (16, 2.5), (24, 3.6), (16, 1.8)])

@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swapconf.checking.find import yaml_files
-from swapconf.cli.main import main
 from swapconf.formats.yaml_document import MAX_BYTES
+from tests.helpers import ROOT, invoke
 
-ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "configs/llama2_7b/example2_layer_swap.yaml"
 MODEL = "model: {model_config: {type: LlamaConfig, num_layers: 4}}\n"
 WRONG = MODEL + "swap_config:\n  swap: True\n  op_swap: [{op_name: Attention, backward_prefetch: 2, layers: [0]}]\n"
@@ -25,7 +24,7 @@ SERVING = MODEL + "infer: {prefill_model_path: x}\n"
 
 
 def run(*words: str | Path) -> Result:
-    return CliRunner().invoke(main, ["check", *map(str, words)])
+    return invoke("check", *words)
 
 
 def records(*words: str | Path) -> list[dict[str, Any]]:

@@ -11,9 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from swapconf.cli.main import main
+from tests.helpers import ROOT, TRACES
 
-ROOT = Path(__file__).parents[2]
-TRACES = ROOT / "tests" / "traces"
 EXAMPLES = sorted(str(path) for path in (ROOT / "tests" / "examples").glob("*.yaml"))
 SHIPPED = sorted(str(path) for path in (ROOT / "configs").glob("*/*.yaml"))
 PLAIN, SWAP, RECOMPUTE = (str(TRACES / f"llama_l2_{name}") for name in ("none", "layerswap_n1", "recompute"))

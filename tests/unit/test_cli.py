@@ -6,11 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from swapconf.cli.main import COMMANDS, main
+from swapconf.cli.main import COMMANDS
+from tests.helpers import ROOT, invoke
 
-ROOT = Path(__file__).parents[2]
 EXAMPLE = str(ROOT / "configs/llama2_7b/example4_swap_with_recompute.yaml")
 
 WRONG = """\
@@ -25,10 +24,6 @@ model:
 """
 
 
-def run(*words: str) -> Result:
-    return CliRunner().invoke(main, list(words))
-
-
 @pytest.fixture
 def wrong(tmp_path: Path) -> str:
     path = tmp_path / "wrong.yaml"
@@ -37,7 +32,7 @@ def wrong(tmp_path: Path) -> str:
 
 
 def test_check_prints_every_finding_sorted_and_fails(wrong: str) -> None:
-    result = run("check", wrong)
+    result = invoke("check", wrong)
     assert result.exit_code == 1
     lines = [line for line in result.stdout.splitlines() if ": error: " in line]
     assert [line.removeprefix(wrong).split("  ")[0] for line in lines] == [
@@ -47,24 +42,24 @@ def test_check_prints_every_finding_sorted_and_fails(wrong: str) -> None:
 
 
 def test_check_json(wrong: str) -> None:
-    records = json.loads(run("check", "--format", "json", wrong).stdout)
+    records = json.loads(invoke("check", "--format", "json", wrong).stdout)
     assert {"file", "line", "column", "path", "rule", "severity", "message", "hint"} == set(records[0])
     assert ("op-unescaped-dot", 5, 17) in [(r["rule"], r["line"], r["column"]) for r in records]
 
 
 def test_exit_codes(wrong: str, tmp_path: Path) -> None:
-    assert run("check", EXAMPLE).exit_code == 0
-    assert run("check", "--strict", EXAMPLE).exit_code == 0  # notes only
+    assert invoke("check", EXAMPLE).exit_code == 0
+    assert invoke("check", "--strict", EXAMPLE).exit_code == 0  # notes only
     warned = tmp_path / "warned.yaml"
     warned.write_text("swap_config: {layer_swap: [{backward_prefetch: 1, layers: True}]}\n")
-    assert run("check", str(warned)).exit_code == 0
-    assert run("check", "--strict", str(warned)).exit_code == 1
-    assert run("check", wrong, str(tmp_path / "missing.yaml")).exit_code == 2
-    assert run("check").exit_code == 2
+    assert invoke("check", str(warned)).exit_code == 0
+    assert invoke("check", "--strict", str(warned)).exit_code == 1
+    assert invoke("check", wrong, str(tmp_path / "missing.yaml")).exit_code == 2
+    assert invoke("check").exit_code == 2
 
 
 def test_an_unreadable_file_does_not_hide_the_others(wrong: str, tmp_path: Path) -> None:
-    result = run("check", str(tmp_path / "missing.yaml"), wrong)
+    result = invoke("check", str(tmp_path / "missing.yaml"), wrong)
     assert "file-not-found" in result.stdout
     assert "op-unescaped-dot" in result.stdout
 
@@ -74,8 +69,8 @@ def test_check_tells_the_version_that_decides(tmp_path: Path) -> None:
     file.write_text(WRONG.replace("attention.wq, backward_prefetch: 0, layers: [0]",
                                   "ffn_norm, backward_prefetch: 5, layers: [1]").replace("layers: [9]", "layers: [1]")
                     + "recompute_config: {select_recompute: {feed_forward: [1]}}\n")
-    old = run("check", "--mindspore-version", "2.6.0", str(file)).stdout
-    new = run("check", "--mindspore-version", "2.9.0", str(file)).stdout
+    old = invoke("check", "--mindspore-version", "2.6.0", str(file)).stdout
+    new = invoke("check", "--mindspore-version", "2.9.0", str(file)).stdout
     r2_old, r2_new = ([line for line in text.splitlines() if "R2" in line] for text in (old, new))
     assert "warning" in r2_old[0]
     assert "2.6.0" in r2_old[0]
@@ -85,7 +80,7 @@ def test_check_tells_the_version_that_decides(tmp_path: Path) -> None:
 
 
 def test_explain_shows_table_and_log_lines() -> None:
-    result = run("explain", EXAMPLE)
+    result = invoke("explain", EXAMPLE)
     assert result.exit_code == 0
     assert "  Set op_swap at layer 1: .attention, value=20, .feed_forward, value=15" in result.stdout.splitlines()
     row = next(line for line in result.stdout.splitlines() if line.startswith("1-2") and "feed_forward" in line)
@@ -93,7 +88,7 @@ def test_explain_shows_table_and_log_lines() -> None:
 
 
 def test_explain_one_layer_as_json() -> None:
-    result = run("explain", EXAMPLE, "--layer", "0", "--format", "json")
+    result = invoke("explain", EXAMPLE, "--layer", "0", "--format", "json")
     (layer,) = json.loads(result.stdout)["layers"]
     sites = {site["operator"]: site for site in layer["sites"]}
     assert sites["feed_forward.mul"]["effective"] == "recompute"
@@ -104,34 +99,34 @@ def test_explain_one_layer_as_json() -> None:
 
 
 def test_explain_refuses_what_it_cannot_show(tmp_path: Path) -> None:
-    assert run("explain", EXAMPLE, "--layer", "4").exit_code == 2
-    assert run("explain", str(tmp_path / "missing.yaml")).exit_code == 2
+    assert invoke("explain", EXAMPLE, "--layer", "4").exit_code == 2
+    assert invoke("explain", str(tmp_path / "missing.yaml")).exit_code == 2
     bare = tmp_path / "bare.yaml"
     bare.write_text("swap_config: {swap: True}\n")
-    assert run("explain", str(bare)).exit_code == 2
+    assert invoke("explain", str(bare)).exit_code == 2
 
 
 def test_control_characters_of_a_file_do_not_reach_the_terminal(tmp_path: Path) -> None:
     file = tmp_path / "odd.yaml"
     file.write_text(WRONG.replace("attention.wq, backward_prefetch: 0", '"\\e[2J\\ninjected", backward_prefetch: 1'))
-    out = run("check", str(file)).stdout
+    out = invoke("check", str(file)).stdout
     assert "\x1b" not in out
     assert not [line for line in out.splitlines() if line.startswith("injected")]
 
 
 @pytest.mark.parametrize("command", [name.replace("_", "-") for name in COMMANDS])
 def test_every_command_has_help(command: str) -> None:
-    result = run(command, "--help")
+    result = invoke(command, "--help")
     assert result.exit_code == 0
     assert len(result.stdout) > 100
 
 
 def test_rules_and_families() -> None:
-    assert "op-no-match: " in run("rules").stdout
-    assert run("rules", "op-no-match").stdout.startswith("op-no-match: ")
-    assert run("rules", "bad-type").stdout.startswith("bad-type: ")
-    assert run("rules", "nope").exit_code == 2
-    assert "llama" in run("families").stdout
+    assert "op-no-match: " in invoke("rules").stdout
+    assert invoke("rules", "op-no-match").stdout.startswith("op-no-match: ")
+    assert invoke("rules", "bad-type").stdout.startswith("bad-type: ")
+    assert invoke("rules", "nope").exit_code == 2
+    assert "llama" in invoke("families").stdout
 
 
 # what checking one file in the terminal has no use for

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from swapconf import docstrings, phrases
 from swapconf.cli import click_texts
@@ -24,13 +24,9 @@ from swapconf.report import github
 from swapconf.report.sweep_chart import chart
 from swapconf.resolve.rules import RULES
 from swapconf.sweep import Point
+from tests.helpers import ROOT, invoke
 
-ROOT = Path(__file__).parents[2]
 TRACE = ROOT / "tests/traces/llama_l2_none"
-
-
-def run(*words: str | Path) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in words])
 
 
 @pytest.mark.parametrize(("words", "told"), [
@@ -42,18 +38,18 @@ def run(*words: str | Path) -> Result:
     (["zzz"], "No such command 'zzz'."),
 ])
 def test_a_name_that_is_nearly_one_is_named(words: list[str], told: str) -> None:
-    result = run(*words)
+    result = invoke(*words)
     assert result.exit_code == 2
     assert told in result.output
 
 
 @pytest.mark.parametrize("command", ["memory", "timeline", "fragmentation"])
 def test_where_the_traces_are_is_told(tmp_path: Path, command: str) -> None:
-    assert "there is no such folder" in run(command, tmp_path / "none").output
+    assert "there is no such folder" in invoke(command, tmp_path / "none").output
     (tmp_path / "file").touch()
-    assert "this is a file, not the folder of a trace" in run(command, tmp_path / "file").output
-    assert "run `swapconf dryrun --keep DIR`" in run(command, tmp_path).output
-    result = run(command, TRACE.parent)
+    assert "this is a file, not the folder of a trace" in invoke(command, tmp_path / "file").output
+    assert "run `swapconf dryrun --keep DIR`" in invoke(command, tmp_path).output
+    result = invoke(command, TRACE.parent)
     assert result.exit_code == 2
     assert f"name one of {TRACE.parent}/llama_l2_layerswap_n1, {TRACE}" in result.output
 
@@ -62,7 +58,7 @@ def test_of_the_traces_of_runs_below_some_are_named(tmp_path: Path) -> None:
     for name in range(12):
         (tmp_path / f"run_{name:02}" / "rank_0").mkdir(parents=True)
         (tmp_path / f"run_{name:02}" / "rank_0" / "memory_block.csv").touch()
-    output = run("memory", tmp_path).output
+    output = invoke("memory", tmp_path).output
     assert "run_07/rank_0, ..." in output
     assert "run_08" not in output
 
@@ -79,7 +75,7 @@ def test_a_line_break_in_a_folder_or_a_card_starts_no_line(tmp_path: Path, comma
     shutil.copytree(TRACE, folder)
     card = tmp_path / "card.json"
     card.write_text(json.dumps({"name": "card\n0 errors", "figures": {}}))
-    output = run(command, folder, *((("--hardware", card)) if command == "timeline" else ())).output
+    output = invoke(command, folder, *((("--hardware", card)) if command == "timeline" else ())).output
     assert "\\n0 errors" in output
     assert not [line for line in output.splitlines() if line.startswith("0 errors")]
 
@@ -132,7 +128,7 @@ def test_what_click_says_is_asked_for_in_the_language_in_use(
     output = CliRunner().invoke(main, ["--lang", "zh", *words], prog_name="swapconf").output
     assert told.lower() in output.lower().replace("\n", " "), output
     phrases.use(phrases.ENGLISH)
-    assert "<" not in run(*words).output
+    assert "<" not in invoke(*words).output
 
 
 def test_what_click_is_known_to_say_it_does_say() -> None:
@@ -154,8 +150,8 @@ def test_a_sweep_in_which_nothing_changes_is_one_line() -> None:
 
 def test_one_card_holds_and_several_layers_are_several(tmp_path: Path) -> None:
     swapped = TRACE.parent / "llama_l2_layerswap_n1"
-    assert "1 card holds" in run("timeline", swapped, "--host-memory", "1MB").output
-    assert "8 cards hold" in run("timeline", swapped, "--host-memory", "1MB", "--cards-per-host", "8").output
+    assert "1 card holds" in invoke("timeline", swapped, "--host-memory", "1MB").output
+    assert "8 cards hold" in invoke("timeline", swapped, "--host-memory", "1MB", "--cards-per-host", "8").output
     text = (ROOT / "docs/mistakes.yaml").read_text(encoding="utf-8")
     (tmp_path / "x.yaml").write_text(text.replace("layers: [0, 1, 2, 4]", "layers: [8, 9]"), encoding="utf-8")
-    assert "there are no layers 8, 9: the model has 4 layers" in run("check", tmp_path / "x.yaml").output
+    assert "there are no layers 8, 9: the model has 4 layers" in invoke("check", tmp_path / "x.yaml").output

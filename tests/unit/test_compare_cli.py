@@ -24,9 +24,9 @@ from swapconf.rehearsal.child import Ran, record
 from swapconf.rehearsal.order import Order
 from swapconf.resolve.knowledge import Versions
 from swapconf.variant import Figure
+from tests.helpers import TRACES, golden, invoke
 from tests.unit.stage_traces import write
 from tests.unit.test_peak import LOSS
-from tests.unit.test_replay import TRACES, golden
 
 PLAIN, SWAP, AGAIN = (TRACES / name for name in ("llama_l2_none", "llama_l2_layerswap_n1", "llama_l2_recompute"))
 EXAMPLE = TRACES / "llama.yaml"
@@ -34,7 +34,7 @@ YAML = "parallel_config: {pipeline_stage: 2, data_parallel: 2, model_parallel: 2
 
 
 def run(*words: str | Path) -> Result:
-    return CliRunner().invoke(main, ["compare", *map(str, words)])
+    return invoke("compare", *words)
 
 
 def records(*words: str | Path, code: int = 0) -> list[dict[str, Any]]:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from swapconf.study.pages import pages
-from tests.unit.terminal import ROOT, environment, piped
+from tests.helpers import ROOT
+from tests.unit.terminal import environment, piped
 
 HEAVY = ("numpy", "plotly", "jinja2", "mindspore", "mindformers", "jsonschema", "rich", "joblib")
 ASK = """

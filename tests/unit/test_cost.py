@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+<<<<<<< HEAD
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+=======
+from collections.abc import Callable
+>>>>>>> hb
 from math import inf
 from pathlib import Path
 
@@ -14,13 +18,18 @@ import pytest
 
 from swapconf.cost import FIGURES, ORIGINS, Costs, Host, Measured, MeasuredCopy, MeasuredKernel, Origin
 from swapconf.errors import Finding, SwapconfError
+<<<<<<< HEAD
 from swapconf.formats import hardware, kernel_details, profiler_folder, trace_folder, trace_view
 from swapconf.simulate.costing import Signature, Workload, costs, group_gbps, seconds, workload
+=======
+from swapconf.formats import hardware, hardware_names, kernel_details, profiler_folder, trace_folder, trace_view
+from swapconf.simulate.costing import costs, group_gbps, seconds, workload
+>>>>>>> hb
 from swapconf.simulate.measured import plain
 from swapconf.simulate.work import Attention, Work, work
 from swapconf.trace import Tensor
+from tests.helpers import TRACES
 
-TRACES = Path(__file__).parents[1] / "traces"
 CARD = hardware.load("ascend_910b2")
 
 
@@ -61,7 +70,8 @@ def test_products_of_32_bit_floats_are_told_apart() -> None:
     (0, lambda s, n, d: (2, s, n * d)), (1, lambda s, n, d: (2, n, s, d)), (2, lambda s, n, d: (s, 2, n * d)),
     (3, lambda s, n, d: (2, s, n, d))])
 @pytest.mark.parametrize("causal", [True, False])
-def test_flash_attention_is_two_products_forward_and_five_backward(layout: int, shape, causal: bool) -> None:
+def test_flash_attention_is_two_products_forward_and_five_backward(layout: int, shape: Callable[..., tuple[int, ...]],
+                                                                  causal: bool) -> None:
     length, heads, wide, narrow = 256, 4, 64, 32
     query, value = bf16(*shape(length, heads, wide)), bf16(*shape(length, heads, narrow))
     call = Attention(layout=layout, is_causal=causal)
@@ -106,7 +116,7 @@ def test_cards_share_their_host() -> None:
     assert Host(cards=8, bandwidth_gbps=inf).link_gbps(CARD) == CARD.value("host_link_gbps")
 
 
-@pytest.mark.parametrize("name", hardware.names())
+@pytest.mark.parametrize("name", hardware_names.names())
 def test_every_figure_has_a_source_and_what_is_missing_is_told(name: str) -> None:
     card = hardware.load(name)
     assert set(card.figures) == set(FIGURES)

@@ -13,8 +13,8 @@ import pytest
 from swapconf.formats import worker_log
 from swapconf.resolve.knowledge import Versions
 from swapconf.study.study import study_file
+from tests.helpers import ROOT
 
-ROOT = Path(__file__).parents[2]
 DEMO = runpy.run_path(str(ROOT / "scripts" / "demo.py"))
 
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import ast
 import re
-import runpy
 import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import build_rule_docs
 import pytest
 import yaml
 
 from swapconf.errors import has_errors
 from swapconf.resolve.knowledge import Versions
 from swapconf.study.study import study_file
+from tests.helpers import ROOT
 
-ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("README*.md"), *DOCS.glob("*.md")])
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -33,8 +33,8 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def test_the_rule_pages_are_those_of_the_docstrings() -> None:
-    made = runpy.run_path(str(ROOT / "scripts" / "build_rule_docs.py"))["render"]()
-    assert (DOCS / "rules.md").read_text(encoding="utf-8") == made, "run: python scripts/build_rule_docs.py"
+    made = build_rule_docs.render()
+    assert (DOCS / "rules.md").read_text(encoding="utf-8") == made, "run: just generate"
 
 
 def names_in(tree: ast.AST) -> Iterator[str]:

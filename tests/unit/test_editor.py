@@ -18,9 +18,9 @@ from swapconf.formats.dialects import PYNATIVE_SECTIONS
 from swapconf.formats.schemas import schema
 from swapconf.network import COMMUNICATION
 from swapconf.resolve.patterns import matches, primitives_below
+from tests.helpers import ROOT
 from tests.unit.upstream_cases import CASES, Case
 
-ROOT = Path(__file__).parents[2]
 TRAINING = editor_schema("training")
 LLAMA = {"model_config": {"type": "LlamaConfig", "num_layers": 4}}
 PYNATIVE = tuple(f"pynative_{section}" for section in PYNATIVE_SECTIONS)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from swapconf import catalog
+from swapconf.blocks import Blocks
 from swapconf.config import Config, DefaultSwap, ListedSwap, Recompute
 from swapconf.dryrun.comparison import MISSING, UNASKED, compare
 from swapconf.dryrun.effect import Copies, Effect, Launch, Move, observed
@@ -17,9 +18,9 @@ from swapconf.resolve.expand import expand
 from swapconf.resolve.knowledge import Versions
 from swapconf.scopes import Place, place_of
 from swapconf.strategy import Strategy
+from tests.helpers import TRACES, golden
 from tests.unit.networks import ROUTED, config, network
 from tests.unit.test_expand import at, op, ops, select, whole
-from tests.unit.test_trace_files import TRACES, golden
 
 MCORE = TRACES / "mcore"
 SECTION = Origin(file="toy.yaml", path="swap_config")
@@ -66,7 +67,7 @@ def test_whole_layers() -> None:
     assert round(35_168_258 / 2**20, 2) == 33.54
     assert effect.total == Copies(50, 70_336_516, 70_337_536)
     assert effect.host_peak_bytes == 70_337_536
-    assert (effect.layers, effect.frees_nothing) == ({"0", "1"}, False)
+    assert (effect.layers, effect.frees_nothing) == (frozenset({"0", "1"}), False)
 
 
 def test_operators_of_a_layer() -> None:
@@ -234,7 +235,7 @@ def test_rule_2_as_documented_is_not_what_2_9_0_does() -> None:
 def test_memory_planned_ahead() -> None:
     """memory_optimize_level O1: copies are made, but nothing is freed."""
     trace = golden("llama_l3_flash_n1")
-    planned = tuple(replace(block, kind="Somas") if block.kind == "Kernel" else block for block in trace.blocks)
+    planned = Blocks.of(replace(block, kind="Somas") if block.kind == "Kernel" else block for block in trace.blocks)
     (finding,) = told(decided(FLASH_SWAP, llama(3)), observed(replace(trace, blocks=planned), 3))
     assert (finding.rule, finding.origin) == (MISSING, SECTION)
     assert "O0" in finding.hint

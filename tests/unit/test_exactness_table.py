@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.helpers import ROOT
 
 
 @pytest.fixture
 def table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     """The script, on a copy of the page."""
-    monkeypatch.syspath_prepend(str(ROOT / "scripts" / "evidence"))
     import exactness_table
 
     page = tmp_path / "exactness.md"

@@ -19,8 +19,8 @@ from swapconf.resolve.compact import compact
 from swapconf.resolve.expand import expand
 from swapconf.resolve.knowledge import Versions
 from swapconf.study.study import study_file
+from tests.helpers import ROOT
 
-ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "tests/examples").glob("*.yaml"))
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
 

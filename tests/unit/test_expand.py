@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from swapconf.config import (
@@ -58,7 +60,7 @@ def strategy(cfg: Config, net: Network | None = None, versions: Versions | None 
     return expand(cfg, net or network(), versions or Versions(mindspore="2.9.0"))
 
 
-def ops(*entries: OpSwap, **more: object) -> Config:
+def ops(*entries: OpSwap, **more: Any) -> Config:
     return config(swap=ListedSwap(op_swap=entries, given_entries=len(entries)), **more)
 
 

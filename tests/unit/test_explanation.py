@@ -69,6 +69,7 @@ def test_what_is_asked_of_a_model_that_nobody_knows_is_told_and_not_counted() ->
     unknown = Network(family=None, layers=tuple(Layer(index=index, name=str(index), template=LayerTemplate(
         name="unknown", cell="?", operators=())) for index in range(4)))
     asked = ops(op("attention", 4, 2, 3), recompute=Recompute(full=full(1), select=(select("mlp", 3),)))
+    assert isinstance(asked.swap, ListedSwap)
     swap = ListedSwap(layer_swap=(whole(2, 0, 1),), op_swap=asked.swap.op_swap, given_entries=2)
     table = [(row.layers, row.operator, row.effect, row.sites, row.void)
              for row in rows(expand(replace(asked, swap=swap), unknown, Versions()))]

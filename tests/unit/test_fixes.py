@@ -6,16 +6,15 @@ import os
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from swapconf.checking.fixes import Reading, meaning, repaired
 from swapconf.checking.order import Order
-from swapconf.cli.main import main
 from swapconf.resolve.knowledge import Versions
 from swapconf.study.settings import Settings
+from tests.helpers import ROOT, invoke
 
 ORDER = Order(file="a.yaml", named=True, settings=Settings(), versions=Versions(), environment={})
-ROOT = Path(__file__).parents[2]
 REST = """\
 parallel_config: {pipeline_stage: 2}   # two
 model:
@@ -58,8 +57,7 @@ def test_a_dot_is_escaped_although_something_else_is_wrong_with_the_entry(other:
     assert fixed(text) == text.replace("attention.wq", r"attention\.wq")
 
 
-def test_a_dot_is_escaped_where_recompute_then_takes_a_part_of_the_swap_and_the_mistakes_of_the_readme_are_repaired() \
-        -> None:
+def test_a_dot_is_escaped_where_recompute_then_takes_a_part_of_the_swap_as_in_the_mistakes_of_the_readme() -> None:
     text = block("    - op_name: attention.wq\n      backward_prefetch: 5\n      layers: [0, 2]\n",
                  recompute="recompute_config: {recompute: [2]}\n")
     assert fixed(text) == text.replace("attention.wq", r"attention\.wq")
@@ -73,7 +71,12 @@ def test_many_repairs_cost_few_studies(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixty entries that an earlier one shadows go together; one that must stay costs a search by halves."""
     read: list[str] = []
     of = Reading.of
-    monkeypatch.setattr(Reading, "of", lambda order, text: read.append(text) or of(order, text))
+
+    def noted(order: Order, text: str) -> Reading:
+        read.append(text)
+        return of(order, text)
+
+    monkeypatch.setattr(Reading, "of", noted)
     entry = "    - op_name: attention\n      backward_prefetch: {}\n      layers: [0]\n"
     assert fixed(block(KEPT, *(entry.format(number + 10) for number in range(60)))) == block(KEPT)
     assert len(read) <= 4
@@ -169,7 +172,7 @@ BAD = "# häd\r\nswap_config: {swap: yes, default_prefetch: 10}\r\n" + REST.repl
 
 
 def run(*words: str | Path, answer: str = "") -> Result:
-    return CliRunner().invoke(main, ["check", *map(str, words)], input=answer)
+    return invoke("check", *words, answer=answer)
 
 
 @pytest.fixture

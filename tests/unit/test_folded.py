@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from swapconf.blocks import Blocks
 from swapconf.dryrun.outcome import Outcome, RankReport
 from swapconf.errors import Finding, Origin, Severity
 from swapconf.rehearsal import folded as module
@@ -65,7 +66,7 @@ def trace(shape: Shape, layers: int, micro_batches: int = 1) -> Trace:
                       inputs=("ValueNode<StringImm> CPU",), name=f"{NETWORK}/{index}-LLamaDecodeLayer/"
                       f"attention-LLamaAttention/MoveTo-op{step * layers + index}")
                for step in range(micro_batches) for index in range(layers)]
-    return Trace(folder="", rank=0, blocks=tuple(blocks), kernels=tuple(kernels), tasks=())
+    return Trace(folder="", rank=0, blocks=Blocks.of(blocks), kernels=tuple(kernels), tasks=())
 
 
 @pytest.fixture
@@ -189,7 +190,7 @@ def test_where_the_layers_do_not_hold_the_micro_batches_may(mindspore: Callable[
 def test_a_model_that_deals_its_layers_in_its_own_way_is_run_whole(
         mindspore: Callable[[Shape], list[Any]], monkeypatch: pytest.MonkeyPatch) -> None:
     ran = mindspore(Shape())
-    run = module.run
+    run = module.run  # type: ignore[attr-defined]
 
     def one_layer_less(order: Order, study: Study, part: str = "") -> Ran:
         done = run(order, study, part)
@@ -208,7 +209,7 @@ def test_what_the_pool_reserves_follows_the_peak_unless_it_was_taken_in_advance(
         mindspore: Callable[[Shape], list[Any]], monkeypatch: pytest.MonkeyPatch, reserved: Callable[[int], int],
         expected: int) -> None:
     mindspore(Shape(activation=700 * MIB))
-    run = module.run
+    run = module.run  # type: ignore[attr-defined]
 
     def with_pool(order: Order, study: Study, part: str = "") -> Ran:
         done = run(order, study, part)
@@ -229,7 +230,7 @@ def test_what_can_be_folded_is_known_before_it_is_run() -> None:
 def test_a_part_that_fails_is_told_and_the_whole_model_is_not_run(
         mindspore: Callable[[Shape], list[Any]], monkeypatch: pytest.MonkeyPatch) -> None:
     ran = mindspore(Shape())
-    run = module.run
+    run = module.run  # type: ignore[attr-defined]
 
     def late(order: Order, study: Study, part: str = "") -> Ran:
         done = run(order, study, part)
@@ -267,7 +268,7 @@ def test_level_2_is_folded_with_the_workspace_in_it(mindspore: Callable[[Shape],
                                                     monkeypatch: pytest.MonkeyPatch) -> None:
     shape = Shape()
     ran = mindspore(shape)
-    run = module.run
+    run = module.run  # type: ignore[attr-defined]
 
     def run_with_graph(order: Order, study: Study, part: str = "") -> Ran:
         done = run(order, study, part)

@@ -16,7 +16,7 @@ from swapconf.rehearsal.folding import CannotFold, Fold, Row, Size, check, folds
 from swapconf.rehearsal.micro_batches import MicroBatches, micro_batches, with_micro_batches
 from swapconf.resolve.knowledge import Versions
 from swapconf.study.study import Study, study_document
-from tests.unit.test_docs import ROOT
+from tests.helpers import ROOT, document_of
 
 LLAMA = ROOT / "configs/llama2_7b/example1_default_swap.yaml"
 DEEPSEEK = ROOT / "configs/small/deepseek_v3_default_swap.yaml"
@@ -26,9 +26,7 @@ PIPELINE = {"parallel_config.pipeline_stage": 4, "parallel_config.data_parallel"
 
 def document(settings: dict[str, Any], layers: int = 32) -> Document:
     changes = {"model.model_config.num_layers": layers, **settings}
-    found = overrides.read(["--config", str(LLAMA)], [f"{key}={json.dumps(value)}" for key, value in changes.items()])
-    assert found is not None
-    return found
+    return document_of(LLAMA, *(f"{key}={json.dumps(value)}" for key, value in changes.items()))
 
 
 def study(found: Document) -> Study:
@@ -133,9 +131,7 @@ def test_an_interleaved_pipeline_folds_each_of_its_shares() -> None:
 
 @pytest.mark.parametrize("stage", [0, 3])
 def test_extra_layers_keep_the_last_layer_that_they_are_made_like(stage: int) -> None:
-    found = overrides.read(["--config", str(DEEPSEEK)], ["model.model_config.num_hidden_layers=30"])
-    assert found is not None
-    plan, _ = folded(found, stage % 2)
+    plan, _ = folded(document_of(DEEPSEEK, "model.model_config.num_hidden_layers=30"), stage % 2)
     assert 29 in plan.kept(plan.small)
 
 
@@ -158,10 +154,8 @@ def test_a_rewrite_that_changes_a_decision_is_refused() -> None:
 
 
 def test_dense_layers_before_experts_are_a_row_of_their_own() -> None:
-    found = overrides.read(["--config", str(DEEPSEEK)], [
-        "model.model_config.num_hidden_layers=40", "model.model_config.first_k_dense_replace=10"])
-    assert found is not None
-    plan, studies = folded(found, 0)
+    plan, studies = folded(document_of(DEEPSEEK, "model.model_config.num_hidden_layers=40",
+                                       "model.model_config.first_k_dense_replace=10"), 0)
     assert lengths(plan) == [10, 10]
     for size, less in zip((*plan.runs, plan.check), studies, strict=True):
         assert less.network is not None

@@ -8,24 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from swapconf.cli.main import main
 from swapconf.dryrun.outcome import Outcome, RankReport
 from swapconf.simulate.findings import COMMUNICATOR_BYTES, Device, findings
 from swapconf.simulate.fragmentation import causes, study
 from swapconf.simulate.policies import POLICIES, mindspore
 from swapconf.simulation import NEVER
 from swapconf.units import GIB, MIB
+from tests.helpers import TRACES, columns, invoke
 from tests.unit.test_policies import blocks
-from tests.unit.test_replay import TRACES, columns
 
 RECOMPUTE = TRACES / "llama_l2_recompute"
 CONFIG = Path(__file__).parents[2] / "configs/llama2_7b/example1_default_swap.yaml"
 
 
 def run(*words: str | Path, environment: dict[str, str] | None = None) -> Result:
-    return CliRunner().invoke(main, ["fragmentation", *map(str, words)], env=environment)
+    return invoke("fragmentation", *words, environment=environment)
 
 
 def record(*words: str | Path) -> dict[str, Any]:

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from swapconf.resolve.knowledge import MEASURED_PAIRS
 from swapconf.versions import OFFICIAL_PAIRS
-
-ROOT = Path(__file__).parents[2]
+from tests.helpers import ROOT
 
 
 @pytest.fixture(scope="module")
-def script() -> Iterator[Any]:
-    sys.path.insert(0, str(ROOT / "scripts"))
-    yield import_module("generations")
-    sys.path.remove(str(ROOT / "scripts"))
+def script() -> Any:
+    return import_module("generations")
 
 
 @pytest.fixture

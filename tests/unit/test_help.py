@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gettext
-import runpy
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
+import build_command_docs
 import click
 import pytest
 from click.testing import CliRunner
@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from swapconf import phrases
 from swapconf.cli.help import Context, paragraphs, summary, texts, wrapped
 from swapconf.cli.main import COMMANDS, SECTIONS, main
-from tests.unit.terminal import ROOT
+from tests.helpers import ROOT
 
 NAMES = [name.replace("_", "-") for name in COMMANDS]
 
@@ -83,9 +83,9 @@ def test_examples_are_right_command_lines() -> None:
 def test_the_page_of_the_commands_is_made_from_the_helps(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("COLUMNS", "40"), ("LC_ALL", "zh_CN.UTF-8"), ("SWAPCONF_LANG", "zh")):
         monkeypatch.setenv(name, value)
-    made = runpy.run_path(str(ROOT / "scripts" / "build_command_docs.py"))["render"]()
+    made = build_command_docs.render()
     page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
-    assert page == made, "run: python scripts/build_command_docs.py"
+    assert page == made, "run: just generate"
 
 
 # --- another language -----------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from io import StringIO
 from pathlib import Path
 
@@ -37,9 +37,14 @@ def found(text: str) -> Finding:
                    message=text, hint=text)
 
 
+def said(lines: Iterable[tuple[str, object]]) -> None:
+    for line, _ in lines:
+        say(line)
+
+
 @pytest.mark.parametrize("body", [
     lambda: say(HOSTILE), lambda: print_rows((HOSTILE, "figure"), [(HOSTILE, "1")], (HOSTILE,), title=HOSTILE),
-    lambda: [say(line) for line, _ in report.as_lines([found(HOSTILE)])],
+    lambda: said(report.as_lines([found(HOSTILE)])),
     lambda: click.echo(report.as_json([found(HOSTILE)])),
 ], ids=["lines", "tables", "findings", "json"])
 def test_nothing_that_is_printed_commands_the_terminal(body: Callable[[], None]) -> None:

@@ -10,7 +10,8 @@ from click.testing import CliRunner
 
 from swapconf.cli.language import of_environment
 from swapconf.cli.main import main
-from tests.unit.terminal import PROGRAM, ROOT, environment, piped
+from tests.helpers import ROOT
+from tests.unit.terminal import PROGRAM, environment, piped
 
 UTF_8 = io.TextIOWrapper(io.BytesIO(), "utf-8")
 

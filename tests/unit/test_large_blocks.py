@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from swapconf.blocks import Blocks
 from swapconf.formats import run_record
 from swapconf.simulate.policies import mindspore
 from swapconf.simulate.policies.mindspore import Pool
@@ -18,8 +19,8 @@ from swapconf.simulate.trace_lifetimes import lifetimes
 from swapconf.simulation import NEVER, Lifetimes, PoolRecord
 from swapconf.trace import Trace
 from swapconf.units import GIB
+from tests.helpers import NAMES, golden
 from tests.unit.test_policies import blocks
-from tests.unit.test_replay import NAMES, golden
 
 # the last stage of a small Llama with a vocabulary of 152,064 and 8,192 tokens, its first 400 allocations: under the
 # limit of a dry run, and of 16 GB, which is too little; [start, end, size, address, is persistent], in grains of 512
@@ -32,7 +33,7 @@ SEQUENCES: list[dict[str, Any]] = json.loads(
 
 def trace(run: dict[str, Any]) -> Trace:
     template = next(block for block in golden(NAMES[0]).blocks if block.kind == "Kernel" and not block.is_persistent)
-    rows = tuple(replace(template, start=start, end=end, size_bytes=size * GRAIN, address=address * GRAIN,
+    rows = Blocks.of(replace(template, start=start, end=end, size_bytes=size * GRAIN, address=address * GRAIN,
                          is_persistent=bool(persistent)) for start, end, size, address, persistent in run["blocks"])
     return replace(golden(NAMES[0]), blocks=rows, tasks=())
 
@@ -91,7 +92,7 @@ def test_what_the_yaml_says_of_the_pool_is_tried_first() -> None:
     pool = Pool(growth_bytes=3 * GIB // 2, limit_bytes=60 * GIB)
     placement = mindspore.place(blocks, pool)
     bottom = 60 * GIB - np.cumsum(mindspore.piece_bytes(blocks, pool))
-    moved = tuple(replace(block, address=int(bottom[segment]) + int(offset)) for block, segment, offset in zip(
+    moved = Blocks.of(replace(block, address=int(bottom[segment]) + int(offset)) for block, segment, offset in zip(
         trace(RUNS[0]).blocks, placement.segment, placement.offset, strict=True))
     ran = replace(trace(RUNS[0]), blocks=moved)
     assert replay(ran, blocks, replace(told, reserved_bytes=None)).pool == pool

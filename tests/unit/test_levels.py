@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from swapconf.cli.main import main
 from swapconf.dryrun import environment
 from swapconf.dryrun.outcome import Outcome, RankReport
-from swapconf.formats import profiler_folder, trace_folder
+from swapconf.formats import profiler_folder, trace_folder, trace_writer
 from swapconf.rehearsal import cache, fan_out, folded, levels
 from swapconf.rehearsal.child import Ran, kept
 from swapconf.rehearsal.order import Order
@@ -24,9 +24,9 @@ from swapconf.simulation import PoolRecord
 from swapconf.study.study import Study
 from swapconf.trace import Trace, WorkerLog
 from swapconf.units import GIB, MIB
+from tests.helpers import ROOT
 from tests.unit.trace_event_rules import loads, mistakes
 
-ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "configs/small/example1_default_swap.yaml"
 RECORDED = ROOT / "tests/traces/llama_l2_layerswap_n1"
 
@@ -167,7 +167,7 @@ def test_a_folder_that_cannot_be_written_is_an_outcome(tmp_path: Path, monkeypat
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(levels.trace_writer, "write", full)
+    monkeypatch.setattr(trace_writer, "write", full)
     result = dryrun("--level", "2", "--keep", tmp_path, "--format", "json")
     (found,) = json.loads(result.stdout)
     assert result.exit_code == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import signal
@@ -12,7 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 from swapconf.cli.main import COMMANDS, main
-from tests.unit.terminal import COLOUR, ESCAPE, PROGRAM, ROOT, environment, on_terminal, piped
+from tests.helpers import ROOT, heed_ctrl_c
+from tests.unit.terminal import COLOUR, ESCAPE, PROGRAM, environment, on_terminal, piped
 
 GOOD = "configs/llama2_7b/example4_swap_with_recompute.yaml"
 SMALL = "configs/small/example2_layer_swap.yaml"
@@ -94,7 +96,7 @@ def test_the_help_names_these_exit_codes(command: str) -> None:
 
 def test_an_interrupt_ends_quietly() -> None:
     with subprocess.Popen([*PROGRAM, "schema"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          env=environment()) as process:
+                          env=environment(), preexec_fn=heed_ctrl_c) as process:
         assert process.stdout is not None
         process.stdout.read(1)  # it now waits for someone to read the rest
         process.send_signal(signal.SIGINT)
@@ -102,11 +104,24 @@ def test_an_interrupt_ends_quietly() -> None:
     assert (process.returncode, told.decode().strip()) == (130, "")
 
 
+def test_an_interrupt_that_the_shell_had_it_ignore_stays_ignored() -> None:
+    """So a job in the background of a script lives on when the script is interrupted."""
+    line = f"trap '' INT; exec {shlex.join(PROGRAM)} schema"
+    with subprocess.Popen(["bash", "-c", line], cwd=ROOT, bufsize=0, stdout=subprocess.PIPE,
+                          env=environment()) as process:
+        assert process.stdout is not None
+        first = process.stdout.read(1)
+        process.send_signal(signal.SIGINT)
+        rest, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert json.loads(first + rest)
+
+
 def test_an_interrupt_at_a_question(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text("swap_config: {swap: yes}\n")
     with subprocess.Popen([*PROGRAM, "check", "--fix", str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, env=environment()) as process:
+                          stderr=subprocess.PIPE, env=environment(), preexec_fn=heed_ctrl_c) as process:
         assert process.stderr is not None
         told = b""
         while b"[y/N]" not in told:

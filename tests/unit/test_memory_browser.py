@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from swapconf.simulate.view import of_trace
+from tests.helpers import golden
 from tests.unit.test_memory_page import LINK, MIXED, NAME, SCRIPT, hostile_view
-from tests.unit.test_replay import golden
 
 pytest.importorskip("selenium")
 

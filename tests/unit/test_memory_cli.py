@@ -12,27 +12,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from rich.cells import cell_len
 from rich.console import Console
 
 from swapconf import phrases
-from swapconf.cli.main import main
 from swapconf.report.memory_chart import HEIGHT, chart
 from swapconf.report.memory_tables import layers_in_words, layers_table, operators_table
 from swapconf.simulate.view import of_trace
 from swapconf.simulation import CATEGORIES, Category
 from swapconf.units import show_bytes
+from tests.helpers import TRACES, columns, golden, invoke
 from tests.unit.test_memory_view import view_of
 from tests.unit.test_policies import blocks
-from tests.unit.test_replay import TRACES, columns, golden
 
 SWAPPED = TRACES / "llama_l3_ffnnorm_swap_ffn_recompute"
 PLAIN = TRACES / "llama_l2_none"
 
 
 def run(*words: str | Path, environment: dict[str, str] | None = None) -> Result:
-    return CliRunner().invoke(main, ["memory", *map(str, words)], env=environment)
+    return invoke("memory", *words, environment=environment)
 
 
 def records(*words: str | Path) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from swapconf.simulate.policies import mindspore
 from swapconf.simulate.view import of_trace, view
 from swapconf.simulation import Lifetimes
 from swapconf.units import show_bytes
-from tests.unit.test_replay import columns, golden
+from tests.helpers import columns, golden
 
 pytest.importorskip("plotly")
 pytest.importorskip("jinja2")

@@ -12,8 +12,8 @@ from swapconf.simulate.policies import mindspore
 from swapconf.simulate.replay import replay
 from swapconf.simulate.view import NUM_SPANS, block_map, of_trace, timeline, view
 from swapconf.simulation import CATEGORIES, NEVER, Category, Lifetimes, PoolRecord
+from tests.helpers import NAMES, columns, golden
 from tests.unit.test_policies import blocks
-from tests.unit.test_replay import NAMES, columns, golden
 
 
 def view_of(live: Lifetimes) -> MemoryView:

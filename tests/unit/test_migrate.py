@@ -7,6 +7,7 @@ import re
 import stat
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -24,8 +25,8 @@ from swapconf.migration.migrate import Migration, Order, migrate
 from swapconf.migration.report import Fate, Item
 from swapconf.migration.rewrite import STALE
 from swapconf.resolve.knowledge import Versions
+from tests.helpers import ROOT
 
-ROOT = Path(__file__).parents[2]
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))
 MCORE = """\
 use_legacy: False
@@ -43,7 +44,7 @@ model:
 """
 
 
-def done(text: str, target: Dialect, **order: int) -> Migration:
+def done(text: str, target: Dialect, **order: Any) -> Migration:
     return migrate(text, "train.yaml", Order(target=target, versions=Versions(), **order))
 
 
@@ -55,7 +56,7 @@ def told(migration: Migration, fate: Fate) -> list[str]:
 
 
 def test_lines_of_an_mcore_model_move_with_their_comments_and_get_the_names_of_swap_config() -> None:
-    assert done(MCORE, Dialect.LEGACY).text == """\
+    expected = """\
 use_legacy: False
 model:
   model_config:
@@ -70,6 +71,7 @@ swap_config:
     backward_prefetch: 5
     layers: [1]
 """
+    assert done(MCORE, Dialect.LEGACY).text == expected
 
 
 def test_the_mcore_names_that_every_mindformers_reads_are_written() -> None:
@@ -79,7 +81,7 @@ def test_the_mcore_names_that_every_mindformers_reads_are_written() -> None:
 
 
 def test_pynative_gets_ranges_one_prefetch_and_the_comments_of_what_it_replaces() -> None:
-    assert done(MCORE, Dialect.PYNATIVE, prefetch=1).text == """\
+    expected = """\
 use_legacy: False
 model:
   model_config:
@@ -96,6 +98,7 @@ swap:
     - op_name: mlp
       layers: ['1']
 """
+    assert done(MCORE, Dialect.PYNATIVE, prefetch=1).text == expected
 
 
 def test_layers_for_multi_token_prediction_follow_the_last_decoder_layer() -> None:
@@ -122,8 +125,8 @@ def test_recomputed_layers_that_no_count_can_name_keep_their_meaning() -> None:
 @pytest.mark.parametrize(("section", "word"), [
     ("swap_config: {swap: True}", "no default strategy"),
     ("swap_config: {swap: True, layer_swap: [{backward_prefetch: 1, layers: [3]}]}", "cannot swap layer 3"),
-    ("swap_config: {swap: True, layer_swap: [{backward_prefetch: 1, layers: [0]}, {backward_prefetch: 2, layers: [1]}"
-     "]}", "one prefetch"),
+    ("swap_config: {swap: True, layer_swap: [{backward_prefetch: 1, layers: [0]}, {backward_prefetch: 2, "
+     "layers: [1]}]}", "one prefetch"),
     ("recompute_config: {recompute: True, mp_comm_recompute: False}", "mp_comm_recompute"),
     ("recompute_config: {recompute: True, select_recompute_exclude: {'a': True}}", "no exclusion by path"),
     ("recompute_config: {select_recompute: {'[ab]': [2]}}", "no PyNative form"),

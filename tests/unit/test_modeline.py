@@ -6,12 +6,11 @@ import stat
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapconf.cli.main import main
 from swapconf.formats.modeline import with_modeline
+from tests.helpers import invoke
 
 LINE = b"# yaml-language-server: $schema=s.json"
 
@@ -55,18 +54,14 @@ def others(content: bytes) -> list[bytes]:
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
-def run(*words: str | Path) -> Result:
-    return CliRunner().invoke(main, list(map(str, words)))
-
-
 def test_the_nearest_schema_is_named_from_the_file(tmp_path: Path) -> None:
     inner = tmp_path / "configs" / "a b"
     inner.mkdir(parents=True)
     file = inner / "train.yaml"
     file.write_bytes(b"a: 1\r\n")
-    assert run("modeline", file).exit_code == 2
-    assert run("schema", "--write", tmp_path).exit_code == 0
-    assert run("modeline", file).exit_code == 0
+    assert invoke("modeline", file).exit_code == 2
+    assert invoke("schema", "--write", tmp_path).exit_code == 0
+    assert invoke("modeline", file).exit_code == 0
     assert file.read_bytes() == b"# yaml-language-server: $schema=../../swapconf.schema.json\r\na: 1\r\n"
 
 
@@ -75,7 +70,7 @@ def test_the_nearest_schema_is_named_from_the_file(tmp_path: Path) -> None:
 def test_a_schema_can_be_given(tmp_path: Path, given_schema: str, written: str) -> None:
     file = tmp_path / "train.yaml"
     file.write_text("a: 1\n")
-    assert run("modeline", "--schema", given_schema.format(folder=tmp_path), file).exit_code == 0
+    assert invoke("modeline", "--schema", given_schema.format(folder=tmp_path), file).exit_code == 0
     assert file.read_text().splitlines()[0] == f"# yaml-language-server: $schema={written}"
 
 
@@ -85,12 +80,12 @@ def test_links_and_permissions_stay_and_an_unchanged_file_is_not_written(tmp_pat
     real.chmod(0o640)
     link = tmp_path / "link.yaml"
     link.symlink_to(real)
-    assert run("modeline", "--schema", "s.json", link).exit_code == 0
+    assert invoke("modeline", "--schema", "s.json", link).exit_code == 0
     assert link.is_symlink()
     assert real.read_text().startswith("# yaml-language-server")
     assert stat.S_IMODE(real.stat().st_mode) == 0o640
     before = real.stat()
-    assert "unchanged" in run("modeline", "--schema", "s.json", link).stdout
+    assert "unchanged" in invoke("modeline", "--schema", "s.json", link).stdout
     assert (real.stat().st_ino, real.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     assert sorted(os.listdir(tmp_path)) == ["link.yaml", "real.yaml"]
 
@@ -98,7 +93,7 @@ def test_links_and_permissions_stay_and_an_unchanged_file_is_not_written(tmp_pat
 def test_what_is_no_text_is_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "odd.yaml"
     file.write_bytes("a: 1\n".encode("utf-16"))
-    result = run("modeline", "--schema", "s.json", file)
+    result = invoke("modeline", "--schema", "s.json", file)
     assert result.exit_code == 2
     assert "yaml-encoding" in result.stderr
     assert file.read_bytes() == "a: 1\n".encode("utf-16")

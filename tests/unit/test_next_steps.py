@@ -15,11 +15,11 @@ from swapconf.cli.main import main
 from swapconf.report.memory_page import page
 from swapconf.report.next_steps import next_step
 from swapconf.units import GIB, MIB, axis_unit, show_bytes
-from tests.unit.terminal import ROOT, on_terminal, piped
+from tests.helpers import ROOT, TRACES
+from tests.unit.terminal import on_terminal, piped
 from tests.unit.test_memory_view import view_of
 from tests.unit.test_policies import blocks
 
-TRACES = ROOT / "tests/traces"
 PLAIN, SWAP = TRACES / "llama_l2_none", TRACES / "llama_l2_layerswap_n1"
 CONFIG = ROOT / "configs/small/example1_default_swap.yaml"
 OF_TRACES = TRACES / "llama.yaml"

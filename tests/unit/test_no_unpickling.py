@@ -19,7 +19,7 @@ ATTRIBUTES = {("os", "system"), ("os", "popen"), ("yaml", "load"), ("yaml", "loa
 
 
 def dangers(source: str) -> list[str]:
-    return [f"{node.lineno}: {what}" for node in ast.walk(ast.parse(source)) for what in of_node(node)]
+    return [f"{getattr(node, 'lineno', 0)}: {what}" for node in ast.walk(ast.parse(source)) for what in of_node(node)]
 
 
 def of_node(node: ast.AST) -> Iterator[str]:

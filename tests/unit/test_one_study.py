@@ -17,8 +17,8 @@ from swapconf.errors import SwapconfError
 from swapconf.formats.yaml_document import parse
 from swapconf.study.pages import pages
 from swapconf.training.session import Session
+from tests.helpers import ROOT
 
-ROOT = Path(__file__).parents[2]
 TRACE = ROOT / "tests" / "traces" / "llama_l2_none"
 LINE = re.compile(r"^(?:.*?)train\.yaml:(\d+):(\d+)  .*\[([\w-]+)\]$")
 SWAP = r"""

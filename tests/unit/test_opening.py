@@ -12,14 +12,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 from swapconf import opening
-from swapconf.cli.main import main
 from swapconf.opening import open_binary, read_bytes
 from swapconf.study import settings
+from tests.helpers import ROOT, invoke
 
-ROOT = Path(__file__).parents[2]
 CONFIG = "configs/small/example1_default_swap.yaml"
 TRACE = Path("tests/traces/llama_l2_none")
 
@@ -57,16 +55,12 @@ def _in_time(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
-def run(*words: str | Path) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in words])
-
-
 @no_files
 def test_what_is_no_file_is_told_by_every_command_that_reads_a_yaml(tmp_path: Path, make: Make) -> None:
     make(tmp_path / "x.yaml")
     for words in (["check"], ["explain"], ["migrate", "--to", "pynative"], ["modeline", "--schema", "x.json"],
                   ["whatif", TRACE, "--config"], ["verify", tmp_path, "--config"], ["compare"], ["dryrun"]):
-        result = run(*words, tmp_path / "x.yaml")
+        result = invoke(*words, tmp_path / "x.yaml")
         assert result.exit_code == 2, (words, result.output)
         assert "not a file" in result.output, (words, result.output)
 
@@ -78,7 +72,7 @@ def test_what_is_no_file_in_a_folder_is_passed_over_as_git_does(tmp_path: Path, 
     (tmp_path / ".git").mkdir()
     make(tmp_path / ".gitignore")
     shutil.copy(CONFIG, tmp_path / "y.yaml")
-    result = run("check", tmp_path)
+    result = invoke("check", tmp_path)
     assert result.exit_code == 0, result.output
     assert "1 file" in result.output
 
@@ -86,12 +80,12 @@ def test_what_is_no_file_in_a_folder_is_passed_over_as_git_does(tmp_path: Path, 
 @no_files
 def test_what_is_no_file_among_those_of_a_card_or_a_profile_is_told(tmp_path: Path, make: Make) -> None:
     make(tmp_path / "card.json")
-    assert "not a file" in run("timeline", TRACE, "--hardware", tmp_path / "card.json").output
+    assert "not a file" in invoke("timeline", TRACE, "--hardware", tmp_path / "card.json").output
     for name in ("kernel_details.csv", "op_statistic.csv", "trace_view.json"):
         folder = tmp_path / name.partition(".")[0]
         folder.mkdir()
         make(folder / name)
-        result = run("timeline", TRACE, "--measured", folder)
+        result = invoke("timeline", TRACE, "--measured", folder)
         assert result.exit_code == 2
         assert "not a file" in result.output, result.output
 
@@ -103,7 +97,7 @@ def test_what_is_no_file_in_a_trace_is_told_or_counts_as_absent(tmp_path: Path, 
     (tmp_path / "trace" / name).unlink(missing_ok=True)
     make(tmp_path / "trace" / name)
     for command in ("memory", "timeline", "fragmentation"):
-        result = run(command, tmp_path / "trace")
+        result = invoke(command, tmp_path / "trace")
         if name == "run.json":
             assert result.exit_code == 0, result.output
         else:
@@ -115,8 +109,8 @@ def test_what_is_no_file_in_a_trace_is_told_or_counts_as_absent(tmp_path: Path, 
 def test_what_is_no_file_among_logs_and_predictions_hangs_nothing(tmp_path: Path, make: Make) -> None:
     make(tmp_path / "worker_0.log")
     make(tmp_path / "peaks.json")
-    assert run("verify", tmp_path, "--config", CONFIG).exit_code == 2
-    assert "not a file" in run("verify", tmp_path, "--config", CONFIG, "--predicted", tmp_path / "peaks.json").output
+    assert invoke("verify", tmp_path, "--config", CONFIG).exit_code == 2
+    assert "not a file" in invoke("verify", tmp_path, "--config", CONFIG, "--predicted", tmp_path / "peaks.json").output
 
 
 def test_what_the_shell_holds_open_is_still_read() -> None:

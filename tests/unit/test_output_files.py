@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import shutil
 import sys
@@ -11,14 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 from swapconf import extras
-from swapconf.cli.main import main
 from swapconf.formats import trace_folder, trace_writer
-from swapconf.rehearsal.levels import grow
+from swapconf.simulate.workspace import grow
+from swapconf.writing import replace_by_copy
+from tests.helpers import ROOT, invoke
 
-ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "configs/small/example1_default_swap.yaml"
 TRACE = ROOT / "tests/traces/llama_l2_none"
 OUT = "out.file"
@@ -58,16 +58,12 @@ def _full_disk() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def run(*words: str) -> Result:
-    return CliRunner().invoke(main, words)
-
-
 @pytest.mark.parametrize("name", WRITES)
 def test_on_a_full_disk_the_old_file_stays_and_nothing_else(tmp_path: Path, name: str) -> None:
     words, file = WRITES[name]
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     with _full_disk():
-        result = run(*words)
+        result = invoke(*words)
     assert result.exit_code == 2, result.output
     assert f"{file} cannot be written (File too large)" in result.output
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
@@ -76,10 +72,10 @@ def test_on_a_full_disk_the_old_file_stays_and_nothing_else(tmp_path: Path, name
 @pytest.mark.parametrize("name", [name for name in WRITES if WRITES[name][1] != "y.yaml" and name != "schema"])
 def test_a_file_that_cannot_be_written_is_told_before_anything_is_done(name: str) -> None:
     words, file = WRITES[name]
-    result = run(*(f"no/{file}" if word == file else word for word in words))
+    result = invoke(*(f"no/{file}" if word == file else word for word in words))
     assert result.exit_code == 2
     assert result.output.splitlines() == [f"Error: no/{file} cannot be written (there is no folder no)"]
-    result = run(*("." if word == file else word for word in words))
+    result = invoke(*("." if word == file else word for word in words))
     assert result.exit_code == 2
     assert result.output.splitlines() == ["Error: . cannot be written (Is a directory)"]
 
@@ -89,7 +85,7 @@ def test_a_file_that_cannot_be_written_is_told_before_anything_is_done(name: str
 def test_a_page_that_cannot_be_drawn_is_told_before_anything_is_done(
         monkeypatch: pytest.MonkeyPatch, name: str, package: str) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    result = run(*WRITES[name][0])
+    result = invoke(*WRITES[name][0])
     assert result.exit_code == 2
     assert result.output.splitlines() == [f"Error: --html needs {package}: pip install jinja2 plotly"]
 
@@ -99,7 +95,7 @@ def test_the_executed_order_of_a_kept_trace_is_copied_whole(tmp_path: Path) -> N
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "execute_order.csv").write_text("old")
     with _full_disk(), pytest.raises(OSError, match="File too large"):
-        trace_writer.replace_by_copy(tmp_path / "kept" / "execute_order.csv", TRACE / "execute_order.csv")
+        replace_by_copy(tmp_path / "kept" / "execute_order.csv", TRACE / "execute_order.csv")
     assert (tmp_path / "kept" / "execute_order.csv").read_text() == "old"
     trace_writer.write(grown.trace, grown.workspace, TRACE / "execute_order.csv", tmp_path / "kept")
     assert (tmp_path / "kept" / "execute_order.csv").read_bytes() == (TRACE / "execute_order.csv").read_bytes()
@@ -107,7 +103,7 @@ def test_the_executed_order_of_a_kept_trace_is_copied_whole(tmp_path: Path) -> N
 
 def test_a_file_that_others_must_not_write_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: not (mode & os.W_OK))
-    result = run(*WRITES["check"][0])
+    result = invoke(*WRITES["check"][0])
     assert f"{OUT} cannot be written (Permission denied)" in result.output
     assert Path(OUT).read_text() == "old"
 
@@ -122,8 +118,22 @@ def test_the_packages_of_each_extra_are_those_of_the_project() -> None:
         assert sorted(packages.values()) == sorted(name.partition(">=")[0] for name in listed[extra])
 
 
+FROM_AN_INDEX = re.compile(r"""\b(?:pipx?|uv|conda)\b.*\b(?:install|add|run)\s(?:-\S+\s+)*['"]?swapconf\b(?![/\\])""")
+
+
+@pytest.mark.parametrize(("line", "is_guilty"), [
+    ("pip install swapconf", True), ("python -m pip install -U 'swapconf[report]'", True),
+    ("pipx install swapconf", True), ("uv pip install swapconf==0.1.0", True), ("pip install ./swapconf", False),
+    ("pip install -e '.[report]'", False), ("pip install swapconf/", False), ("pip install jinja2 plotly  # for swapconf", False)])
+def test_what_counts_as_an_installation_from_an_index(line: str, is_guilty: bool) -> None:
+    assert bool(FROM_AN_INDEX.search(line)) == is_guilty
+
+
 def test_no_text_tells_to_install_swapconf_from_an_index() -> None:
     """The name is not ours on any index."""
-    files = [*(ROOT / "swapconf").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]
-    assert not [file for file in files for line in file.read_text(encoding="utf-8").splitlines()
-                if "pip install" in line and "install swapconf" in line.replace('"', "").replace("'", "")]
+    suffixes = {".py", ".md", ".po", ".j2", ".json", ".sh", ".yaml", ".toml", ""}
+    folders = [ROOT / name for name in ("swapconf", "docs", "scripts", "configs", ".ci")]
+    files = [*(file for folder in folders for file in folder.rglob("*")), *ROOT.iterdir()]
+    texts = [file for file in files if file.is_file() and file.suffix in suffixes and file.name != ".git"]
+    assert len(texts) > 300
+    assert [file for file in texts if FROM_AN_INDEX.search(file.read_text(encoding="utf-8", errors="replace"))] == []

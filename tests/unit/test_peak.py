@@ -13,7 +13,8 @@ from swapconf.peak import Moment, Part, Peak, Share, as_record, grown, of_record
 from swapconf.simulate.holders import peak
 from swapconf.simulation import Category
 from swapconf.units import GIB
-from tests.unit.test_replay import NAMES, TRACES, columns, golden, peak_of
+from tests.helpers import NAMES, TRACES, columns, golden
+from tests.unit.test_replay import peak_of
 
 
 def moment(when: str, **gib: float) -> Moment:

@@ -18,7 +18,7 @@ from swapconf.simulate.policies.lifetime import Kind
 from swapconf.simulate.policies.mindspore import Pool
 from swapconf.simulation import CATEGORIES, NEVER, Category, Lifetimes
 from swapconf.units import GIB, MIB
-from tests.unit.test_replay import NAMES, columns
+from tests.helpers import NAMES, columns
 
 FOLDER = Path(mindspore.__file__).parent
 Row = tuple[int, int, int] | tuple[int, int, int, Category]

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers import ROOT
+
 pytestmark = pytest.mark.skipif("SWAPCONF_REQUIRE_PRE_COMMIT" not in os.environ,
                                 reason="SWAPCONF_REQUIRE_PRE_COMMIT is not set")
 
-ROOT = Path(__file__).parents[2]
 PACKAGE = ("swapconf", "pyproject.toml", "README.md", "LICENSE", ".pre-commit-hooks.yaml")
 MODEL = "model: {model_config: {type: LlamaConfig, num_layers: 4}}\n"
 SOUND = MODEL + "swap_config:\n  swap: True\n  layer_swap: [{backward_prefetch: 2, layers: [0]}]\n"

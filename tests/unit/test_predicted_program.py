@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from swapconf.cost import Hardware, Machine
-from swapconf.formats import hardware, overrides, trace_folder
+from swapconf.formats import hardware, trace_folder
 from swapconf.resolve.knowledge import Versions
 from swapconf.simulate.baseline_step import added_operations
 from swapconf.simulate.clock import Clock, Timed, baseline_time, clock, step_time, time
@@ -23,11 +23,9 @@ from swapconf.simulate.program import program
 from swapconf.simulate.timeline import memory, prefetches, replay
 from swapconf.simulation import TICKS
 from swapconf.strategy import Strategy
-from swapconf.study.study import study_document
 from swapconf.timing import KINDS, Kind, Program, Timeline
+from tests.helpers import EXAMPLE, ROOT, golden, strategy_of
 
-ROOT = Path(__file__).parents[2]
-CONFIG = str(ROOT / "configs" / "llama2_7b" / "example1_default_swap.yaml")
 LAYER_SWAP = "swap_config={swap: True, layer_swap: [{backward_prefetch: 1, layers: True}]}"
 RECOMPUTE = "recompute_config={recompute: True}"
 OFF = "swap_config={swap: False}"
@@ -35,16 +33,12 @@ OFF = "swap_config={swap: False}"
 
 @cache
 def strategy(*changes: str) -> Strategy:
-    document = overrides.read(["--config", CONFIG], ("model.model_config.num_layers=2", *changes))
-    assert document is not None
-    found = study_document(document, Versions(mindspore="2.9.0", mindformers="1.9.0"), os.environ).strategy
-    assert found is not None
-    return found
+    return strategy_of(EXAMPLE, "model.model_config.num_layers=2", *changes)
 
 
 @cache
 def started() -> tuple[Prepared, Clock]:
-    trace = trace_folder.read(ROOT / "tests" / "traces" / "llama_l2_none", rank=0)
+    trace = golden("llama_l2_none")
     baseline = prepare(trace)
     return placed(baseline, strategy(OFF).network), clock(trace, baseline, Machine(hardware=card()))
 
@@ -60,7 +54,7 @@ def predicted(*changes: str) -> Timed:
 
 
 def true(name: str) -> Timeline:
-    trace = trace_folder.read(ROOT / "tests" / "traces" / name, rank=0)
+    trace = golden(name)
     return replay(program(trace), costs(workload(trace), card()).duration_us)
 
 
@@ -98,10 +92,7 @@ def test_recompute_in_several_micro_batches_takes_the_time_of_the_true_run(name:
         pytest.skip("SWAPCONF_TRACES names no folder with this trace")
     evidence = runpy.run_path(str(ROOT / "scripts" / "evidence" / "cases.py"))
     case = next(case for case in evidence["cases"]() if case.name == name)
-    document = overrides.read(["--config", str(case.path)], case.changes)
-    assert document is not None
-    asked = study_document(document, Versions.in_use(), os.environ).strategy
-    assert asked is not None
+    asked = strategy_of(case.path, *case.changes, versions=Versions.in_use())
     trace = trace_folder.read(folder.parent / case.baseline, rank=0)
     baseline = prepare(trace)
     prepared = placed(baseline, asked.network)

@@ -33,10 +33,9 @@ from swapconf.simulation import NEVER
 from swapconf.step_profile import StepProfile, length_ns
 from swapconf.timing import COLLECTIVE, COMPUTE, TO_DEVICE, TO_HOST, Timeline
 from swapconf.trace import Trace
+from tests.helpers import NAMES, TRACES
 from tests.unit.trace_event_rules import loads, mistakes
 
-TRACES = Path(__file__).parents[1] / "traces"
-NAMES = sorted(folder.name for folder in TRACES.iterdir() if (folder / "memory_block.csv").exists())
 SWAP = "llama_l2_layerswap_n1"
 CARD = "ascend_910b2"
 

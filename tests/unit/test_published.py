@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from types import ModuleType
-
+import published
 import pytest
 
 from swapconf.formats import hardware
-
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def published(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(ROOT / "scripts" / "evidence"))
-    import published
-
-    return published
+from tests.helpers import ROOT
 
 
-def test_the_page_is_what_the_script_makes(published: ModuleType) -> None:
+def test_the_page_is_what_the_script_makes() -> None:
     assert (ROOT / "docs/published-measurements.md").read_text(encoding="utf-8") == published.page(), (
-        "run: python scripts/evidence/published.py")
+        "run: just generate")
 
 
-def test_peak_rates_are_a_lower_bound_of_every_measured_time(published: ModuleType) -> None:
+def test_peak_rates_are_a_lower_bound_of_every_measured_time() -> None:
     paper, card = published._data("korthikanti_2022.json"), hardware.read(published.HERE / "a100.json")
     for row, (forward, backward) in zip(paper["layer_ms"], published.layer_ms(paper, card), strict=True):
         assert forward < row["forward"]
@@ -35,13 +24,13 @@ def test_peak_rates_are_a_lower_bound_of_every_measured_time(published: ModuleTy
         assert present_found < present
 
 
-def test_the_overhead_of_recompute_is_off_by_two_points_at_most(published: ModuleType) -> None:
+def test_the_overhead_of_recompute_is_off_by_two_points_at_most() -> None:
     paper, card = published._data("korthikanti_2022.json"), hardware.read(published.HERE / "a100.json")
     for name, measured, found in published.overheads(paper, published.layer_ms(paper, card)):
         assert found == pytest.approx(measured, abs=0.021), name
 
 
-def test_what_was_measured_on_ascend_is_below_what_peak_rates_allow(published: ModuleType) -> None:
+def test_what_was_measured_on_ascend_is_below_what_peak_rates_allow() -> None:
     told, card = published._data("mindspeed.json"), hardware.load("ascend_910b2")
     for row in told["utilisation"]["rows"]:
         assert row["mfu"] < published.utilisation(told, row["model"], card) < 1
@@ -49,7 +38,7 @@ def test_what_was_measured_on_ascend_is_below_what_peak_rates_allow(published: M
         assert row["gain"] < published.ceiling(told, row["model"], card)
 
 
-def test_every_measured_figure_has_a_source(published: ModuleType) -> None:
+def test_every_measured_figure_has_a_source() -> None:
     ascend = published._data("mindspeed.json")
     for told in (published._data("korthikanti_2022.json"), ascend["utilisation"], ascend["adaptive_recompute"]):
         assert len(told["source"]) > 40

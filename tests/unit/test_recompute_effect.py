@@ -11,6 +11,7 @@ from itertools import permutations
 import pytest
 
 from swapconf import catalog
+from swapconf.blocks import Blocks
 from swapconf.config import Config, Recompute
 from swapconf.dryrun.effect import Effect, Held, Launch, observed
 from swapconf.dryrun.recompute_comparison import MISSING, UNDECIDED, compare
@@ -24,10 +25,10 @@ from swapconf.scopes import Place, in_layer
 from swapconf.simulate.prepare import prepare
 from swapconf.strategy import Strategy
 from swapconf.trace import Trace
+from tests.helpers import golden
 from tests.unit.networks import config
 from tests.unit.test_effect import FFN_NORM_SWAP, FLASH_SWAP, LAYER_SWAP, SECTION, decided, llama
 from tests.unit.test_expand import full, op, ops, select
-from tests.unit.test_trace_files import golden
 
 ALL = config(2, recompute=Recompute(full=full()))
 FFN = "llama_l3_ffnnorm_swap_ffn_recompute"
@@ -130,7 +131,8 @@ def fed_anew(trace: Trace, layer: int, primitive: str) -> Trace:
     block = replace(next(block for block in trace.blocks if block.start == first.event), start=made.event, node=name,
                     task=made.event, users=(first.event,))
     new = replace(trace.kernels[kernel], name=name, primitive=primitive, inputs=())
-    return replace(trace, blocks=[*trace.blocks, block], tasks=(*trace.tasks[:at], made, fed, *trace.tasks[at + 1:]),
+    return replace(trace, blocks=Blocks.of([*trace.blocks, block]),
+                   tasks=(*trace.tasks[:at], made, fed, *trace.tasks[at + 1:]),
                    kernels=(*trace.kernels[:kernel], new, *trace.kernels[kernel:]))
 
 

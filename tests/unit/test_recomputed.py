@@ -16,7 +16,7 @@ from swapconf.simulate.program import step_tasks
 from swapconf.simulate.recomputed import recomputed
 from swapconf.simulate.work import work
 from swapconf.trace import Trace
-from tests.unit.test_replay import golden
+from tests.helpers import golden
 
 MORE = Path(os.environ.get("SWAPCONF_TRACES") or "nowhere")
 PAIRS = sorted(path.name for path in MORE.glob("*.*") if re.search(r"\.(recompute|select-\w+)$", path.name)
@@ -61,8 +61,8 @@ def test_names_do_not_decide() -> None:
     taken: dict[str, int] = {}
     renamed = {item.name: f"{plain(item.scope)}/{item.primitive}-op{taken.setdefault(item.name, len(taken))}"
                for item in trace.tasks if item.is_kernel}
-    kernels, tasks = (tuple(replace(item, name=renamed.get(item.name, item.name)) for item in items)
-                      for items in (trace.kernels, trace.tasks))
+    kernels = tuple(replace(item, name=renamed.get(item.name, item.name)) for item in trace.kernels)
+    tasks = tuple(replace(item, name=renamed.get(item.name, item.name)) for item in trace.tasks)
     bare = replace(trace, kernels=kernels, tasks=tasks)
     assert recomputed(bare) == recomputed(trace)
 

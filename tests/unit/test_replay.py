@@ -5,33 +5,18 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import replace
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from swapconf.formats import trace_folder
+from swapconf.blocks import Blocks
 from swapconf.phases import Phase, phases
 from swapconf.simulate.memory import by_category, holdings_at_peak, operator_of
 from swapconf.simulate.replay import replay
 from swapconf.simulate.trace_lifetimes import layer_of, lifetimes
 from swapconf.simulation import CATEGORIES, NEVER, Category, Lifetimes, PoolRecord
-from swapconf.trace import Trace
 from swapconf.units import GIB
-
-TRACES = Path(__file__).parents[1] / "traces"
-NAMES = sorted(folder.name for folder in TRACES.iterdir() if (folder / "memory_block.csv").exists())
-
-
-@cache
-def golden(name: str) -> Trace:
-    return trace_folder.read(TRACES / name, rank=0)
-
-
-@cache
-def columns(name: str) -> Lifetimes:
-    return lifetimes(golden(name))
+from tests.helpers import NAMES, TRACES, columns, golden
 
 
 def peak_of(live: Lifetimes, category: Category) -> int:
@@ -58,7 +43,7 @@ def test_a_moved_block_is_noticed() -> None:
     trace = golden(NAMES[0])
     blocks = list(trace.blocks)
     blocks[500] = replace(blocks[500], address=blocks[500].address + 512)
-    assert replay(replace(trace, blocks=tuple(blocks)), columns(NAMES[0])).num_same == len(columns(NAMES[0])) - 1
+    assert replay(replace(trace, blocks=Blocks.of(blocks)), columns(NAMES[0])).num_same == len(columns(NAMES[0])) - 1
 
 
 def test_the_size_of_the_pieces_is_found_from_the_addresses() -> None:
@@ -67,11 +52,11 @@ def test_the_size_of_the_pieces_is_found_from_the_addresses() -> None:
     size = 3 * GIB // 4
     rows = [replace(template, start=time, end=None, size_bytes=size, address=address)
             for time, address in ((1, 9 * GIB), (2, 8 * GIB), (3, 7 * GIB))]
-    trace = replace(golden(NAMES[0]), blocks=tuple(rows), tasks=())
+    trace = replace(golden(NAMES[0]), blocks=Blocks.of(rows), tasks=())
     assert replay(trace, lifetimes(trace)).pool.growth_bytes == GIB
     rows[1] = replace(rows[1], address=9 * GIB + size)
     rows[2] = replace(rows[2], address=7 * GIB)
-    trace = replace(trace, blocks=tuple(rows))
+    trace = replace(trace, blocks=Blocks.of(rows))
     assert replay(trace, lifetimes(trace)).pool.growth_bytes == 2 * GIB
 
 
@@ -131,7 +116,7 @@ def test_parameters() -> None:
 
 def test_accumulated_gradients_are_gradients() -> None:
     trace = golden("llama_l2_none")
-    blocks = tuple(replace(block, node=block.node.replace("adam_m.", "accu_grads.")) for block in trace.blocks)
+    blocks = Blocks.of(replace(block, node=block.node.replace("adam_m.", "accu_grads.")) for block in trace.blocks)
     live = lifetimes(replace(trace, blocks=blocks))
     gradients = live.category == CATEGORIES.index(Category.GRADIENT)
     assert any(live.names[name].startswith("accu_grads.") for name in live.name[gradients])

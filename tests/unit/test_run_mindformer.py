@@ -1,25 +1,21 @@
 """scripts/run_mindformer.py: its command line, without MindSpore."""
 
+from __future__ import annotations
+
 import argparse
-import importlib.util
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import run_mindformer
+from run_mindformer import OverrideError
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "run_mindformer.py"
+from tests.helpers import ROOT
 
-
-def load_script():
-    spec = importlib.util.spec_from_file_location("run_mindformer", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-run_mindformer = load_script()
-OverrideError = run_mindformer.OverrideError
+SCRIPT = ROOT / "scripts" / "run_mindformer.py"
 
 
 @pytest.mark.parametrize(
@@ -42,11 +38,11 @@ OverrideError = run_mindformer.OverrideError
         ([r"--a='.*\.norm'"], ("a",), r".*\.norm"),
     ],
 )
-def test_an_override_is_a_path_and_a_yaml_value(words, path, value):
+def test_an_override_is_a_path_and_a_yaml_value(words: list[str], path: tuple[str, ...], value: Any) -> None:
     assert run_mindformer.parse_overrides(words) == [(words[0].partition("=")[0], path, value)]
 
 
-def test_overrides_keep_their_order():
+def test_overrides_keep_their_order() -> None:
     overrides = run_mindformer.parse_overrides(["--a=1", "--b", "2", "--a=3"])
     assert [(path, value) for _, path, value in overrides] == [(("a",), 1), (("b",), 2), (("a",), 3)]
 
@@ -66,13 +62,13 @@ def test_overrides_keep_their_order():
         (["--a.b=!!python/object/apply:os.getcwd []"], "--a.b"),
     ],
 )
-def test_a_malformed_override_is_refused_by_name(words, named):
+def test_a_malformed_override_is_refused_by_name(words: list[str], named: str) -> None:
     with pytest.raises(OverrideError) as refusal:
         run_mindformer.parse_overrides(words)
     assert str(refusal.value).startswith(f"{named}:")
 
 
-def config():
+def config() -> dict[str, Any]:
     return {
         "seed": 0,
         "swap_config": {"swap": False, "op_swap": None},
@@ -91,7 +87,7 @@ def config():
         ("swap_config",),
     ],
 )
-def test_an_override_sets_its_key_and_nothing_else(path):
+def test_an_override_sets_its_key_and_nothing_else(path: tuple[str, ...]) -> None:
     changed = config()
     run_mindformer.apply_override(changed, "--x", path, "new")
     expected = config()
@@ -115,7 +111,7 @@ def test_an_override_sets_its_key_and_nothing_else(path):
         (("swap_config", "op_swap", "x"), "swap_config.op_swap is no mapping but of type NoneType"),
     ],
 )
-def test_an_override_of_something_that_is_not_there_is_refused_by_name(path, reason):
+def test_an_override_of_something_that_is_not_there_is_refused_by_name(path: tuple[str, ...], reason: str) -> None:
     unchanged = config()
     option = "--" + ".".join(path)
     with pytest.raises(OverrideError, match="^" + option) as refusal:
@@ -124,11 +120,11 @@ def test_an_override_of_something_that_is_not_there_is_refused_by_name(path, rea
     assert unchanged == config()
 
 
-def parse(*words):
+def parse(*words: str) -> tuple[argparse.Namespace, list[str]]:
     return run_mindformer.make_parser().parse_known_args(["--config", "a.yaml", *words])
 
 
-def test_named_options_stand_for_overrides():
+def test_named_options_stand_for_overrides() -> None:
     args, rest = parse("--run_mode", "train", "--use_parallel", "True", "--epochs=2", "--train_dataset_dir", "1: 2")
     assert rest == []
     assert run_mindformer.named_overrides(args) == [
@@ -139,29 +135,29 @@ def test_named_options_stand_for_overrides():
     ]
 
 
-def test_the_other_arguments_stay_overrides():
+def test_the_other_arguments_stay_overrides() -> None:
     _, rest = parse("--a.b", "-1", "--run_mode", "train", "--c.d=[{e: f}]", "--g.h", "i j")
     assert rest == ["--a.b", "-1", "--c.d=[{e: f}]", "--g.h", "i j"]
 
 
-def test_an_option_is_never_abbreviated():
+def test_an_option_is_never_abbreviated() -> None:
     args, rest = parse("--see=1")
     assert args.seed is None
     assert rest == ["--see=1"]
 
 
 @pytest.mark.parametrize(("text", "value"), [("True", True), ("false", False), ("yes", True)])
-def test_build_only_is_a_boolean(text, value):
+def test_build_only_is_a_boolean(text: str, value: bool) -> None:
     args, _ = parse("--build_only", text)
     assert args.build_only is value
 
 
-def test_build_only_refuses_anything_else():
+def test_build_only_refuses_anything_else() -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="maybe"):
         run_mindformer._read_bool("maybe")
 
 
-def test_register_path_is_made_importable(tmp_path, monkeypatch):
+def test_register_path_is_made_importable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("REGISTER_PATH", "")  # so that the old value comes back afterwards
@@ -169,11 +165,11 @@ def test_register_path_is_made_importable(tmp_path, monkeypatch):
     for _ in range(2):
         run_mindformer.register_external_code("research")
     folder = str((tmp_path / "research").resolve())
-    assert run_mindformer.os.environ["REGISTER_PATH"] == folder
+    assert os.environ["REGISTER_PATH"] == folder
     assert sys.path.count(folder) == 1
 
 
-def run_script(*args):
+def run_script(*args: str) -> subprocess.CompletedProcess[str]:
     """Run the script where importing mindspore or mindformers fails."""
     return subprocess.run(
         [
@@ -190,7 +186,7 @@ def run_script(*args):
     )
 
 
-def test_help_needs_no_mindspore():
+def test_help_needs_no_mindspore() -> None:
     result = run_script("--help")
     assert result.returncode == 0
     assert "--register_path" in result.stdout
@@ -205,7 +201,7 @@ def test_help_needs_no_mindspore():
         (("--config", __file__, "--epochs", "[1"), "--epochs: '[1' is not YAML"),
     ],
 )
-def test_wrong_arguments_are_refused_before_mindspore_is_imported(args, message):
+def test_wrong_arguments_are_refused_before_mindspore_is_imported(args: tuple[str, ...], message: str) -> None:
     result = run_script(*args)
     assert result.returncode == 2
     assert message in result.stderr

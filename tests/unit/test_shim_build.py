@@ -5,6 +5,7 @@ The plugin is C that names C++ symbols directly; it checks in itself what the st
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -14,13 +15,13 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("elftools")
 
 from swapconf.dryrun import DryRunError
-from swapconf.dryrun.shim import compiler
 from swapconf.dryrun.shim.build import LIBRARY, Shim, ensure_shim
 from swapconf.dryrun.shim.cache import MARKER
 from swapconf.dryrun.shim.compiler import compile_shim, find_compilers
@@ -29,8 +30,8 @@ from swapconf.dryrun.shim.libraries import read_closure
 from swapconf.dryrun.shim.plan import Plan, StandIn, make_plan
 from swapconf.dryrun.shim.source import PROCESS_REPORT, c_source
 from swapconf.dryrun.shim.symbols import Constructor, HiddenResult, Zero
+from tests.helpers import ROOT
 
-ROOT = Path(__file__).parents[2]
 CC = shutil.which("cc") or shutil.which("gcc") or ""
 needs_cc = pytest.mark.skipif(not CC, reason="needs a C compiler")
 
@@ -270,7 +271,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def test_no_compiler_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(DryRunError) as caught:
         find_compilers({"PATH": str(tmp_path)})
     for advice in ("apt install gcc", "dnf install gcc", "pip install ziglang", "variable CC"):
@@ -288,7 +289,7 @@ def test_cc_that_is_no_command_line_is_named(tmp_path: Path) -> None:
 
 
 def test_zig_is_used_where_nothing_else_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler.importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     assert [found.command for found in find_compilers({"PATH": str(tmp_path)})] == [
         (sys.executable, "-m", "ziglang", "cc")
     ]
@@ -337,7 +338,8 @@ def words_of_function(library: Path, name: str, count: int) -> list[int]:
 
     with library.open("rb") as file:
         elf = ELFFile(file)
-        symbol = elf.get_section_by_name(".dynsym").get_symbol_by_name(name)[0]
+        table: Any = elf.get_section_by_name(".dynsym")
+        symbol = table.get_symbol_by_name(name)[0]
         assert symbol["st_size"] == 4 * count
         offset = next(elf.address_offsets(symbol["st_value"]))
         file.seek(offset)

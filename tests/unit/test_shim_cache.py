@@ -61,7 +61,7 @@ def test_refuses_a_folder_that_others_can_write_to(folder: Path, mode: int) -> N
 @pytest.mark.parametrize("depth", [0, 1])
 def test_refuses_a_folder_of_another_user(folder: Path, monkeypatch: pytest.MonkeyPatch, depth: int) -> None:
     user = os.geteuid()
-    monkeypatch.setattr(cache.os, "geteuid", lambda: user + 1)
+    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
     with pytest.raises(DryRunError, match=f"belongs to another user \\(id {user}\\)"):
         cache.trust((folder, folder.parent)[depth])
 

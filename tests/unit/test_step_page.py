@@ -19,8 +19,8 @@ from swapconf.formats import hardware
 from swapconf.timeline_view import TimelineView
 from swapconf.timing import KINDS
 from swapconf.variant import Variant
+from tests.helpers import TRACES
 from tests.unit.stage_traces import write
-from tests.unit.test_replay import TRACES
 from tests.unit.test_stages_on_one_clock import machine
 
 pytest.importorskip("plotly")

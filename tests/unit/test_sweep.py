@@ -12,8 +12,8 @@ from swapconf.cli.main import main
 from swapconf.report.sweep_chart import chart, choices
 from swapconf.report.sweep_figure import sweep_figure
 from swapconf.sweep import LayerCopies, Point, PointTime, best_of_layers, best_overall
+from tests.helpers import ROOT
 
-ROOT = Path(__file__).parents[2]
 CONFIG = str(ROOT / "tests" / "traces" / "llama.yaml")
 TRACE = str(ROOT / "tests" / "traces" / "llama_l2_none")
 LAYER_SWAP = "swap_config={swap: True, layer_swap: [{backward_prefetch: 1, layers: True}]}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -13,15 +12,16 @@ import pytest
 from swapconf.cost import Host
 from swapconf.formats import hardware, trace_folder
 from swapconf.formats.trace_folder import order_file
+from swapconf.simulate.columns import Flags
 from swapconf.simulate.costing import costs, workload
 from swapconf.simulate.program import program, step_tasks
 from swapconf.simulate.timeline import memory, prefetches, replay, serial
 from swapconf.simulate.trace_lifetimes import lifetimes
-from swapconf.timing import KINDS, TO_DEVICE, TO_HOST, Kind, Program, Timeline
+from swapconf.timing import KINDS, TO_DEVICE, TO_HOST, Floats, Kind, Program, Timeline
 from swapconf.trace import Trace
+from tests.helpers import TRACES, golden
 from tests.unit import event_graph
 
-TRACES = Path(__file__).parents[1] / "traces"
 MORE = os.environ.get("SWAPCONF_TRACES", "")
 
 
@@ -34,11 +34,6 @@ def found() -> list[Path]:
 ALL = found()
 MINE = [folder for folder in ALL if folder.parent == TRACES]
 SWAPPED = [folder for folder in MINE if "swap" in folder.name or "flash" in folder.name]
-
-
-@cache
-def golden(folder: Path) -> Trace:
-    return trace_folder.read(folder, rank=0)
 
 
 def timed(folder: Path, host: Host | None = None, trace: Trace | None = None) -> Timeline:
@@ -120,7 +115,7 @@ def test_free_copies_cost_nothing_and_slow_ones_cost_their_sum(folder: Path) -> 
     assert replay(serial(line.program), lasting).step_us == pytest.approx(lasting.sum())
 
 
-def without(step: Program, is_copy: np.ndarray, lasting: np.ndarray) -> float:
+def without(step: Program, is_copy: Flags, lasting: Floats) -> float:
     """The step where copies are handed through: what waits for one waits for all that it waits for."""
     handed: dict[int, set[int]] = {}
     last: dict[int, int] = {}

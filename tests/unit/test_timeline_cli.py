@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from swapconf.cli.main import main
-from swapconf.formats import hardware
+from swapconf.cost import FIGURES
+from swapconf.formats import hardware_names
+from tests.helpers import TRACES, invoke
 from tests.unit.trace_event_rules import loads, mistakes
 
-TRACES = Path(__file__).parents[1] / "traces"
 SWAP = TRACES / "llama_l2_layerswap_n1"
 
 
 def run(*words: str | Path) -> Result:
-    return CliRunner().invoke(main, ["timeline", *map(str, words)])
+    return invoke("timeline", *words)
 
 
 def record(*words: str | Path) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def test_what_cannot_be_read_ends_with_2(words: tuple[str, ...]) -> None:
 
 
 def test_the_help_names_every_profile() -> None:
-    assert all(name in run("--help").stdout.replace("\n", " ") for name in hardware.names())
+    assert all(name in run("--help").stdout.replace("\n", " ") for name in hardware_names.names())
 
 
 def test_the_step_is_written_as_the_profilers_view(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_numbers_that_no_machine_has_are_refused(option: str, value: str) -> Non
 
 @pytest.mark.parametrize("value", ["0.001", "1000000000"])
 def test_every_figure_at_its_bounds_gives_a_time(tmp_path: Path, value: str) -> None:
-    told = {"name": "x", "figures": {name: {"value": float(value), "source": "y"} for name in hardware.FIGURES}}
+    told = {"name": "x", "figures": {name: {"value": float(value), "source": "y"} for name in FIGURES}}
     (tmp_path / "card.json").write_text(json.dumps(told))
     found = record("--hardware", tmp_path / "card.json", "--host-bandwidth", value, "--cards-per-host", "10000")
     assert isfinite(found["step_us"])

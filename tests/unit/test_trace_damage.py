@@ -15,7 +15,8 @@ from swapconf.errors import Finding, SwapconfError
 from swapconf.formats import execute_order, memory_block, task_table, trace_folder, trace_lines, tracker_graph
 from swapconf.simulation import NEVER
 from swapconf.units import GIB
-from tests.unit.test_trace_files import FRESH, TASKS, TRACES, written
+from tests.helpers import TRACES
+from tests.unit.test_trace_files import FRESH, TASKS, written
 
 SOURCE = TRACES / "llama_l2_none"
 READERS: dict[str, Callable[[Path], object]] = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,14 +13,7 @@ from swapconf.blocks import Block, Blocks
 from swapconf.formats import execute_order, memory_block, task_table, trace_folder, trace_lines, tracker_graph
 from swapconf.simulate.program import step_tasks
 from swapconf.trace import Kernel, Task, Tensor, Trace
-
-TRACES = Path(__file__).parents[1] / "traces"
-NAMES = sorted(folder.name for folder in TRACES.iterdir() if (folder / "memory_block.csv").exists())
-
-
-@cache
-def golden(name: str) -> Trace:
-    return trace_folder.read(TRACES / name, rank=0)
+from tests.helpers import NAMES, TRACES, golden
 
 
 def expected(name: str, pattern: str) -> int:
@@ -129,7 +121,7 @@ def test_size_of_a_tensor(dtype: str, shape: tuple[int, ...], size: int | None) 
 
 
 def test_peak_of_nothing() -> None:
-    trace = Trace(folder="", rank=0, blocks=(), kernels=(), tasks=())
+    trace = Trace(folder="", rank=0, blocks=Blocks.of(()), kernels=(), tasks=())
     assert (trace.used_peak_bytes, trace.host_peak_bytes, trace.with_fragments_peak_bytes) == (0, 0, 0)
 
 
@@ -225,7 +217,7 @@ def test_rows_on_several_lines(tmp_path: Path) -> None:
     assert first.inputs == ("a", "ValueNode<Tensor> Tensor(shape=[1, 1], dtype=Int32, value= <Ascend>)",
                             'ValueNode<StringImm> say "hi", twice')
     assert (second.primitive, second.event, second.group) == ("AllReduce", "7", "2-1645")
-    trace = Trace(folder="", rank=0, blocks=(), kernels=(first, second, other, again), tasks=())
+    trace = Trace(folder="", rank=0, blocks=Blocks.of(()), kernels=(first, second, other, again), tasks=())
     assert trace.step == (first, second, other)  # of another graph, so not the second step
     assert trace.num_steps == 1
     assert replace(trace, kernels=trace.kernels * 4).num_steps == 4
@@ -278,7 +270,8 @@ def test_chunks_end_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ch
 
 def test_rows_given_by_hand_become_columns() -> None:
     rows = golden("llama_l2_none").blocks[:4]
-    trace = Trace(folder="", rank=0, blocks=rows, kernels=(), tasks=())
+    trace = Trace(folder="", rank=0, blocks=rows,  # type: ignore[arg-type]
+                  kernels=(), tasks=())
     assert tuple(trace.blocks) == rows
     assert trace.used_peak_bytes == sum(row.size_bytes for row in rows)
 

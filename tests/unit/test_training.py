@@ -151,7 +151,7 @@ def test_lists_of_an_mcore_model_name_layers_where_swap_is_on(recompute: dict[st
 def test_what_is_passed_otherwise_is_an_error_and_no_second_reading(passed: dict[str, Any], words: str) -> None:
     session = reviewed(swap_config={"swap": True, "layer_swap": [{"backward_prefetch": 5, "layers": [0]}]},
                        recompute_config={"recompute": [1]})
-    good = {"legacy": False, "swap": NO_SWAP, "recompute_config": {"recompute": [1]}}
+    good: dict[str, Any] = {"legacy": False, "swap": NO_SWAP, "recompute_config": {"recompute": [1]}}
     session.planner(block(**good))
     with pytest.raises(SwapconfError, match=words) as error:
         session.planner(block(**{**good, **passed}))

@@ -15,6 +15,7 @@ from swapconf.cli.main import main
 from swapconf.formats import log_folder, worker_logs
 from swapconf.formats.worker_logs import Entry, Said, Skipped, parse, read
 from swapconf.verification.deviation import counted
+from tests.helpers import document_of
 
 HOOK = "2026-11-20 15:01:24,300 - mindformers/run/output/log[swapconf/annotate/hook.py:116] - INFO - "
 UTILS = "2026-11-20 15:01:24,195 - mindformers/run/output/log[mindformers/parallel_core/training_graph/transformer/" \
@@ -481,13 +482,10 @@ def test_what_is_no_prediction(logs: Path, config: Path, tmp_path: Path, text: s
 
 def test_earlier_dry_runs_are_found(logs: Path, config: Path) -> None:
     from swapconf.dryrun.outcome import Outcome, RankReport
-    from swapconf.formats import overrides
     from swapconf.rehearsal import cache
     from swapconf.rehearsal.order import Order
 
-    document = overrides.read(["--config", str(config)])
-    assert document is not None
-    cache.store(Order(document=document, rank=0, fold=True), RankReport(
+    cache.store(Order(document=document_of(config), rank=0, fold=True), RankReport(
         file=str(config), rank=0, stage=0, level=1, outcome=Outcome.COMPLETED, used_peak_bytes=899 * MIB,
         with_fragments_peak_bytes=2**40))
     assert findings(logs, config) == [

@@ -7,23 +7,17 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from swapconf.cli.main import main
 from swapconf.errors import Finding
 from swapconf.resolve import knowledge
 from swapconf.resolve.knowledge import Installed, Versions
 from swapconf.study.study import study_file
 from swapconf.versions import OFFICIAL_PAIRS, BadVersion, checked, reached, release, same
+from tests.helpers import ROOT, invoke
 
-ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "configs/llama2_7b/example4_swap_with_recompute.yaml"
 R2 = "recomputed_consumer_voids_swap"
 NOTHING = Installed(None, None)
-
-
-def run(*words: str | Path) -> Result:
-    return CliRunner().invoke(main, list(map(str, words)))
 
 
 def told(versions: Versions, file: Path = EXAMPLE) -> dict[str, Finding]:
@@ -63,7 +57,7 @@ def test_releases_compare_by_their_numbers() -> None:
 @pytest.mark.parametrize("option", ["--mindspore-version", "--mindformers-version"])
 @pytest.mark.parametrize("command", [("check",), ("explain",), ("migrate", "--to", "mcore")])
 def test_every_command_refuses_what_is_no_version(command: tuple[str, ...], option: str) -> None:
-    done = run(*command, option, "abc", EXAMPLE)
+    done = invoke(*command, option, "abc", EXAMPLE)
     assert done.exit_code == 2
     assert f"Invalid value for '{option}': `abc` is not a version" in done.output
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from dataclasses import replace
 from functools import cache
@@ -13,38 +12,28 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from swapconf.blocks import Blocks
 from swapconf.cli.main import main
 from swapconf.errors import Origin, Severity
-from swapconf.formats import overrides, trace_folder
 from swapconf.memory_view import EntryTotal
 from swapconf.prediction import Prediction
 from swapconf.report.sweep_chart import chart
-from swapconf.resolve.knowledge import Versions
 from swapconf.simulate.bound import safe_peak_bytes
 from swapconf.simulate.lifetimes import Prepared, placed, predict, schedule
 from swapconf.simulate.prepare import place_of, prepare
 from swapconf.simulation import TICKS
-from swapconf.study.study import Study, study_document
+from swapconf.study.study import Study
 from swapconf.sweep import Point
 from swapconf.trace import Trace
 from swapconf.whatif import Mismatch, Question, _findings, with_prefetch
+from tests.helpers import TRACES, golden, study_of
 
-ROOT = Path(__file__).parents[2]
-TRACES = ROOT / "tests" / "traces"
 CONFIG = str(TRACES / "llama.yaml")
 OFF = "swap_config={swap: False}"
-VERSIONS = Versions(mindspore="2.9.0", mindformers="1.9.0")
-
-
-@cache
-def golden(name: str) -> Trace:
-    return trace_folder.read(TRACES / name, rank=0)
 
 
 def study(*changes: str) -> Study:
-    document = overrides.read(["--config", CONFIG], ("model.model_config.num_layers=2", *changes))
-    assert document is not None
-    return study_document(document, VERSIONS, os.environ)
+    return study_of(CONFIG, "model.model_config.num_layers=2", *changes)
 
 
 @cache
@@ -293,7 +282,7 @@ def accumulated(trace: Trace) -> Trace:
     tasks = [replace(task, name=renamed(task.name), event=task.event + later, inputs=shifted(task.inputs),
                      outputs=shifted(task.outputs)) for task in trace.tasks if task.is_kernel]
     kernels = [replace(kernel, name=renamed(kernel.name)) for kernel in trace.kernels if not kernel.is_event]
-    return replace(trace, blocks=(*trace.blocks, *blocks), tasks=(*trace.tasks, *tasks),
+    return replace(trace, blocks=Blocks.of([*trace.blocks, *blocks]), tasks=(*trace.tasks, *tasks),
                    kernels=(*trace.kernels, *kernels))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -67,8 +68,8 @@ class Launch:
 
 def test_what_is_made_of_constants_once_does_not_take_its_likes_out_of_the_micro_batches() -> None:
     """0 casts a constant, once; 2 and 4 cast what 1 and 3 sort in each of two micro-batches."""
-    kernels = [Launch(name) for name in ("Cast", "SortExt", "Cast", "SortExt", "Cast")]
-    found = passes(kernels, np.zeros(5, dtype=np.int64), [""] * 5, np.zeros(5, dtype=np.bool_),  # type: ignore[arg-type]
+    kernels: Any = [Launch(name) for name in ("Cast", "SortExt", "Cast", "SortExt", "Cast")]
+    found = passes(kernels, np.zeros(5, dtype=np.int64), [""] * 5, np.zeros(5, dtype=np.bool_),
                    reading((1, 2), (3, 4)), np.arange(5), {0: ()})
     assert found[0] == -1
     assert found[1] == found[2] != found[3] == found[4]
@@ -78,17 +79,17 @@ def test_what_has_lost_its_cell_belongs_to_that_of_the_view_which_it_reads() -> 
     """1 shows, in the cell ``mlp``, what 0, a norm, has made; 2 reads the view, and 3, in ``mlp.experts``, reads 2."""
     block, kernel, face = np.array([0, 0, 1]), np.array([1, 2, 3]), np.array([0, 1, 2])
     reads = Reads(block=block, kernel=kernel, until=kernel, face=face, via=face)
-    kernels = [Launch("Cast", "a"), Launch("Reshape", "a"), Launch("IndexSelect"), Launch("Add", "a")]
+    kernels: Any = [Launch("Cast", "a"), Launch("Reshape", "a"), Launch("IndexSelect"), Launch("Add", "a")]
     cells = ["pre_mlp_layernorm", "mlp", "", "mlp.experts"]
-    found = adopted(kernels, np.array([1, 1, -1, 1]), cells, np.zeros(4, dtype=np.bool_),  # type: ignore[arg-type]
+    found = adopted(kernels, np.array([1, 1, -1, 1]), cells, np.zeros(4, dtype=np.bool_),
                     reads, np.array([0, 2]))
     assert (found[0].tolist(), found[1][2]) == ([1] * 4, "mlp.experts")
 
 
 def test_weights_that_are_gathered_once_do_not_join_the_micro_batches() -> None:
     """0 and 1 gather two weights of one cell; 2 and 3 read them in the first micro-batch, 4 and 5 in the second."""
-    kernels = [Launch(name) for name in ("AllGather", "AllGather", "MatMul", "Add", "MatMul", "Add")]
-    found = passes(kernels, np.zeros(6, dtype=np.int64), [""] * 6, np.zeros(6, dtype=np.bool_),  # type: ignore[arg-type]
+    kernels: Any = [Launch(name) for name in ("AllGather", "AllGather", "MatMul", "Add", "MatMul", "Add")]
+    found = passes(kernels, np.zeros(6, dtype=np.int64), [""] * 6, np.zeros(6, dtype=np.bool_),
                    reading((0, 2), (1, 3), (2, 3), (0, 4), (1, 5), (4, 5)), np.arange(6), {0: (70,), 1: (71,)})
     assert found[:2].tolist() == [-1, -1]
     assert found[2] == found[3] != found[4] == found[5]

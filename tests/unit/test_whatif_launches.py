@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from swapconf.formats import trace_folder
 from swapconf.simulate.lifetimes import Schedule, predict, schedule
 from swapconf.simulate.shared import served
 from swapconf.simulate.swap import _ahead, _freed_with_later
 from swapconf.simulation import TICKS
 from swapconf.trace import Trace
+from tests.helpers import golden
 from tests.unit import test_whatif as llama
 from tests.unit import test_whatif_mcore as qwen
 
 LAYER_SWAP = "swap_config={{swap: True, layer_swap: [{{backward_prefetch: {prefetch}, layers: True}}]}}"
 RECOMPUTE = ("swap_config={swap: False}", "recompute_config.recompute=True")
-TRACES = Path(__file__).parents[2] / "tests" / "traces"
 
 
 def of_llama(*changes: str) -> Schedule:
     strategy = llama.study(*changes).strategy
     assert strategy is not None
     return schedule(llama.baseline(), strategy)
-
-
-@cache
-def golden(name: str) -> Trace:
-    return trace_folder.read(TRACES / name, rank=0)
 
 
 def launches_behind(trace: Trace) -> Counter[tuple[str, int]]:

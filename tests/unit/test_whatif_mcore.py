@@ -6,44 +6,32 @@ cut out): without swap, and with whole-layer swap, backward_prefetch 5.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from swapconf.formats import overrides, trace_folder
-from swapconf.resolve.knowledge import Versions
 from swapconf.simulate.bound import safe_peak_bytes
 from swapconf.simulate.lifetimes import Prepared, placed, predict
 from swapconf.simulate.prepare import place_of, prepare
 from swapconf.strategy import Strategy
-from swapconf.study.study import Study, study_document
+from swapconf.study.study import Study
 from swapconf.trace import Trace
 from swapconf.whatif import Question
+from tests.helpers import ROOT, golden, study_of
 
-ROOT = Path(__file__).parents[2]
 TRACES = ROOT / "tests" / "traces" / "mcore"
 CONFIG = str(ROOT / "configs" / "small" / "qwen3_default_swap.yaml")
 SHAPE = ("model.model_config.num_hidden_layers=2", "parallel_config.pipeline_stage=1",
          "parallel_config.data_parallel=4", "parallel_config.micro_batch_num=1",
          "parallel.dataset_strategy=[[4,1],[4,1],[4,1],[4,1]]")
 LAYER_SWAP = "swap_config={swap: True, layer_swap: [{backward_prefetch: 5, layers: True}]}"
-VERSIONS = Versions(mindspore="2.9.0", mindformers="1.9.0")
-
-
-@cache
-def golden(name: str) -> Trace:
-    return trace_folder.read(TRACES / name, rank=0)
 
 
 @cache
 def asked(*changes: str) -> Study:
-    document = overrides.read(["--config", CONFIG], (*SHAPE, *changes))
-    assert document is not None
-    return study_document(document, VERSIONS, os.environ)
+    return study_of(CONFIG, *SHAPE, *changes)
 
 
 def strategy(*changes: str) -> Strategy:
@@ -56,7 +44,7 @@ def strategy(*changes: str) -> Strategy:
 def baseline() -> Prepared:
     network = asked().network
     assert network is not None
-    return placed(prepare(golden("qwen3_l2_none")), network)
+    return placed(prepare(golden("mcore/qwen3_l2_none")), network)
 
 
 def copied(trace: Trace) -> tuple[Counter[tuple[int, str, int]], Counter[tuple[int, str, int]]]:
@@ -99,16 +87,16 @@ def sizes(rows: Counter[tuple[int, str, int]]) -> list[int]:
 
 def test_nothing_asked_for_leaves_the_trace_as_it_is() -> None:
     found = predict(baseline(), strategy("swap_config={swap: False}"))
-    assert found.used_peak_bytes == golden("qwen3_l2_none").used_peak_bytes
+    assert found.used_peak_bytes == golden("mcore/qwen3_l2_none").used_peak_bytes
 
 
 def test_what_comes_back_is_what_came_back() -> None:
-    true, _ = copied(golden("qwen3_l2_layerswap_n5"))
+    true, _ = copied(golden("mcore/qwen3_l2_layerswap_n5"))
     assert sizes(predicted(unread=False)) == sizes(true)
 
 
 def test_the_copies_that_nobody_reads_are_known() -> None:
-    _, true = copied(golden("qwen3_l2_layerswap_n5"))
+    _, true = copied(golden("mcore/qwen3_l2_layerswap_n5"))
     found = predicted(unread=True)
     assert {path for _, path, _ in found} == {
         "mlp.activation_func.mul", "mlp.linear_fc1.cast", "self_attention.linear_qkv.matmul"}
@@ -118,7 +106,7 @@ def test_the_copies_that_nobody_reads_are_known() -> None:
 def test_peak() -> None:
     """The constants of the graph weigh more here than in a real model; without them it would be 0.01 %."""
     found = predict(baseline(), strategy(LAYER_SWAP))
-    true = golden("qwen3_l2_layerswap_n5").used_peak_bytes
+    true = golden("mcore/qwen3_l2_layerswap_n5").used_peak_bytes
     assert found.used_peak_bytes == pytest.approx(true, rel=0.02)
     assert safe_peak_bytes(baseline(), strategy(LAYER_SWAP)) >= true
 

@@ -10,7 +10,8 @@ import pytest
 
 from swapconf.units import GIB
 from swapconf.whatif import Question
-from tests.unit.test_whatif import TRACES, golden, study
+from tests.helpers import TRACES, golden
+from tests.unit.test_whatif import study
 
 LIMIT = "context.max_device_memory=58GB"
 
@@ -32,6 +33,7 @@ def test_the_unit_of_the_trace_is_left_behind_where_the_question_sets_none(tmp_p
     shutil.copytree(TRACES / "llama_l2_none", folder)
     settings = study().document.root.plain()
     assert isinstance(settings, dict)
+    assert isinstance(settings["context"], dict)
     context = {**settings["context"], "max_device_memory": "58GB", "mempool_block_size": "8GB"}
     (folder / "run.json").write_text(json.dumps({"settings": {**settings, "context": context}}))
     assert question(folder, LIMIT).answer().placement.reserved_bytes == 3 * GIB

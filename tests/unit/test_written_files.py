@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from swapconf import cache_folder
 from swapconf.formats.nodes import nowhere
 from swapconf.rehearsal import cache, child
 from swapconf.rehearsal.order import Order
@@ -123,7 +122,7 @@ def test_a_cache_of_another_user_is_neither_read_nor_written(order: Order, monke
     cache.store(order, REPORT)
     user, [entry] = os.geteuid(), cache.folder().iterdir()
     entry_before = entry.stat().st_mtime_ns
-    monkeypatch.setattr(cache_folder.os, "geteuid", lambda: user + 1)
+    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
     assert cache.find(order) is None
     cache.store(order, REPORT)
     assert entry.stat().st_mtime_ns == entry_before

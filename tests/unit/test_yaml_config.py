@@ -2,15 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from swapconf.config import (
-    Config,
-    DefaultSwap,
-    EveryLayer,
-    LayerCounts,
-    LayerIndices,
-    ListedSwap,
-    SwapOff,
-)
+from swapconf.config import Config, DefaultSwap, EveryLayer, LayerCounts, LayerIndices, ListedSwap, SwapOff
 from swapconf.errors import Finding
 from swapconf.formats.yaml_config import from_document
 from swapconf.formats.yaml_document import parse

@@ -156,8 +156,8 @@ class _Recorder:
             waits = {"StreamSend": "RecordEvent", "StreamRecv": "WaitEvent"}.get(kernel.primitive)
             self.tasks.append(_task(self._clock, waits or name, read, tuple(self._ids[output] for output, _ in made),
                                     tuple(tensor for _, tensor in made), event))
-            for item in read:
-                self.blocks[item] = replace(self.blocks[item], users=(*self.blocks[item].users, self._clock))
+            for block in read:
+                self.blocks[block] = replace(self.blocks[block], users=(*self.blocks[block].users, self._clock))
             self._release([*inputs, *(output for output, _ in made)], row)
 
     def _born(self, row: int, made: list[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:

@@ -5,14 +5,17 @@ only. With this in its place graph mode can be imported and run; `scripts/genera
 one environment. Nothing of PyNative mode works with it.
 """
 
+from __future__ import annotations
+
 import importlib.abc
 import importlib.machinery
 import sys
 import types
+from typing import Any
 
 
 class _Nothing(type):
-    def __getattr__(cls, name):
+    def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         return cls
@@ -21,20 +24,19 @@ class _Nothing(type):
 class _Modules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds any submodule, and gives it any name."""
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         if name.startswith(f"{__name__}."):
             return importlib.machinery.ModuleSpec(name, self, is_package=True)
         return None
 
-    def create_module(self, spec):
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
         return types.ModuleType(spec.name)
 
-    def exec_module(self, module):
-        module.__path__ = []
-        module.__getattr__ = __getattr__
+    def exec_module(self, module: types.ModuleType) -> None:
+        vars(module).update(__path__=[], __getattr__=__getattr__)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
     return _Nothing(name, (), {"__init__": lambda self, *args, **settings: None,

@@ -33,7 +33,7 @@ from mindformers.tools.register import MindFormerConfig  # noqa: E402
 
 if options.install == "last":
     swapconf.install()
-from build_models import describe, pretend_devices  # noqa: E402
+from build_models import describe, pretend_devices  # type: ignore[import-not-found]  # noqa: E402
 from run_mindformer import build_network  # noqa: E402
 
 pretend_devices(8)

@@ -1,0 +1,67 @@
+"""What tests of several files share: where things are, what was recorded in the shipped traces, what a YAML means."""
+
+from __future__ import annotations
+
+import os
+import signal
+from functools import cache
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from swapconf.cli.main import main
+from swapconf.formats import overrides, trace_folder
+from swapconf.formats.nodes import Document
+from swapconf.resolve.knowledge import Versions
+from swapconf.simulate.trace_lifetimes import lifetimes
+from swapconf.simulation import Lifetimes
+from swapconf.strategy import Strategy
+from swapconf.study.study import Study, study_document
+from swapconf.trace import Trace
+
+ROOT = Path(__file__).parents[1]
+EXAMPLE = ROOT / "configs" / "llama2_7b" / "example1_default_swap.yaml"
+TRACES = ROOT / "tests" / "traces"
+NAMES = sorted(folder.name for folder in TRACES.iterdir() if (folder / "memory_block.csv").exists())
+CORPUS = Path(os.environ["SWAPCONF_CORPUS"]) if os.environ.get("SWAPCONF_CORPUS") else None
+RECORDED_WITH = Versions(mindspore="2.9.0", mindformers="1.9.0")  # the traces of this repository
+
+
+@cache
+def golden(name: str | Path) -> Trace:
+    """A trace, by its name in tests/traces or its folder."""
+    return trace_folder.read(TRACES / name, rank=0)
+
+
+@cache
+def columns(name: str) -> Lifetimes:
+    return lifetimes(golden(name))
+
+
+def document_of(file: str | Path, *changes: str) -> Document:
+    """A YAML with some keys changed, each as ``path=value``."""
+    document = overrides.read(["--config", str(file)], changes)
+    assert document is not None
+    return document
+
+
+def study_of(file: str | Path, *changes: str, versions: Versions = RECORDED_WITH) -> Study:
+    """What a YAML means, with the keys in the environment of the tests."""
+    return study_document(document_of(file, *changes), versions, os.environ)
+
+
+def strategy_of(file: str | Path, *changes: str, versions: Versions = RECORDED_WITH) -> Strategy:
+    strategy = study_of(file, *changes, versions=versions).strategy
+    assert strategy is not None
+    return strategy
+
+
+def invoke(*words: str | Path, answer: str | None = None, environment: dict[str, str] | None = None) -> Result:
+    """``swapconf WORD...`` in this process."""
+    return CliRunner().invoke(main, [str(word) for word in words], input=answer, env=environment)
+
+
+def heed_ctrl_c() -> None:
+    """For a child before it becomes another program: it inherits that an interrupt is ignored, as it is in whatever a
+    script starts in the background (``nohup scripts/test.sh &``)."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
