@@ -60,7 +60,7 @@ def command(paths: tuple[str, ...], strict: bool, form: str, output: Path | None
 
     In a folder, every training YAML that git does not ignore is checked. Settings stand in `.swapconf.toml` or in
     [tool.swapconf] of pyproject.toml; `# swapconf: ignore[rule] reason` on a line, or on the line above, silences a
-    rule there. See docs/ci.md.
+    rule there. See docs/how-to/ci.md.
 
     \b
     swapconf check docs/mistakes.yaml

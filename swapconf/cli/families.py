@@ -16,7 +16,7 @@ def command() -> None:
 
     For these, `swapconf check` judges operator names and the editor offers them. For other models it does not, and says
     so; a training run reads the operators from the real cells, whatever the family. `families` in `.swapconf.toml`
-    gives the family of a class of your own (docs/ci.md).
+    gives the family of a class of your own (docs/how-to/ci.md).
 
     \b
     swapconf families

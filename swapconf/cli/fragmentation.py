@@ -52,7 +52,7 @@ def command(traces: tuple[Path, ...], form: str, confirm: Path | None, thorough:
     """Compare memory allocators on the traces of dry runs, folders that `swapconf dryrun --keep DIR` left behind.
 
     When a job does not fit although less is in use at once: what causes the gap, and which setting closes it. See
-    docs/fragmentation.md.
+    docs/evidence/fragmentation.md.
 
     gap: what an allocator holds at its peak beyond what is in use at the peak. mindspore is MindSpore's own pool, its
     with-fragments peak exact; lifetime is AscendSpeed's method (MEMORY_FRAGMENTATION=1 makes it the policy in use);

@@ -106,7 +106,7 @@ def main() -> None:
 
     Names, options and files complete with the tab key after what `swapconf completion --help` says.
 
-    Documentation: docs/index.md; every command on one page: docs/commands.md.
+    Documentation: docs/index.md; every command on one page: docs/reference/commands.md.
 
     Exit codes: 0 done, and nothing is wrong; 1 done, and something is wrong, such as findings of severity error; 2 not
     done: a file cannot be read or written, something is not installed, or the command line is wrong. Some commands have

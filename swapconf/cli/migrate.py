@@ -40,7 +40,7 @@ def command(file: str, target: str, source: str | None, out: str | None, in_plac
     """Write the swap and recompute of a training YAML in another dialect of mindformers.
 
     To take a config to an mcore model or to mindformers 2.0, and back. Only the lines of swap and recompute change;
-    comments are kept. docs/dialects.md compares the three dialects key by key:
+    comments are kept. docs/reference/dialects.md compares the three dialects key by key:
 
     \b
     legacy     swap_config and recompute_config, prefetch in operators

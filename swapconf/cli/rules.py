@@ -24,7 +24,7 @@ def command(rule: str | None) -> None:
     """List the rules, or print the manual page of one.
 
     Every finding ends with the name of its rule in brackets; the page says what the rule knows and where from. All
-    pages at once: docs/rules.md.
+    pages at once: docs/reference/rules.md.
 
     \b
     swapconf rules

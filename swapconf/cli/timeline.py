@@ -59,7 +59,7 @@ def command(trace: Path, profile: str, measured: Path | None, cards_per_host: in
 
     To see what swap costs in time: how long a step takes, what the main stream waits for, and how far each prefetch
     could move. Times are estimated from shapes and the card's peak rates unless --measured replaces them. See
-    docs/timeline.md.
+    docs/explanation/timeline.md.
 
     exposed: how long the main stream stands still because of a kernel. Of a prefetch, `later` is how much later it
     could end without being waited for, `earlier` how much earlier it could start without holding the tensor twice.

@@ -199,7 +199,7 @@ def test_the_manual_has_every_rule_with_its_source(monkeypatch: pytest.MonkeyPat
     monkeypatch.syspath_prepend(str(ROOT / "scripts" / "evidence"))
     import levels_table
 
-    page = (ROOT / "docs" / "levels.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "levels.md").read_text(encoding="utf-8")
     assert levels_table.replaced(page, "rules", levels_table.rules()) == page, (
         "run: python scripts/evidence/levels_table.py")
     assert levels_table.rules() in page
