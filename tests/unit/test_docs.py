@@ -138,3 +138,10 @@ def test_the_functions_in_the_how_to_work() -> None:
     script = next(block for block in blocks(HOW_TO / "python.md", "python") if "study_file" in block)
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "3 Swap(prefetch=10)"
+
+
+def test_the_glossary_has_every_word_once_in_the_order_of_the_alphabet() -> None:
+    words = re.findall(r"^\| ([^|]+) \|", (DOCS / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE)[1:]
+    assert words == sorted(set(words), key=str.lower)
+    assert {"baseline", "effect", "fold", "grown trace", "pass", "phase", "placement", "plan", "site", "stall", "study",
+            "sweep", "variant", "workspace"} <= set(words)
