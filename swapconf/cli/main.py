@@ -104,7 +104,7 @@ def main() -> None:
     Chinese instead of English: `--lang zh`, here or after a command, or SWAPCONF_LANG=zh. Without both, the locale
     decides.
 
-    Names, options and files complete with the tab key after what `swapconf completion --help` says.
+    The tab key completes commands, options, files and names: `swapconf completion --help` says how to set it up.
 
     Documentation: docs/index.md; every command on one page: docs/reference/commands.md.
 
