@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Write docs/commands.md: every command, from the help texts of swapconf.cli.
+"""Write docs/reference/commands.md: every command, from the help texts of swapconf.cli.
 
     python scripts/build_command_docs.py
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,7 +17,7 @@ from swapconf import phrases
 from swapconf.cli.help import OF_HELP, paragraphs
 from swapconf.cli.main import SECTIONS, main
 
-TARGET = Path(__file__).resolve().parents[1] / "docs" / "commands.md"
+TARGET = Path(__file__).resolve().parents[1] / "docs" / "reference" / "commands.md"
 
 HEAD = """\
 <!-- Made by scripts/build_command_docs.py from the help texts in swapconf/cli; edit those. -->
@@ -29,7 +30,7 @@ its folder; `train.yaml`, `traces` and the like stand for files of your own.
 
 
 def render() -> str:
-    """The text of docs/commands.md, whatever the terminal and the locale are."""
+    """The text of docs/reference/commands.md, whatever the terminal and the locale are."""
     phrases.use(phrases.ENGLISH)
     root = click.Context(main, info_name="swapconf", **main.context_settings)
     parts = [HEAD, *(f"- {heading} {_links(names)}\n" for heading, names in SECTIONS.items()), "\n"]
@@ -58,9 +59,13 @@ def _command(command: click.Command, context: click.Context, title: str) -> str:
 
 def _paragraph(text: str) -> str:
     if not text.startswith("\b"):
-        return re.sub(r"\bdocs/([\w-]+\.md)", r"[docs/\1](\1)", text) + "\n\n"
+        return re.sub(r"\bdocs/([\w/-]+\.md)", lambda named: f"[{named[0]}]({_from_here(named[1])})", text) + "\n\n"
     lines = text.split("\n")[1:]
     return _block(lines, "bash" if any(line.startswith(("swapconf ", "eval ", "msrun ")) for line in lines) else "text")
+
+
+def _from_here(page: str) -> str:
+    return os.path.relpath(TARGET.parents[1] / page, TARGET.parent)
 
 
 def _block(lines: Iterable[str], language: str) -> str:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write docs/rules.md: the manual page of every rule, from the docstrings of swapconf.resolve.rules.
+"""Write docs/reference/rules.md: the manual page of every rule, from the docstrings of swapconf.resolve.rules.
 
     python scripts/build_rule_docs.py
 """
@@ -21,7 +21,7 @@ from swapconf.resolve.rules import RULES, dialects_of
 from swapconf.simulate.findings import RULES as SIMULATED
 from swapconf.verification import deviation
 
-TARGET = Path(__file__).resolve().parents[1] / "docs" / "rules.md"
+TARGET = Path(__file__).resolve().parents[1] / "docs" / "reference" / "rules.md"
 
 REASONS = {
     "default, layer_swap, op_swap": "Swapped as asked; in `swapconf explain --format json` only.",
@@ -43,7 +43,7 @@ error: the run fails, or surely does not do what was asked. warning: it may. not
 
 
 def render() -> str:
-    """The text of docs/rules.md."""
+    """The text of docs/reference/rules.md."""
     parts = [HEAD, "## Reading the file\n\n"]
     parts += ["### The file itself\n\n", _table(READING), "### Structure of the two sections\n\n", _table(STRUCTURE)]
     parts += ["### Rewriting a file\n\n", _table(REWRITING)]

@@ -1,4 +1,4 @@
-"""docs/generations.md: swapconf with each pair of mindformers and MindSpore, run for real.
+"""docs/evidence/generations.md: swapconf with each pair of mindformers and MindSpore, run for real.
 
 Started by generations.sh. Every pair has an environment of its own that holds these two packages; all others are those
 of the environment that this runs in. A pair leaves ``results/PAIR.json``, from which the table is made.
@@ -22,7 +22,7 @@ import demo
 from swapconf.units import show_bytes
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs/generations.md"
+PAGE = ROOT / "docs/evidence/generations.md"
 PLACEHOLDERS = ROOT / "scripts/placeholders"
 EXAMPLE = next(example for example in demo.EXAMPLES if example.number == 4)
 STEPS_ASIDE = "swapconf: steps aside"
@@ -300,7 +300,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="generations.sh")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     parser.add_argument("--folder", type=Path, default=cache / "swapconf/generations")
-    parser.add_argument("--table", action="store_true", help="write docs/generations.md from all that was run")
+    parser.add_argument("--table", action="store_true", help="write docs/evidence/generations.md from all that was run")
     parser.add_argument("pairs", nargs="*", metavar="MINDFORMERS+MINDSPORE")
     options = parser.parse_args()
     folder = options.folder.resolve()

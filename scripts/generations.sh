@@ -6,10 +6,10 @@ usage() {
   cat <<'USAGE'
 Usage: scripts/generations.sh [--folder FOLDER] [--table] [MINDFORMERS+MINDSPORE...]
 
-For each pair of versions (default: all of docs/generations.md): makes a virtual environment beside the packages of
+For each pair of versions (default: all of docs/evidence/generations.md): makes a virtual environment beside the packages of
 .venv, trains example 4 on the CPU with two workers, dry-runs it, and compares the case of rule R2 with plain
 mindformers and with `swapconf explain`. What a pair gave is kept and not run again; `--table` writes
-docs/generations.md from it. A pair takes some 5 to 15 minutes and 2.5 GB.
+docs/evidence/generations.md from it. A pair takes some 5 to 15 minutes and 2.5 GB.
 
 --folder: where environments and results are kept (default: swapconf/generations in the user's cache).
 

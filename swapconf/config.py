@@ -14,7 +14,7 @@ Prefetch: TypeAlias = int  # 1 or more, in the unit of the config's dialect; gra
 
 
 class Dialect(Enum):
-    """How mindformers spells swap and recompute; a file uses one. docs/dialects.md compares them key by key."""
+    """How mindformers spells swap and recompute; a file uses one. Key by key: docs/reference/dialects.md."""
 
     LEGACY = "legacy"  # swap_config and recompute_config
     MCORE = "mcore"  # the keys of swap_config inside model.model_config, beside recompute_config

@@ -8,7 +8,7 @@ RULES: dict[str, tuple[str, str]] = {
                                  "the settings of its run: only what the trace itself shows is compared with the "
                                  "YAML, so it can still be of another vocabulary or optimizer."),
     "pool-unexplained": ("note", "A what-if from a trace in which MindSpore's pool does not follow the rules that are "
-                                 "known of it (docs/pool.md), as with memory_optimize_level O1: the peak with "
+                                 "known of it (docs/evidence/pool.md), as with memory_optimize_level O1: the peak with "
                                  "fragments and the reserved memory of the prediction are approximate. The used peak "
                                  "does not depend on the pool."),
     "entry-saves-nothing": ("warning", "By a what-if, the peak is no lower with this entry of the YAML than without "

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Do `explain`, the cells, the graph, the log and `whatif` agree? On random strategies that nobody chose.
 
-    python scripts/evidence/agreement.py --seed S --cases N --folder DIR [--out docs/agreement.md]
+    python scripts/evidence/agreement.py --seed S --cases N --folder DIR [--out docs/evidence/agreement.md]
     python scripts/evidence/agreement.py --case S:I --folder DIR
     python scripts/evidence/agreement.py --seed S --cases N --again DIR
 

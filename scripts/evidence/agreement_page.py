@@ -1,4 +1,4 @@
-"""VERDICTS -> PAGE: docs/agreement.md."""
+"""VERDICTS -> PAGE: docs/evidence/agreement.md."""
 
 from __future__ import annotations
 

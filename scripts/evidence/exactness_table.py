@@ -1,4 +1,4 @@
-"""docs/exactness.md: peaks replayed from the traces of collect.py against what MindSpore itself says in the child.
+"""docs/evidence/exactness.md: peaks replayed from traces of collect.py against what MindSpore itself says in the child.
 
     python scripts/evidence/collect.py FOLDER && python scripts/evidence/exactness_table.py FOLDER
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cases import ROOT, Case, cases
 
-PAGE = ROOT / "docs/exactness.md"
+PAGE = ROOT / "docs/evidence/exactness.md"
 HEAD = ("model and layout", "strategy", "rank", "replayed", "max_memory_allocated", "difference", "with fragments",
         "tensors moved")
 INTRODUCTION = """# Peaks against MindSpore's own

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write docs/fragmentation.md: every allocator on every trace of a folder, computed from the traces.
+"""Write docs/evidence/fragmentation.md: every allocator on every trace of a folder, computed from the traces.
 
     python scripts/evidence/fragmentation_table.py FOLDER
 
@@ -23,7 +23,7 @@ from swapconf.simulate.trace_lifetimes import lifetimes
 from swapconf.simulation import CATEGORIES, Category, Placement
 from swapconf.units import GIB, MIB
 
-TARGET = Path(__file__).resolve().parents[2] / "docs" / "fragmentation.md"
+TARGET = Path(__file__).resolve().parents[2] / "docs" / "evidence" / "fragmentation.md"
 POLICIES = ("mindspore", "lifetime", "expandable", "offline")
 
 HEAD = """\
@@ -31,8 +31,8 @@ HEAD = """\
 # Fragmentation
 
 `swapconf fragmentation TRACE...` replays the allocations of a dry run with several allocators; when it advises, and
-what, is in [rules.md](rules.md). These are its figures on real traces (MindSpore 2.9.0, mindformers 1.9.0, dry run
-level 1, operator workspace excluded).
+what, is in [rules.md](../reference/rules.md). These are its figures on real traces (MindSpore 2.9.0, mindformers 1.9.0,
+dry run level 1, operator workspace excluded).
 
 - allocated: the most in use at once, the lower bound of every allocator.
 - with fragments: for each piece of device memory up to its highest byte ever used; for `lifetime` and `expandable`,

@@ -1,4 +1,4 @@
-"""docs/levels.md: the rules of workspace, and what levels 2 and 3 add to traces of collect.py.
+"""docs/reference/levels.md: the rules of workspace, and what levels 2 and 3 add to traces of collect.py.
 
     python scripts/evidence/collect.py FOLDER && PYTHONPATH=. python scripts/evidence/levels_table.py FOLDER
 
@@ -17,7 +17,7 @@ from swapconf.rehearsal.levels import simulated
 from swapconf.simulate.workspace import grow
 from swapconf.simulate.workspace_rules import RULES
 
-PAGE = Path(__file__).parents[2] / "docs" / "levels.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "levels.md"
 CARD = "ascend_910b2"
 CASES = ("llama4096-l2.none", "llama4096-l4.none", "llama4096-l4.layer-n20", "llama512-l4.none",
          "llama512-l4.layer-n10", "llama512-l4.recompute", "llama512-pp4.none", "llama512-pp4.none@6", "qwen3-l4.none",

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Every training YAML to each other dialect and back, as the page docs/migrate.md.
+"""Every training YAML to each other dialect and back, as the page docs/evidence/migrate.md.
 
-    python scripts/evidence/migrate_table.py FOLDER [--out docs/migrate.md]
+    python scripts/evidence/migrate_table.py FOLDER [--out docs/evidence/migrate.md]
 
 FOLDER holds training YAMLs (those that mindformers r1.8.0 ships, say); the documented examples in configs/ come first.
 """
@@ -53,7 +53,7 @@ result against the original: **same config** (swap and recompute are equal, key 
 operator is kept, swapped or recomputed as before, in other words), **same but for what was lost**, or at how many
 operators the two differ (only in files where something was lost). A prefetch has another unit in PyNative and no
 conversion, so on the way back `--prefetch` gives the first one of the original. What each dialect can say:
-[dialects](dialects.md).
+[dialects](../reference/dialects.md).
 
 Every file stays the same, byte by byte, outside the sections for swap and recompute.
 
@@ -71,7 +71,7 @@ class Trip:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "migrate.md")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "evidence" / "migrate.md")
     arguments = parser.parse_args()
     examples = [*sorted((ROOT / "configs").rglob("*.yaml"))]
     corpus = sorted(arguments.folder.rglob("*.yaml"))

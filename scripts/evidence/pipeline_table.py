@@ -1,4 +1,4 @@
-"""Steps of real pipelines against the formula of 1F1B, from the traces of collect.py; the table of docs/compare.md.
+"""Steps of real pipelines against the formula of 1F1B, from traces of collect.py; a table of docs/reference/compare.md.
 
     python scripts/evidence/pipeline_table.py FOLDER [--hardware ascend_910b2]
 """

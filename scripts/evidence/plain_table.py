@@ -1,4 +1,4 @@
-"""docs/plain-against-swapconf.md: the four documented examples, dry-run by plain mindformers and by swapconf.
+"""docs/evidence/plain-against-swapconf.md: the four documented examples, dry-run by plain mindformers and by swapconf.
 
     python scripts/evidence/plain_table.py FOLDER
 
@@ -23,7 +23,7 @@ from swapconf.rehearsal.folded import rehearse
 from swapconf.rehearsal.order import Order
 from swapconf.units import show_bytes
 
-PAGE = ROOT / "docs/plain-against-swapconf.md"
+PAGE = ROOT / "docs/evidence/plain-against-swapconf.md"
 INTRODUCTION = """# Plain mindformers against swapconf
 
 The four documented examples at Llama2-7B shape (4 layers, 8 devices: data parallel 2 x model parallel 4), each
@@ -34,9 +34,9 @@ the peaks are MindSpore's own, from a dry run at level 1 (operator workspace exc
 
 Where `moved` is 0 although the log says `Set`, the log is wrong: with `pipeline_stage: 1` and one accumulation step
 mindformers turns lazy inline off, and MindSpore then ignores every swap. swapconf keeps lazy inline on, and the same
-lines come true. One of the examples MindSpore 2.9.0 cannot compile like this (`The pointer[ker_ptr] is null`; README,
-Limits); the dry run tells before a card does. With two steps both are the same, because nothing hinders mindformers
-there.
+lines come true. One of the examples MindSpore 2.9.0 cannot compile like this (`The pointer[ker_ptr] is null`;
+[Limits](../reference/mindformers.md#limits)); the dry run tells before a card does. With two steps both are the same,
+because nothing hinders mindformers there.
 
 """
 

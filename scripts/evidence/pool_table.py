@@ -1,4 +1,4 @@
-"""docs/pool.md: MindSpore's pool replayed where blocks are above 1 GiB, from the traces of collect.py.
+"""docs/evidence/pool.md: MindSpore's pool replayed where blocks are above 1 GiB, from the traces of collect.py.
 
     python scripts/evidence/collect.py FOLDER --only pp2-vocab && python scripts/evidence/pool_table.py FOLDER
 
@@ -24,7 +24,7 @@ from swapconf.simulate.replay import Replay, replay
 from swapconf.simulate.trace_lifetimes import lifetimes
 from swapconf.units import GIB, show_bytes
 
-PAGE = ROOT / "docs/pool.md"
+PAGE = ROOT / "docs/evidence/pool.md"
 _SETTING = re.compile(r"\.(?:block|limit)-[0-9.]+GB")
 INTRODUCTION = """<!-- Made by scripts/evidence/pool_table.py from traces of dry runs; edit that. -->
 # MindSpore's pool, replayed

@@ -1,4 +1,4 @@
-"""docs/published-measurements.md: published times of recompute, and what swapconf's cost model makes of the shapes.
+"""docs/evidence/published-measurements.md: published times of recompute, and what swapconf makes of the shapes.
 
     PYTHONPATH=. python scripts/evidence/published.py
 
@@ -20,14 +20,15 @@ from swapconf.cost import TERA, Hardware
 from swapconf.formats import hardware
 
 HERE = Path(__file__).parent / "published"
-PAGE = Path(__file__).parents[2] / "docs" / "published-measurements.md"
+PAGE = Path(__file__).parents[2] / "docs" / "evidence" / "published-measurements.md"
 INTRODUCTION = """<!-- Made by scripts/evidence/published.py; edit that. -->
 # Against published measurements
 
-No card was at hand, so the cost model ([timeline.md](timeline.md)) is held against what others measured and published:
-recompute on NVIDIA A100 with Megatron-LM, and on Ascend with MindSpeed. There are no traces of these runs; the layer is
-built as the list of its kernels, from the published shapes (`scripts/evidence/layers.py`), and priced and replayed by
-the same functions that `swapconf timeline` uses. *Peak rates* are the figures of the data sheets alone: a lower bound.
+No card was at hand, so the cost model ([timeline.md](../explanation/timeline.md)) is held against what others measured
+and published: recompute on NVIDIA A100 with Megatron-LM, and on Ascend with MindSpeed. There are no traces of these
+runs; the layer is built as the list of its kernels, from the published shapes (`scripts/evidence/layers.py`), and
+priced and replayed by the same functions that `swapconf timeline` uses. *Peak rates* are the figures of the data
+sheets alone: a lower bound.
 *Calibrated* is that times one factor, taken from the first row of the first table ({factor:.3f}) and applied
 everywhere, so that row is right by construction and the others are predictions. Ratios (overhead, throughput increase)
 do not depend on the factor.

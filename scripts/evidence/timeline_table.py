@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Predicted steps against true ones: every case of ``cases.py`` that a folder holds, as docs/timeline-predicted.md.
+"""Predicted steps against true ones, each case of ``cases.py`` in a folder: docs/evidence/timeline-predicted.md.
 
-    python scripts/evidence/timeline_table.py FOLDER [--out docs/timeline-predicted.md]
+    python scripts/evidence/timeline_table.py FOLDER [--out docs/evidence/timeline-predicted.md]
 
 FOLDER has one trace per case (``llama512-l4.layer-n20``) and its baseline (``llama512-l4.none``). What a case really
 ran is replayed with the costs of a hardware profile; the same step is predicted from the baseline, with the same
@@ -103,7 +103,7 @@ def exposed_us(line: Timeline, *kinds: Kind) -> float:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("folder", type=Path)
-    options.add_argument("--out", type=Path, default=ROOT / "docs" / "timeline-predicted.md")
+    options.add_argument("--out", type=Path, default=ROOT / "docs" / "evidence" / "timeline-predicted.md")
     given = options.parse_args()
     checked: list[Checked] = []
     rows = sorted(_rows(given.folder, checked), key=lambda row: row.case)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What-if against true dry runs: every case of ``cases.py`` that a folder holds, as the page docs/what-if.md.
+"""What-if against true dry runs: every case of ``cases.py`` that a folder holds, as the page docs/evidence/what-if.md.
 
-    python scripts/evidence/whatif_table.py FOLDER [--out docs/what-if.md]
+    python scripts/evidence/whatif_table.py FOLDER [--out docs/evidence/what-if.md]
 
 FOLDER has one trace per case (``llama512-l4.layer-n20``) and its baseline (``llama512-l4.none``). Two errors are told:
 of the peak of the whole run, and of the most that is in use when a kernel of the decoder layers or a gradient
@@ -69,7 +69,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
         ("llama512-pp2-interleave.layer-n200@4", "0.08 %"), ("llama512-pp4.layer-n100@6", "0.002 %"))),
 )
 
-PAGE = ROOT / "docs" / "what-if.md"
+PAGE = ROOT / "docs" / "evidence" / "what-if.md"
 BY_HAND = "## Rules"  # this section of the page and what follows stay as they are
 
 

@@ -42,10 +42,10 @@ FORMATS = ("text", "json", "github", "gitlab", "junit", "sarif")
               help="json: a list of {file, line, column, path, rule, severity, message, hint}. github: annotations. "
                    "gitlab: a Code Quality report.")
 @click.option("--output", type=OUT_FILE, help="Write here instead of to the terminal.")
-@click.option("--fix", is_flag=True, help="Repair what cannot change the meaning for the worse; asks before it writes.")
+@click.option("--fix", is_flag=True, help="Make the repairs that are safe. Shows them, and asks before it writes.")
 @click.option("--diff", is_flag=True, help="Only show what --fix would change.")
 @click.option("--yes", is_flag=True, help="With --fix: write without asking.")
-@click.option("--only-training", is_flag=True, help="Skip YAMLs that are none for training, even where they are named.")
+@click.option("--only-training", is_flag=True, help="Skip files that are no training YAMLs, even if you name them.")
 @click.option("--jobs", type=click.IntRange(1), help="Processes for many files (default: one per usable core).")
 @set_option
 @version_options
@@ -54,13 +54,13 @@ def command(paths: tuple[str, ...], strict: bool, form: str, output: Path | None
             mindformers_version: str | None) -> None:
     """Find what is wrong in the swap and recompute sections of training YAMLs.
 
-    For every change of a YAML, before anything is started; it needs neither MindSpore nor mindformers. All findings are
-    printed at once, as `file:line:col yaml.path: severity: what is wrong; what to do [rule]`. The manual page of a
+    Run it after every change of a YAML; it needs neither MindSpore nor mindformers. All findings are printed at once,
+    as `file:line:col yaml.path: severity: what is wrong; what to do [rule]`. The manual page of a
     rule: `swapconf rules RULE`.
 
     In a folder, every training YAML that git does not ignore is checked. Settings stand in `.swapconf.toml` or in
     [tool.swapconf] of pyproject.toml; `# swapconf: ignore[rule] reason` on a line, or on the line above, silences a
-    rule there. See docs/ci.md.
+    rule there. See docs/how-to/ci.md.
 
     \b
     swapconf check docs/mistakes.yaml

@@ -82,7 +82,7 @@ def command(inputs: tuple[Path, ...], baseline: Path | None, changes: tuple[str,
     To choose between configs: peak memory, host memory, step time, exposed stalls, bubbles of the pipeline and added
     operations, overall and by rank. A YAML is really dry-run, one rank of each stage; --from predicts it instead, in
     milliseconds. The ranks of a run are replayed on one clock, so that the stages of a pipeline wait for each other.
-    See docs/compare.md.
+    See docs/reference/compare.md.
 
     \b
     swapconf compare tests/traces/llama_l2_none tests/traces/llama_l2_layerswap_n1

@@ -82,7 +82,7 @@ def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, 
     rank. No data set, checkpoint or card is needed; MindSpore, mindformers and, once, a C compiler are.
 
     Level 1 tells memory without operator workspace, which comes from CANN. Level 2 adds it: from CANN, else by a rule
-    for each operator (docs/levels.md), kept in DIR/rank_N/level_2. Level 3 adds times on --hardware, kept in
+    for each operator (docs/reference/levels.md), kept in DIR/rank_N/level_2. Level 3 adds times on --hardware, kept in
     DIR/rank_N/level_3 as the profiler's own files; trace_view.json opens in Perfetto and chrome://tracing.
 
     --html shows all ranks side by side: what holds each peak, which rank is tightest, what would lower it and what

@@ -37,8 +37,8 @@ def command(file: str, layer: int | None, form: str, changes: tuple[str, ...], m
             mindformers_version: str | None) -> None:
     """Show what a training YAML asks for and what takes effect, layer by layer and operator by operator.
 
-    To see before a run what swap and recompute do, and why not; with the lines that every worker will log. Equal layers
-    stand in one row. `sites` counts primitives: a cell's name stands for all of those below it.
+    Use it before a run: which requests take effect, why others do not, and which lines every worker will log. Equal
+    layers share a row. `sites` counts primitives: the name of a cell stands for all primitives below it.
 
     \b
     swapconf explain configs/llama2_7b/example4_swap_with_recompute.yaml

@@ -14,9 +14,9 @@ from swapconf.phrases import phrase
 def command() -> None:
     """List the model families whose operators are known, with the pattern of their flash attention.
 
-    For these, `swapconf check` judges operator names and the editor offers them. For other models it does not, and says
-    so; a training run reads the operators from the real cells, whatever the family. `families` in `.swapconf.toml`
-    gives the family of a class of your own (docs/ci.md).
+    For these, `swapconf check` checks operator names, and the editor completes them. For other models it says that it
+    cannot. A training run reads the operators of any model from its real cells. To give a class of your own one of
+    these families, name it under `families` in `.swapconf.toml` (docs/how-to/ci.md).
 
     \b
     swapconf families

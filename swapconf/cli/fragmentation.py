@@ -46,17 +46,17 @@ class _Row:
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--confirm", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="YAML",
               help="Dry-run this YAML, the one of the trace, with the recommended pool setting.")
-@click.option("--thorough", is_flag=True, help="Search longer for an offline plan within 1 % of the lower bound, up to "
-                                               "minutes.")
+@click.option("--thorough", is_flag=True, help="Search for up to minutes, until the offline plan is within 1 % of the "
+                                               "lower bound.")
 def command(traces: tuple[Path, ...], form: str, confirm: Path | None, thorough: bool) -> None:
     """Compare memory allocators on the traces of dry runs, folders that `swapconf dryrun --keep DIR` left behind.
 
-    When a job does not fit although less is in use at once: what causes the gap, and which setting closes it. See
-    docs/fragmentation.md.
+    For a job that does not fit although its used peak would: which blocks cause the gap, and which setting closes it.
+    See docs/evidence/fragmentation.md.
 
-    gap: what an allocator holds at its peak beyond what is in use at the peak. mindspore is MindSpore's own pool, its
-    with-fragments peak exact; lifetime is AscendSpeed's method (MEMORY_FRAGMENTATION=1 makes it the policy in use);
-    expandable is virtual memory; offline is a plan with all lifetimes known; the lower bound is the used peak.
+    gap: what an allocator takes at its peak, minus the used peak, which no allocator can get below. mindspore:
+    MindSpore's own pool, replayed exactly. lifetime: AscendSpeed's method; MEMORY_FRAGMENTATION=1 says that it is in
+    use. expandable: virtual memory. offline: a plan that knows all lifetimes in advance.
 
     \b
     swapconf fragmentation tests/traces/llama_l3_flash_n1

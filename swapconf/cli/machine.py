@@ -30,13 +30,13 @@ def machine_options(default: str | None) -> Callable[[F], F]:
                      help="ascend_910b1, ascend_910b2, ascend_910b3, ascend_910b4, ascend_910_93, ascend_910a, "
                           f"generic, or a file of your own.{told}"),
         click.option("--measured", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR",
-                     help="ASCEND_PROFILER_OUTPUT of a real run: its kernel_details.csv, op_statistic.csv and "
-                          "trace_view.json replace the model."),
+                     help="Take times from ASCEND_PROFILER_OUTPUT of a real run (kernel_details.csv, op_statistic.csv, "
+                          "trace_view.json) instead of estimating them."),
         click.option("--cards-per-host", type=click.IntRange(1, MOST_CARDS), default=1, show_default=True, metavar="N",
                      help="How many cards of a host copy at once."),
         click.option("--host-bandwidth", type=Number(LEAST_FIGURE, MOST_FIGURE), metavar="GB/S",
-                     help="10^9 bytes a second in one direction that they share (default: no limit but the card's "
-                          "link)."),
+                     help="What these cards share for their copies, in 10^9 bytes a second for each direction "
+                          "(default: only the link of each card limits them)."),
     )
 
     def wrap(function: F) -> F:

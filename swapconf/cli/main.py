@@ -104,9 +104,9 @@ def main() -> None:
     Chinese instead of English: `--lang zh`, here or after a command, or SWAPCONF_LANG=zh. Without both, the locale
     decides.
 
-    Names, options and files complete with the tab key after what `swapconf completion --help` says.
+    The tab key completes commands, options, files and names: `swapconf completion --help` says how to set it up.
 
-    Documentation: docs/index.md; every command on one page: docs/commands.md.
+    Documentation: docs/index.md; every command on one page: docs/reference/commands.md.
 
     Exit codes: 0 done, and nothing is wrong; 1 done, and something is wrong, such as findings of severity error; 2 not
     done: a file cannot be read or written, something is not installed, or the command line is wrong. Some commands have

@@ -38,9 +38,9 @@ _PIPE_WIDTH = 100
 def command(traces: tuple[Path, ...], form: str, html: Path | None) -> None:
     """Show what fills the device memory in dry runs, folders that `swapconf dryrun --keep DIR` left behind.
 
-    To find what to swap or to recompute: used memory by category over time, then what is alive at the peak by category,
-    layer and operator. The page has a chart to zoom into, and the blocks over time and address, where fragments show as
-    holes. MEMORY_FRAGMENTATION=1 shows the pools of AscendSpeed in the place of MindSpore's.
+    Use it to find what to swap or to recompute: used memory by category over time, then what is alive at the peak, by
+    category, layer and operator. The page has the same chart to zoom into, and a chart of all blocks by time and
+    address, where fragments show as holes. With MEMORY_FRAGMENTATION=1, blocks lie where AscendSpeed's pools put them.
 
     \b
     swapconf memory tests/traces/llama_l2_none

@@ -32,15 +32,15 @@ _STYLES = {Fate.LOST: "red", Fate.CHANGED: "yellow", Fate.CARRIED: "green", Fate
 @click.option("--in-place", is_flag=True, help="Write it back to FILE.")
 @click.option("--diff", is_flag=True, help="Print the changed lines; nothing else is written to the standard output.")
 @click.option("--prefetch", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
-              help="The prefetch in the new unit, where it changes: layers for pynative, operators for the others.")
-@click.option("--accept-loss", is_flag=True, help="Write, and exit with 0, although something cannot be carried over.")
+              help="The prefetch to write where its unit changes: in layers for pynative, else in operators.")
+@click.option("--accept-loss", is_flag=True, help="Write even if something cannot be carried over, and exit with 0.")
 @version_options
 def command(file: str, target: str, source: str | None, out: str | None, in_place: bool, diff: bool, prefetch: int,
             accept_loss: bool, mindspore_version: str | None, mindformers_version: str | None) -> None:
     """Write the swap and recompute of a training YAML in another dialect of mindformers.
 
     To take a config to an mcore model or to mindformers 2.0, and back. Only the lines of swap and recompute change;
-    comments are kept. docs/dialects.md compares the three dialects key by key:
+    comments are kept. docs/reference/dialects.md compares the three dialects key by key:
 
     \b
     legacy     swap_config and recompute_config, prefetch in operators

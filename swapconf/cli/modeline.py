@@ -27,8 +27,8 @@ from swapconf.phrases import phrase
 def command(files: tuple[str, ...], given: str | None) -> None:
     """Add `# yaml-language-server: $schema=...` to YAMLs, or correct it.
 
-    By this line an editor finds the schema for completion and mistakes (docs/editor.md). Nothing else in a file
-    changes, and a file that has the line already is not written.
+    The line tells an editor which schema to use, for completion and for mistakes (docs/how-to/editor.md). Nothing else
+    in a file changes; a file that has the line already is not written.
 
     \b
     swapconf schema --write .

@@ -23,8 +23,8 @@ from swapconf.verification import deviation
 def command(rule: str | None) -> None:
     """List the rules, or print the manual page of one.
 
-    Every finding ends with the name of its rule in brackets; the page says what the rule knows and where from. All
-    pages at once: docs/rules.md.
+    Every finding ends with the name of its rule in brackets. The page says what the rule looks for, and which fact of
+    MindSpore or mindformers stands behind it. All pages at once: docs/reference/rules.md.
 
     \b
     swapconf rules

@@ -24,7 +24,7 @@ def command(name: str, target: Path | None) -> None:
     """Print a JSON Schema of the training YAML, or install it where an editor finds it.
 
     training describes the swap and recompute sections of a whole training YAML, with the operators of the model that
-    the YAML names; swap_config and recompute_config describe one section. Editors: docs/editor.md. See also
+    the YAML names; swap_config and recompute_config describe one section. Editors: docs/how-to/editor.md. See also
     `swapconf modeline`.
 
     \b

@@ -58,7 +58,8 @@ class _Step:
 @click.command(cls=Command)
 @click.argument("trace", type=click.Path(path_type=Path))
 @machine_options("generic")
-@click.option("--host-memory", metavar="SIZE", help="Memory of the host that they share, for example 1.5TB.")
+@click.option("--host-memory", metavar="SIZE",
+              help="Host memory that these cards share, for example 1.5TB; exit 1 if the copies do not fit.")
 @click.option("--trace-view", type=OUT_FILE, metavar="FILE",
               help="Write the step as the profiler's trace_view.json, for Perfetto, chrome://tracing and MindStudio "
                    "Insight.")
@@ -69,12 +70,12 @@ def command(trace: Path, profile: str, measured: Path | None, cards_per_host: in
             host_memory: str | None, trace_view: Path | None, form: str, html: Path | None) -> None:
     """Replay one step of a dry run on its streams, from the folder that `swapconf dryrun --keep DIR` left behind.
 
-    To see what swap costs in time: how long a step takes, what the main stream waits for, and how far each prefetch
-    could move. Times are estimated from shapes and the card's peak rates unless --measured replaces them. See
-    docs/timeline.md.
+    Use it to see what swap costs in time: how long a step takes, where the main stream stalls, and how far each
+    prefetch could move. Times are estimated from shapes and the card's peak rates, unless --measured replaces them. See
+    docs/explanation/timeline.md.
 
-    exposed: how long the main stream stands still because of a kernel. Of a prefetch, `later` is how much later it
-    could end without being waited for, `earlier` how much earlier it could start without holding the tensor twice.
+    exposed: how long a kernel stalls the main stream. `later`: how much later a prefetch could end without a stall.
+    `earlier`: how much earlier it could start without the tensor being on the device twice.
 
     \b
     swapconf timeline tests/traces/llama_l2_layerswap_n1 --hardware ascend_910b2

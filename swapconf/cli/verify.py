@@ -35,7 +35,7 @@ _MOST_JOBS = 3  # unless asked for more: each takes about 60 MB
 @click.option("--predicted", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE.json",
               help="Compare peaks with this output of `swapconf dryrun --format json` (default: earlier dry runs).")
 @click.option("--slack", default="0", show_default=True, metavar="2GB",
-              help="How far above the predicted a peak may be.")
+              help="How much higher than predicted a peak may be.")
 @click.option("--jobs", type=click.IntRange(1), help="Logs to read at once (default: by cores, at most 3).")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @version_options
@@ -43,16 +43,18 @@ def command(folder: Path, file: str, changes: tuple[str, ...], ranks: str, predi
             jobs: int | None, form: str, mindspore_version: str | None, mindformers_version: str | None) -> None:
     """Compare what the worker logs below LOGDIR say with what the YAML decides for each rank.
 
-    After a run: did every rank do what the YAML says, and did it stay below the predicted peak? Logs of msrun
-    (worker_RANK.log) and of mindformers (rank_RANK/info.log), rotated or not, written with swapconf or without it.
+    After a run: did every rank do what the YAML says, and did it stay below the predicted peak? It reads the logs of
+    msrun (worker_RANK.log) and of mindformers (rank_RANK/info.log) with their rotated parts, of runs with swapconf or
+    without it.
 
     \b
     swapconf verify output/msrun --config train.yaml
     swapconf dryrun train.yaml --format json > predicted.json
     swapconf verify output/msrun --config train.yaml --predicted predicted.json --slack 2GB
 
-    Exit codes: 0 every rank agrees; 1 a rank misses something, differs, is void, or needs more than predicted; 2 a file
-    or folder could not be read, the YAML decides nothing to compare with, or the command line is wrong.
+    Exit codes: 0 every rank agrees; 1 the log of a rank lacks a line, differs, or has a swap without effect, or a peak
+    is higher than predicted; 2 a file or folder could not be read, the YAML decides nothing to compare with, or the
+    command line is wrong.
     """
     from swapconf.formats import overrides, predicted_peaks
     from swapconf.rehearsal.order import cluster_of, ranks_of

@@ -48,8 +48,8 @@ def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: 
     """Predict the memory of one rank under any swap and recompute, in milliseconds, without running anything.
 
     To search for a config: what each entry saves, how the peak moves with the prefetch and, with --hardware, what a
-    step costs in time. How far it is from true dry runs: docs/what-if.md. TRACE is the folder of one rank of a run
-    without swap and recompute, as the first of these leaves it in DIR:
+    step costs in time. How far it is from true dry runs: docs/evidence/what-if.md. TRACE is the folder of one rank of a
+    run without swap and recompute, as the first of these leaves it in DIR:
 
     \b
     swapconf dryrun train.yaml --set swap_config.swap=False --keep DIR

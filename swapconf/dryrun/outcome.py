@@ -52,7 +52,8 @@ class Outcome(Enum):
 
 _REMEDIES = {
     Outcome.NOT_INSTALLED: phrase("this is about the environment, not about the YAML: install the module, or "
-                                  "versions of MindSpore and mindformers that belong together (docs/generations.md)"),
+                                  "versions of MindSpore and mindformers that belong together "
+                                  "(docs/evidence/generations.md)"),
     Outcome.CRASHED: phrase("try a smaller backward_prefetch"),
     Outcome.KILLED: phrase("free memory, or run fewer ranks at once with `--jobs`"),
     Outcome.TIMED_OUT: phrase("give it more time with `--timeout SECONDS`, or run fewer ranks at once with `--jobs`"),

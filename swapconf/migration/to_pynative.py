@@ -1,6 +1,6 @@
 """GRAPH CONFIG -> PYNATIVE CONFIG, and what became of each thing in it.
 
-Where both dialects can say the same, the result says it; docs/dialects.md gives the source of every difference.
+Where both dialects can say the same, the result says it; the source of every difference: docs/reference/dialects.md.
 """
 
 from __future__ import annotations

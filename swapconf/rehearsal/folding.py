@@ -19,7 +19,7 @@ from swapconf.rehearsal.micro_batches import MicroBatches
 from swapconf.strategy import LayerStrategy, Strategy
 
 # the fewest layers of a row from which on memory is on a line, and every how many: measured with MindSpore 2.9.0
-# (docs/folding.md). Without a pipeline, and with swap, memory alternates between odd and even numbers of layers
+# (docs/explanation/folding.md). Without a pipeline, and with swap, memory alternates between odd and even numbers
 SMALLEST, STRIDE = 4, 2
 SMALLEST_PIPELINED, STRIDE_PIPELINED = 2, 1
 # what a child takes, measured in one layer compiled: its start, a micro-batch of an own layer; and how compiling grows

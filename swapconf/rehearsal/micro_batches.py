@@ -2,7 +2,7 @@
 
 From some number on a schedule only repeats itself, and memory at each place of the step is a straight line in the
 number of micro-batches. From which number on was measured for each schedule with MindSpore 2.9.0
-(docs/folding.md); a schedule that is not among them is run as it is.
+(docs/explanation/folding.md); a schedule that is not among them is run as it is.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from swapconf.versions import TITLES, partner, reached, same
 
 MEASURED = {"mindspore": "2.9.0", "mindformers": "1.9.0"}  # the pair that most was measured with
 
-# every one was trained and dry-run with a partner (docs/generations.md)
+# every one was trained and dry-run with a partner (docs/evidence/generations.md)
 MEASURED_MINDSPORE = ("2.7.1", "2.7.2", "2.9.0", "2.10.0")
 MEASURED_MINDFORMERS = ("1.6.0", "1.7.0", "1.8.0", "1.9.0", "2.0.0", "2.1.0")
 MEASURED_PAIRS = (("1.6.0", "2.7.2"), ("1.7.0", "2.7.1"), ("1.7.0", "2.7.2"), ("1.8.0", "2.7.2"),

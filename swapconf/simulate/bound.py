@@ -6,7 +6,8 @@ where the rules put it, by more than was ever measured (out: 20 kernels late; ba
 use on top as the two largest blocks take that a layer makes, forward or backward: kernels that run in another order
 hold what they read and what they make, and on one stream there is one such kernel at a time. Besides, MindSpore keeps
 scalar constants of a graph on the device, a block of 512 bytes each, and shares fewer of them in a larger graph: one is
-added for each kernel that is. This is reasoned and checked against true dry runs (docs/what-if.md), not proven.
+added for each kernel that is. This is reasoned and checked against true dry runs, not proven:
+docs/evidence/what-if.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Under 1F1B, and where gradients are accumulated, a rank does the same again from its first backward pass on: one forward
 and one backward pass, as long as there are forward passes left. What a cell launches once in each backward pass is
-there twice at least before that ends (measured: docs/timeline.md), so one round is from its first launch to its second.
+there twice at least before that ends (measured: docs/explanation/timeline.md), so one round is from its first launch
+to its second.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 On an Atlas A2 every kernel of Ascend C that needs workspace at all gets 16 MiB for the system first
 (``WORKSPACE_SIZE_910B`` of platform_ascendc, ``GetLibApiWorkSpaceSize``); products of matrices ask for 20 MiB. What
-comes on top is for the vector cores, of which the tilings know 48 at most. docs/levels.md lists the rules; they are the
-values of ``RULES``. A card of another generation needs other formulas.
+comes on top is for the vector cores, of which the tilings know 48 at most. The rules are
+the values of ``RULES``, listed in docs/reference/levels.md. A card of another generation needs other formulas.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """YAMLs that others published, at their full width, with fewer layers and micro-batches and nothing else changed.
 
-Those of the corpus are skipped where SWAPCONF_CORPUS names none; docs/published-yamls.md tells of all.
+Those of the corpus are skipped where SWAPCONF_CORPUS names none; docs/evidence/published-yamls.md tells of all.
 """
 
 from __future__ import annotations

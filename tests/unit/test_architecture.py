@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-<<<<<<< HEAD
 import pytest
 from radon.complexity import cc_rank, cc_visit
 
-ROOT = Path(__file__).parents[2]
-=======
 from tests.helpers import ROOT
 
->>>>>>> hb
 PACKAGE = ROOT / "swapconf"
 WORST_GRADE = "C"  # radon's; up to 20 ways through a function
 # modules that still have a function above it; a name goes as soon as its module has none

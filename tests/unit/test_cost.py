@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-<<<<<<< HEAD
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-=======
-from collections.abc import Callable
->>>>>>> hb
 from math import inf
 from pathlib import Path
 
@@ -18,13 +14,8 @@ import pytest
 
 from swapconf.cost import FIGURES, ORIGINS, Costs, Host, Measured, MeasuredCopy, MeasuredKernel, Origin
 from swapconf.errors import Finding, SwapconfError
-<<<<<<< HEAD
-from swapconf.formats import hardware, kernel_details, profiler_folder, trace_folder, trace_view
-from swapconf.simulate.costing import Signature, Workload, costs, group_gbps, seconds, workload
-=======
 from swapconf.formats import hardware, hardware_names, kernel_details, profiler_folder, trace_folder, trace_view
-from swapconf.simulate.costing import costs, group_gbps, seconds, workload
->>>>>>> hb
+from swapconf.simulate.costing import Signature, Workload, costs, group_gbps, seconds, workload
 from swapconf.simulate.measured import plain
 from swapconf.simulate.work import Attention, Work, work
 from swapconf.trace import Tensor

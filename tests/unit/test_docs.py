@@ -20,7 +20,10 @@ from swapconf.study.study import study_file
 from tests.helpers import ROOT
 
 DOCS = ROOT / "docs"
-PAGES = sorted([*ROOT.glob("README*.md"), *DOCS.glob("*.md")])
+RULES = DOCS / "reference" / "rules.md"
+HOW_TO = DOCS / "how-to"
+SHOWING = [ROOT / "README.md", *HOW_TO.glob("*.md"), DOCS / "reference" / "exit-codes.md"]
+PAGES = sorted([*ROOT.glob("README*.md"), *DOCS.rglob("*.md")])
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 RULE_NAME = re.compile(r"(R\d-)?[a-z]+(-[a-z]+)*")
 
@@ -34,7 +37,7 @@ def blocks(page: Path, language: str) -> list[str]:
 
 def test_the_rule_pages_are_those_of_the_docstrings() -> None:
     made = build_rule_docs.render()
-    assert (DOCS / "rules.md").read_text(encoding="utf-8") == made, "run: just generate"
+    assert RULES.read_text(encoding="utf-8") == made, "run: just generate"
 
 
 def names_in(tree: ast.AST) -> Iterator[str]:
@@ -57,7 +60,7 @@ def names_in(tree: ast.AST) -> Iterator[str]:
 def test_every_rule_is_documented() -> None:
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "swapconf").rglob("*.py")]
     emitted = {name for source in sources for name in names_in(ast.parse(source)) if RULE_NAME.fullmatch(name)}
-    text = (DOCS / "rules.md").read_text(encoding="utf-8")
+    text = RULES.read_text(encoding="utf-8")
     documented = set(re.findall(r"^(?:### |\| `)([\w-]+)(?:`|$)", text, re.MULTILINE))
     assert len(emitted) > 40
     assert emitted - documented == set()
@@ -83,17 +86,31 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(target), f"{page.name}: {link}"
 
 
-def test_every_page_can_be_reached_from_the_readme() -> None:
+def linked_from(page: Path) -> set[Path]:
+    links = re.findall(r"\]\(([^)#]+)", FENCE.sub("", page.read_text(encoding="utf-8")))
+    return {(page.parent / link).resolve() for link in links if "://" not in link}
+
+
+def test_every_page_can_be_reached_from_the_index_and_the_index_from_the_readmes() -> None:
+    assert set(DOCS.rglob("*.md")) - linked_from(DOCS / "index.md") == {DOCS / "index.md"}
     for readme in ROOT.glob("README*.md"):
-        text = readme.read_text(encoding="utf-8")
-        assert [page.name for page in DOCS.glob("*.md") if f"docs/{page.name}" not in text] == ["index.md"]
+        assert DOCS / "index.md" in linked_from(readme)
+
+
+def test_every_page_that_a_text_of_the_code_names_exists() -> None:
+    named = {(path.relative_to(ROOT), page) for folder in ("swapconf", "scripts", "tests")
+             for path in (ROOT / folder).rglob("*.py") if path != Path(__file__)
+             for page in re.findall(r"\bdocs/[\w/-]+\.\w+", path.read_text(encoding="utf-8"))}
+    assert len(named) > 30
+    assert not [(str(path), page) for path, page in sorted(named) if not (ROOT / page).exists()]
 
 
 # --- what is shown --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shown", blocks(ROOT / "README.md", "console"), ids=lambda text: text.splitlines()[0][2:])
-def test_the_readme_shows_what_the_command_prints(shown: str) -> None:
+@pytest.mark.parametrize("shown", sorted({block for page in SHOWING for block in blocks(page, "console")}),
+                         ids=lambda text: text.splitlines()[0][2:])
+def test_a_page_shows_what_the_command_prints(shown: str) -> None:
     command, *expected = shown.splitlines()
     words = shlex.split(command)
     assert words[:2] == ["$", "swapconf"]
@@ -108,7 +125,7 @@ def test_both_readmes_show_the_same() -> None:
     assert english == chinese
 
 
-@pytest.mark.parametrize("section", blocks(DOCS / "how-to.md", "yaml"))
+@pytest.mark.parametrize("section", blocks(HOW_TO / "write-a-yaml.md", "yaml"))
 def test_the_sections_in_the_how_to_have_no_errors(section: str, tmp_path: Path) -> None:
     base = yaml.safe_load((ROOT / "configs/llama2_7b/example1_default_swap.yaml").read_text(encoding="utf-8"))
     config = tmp_path / "config.yaml"
@@ -118,6 +135,13 @@ def test_the_sections_in_the_how_to_have_no_errors(section: str, tmp_path: Path)
 
 
 def test_the_functions_in_the_how_to_work() -> None:
-    script = next(block for block in blocks(DOCS / "how-to.md", "python") if "study_file" in block)
+    script = next(block for block in blocks(HOW_TO / "python.md", "python") if "study_file" in block)
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "3 Swap(prefetch=10)"
+
+
+def test_the_glossary_has_every_word_once_in_the_order_of_the_alphabet() -> None:
+    words = re.findall(r"^\| ([^|]+) \|", (DOCS / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE)[1:]
+    assert words == sorted(set(words), key=str.lower)
+    assert {"baseline", "effect", "fold", "grown trace", "pass", "phase", "placement", "plan", "site", "stall", "study",
+            "sweep", "variant", "workspace"} <= set(words)

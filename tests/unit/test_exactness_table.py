@@ -1,4 +1,4 @@
-"""docs/exactness.md takes new cases without the traces of the old ones."""
+"""docs/evidence/exactness.md takes new cases without the traces of the old ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     import exactness_table
 
     page = tmp_path / "exactness.md"
-    page.write_text((ROOT / "docs/exactness.md").read_text(encoding="utf-8"), encoding="utf-8")
+    page.write_text((ROOT / "docs/evidence/exactness.md").read_text(encoding="utf-8"), encoding="utf-8")
     monkeypatch.setattr(exactness_table, "PAGE", page)
     return exactness_table
 

@@ -51,7 +51,7 @@ def test_every_command_stands_in_one_section() -> None:
     shown = CliRunner().invoke(main, ["--help"]).stdout
     for name in NAMES:
         assert f"\n  {name} " in shown
-    for word in ("--lang", "swapconf completion", "docs/commands.md"):
+    for word in ("--lang", "swapconf completion", "docs/reference/commands.md"):
         assert word in " ".join(shown.split())
 
 
@@ -84,7 +84,7 @@ def test_the_page_of_the_commands_is_made_from_the_helps(monkeypatch: pytest.Mon
     for name, value in (("COLUMNS", "40"), ("LC_ALL", "zh_CN.UTF-8"), ("SWAPCONF_LANG", "zh")):
         monkeypatch.setenv(name, value)
     made = build_command_docs.render()
-    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
     assert page == made, "run: just generate"
 
 

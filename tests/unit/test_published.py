@@ -1,4 +1,4 @@
-"""docs/published-measurements.md is what the script makes, and the model is as close to the measurements as it says."""
+"""docs/evidence/published-measurements.md is what the script makes, and the model is as close as it says."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.helpers import ROOT
 
 
 def test_the_page_is_what_the_script_makes() -> None:
-    assert (ROOT / "docs/published-measurements.md").read_text(encoding="utf-8") == published.page(), (
+    assert (ROOT / "docs/evidence/published-measurements.md").read_text(encoding="utf-8") == published.page(), (
         "run: just generate")
 
 

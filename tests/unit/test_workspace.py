@@ -191,6 +191,6 @@ def test_a_changed_sum_is_found(tmp_path: Path) -> None:
 def test_the_manual_has_every_rule_with_its_source() -> None:
     import levels_table
 
-    page = (ROOT / "docs" / "levels.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "levels.md").read_text(encoding="utf-8")
     assert levels_table.with_rules() == page, "run: just generate"
     assert levels_table.rules() in page

@@ -65,7 +65,7 @@ def _cell(layer: int, cell: str) -> str:
 def _forward(runtime: Runtime, layers: range, batch: int, branch: str) -> None:
     seen = runtime.launch(f"{NET}/model-Toy/embed-Embedding/Gather", ["model.embed"], f"h.{batch}")
     table = runtime.launch(f"{NET}/model-Toy/rotary-Rotary/Cos", ["model.table"], f"cos.{batch}", (4,))
-    ends = []
+    ends: list[str] = []
     for layer in layers:
         _embed_again(runtime, ends, batch, is_here=branch == "norm" and layer == layers[-1])
         norm = runtime.launch(f"{_cell(layer, 'norm')}/RmsNorm", [seen, f"copy.{layer}"], f"n.{layer}.{batch}")

@@ -1,7 +1,7 @@
 r"""version-not-measured: a version of MindSpore or mindformers that swapconf was never measured with.
 
 What was measured with the newest earlier version is taken to hold; swapconf then says what it takes, not what it knows.
-Which versions were measured stands in docs/generations.md.
+Which versions were measured stands in docs/evidence/generations.md.
 
 Reported: ``--mindspore-version 2.11.0``. Passes: ``--mindspore-version 2.10.0``.
 """

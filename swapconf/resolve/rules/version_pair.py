@@ -2,9 +2,9 @@ r"""version-pair: MindSpore and mindformers in versions that were not released f
 
 Every mindformers is released for one MindSpore (VERSION_MAP.json in its package): 1.6.0 for 2.7.0, 1.7.0 for 2.7.1,
 1.8.0 for 2.7.2, 1.9.0 for 2.9.0, 2.0.0 for 2.10.0, 2.1.0 for 2.11.0. Other pairs may work: those that swapconf was
-measured with (docs/generations.md) are a note, the rest are a warning. The pair is what is installed, or given with
-``--mindspore-version``, ``--mindformers-version`` or in ``.swapconf.toml``; where only one of the two is known, nothing
-is said.
+measured with are a note (docs/evidence/generations.md), others are a warning. The pair is what is installed, or given
+with ``--mindspore-version``, ``--mindformers-version`` or in ``.swapconf.toml``; where only one of the two is known,
+nothing is said.
 
 Fails: mindformers 1.9.0 with MindSpore 2.7.2. Passes: 1.9.0 with 2.9.0.
 """

@@ -1,7 +1,7 @@
 """LIFETIMES -> PLACEMENT as MindSpore 2.9.0 does it: best fit in pieces that double, persistent tensors in their own.
 
 Measured with MindSpore 2.9.0 (memory_optimize_level O0, a simulated Ascend): every address and every peak with
-fragments of all traces is reproduced by these rules (docs/pool.md). They were first read in MindSpore's public source:
+fragments of all traces is reproduced by these rules (docs/evidence/pool.md). They were first read in its public source:
 ``abstract_dynamic_mem_pool.cc`` (who asks whom) and ``abstract_ascend_memory_pool_support.cc`` (the size of a piece).
 
 - A request takes the smallest hole that is large enough; of several, the one at the lowest address. Freed neighbours
