@@ -48,8 +48,8 @@ class Attempt:
 
     @property
     def fragments_bytes(self) -> int | None:
-        """What MindSpore's pool needs beyond what is in use, as its replay has it; None where nothing was grown, and
-        the run itself tells it."""
+        """What MindSpore's pool needs beyond what is in use, as its replay has it; None where nothing was grown: a
+        run tells it itself."""
         trace = self.raised.trace if self.raised is not None else self.trace
         return None if trace is None or len(self.used) == 1 else trace.with_fragments_peak_bytes - trace.used_peak_bytes
 
