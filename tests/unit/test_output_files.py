@@ -124,7 +124,8 @@ FROM_AN_INDEX = re.compile(r"""\b(?:pipx?|uv|conda)\b.*\b(?:install|add|run)\s(?
 @pytest.mark.parametrize(("line", "is_guilty"), [
     ("pip install swapconf", True), ("python -m pip install -U 'swapconf[report]'", True),
     ("pipx install swapconf", True), ("uv pip install swapconf==0.1.0", True), ("pip install ./swapconf", False),
-    ("pip install -e '.[report]'", False), ("pip install swapconf/", False), ("pip install jinja2 plotly  # for swapconf", False)])
+    ("pip install -e '.[report]'", False), ("pip install swapconf/", False),
+    ("pip install jinja2 plotly  # for swapconf", False)])
 def test_what_counts_as_an_installation_from_an_index(line: str, is_guilty: bool) -> None:
     assert bool(FROM_AN_INDEX.search(line)) == is_guilty
 
