@@ -22,6 +22,12 @@ def _in_english() -> Iterator[None]:
     phrases.use(phrases.ENGLISH)
 
 
+@pytest.fixture
+def chinese() -> None:
+    """For a test that reads what people read in Chinese."""
+    phrases.use("zh")
+
+
 TOLD = "told"  # a property of a test that is to be read although nothing failed, from another process, too
 
 

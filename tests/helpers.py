@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from click.testing import CliRunner, Result
 
 from swapconf.cli.main import main
 from swapconf.formats import overrides, trace_folder
-from swapconf.formats.nodes import Document
+from swapconf.formats.nodes import Document, from_plain, nowhere
 from swapconf.resolve.knowledge import Versions
 from swapconf.simulate.trace_lifetimes import lifetimes
 from swapconf.simulation import Lifetimes
@@ -48,6 +50,12 @@ def document_of(file: str | Path, *changes: str) -> Document:
 def study_of(file: str | Path, *changes: str, versions: Versions = RECORDED_WITH) -> Study:
     """What a YAML means, with the keys in the environment of the tests."""
     return study_document(document_of(file, *changes), versions, os.environ)
+
+
+def study_of_values(values: Any, file: str = "train.yaml", versions: Versions | None = None,
+                    environment: Mapping[str, str] | None = None) -> Study:
+    """What a YAML with these values, mostly a mapping, means for any versions and in an empty environment."""
+    return study_document(from_plain(values, nowhere(file)), versions or Versions(), environment or {})
 
 
 def strategy_of(file: str | Path, *changes: str, versions: Versions = RECORDED_WITH) -> Strategy:

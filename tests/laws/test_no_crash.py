@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from swapconf.config import Dialect
 from swapconf.errors import SwapconfError
-from swapconf.formats.nodes import from_plain, nowhere
 from swapconf.formats.worker_log import lines
 from swapconf.formats.yaml_document import parse
 from swapconf.migration.migrate import Order, migrate
@@ -23,6 +22,7 @@ from swapconf.report.explanation import as_json, module_rows, modules_as_json, r
 from swapconf.report.findings import as_lines
 from swapconf.resolve.knowledge import Versions
 from swapconf.study.study import Study, study_document, study_file
+from tests.helpers import study_of_values
 
 KEYS = ("swap", "default_prefetch", "layer_swap", "op_swap", "layers", "backward_prefetch", "op_name", "recompute",
         "select_recompute", "select_comm_recompute", "select_recompute_exclude", "mp_comm_recompute", "model_config",
@@ -61,7 +61,7 @@ def use(study: Study) -> None:
 
 def studied(document: Any) -> None:
     start = time.monotonic()
-    use(study_document(from_plain(document, nowhere()), Versions(), {}))
+    use(study_of_values(document))
     assert time.monotonic() - start < 5  # a second on a quiet machine
 
 

@@ -4,10 +4,8 @@ import time
 
 import pytest
 
-from swapconf.formats.nodes import from_plain, nowhere
 from swapconf.network import LayerTemplate
 from swapconf.resolve import budget
-from swapconf.resolve.knowledge import Versions
 from swapconf.resolve.patterns import (
     BadPattern,
     compiled,
@@ -17,7 +15,7 @@ from swapconf.resolve.patterns import (
     suggestions,
     unescaped_dot,
 )
-from swapconf.study.study import study_document
+from tests.helpers import study_of_values
 from tests.unit.networks import TOY, cell, primitive
 
 
@@ -113,7 +111,7 @@ def hostile_config(num_patterns: int) -> dict[str, object]:
 
 def test_all_patterns_of_a_file_share_one_budget() -> None:
     start = time.process_time()
-    found = study_document(from_plain(hostile_config(60), nowhere("train.yaml")), Versions(), {}).findings
+    found = study_of_values(hostile_config(60)).findings
     assert time.process_time() - start < 2 * budget.FILE_SECONDS + 0.5
     told = [finding for finding in found if finding.rule == "bad-pattern"]
     assert len(told) == 60
@@ -125,7 +123,7 @@ def test_a_good_pattern_beside_a_bad_one_is_still_applied() -> None:
     config = hostile_config(1)
     swaps = config["swap_config"]["op_swap"]  # type: ignore[index]
     swaps.append({"op_name": "feed_forward", "backward_prefetch": 1, "layers": True})
-    study = study_document(from_plain(config, nowhere("train.yaml")), Versions(), {})
+    study = study_of_values(config)
     assert [finding.rule for finding in study.findings if finding.severity.value == "error"] == ["bad-pattern"]
     assert study.strategy is not None
     assert all(entry.plan.outcomes for entry in study.strategy.layers)
@@ -156,7 +154,7 @@ def test_the_number_of_patterns_in_a_file_is_bounded() -> None:
              for number in range(budget.MAX_PATTERNS + 1)]
     config = {"model": {"model_config": {"type": "LlamaConfig", "num_layers": 1}},
               "swap_config": {"swap": True, "op_swap": swaps}}
-    told = [finding.message for finding in study_document(from_plain(config, nowhere("x")), Versions(), {}).findings
+    told = [finding.message for finding in study_of_values(config).findings
             if finding.rule == "bad-pattern"]
     assert told
     assert all(f"more than {budget.MAX_PATTERNS} patterns" in message for message in told)

@@ -8,12 +8,11 @@ from dataclasses import replace
 import pytest
 
 from swapconf.advice import advice, host_line, is_out_of_reach, peak_line, reach, remedy
-from swapconf.formats import trace_folder
 from swapconf.peak import Moment, Part, Peak, Share, as_record, grown, of_record
 from swapconf.simulate.holders import peak
 from swapconf.simulation import Category
 from swapconf.units import GIB
-from tests.helpers import NAMES, TRACES, columns, golden
+from tests.helpers import NAMES, columns, golden
 from tests.unit.test_replay import peak_of
 
 
@@ -110,7 +109,7 @@ def test_the_optimizer_has_temporaries_for_the_weights_of_every_layer() -> None:
     name = next(name for name in NAMES if peak(golden(name)).rest.when == "forward")
     parts = {share.part: share for share in peak(golden(name)).rest.shares}
     assert parts[Part.TEMPORARY].in_layers_bytes == 0
-    trace = trace_folder.read(TRACES / "mcore/qwen3_l2_none", 0)
+    trace = golden("mcore/qwen3_l2_none")
     found = peak(trace).rest
     weights, temporary = (next(share for share in found.shares if share.part is part)
                           for part in (Part.WEIGHTS, Part.TEMPORARY))

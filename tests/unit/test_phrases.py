@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 import string
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,13 +13,6 @@ from swapconf.phrases import Phrase, joined, packed, phrase, plural, show, unpac
 
 pytest.importorskip("babel")
 import build_catalogue
-
-
-@pytest.fixture
-def chinese() -> Iterator[None]:
-    phrases.use("zh")
-    yield
-    phrases.use(phrases.ENGLISH)
 
 
 def test_a_phrase_is_its_english_text() -> None:

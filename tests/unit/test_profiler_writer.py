@@ -22,7 +22,6 @@ from swapconf.formats import (
     profiler_folder,
     profiler_tables,
     profiler_writer,
-    trace_folder,
     trace_view_writer,
 )
 from swapconf.simulate import costing, program, timeline
@@ -33,7 +32,7 @@ from swapconf.simulation import NEVER
 from swapconf.step_profile import StepProfile, length_ns
 from swapconf.timing import COLLECTIVE, COMPUTE, TO_DEVICE, TO_HOST, Timeline
 from swapconf.trace import Trace
-from tests.helpers import NAMES, TRACES
+from tests.helpers import NAMES, golden
 from tests.unit.trace_event_rules import loads, mistakes
 
 SWAP = "llama_l2_layerswap_n1"
@@ -42,7 +41,7 @@ CARD = "ascend_910b2"
 
 @cache
 def simulated(name: str) -> tuple[Trace, Costs, Timeline, StepProfile]:
-    grown = grow(trace_folder.read(TRACES / name, rank=0))
+    grown = grow(golden(name))
     trace, card = grown.trace, hardware.load(CARD)
     known = costing.costs(costing.workload(trace), card)
     line = timeline.replay(program.program(trace), known.duration_us)

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from swapconf import phrases
 from swapconf.cli.dryrun import _print
 from swapconf.dryrun.job import Cluster
 from swapconf.dryrun.outcome import LayerMoves, LayerRecomputes, Outcome, RankReport, as_record
@@ -91,13 +89,6 @@ FILES = plural(2, "{count} file", "{count} files")
 WORDED = replace(
     REPORT, detail=phrase("nothing found in {files}", files=FILES), fold_note=joined("; ", [FILES, "a note"]),
     findings=(replace(REPORT.findings[0], message=phrase("nothing found in {files}", files="x"), hint=FILES),))
-
-
-@pytest.fixture
-def chinese() -> Iterator[None]:
-    phrases.use("zh")
-    yield
-    phrases.use(phrases.ENGLISH)
 
 
 def test_a_phrase_stays_one_in_the_cache(order: Order, chinese: None) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from swapconf.formats.nodes import from_plain, nowhere
-from swapconf.resolve.knowledge import Versions
-from swapconf.study.study import study_document
+from tests.helpers import study_of_values
 from tests.unit.upstream_cases import CASES, Case
 
 # a 4-layer Llama for which nothing else is to be said
@@ -33,7 +31,7 @@ VALID = {
 
 def findings(case: Case) -> list[tuple[str, str, str]]:
     config = {**BASE, "swap_config": case.swap, "recompute_config": case.recompute}
-    study = study_document(from_plain(config, nowhere("case.yaml")), Versions(), {})
+    study = study_of_values(config)
     return sorted((found.severity.value, found.rule, found.origin.path) for found in study.findings)
 
 
