@@ -13,7 +13,7 @@ from swapconf.simulate.baseline import ADD_AND_NORM, SUM, VIEWS, Baseline, layer
 from swapconf.simulate.cell_outputs import cell_outputs, descends, redistributing
 from swapconf.simulate.columns import Flags, Ints
 from swapconf.simulate.loss import head_first, hurried, started
-from swapconf.simulate.parted import Own, kinds, parted, stand_ins
+from swapconf.simulate.parted import Own, flags, kinds, parted, stand_ins
 from swapconf.simulate.recompute import Program, recompute, unseen
 from swapconf.simulate.shared import remade
 from swapconf.simulate.sites import Sites, assign
@@ -155,12 +155,10 @@ def _of_all_layers(prepared: Prepared, strategy: Strategy) -> dict[int, list[int
 
 def _parted(prepared: Prepared, strategy: Strategy) -> list[Own]:
     """What some layers have for themselves although all share it in the baseline."""
-    known, kernels, paths = strategy.actions(), prepared.baseline.kernels, dict(prepared.sites.shared)
+    known, kernels, paths = flags(strategy), prepared.baseline.kernels, dict(prepared.sites.shared)
     layers = np.unique(kernels.layer[kernels.passing[kernels.passing >= 0]]).tolist()
-    found = kinds(prepared.baseline, {
-        kernel: {layer: action.prefetch if isinstance(action, Swap) else None for layer in layers
-                 for action in [known.get((layer_name(layer), path))]}
-        for kernel, path in paths.items()})
+    found = kinds(prepared.baseline, {kernel: {layer: known.get((layer_name(layer), path)) for layer in layers}
+                                      for kernel, path in paths.items()})
     site = {name: index for index, name in enumerate(prepared.sites.names)}
     return [Own(kernel=kernel, layers=alike, site=site.get((layer_name(min(alike)), paths[kernel]), -1))
             for kernel, alike in found]

@@ -1,9 +1,9 @@
 """PROGRAM -> PROGRAM: what all layers share in the baseline is made once for each kind of layer.
 
 MindSpore merges equal kernels, such as the tables of the rotary embedding, only where they are flagged alike: layers
-that swap them with one prefetch, and those that do not, have tables of their own, which the first of these layers
-makes. In the forward pass, being recomputed makes no difference (measured with MindSpore 2.9.0: ``Muls``, ``Cos`` and
-``Sin`` of TeleChat3 and Qwen3).
+that swap them with one prefetch, those that exclude them from recompute, and the others have tables of their own, which
+the first of these layers makes. In the forward pass, being recomputed makes no difference (measured with MindSpore
+2.9.0: ``Muls``, ``Cos`` and ``Sin`` of TeleChat3 and Qwen3).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from swapconf.simulate.baseline import Baseline
 from swapconf.simulate.columns import Flags, Ints
 from swapconf.simulate.recompute import Program
 from swapconf.simulate.shared import served
+from swapconf.strategy import Strategy, Swap
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,6 +28,13 @@ class Own:
     kernel: int
     layers: frozenset[int]
     site: int
+
+
+def flags(strategy: Strategy) -> dict[tuple[str, str], Hashable]:
+    """By site, what its primitive is flagged with: the prefetch of its swap, or that its recompute is excluded."""
+    swapped = {site: action.prefetch for site, action in strategy.actions().items() if isinstance(action, Swap)}
+    return swapped | {(entry.layer.name, outcome.request.operator): outcome.request.kind for entry in strategy.layers
+                      for outcome in entry.plan.outcomes if outcome.request.kind == "select_recompute_exclude"}
 
 
 def kinds(baseline: Baseline, flags: Mapping[int, Mapping[int, Hashable]]) -> list[tuple[int, frozenset[int]]]:

@@ -107,13 +107,20 @@ def test_tables_that_all_layers_share_run_again_in_each() -> None:
 ONE = "swap_config={{swap: True, layer_swap: [{{backward_prefetch: {prefetch}, layers: {layers}}}]}}"
 
 
+# counts, from the first layer on
+EXCLUDED = (r"recompute_config.select_recompute_exclude="
+            r"{{'self_attention\.apply_rotary_pos_emb\.mul_mscale': [{number}]}}")
+
+
 @pytest.mark.parametrize(("changes", "parts"), [
     ((ONE.format(prefetch=5, layers="True"),), 0),
     (("swap_config={swap: False}", "recompute_config.recompute=[1]"), 0),
     ((ONE.format(prefetch=5, layers="[1]"),), 1),
+    (("swap_config={swap: False}", EXCLUDED.format(number=1)), 1),
+    (("swap_config={swap: False}", EXCLUDED.format(number=2)), 0),
     (("swap_config={swap: True, layer_swap: [{backward_prefetch: 5, layers: [0]}, "
       "{backward_prefetch: 6, layers: [1]}]}",), 1)])
-def test_tables_are_shared_by_layers_that_swap_them_alike(changes: tuple[str, ...], parts: int) -> None:
+def test_tables_are_shared_by_layers_that_swap_or_exclude_them_alike(changes: tuple[str, ...], parts: int) -> None:
     prepared = qwen.baseline()
     kernels = prepared.baseline.kernels
     program = schedule(prepared, qwen.strategy(*changes)).program
