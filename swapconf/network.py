@@ -52,6 +52,10 @@ class LayerTemplate:
     cell: str
     operators: tuple[Operator, ...]
 
+    def __hash__(self) -> int:
+        """As templates are keys all over: cheap, and different for those of one model."""
+        return hash((self.name, self.cell, len(self.operators)))
+
     @cached_property
     def by_path(self) -> dict[str, Operator]:
         return {operator.path: operator for operator in self.operators}
@@ -104,14 +108,14 @@ class Network:
     made_with: str = ""
     near: NearModel | None = None
 
-    @property
+    @cached_property
     def num_layers(self) -> int:
         return 1 + max((layer.index for layer in self.layers), default=-1)
 
-    @property
+    @cached_property
     def templates(self) -> tuple[LayerTemplate, ...]:
         """Each template once, in layer order."""
-        return tuple({id(layer.template): layer.template for layer in self.layers}.values())
+        return tuple(dict.fromkeys(layer.template for layer in self.layers))
 
 
 def with_graph(template: LayerTemplate, known: tuple[LayerTemplate, ...]) -> LayerTemplate:

@@ -84,9 +84,12 @@ class Outcome:
 # --- strategy -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LayerPlan:
-    """The part of a strategy that equal layers share: decisions and outcomes for one template."""
+    """The part of a strategy that equal layers share: decisions and outcomes for one template.
+
+    Equal to itself alone, as `Decider` makes one for all equal layers; so it is a key of what is said of all of them.
+    """
 
     decisions: Mapping[str, Decision]
     outcomes: tuple[Outcome, ...]

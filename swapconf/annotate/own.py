@@ -14,7 +14,8 @@ class Owners:
     """Knows the primitives of the layers that it has seen."""
 
     def __init__(self) -> None:
-        self._seen: dict[int, tuple[Any, dict[str, Any]]] = {}  # the object, so that its id stays its own
+        # by id, as flags are set on an object, whatever it equals; with the object, so that its id stays its own
+        self._seen: dict[int, tuple[Any, dict[str, Any]]] = {}
 
     def separate(self, layer: Any) -> None:
         """Replace what an earlier layer has, too, by a copy as it was before that layer's edits.

@@ -90,7 +90,7 @@ def _proposed(reading: Reading, kind: Mapping[str, Propose]) -> Iterator[Repair]
 def _in_effect(studied: Study) -> tuple[Origin, ...]:
     """The entries of which something is in effect, so that they cannot go."""
     strategy = studied.strategy
-    plans = {id(entry.plan): entry.plan for entry in strategy.layers}.values() if strategy is not None else ()
+    plans = dict.fromkeys(entry.plan for entry in strategy.layers) if strategy is not None else ()
     return tuple({outcome.request.origin: None for plan in plans for outcome in plan.outcomes
                   if (outcome.sites if outcome.request.is_swap else outcome.void is None)})
 

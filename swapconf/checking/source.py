@@ -86,7 +86,7 @@ class Source:
         """Every way, by the line and column of what it leads to."""
         found: dict[tuple[int, int], Chain] = {}
         ways: list[tuple[yaml.Node | None, Chain]] = [(self.root, ())]
-        seen: set[int] = set()
+        seen: set[int] = set()  # ids, as an alias is the very node of its anchor, and nodes that look alike are not
         while ways:
             node, way = ways.pop()
             if not isinstance(node, yaml.CollectionNode) or id(node) in seen:

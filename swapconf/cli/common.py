@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -53,6 +54,27 @@ def set_option(function: F) -> F:
                           help="Leave out a key, as `--set A.B.C=` does; repeatable.")(command)
     return cast(F, click.option("--set", "changes", multiple=True, metavar="A.B.C=VALUE",
                                 help="Override a key of every YAML given; repeatable.")(chosen))
+
+
+def format_option(text: str | None = None) -> Callable[[F], F]:
+    """``--format``, as ``form``: text, or JSON for programs."""
+    return click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True,
+                        help=text)
+
+
+def as_one(name: str, kind: type[Any]) -> Callable[[F], F]:
+    """The options that are named like the fields of a dataclass come to the command as one value of it."""
+    names = [field.name for field in fields(kind)]
+
+    def wrap(function: F) -> F:
+        @wraps(function)
+        def command(*arguments: Any, **options: Any) -> Any:
+            one = kind(**{each: options.pop(each) for each in names})
+            return function(*arguments, **options, **{name: one})
+
+        return cast(F, command)
+
+    return wrap
 
 
 def register_option(function: F) -> F:

@@ -13,12 +13,21 @@ from typing import TYPE_CHECKING
 
 import click
 
+from swapconf.cli.child_options import (
+    DASK,
+    JOBS,
+    TIMEOUT,
+    ChildOptions,
+    fold_option,
+    keep_option,
+    no_cache_option,
+    ranks_option,
+)
 from swapconf.cli.children import Children
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say, set_option
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, as_one, format_option, print_findings, say, set_option
 from swapconf.cli.help import Command
-from swapconf.cli.machine import load, machine_options
-from swapconf.cli.numbers import SECONDS
-from swapconf.cli.outputs import PAGE
+from swapconf.cli.machine import MachineOptions, machine_options
+from swapconf.cli.outputs import html_option
 from swapconf.errors import SwapconfError, has_errors
 from swapconf.phrases import phrase
 from swapconf.report.findings import printable
@@ -29,20 +38,6 @@ if TYPE_CHECKING:
     from swapconf.errors import Finding
     from swapconf.study.study import Study
     from swapconf.variant import Variant
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Options:
-    """How YAMLs are run. ``keep``: None for a temporary folder."""
-
-    changes: tuple[str, ...]
-    ranks: str
-    jobs: int | None
-    dask: str | None
-    keep: Path | None
-    fold: bool
-    timeout: float
-    use_cache: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,24 +54,20 @@ class _Read:
 @click.option("--from", "baseline", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR",
               help="Predict the YAMLs by what-if from the traces in DIR, of a run without swap and recompute.")
 @set_option
-@click.option("--ranks", default="stages", show_default=True, metavar="stages|all|0,7",
-              help="Which ranks of a YAML to run; stages: one for each pipeline stage.")
-@click.option("--jobs", type=click.IntRange(1), help="Children at once (default: by cores and memory).")
-@click.option("--dask", metavar="ADDRESS", help="Run on this Dask cluster instead of here.")
-@click.option("--keep", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-              help="Keep the traces in DIR/YAML/rank_N, and take those of an equal run that are there already.")
-@click.option("--fold/--no-fold", default=True, show_default=True,
-              help="As in `swapconf dryrun`; a folded run has no times.")
-@click.option("--timeout", type=SECONDS, default=3600.0, show_default=True, metavar="SECONDS", help="For each rank.")
-@click.option("--no-cache", is_flag=True, help="Run again what is in --keep DIR.")
+@ranks_option("Which ranks of a YAML to run; stages: one for each pipeline stage.")
+@JOBS
+@DASK
+@keep_option("Keep the traces in DIR/YAML/rank_N, and take those of an equal run that are there already.",
+             file_okay=False)
+@fold_option("As in `swapconf dryrun`; a folded run has no times.")
+@TIMEOUT
+@no_cache_option("Run again what is in --keep DIR.")
 @machine_options("generic")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--html", type=PAGE, metavar="FILE",
-              help="Write one page with the timelines and the memory of all; it opens without a network.")
-def command(inputs: tuple[Path, ...], baseline: Path | None, changes: tuple[str, ...], ranks: str, jobs: int | None,
-            dask: str | None, keep: Path | None, fold: bool, timeout: float, no_cache: bool, profile: str,
-            measured: Path | None, cards_per_host: int, host_bandwidth: float | None, form: str,
-            html: Path | None) -> None:
+@format_option()
+@html_option("the timelines and the memory of all")
+@as_one("options", ChildOptions)
+def command(inputs: tuple[Path, ...], baseline: Path | None, changes: tuple[str, ...], options: ChildOptions,
+            machine: MachineOptions, form: str, html: Path | None) -> None:
     """Compare training YAMLs, or runs that `swapconf dryrun --keep DIR` left behind, side by side.
 
     To choose between configs: peak memory, host memory, step time, exposed stalls, bubbles of the pipeline and added
@@ -93,19 +84,13 @@ def command(inputs: tuple[Path, ...], baseline: Path | None, changes: tuple[str,
     Exit codes: 0 done; 1 a config has errors, or a rank did not complete or does not fit; 2 a file could not be read or
     written, something that a dry run or the page needs is not installed, or the command line is wrong.
     """
-    options = _Options(changes=changes, ranks=ranks, jobs=jobs, dask=dask, keep=keep, fold=fold, timeout=timeout,
-                       use_cache=not no_cache)
-    try:
-        on = load(profile, measured, cards_per_host, host_bandwidth)
-    except SwapconfError as error:
-        print_findings(error.findings, err=True)
-        raise SystemExit(EXIT_UNREADABLE) from None
+    on = machine.load()
     if len({str(path) for path in inputs}) < len(inputs):
         raise click.UsageError(phrase("one of them is named twice"))
-    if dask is not None and keep is None:
+    if options.dask is not None and options.keep is None:
         raise click.UsageError(phrase("--dask needs --keep DIR, on a disk that all machines of the cluster see"))
     given = ([baseline] if baseline is not None else []) + list(inputs)
-    read = [_read(path, options, on) for path in given]
+    read = [_read(path, changes, on) for path in given]
     told = [finding for item in read if item.study is not None for finding in item.study.findings]
     print_findings(told, err=True)
     compared = _predicted(read, given[0], on) if baseline is not None else _rehearsed(read, options, on)
@@ -120,7 +105,7 @@ def command(inputs: tuple[Path, ...], baseline: Path | None, changes: tuple[str,
     raise SystemExit(max(_code(variant, item) for variant, item in zip(compared, read, strict=True)))
 
 
-def _read(path: Path, options: _Options, on: Machine) -> _Read:
+def _read(path: Path, changes: Sequence[str], on: Machine) -> _Read:
     from swapconf.comparing import folders, rehearsed, traced
     from swapconf.formats import overrides
     from swapconf.simulate.policies import default_policy
@@ -129,7 +114,7 @@ def _read(path: Path, options: _Options, on: Machine) -> _Read:
     try:
         if path.is_dir():
             return _Read(variant=traced.of_traces(str(path), folders.read(path), on, default_policy(os.environ)))
-        study = study_for_run(overrides.of_file(str(path), options.changes), os.environ)
+        study = study_for_run(overrides.of_file(str(path), changes), os.environ)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     except SwapconfError as error:
@@ -166,7 +151,7 @@ def _predicted(read: Sequence[_Read], baseline: Path, on: Machine) -> list[Varia
     return compared
 
 
-def _rehearsed(read: Sequence[_Read], options: _Options, on: Machine) -> list[Variant]:
+def _rehearsed(read: Sequence[_Read], options: ChildOptions, on: Machine) -> list[Variant]:
     from swapconf.simulate.policies import default_policy
 
     studies = {index: item.study for index, item in enumerate(read) if item.study is not None}
@@ -188,7 +173,7 @@ def _kept(keep: Path | None) -> Iterator[Path]:
         yield Path(folder)
 
 
-def _candidates(studies: dict[int, Study], keep: Path, options: _Options) -> list[Candidate]:
+def _candidates(studies: dict[int, Study], keep: Path, options: ChildOptions) -> list[Candidate]:
     from swapconf.comparing.rehearsed import Candidate
     from swapconf.rehearsal.order import Order, cluster_of, ranks_of
 
@@ -207,26 +192,22 @@ def _candidates(studies: dict[int, Study], keep: Path, options: _Options) -> lis
     return candidates
 
 
-def _run(candidates: Sequence[Candidate], options: _Options, on: Machine, policy: str) -> Sequence[Variant]:
+def _run(candidates: Sequence[Candidate], options: ChildOptions, on: Machine, policy: str) -> Sequence[Variant]:
     import sys
 
     from swapconf.comparing.rehearsed import rehearse
-    from swapconf.dryrun import DryRunError
     from swapconf.dryrun.environment import prepare
     from swapconf.rehearsal import capacity, fan_out
 
     if fan_out.missing(options.dask):
         raise click.ClickException(fan_out.missing(options.dask))
-    try:
-        prepare(sys.executable, os.environ, 1)  # once, before the children, so that the shim is built once
-    except DryRunError as error:
-        raise click.ClickException(str(error)) from None
+    prepare(sys.executable, os.environ, 1)  # once, before the children, so that the shim is built once
     orders = [order for candidate in candidates for order in candidate.orders]
     with Children(len(orders), phrase("dry run")) as progress:
         watched = [replace(candidate, orders=tuple(replace(order, board=progress.board) for order in candidate.orders))
                    for candidate in candidates]
         return rehearse(watched, capacity.jobs_at_once(orders, options.jobs), on, policy=policy, dask=options.dask,
-                        reuse=options.keep is not None and options.use_cache, progress=progress.step)
+                        reuse=options.keep is not None and not options.no_cache, progress=progress.step)
 
 
 def _code(variant: Variant, item: _Read) -> int:

@@ -14,16 +14,25 @@ from typing import TYPE_CHECKING
 import click
 
 from swapconf.cli import cluster
+from swapconf.cli.child_options import (
+    DASK,
+    JOBS,
+    TIMEOUT,
+    ChildOptions,
+    fold_option,
+    keep_option,
+    no_cache_option,
+    ranks_option,
+)
 from swapconf.cli.children import Children
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, register_option, say, set_option
+from swapconf.cli.common import EXIT_ERRORS, as_one, format_option, print_findings, register_option, say, set_option
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
-from swapconf.cli.machine import load, machine_options
-from swapconf.cli.numbers import SECONDS
-from swapconf.cli.outputs import PAGE
+from swapconf.cli.machine import MachineOptions, machine_options
+from swapconf.cli.outputs import html_option
 from swapconf.config import Dialect
 from swapconf.dryrun.outcome import RankReport, as_record, origin
-from swapconf.errors import Severity, SwapconfError
+from swapconf.errors import Severity
 from swapconf.phrases import joined, phrase, plural
 from swapconf.units import parse_bytes, show_bytes
 
@@ -35,17 +44,12 @@ if TYPE_CHECKING:
 EXIT_OVER_BUDGET = 3
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Options:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Options(ChildOptions):
     level: int
-    ranks: str
-    keep: Path | None
     plain: bool
     real_data: bool
-    fold: bool
-    timeout: float
-    machine: Machine | None
-    register_path: str
+    register_path: str | None
 
 
 @click.command(cls=Command)
@@ -53,29 +57,25 @@ class _Options:
 @click.option("--level", type=click.IntRange(0, 3), default=1, show_default=True,
               help="0: compile only; 1: adds memory; 2: adds operator workspace; 3: adds times. Without CANN 2 and 3 "
                    "are estimated from 1.")
-@click.option("--ranks", default="stages", show_default=True, metavar="stages|all|0,7",
-              help="Which ranks to run; stages: one for each pipeline stage.")
+@ranks_option("Which ranks to run; stages: one for each pipeline stage.")
 @set_option
 @register_option
-@click.option("--jobs", type=click.IntRange(1), help="Children at once (default: by cores and memory).")
-@click.option("--dask", metavar="ADDRESS", help="Run on this Dask cluster instead of here.")
+@JOBS
+@DASK
 @click.option("--budget", metavar="54GB", help="Exit 3 if a rank needs more.")
-@click.option("--keep", type=click.Path(path_type=Path), metavar="DIR", help="Keep the trace files in DIR/rank_N/.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--html", type=PAGE, metavar="FILE",
-              help="Write one page with all ranks side by side; it opens without a network.")
-@click.option("--timeout", type=SECONDS, default=3600.0, show_default=True, metavar="SECONDS", help="For each rank.")
+@keep_option("Keep the trace files in DIR/rank_N/.")
+@format_option()
+@html_option("all ranks side by side")
+@TIMEOUT
 @click.option("--real-data", is_flag=True, help="Use the YAML's data set; else a tiny stand-in is made.")
-@click.option("--fold/--no-fold", default=True, show_default=True,
-              help="Run fewer of many equal layers and micro-batches and extrapolate, where that holds.")
+@fold_option("Run fewer of many equal layers and micro-batches and extrapolate, where that holds.")
 @click.option("--plain", is_flag=True, help="mindformers alone, without swapconf, for comparison.")
-@click.option("--no-cache", is_flag=True, help="Run again what was run before.")
+@no_cache_option("Run again what was run before.")
 @machine_options("generic")
 @click.option("--env", "show_env", is_flag=True, help="Print the child's environment as shell lines, and stop.")
-def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, ...], register_path: str | None,
-            jobs: int | None, dask: str | None, budget: str | None, keep: Path | None, form: str, html: Path | None,
-            timeout: float, real_data: bool, fold: bool, plain: bool, no_cache: bool, profile: str,
-            measured: Path | None, cards_per_host: int, host_bandwidth: float | None, show_env: bool) -> None:
+@as_one("options", _Options)
+def command(files: tuple[str, ...], changes: tuple[str, ...], options: _Options, machine: MachineOptions,
+            budget: str | None, form: str, html: Path | None, show_env: bool) -> None:
     """Run mindformers' own Trainer on training YAMLs, with MindSpore simulating the device.
 
     Before a card is used: does the job compile, does it fit, what does the swap really move? One child process for each
@@ -98,38 +98,30 @@ def command(files: tuple[str, ...], level: int, ranks: str, changes: tuple[str, 
     Exit codes: 0 all ranks completed; 1 a rank did not, or findings of severity error; 2 a file could not be read,
     something that a dry run needs is missing, or the command line is wrong; 3 a rank needs more than --budget.
     """
-    from swapconf.dryrun import DryRunError
     from swapconf.dryrun.environment import level_to_run, prepare
     from swapconf.rehearsal import fan_out
 
     try:
         if show_env:
-            changed = prepare(sys.executable, os.environ, level).changes
+            changed = prepare(sys.executable, os.environ, options.level).changes
             click.echo("\n".join(f"export {name}={shlex.quote(value)}" for name, value in sorted(changed.items())))
             return
         if not files:
             raise click.UsageError(phrase("name a training YAML"))
-        if fan_out.missing(dask):
-            raise click.ClickException(fan_out.missing(dask))
+        if fan_out.missing(options.dask):
+            raise click.ClickException(fan_out.missing(options.dask))
         limit = parse_bytes(budget) if budget else None
         studies = _studies(files, changes)
-        if not plain and _stops_the_run(studies):
+        if not options.plain and _stops_the_run(studies):
             raise SystemExit(EXIT_ERRORS)
-        orders = _orders(studies, _Options(
-            level=level, ranks=ranks, keep=keep, plain=plain, real_data=real_data, fold=fold,
-            register_path=register_path or "", timeout=timeout,
-            machine=load(profile, measured, cards_per_host, host_bandwidth) if level > 2 else None))
+        orders = _orders(studies, options, machine.load() if options.level > 2 else None)
         # once, before the children, so that the shim is built once
-        prepare(sys.executable, os.environ, level_to_run(os.environ, level))
+        prepare(sys.executable, os.environ, level_to_run(os.environ, options.level))
     except (ValueError, ImportError) as error:
         raise click.UsageError(str(error)) from None
-    except DryRunError as error:
-        raise click.ClickException(str(error)) from None
-    except SwapconfError as error:
-        print_findings(error.findings, err=True)
-        raise SystemExit(EXIT_UNREADABLE) from None
-    reports = _run(orders, jobs, dask, use_cache=not no_cache and keep is None)
-    views = cluster.views(orders, reports, cluster.cards_told(click.get_current_context(), cards_per_host), limit, keep)
+    reports = _run(orders, options.jobs, options.dask, use_cache=not options.no_cache and options.keep is None)
+    cards_per_host = cluster.cards_told(click.get_current_context(), machine.cards_per_host)
+    views = cluster.views(orders, reports, cards_per_host, limit, options.keep)
     if form == "json":
         click.echo(json.dumps([as_record(report) for report in reports], indent=2))
     else:
@@ -149,7 +141,7 @@ def _studies(files: Sequence[str], changes: Sequence[str]) -> list[Study]:
     return [study_for_run(overrides.of_file(file, changes), os.environ) for file in files]
 
 
-def _orders(studies: Sequence[Study], options: _Options) -> list[Order]:
+def _orders(studies: Sequence[Study], options: _Options, machine: Machine | None) -> list[Order]:
     from swapconf.rehearsal.order import Order, cluster_of, ranks_of
 
     orders = []
@@ -159,8 +151,8 @@ def _orders(studies: Sequence[Study], options: _Options) -> list[Order]:
             keep = options.keep / Path(document.file).stem if options.keep and len(studies) > 1 else options.keep
             orders.append(Order(document=document, rank=rank, level=options.level, plain=options.plain,
                                 real_data=options.real_data, fold=options.fold, timeout_seconds=options.timeout,
-                                keep=keep.resolve() if keep else None, machine=options.machine,
-                                settings=study.settings, register_path=options.register_path))
+                                keep=keep.resolve() if keep else None, machine=machine,
+                                settings=study.settings, register_path=options.register_path or ""))
     return orders
 
 

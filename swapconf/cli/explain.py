@@ -8,8 +8,8 @@ import click
 
 from swapconf.cli.common import (
     EXIT_ERRORS,
-    EXIT_UNREADABLE,
     environment,
+    format_option,
     print_findings,
     say,
     set_option,
@@ -18,7 +18,6 @@ from swapconf.cli.common import (
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.config import Dialect
-from swapconf.errors import SwapconfError
 from swapconf.formats import overrides, worker_log
 from swapconf.phrases import phrase, plural
 from swapconf.report import explanation
@@ -29,8 +28,7 @@ from swapconf.study.study import study_for_check
 @click.command(cls=Command)
 @click.argument("file", metavar="FILE", type=FILE)
 @click.option("--layer", type=int, metavar="N", help="Only this layer.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True,
-              help="json: every site of every layer, not folded.")
+@format_option("json: every site of every layer, not folded.")
 @set_option
 @version_options
 def command(file: str, layer: int | None, form: str, changes: tuple[str, ...], mindspore_version: str | None,
@@ -50,9 +48,6 @@ def command(file: str, layer: int | None, form: str, changes: tuple[str, ...], m
         study = study_for_check(overrides.of_file(file, changes), environment(), mindspore_version, mindformers_version)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    except SwapconfError as error:
-        print_findings(error.findings, err=True)
-        raise SystemExit(EXIT_UNREADABLE) from None
     print_findings(study.findings, err=True)
     if study.config.dialect is Dialect.PYNATIVE:
         _explain_modules(study.modules, layer, form)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from swapconf.cli import trace_folders
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, go_on, print_findings, say
+from swapconf.cli.common import EXIT_ERRORS, format_option, go_on, print_findings, say
 from swapconf.cli.help import Command
-from swapconf.errors import Finding, SwapconfError
+from swapconf.errors import Finding
 from swapconf.phrases import phrase, show
 from swapconf.report.findings import printable
 from swapconf.units import show_bytes
@@ -43,7 +43,7 @@ class _Row:
 
 @click.command(cls=Command)
 @click.argument("traces", nargs=-1, required=True, metavar="TRACE...", type=click.Path(path_type=Path))
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@format_option()
 @click.option("--confirm", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="YAML",
               help="Dry-run this YAML, the one of the trace, with the recommended pool setting.")
 @click.option("--thorough", is_flag=True, help="Search for up to minutes, until the offline plan is within 1 % of the "
@@ -69,11 +69,7 @@ def command(traces: tuple[Path, ...], form: str, confirm: Path | None, thorough:
     from swapconf.simulate.policies import default_policy
 
     policy = default_policy(os.environ)
-    try:
-        rows = [_study(folder, policy, confirm, thorough) for folder in traces]
-    except SwapconfError as error:
-        print_findings(error.findings, err=True)
-        raise SystemExit(EXIT_UNREADABLE) from None
+    rows = [_study(folder, policy, confirm, thorough) for folder in traces]
     if form == "json":
         click.echo(json.dumps([_as_record(row, policy) for row in rows], indent=2))
     else:

@@ -11,6 +11,8 @@ import click
 
 from swapconf import docstrings, phrases
 from swapconf.cli import language
+from swapconf.cli.common import EXIT_UNREADABLE, print_findings
+from swapconf.errors import SwapconfError
 from swapconf.phrases import mark, phrase, show, translated
 
 HEADINGS = (mark("Options:"), mark("Commands:"))  # as click writes them
@@ -122,6 +124,16 @@ class Command(PassingOn):
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.params.append(language.option())
+
+    def invoke(self, context: click.Context) -> Any:
+        """Where a command cannot go on, what is wrong is said here, whichever command it is."""
+        try:
+            return super().invoke(context)
+        except SwapconfError as error:
+            if not error.findings:
+                raise click.ClickException(str(error)) from None
+            print_findings(error.findings, err=True)
+            raise SystemExit(EXIT_UNREADABLE) from None
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(context, help_last(args, self.get_help_option_names(context)))

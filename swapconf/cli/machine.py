@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from swapconf.cli.common import say
+from swapconf.cli.common import as_one, say
 from swapconf.cli.complete import hardware_profiles
 from swapconf.cli.numbers import MOST_CARDS, Number
 from swapconf.formats.hardware_names import LEAST_FIGURE, MOST_FIGURE
@@ -20,8 +21,34 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MachineOptions:
+    """The machine that times are told for, as named on the command line.
+
+    profile: the card, a name or a file; None for none, and no times.
+    measured: the profiler's folder of a real run.
+    cards_per_host: how many cards of a host copy at once.
+    host_bandwidth: 10^9 bytes a second in one direction that they share; None for no limit but the card's link.
+    """
+
+    profile: str | None
+    measured: Path | None
+    cards_per_host: int
+    host_bandwidth: float | None
+
+    def load(self) -> Machine:
+        """The machine, which has a card. Raises SwapconfError for files that cannot be read."""
+        from swapconf.cost import Host, Machine
+        from swapconf.formats import hardware, profiler_folder
+
+        assert self.profile is not None
+        return Machine(hardware=hardware.load(self.profile),
+                       measured=profiler_folder.read(self.measured) if self.measured else None,
+                       host=Host(cards=self.cards_per_host, bandwidth_gbps=self.host_bandwidth or float("inf")))
+
+
 def machine_options(default: str | None) -> Callable[[F], F]:
-    """``--hardware``, ``--measured``, ``--cards-per-host`` and ``--host-bandwidth``, for `load`. ``default``: the
+    """``--hardware``, ``--measured``, ``--cards-per-host`` and ``--host-bandwidth``, as ``machine``. ``default``: the
     card where none is given; None: then there are no times."""
     told = "" if default else " Without it no time is told."
     options = (
@@ -40,20 +67,12 @@ def machine_options(default: str | None) -> Callable[[F], F]:
     )
 
     def wrap(function: F) -> F:
+        function = as_one("machine", MachineOptions)(function)
         for option in reversed(options):
             function = option(function)
         return function
 
     return wrap
-
-
-def load(profile: str, measured: Path | None, cards_per_host: int, host_bandwidth: float | None) -> Machine:
-    """Raises SwapconfError for files that cannot be read."""
-    from swapconf.cost import Host, Machine
-    from swapconf.formats import hardware, profiler_folder
-
-    return Machine(hardware=hardware.load(profile), measured=profiler_folder.read(measured) if measured else None,
-                   host=Host(cards=cards_per_host, bandwidth_gbps=host_bandwidth or float("inf")))
 
 
 def shares(known: Mapping[Origin, float]) -> str:

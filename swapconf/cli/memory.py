@@ -12,10 +12,9 @@ import click
 
 from swapconf import __version__
 from swapconf.cli import trace_folders
-from swapconf.cli.common import EXIT_UNREADABLE, print_findings, write_out
+from swapconf.cli.common import format_option, write_out
 from swapconf.cli.help import Command
-from swapconf.cli.outputs import PAGE
-from swapconf.errors import SwapconfError
+from swapconf.cli.outputs import html_option
 from swapconf.phrases import phrase, show
 from swapconf.report.findings import printable
 from swapconf.units import show_bytes
@@ -32,9 +31,8 @@ _PIPE_WIDTH = 100
 
 @click.command(cls=Command)
 @click.argument("traces", nargs=-1, required=True, metavar="TRACE...", type=click.Path(path_type=Path))
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--html", type=PAGE, metavar="FILE",
-              help="Write one page with the pictures of all traces; it opens without a network.")
+@format_option()
+@html_option("the pictures of all traces")
 def command(traces: tuple[Path, ...], form: str, html: Path | None) -> None:
     """Show what fills the device memory in dry runs, folders that `swapconf dryrun --keep DIR` left behind.
 
@@ -49,11 +47,7 @@ def command(traces: tuple[Path, ...], form: str, html: Path | None) -> None:
 
     Exit codes: 0 done; 2 a trace could not be read, the page could not be written, or the command line is wrong.
     """
-    try:
-        views = [_view(folder) for folder in traces]
-    except SwapconfError as error:
-        print_findings(error.findings, err=True)
-        raise SystemExit(EXIT_UNREADABLE) from None
+    views = [_view(folder) for folder in traces]
     if form == "json":
         click.echo(json.dumps([_as_record(folder, view) for folder, view in zip(traces, views, strict=True)], indent=2))
     else:

@@ -6,12 +6,11 @@ from difflib import unified_diff
 
 import click
 
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, environment, print_findings, say, version_options, writing
+from swapconf.cli.common import EXIT_ERRORS, environment, print_findings, say, version_options, writing
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.cli.outputs import OutFile
 from swapconf.config import Dialect
-from swapconf.errors import SwapconfError
 from swapconf.formats.rewrite import rewrite_text
 from swapconf.formats.yaml_document import parse, read_text
 from swapconf.migration.migrate import Migration, Order, migrate
@@ -62,15 +61,11 @@ def command(file: str, target: str, source: str | None, out: str | None, in_plac
     """
     if out is not None and in_place:
         raise click.UsageError(phrase("--out and --in-place exclude each other"))
-    try:
-        text = read_text(file)
-        study = study_for_check(parse(text, file), environment(), mindspore_version, mindformers_version)
-        print_findings(study.findings, err=True)  # a config that no run takes may well be migrated to one that does
-        done = migrate(text, file, Order(target=Dialect(target), source=Dialect(source) if source else None,
-                                         prefetch=prefetch, versions=study.versions))
-    except SwapconfError as error:
-        print_findings(error.findings, err=True)
-        raise SystemExit(EXIT_UNREADABLE) from None
+    text = read_text(file)
+    study = study_for_check(parse(text, file), environment(), mindspore_version, mindformers_version)
+    print_findings(study.findings, err=True)  # a config that no run takes may well be migrated to one that does
+    done = migrate(text, file, Order(target=Dialect(target), source=Dialect(source) if source else None,
+                                     prefetch=prefetch, versions=study.versions))
     _print_report(done)
     if diff:
         lines = unified_diff(text.splitlines(True), done.text.splitlines(True), file, out or file)

@@ -8,11 +8,10 @@ from urllib.parse import quote
 
 import click
 
-from swapconf.cli.common import EXIT_UNREADABLE, say, writing
+from swapconf.cli.common import say, writing
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.cli.schema import FILE_NAME
-from swapconf.errors import SwapconfError
 from swapconf.formats.modeline import with_modeline
 from swapconf.formats.rewrite import replace_content
 from swapconf.formats.yaml_document import MAX_BYTES, read_text
@@ -38,12 +37,8 @@ def command(files: tuple[str, ...], given: str | None) -> None:
     Exit codes: 0 every file has the line; 2 a file could not be read or written, no schema was found, or the command
     line is wrong. """
     for file in files:
-        try:
-            read_text(file)  # refuses what no YAML reader takes
-            schema = given if given is not None and "://" in given else _path(file, given)
-        except SwapconfError as error:
-            say(str(error), err=True)
-            raise SystemExit(EXIT_UNREADABLE) from None
+        read_text(file)  # refuses what no YAML reader takes
+        schema = given if given is not None and "://" in given else _path(file, given)
         with writing(file):
             before = read_bytes(file, MAX_BYTES)
             after = with_modeline(before, schema)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from swapconf import extras
 from swapconf.cli.common import writing
 from swapconf.writing import check_writable
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class OutFile(click.Path):
@@ -36,4 +39,10 @@ class Page(OutFile):
         return super().convert(value, param, ctx)
 
 
-OUT_FILE, PAGE = OutFile(path_type=Path), Page()
+OUT_FILE = OutFile(path_type=Path)
+
+
+def html_option(what: str) -> Callable[[F], F]:
+    """``--html``. ``what``: the page shows, for the help."""
+    return click.option("--html", type=Page(), metavar="FILE",
+                        help=f"Write one page with {what}; it opens without a network.")

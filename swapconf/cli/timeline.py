@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from swapconf.cli import trace_folders
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say, write_out
+from swapconf.cli.common import EXIT_ERRORS, format_option, say, write_out
 from swapconf.cli.help import Command
-from swapconf.cli.machine import load, machine_options, print_assumed, shares
-from swapconf.cli.outputs import OUT_FILE, PAGE
+from swapconf.cli.machine import MachineOptions, machine_options, print_assumed, shares
+from swapconf.cli.outputs import OUT_FILE, html_option
 from swapconf.errors import Finding, Severity, SwapconfError
 from swapconf.errors import Origin as Place
 from swapconf.phrases import joined, phrase, plural, show
@@ -63,11 +63,10 @@ class _Step:
 @click.option("--trace-view", type=OUT_FILE, metavar="FILE",
               help="Write the step as the profiler's trace_view.json, for Perfetto, chrome://tracing and MindStudio "
                    "Insight.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--html", type=PAGE, metavar="FILE",
-              help="Write one page with the streams and the memory over the clock; it opens without a network.")
-def command(trace: Path, profile: str, measured: Path | None, cards_per_host: int, host_bandwidth: float | None,
-            host_memory: str | None, trace_view: Path | None, form: str, html: Path | None) -> None:
+@format_option()
+@html_option("the streams and the memory over the clock")
+def command(trace: Path, machine: MachineOptions, host_memory: str | None, trace_view: Path | None, form: str,
+            html: Path | None) -> None:
     """Replay one step of a dry run on its streams, from the folder that `swapconf dryrun --keep DIR` left behind.
 
     Use it to see what swap costs in time: how long a step takes, where the main stream stalls, and how far each
@@ -85,11 +84,7 @@ def command(trace: Path, profile: str, measured: Path | None, cards_per_host: in
     Exit codes: 0 done; 1 the copies do not fit into --host-memory; 2 a file could not be read or written, or the
     command line is wrong. """
     limit = _size(host_memory) if host_memory else None
-    try:
-        step = _study(trace, load(profile, measured, cards_per_host, host_bandwidth))
-    except SwapconfError as error:
-        print_findings(error.findings, err=True)
-        raise SystemExit(EXIT_UNREADABLE) from None
+    step = _study(trace, machine.load())
     if form == "json":
         click.echo(json.dumps(_as_record(step), indent=2))
     else:
@@ -98,9 +93,9 @@ def command(trace: Path, profile: str, measured: Path | None, cards_per_host: in
         _write_trace_view(step, trace_view)
     if html is not None:
         _write_page(step, html)
-    needed = step.host_peak_bytes * cards_per_host
+    needed = step.host_peak_bytes * machine.cards_per_host
     if limit is not None and needed > limit:
-        say(plural(cards_per_host, "{count} card holds {needed} on the host, which has {limit}",
+        say(plural(machine.cards_per_host, "{count} card holds {needed} on the host, which has {limit}",
                    "{count} cards hold {needed} on the host, which has {limit}",
                    needed=show_bytes(needed), limit=show_bytes(limit)), err=True)
         raise SystemExit(EXIT_ERRORS)

@@ -10,10 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, print_findings, say, set_option, version_options
+from swapconf.cli.child_options import ranks_option
+from swapconf.cli.common import (
+    EXIT_ERRORS,
+    EXIT_UNREADABLE,
+    format_option,
+    print_findings,
+    say,
+    set_option,
+    version_options,
+)
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
-from swapconf.errors import SwapconfError
 from swapconf.phrases import phrase, show
 from swapconf.units import parse_bytes, runs, show_bytes
 
@@ -30,14 +38,13 @@ _MOST_JOBS = 3  # unless asked for more: each takes about 60 MB
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="LOGDIR")
 @click.option("--config", "file", required=True, metavar="FILE", type=FILE, help="The training YAML that was run.")
 @set_option
-@click.option("--ranks", default="all", show_default=True, metavar="stages|all|0,7",
-              help="Which ranks must have a log; stages: the first one of each pipeline stage.")
+@ranks_option("Which ranks must have a log; stages: the first one of each pipeline stage.", default="all")
 @click.option("--predicted", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE.json",
               help="Compare peaks with this output of `swapconf dryrun --format json` (default: earlier dry runs).")
 @click.option("--slack", default="0", show_default=True, metavar="2GB",
               help="How much higher than predicted a peak may be.")
 @click.option("--jobs", type=click.IntRange(1), help="Logs to read at once (default: by cores, at most 3).")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@format_option()
 @version_options
 def command(folder: Path, file: str, changes: tuple[str, ...], ranks: str, predicted: Path | None, slack: str,
             jobs: int | None, form: str, mindspore_version: str | None, mindformers_version: str | None) -> None:
@@ -68,9 +75,6 @@ def command(folder: Path, file: str, changes: tuple[str, ...], ranks: str, predi
         study = study_for_check(document, os.environ, mindspore_version, mindformers_version)
         wanted = ranks_of(ranks, cluster)
         peaks = predicted_peaks.read(predicted, file) if predicted else _cached_peaks(study, cluster)
-    except SwapconfError as error:
-        print_findings(error.findings, err=True)
-        raise SystemExit(EXIT_UNREADABLE) from None
     except (ValueError, OSError) as error:
         raise click.UsageError(str(error)) from None
     print_findings(study.findings, err=True)

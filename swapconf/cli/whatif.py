@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, go_on, print_findings, say, set_option
+from swapconf.cli.common import EXIT_ERRORS, format_option, go_on, print_findings, say, set_option
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
-from swapconf.cli.machine import load, machine_options, print_assumed, shares
+from swapconf.cli.machine import MachineOptions, machine_options, print_assumed, shares
 from swapconf.cli.memory import write_page
-from swapconf.cli.outputs import PAGE
-from swapconf.errors import SwapconfError, has_errors
+from swapconf.cli.outputs import html_option
+from swapconf.errors import has_errors
 from swapconf.phrases import joined, mark, phrase, show
 from swapconf.units import show_bytes
 
@@ -35,16 +35,14 @@ _TITLES = {"step": mark("step"), "exposed_copy": mark("exposed copy"),
 @click.argument("trace", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="TRACE")
 @click.option("--config", "file", required=True, metavar="FILE", type=FILE, help="The training YAML to ask about.")
 @set_option
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@format_option()
 @click.option("--sweep", metavar="backward_prefetch=1..400",
               help="The peak for every prefetch, and the time of a step with --hardware; A..B..STEP skips some.")
 @machine_options(None)
-@click.option("--html", type=PAGE, metavar="FILE",
-              help="Write one page with the pictures before and after; it opens without a network.")
+@html_option("the pictures before and after")
 @click.option("--safe", is_flag=True, help="Print a bound that the true dry run does not exceed, for use as a gate.")
-def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: str | None, profile: str | None,
-            measured: Path | None, cards_per_host: int, host_bandwidth: float | None, html: Path | None,
-            safe: bool) -> None:
+def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: str | None, machine: MachineOptions,
+            html: Path | None, safe: bool) -> None:
     """Predict the memory of one rank under any swap and recompute, in milliseconds, without running anything.
 
     To search for a config: what each entry saves, how the peak moves with the prefetch and, with --hardware, what a
@@ -74,25 +72,20 @@ def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: 
     from swapconf.report.sweep_chart import chart, choices
     from swapconf.simulate.policies import default_policy
     from swapconf.study.study import study_for_check
-    from swapconf.whatif import Mismatch, Question
+    from swapconf.whatif import Question
 
-    if profile is None and (measured or cards_per_host > 1 or host_bandwidth):
+    if machine.profile is None and (machine.measured or machine.cards_per_host > 1 or machine.host_bandwidth):
         raise click.UsageError(phrase("--measured, --cards-per-host and --host-bandwidth need --hardware"))
     try:
         study = study_for_check(overrides.of_file(file, changes), os.environ)
         go_on(study)
-        machine = None if profile is None else load(profile, measured, cards_per_host, host_bandwidth)
-        question = Question(trace, study, default_policy(os.environ), machine)
+        question = Question(trace, study, default_policy(os.environ),
+                            machine.load() if machine.profile is not None else None)
         print_findings(question.findings, err=True)
         points = question.sweep(_shown(_prefetches(sweep))) if sweep else ()
         answer = question.answer()
-    except Mismatch as error:
+    except ValueError as error:  # also a Mismatch
         raise click.UsageError(str(error)) from None
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
-    except SwapconfError as error:
-        print_findings(error.findings, err=True)
-        raise SystemExit(EXIT_UNREADABLE) from None
     if html is not None:
         write_page(question.views(answer), html, sweep=points)
     if form == "json":

@@ -158,13 +158,13 @@ def _is_ours(path: str, entry: Entry, dialect: Dialect) -> bool:
     return parent in _THEIR_PLACES
 
 
-def _keys(node: Node, path: str = "", seen: frozenset[int] = frozenset()) -> Iterator[tuple[str, Entry]]:
+def _keys(node: Node, path: str = "", seen: frozenset[Node] = frozenset()) -> Iterator[tuple[str, Entry]]:
     """Every key of the mappings in a mapping, each below the one that holds it; what an alias repeats, too."""
     for key, entry in node.entries.items():
         here = f"{path}.{key}" if path else key
         yield here, entry
-        if id(entry.value) not in seen:
-            yield from _keys(entry.value, here, seen | {id(entry.value)})
+        if entry.value not in seen:  # a node equals itself alone, or one that an alias repeats
+            yield from _keys(entry.value, here, seen | {entry.value})
 
 
 def _parent(path: str) -> str:

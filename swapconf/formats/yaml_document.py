@@ -135,6 +135,7 @@ class _Builder:
     def __init__(self, file: str) -> None:
         self.file = file
         self.findings: list[Finding] = []
+        # by id of the parser's node: an alias is the very node of its anchor, and equal ones stand elsewhere
         self._done: dict[int, tuple[Node, int]] = {}
         self._open: set[int] = set()
 

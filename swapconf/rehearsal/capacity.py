@@ -38,7 +38,7 @@ def jobs_at_once(orders: Iterable[Order], asked: int | None = None) -> int:
     if asked is not None:
         return max(1, asked)
     # ranks of one document have as many layers
-    distinct = {id(order.document): order for order in orders}
+    distinct = {order.document: order for order in orders}
     most = max((child_bytes(layers_run(order)) for order in distinct.values()), default=UNKNOWN_BYTES)
     return max(1, min(len(os.sched_getaffinity(0)), free_bytes() // most))
 

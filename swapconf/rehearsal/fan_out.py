@@ -28,7 +28,7 @@ def rehearse_all(orders: Sequence[Order], jobs: int, dask: str | None = None) ->
     import joblib
 
     # ranks of one stage fold alike, so the question is put once for each stage of a document
-    distinct = {(id(order.document), cluster_of(order.document).stage_of(order.rank)): order for order in orders}
+    distinct = {(order.document, cluster_of(order.document).stage_of(order.rank)): order for order in orders}
     each = min(jobs, _SIDE_BY_SIDE) if any(map(foldable, distinct.values())) else 1
     orders = [replace(order, children=each) for order in orders]
     if dask is not None:

@@ -13,6 +13,7 @@ from swapconf.strategy import (
     Action,
     Decision,
     Keep,
+    LayerPlan,
     LayerStrategy,
     ModuleDecision,
     Outcome,
@@ -56,9 +57,9 @@ def rows(strategy: Strategy, only_layer: int | None = None) -> list[Row]:
 
 def _groups(strategy: Strategy, only_layer: int | None) -> list[list[LayerStrategy]]:
     entries = [entry for entry in strategy.layers if only_layer is None or entry.layer.index == only_layer]
-    by_plan: dict[int, list[LayerStrategy]] = {}
+    by_plan: dict[LayerPlan, list[LayerStrategy]] = {}
     for entry in entries:
-        by_plan.setdefault(id(entry.plan), []).append(entry)
+        by_plan.setdefault(entry.plan, []).append(entry)
     return list(by_plan.values())
 
 

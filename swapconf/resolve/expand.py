@@ -60,10 +60,10 @@ class Decider:
         self.recompute_options = _options(config)
         self._consumer_voids = versions.fact("recomputed_consumer_voids_swap")
         self._version = f"MindSpore {versions.mindspore}"
-        self._plans: dict[tuple[int, tuple[Request, ...]], LayerPlan] = {}
+        self._plans: dict[tuple[LayerTemplate, tuple[Request, ...]], LayerPlan] = {}
 
     def plan(self, template: LayerTemplate, asked: tuple[Request, ...]) -> LayerPlan:
-        key = id(template), asked
+        key = template, asked
         if key not in self._plans:
             self._plans[key] = decide(template, asked, bool(self._consumer_voids.value), self._version,
                                       self._consumer_voids.source)

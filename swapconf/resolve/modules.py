@@ -74,17 +74,17 @@ def _swap(config: Config) -> Iterator[ModuleDecision]:
     swap, count = config.swap, config.num_named_layers
     if not isinstance(swap, ListedSwap):
         return
-    both: dict[int, set[int]] = {}
+    both: dict[LayerSwap | OpSwap, set[int]] = {}
     for entry, other in overlaps(config):
-        both.setdefault(id(entry), set()).update(layers_of(entry.layers, count) & layers_of(other.layers, count))
+        both.setdefault(entry, set()).update(layers_of(entry.layers, count) & layers_of(other.layers, count))
     undecided = Reason(OVERLAP, phrase("also recomputed; which of the two holds is not known"))
     whole = frozenset().union(*(layers_of(entry.layers, count) for entry in swap.layer_swap))
     for layer_swap in swap.layer_swap:
         yield from _split("layer_swap", "", layers_of(layer_swap.layers, count),
-                          {undecided: frozenset(both.get(id(layer_swap), ()))}, "swap", layer_swap.prefetch)
+                          {undecided: frozenset(both.get(layer_swap, ()))}, "swap", layer_swap.prefetch)
     for op_swap in filter(_usable, swap.op_swap):
         yield from _split("op_swap", op_swap.pattern, layers_of(op_swap.layers, count),
-                          {undecided: frozenset(both.get(id(op_swap), ())), _COVERED: whole}, "swap",
+                          {undecided: frozenset(both.get(op_swap, ())), _COVERED: whole}, "swap",
                           op_swap.prefetch)
 
 

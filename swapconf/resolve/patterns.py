@@ -90,28 +90,13 @@ def _nesting(pattern: str) -> int:
 def matches(pattern: str, template: LayerTemplate) -> tuple[Operator, ...]:
     """The operators of a layer that a pattern selects, in the layer's order. Raises BadPattern."""
     compiled(pattern)
-    return _matches(pattern, _Identity(template))
-
-
-class _Identity:
-    """Hashes a template by identity, so that the cache does not walk its operators."""
-
-    __slots__ = ("template",)
-
-    def __init__(self, template: LayerTemplate) -> None:
-        self.template = template
-
-    def __hash__(self) -> int:
-        return id(self.template)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Identity) and other.template is self.template
+    return _matches(pattern, template)
 
 
 @lru_cache(maxsize=4096)
-def _matches(pattern: str, key: _Identity) -> tuple[Operator, ...]:
+def _matches(pattern: str, template: LayerTemplate) -> tuple[Operator, ...]:
     elements, left = _compiled(pattern), budget.current()
-    return tuple(operator for operator in key.template.operators
+    return tuple(operator for operator in template.operators
                  if _fits(elements, operator.path.split("."), pattern, left))
 
 

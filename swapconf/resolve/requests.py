@@ -42,11 +42,11 @@ class Requests:
         self._stages = stage_map(config, network.num_layers)
         self._chosen: dict[LayerSelection, frozenset[int]] = {}
         self._selections = tuple(dict.fromkeys(_selections(config)))
-        self._known: dict[tuple[int, tuple[bool, ...]], tuple[Request, ...]] = {}
+        self._known: dict[tuple[LayerTemplate, tuple[bool, ...]], tuple[Request, ...]] = {}
 
     def at(self, layer: Layer) -> tuple[Request, ...]:
         """Equal layers that the same entries select share one answer."""
-        key = id(layer.template), tuple(self.selects(selection, layer) for selection in self._selections)
+        key = layer.template, tuple(self.selects(selection, layer) for selection in self._selections)
         if key not in self._known:
             self._known[key] = tuple([*self._recompute(layer), *self._swap(layer)])
         return self._known[key]

@@ -12,7 +12,7 @@ import numpy as np
 
 from swapconf.simulate.memory import alive
 from swapconf.simulate.offline_search import search
-from swapconf.simulate.policies import POLICIES, mindspore, place
+from swapconf.simulate.policies import mindspore, policies
 from swapconf.simulation import CATEGORIES, Category, Lifetimes, Placement
 from swapconf.units import GIB
 
@@ -58,7 +58,7 @@ def study(lifetimes: Lifetimes, pool: mindspore.Pool = mindspore.TRAINER, *, is_
     """All policies on one set of lifetimes. ``pool``: see the policy ``mindspore``. ``is_exact``: whether its rules put
     every block where MindSpore put it. ``thorough``: search longer for a plan within 1 % of the lower bound, up to
     minutes."""
-    placements = {name: place(name, lifetimes, pool) for name in POLICIES}
+    placements = {name: place(lifetimes) for name, place in policies(pool).items()}
     if thorough:
         placements["offline"] = search(lifetimes, placements["offline"])
     mapped = {size: mindspore.place(lifetimes, replace(pool, growth_bytes=size * GIB)).mapped_bytes

@@ -50,7 +50,7 @@ def workspace(trace: Trace) -> Workspace:
     found: list[tuple[int, int, int]] = []
     for task in trace.tasks:
         if task.is_kernel:
-            # readers keep equal lists once, so that most launches are known without looking into their shapes
+            # by id: readers keep equal lists once, and the trace keeps them alive; to hash all shapes takes longer
             key = (task.primitive, id(task.input_tensors), id(task.output_tensors))
             if key not in known:
                 known[key] = workspace_bytes(task.primitive, task.input_tensors, task.output_tensors)

@@ -147,10 +147,10 @@ def network_of(config: Config, families: Mapping[str, str] = _NO_FAMILIES) -> Ne
     settings, known = {**config.model.settings, "parallel_config": chosen}, catalog.load(family)
     templates, extra = catalog.templates_for(family, settings, count), catalog.extra_layers_for(family, settings)
     pipeline = config.pipeline
-    fitted = {id(template): for_ranks(template, pipeline.model_parallel, pipeline.sequence_parallel)
+    fitted = {template: for_ranks(template, pipeline.model_parallel, pipeline.sequence_parallel)
               for template in (*templates, *(one for _, one in extra))}
-    templates = tuple(fitted[id(template)] for template in templates)
-    extra = tuple((name, fitted[id(template)]) for name, template in extra)
+    templates = tuple(fitted[template] for template in templates)
+    extra = tuple((name, fitted[template]) for name, template in extra)
     layers = _layers(config, templates)
     if layers:  # multi-token prediction takes the settings of the last layer
         layers += tuple(replace(layers[-1], name=name, template=template) for name, template in extra)

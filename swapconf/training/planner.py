@@ -10,7 +10,7 @@ from swapconf.formats import worker_log
 from swapconf.network import Layer, LayerTemplate, Network, with_graph
 from swapconf.resolve.expand import Decider
 from swapconf.resolve.requests import Requests, stage_map
-from swapconf.strategy import LayerStrategy
+from swapconf.strategy import LayerPlan, LayerStrategy
 from swapconf.study.study import Study
 
 _NO_TEMPLATE = LayerTemplate(name="unread", cell="?", operators=())
@@ -29,27 +29,26 @@ class LayerPlanner:
         self._config = config
         self._known = known
         self._decider = Decider(config, study.versions)
-        # by identity, as the reader gives equal layers one object: what was read, and the same with its graph
-        self._templates: dict[int, tuple[LayerTemplate, LayerTemplate]] = {}
-        self._edits: dict[int, tuple[Edit, ...]] = {}  # by identity of the plan, which equal layers share
+        self._templates: dict[LayerTemplate, LayerTemplate] = {}  # what was read, and the same with its graph
+        self._edits: dict[LayerPlan, tuple[Edit, ...]] = {}
 
     def order(self, index: int, template: LayerTemplate) -> hook.LayerOrder:
         """The order for the real layer ``template`` at a global index."""
-        if id(template) not in self._templates:
+        if template not in self._templates:
             known = self._known.templates if self._known is not None else ()
-            self._templates[id(template)] = template, with_graph(template, known)
-        layer = Layer(index=index, name=str(index), template=self._templates[id(template)][1],
+            self._templates[template] = with_graph(template, known)
+        layer = Layer(index=index, name=str(index), template=self._templates[template],
                       stage=self._stages.pipeline_stage(index), interleave=self._stages.places[index][0])
         plan = self._decider.plan(layer.template, self._requests.at(layer))
-        if id(plan) not in self._edits:
-            self._edits[id(plan)] = edits(plan, layer.template, self._decider.recompute_options)
+        if plan not in self._edits:
+            self._edits[plan] = edits(plan, layer.template, self._decider.recompute_options)
         entry = LayerStrategy(layer, plan)
         pipeline = self._config.pipeline
         return hook.LayerOrder(
             pipeline_stage=layer.stage,
             pipeline_segment=int(layer.interleave == 1) if pipeline.zero_bubble_v else None,
             comm_fusion=self._fusion(index),
-            edits=self._edits[id(plan)],
+            edits=self._edits[plan],
             lines=worker_log.lines(entry, self._config.swap_on))
 
     def _fusion(self, index: int) -> int:

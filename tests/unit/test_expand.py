@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from swapconf.resolve.knowledge import Versions
 from swapconf.resolve.requests import Requests
 from swapconf.strategy import Action, Decision, Keep, Request, RequestKind, Strategy, Swap
 from swapconf.strategy import Recompute as Recomputed
-from tests.unit.networks import ROUTED, config, network
+from tests.unit.networks import ROUTED, TOY, config, network, primitive
 
 FLASH = "attention.flash_attention.flash_attention"
 DOCUMENTED = Versions(mindspore="2.6.0", mindformers="1.5.0")
@@ -239,3 +240,21 @@ def test_what_the_model_excludes_inside_what_is_recomputed_is_not_swapped_unless
     assert decided("select_recompute", operator="router") == {"router.div": Keep(), "router.topk": Swap(4)}
     assert decided("select_recompute", operator="router.div") == {
         "router.div": Recomputed("router.div"), "router.topk": Swap(4)}
+
+
+def test_equal_layers_share_one_plan_though_each_has_a_template_of_its_own() -> None:
+    plain = network(2)
+    twins = replace(plain, layers=tuple(replace(layer, template=replace(TOY)) for layer in plain.layers))
+    assert twins.layers[0].template is not twins.layers[1].template
+    assert twins.templates == (TOY,)
+    first, second = expand(config(2), twins, DOCUMENTED).layers
+    assert first.plan is second.plan
+
+
+def test_layers_of_which_one_operator_differs_have_plans_of_their_own() -> None:
+    plain = network(2)
+    other = replace(TOY, operators=(*TOY.operators[:-1], primitive("feed_forward.w2.other", "add")))
+    mixed = replace(plain, layers=(plain.layers[0], replace(plain.layers[1], template=other)))
+    assert mixed.templates == (TOY, other)
+    first, second = expand(config(2), mixed, DOCUMENTED).layers
+    assert first.plan.decisions.keys() != second.plan.decisions.keys()

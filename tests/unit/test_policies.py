@@ -13,7 +13,7 @@ import pytest
 
 from swapconf.simulate.free_space import FreeSpace
 from swapconf.simulate.offline_search import NEAR, search
-from swapconf.simulate.policies import POLICIES, default_policy, expandable, lifetime, mindspore, offline
+from swapconf.simulate.policies import POLICIES, default_policy, expandable, lifetime, mindspore, offline, place
 from swapconf.simulate.policies.lifetime import Kind
 from swapconf.simulate.policies.mindspore import Pool
 from swapconf.simulation import CATEGORIES, NEVER, Category, Lifetimes
@@ -43,6 +43,13 @@ def test_policies_never_import_each_other() -> None:
         tree = ast.parse((FOLDER / f"{name}.py").read_text(encoding="utf-8"))
         imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
         assert not any(module and module.startswith("swapconf.simulate.policies") for module in imported)
+
+
+def test_a_pool_that_is_set_otherwise_moves_no_allocator_but_its_own() -> None:
+    live, pool = blocks((0, NEVER, MIB)), Pool(growth_bytes=4 * GIB, first_bytes=0)
+    plain = {name: policy(live).reserved_bytes for name, policy in POLICIES.items()}
+    assert {name: place(name, live, pool).reserved_bytes for name in POLICIES} == {**plain, "mindspore": 4 * GIB}
+    assert plain["mindspore"] != 4 * GIB
 
 
 @pytest.mark.parametrize("name", POLICIES)

@@ -14,7 +14,7 @@ from swapconf.resolve.knowledge import Versions
 from swapconf.resolve.patterns import BadPattern, matches
 from swapconf.resolve.requests import stage_map
 from swapconf.resolve.stages import BadDeal, StageMap
-from swapconf.strategy import LayerStrategy, Outcome, Reason, Strategy
+from swapconf.strategy import LayerPlan, LayerStrategy, Outcome, Reason, Strategy
 from swapconf.units import runs
 
 GRAPH_MODE = frozenset({Dialect.LEGACY, Dialect.MCORE})  # a rule without DIALECTS holds for these
@@ -42,8 +42,7 @@ class Case:
         if self.network is None or not self.templates:
             return ()
         chosen = self.chosen(layers)
-        return tuple({id(layer.template): layer.template for layer in self.network.layers
-                      if layer.index in chosen}.values())
+        return tuple(dict.fromkeys(layer.template for layer in self.network.layers if layer.index in chosen))
 
     def chosen(self, layers: LayerSelection) -> frozenset[int]:
         """The selected layers that exist; none when counts do not fit the stages."""
@@ -60,11 +59,11 @@ class Case:
 
     def void_entries(self) -> Iterator[tuple[int, Origin, Reason]]:
         """Layer, entry and first reason of every swap entry of the YAML of which nothing is in effect at a layer."""
-        known: dict[int, dict[Origin, Reason]] = {}  # by identity of the plan, which equal layers share
+        known: dict[LayerPlan, dict[Origin, Reason]] = {}
         for entry in self.strategy.layers if self.strategy is not None else ():
-            if id(entry.plan) not in known:
-                known[id(entry.plan)] = _wholly_void(entry)
-            for origin, reason in known[id(entry.plan)].items():
+            if entry.plan not in known:
+                known[entry.plan] = _wholly_void(entry)
+            for origin, reason in known[entry.plan].items():
                 yield entry.layer.index, origin, reason
 
     def outcomes(self) -> Iterator[tuple[LayerStrategy, Outcome]]:

@@ -6,23 +6,33 @@ The lower bound of all of them is ``lifetimes.used_peak_bytes``: no policy maps 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TypeAlias
 
 from swapconf.simulate.policies import expandable, lifetime, mindspore, offline
 from swapconf.simulation import Lifetimes, Placement
 
 MEMORY_FRAGMENTATION = "MEMORY_FRAGMENTATION"
 
-POLICIES: dict[str, Callable[[Lifetimes], Placement]] = {
-    "mindspore": mindspore.place,
-    "lifetime": lifetime.place,
-    "expandable": expandable.place,
-    "offline": offline.place,
-}
+Policy: TypeAlias = Callable[[Lifetimes], Placement]
+
+
+def policies(pool: mindspore.Pool = mindspore.TRAINER) -> dict[str, Policy]:
+    """Every allocator by name. ``pool``: how MindSpore's own pool asks for pieces in the run that is looked at."""
+    return {
+        "mindspore": partial(mindspore.place, pool=pool),
+        "lifetime": lifetime.place,
+        "expandable": expandable.place,
+        "offline": offline.place,
+    }
+
+
+POLICIES = policies()  # as in a run of mindformers' Trainer
 
 
 def place(policy: str, lifetimes: Lifetimes, pool: mindspore.Pool) -> Placement:
-    """Where a policy puts each block. ``pool``: how MindSpore's own pool asks for pieces."""
-    return mindspore.place(lifetimes, pool) if policy == "mindspore" else POLICIES[policy](lifetimes)
+    """Where a policy puts each block. ``pool``: as for `policies`."""
+    return policies(pool)[policy](lifetimes)
 
 
 def default_policy(environment: Mapping[str, str]) -> str:

@@ -1,0 +1,58 @@
+"""The options of commands that dry-run YAMLs, one child for each rank: each is declared here once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from swapconf.cli.numbers import SECONDS
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChildOptions:
+    """Which children run, where and for how long.
+
+    ranks: ``stages``, ``all`` or numbers, as `ranks_of` takes them.
+    jobs: children at once; None for as many as fit.
+    dask: the address of a Dask cluster; None for this machine.
+    keep: the folder for the traces; None where they are not kept.
+    fold: whether fewer of many equal layers and micro-batches may run.
+    timeout: seconds for each rank.
+    no_cache: whether what was run before is run again.
+    """
+
+    ranks: str
+    jobs: int | None
+    dask: str | None
+    keep: Path | None
+    fold: bool
+    timeout: float
+    no_cache: bool
+
+
+JOBS = click.option("--jobs", type=click.IntRange(1), help="Children at once (default: by cores and memory).")
+DASK = click.option("--dask", metavar="ADDRESS", help="Run on this Dask cluster instead of here.")
+TIMEOUT = click.option("--timeout", type=SECONDS, default=3600.0, show_default=True, metavar="SECONDS",
+                       help="For each rank.")
+
+
+def ranks_option(text: str, default: str = "stages") -> Callable[[F], F]:
+    return click.option("--ranks", default=default, show_default=True, metavar="stages|all|0,7", help=text)
+
+
+def fold_option(text: str) -> Callable[[F], F]:
+    return click.option("--fold/--no-fold", default=True, show_default=True, help=text)
+
+
+def keep_option(text: str, *, file_okay: bool = True) -> Callable[[F], F]:
+    return click.option("--keep", type=click.Path(path_type=Path, file_okay=file_okay), metavar="DIR", help=text)
+
+
+def no_cache_option(text: str) -> Callable[[F], F]:
+    return click.option("--no-cache", is_flag=True, help=text)
