@@ -57,11 +57,11 @@ class _Read:
 @ranks_option("Which ranks of a YAML to run; stages: one for each pipeline stage.")
 @JOBS
 @DASK
-@keep_option("Keep the traces in DIR/YAML/rank_N, and take those of an equal run that are there already.",
+@keep_option("Keep the traces in DIR/YAML/rank_N. Traces of the same run that are there already are used.",
              file_okay=False)
-@fold_option("As in `swapconf dryrun`; a folded run has no times.")
+@fold_option("As in `swapconf dryrun`. A folded run has times only if its trace could be grown.")
 @TIMEOUT
-@no_cache_option("Run again what is in --keep DIR.")
+@no_cache_option("Run again even if --keep DIR holds the same run.")
 @machine_options("generic")
 @format_option()
 @html_option("the timelines and the memory of all")
@@ -70,9 +70,9 @@ def command(inputs: tuple[Path, ...], baseline: Path | None, changes: tuple[str,
             machine: MachineOptions, form: str, html: Path | None) -> None:
     """Compare training YAMLs, or runs that `swapconf dryrun --keep DIR` left behind, side by side.
 
-    To choose between configs: peak memory, host memory, step time, exposed stalls, bubbles of the pipeline and added
-    operations, overall and by rank. A YAML is really dry-run, one rank of each stage; --from predicts it instead, in
-    milliseconds. The ranks of a run are replayed on one clock, so that the stages of a pipeline wait for each other.
+    Use it to choose between configs: peak memory, host memory, step time, exposed stalls, bubbles of the pipeline and
+    added operations, overall and by rank. A YAML is really dry-run, one rank of each stage; --from predicts it instead,
+    in milliseconds. The ranks of a run are replayed on one clock, so that the stages of a pipeline wait for each other.
     See docs/reference/compare.md.
 
     \b

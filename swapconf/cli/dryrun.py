@@ -67,10 +67,10 @@ class _Options(ChildOptions):
 @format_option()
 @html_option("all ranks side by side")
 @TIMEOUT
-@click.option("--real-data", is_flag=True, help="Use the YAML's data set; else a tiny stand-in is made.")
-@fold_option("Run fewer of many equal layers and micro-batches and extrapolate, where that holds.")
+@click.option("--real-data", is_flag=True, help="Use the data set of the YAML instead of a tiny stand-in.")
+@fold_option("Run few of many equal layers and micro-batches, and extrapolate to the whole where that holds.")
 @click.option("--plain", is_flag=True, help="mindformers alone, without swapconf, for comparison.")
-@no_cache_option("Run again what was run before.")
+@no_cache_option("Run again even if a report of the same run is cached.")
 @machine_options("generic")
 @click.option("--env", "show_env", is_flag=True, help="Print the child's environment as shell lines, and stop.")
 @as_one("options", _Options)
@@ -78,15 +78,15 @@ def command(files: tuple[str, ...], changes: tuple[str, ...], options: _Options,
             budget: str | None, form: str, html: Path | None, show_env: bool) -> None:
     """Run mindformers' own Trainer on training YAMLs, with MindSpore simulating the device.
 
-    Before a card is used: does the job compile, does it fit, what does the swap really move? One child process for each
-    rank. No data set, checkpoint or card is needed; MindSpore, mindformers and, once, a C compiler are.
+    Before a card is used: does the job compile, does it fit, what does the swap really move? Each rank runs in a child
+    process. It needs MindSpore, mindformers and, once, a C compiler, but no data set, no checkpoint and no card.
 
-    Level 1 tells memory without operator workspace, which comes from CANN. Level 2 adds it: from CANN, else by a rule
-    for each operator (docs/reference/levels.md), kept in DIR/rank_N/level_2. Level 3 adds times on --hardware, kept in
-    DIR/rank_N/level_3 as the profiler's own files; trace_view.json opens in Perfetto and chrome://tracing.
+    Level 1 measures memory, without operator workspace. Level 2 adds workspace, from CANN or else estimated operator by
+    operator (docs/reference/levels.md), in DIR/rank_N/level_2. Level 3 adds times on --hardware, in DIR/rank_N/level_3,
+    as the profiler's own files; trace_view.json opens in Perfetto and chrome://tracing.
 
-    --html shows all ranks side by side: what holds each peak, which rank is tightest, what would lower it and what
-    cannot, and what the ranks of one host need of its memory (8 cards unless --cards-per-host says otherwise).
+    --html draws all ranks side by side: what holds each peak, which rank is tightest, what can lower its peak and what
+    cannot, and how much memory of their host the ranks need together (8 cards a host without --cards-per-host).
 
     \b
     swapconf dryrun configs/llama2_7b/example2_layer_swap.yaml

@@ -37,17 +37,18 @@ _TITLES = {"step": mark("step"), "exposed_copy": mark("exposed copy"),
 @set_option
 @format_option()
 @click.option("--sweep", metavar="backward_prefetch=1..400",
-              help="The peak for every prefetch, and the time of a step with --hardware; A..B..STEP skips some.")
+              help="Print the peak for every prefetch, and the step time with --hardware. "
+                   "A..B..STEP takes every STEP-th.")
 @machine_options(None)
 @html_option("the pictures before and after")
-@click.option("--safe", is_flag=True, help="Print a bound that the true dry run does not exceed, for use as a gate.")
+@click.option("--safe", is_flag=True, help="Also print an upper bound of the true dry run's peak, to use as a gate.")
 def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: str | None, machine: MachineOptions,
             html: Path | None, safe: bool) -> None:
     """Predict the memory of one rank under any swap and recompute, in milliseconds, without running anything.
 
-    To search for a config: what each entry saves, how the peak moves with the prefetch and, with --hardware, what a
-    step costs in time. How far it is from true dry runs: docs/evidence/what-if.md. TRACE is the folder of one rank of a
-    run without swap and recompute, as the first of these leaves it in DIR:
+    Use it to search for a config: what each entry saves, how the peak moves with the prefetch and, with --hardware,
+    what a step costs in time. How far it is from true dry runs: docs/evidence/what-if.md. TRACE is the folder of one
+    rank of a run without swap and recompute, as the first of these commands leaves it in DIR:
 
     \b
     swapconf dryrun train.yaml --set swap_config.swap=False --keep DIR
@@ -60,10 +61,10 @@ def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: 
     \b
     swapconf whatif tests/traces/llama_l2_none --config tests/traces/llama.yaml
 
-    With --sweep and --hardware, the best prefetch is told: overall that of the least time of a step, where differences
-    up to 0.1 % do not count, among those of the lowest peak, among those the smallest; what makes MindSpore crash is
-    left out. For each layer it is the smallest for which none of the layer's copies is waited for and no tensor is
-    held twice, with the same prefetch everywhere.
+    With --sweep and --hardware, the best prefetch is printed: the one of the fastest step; ties within 0.1 % go to the
+    lowest peak, then to the smallest prefetch. Those that make MindSpore crash are left out. Also, for each layer, the
+    smallest one at which its copies do not stall the main stream and no tensor is on the device twice, with the same
+    prefetch in all layers.
 
     Exit codes: 0 predicted; 1 predicted, with findings of severity error; 2 a file could not be read or written, the
     trace is not one of this config without swap and recompute, or the command line is wrong.
