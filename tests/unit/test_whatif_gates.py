@@ -70,6 +70,36 @@ def test_what_begins_to_run_again_in_the_next_layer_does_not_make_its_input_move
     assert set(program.block[chosen].tolist()) <= {0}
 
 
+@pytest.mark.parametrize(("outputs", "elsewhere", "expected"), [(1, "Mul", False), (2, "Mul", True), (1, "Send", True)])
+def test_what_begins_to_run_again_in_the_same_layer_does_not_make_one_of_several_outputs_move(
+        outputs: int, elsewhere: str, expected: bool) -> None:
+    """0 is read by the view and the cast, through it, that run again in its own layer; the last kernel is of another
+    stage of a pipeline, or not."""
+    found = baseline([("RmsNorm", 0, ()), ("Reshape", 0, (0,)), ("Cast", 0, (1,)), ("MatMul", -1, (2,)),
+                      (elsewhere, -1, (3,))])
+    found = replace(found, maker=np.append(found.maker, np.zeros(outputs - 1, dtype=np.int64)))
+    again = np.isin(np.arange(5), (1, 2))
+    sites = np.zeros(len(found.reads.block), dtype=np.int64)
+    # a view makes no block: the cast reads that of the norm
+    reads = replace(found.reads, block=np.where(found.reads.face == 1, 0, found.reads.block))
+    found = replace(found, reads=reads)
+    chosen = tied(found, recompute(found, sites, again, of_gradients(found, again), np.zeros(5, dtype=np.int64)))
+    assert bool(chosen.any()) == expected
+
+
+@pytest.mark.parametrize("of_one_cell", [False, True])
+def test_all_that_runs_again_of_a_cell_waits_for_the_gradient_of_its_output(of_one_cell: bool) -> None:
+    """0 and 1 are not connected; 3 needs the latter and the first gradient, 5 the former and a later one."""
+    found = baseline([("Cast", 0, ()), ("Exp", 0, ()), ("Log", -1, ()), ("Mul", -1, (1, 2)), ("Sin", -1, (3,)),
+                      ("MatMul", -1, (0, 4))])
+    again = np.arange(6) < 2
+    rows = np.flatnonzero(of_gradients(found, again))
+    place, _ = positions(found, again, again, found.reads.face[rows], rows, np.zeros(6, dtype=np.bool_),
+                         root=np.where(again & of_one_cell, 0, -1))
+    assert (place[0] < 4 * TICKS) == of_one_cell
+    assert place[1] < 3 * TICKS
+
+
 @pytest.mark.parametrize(("kind", "owner", "expected"), [("Cast", 1, [0]), ("Cast", 0, []), ("Mul", 1, [])])
 def test_a_cast_runs_again_for_the_cell_whose_equal_one_a_gradient_reads(
         kind: str, owner: int, expected: list[int]) -> None:
