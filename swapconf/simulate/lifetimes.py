@@ -18,7 +18,7 @@ from swapconf.simulate.recompute import Program, recompute, unseen
 from swapconf.simulate.shared import remade
 from swapconf.simulate.sites import Sites, assign
 from swapconf.simulate.streams import in_order
-from swapconf.simulate.swap import Slack, Unread, Windows, swap
+from swapconf.simulate.swap import Slack, Unread, Windows, freed, swap
 from swapconf.simulate.times import born_at, freed_after
 from swapconf.simulate.underflow import underflows
 from swapconf.simulate.ungated import covered
@@ -114,8 +114,8 @@ def schedule(prepared: Prepared, strategy: Strategy, slack: Slack | None = None)
     sooner = hurried(baseline, program, windows)
     if sooner is not program:
         sooner = in_order(baseline, sooner)
-        program, windows = sooner, started(baseline, sooner, windows, swap(
-            baseline, sooner, moving, reach, sites.of_moved, unread, slack))
+        program, windows = sooner, freed(baseline, sooner, started(baseline, sooner, windows, swap(
+            baseline, sooner, moving, reach, sites.of_moved, unread, slack)), slack)
     return Schedule(program=program, windows=replace(
         windows, apart=_apart(prepared, actions, windows),
         underflows=underflows(baseline, program, windows, _views_apart(prepared, actions, program)[windows.face])))

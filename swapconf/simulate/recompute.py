@@ -17,6 +17,7 @@ from swapconf.simulate.baseline import SUM, Baseline
 from swapconf.simulate.columns import Flags, Ints
 from swapconf.simulate.regions import positions
 from swapconf.simulate.ungated import Covered, ungated
+from swapconf.trace import POINT_TO_POINT
 
 NO_SUMS: Mapping[int, int] = MappingProxyType({})
 
@@ -69,7 +70,8 @@ def recompute(baseline: Baseline, of_read: Ints, flagged: Flags, flagged_read: F
     copied, origin = _copies(baseline, again, [*kept.values(), *outputs])
     redirected = rows[copied[reads.block[rows]] >= 0]
     free = ungated(baseline, again, covered) if covered is not None else np.zeros(len(kernels), dtype=np.bool_)
-    place, where = positions(baseline, again, flagged, node, rows, staying, free)
+    place, where = positions(baseline, again, flagged, node, rows, staying, free,
+                             covered.root if covered is not None else None)
     inner = np.flatnonzero((again & ~alone)[reads.kernel])
     norms = np.array(list(kept), dtype=np.int64)
     keep = np.ones(len(reads.block), dtype=np.bool_)
@@ -102,17 +104,22 @@ def unseen(baseline: Baseline, program: Program) -> Flags:
 
 
 def tied(baseline: Baseline, program: Program) -> Flags:
-    """[uses] by what begins a region in another pass: MindSpore ties it to the gradient there, and does not see that
-    it reads what moves. Not where something else of the backward pass reads the same."""
+    """[uses] by what begins a region: MindSpore ties it to the gradient there, and does not see that it reads what
+    moves, where that is of another pass, or one of several outputs; in a pipeline wherever that is. Not where something
+    else of the backward pass reads the same; what reads a view that runs again reads nothing else."""
     passing, (reader, face) = baseline.kernels.passing, baseline.edges
     again = np.zeros(len(passing), dtype=np.bool_)
     again[program.copies] = True
     goes_on = np.zeros(len(passing), dtype=np.bool_)
     goes_on[reader[again[face]]] = True
-    later = program.again | baseline.kernels.backward[program.reader]
     seen = program.face * (len(baseline.maker) + len(program.origin)) + program.block
-    other = passing[np.maximum(program.face, 0)] != passing[program.reader]
-    found = program.again & (program.face >= 0) & other & ~goes_on[program.reader]
+    source = np.maximum(program.face, 0)
+    unseen = (passing[source] != passing[program.reader]) | (baseline.num_made[source] > 1)
+    unseen |= bool(np.isin(baseline.kernels.primitives, list(POINT_TO_POINT)).any())
+    width, reads = len(passing) + 1, baseline.reads
+    through = program.again & ~np.isin(program.reader * width + program.face, reads.kernel * width + reads.face)
+    found = program.again & (program.face >= 0) & (through | (unseen & ~goes_on[program.reader]))
+    later = (program.again & ~through) | baseline.kernels.backward[program.reader]
     return np.asarray(found & ~np.isin(seen, seen[later & ~found]))
 
 

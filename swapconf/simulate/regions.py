@@ -37,10 +37,10 @@ class Part:
 
 
 def positions(baseline: Baseline, again: Flags, flagged: Flags, wanted: Ints, rows: Ints,
-              kept: Flags, free: Flags | None = None) -> tuple[Ints, Ints]:
+              kept: Flags, free: Flags | None = None, root: Ints | None = None) -> tuple[Ints, Ints]:
     """(positions of nodes that run again, positions of all kernels). ``rows``: reads by gradients of what runs again,
     ``wanted``: the node that each of them reads. ``kept``: [blocks] not made again, although their maker runs again;
-    ``free``: [kernels] belongs to no region, see `ungated`."""
+    ``free``: [kernels] belongs to no region, see `ungated`; ``root``: [kernels] see `Covered`."""
     place = np.zeros(len(baseline.kernels), dtype=np.int64)
     where = np.arange(len(baseline.kernels)) * TICKS
     if free is not None and free.any():
@@ -50,7 +50,10 @@ def positions(baseline: Baseline, again: Flags, flagged: Flags, wanted: Ints, ro
     redirected = np.zeros(len(baseline.reads.block), dtype=np.bool_)
     redirected[rows] = True
     known: dict[bytes, tuple[list[int], Flags]] = {}
-    for part in _parts(baseline, again, _connected(baseline, flagged, kept), wanted, baseline.reads.kernel[rows]):
+    label = _connected(baseline, flagged, kept)
+    if root is not None:
+        label = _of_cells(baseline, label, again, root)
+    for part in _parts(baseline, again, label, wanted, baseline.reads.kernel[rows]):
         pattern = baseline.codes[np.concatenate([part.copies, part.kernels])].tobytes()
         pattern += (part.first - part.start).tobytes()
         key = len(part.copies).to_bytes(4, "little") + pattern
@@ -152,6 +155,22 @@ def _connected(baseline: Baseline, flagged: Flags, kept: Flags) -> Ints:
         np.minimum.at(label, reader, lowest)
         np.minimum.at(label, face, lowest)
         label = np.asarray(label[label])
+        if np.array_equal(before, label):
+            return label
+
+
+def _of_cells(baseline: Baseline, label: Ints, again: Flags, root: Ints) -> Ints:
+    """The labels, where all that runs again of one cell has one, connected or not: the whole cell is tied to the
+    gradient of its output. ``root``: see `Covered`."""
+    inside = np.flatnonzero(again & (root >= 0) & (baseline.kernels.passing >= 0))
+    _, cell = np.unique(baseline.kernels.passing[inside] * (int(root.max(initial=0)) + 1) + root[inside],
+                        return_inverse=True)
+    while True:
+        lowest = np.full(len(inside), len(label), dtype=np.int64)
+        np.minimum.at(lowest, cell, label[inside])
+        joined = np.arange(len(label))
+        np.minimum.at(joined, label[inside], lowest[cell])
+        before, label = label, np.asarray(joined[label])
         if np.array_equal(before, label):
             return label
 

@@ -159,7 +159,8 @@ def _unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...
     finds only later that a Reshape needs nothing run (measured with 2.9.0: the MatMuls of mcore's Linears). So with a
     Cast of a Cast, whose gradient needs to know no more than the type (the norms of query and key), in steps of several
     micro-batches; not in models with experts (measured: Qwen3 in 8 of 8 runs, Qwen3 MoE in none of 6). Where only
-    communication reads it, there is no Reshape, although the catalog knows one for another layout."""
+    communication reads it, or a view that was put in for that, there is no Reshape, although the catalog knows one for
+    another layout."""
     templates = {layer.name: layer.template.by_path for layer in network.layers}
     found = np.full(len(of_node), -1, dtype=np.int64)
     again = np.zeros(len(of_node) + 1, dtype=np.bool_)
@@ -169,8 +170,13 @@ def _unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...
     is_cast = baseline.kernels.primitives == "Cast"
     has_experts = GRADIENT_VIEW in baseline.kernels.primitive
     cast[face[is_cast[reader] & is_cast[face]]] = len(baseline.batches) > baseline.steps and not has_experts
-    local = np.zeros(len(of_node), dtype=np.bool_)
-    local[face[baseline.kernels.stream[reader] == 0]] = True
+    is_read, local = np.zeros((2, len(of_node)), dtype=np.bool_)
+    main = baseline.kernels.stream[reader] == 0
+    is_read[face] = True
+    local[face[main]] = True
+    sent = is_read & ~local & baseline.kernels.is_lost & (baseline.below >= 0)
+    local[:] = False
+    local[face[main & ~sent[reader]]] = True
     for node in np.flatnonzero((of_node >= 0) & ~again[:-1] & local).tolist():
         layer, path = names[of_node[node]]
         known = templates[layer]

@@ -11,7 +11,7 @@ start of their micro-batch, except in the first one of a step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -119,24 +119,36 @@ def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints, of
         _ahead(before, np.maximum(further, 0)), program.where[_begins(baseline)[batch[~leads]]] - TICKS // 4))
     far = np.full(len(block), np.iinfo(np.int64).max)
     np.minimum.at(far, group, baseline.depth[program.reader[served]])
-    soonest = np.maximum(copied + 1, program.where[baseline.returnable[face]] - TICKS // 4)
+    begin = baseline.returnable[face]
+    shared = np.flatnonzero((baseline.kernels.passing[face] < 0) & ~dead)
+    begin[shared] = _begins(baseline)[batch[leads][shared]] if len(shared) else 0
+    soonest = np.maximum(copied + 1, program.where[begin] - TICKS // 4)
     returned = np.where(dead, copied + 1, np.maximum(_ahead(before, np.maximum(place, 0)), soonest))
-    order = np.sort(np.concatenate([before, copied, returned[~dead]]))
-    starts = baseline.step_starts
-    step = np.searchsorted(starts, face, side="right")
-    last = np.searchsorted(order, starts[step] * TICKS) - 1
-    target = np.minimum(np.searchsorted(order, copied) + 3 * reach + allowed.late, last)
-    main = baseline.kernels.stream == 0
-    launches = np.sort(np.concatenate([where[main], program.inserted[main[program.copies]]]))
-    next_launch = launches[np.minimum(np.searchsorted(launches, order[target]), len(launches) - 1)]
-    released = _freed_with_later(copied, next_launch)
     uses = np.full(len(program.block), -1, dtype=np.int64)
     uses[served] = group
     rows = np.concatenate([np.arange(len(baseline.maker)), program.origin])
-    return Windows(block=block, row=rows[block], face=face, site=site, prefetch=reach, copied=copied,
-                   released=released, returned=returned, used=used, far=far, until=until, uses=uses,
-                   unread=dead, underflows=np.zeros(len(block), dtype=np.bool_),
-                   apart=np.zeros(len(block), dtype=np.bool_), later=later)
+    return freed(baseline, program, Windows(
+        block=block, row=rows[block], face=face, site=site, prefetch=reach, copied=copied, released=copied,
+        returned=returned, used=used, far=far, until=until, uses=uses, unread=dead,
+        underflows=np.zeros(len(block), dtype=np.bool_), apart=np.zeros(len(block), dtype=np.bool_), later=later,
+    ), slack)
+
+
+def freed(baseline: Baseline, program: Program, windows: Windows, slack: Slack | None = None) -> Windows:
+    """The same copies, ``released`` as all of them, and what is launched between them, have it."""
+    copied, face = windows.copied, windows.face
+    early = baseline.upfront[face] >= 0
+    where = program.where.copy()
+    where[face[early]] = copied[early] - 2
+    order = np.sort(np.concatenate([where, program.inserted, copied, windows.returned[~windows.unread]]))
+    starts = baseline.step_starts
+    last = np.searchsorted(order, starts[np.searchsorted(starts, face, side="right")] * TICKS) - 1
+    late = slack.late if slack is not None else 0
+    target = np.minimum(np.searchsorted(order, copied) + 3 * windows.prefetch + late, last)
+    main = baseline.kernels.stream == 0
+    launches = np.sort(np.concatenate([where[main], program.inserted[main[program.copies]]]))
+    next_launch = launches[np.minimum(np.searchsorted(launches, order[target]), len(launches) - 1)]
+    return replace(windows, released=_freed_with_later(copied, next_launch))
 
 
 def _by_batch(baseline: Baseline, program: Program, served: Ints, group: Ints) -> tuple[Ints, Ints, Ints, Ints]:

@@ -10,10 +10,11 @@ import pytest
 
 from swapconf.simulate.baseline import Baseline
 from swapconf.simulate.columns import Flags, Kernels
+from swapconf.simulate.copy_queue import queued
 from swapconf.simulate.parted import stand_ins
 from swapconf.simulate.recompute import recompute, taken, tied
 from swapconf.simulate.regions import _arrival, positions
-from swapconf.simulate.swap import Unread, swap
+from swapconf.simulate.swap import Unread, freed, swap
 from swapconf.simulate.ungated import Covered, ungated
 from swapconf.simulation import TICKS
 from tests.unit.baselines import of_kernels
@@ -89,6 +90,36 @@ def test_one_of_several_outputs_does_not_move_for_what_runs_again(several: bool,
     assert bool(chosen.any()) == several
 
 
+@pytest.mark.parametrize(("outputs", "elsewhere", "expected"), [(1, "Mul", False), (2, "Mul", True), (1, "Send", True)])
+def test_what_begins_to_run_again_in_the_same_layer_does_not_make_one_of_several_outputs_move(
+        outputs: int, elsewhere: str, expected: bool) -> None:
+    """0 is read by the view and the cast, through it, that run again in its own layer; the last kernel is of another
+    stage of a pipeline, or not."""
+    found = baseline([("RmsNorm", 0, ()), ("Reshape", 0, (0,)), ("Cast", 0, (1,)), ("MatMul", -1, (2,)),
+                      (elsewhere, -1, (3,))])
+    found = replace(found, maker=np.append(found.maker, np.zeros(outputs - 1, dtype=np.int64)))
+    again = np.isin(np.arange(5), (1, 2))
+    sites = np.zeros(len(found.reads.block), dtype=np.int64)
+    # a view makes no block: the cast reads that of the norm
+    reads = replace(found.reads, block=np.where(found.reads.face == 1, 0, found.reads.block))
+    found = replace(found, reads=reads)
+    chosen = tied(found, recompute(found, sites, again, of_gradients(found, again), np.zeros(5, dtype=np.int64)))
+    assert bool(chosen.any()) == expected
+
+
+@pytest.mark.parametrize("of_one_cell", [False, True])
+def test_all_that_runs_again_of_a_cell_waits_for_the_gradient_of_its_output(of_one_cell: bool) -> None:
+    """0 and 1 are not connected; 3 needs the latter and the first gradient, 5 the former and a later one."""
+    found = baseline([("Cast", 0, ()), ("Exp", 0, ()), ("Log", -1, ()), ("Mul", -1, (1, 2)), ("Sin", -1, (3,)),
+                      ("MatMul", -1, (0, 4))])
+    again = np.arange(6) < 2
+    rows = np.flatnonzero(of_gradients(found, again))
+    place, _ = positions(found, again, again, found.reads.face[rows], rows, np.zeros(6, dtype=np.bool_),
+                         root=np.where(again & of_one_cell, 0, -1))
+    assert (place[0] < 4 * TICKS) == of_one_cell
+    assert place[1] < 3 * TICKS
+
+
 @pytest.mark.parametrize(("kind", "owner", "expected"), [("Cast", 1, [0]), ("Cast", 0, []), ("Mul", 1, [])])
 def test_a_cast_runs_again_for_the_cell_whose_equal_one_a_gradient_reads(
         kind: str, owner: int, expected: list[int]) -> None:
@@ -124,6 +155,14 @@ def test_the_reshape_at_the_end_of_a_linear_waits_with_the_rest() -> None:
     assert not ungated(found, again, Covered(root=np.where(again, 0, -1), under=np.ones((1, 5), dtype=np.bool_))).any()
 
 
+@pytest.mark.parametrize("moves", [False, True])
+def test_what_moves_is_copied_before_a_kernel_that_reads_it_whatever_else_that_waits_for(moves: bool) -> None:
+    """3 reads 1 and 2, which was ready before and has no other reader, so that its reader would follow at once."""
+    found = baseline([("Log", 0, ()), ("SiLU", 0, (0,)), ("Exp", 0, (0,)), ("Mul", 0, (1, 2)), ("Sin", 0, (3,)),
+                      ("Cos", 0, ())])
+    assert queued(found, 1, {(1, 1)} if moves else set()) == (3 if moves else 5)
+
+
 def test_what_micro_batches_share_comes_back_once_for_each() -> None:
     """0 is a table of both passes; 2 and 4 are their gradients."""
     found = baseline([("Cos", -1, ()), ("Mul", 1, (0,)), ("MulGrad", -1, (0, 1)), ("Mul", 3, (0,)),
@@ -139,3 +178,32 @@ def test_what_micro_batches_share_comes_back_once_for_each() -> None:
     assert windows.later.window.tolist() == [0]
     assert windows.later.until.tolist() == [4 * TICKS]
     assert 2 * TICKS < windows.later.returned[0] < 4 * TICKS
+
+
+def test_what_micro_batches_share_comes_back_when_the_backward_pass_begins_at_the_earliest() -> None:
+    """0 is a table of both passes; 3 and 7 are their first gradients. The prefetch reaches back before the start."""
+    found = baseline([("Cos", -1, ()), ("Mul", 1, (0,)), ("Exp", 1, (1,)), ("ExpGrad", -1, (1,)),
+                      ("MulGrad", -1, (0, 3)), ("Mul", 5, (0,)), ("Exp", 5, (5,)), ("ExpGrad", -1, (5,)),
+                      ("MulGrad", -1, (0, 7)), ("Add", -1, (8,))])
+    found = replace(found, kernels=replace(found.kernels, backward=np.isin(np.arange(10), (3, 4, 7, 8, 9))))
+    nothing, none = np.zeros(10, dtype=np.bool_), np.zeros(0, dtype=np.int64)
+    uses = np.zeros(len(found.reads.block), dtype=np.int64)
+    program = recompute(found, uses, nothing, uses > 0, np.zeros(10, dtype=np.int64))
+    moving = (program.block == 0) & found.kernels.backward[program.reader]
+    windows = swap(found, program, moving, np.full(len(moving), 100, dtype=np.int64), np.zeros(10, dtype=np.int64),
+                   Unread(block=none, face=none, site=none, prefetch=none))
+    assert windows.returned[0] // TICKS == 2
+    assert windows.later.returned[0] // TICKS == 6
+
+
+@pytest.mark.parametrize(("returned", "released"), [(5, 3), (1, 2)])
+def test_copies_back_that_are_launched_earlier_count_for_when_device_memory_is_released(
+        returned: int, released: int) -> None:
+    """Three kernels behind the copy of 0, which a gradient reads; copies count."""
+    found = baseline([("Add", 0, ()), *[("Exp", 0, ())] * 5, ("MulGrad", -1, (0,))])
+    none, uses = np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    program = recompute(found, uses, np.zeros(7, dtype=np.bool_), uses > 0, np.zeros(7, dtype=np.int64))
+    windows = swap(found, program, program.block == 0, uses + 1, np.zeros(7, dtype=np.int64),
+                   Unread(block=none, face=none, site=none, prefetch=none))
+    moved = replace(windows, returned=np.array([returned * TICKS + TICKS // 2]))
+    assert freed(found, program, moved).released.tolist() == [released * TICKS]

@@ -70,6 +70,26 @@ def test_casts_of_casts_move_for_nothing_only_in_models_without_experts(last: st
     assert [sites.names[site][1] for site in sites.of_unread[sites.of_unread >= 0]] == ["norm.cast"] * unread
 
 
+@pytest.mark.parametrize(("stream", "unread"), [(0, ["norm.cast"]), (1, [])])
+def test_what_a_view_shows_to_communication_alone_does_not_move_for_nothing(stream: int, unread: list[str]) -> None:
+    """The Reshape of a Linear, which the model itself recomputes, and what reads it, on the main stream or not."""
+    operators = (Operator(path="norm.cast", kind="primitive", type="Cast", saved=True,
+                          consumers=("attention.q.reshape",)),
+                 Operator(path="attention.q.reshape", kind="primitive", type="Reshape", saved=False,
+                          preset_recompute=True, consumers=("attention.q.matmul",)),
+                 Operator(path="attention.q.matmul", kind="primitive", type="MatMul", saved=True))
+    network = Network(family="x", layers=(Layer(index=0, name="0", template=LayerTemplate(
+        name="dense", cell="Layer", operators=operators)),))
+    kernels = Kernels(
+        name=("a/b/0", "Default/1", "a/b/2", "a/b/3"), layer=np.zeros(4, dtype=np.int64),
+        cell=("norm", "norm", "attention.q", "attention.q"),
+        primitive=("Cast", "Reshape", "MatMul" if stream == 0 else "AllGather", "MatMul"),
+        stream=np.array([0, 0, stream, 0]), backward=np.zeros(4, dtype=np.bool_),
+        passing=np.zeros(4, dtype=np.int64), before=np.arange(5))
+    sites = assign(of_kernels(kernels, [(0, 1), (1, 2), (2, 3)]), network)
+    assert [sites.names[site][1] for site in sites.of_unread[sites.of_unread >= 0]] == unread
+
+
 def test_a_view_that_its_own_reader_reads_is_no_other_one_that_has_such_a_reader() -> None:
     """Both Linears end with a Reshape that an Add of the layer reads; of the second one a gradient reads it."""
     def view(cell: str, consumers: tuple[str, ...], *, saved: bool) -> Operator:
