@@ -1,4 +1,4 @@
-"""Write swapconf/catalog/*.json from the real cells of the installed MindSpore and MindSpore Transformers.
+"""Write swapconf/models/families/*.json from the real cells of the installed MindSpore and MindSpore Transformers.
 
     python scripts/build_catalog.py                      # every family, as shipped
     python scripts/build_catalog.py --family llama --first-variant --out DIR
@@ -26,9 +26,9 @@ import catalog_mcore
 from catalog_cases import FamilyCase, VariantCase
 from catalog_graph import Facts
 
-from swapconf.annotate.cells import read_layer
-from swapconf.catalog.family import Kind, Switch
-from swapconf.network import Operator
+from swapconf.models.family import Kind, Switch
+from swapconf.models.network import Operator
+from swapconf.train.cells import read_layer
 
 DefaultOf = Callable[[FamilyCase, Sequence[str]], Any]
 
@@ -55,7 +55,7 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--family", action="append", choices=list(FAMILIES), help="default: every family")
-    parser.add_argument("--out", type=lambda text: Path(text).resolve(), default=ROOT / "swapconf" / "catalog")
+    parser.add_argument("--out", type=lambda text: Path(text).resolve(), default=ROOT / "swapconf" / "models" / "families")
     parser.add_argument("--first-variant", action="store_true", help="only the first variant of each family")
     parser.add_argument("--trees-only", action="store_true", help="do not compile")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)

@@ -26,7 +26,7 @@ from swapconf.cli.main import COMMANDS
 from swapconf.cli.main import main as swapconf
 
 ROOT = Path(__file__).resolve().parents[1]
-LOCALE = ROOT / "swapconf" / "locale"
+LOCALE = ROOT / "swapconf" / "words" / "locale"
 KEYWORDS = {"phrase": None, "mark": None, "plural": (2, 3)}
 _CHANGING = ('"Project-Id', '"Report-Msgid', '"POT-Creation-Date', '"PO-Revision-Date', '"Last-Translator',
              '"Language-Team', '"Generated-By')  # of the header: would differ from one build to the next

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import click
 
-from swapconf import phrases
 from swapconf.cli.help import OF_HELP, paragraphs
 from swapconf.cli.main import SECTIONS, main
+from swapconf.words import phrases
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "reference" / "commands.md"
 

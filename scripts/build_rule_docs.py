@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write docs/reference/rules.md: the manual page of every rule, from the docstrings of swapconf.resolve.rules.
+"""Write docs/reference/rules.md: the manual page of every rule, from the docstrings of swapconf.decide.rules.
 
     python scripts/build_rule_docs.py
 """
@@ -12,14 +12,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
-from swapconf import whatif_rules
-from swapconf.config import Dialect
-from swapconf.dryrun import comparison, outcome, recompute_comparison
-from swapconf.formats import hardware_names, trace_lines
-from swapconf.formats.reading_rules import CHECKING, READING, REWRITING, STRUCTURE
-from swapconf.resolve.rules import RULES, dialects_of
-from swapconf.simulate.findings import RULES as SIMULATED
-from swapconf.verification import deviation
+from swapconf.config.config import Dialect
+from swapconf.config.reading_rules import CHECKING, READING, REWRITING, STRUCTURE
+from swapconf.decide.rules import RULES, dialects_of
+from swapconf.dryrun import outcome
+from swapconf.dryrun.effect import compare_copies, compare_recompute
+from swapconf.files import table_lines
+from swapconf.memory.fragmentation_findings import RULES as SIMULATED
+from swapconf.timing import hardware_names
+from swapconf.verify import deviation
+from swapconf.whatif import rule_pages
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "reference" / "rules.md"
 
@@ -31,7 +33,7 @@ REASONS = {
 }
 
 HEAD = """\
-<!-- Made by scripts/build_rule_docs.py from the docstrings of swapconf.resolve.rules; edit those. -->
+<!-- Made by scripts/build_rule_docs.py from the docstrings of swapconf.decide.rules; edit those. -->
 # Rules
 
 Every finding ends with the name of its rule in brackets: `file:line:col  yaml.path: severity: what is wrong; what was
@@ -49,8 +51,8 @@ def render() -> str:
     parts += ["### Rewriting a file\n\n", _table(REWRITING)]
     parts += ["### Settings, comments and folders\n\n", _table(CHECKING)]
     parts += ["### Dry runs and their traces\n\n", _table({
-        **outcome.RULES, **comparison.RULES, **recompute_comparison.RULES, **trace_lines.RULES})]
-    parts += ["### Memory, from a trace\n\n", _table({**SIMULATED, **whatif_rules.RULES})]
+        **outcome.RULES, **compare_copies.RULES, **compare_recompute.RULES, **table_lines.RULES})]
+    parts += ["### Memory, from a trace\n\n", _table({**SIMULATED, **rule_pages.RULES})]
     parts += ["### Logs of a run\n\n", _table(deviation.RULES)]
     parts += ["### Time\n\n", _table(hardware_names.RULES)]
     parts += ["## Meaning\n\n", *map(_page, RULES)]

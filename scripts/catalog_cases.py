@@ -32,8 +32,8 @@ class FamilyCase:
 
     ``config``, ``model``: real classes, ``module:Class`` below ``mindformers.models``.
     ``templates``: template name -> dotted path of a typical layer (not the first or last) in the built network.
-    ``switches``: key of model_config -> (kind, other keys that mean the same); see ``swapconf.catalog.family.Switch``.
-    ``layout``: number of layers and which template each layer has; see ``swapconf.catalog.family.Layout``.
+    ``switches``: key of model_config -> (kind, other keys that mean the same); see ``swapconf.models.family.Switch``.
+    ``layout``: number of layers and which template each layer has; see ``swapconf.models.family.Layout``.
     ``rotary_batch``: leading dimensions of what a legacy model multiplies by the constant of its rotary embedding.
     """
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import demo
 
-from swapconf.units import show_bytes
+from swapconf.words.units import show_bytes
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/evidence/generations.md"

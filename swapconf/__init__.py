@@ -10,6 +10,6 @@ def install() -> None:
 
     The same as ``python -m swapconf run``, for scripts that would rather import it.
     """
-    from swapconf.training import session  # here, so that importing swapconf costs nothing
+    from swapconf.train import session  # here, so that importing swapconf costs nothing
 
     session.install(session.source_of_process())

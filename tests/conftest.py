@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from swapconf import phrases
+from swapconf.words import phrases
 
 os.environ["SWAPCONF_LANG"] = phrases.ENGLISH  # for programs that a test starts, too
 settings.register_profile("untimed", deadline=None)  # how fast a machine is proves nothing

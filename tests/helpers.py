@@ -12,14 +12,15 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from swapconf.cli.main import main
-from swapconf.formats import overrides, trace_folder
-from swapconf.formats.nodes import Document, from_plain, nowhere
-from swapconf.resolve.knowledge import Versions
-from swapconf.simulate.trace_lifetimes import lifetimes
-from swapconf.simulation import Lifetimes
-from swapconf.strategy import Strategy
+from swapconf.config import overrides
+from swapconf.config.nodes import Document, from_plain, nowhere
+from swapconf.decide.strategy import Strategy
+from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.study.study import Study, study_document
-from swapconf.trace import Trace
+from swapconf.trace import trace_folder
+from swapconf.trace.lifetimes import Lifetimes
+from swapconf.trace.trace import Trace
+from swapconf.upstream.facts import Versions
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "configs" / "llama2_7b" / "example1_default_swap.yaml"

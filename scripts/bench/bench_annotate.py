@@ -24,8 +24,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-from swapconf.annotate import hook
-from swapconf.training.session import Session
+from swapconf.train import hook
+from swapconf.train.session import Session
 
 Section = dict[str, Any]
 

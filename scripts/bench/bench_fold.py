@@ -13,10 +13,10 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
+from swapconf.config import overrides
+from swapconf.dryrun.fold.folded import rehearse
 from swapconf.dryrun.outcome import RankReport
-from swapconf.formats import overrides
-from swapconf.rehearsal.folded import rehearse
-from swapconf.rehearsal.order import Order
+from swapconf.dryrun.rank_order import Order
 
 CONFIG = Path(__file__).parents[2] / "configs/llama2_7b/example1_default_swap.yaml"
 FIELDS = ("used_peak_bytes", "with_fragments_peak_bytes", "host_bytes")

@@ -14,12 +14,13 @@ import os
 import time
 from pathlib import Path
 
-from swapconf.cost import Machine
-from swapconf.formats import hardware, overrides
-from swapconf.resolve.knowledge import Versions
+from swapconf.config import overrides
 from swapconf.study.study import study_document
-from swapconf.sweep import best_overall
-from swapconf.whatif import Question
+from swapconf.timing import hardware
+from swapconf.timing.cost import Machine
+from swapconf.upstream.facts import Versions
+from swapconf.whatif.question import Question
+from swapconf.whatif.sweep import best_overall
 
 TARGET_SECONDS = 60
 

@@ -15,10 +15,11 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from swapconf.formats import hardware, trace_folder
-from swapconf.simulate.costing import costs, workload
-from swapconf.simulate.program import program
-from swapconf.simulate.timeline import prefetches, replay
+from swapconf.timing import hardware
+from swapconf.timing.costing import costs, workload
+from swapconf.timing.program import program
+from swapconf.timing.timeline import prefetches, replay
+from swapconf.trace import trace_folder
 
 
 def main() -> None:

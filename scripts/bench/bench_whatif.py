@@ -18,13 +18,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from swapconf.formats import overrides
-from swapconf.formats.nodes import Document
-from swapconf.rehearsal.folded import rehearse
-from swapconf.rehearsal.order import Order
-from swapconf.resolve.knowledge import Versions
+from swapconf.config import overrides
+from swapconf.config.nodes import Document
+from swapconf.dryrun.fold.folded import rehearse
+from swapconf.dryrun.rank_order import Order
 from swapconf.study.study import study_document
-from swapconf.whatif import Question
+from swapconf.upstream.facts import Versions
+from swapconf.whatif.question import Question
 
 CONFIG = Path(__file__).parents[2] / "configs/llama2_7b/example2_layer_swap.yaml"
 SWAP = 'swap_config.layer_swap=[{"backward_prefetch": 20, "layers": true}]'

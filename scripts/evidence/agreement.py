@@ -28,9 +28,9 @@ from agreement_cases import Case, case, cases, document
 from agreement_judge import Verdict, judge
 from agreement_page import line, page
 
-from swapconf.formats.nodes import Document
-from swapconf.rehearsal import folded
-from swapconf.rehearsal.order import Order
+from swapconf.config.nodes import Document
+from swapconf.dryrun.fold import folded
+from swapconf.dryrun.rank_order import Order
 
 
 def main() -> None:

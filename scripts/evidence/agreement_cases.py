@@ -16,12 +16,12 @@ from typing import Any
 from random_shapes import FAMILIES, NO_STRATEGY, Shape, shape
 from random_strategies import strategy
 
-from swapconf.errors import has_errors
-from swapconf.formats import overrides
-from swapconf.formats.nodes import Document
-from swapconf.network import Network
-from swapconf.resolve.knowledge import Versions
+from swapconf.config import overrides
+from swapconf.config.nodes import Document
+from swapconf.models.network import Network
 from swapconf.study.study import Study, network_of, study_document
+from swapconf.upstream.facts import Versions
+from swapconf.words.findings import has_errors
 
 PER_SHAPE = 6
 

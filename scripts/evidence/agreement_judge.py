@@ -13,16 +13,18 @@ from agreement_cases import PER_SHAPE, Case, document, study
 from agreement_cases import case as case_of
 from whatif_table import predicted_inside, true_inside
 
-from swapconf.dryrun import comparison, flags, recompute_comparison
-from swapconf.dryrun.effect import observed
-from swapconf.formats import trace_folder, worker_log
-from swapconf.network import COMMUNICATION
-from swapconf.prediction import Prediction
-from swapconf.simulate.bound import safe_peak_bytes
-from swapconf.simulate.lifetimes import Prepared, placed, predict
-from swapconf.simulate.prepare import prepare
-from swapconf.strategy import Recompute, Strategy, Swap
-from swapconf.trace import Trace
+from swapconf.decide import log_lines
+from swapconf.decide.strategy import Recompute, Strategy, Swap
+from swapconf.dryrun import flags
+from swapconf.dryrun.effect import compare_copies, compare_recompute
+from swapconf.dryrun.effect.effect import observed
+from swapconf.models.network import COMMUNICATION
+from swapconf.trace import trace_folder
+from swapconf.trace.trace import Trace
+from swapconf.whatif.bound import safe_peak_bytes
+from swapconf.whatif.predict import Prepared, placed, predict
+from swapconf.whatif.prediction import Prediction
+from swapconf.whatif.prepare import prepare
 
 COMPLETED = ("completed", "does not fit")
 
@@ -92,10 +94,10 @@ def judge(case: Case, folder: Path) -> Verdict:
     truth = trace_folder.read(folder / case.name, rank=0)
     effect = observed(truth, strategy.network.num_layers)
     origin = asked.config.origin("swap_config.swap", "swap_config")
-    findings = [*comparison.compare(strategy, effect, origin), *recompute_comparison.compare(strategy, effect, origin)]
+    findings = [*compare_copies.compare(strategy, effect, origin), *compare_recompute.compare(strategy, effect, origin)]
     # that an operator has nothing to move is what the catalog says, and what `check` warns of; where communication
     # stands, and which views are left, `explain` leaves open
-    hints = (comparison._NOT_SAVED, comparison._NO_VIEW, recompute_comparison._NOT_BEHIND)
+    hints = (compare_copies._NOT_SAVED, compare_copies._NO_VIEW, compare_recompute._NOT_BEHIND)
     graph = [f"graph: {finding.message}" for finding in findings if finding.hint not in hints]
     disagreements = (*_cells(strategy, folder / case.name), *_log(strategy, record), *graph)
     details = (case.shape.family, case.shape.layout, case.words, *disagreements, *unseen, *worker_lines(strategy))
@@ -117,7 +119,7 @@ def _prepared(folder: Path, seed: int, group: int) -> Prepared | str:
 
 def worker_lines(strategy: Strategy) -> Iterator[str]:
     for entry in strategy.layers:
-        yield from worker_log.lines(entry, strategy.swap_on)
+        yield from log_lines.lines(entry, strategy.swap_on)
 
 
 def _log(strategy: Strategy, record: dict[str, Any]) -> Iterator[str]:

@@ -15,11 +15,11 @@ from typing import Any
 
 from cases import Case, cases
 
+from swapconf.config import overrides
+from swapconf.dryrun.capacity import jobs_at_once
+from swapconf.dryrun.fold import folded
 from swapconf.dryrun.outcome import Outcome
-from swapconf.formats import overrides
-from swapconf.rehearsal import folded
-from swapconf.rehearsal.capacity import jobs_at_once
-from swapconf.rehearsal.order import Order
+from swapconf.dryrun.rank_order import Order
 
 
 def order(case: Case, folder: Path) -> Order:

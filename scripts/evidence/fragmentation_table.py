@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from swapconf.formats import run_record, trace_folder
-from swapconf.simulate.fragmentation import Fragmentation, study
-from swapconf.simulate.knobs import KNOBS
-from swapconf.simulate.policies import lifetime
-from swapconf.simulate.replay import Replay, replay
-from swapconf.simulate.trace_lifetimes import lifetimes
-from swapconf.simulation import CATEGORIES, Category, Placement
-from swapconf.units import GIB, MIB
+from swapconf.memory.allocators import lifetime
+from swapconf.memory.fragmentation import Fragmentation, study
+from swapconf.memory.knobs import KNOBS
+from swapconf.memory.replay import Replay, replay
+from swapconf.memory.trace_lifetimes import lifetimes
+from swapconf.trace import run_record, trace_folder
+from swapconf.trace.lifetimes import CATEGORIES, Category, Placement
+from swapconf.words.units import GIB, MIB
 
 TARGET = Path(__file__).resolve().parents[2] / "docs" / "evidence" / "fragmentation.md"
 POLICIES = ("mindspore", "lifetime", "expandable", "offline")

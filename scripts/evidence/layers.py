@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from swapconf.cost import Hardware
-from swapconf.simulate import timeline
-from swapconf.simulate.costing import seconds
-from swapconf.simulate.work import FLASH, FLASH_GRAD, Attention, work
-from swapconf.simulation import NEVER
-from swapconf.timing import COLLECTIVE, COMPUTE, Program, Waits
-from swapconf.trace import Tensor
+from swapconf.timing import timeline
+from swapconf.timing.cost import Hardware
+from swapconf.timing.costing import seconds
+from swapconf.timing.timing import COLLECTIVE, COMPUTE, Program, Waits
+from swapconf.trace.lifetimes import NEVER
+from swapconf.trace.trace import Tensor
+from swapconf.trace.work import FLASH, FLASH_GRAD, Attention, work
 
 HALF, BYTE = "BFloat16", "UInt8"
 _CAUSAL_BNSD = Attention(layout=1, is_causal=True)

@@ -11,11 +11,12 @@ import argparse
 import re
 from pathlib import Path
 
-from swapconf.cost import Machine
-from swapconf.formats import hardware, trace_folder
-from swapconf.rehearsal.levels import simulated
-from swapconf.simulate.workspace import grow
-from swapconf.simulate.workspace_rules import RULES
+from swapconf.dryrun.levels import simulated
+from swapconf.memory.with_workspace import grow
+from swapconf.memory.workspace_rules import RULES
+from swapconf.timing import hardware
+from swapconf.timing.cost import Machine
+from swapconf.trace import trace_folder
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "levels.md"
 CARD = "ascend_910b2"

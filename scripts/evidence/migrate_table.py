@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from swapconf.config import Config, DefaultSwap, Dialect, ListedSwap, Recompute, SwapOff
-from swapconf.errors import SwapconfError
-from swapconf.formats import yaml_config
-from swapconf.formats.yaml_document import read_text
-from swapconf.migration.migrate import Migration, Order, kinds, migrate, without_places
-from swapconf.migration.report import Fate
-from swapconf.migration.to_pynative import to_pynative
-from swapconf.resolve.knowledge import Versions
+from swapconf.config import yaml_config
+from swapconf.config.config import Config, DefaultSwap, Dialect, ListedSwap, Recompute, SwapOff
+from swapconf.config.yaml_document import read_text
+from swapconf.migrate.migrate import Migration, Order, kinds, migrate, without_places
+from swapconf.migrate.report import Fate
+from swapconf.migrate.to_pynative import to_pynative
+from swapconf.upstream.facts import Versions
+from swapconf.words.findings import SwapconfError
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSIONS = Versions()

@@ -11,16 +11,17 @@ from pathlib import Path
 
 import numpy as np
 
-from swapconf.comparing.folders import RankTrace
-from swapconf.comparing.traced import time_of
-from swapconf.cost import Host, Machine
-from swapconf.formats import hardware, run_record, trace_folder
-from swapconf.simulate.costing import costs, workload
-from swapconf.simulate.joint import joint_replay
-from swapconf.simulate.meetings import absent, calls, meetings
-from swapconf.simulate.program import program
-from swapconf.simulate.schedule import expected_us, schedule
-from swapconf.timing import COMPUTE
+from swapconf.compare.folders import RankTrace
+from swapconf.compare.traced import time_of
+from swapconf.timing import hardware
+from swapconf.timing.cost import Host, Machine
+from swapconf.timing.costing import costs, workload
+from swapconf.timing.joint import joint_replay
+from swapconf.timing.meetings import absent, calls, meetings
+from swapconf.timing.program import program
+from swapconf.timing.schedule import expected_us, schedule
+from swapconf.timing.timing import COMPUTE
+from swapconf.trace import run_record, trace_folder
 
 HEAD = ("| trace | only computing: step | formula | with all: step | formula | bubbles | busiest over mean |\n"
         "|---|---:|---:|---:|---:|---:|---:|")

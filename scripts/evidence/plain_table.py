@@ -17,11 +17,11 @@ from typing import Any
 import joblib
 from cases import ROOT
 
-from swapconf.formats import overrides
-from swapconf.rehearsal.capacity import jobs_at_once
-from swapconf.rehearsal.folded import rehearse
-from swapconf.rehearsal.order import Order
-from swapconf.units import show_bytes
+from swapconf.config import overrides
+from swapconf.dryrun.capacity import jobs_at_once
+from swapconf.dryrun.fold.folded import rehearse
+from swapconf.dryrun.rank_order import Order
+from swapconf.words.units import show_bytes
 
 PAGE = ROOT / "docs/evidence/plain-against-swapconf.md"
 INTRODUCTION = """# Plain mindformers against swapconf

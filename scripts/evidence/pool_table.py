@@ -18,11 +18,11 @@ from pathlib import Path
 
 from cases import ROOT
 
-from swapconf.formats import run_record, trace_folder
-from swapconf.simulate.policies import mindspore
-from swapconf.simulate.replay import Replay, replay
-from swapconf.simulate.trace_lifetimes import lifetimes
-from swapconf.units import GIB, show_bytes
+from swapconf.memory.allocators import mindspore
+from swapconf.memory.replay import Replay, replay
+from swapconf.memory.trace_lifetimes import lifetimes
+from swapconf.trace import run_record, trace_folder
+from swapconf.words.units import GIB, show_bytes
 
 PAGE = ROOT / "docs/evidence/pool.md"
 _SETTING = re.compile(r"\.(?:block|limit)-[0-9.]+GB")
@@ -35,7 +35,7 @@ RULES = """\
 replay of MindSpore's memory pool. Its rules were measured with MindSpore 2.9.0 (graph mode, `jit_level` O0 and \
 O1, `memory_optimize_level` O0, a simulated Ascend) and found again in its public source \
 (`abstract_dynamic_mem_pool.cc`, `abstract_ascend_memory_pool_support.cc`); \
-`swapconf/simulate/policies/mindspore.py` tells them one by one. What matters for large blocks:
+`swapconf/memory/allocators/mindspore.py` tells them one by one. What matters for large blocks:
 
 - A piece that the pool asks the device for is its unit (`context.mempool_block_size`, 2 GB unless set), \
 **doubled until the request fits**: 4.64 GiB of logits come in a piece of 8 GiB, and with a unit of 3 GB in one \

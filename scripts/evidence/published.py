@@ -16,8 +16,8 @@ from typing import Any
 
 from layers import Kernels, Layer, backward_us, forward_us
 
-from swapconf.cost import TERA, Hardware
-from swapconf.formats import hardware
+from swapconf.timing import hardware
+from swapconf.timing.cost import TERA, Hardware
 
 HERE = Path(__file__).parent / "published"
 PAGE = Path(__file__).parents[2] / "docs" / "evidence" / "published-measurements.md"

@@ -20,16 +20,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from swapconf import json_object
-from swapconf.config import Config
+from swapconf.config import overrides, pretrained
+from swapconf.config.config import Config
+from swapconf.config.nodes import Document
+from swapconf.config.surroundings import NUM_LAYERS
+from swapconf.dryrun.fold import folded
 from swapconf.dryrun.outcome import Outcome, RankReport
-from swapconf.errors import SwapconfError
-from swapconf.formats import overrides, pretrained, run_record
-from swapconf.formats.nodes import Document
-from swapconf.formats.surroundings import NUM_LAYERS
-from swapconf.rehearsal import folded
-from swapconf.rehearsal.order import Order
+from swapconf.dryrun.rank_order import Order
+from swapconf.files import json_object
 from swapconf.study.study import Study, study_for_run
+from swapconf.trace import run_record
+from swapconf.words.findings import SwapconfError
 
 TRAINS = ("train", "finetune")
 OF_EACH_KIND = 2

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from swapconf.network import Network
-from swapconf.resolve.patterns import SEPARATOR, escaped
+from swapconf.decide.patterns import SEPARATOR, escaped
+from swapconf.models.network import Network
 
 PREFETCHES = (1, 1, 2, 3, 5, 8, 10, 15, 20, 30, 40, 50, 60, 80, 100, 150, 200, 300, 500, 1000)
 KINDS = {"default": 2, "layer": 12, "op": 10, "layer op": 10, "full": 12, "select": 8, "full select": 6,

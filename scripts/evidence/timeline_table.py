@@ -25,17 +25,18 @@ import numpy as np
 from cases import Case, cases
 from whatif_table import strategy_of
 
-from swapconf.cost import Machine
-from swapconf.formats import hardware, trace_folder
-from swapconf.formats.trace_folder import order_file
-from swapconf.simulate.clock import Clock, clock
-from swapconf.simulate.clock import time as timed
-from swapconf.simulate.costing import costs, workload
-from swapconf.simulate.lifetimes import Prepared, placed, prediction, schedule
-from swapconf.simulate.prepare import prepare
-from swapconf.simulate.program import program
-from swapconf.simulate.timeline import replay
-from swapconf.timing import TO_DEVICE, TO_HOST, Kind, Program, Timeline
+from swapconf.timing import hardware
+from swapconf.timing.cost import Machine
+from swapconf.timing.costing import costs, workload
+from swapconf.timing.program import program
+from swapconf.timing.timeline import replay
+from swapconf.timing.timing import TO_DEVICE, TO_HOST, Kind, Program, Timeline
+from swapconf.trace import trace_folder
+from swapconf.trace.trace_folder import order_file
+from swapconf.whatif.predict import Prepared, placed, prediction, schedule
+from swapconf.whatif.prepare import prepare
+from swapconf.whatif.step_time import Clock, clock
+from swapconf.whatif.step_time import time as timed
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT))

@@ -23,18 +23,19 @@ from statistics import median
 import numpy as np
 from cases import Case, cases
 
-from swapconf.formats import overrides, trace_folder
-from swapconf.prediction import Prediction
-from swapconf.resolve.knowledge import Versions
-from swapconf.simulate.bound import safe_peak_bytes
-from swapconf.simulate.lifetimes import Prepared, placed, predict
-from swapconf.simulate.memory import bytes_at_peak
-from swapconf.simulate.prepare import prepare
-from swapconf.simulate.trace_lifetimes import lifetimes
-from swapconf.simulation import Category, Lifetimes, usage
-from swapconf.strategy import Strategy
+from swapconf.config import overrides
+from swapconf.decide.strategy import Strategy
+from swapconf.memory.categories import bytes_at_peak
+from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.study.study import study_document
-from swapconf.trace import Trace
+from swapconf.trace import trace_folder
+from swapconf.trace.lifetimes import Category, Lifetimes, usage
+from swapconf.trace.trace import Trace
+from swapconf.upstream.facts import Versions
+from swapconf.whatif.bound import safe_peak_bytes
+from swapconf.whatif.predict import Prepared, placed, predict
+from swapconf.whatif.prediction import Prediction
+from swapconf.whatif.prepare import prepare
 
 ROOT = Path(__file__).resolve().parents[2]
 WORTH_EXPLAINING = 0.3

@@ -1,1 +1,1 @@
-"""FOLDERS -> FINDINGS: many training YAMLs checked at once, under the settings and comments of their repository."""
+"""FOLDERS -> FINDINGS: many training YAMLs checked at once, repaired, and described to editors."""

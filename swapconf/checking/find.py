@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from swapconf.formats.nodes import Document
-from swapconf.opening import is_readable, read_bytes
+from swapconf.config.nodes import Document
+from swapconf.files.opening import is_readable, read_bytes
 
 if TYPE_CHECKING:
     from re import Match

@@ -15,15 +15,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeAlias
 
-from swapconf.checking.order import Order
+from swapconf.checking.request import Order
 from swapconf.checking.run import study
-from swapconf.checking.source import Source, Span
-from swapconf.errors import Finding, Origin, Severity, SwapconfError
-from swapconf.formats.nodes import Document
-from swapconf.formats.yaml_document import parse
-from swapconf.resolve.patterns import single_backslashes, unescaped_dot
-from swapconf.resolve.rules.case import matched
+from swapconf.checking.spans import Source, Span
+from swapconf.config.nodes import Document
+from swapconf.config.yaml_document import parse
+from swapconf.decide.patterns import single_backslashes, unescaped_dot
+from swapconf.decide.rules.case import matched
 from swapconf.study.study import Study
+from swapconf.words.findings import Finding, Origin, Severity, SwapconfError
 
 Propose: TypeAlias = "Callable[[Source, Finding, Study], Span | None]"
 

@@ -7,15 +7,15 @@ import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from swapconf.checking.find import is_training, looks_like_training, may_be_training, yaml_files
-from swapconf.checking.order import Checked, Order
-from swapconf.errors import Finding, Origin, Severity, SwapconfError
-from swapconf.formats import overrides
-from swapconf.formats.nodes import Document
-from swapconf.formats.yaml_document import beginning, parse, read_text
-from swapconf.phrases import phrase
-from swapconf.resolve.knowledge import installed
+from swapconf.checking.request import Checked, Order
+from swapconf.config import overrides
+from swapconf.config.nodes import Document
+from swapconf.config.yaml_document import beginning, parse, read_text
 from swapconf.study.settings import Settings, settings_in
 from swapconf.study.study import Study, study_document
+from swapconf.upstream.facts import installed
+from swapconf.words.findings import Finding, Origin, Severity, SwapconfError
+from swapconf.words.phrases import phrase
 
 _WORTH_A_POOL = 48  # files; below, starting the processes takes longer than checking
 _AT_ONCE = 16  # files per message to a process

@@ -10,7 +10,7 @@ import click
 
 from swapconf import __version__
 from swapconf.checking import run
-from swapconf.checking.order import Checked
+from swapconf.checking.request import Checked
 from swapconf.cli.common import (
     EXIT_ERRORS,
     EXIT_UNREADABLE,
@@ -25,10 +25,10 @@ from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.cli.outputs import OUT_FILE
 from swapconf.cli.progress import shown
-from swapconf.errors import Finding, Severity, has_errors
-from swapconf.phrases import phrase
-from swapconf.report import findings as report
-from swapconf.writing import write_named
+from swapconf.files.writing import write_named
+from swapconf.report import findings_text as report
+from swapconf.words.findings import Finding, Severity, has_errors
+from swapconf.words.phrases import phrase
 
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000  # most of what is imported and read lives to the end
 _WORTH_A_BAR = 100  # files; fewer are checked in the blink of an eye

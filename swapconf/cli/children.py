@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from swapconf.cli.common import say
 from swapconf.cli.progress import Progress
-from swapconf.phrases import phrase, show
+from swapconf.words.phrases import phrase, show
 
 if TYPE_CHECKING:
-    from swapconf.rehearsal.board import Child
+    from swapconf.dryrun.board import Child
 
 _LOOK_SECONDS = 1.0
 
@@ -32,7 +32,7 @@ class Children:
         self._thread = threading.Thread(target=self._tell, daemon=True)
 
     def __enter__(self) -> Children:
-        from swapconf.rehearsal.board import Watch
+        from swapconf.dryrun.board import Watch
 
         self._watch = Watch(self.board)
         self._progress.__enter__()
@@ -77,7 +77,7 @@ def _station(child: Child) -> str:
 
 def line_of(child: Child, *, many_files: bool) -> str:
     """``rank 0: compiling (type_inference), 35 s, about 80 s left``."""
-    from swapconf.rehearsal.time_left import left_seconds
+    from swapconf.dryrun.time_left import left_seconds
 
     name = phrase("rank {rank}", rank=child.rank)
     if child.part:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gettext
 from importlib import import_module
 
-from swapconf.phrases import mark, translated
+from swapconf.words.phrases import mark, translated
 
 TEXTS = frozenset({
     mark("Error: {message}"), mark("Try '{command} {option}' for help."),

@@ -10,14 +10,14 @@ import click
 from click.core import ParameterSource
 
 from swapconf import __version__
-from swapconf.advice import advice, host_line, peak_line
 from swapconf.cli.common import write_out
-from swapconf.phrases import joined, phrase
+from swapconf.memory.advice import advice, host_line, peak_line
+from swapconf.words.phrases import joined, phrase
 
 if TYPE_CHECKING:
-    from swapconf.cluster_view import ClusterView
     from swapconf.dryrun.outcome import RankReport
-    from swapconf.rehearsal.order import Order
+    from swapconf.dryrun.rank_order import Order
+    from swapconf.memory.cluster_view import ClusterView
 
 
 def cards_told(context: click.Context, cards_per_host: int) -> int | None:
@@ -29,8 +29,8 @@ def cards_told(context: click.Context, cards_per_host: int) -> int | None:
 def views(orders: Sequence[Order], reports: Sequence[RankReport], cards_per_host: int | None,
           budget_bytes: int | None, keep: Path | None) -> list[ClusterView]:
     """One for each YAML, in their order."""
-    from swapconf.rehearsal.cluster import cluster_view
-    from swapconf.rehearsal.order import cluster_of
+    from swapconf.dryrun.cluster import cluster_view
+    from swapconf.dryrun.rank_order import cluster_of
 
     documents = {order.document.file: order.document for order in orders}
     return [cluster_view(file, [report for report in reports if report.file == file], cluster_of(document),

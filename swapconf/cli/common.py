@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from swapconf.errors import Finding
-from swapconf.phrases import phrase, show, with_values
-from swapconf.report import findings as report
-from swapconf.versions import BadVersion, checked
-from swapconf.writing import write_named
+from swapconf.files.writing import write_named
+from swapconf.report import findings_text as report
+from swapconf.upstream.versions import BadVersion, checked
+from swapconf.words.findings import Finding
+from swapconf.words.phrases import phrase, show, with_values
 
 if TYPE_CHECKING:
     from swapconf.study.study import Study

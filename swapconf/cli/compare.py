@@ -28,16 +28,16 @@ from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, as_one, format_opt
 from swapconf.cli.help import Command
 from swapconf.cli.machine import MachineOptions, machine_options
 from swapconf.cli.outputs import html_option
-from swapconf.errors import SwapconfError, has_errors
-from swapconf.phrases import phrase
-from swapconf.report.findings import printable
+from swapconf.report.findings_text import printable
+from swapconf.words.findings import SwapconfError, has_errors
+from swapconf.words.phrases import phrase
 
 if TYPE_CHECKING:
-    from swapconf.comparing.rehearsed import Candidate
-    from swapconf.cost import Machine
-    from swapconf.errors import Finding
+    from swapconf.compare.rehearsed import Candidate
+    from swapconf.compare.variant import Variant
     from swapconf.study.study import Study
-    from swapconf.variant import Variant
+    from swapconf.timing.cost import Machine
+    from swapconf.words.findings import Finding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ def command(inputs: tuple[Path, ...], baseline: Path | None, changes: tuple[str,
     print_findings(told, err=True)
     compared = _predicted(read, given[0], on) if baseline is not None else _rehearsed(read, options, on)
     if form == "json":
-        from swapconf.report.comparison import as_record
+        from swapconf.report.side_by_side import as_record
 
         click.echo(json.dumps([as_record(variant, compared[0]) for variant in compared], indent=2))
     else:
@@ -106,9 +106,9 @@ def command(inputs: tuple[Path, ...], baseline: Path | None, changes: tuple[str,
 
 
 def _read(path: Path, changes: Sequence[str], on: Machine) -> _Read:
-    from swapconf.comparing import folders, rehearsed, traced
-    from swapconf.formats import overrides
-    from swapconf.simulate.policies import default_policy
+    from swapconf.compare import folders, rehearsed, traced
+    from swapconf.config import overrides
+    from swapconf.memory.allocators import default_policy
     from swapconf.study.study import study_for_run
 
     try:
@@ -128,9 +128,9 @@ def _read(path: Path, changes: Sequence[str], on: Machine) -> _Read:
 
 def _predicted(read: Sequence[_Read], baseline: Path, on: Machine) -> list[Variant]:
     """What each YAML would make of the baseline, which is the first."""
-    from swapconf.comparing import folders, predicted, rehearsed
-    from swapconf.simulate.policies import default_policy
-    from swapconf.whatif import Mismatch
+    from swapconf.compare import folders, predicted, rehearsed
+    from swapconf.memory.allocators import default_policy
+    from swapconf.whatif.question import Mismatch
 
     first = read[0].variant
     if first is None or first.failure:
@@ -152,7 +152,7 @@ def _predicted(read: Sequence[_Read], baseline: Path, on: Machine) -> list[Varia
 
 
 def _rehearsed(read: Sequence[_Read], options: ChildOptions, on: Machine) -> list[Variant]:
-    from swapconf.simulate.policies import default_policy
+    from swapconf.memory.allocators import default_policy
 
     studies = {index: item.study for index, item in enumerate(read) if item.study is not None}
     if not studies:
@@ -174,8 +174,8 @@ def _kept(keep: Path | None) -> Iterator[Path]:
 
 
 def _candidates(studies: dict[int, Study], keep: Path, options: ChildOptions) -> list[Candidate]:
-    from swapconf.comparing.rehearsed import Candidate
-    from swapconf.rehearsal.order import Order, cluster_of, ranks_of
+    from swapconf.compare.rehearsed import Candidate
+    from swapconf.dryrun.rank_order import Order, cluster_of, ranks_of
 
     stems = [Path(study.document.file).stem for study in studies.values()]
     candidates = []
@@ -195,9 +195,9 @@ def _candidates(studies: dict[int, Study], keep: Path, options: ChildOptions) ->
 def _run(candidates: Sequence[Candidate], options: ChildOptions, on: Machine, policy: str) -> Sequence[Variant]:
     import sys
 
-    from swapconf.comparing.rehearsed import rehearse
+    from swapconf.compare.rehearsed import rehearse
+    from swapconf.dryrun import capacity, fan_out
     from swapconf.dryrun.environment import prepare
-    from swapconf.rehearsal import capacity, fan_out
 
     if fan_out.missing(options.dask):
         raise click.ClickException(fan_out.missing(options.dask))
@@ -219,7 +219,7 @@ def _code(variant: Variant, item: _Read) -> int:
 def _print(compared: Sequence[Variant], told: Sequence[Finding]) -> None:
     """``told``: findings that were printed before."""
     from swapconf.cli.tables import print_rows
-    from swapconf.report.comparison import notes_of, overall_table, rank_table, ranks_of
+    from swapconf.report.side_by_side import notes_of, overall_table, rank_table, ranks_of
 
     good = [variant for variant in compared if not variant.failure]
     if good:

@@ -10,7 +10,7 @@ FILE = click.Path(readable=False)  # completes; whoever reads the file tells wha
 
 def hardware_profiles(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The shipped ones, or a file."""
-    from swapconf.formats.hardware_names import names
+    from swapconf.timing.hardware_names import names
 
     found = [CompletionItem(name) for name in names() if name.startswith(incomplete)]
     return found or [CompletionItem(incomplete, type="file")]

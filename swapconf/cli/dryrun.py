@@ -30,16 +30,16 @@ from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.cli.machine import MachineOptions, machine_options
 from swapconf.cli.outputs import html_option
-from swapconf.config import Dialect
+from swapconf.config.config import Dialect
 from swapconf.dryrun.outcome import RankReport, as_record, origin
-from swapconf.errors import Severity
-from swapconf.phrases import joined, phrase, plural
-from swapconf.units import parse_bytes, show_bytes
+from swapconf.words.findings import Severity
+from swapconf.words.phrases import joined, phrase, plural
+from swapconf.words.units import parse_bytes, show_bytes
 
 if TYPE_CHECKING:
-    from swapconf.cost import Machine
-    from swapconf.rehearsal.order import Order
+    from swapconf.dryrun.rank_order import Order
     from swapconf.study.study import Study
+    from swapconf.timing.cost import Machine
 
 EXIT_OVER_BUDGET = 3
 
@@ -98,8 +98,8 @@ def command(files: tuple[str, ...], changes: tuple[str, ...], options: _Options,
     Exit codes: 0 all ranks completed; 1 a rank did not, or findings of severity error; 2 a file could not be read,
     something that a dry run needs is missing, or the command line is wrong; 3 a rank needs more than --budget.
     """
+    from swapconf.dryrun import fan_out
     from swapconf.dryrun.environment import level_to_run, prepare
-    from swapconf.rehearsal import fan_out
 
     try:
         if show_env:
@@ -135,14 +135,14 @@ def command(files: tuple[str, ...], changes: tuple[str, ...], options: _Options,
 
 
 def _studies(files: Sequence[str], changes: Sequence[str]) -> list[Study]:
-    from swapconf.formats import overrides
+    from swapconf.config import overrides
     from swapconf.study.study import study_for_run
 
     return [study_for_run(overrides.of_file(file, changes), os.environ) for file in files]
 
 
 def _orders(studies: Sequence[Study], options: _Options, machine: Machine | None) -> list[Order]:
-    from swapconf.rehearsal.order import Order, cluster_of, ranks_of
+    from swapconf.dryrun.rank_order import Order, cluster_of, ranks_of
 
     orders = []
     for study in studies:
@@ -168,11 +168,11 @@ def _stops_the_run(studies: Sequence[Study]) -> bool:
 
 
 def _run(orders: list[Order], jobs: int | None, dask: str | None, use_cache: bool) -> list[RankReport]:
-    from swapconf.rehearsal import cache, capacity, fan_out
+    from swapconf.dryrun import capacity, fan_out, report_cache
 
     position = {(order.document.file, order.rank): index for index, order in enumerate(orders)}
     known = {index: report for index, order in enumerate(orders)
-             if use_cache and (report := cache.find(order)) is not None}
+             if use_cache and (report := report_cache.find(order)) is not None}
     todo = [order for index, order in enumerate(orders) if index not in known]
     found: list[RankReport] = [replace(report, cached=True) for report in known.values()]
     if todo:
@@ -182,7 +182,7 @@ def _run(orders: list[Order], jobs: int | None, dask: str | None, use_cache: boo
                 found.append(report)
                 progress.step()
                 if use_cache and report.outcome.good:
-                    cache.store(orders[position[report.file, report.rank]], report)
+                    report_cache.store(orders[position[report.file, report.rank]], report)
     return sorted(found, key=lambda report: position[report.file, report.rank])
 
 

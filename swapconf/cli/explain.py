@@ -17,12 +17,13 @@ from swapconf.cli.common import (
 )
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
-from swapconf.config import Dialect
-from swapconf.formats import overrides, worker_log
-from swapconf.phrases import phrase, plural
+from swapconf.config import overrides
+from swapconf.config.config import Dialect
+from swapconf.decide import log_lines
+from swapconf.decide.strategy import ModuleDecision, Strategy
 from swapconf.report import explanation
-from swapconf.strategy import ModuleDecision, Strategy
 from swapconf.study.study import study_for_check
+from swapconf.words.phrases import phrase, plural
 
 
 @click.command(cls=Command)
@@ -59,7 +60,7 @@ def command(file: str, layer: int | None, form: str, changes: tuple[str, ...], m
     if layer is not None and not 0 <= layer < strategy.network.num_layers:
         raise click.UsageError(phrase("--layer {layer}: the model has layers 0 to {last}", layer=layer,
                                       last=strategy.network.num_layers - 1))
-    lines = {entry.layer.name: worker_log.lines(entry, strategy.swap_on) for entry in strategy.layers}
+    lines = {entry.layer.name: log_lines.lines(entry, strategy.swap_on) for entry in strategy.layers}
     if form == "json":
         click.echo(explanation.as_json(strategy, lines, layer))
     else:

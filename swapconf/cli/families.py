@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from swapconf import catalog
 from swapconf.cli.common import say
 from swapconf.cli.help import Command
-from swapconf.phrases import phrase
+from swapconf.models import catalog
+from swapconf.words.phrases import phrase
 
 
 @click.command(cls=Command)

@@ -10,14 +10,14 @@ import click
 
 from swapconf.checking.find import is_training, may_be_training
 from swapconf.checking.fixes import repaired
-from swapconf.checking.order import Order
+from swapconf.checking.request import Order
 from swapconf.cli.common import say, writing
-from swapconf.errors import SwapconfError
-from swapconf.formats.rewrite import replace_content
-from swapconf.formats.yaml_document import parse, read_text
-from swapconf.opening import read_bytes
-from swapconf.phrases import phrase, plural, show
-from swapconf.report.findings import printable
+from swapconf.config.yaml_document import parse, read_text
+from swapconf.files.opening import read_bytes
+from swapconf.files.replace import replace_content
+from swapconf.report.findings_text import printable
+from swapconf.words.findings import SwapconfError
+from swapconf.words.phrases import phrase, plural, show
 
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 

@@ -14,16 +14,16 @@ import click
 from swapconf.cli import trace_folders
 from swapconf.cli.common import EXIT_ERRORS, format_option, go_on, print_findings, say
 from swapconf.cli.help import Command
-from swapconf.errors import Finding
-from swapconf.phrases import phrase, show
-from swapconf.report.findings import printable
-from swapconf.units import show_bytes
+from swapconf.report.findings_text import printable
+from swapconf.words.findings import Finding
+from swapconf.words.phrases import phrase, show
+from swapconf.words.units import show_bytes
 
 if TYPE_CHECKING:
     from swapconf.dryrun.outcome import RankReport
-    from swapconf.simulate.fragmentation import Fragmentation
-    from swapconf.simulate.replay import Replay
-    from swapconf.trace import Trace
+    from swapconf.memory.fragmentation import Fragmentation
+    from swapconf.memory.replay import Replay
+    from swapconf.trace.trace import Trace
 
 NUM_CAUSES = 5
 
@@ -66,7 +66,7 @@ def command(traces: tuple[Path, ...], form: str, confirm: Path | None, thorough:
     Exit codes: 0 done; 1 the pool of a trace does not follow MindSpore's known rules, or --confirm found another peak
     than was predicted; 2 a file could not be read, or the command line is wrong.
     """
-    from swapconf.simulate.policies import default_policy
+    from swapconf.memory.allocators import default_policy
 
     policy = default_policy(os.environ)
     rows = [_study(folder, policy, confirm, thorough) for folder in traces]
@@ -80,11 +80,11 @@ def command(traces: tuple[Path, ...], form: str, confirm: Path | None, thorough:
 
 
 def _study(given: Path, policy: str, confirm: Path | None, thorough: bool) -> _Row:
-    from swapconf.formats import run_record, trace_folder
-    from swapconf.simulate import fragmentation
-    from swapconf.simulate.findings import Device, findings
-    from swapconf.simulate.replay import replay
-    from swapconf.simulate.trace_lifetimes import lifetimes
+    from swapconf.memory import fragmentation
+    from swapconf.memory.fragmentation_findings import Device, findings
+    from swapconf.memory.replay import replay
+    from swapconf.memory.trace_lifetimes import lifetimes
+    from swapconf.trace import run_record, trace_folder
 
     folder = trace_folders.trace_folder(given)
     report = run_record.report(folder)
@@ -107,10 +107,10 @@ def _num_communicators(trace: Trace) -> int:
 
 def _rehearse(config: Path, rank: int, block_gib: int) -> RankReport:
     """The dry run of a YAML with another block size of the pool."""
-    from swapconf.formats import overrides
-    from swapconf.rehearsal import folded
-    from swapconf.rehearsal.order import Order
-    from swapconf.simulate.knobs import BLOCK_SIZE
+    from swapconf.config import overrides
+    from swapconf.dryrun.fold import folded
+    from swapconf.dryrun.rank_order import Order
+    from swapconf.memory.knobs import BLOCK_SIZE
     from swapconf.study.study import study_for_run
 
     try:

@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from swapconf import docstrings, phrases
 from swapconf.cli import language
 from swapconf.cli.common import EXIT_UNREADABLE, print_findings
-from swapconf.errors import SwapconfError
-from swapconf.phrases import mark, phrase, show, translated
+from swapconf.words import docstrings, phrases
+from swapconf.words.findings import SwapconfError
+from swapconf.words.phrases import mark, phrase, show, translated
 
 HEADINGS = (mark("Options:"), mark("Commands:"))  # as click writes them
 _USAGE = mark("Usage:")

@@ -8,8 +8,8 @@ from typing import TextIO
 
 import click
 
-from swapconf import phrases
 from swapconf.cli.common import environment
+from swapconf.words import phrases
 
 _VARIABLE = "SWAPCONF_LANG"
 _LOCALE = ("LC_ALL", "LC_MESSAGES", "LANG")  # POSIX: the first that is set and not empty decides

@@ -12,11 +12,11 @@ import click
 from swapconf.cli.common import as_one, say
 from swapconf.cli.complete import hardware_profiles
 from swapconf.cli.numbers import MOST_CARDS, Number
-from swapconf.formats.hardware_names import LEAST_FIGURE, MOST_FIGURE
-from swapconf.phrases import joined, phrase
+from swapconf.timing.hardware_names import LEAST_FIGURE, MOST_FIGURE
+from swapconf.words.phrases import joined, phrase
 
 if TYPE_CHECKING:
-    from swapconf.cost import Machine, Origin
+    from swapconf.timing.cost import Machine, Origin
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,8 +38,9 @@ class MachineOptions:
 
     def load(self) -> Machine:
         """The machine, which has a card. Raises SwapconfError for files that cannot be read."""
-        from swapconf.cost import Host, Machine
-        from swapconf.formats import hardware, profiler_folder
+        from swapconf.profile import profiler_folder
+        from swapconf.timing import hardware
+        from swapconf.timing.cost import Host, Machine
 
         assert self.profile is not None
         return Machine(hardware=hardware.load(self.profile),

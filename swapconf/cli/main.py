@@ -8,12 +8,13 @@ from typing import Any
 
 import click
 
-from swapconf import __version__, docstrings
+from swapconf import __version__
 from swapconf.cli import click_texts, language
 from swapconf.cli.common import environment
 from swapconf.cli.help import Context, help_last, summary
 from swapconf.cli.manners import colour, ended, prepare_streams
-from swapconf.phrases import mark, phrase, show
+from swapconf.words import docstrings
+from swapconf.words.phrases import mark, phrase, show
 
 SECTIONS = {
     mark("Read a YAML:"): ("check", "explain", "migrate", "rules", "families"),

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import click
 
 from swapconf.cli.common import EXIT_UNREADABLE, neutral, say
-from swapconf.phrases import phrase, show
+from swapconf.words.phrases import phrase, show
 
 EXIT_INTERRUPTED = 130  # as a shell reports an end by SIGINT
 EXIT_NO_READER = 141  # and by SIGPIPE

@@ -15,15 +15,15 @@ from swapconf.cli import trace_folders
 from swapconf.cli.common import format_option, write_out
 from swapconf.cli.help import Command
 from swapconf.cli.outputs import html_option
-from swapconf.phrases import phrase, show
-from swapconf.report.findings import printable
-from swapconf.units import show_bytes
+from swapconf.report.findings_text import printable
+from swapconf.words.phrases import phrase, show
+from swapconf.words.units import show_bytes
 
 if TYPE_CHECKING:
-    from swapconf.memory_view import MemoryView
-    from swapconf.sweep import Point
-    from swapconf.timeline_view import TimelineView
-    from swapconf.variant import Variant
+    from swapconf.compare.variant import Variant
+    from swapconf.memory.memory_view import MemoryView
+    from swapconf.timing.timeline_view import TimelineView
+    from swapconf.whatif.sweep import Point
 
 NUM_ROWS = 10
 _PIPE_WIDTH = 100
@@ -59,9 +59,9 @@ def command(traces: tuple[Path, ...], form: str, html: Path | None) -> None:
 
 
 def _view(given: Path) -> MemoryView:
-    from swapconf.formats import run_record, trace_folder
-    from swapconf.simulate import view
-    from swapconf.simulate.policies import default_policy
+    from swapconf.memory import view
+    from swapconf.memory.allocators import default_policy
+    from swapconf.trace import run_record, trace_folder
 
     folder = trace_folders.trace_folder(given)
     report = run_record.report(folder)

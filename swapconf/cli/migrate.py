@@ -10,14 +10,14 @@ from swapconf.cli.common import EXIT_ERRORS, environment, print_findings, say, v
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.cli.outputs import OutFile
-from swapconf.config import Dialect
-from swapconf.formats.rewrite import rewrite_text
-from swapconf.formats.yaml_document import parse, read_text
-from swapconf.migration.migrate import Migration, Order, migrate
-from swapconf.migration.report import Fate
-from swapconf.phrases import phrase
-from swapconf.report.findings import printable
+from swapconf.config.config import Dialect
+from swapconf.config.yaml_document import parse, read_text
+from swapconf.files.replace import rewrite_text
+from swapconf.migrate.migrate import Migration, Order, migrate
+from swapconf.migrate.report import Fate
+from swapconf.report.findings_text import printable
 from swapconf.study.study import study_for_check
+from swapconf.words.phrases import phrase
 
 _NAMES = [dialect.value for dialect in Dialect]
 _STYLES = {Fate.LOST: "red", Fate.CHANGED: "yellow", Fate.CARRIED: "green", Fate.CHECK: "cyan"}

@@ -12,11 +12,11 @@ from swapconf.cli.common import say, writing
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.cli.schema import FILE_NAME
-from swapconf.formats.modeline import with_modeline
-from swapconf.formats.rewrite import replace_content
-from swapconf.formats.yaml_document import MAX_BYTES, read_text
-from swapconf.opening import read_bytes
-from swapconf.phrases import phrase
+from swapconf.config.modeline import with_modeline
+from swapconf.config.yaml_document import MAX_BYTES, read_text
+from swapconf.files.opening import read_bytes
+from swapconf.files.replace import replace_content
+from swapconf.words.phrases import phrase
 
 
 @click.command(cls=Command)

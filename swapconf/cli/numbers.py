@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from swapconf.phrases import phrase, show
+from swapconf.words.phrases import phrase, show
 
 
 class Number(click.FloatRange):

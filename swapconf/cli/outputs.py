@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
-from swapconf import extras
 from swapconf.cli.common import writing
-from swapconf.writing import check_writable
+from swapconf.files.writing import check_writable
+from swapconf.words import extras
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from swapconf.phrases import phrase, show
+from swapconf.words.phrases import phrase, show
 
 T = TypeVar("T")
 

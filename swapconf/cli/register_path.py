@@ -26,4 +26,4 @@ def command() -> None:
 
     Exit codes: 0 printed; 2 the command line is wrong.
     """
-    click.echo(str(resources.files("swapconf") / "register"))
+    click.echo(str(resources.files("swapconf.train") / "register"))

@@ -6,16 +6,18 @@ from difflib import get_close_matches
 
 import click
 
-from swapconf import whatif_rules
 from swapconf.cli.complete import rule_names
 from swapconf.cli.help import Command
-from swapconf.dryrun import comparison, outcome, recompute_comparison
-from swapconf.formats import hardware_names, trace_lines
-from swapconf.formats.reading_rules import REWRITING
-from swapconf.phrases import phrase
-from swapconf.simulate.findings import RULES as SIMULATED
+from swapconf.config.reading_rules import REWRITING
+from swapconf.dryrun import outcome
+from swapconf.dryrun.effect import compare_copies, compare_recompute
+from swapconf.files import table_lines
+from swapconf.memory.fragmentation_findings import RULES as SIMULATED
 from swapconf.study.pages import pages as checked
-from swapconf.verification import deviation
+from swapconf.timing import hardware_names
+from swapconf.verify import deviation
+from swapconf.whatif import rule_pages
+from swapconf.words.phrases import phrase
 
 
 @click.command(cls=Command)
@@ -47,7 +49,7 @@ def command(rule: str | None) -> None:
 
 def pages() -> dict[str, str]:
     """Of every rule, by name. Nothing that computes is loaded for it: the tab key asks for the names."""
-    tables = {**REWRITING, **outcome.RULES, **comparison.RULES, **recompute_comparison.RULES,
-              **trace_lines.RULES, **SIMULATED, **whatif_rules.RULES,
+    tables = {**REWRITING, **outcome.RULES, **compare_copies.RULES, **compare_recompute.RULES,
+              **table_lines.RULES, **SIMULATED, **rule_pages.RULES,
               **deviation.RULES, **hardware_names.RULES}
     return {**checked(), **{name: f"{name}: {text} ({severity})" for name, (severity, text) in tables.items()}}

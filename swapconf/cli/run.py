@@ -12,14 +12,14 @@ import click
 
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, environment, print_findings, say
 from swapconf.cli.help import PassingOn
-from swapconf.errors import SwapconfError
-from swapconf.formats import overrides
-from swapconf.formats.nodes import Document
-from swapconf.phrases import phrase
-from swapconf.study import source
+from swapconf.config import overrides
+from swapconf.config.nodes import Document
+from swapconf.study import handed_over
 from swapconf.study.settings import Settings
 from swapconf.study.study import study_for_run
-from swapconf.training import session
+from swapconf.train import session
+from swapconf.words.findings import SwapconfError
+from swapconf.words.phrases import phrase
 
 
 @click.command(cls=PassingOn, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False,
@@ -58,8 +58,8 @@ def _checked_config(arguments: tuple[str, ...]) -> tuple[Document | None, Settin
         document = overrides.read(arguments)
         if document is None:
             return None, None
-        if made_from := os.environ.get(source.VARIABLE):
-            document, settings = source.read(Path(made_from), document)
+        if made_from := os.environ.get(handed_over.VARIABLE):
+            document, settings = handed_over.read(Path(made_from), document)
         study = study_for_run(document, environment(), settings)
     except SwapconfError as error:
         _refuse(error, EXIT_UNREADABLE)

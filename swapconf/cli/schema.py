@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
+from swapconf.checking.editor import NAMES, editor_schema
 from swapconf.cli.common import say, writing
 from swapconf.cli.help import Command
-from swapconf.editor import NAMES, editor_schema
-from swapconf.phrases import phrase
-from swapconf.writing import write_named
+from swapconf.files.writing import write_named
+from swapconf.words.phrases import phrase
 
 FILE_NAME = "swapconf.schema.json"  # the one that a modeline points to, unless told otherwise
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from swapconf.report.findings import printable
+from swapconf.report.findings_text import printable
 
 _NO_LIMIT = 10_000
 

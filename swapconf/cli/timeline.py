@@ -15,15 +15,15 @@ from swapconf.cli.common import EXIT_ERRORS, format_option, say, write_out
 from swapconf.cli.help import Command
 from swapconf.cli.machine import MachineOptions, machine_options, print_assumed, shares
 from swapconf.cli.outputs import OUT_FILE, html_option
-from swapconf.errors import Finding, Severity, SwapconfError
-from swapconf.errors import Origin as Place
-from swapconf.phrases import joined, phrase, plural, show
-from swapconf.units import parse_bytes, show_bytes
+from swapconf.words.findings import Finding, Severity, SwapconfError
+from swapconf.words.findings import Origin as Place
+from swapconf.words.phrases import joined, phrase, plural, show
+from swapconf.words.units import parse_bytes, show_bytes
 
 if TYPE_CHECKING:
-    from swapconf.cost import Costs, Machine
-    from swapconf.timing import Prefetch, Timeline
-    from swapconf.trace import Trace
+    from swapconf.timing.cost import Costs, Machine
+    from swapconf.timing.timing import Prefetch, Timeline
+    from swapconf.trace.trace import Trace
 
 NUM_ROWS = 10
 
@@ -103,7 +103,7 @@ def command(trace: Path, machine: MachineOptions, host_memory: str | None, trace
 
 def _write_page(step: _Step, html: Path) -> None:
     from swapconf.cli.memory import write_page
-    from swapconf.comparing import folders, traced
+    from swapconf.compare import folders, traced
 
     shown = traced.of_traces(str(step.folder), [folders.of_trace(step.folder, step.trace)], step.machine)
     write_page(shown.views, html, [shown.timeline] if shown.timeline is not None else [])
@@ -117,10 +117,11 @@ def _size(text: str) -> int:
 
 
 def _write_trace_view(step: _Step, file: Path) -> None:
-    from swapconf.formats import run_record, trace_view_writer
-    from swapconf.simulate.replay import replay
-    from swapconf.simulate.step_profile import step_profile
-    from swapconf.simulate.trace_lifetimes import lifetimes
+    from swapconf.memory.replay import replay
+    from swapconf.memory.trace_lifetimes import lifetimes
+    from swapconf.profile import trace_view_writer
+    from swapconf.profile.simulated import step_profile
+    from swapconf.trace import run_record
 
     told = run_record.pool(step.folder)
     reserved_bytes = replay(step.trace, lifetimes(step.trace), told).placement.reserved_bytes
@@ -129,9 +130,9 @@ def _write_trace_view(step: _Step, file: Path) -> None:
 
 
 def _study(given: Path, machine: Machine) -> _Step:
-    from swapconf.formats import run_record, trace_folder
-    from swapconf.simulate import costing, program, steady, timeline
-    from swapconf.simulate.trace_lifetimes import lifetimes
+    from swapconf.memory.trace_lifetimes import lifetimes
+    from swapconf.timing import costing, program, steady, timeline
+    from swapconf.trace import run_record, trace_folder
 
     folder = trace_folders.trace_folder(given)
     report = run_record.report(folder)
@@ -153,7 +154,7 @@ def _study(given: Path, machine: Machine) -> _Step:
 
 
 def _streams(step: _Step) -> list[dict[str, Any]]:
-    from swapconf.timing import KINDS
+    from swapconf.timing.timing import KINDS
 
     line, program = step.line, step.line.program
     rows = []
@@ -168,8 +169,8 @@ def _streams(step: _Step) -> list[dict[str, Any]]:
 
 
 def _as_record(step: _Step) -> dict[str, Any]:
-    from swapconf.cost import Origin
-    from swapconf.timing import KINDS, Kind
+    from swapconf.timing.cost import Origin
+    from swapconf.timing.timing import KINDS, Kind
 
     line, program, card = step.line, step.line.program, step.machine.hardware
     return {
@@ -197,7 +198,7 @@ def _as_record(step: _Step) -> dict[str, Any]:
 
 
 def _origin(step: _Step, kernel: int) -> str:
-    from swapconf.cost import ORIGINS
+    from swapconf.timing.cost import ORIGINS
 
     return str(ORIGINS[step.costs.origin[kernel]].value)
 
@@ -208,7 +209,7 @@ def _exposed(line: Timeline) -> list[int]:
 
 
 def _print(step: _Step) -> None:
-    from swapconf.timing import KINDS, Kind
+    from swapconf.timing.timing import KINDS, Kind
 
     line, program = step.line, step.line.program
     say(phrase("{trace}: {time:.3f} ms a step on {hardware} ({shares})", trace=step.folder, time=line.step_us / 1000,

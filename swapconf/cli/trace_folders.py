@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from swapconf.errors import Finding, Origin, Severity, SwapconfError
-from swapconf.phrases import phrase
+from swapconf.words.findings import Finding, Origin, Severity, SwapconfError
+from swapconf.words.phrases import phrase
 
 _BLOCKS = "memory_block.csv"  # not imported from where it is read: that loads numpy, for every --help
 _MOST_NAMES = 8

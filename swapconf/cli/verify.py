@@ -22,14 +22,14 @@ from swapconf.cli.common import (
 )
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
-from swapconf.phrases import phrase, show
-from swapconf.units import parse_bytes, runs, show_bytes
+from swapconf.words.phrases import phrase, show
+from swapconf.words.units import parse_bytes, runs, show_bytes
 
 if TYPE_CHECKING:
     from swapconf.dryrun.job import Cluster
-    from swapconf.formats.predicted_peaks import PredictedPeaks
     from swapconf.study.study import Study
-    from swapconf.verification.verify import RankVerdict, Verification
+    from swapconf.verify.predicted_peaks import PredictedPeaks
+    from swapconf.verify.verify import RankVerdict, Verification
 
 _MOST_JOBS = 3  # unless asked for more: each takes about 60 MB
 
@@ -63,10 +63,11 @@ def command(folder: Path, file: str, changes: tuple[str, ...], ranks: str, predi
     is higher than predicted; 2 a file or folder could not be read, the YAML decides nothing to compare with, or the
     command line is wrong.
     """
-    from swapconf.formats import overrides, predicted_peaks
-    from swapconf.rehearsal.order import cluster_of, ranks_of
+    from swapconf.config import overrides
+    from swapconf.dryrun.rank_order import cluster_of, ranks_of
     from swapconf.study.study import study_for_check
-    from swapconf.verification.verify import verify
+    from swapconf.verify import predicted_peaks
+    from swapconf.verify.verify import verify
 
     try:
         slack_bytes = parse_bytes(slack)
@@ -98,12 +99,12 @@ def command(folder: Path, file: str, changes: tuple[str, ...], ranks: str, predi
 
 def _cached_peaks(study: Study, cluster: Cluster) -> Mapping[int, PredictedPeaks]:
     """Of earlier dry runs of the same YAML with the default options, of one rank for each stage."""
+    from swapconf.dryrun import report_cache
     from swapconf.dryrun.outcome import as_record as record_of
-    from swapconf.formats.predicted_peaks import PredictedPeaks
-    from swapconf.rehearsal import cache
-    from swapconf.rehearsal.order import Order
+    from swapconf.dryrun.rank_order import Order
+    from swapconf.verify.predicted_peaks import PredictedPeaks
 
-    reports = (cache.find(Order(document=study.document, rank=rank, fold=True, settings=study.settings))
+    reports = (report_cache.find(Order(document=study.document, rank=rank, fold=True, settings=study.settings))
                for rank in cluster.first_ranks())
     return {report.rank: PredictedPeaks(used_bytes=report.used_peak_bytes, origin=str(record_of(report)["origin"]),
                                         with_fragments_bytes=report.with_fragments_peak_bytes)

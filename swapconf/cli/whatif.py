@@ -17,14 +17,14 @@ from swapconf.cli.help import Command
 from swapconf.cli.machine import MachineOptions, machine_options, print_assumed, shares
 from swapconf.cli.memory import write_page
 from swapconf.cli.outputs import html_option
-from swapconf.errors import has_errors
-from swapconf.phrases import joined, mark, phrase, show
-from swapconf.units import show_bytes
+from swapconf.words.findings import has_errors
+from swapconf.words.phrases import joined, mark, phrase, show
+from swapconf.words.units import show_bytes
 
 if TYPE_CHECKING:
-    from swapconf.cost import Known, StepTime
-    from swapconf.sweep import Point
-    from swapconf.whatif import Answer, Times
+    from swapconf.timing.cost import Known, StepTime
+    from swapconf.whatif.question import Answer, Times
+    from swapconf.whatif.sweep import Point
 
 _SWEEP = re.compile(r"backward_prefetch=(\d{1,6})\.\.(\d{1,6})(?:\.\.(\d{1,6}))?")
 _TITLES = {"step": mark("step"), "exposed_copy": mark("exposed copy"),
@@ -69,11 +69,11 @@ def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: 
     Exit codes: 0 predicted; 1 predicted, with findings of severity error; 2 a file could not be read or written, the
     trace is not one of this config without swap and recompute, or the command line is wrong.
     """
-    from swapconf.formats import overrides
+    from swapconf.config import overrides
+    from swapconf.memory.allocators import default_policy
     from swapconf.report.sweep_chart import chart, choices
-    from swapconf.simulate.policies import default_policy
     from swapconf.study.study import study_for_check
-    from swapconf.whatif import Question
+    from swapconf.whatif.question import Question
 
     if machine.profile is None and (machine.measured or machine.cards_per_host > 1 or machine.host_bandwidth):
         raise click.UsageError(phrase("--measured, --cards-per-host and --host-bandwidth need --hardware"))
@@ -116,7 +116,7 @@ def _shown(prefetches: range) -> Iterable[int]:
 
 def as_record(answer: Answer, points: Sequence[Point], origin: str) -> dict[str, Any]:
     """The JSON form. Bytes as whole numbers."""
-    from swapconf.simulate.memory import bytes_at_peak
+    from swapconf.memory.categories import bytes_at_peak
 
     found = answer.prediction
     return {
@@ -160,7 +160,7 @@ def _point_record(point: Point) -> dict[str, Any]:
 
 
 def _best_record(points: Sequence[Point]) -> dict[str, Any]:
-    from swapconf.sweep import best_of_layers, best_overall
+    from swapconf.whatif.sweep import best_of_layers, best_overall
 
     best = best_overall(points)
     if best is None:

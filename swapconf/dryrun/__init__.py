@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swapconf.errors import SwapconfError
+from swapconf.words.findings import SwapconfError
 
 
 class DryRunError(SwapconfError, RuntimeError):

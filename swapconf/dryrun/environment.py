@@ -14,8 +14,8 @@ from typing import Any, Literal
 from swapconf.dryrun import DryRunError
 from swapconf.dryrun.cann import HOME_VARIABLES, Cann, find_cann, is_shim
 from swapconf.dryrun.shim.build import Shim, ensure_shim
-from swapconf.phrases import phrase
-from swapconf.versions import reached
+from swapconf.upstream.versions import reached
+from swapconf.words.phrases import phrase
 
 LEVEL = "MS_SIMULATION_LEVEL"
 LEVELS_WITHOUT_CARD = (0, 1)
@@ -122,7 +122,7 @@ def prepare(python: str = sys.executable, base: Mapping[str, str] = os.environ, 
 
 
 def level_to_run(base: Mapping[str, str], level: int) -> int:
-    """The simulation level for MindSpore itself: without a CANN 1 stands in for 2 and 3, which rehearsal/levels.py
+    """The simulation level for MindSpore itself: without a CANN 1 stands in for 2 and 3, which dryrun/levels.py
     estimates from it."""
     return level if level in LEVELS_WITHOUT_CARD or find_cann(without_shim(base)) else max(LEVELS_WITHOUT_CARD)
 

@@ -7,7 +7,7 @@ import signal
 
 from swapconf.dryrun.launch import Ending, Finished
 from swapconf.dryrun.outcome import Fault, Outcome
-from swapconf.phrases import phrase
+from swapconf.words.phrases import phrase
 
 TAIL_BYTES = 200_000
 _SHOWN_LINES = 6

@@ -16,8 +16,8 @@ from pathlib import Path
 import yaml
 
 from swapconf.dryrun.job import ORDERS, Folder, Job
-from swapconf.phrases import ENGLISH
-from swapconf.writing import replace_text
+from swapconf.files.writing import replace_text
+from swapconf.words.phrases import ENGLISH
 
 # MindSpore prints this last; a child that is still alive some time after it hangs in its exit
 LAST_WORDS = b"Actual peak memory usage (with fragments)"

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from swapconf import peak as peaks
-from swapconf.advice import advice, host_line, peak_line
-from swapconf.errors import Finding
-from swapconf.phrases import joined, mark, phrase, show
+from swapconf.memory import peak as peaks
+from swapconf.memory.advice import advice, host_line, peak_line
+from swapconf.words.findings import Finding
+from swapconf.words.phrases import joined, mark, phrase, show
 
 RULES = {
     "framework-error": ("error", "A rank did not end well; the framework's own words are quoted."),

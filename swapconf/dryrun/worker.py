@@ -202,7 +202,7 @@ class Result:
         """``is_trained``: all steps are done; MindSpore writes its trace now."""
         import mindspore
 
-        from swapconf.writing import replace_text
+        from swapconf.files.writing import replace_text
 
         peaks = {"steps": self._steps, "is_trained": is_trained,
                  "max_memory_allocated_bytes": int(mindspore.runtime.max_memory_allocated()),

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from swapconf.advice import PASSES, host_line, peak_line, reach, remedy
-from swapconf.cluster_view import ClusterView, HostRow, RankRow
-from swapconf.peak import Part, is_given_back
-from swapconf.phrases import in_use, joined, phrase, plural
+from swapconf.memory.advice import PASSES, host_line, peak_line, reach, remedy
+from swapconf.memory.cluster_view import ClusterView, HostRow, RankRow
+from swapconf.memory.peak import Part, is_given_back
 from swapconf.report import html
 from swapconf.report.memory_tables import Table, layers_in_words
 from swapconf.report.next_steps import after_cluster
-from swapconf.units import show_bytes
+from swapconf.words.phrases import in_use, joined, phrase, plural
+from swapconf.words.units import show_bytes
 
 # Tableau's, as in the pages of memory; the loss stands out
 COLOURS = {

@@ -6,10 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from swapconf.network import LayerTemplate
-from swapconf.phrases import joined, mark, phrase, plural, show
-from swapconf.primitives import VIEWS
-from swapconf.strategy import (
+from swapconf.decide.strategy import (
     Action,
     Decision,
     Keep,
@@ -23,7 +20,10 @@ from swapconf.strategy import (
     Strategy,
     Swap,
 )
-from swapconf.units import runs
+from swapconf.models.network import LayerTemplate
+from swapconf.upstream.primitives import VIEWS
+from swapconf.words.phrases import joined, mark, phrase, plural, show
+from swapconf.words.units import runs
 
 _WORDS = {"default": mark("swap (default)"), "layer_swap": mark("swap (layer_swap)"),
           "op_swap": mark("swap (op_swap)"), "recompute": mark("recompute"),

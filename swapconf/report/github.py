@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from swapconf.errors import Finding, Severity
-from swapconf.phrases import phrase
-from swapconf.report.findings import printable
+from swapconf.report.findings_text import printable
 from swapconf.report.places import shown_path
+from swapconf.words.findings import Finding, Severity
+from swapconf.words.phrases import phrase
 
 _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 # GitHub, actions/toolkit core/src/command.ts: what a message and a property must not hold

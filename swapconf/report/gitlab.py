@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from swapconf.errors import Finding, Severity
-from swapconf.phrases import phrase, show
 from swapconf.report.places import fingerprints, shown_path
+from swapconf.words.findings import Finding, Severity
+from swapconf.words.phrases import phrase, show
 
 _SEVERITIES = {Severity.ERROR: "major", Severity.WARNING: "minor", Severity.NOTE: "info"}
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from swapconf.phrases import Phrase, phrase, show
-from swapconf.report.findings import printable
+from swapconf.report.findings_text import printable
+from swapconf.words.phrases import Phrase, phrase, show
 
 
 def template(name: str) -> Template:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree
 
-from swapconf.errors import Finding, Severity
-from swapconf.phrases import show
 from swapconf.report.places import shown_path
+from swapconf.words.findings import Finding, Severity
+from swapconf.words.phrases import show
 
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")  # XML 1.0, production 2
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from rich.cells import cell_len
 from rich.text import Text
 
-from swapconf.memory_view import MemoryView, Timeline
-from swapconf.phrases import phrase, show
-from swapconf.simulation import CATEGORIES, Category
-from swapconf.units import show_bytes
+from swapconf.memory.memory_view import MemoryView, Timeline
+from swapconf.trace.lifetimes import CATEGORIES, Category
+from swapconf.words.phrases import phrase, show
+from swapconf.words.units import show_bytes
 
 HEIGHT = 14
 _EIGHTHS = " ▁▂▃▄▅▆▇█"

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from swapconf.memory_view import MemoryView
-from swapconf.phrases import phrase, show
-from swapconf.report.findings import printable
-from swapconf.simulation import CATEGORIES, Category
-from swapconf.units import Unit, show_bytes
+from swapconf.memory.memory_view import MemoryView
+from swapconf.report.findings_text import printable
+from swapconf.trace.lifetimes import CATEGORIES, Category
+from swapconf.words.phrases import phrase, show
+from swapconf.words.units import Unit, show_bytes
 
 Figure = dict[str, Any]
 

@@ -12,21 +12,21 @@ from importlib.resources import files
 
 from plotly.offline import get_plotlyjs
 
-from swapconf.memory_view import MemoryView
-from swapconf.phrases import in_use, joined, phrase
+from swapconf.compare.variant import Variant
+from swapconf.memory.memory_view import MemoryView
 from swapconf.report import html
-from swapconf.report.comparison import notes_of, overall_table, peaks_table, rank_table, ranks_of
 from swapconf.report.memory_figures import COLOURS, blocks_figure, timeline_figure
 from swapconf.report.memory_tables import Table, categories_table, entries_table, layers_table, operators_table
 from swapconf.report.next_steps import next_step
+from swapconf.report.side_by_side import notes_of, overall_table, peaks_table, rank_table, ranks_of
 from swapconf.report.sweep_chart import choices
 from swapconf.report.sweep_figure import sweep_figure
 from swapconf.report.timeline_figures import BUBBLE_COLOUR, kinds_of, stages_of, step_figure
-from swapconf.simulation import CATEGORIES, Category
-from swapconf.sweep import Point
-from swapconf.timeline_view import TimelineView
-from swapconf.units import axis_unit, show_bytes
-from swapconf.variant import Variant
+from swapconf.timing.timeline_view import TimelineView
+from swapconf.trace.lifetimes import CATEGORIES, Category
+from swapconf.whatif.sweep import Point
+from swapconf.words.phrases import in_use, joined, phrase
+from swapconf.words.units import axis_unit, show_bytes
 
 NUM_OPERATORS = 200
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from swapconf.memory_view import EntryTotal, MemoryView
-from swapconf.phrases import joined, phrase
-from swapconf.simulation import CATEGORIES
-from swapconf.units import show_bytes
+from swapconf.memory.memory_view import EntryTotal, MemoryView
+from swapconf.trace.lifetimes import CATEGORIES
+from swapconf.words.phrases import joined, phrase
+from swapconf.words.units import show_bytes
 
 OUTSIDE = phrase("outside")
 

@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from swapconf.cluster_view import ClusterView
-from swapconf.memory_view import MemoryView
-from swapconf.phrases import phrase
-from swapconf.sweep import Point, best_overall
-from swapconf.timeline_view import TimelineView
-from swapconf.variant import Variant
+from swapconf.compare.variant import Variant
+from swapconf.memory.cluster_view import ClusterView
+from swapconf.memory.memory_view import MemoryView
+from swapconf.timing.timeline_view import TimelineView
+from swapconf.whatif.sweep import Point, best_overall
+from swapconf.words.phrases import phrase
 
 _YAML = "train.yaml"
 _SWEEP = "--sweep backward_prefetch=1..400"

@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 
-from swapconf.errors import Finding
+from swapconf.words.findings import Finding
 
 
 def shown_path(file: str) -> str:

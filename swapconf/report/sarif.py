@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from swapconf.errors import Finding
-from swapconf.phrases import phrase, show
 from swapconf.report.places import fingerprints, shown_path
+from swapconf.words.findings import Finding
+from swapconf.words.phrases import phrase, show
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 

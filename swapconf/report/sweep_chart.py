@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from swapconf.phrases import joined, phrase, plural
-from swapconf.sweep import LayerChoice, Point, best_of_layers, best_overall, lowest
-from swapconf.units import show_bytes
+from swapconf.whatif.sweep import LayerChoice, Point, best_of_layers, best_overall, lowest
+from swapconf.words.phrases import joined, phrase, plural
+from swapconf.words.units import show_bytes
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _HEIGHT, _WIDTH = 10, 100

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from swapconf.phrases import phrase, show
-from swapconf.sweep import Point, best_overall
-from swapconf.units import axis_unit, show_bytes
+from swapconf.whatif.sweep import Point, best_overall
+from swapconf.words.phrases import phrase, show
+from swapconf.words.units import axis_unit, show_bytes
 
 _STEP, _WAITING, _PEAK = "#4e79a7", "#f28e2b", "#59a14f"
 _TWICE, _CRASH = "#edc948", "#e15759"

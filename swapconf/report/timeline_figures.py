@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from swapconf.phrases import joined, mark, phrase, show
 from swapconf.report.memory_figures import plotly_text
-from swapconf.scopes import in_layer
-from swapconf.timeline_view import Lane, RankLanes, TimelineView
-from swapconf.timing import KINDS, Floats, Kind
-from swapconf.units import Unit
+from swapconf.timing.timeline_view import Lane, RankLanes, TimelineView
+from swapconf.timing.timing import KINDS, Floats, Kind
+from swapconf.upstream.scopes import in_layer
+from swapconf.words.phrases import joined, mark, phrase, show
+from swapconf.words.units import Unit
 
 # Tableau 10, as the categories of memory have them: computing, and what else holds or moves tensors
 COLOURS = {Kind.COMPUTE: "#4e79a7", Kind.COLLECTIVE: "#76b7b2", Kind.TO_HOST: "#f28e2b", Kind.TO_DEVICE: "#b07aa1"}

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from swapconf.errors import Finding, Origin, Severity
-from swapconf.formats.yaml_comments import comments
-from swapconf.phrases import phrase
+from swapconf.config.yaml_comments import comments
+from swapconf.words.findings import Finding, Origin, Severity
+from swapconf.words.phrases import phrase
 
 _MARK = re.compile(r"#\s*swapconf:\s*ignore\b(?:\[(?P<rules>[^\]]*)\])?(?P<reason>[^#]*)")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from swapconf import docstrings
-from swapconf.formats.reading_rules import CHECKING, READING, STRUCTURE
-from swapconf.resolve.rules import RULES
+from swapconf.config.reading_rules import CHECKING, READING, STRUCTURE
+from swapconf.decide.rules import RULES
+from swapconf.words import docstrings
 
 
 @cache

@@ -12,13 +12,13 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from swapconf import catalog
-from swapconf.errors import Finding, Origin, Severity
-from swapconf.opening import read_bytes
-from swapconf.phrases import phrase
-from swapconf.resolve.knowledge import Installed, Versions, installed
+from swapconf.files.opening import read_bytes
+from swapconf.models import catalog
 from swapconf.study.pages import pages
-from swapconf.versions import BadVersion, checked
+from swapconf.upstream.facts import Installed, Versions, installed
+from swapconf.upstream.versions import BadVersion, checked
+from swapconf.words.findings import Finding, Origin, Severity
+from swapconf.words.phrases import phrase
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -10,24 +10,24 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from swapconf import catalog
-from swapconf.config import Config, Dialect
-from swapconf.errors import Finding, Origin, Severity, has_errors, in_order
-from swapconf.formats import pretrained, yaml_config
-from swapconf.formats.nodes import Document
-from swapconf.formats.yaml_document import parse, read_text
-from swapconf.network import Layer, LayerTemplate, Network, for_ranks
-from swapconf.phrases import phrase
-from swapconf.resolve import budget, modules
-from swapconf.resolve.expand import expand
-from swapconf.resolve.knowledge import Versions
-from swapconf.resolve.requests import stage_map
-from swapconf.resolve.rules import check_all
-from swapconf.resolve.rules.case import Case
-from swapconf.strategy import ModuleDecision, Strategy
+from swapconf.config import pretrained, yaml_config
+from swapconf.config.config import Config, Dialect
+from swapconf.config.nodes import Document
+from swapconf.config.yaml_document import parse, read_text
+from swapconf.decide import budget, modules
+from swapconf.decide.expand import expand
+from swapconf.decide.requests import stage_map
+from swapconf.decide.rules import check_all
+from swapconf.decide.rules.case import Case
+from swapconf.decide.strategy import ModuleDecision, Strategy
+from swapconf.models import catalog
+from swapconf.models.network import Layer, LayerTemplate, Network, for_ranks
 from swapconf.study import ignores
 from swapconf.study.pages import pages
 from swapconf.study.settings import NONE, Settings, settings_of
+from swapconf.upstream.facts import Versions
+from swapconf.words.findings import Finding, Origin, Severity, has_errors, in_order
+from swapconf.words.phrases import phrase
 
 _NO_FAMILIES: Mapping[str, str] = {}
 _UNKNOWN = LayerTemplate(name="unknown", cell="?", operators=())

@@ -17,42 +17,27 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
-from swapconf import phrases, units
-from swapconf.dryrun import DryRunError, judge
+from swapconf.config import overrides
+from swapconf.config.nodes import from_plain, nowhere
+from swapconf.config.yaml_document import MAX_BYTES, parse, read_text
+from swapconf.config.yaml_text import format_config
+from swapconf.decide.log_lines import lines as strategy_lines
+from swapconf.dryrun import DryRunError, child, judge, memory_log, rank_order, report_cache
 from swapconf.dryrun.launch import Ending, Finished
 from swapconf.dryrun.outcome import as_record
 from swapconf.dryrun.shim import cache as shim_cache
-from swapconf.errors import Finding, SwapconfError
-from swapconf.formats import (
-    execute_order,
-    hardware,
-    kernel_details,
-    log_folder,
-    memory_block,
-    memory_log,
-    memory_record,
-    operator_memory,
-    overrides,
-    predicted_peaks,
-    run_record,
-    task_table,
-    trace_folder,
-    trace_view,
-    tracker_graph,
-    worker_logs,
-)
-from swapconf.formats.nodes import from_plain, nowhere
-from swapconf.formats.worker_log import lines as strategy_lines
-from swapconf.formats.yaml_document import MAX_BYTES, parse, read_text
-from swapconf.formats.yaml_text import format_config
-from swapconf.rehearsal import cache as report_cache
-from swapconf.rehearsal import child, order
+from swapconf.memory import view
+from swapconf.memory.trace_lifetimes import lifetimes
+from swapconf.profile import kernel_details, memory_record, operator_memory, trace_view
 from swapconf.report import explanation
-from swapconf.report import findings as report
-from swapconf.resolve.knowledge import Versions
-from swapconf.simulate import costing, program, timeline, view
-from swapconf.simulate.trace_lifetimes import lifetimes
+from swapconf.report import findings_text as report
 from swapconf.study.study import study_document
+from swapconf.timing import costing, hardware, program, timeline
+from swapconf.trace import execute_order, memory_block, run_record, task_table, trace_folder, tracker_graph
+from swapconf.upstream.facts import Versions
+from swapconf.verify import log_folder, predicted_peaks, worker_logs
+from swapconf.words import phrases, units
+from swapconf.words.findings import Finding, SwapconfError
 from tests.fuzz.mutations import grown
 
 Target = Callable[[bytes], None]
@@ -118,9 +103,9 @@ def study(document: Any) -> None:
     checked(known.findings)
     report.summary(known.findings, 1)
     format_config(known.config)
-    cluster = order.cluster_of(document)
+    cluster = rank_order.cluster_of(document)
     for words in ("stages", "all"):
-        told_in_words(order.ranks_of, words, cluster)
+        told_in_words(rank_order.ranks_of, words, cluster)
     if known.strategy is not None:
         explanation.rows(known.strategy)
         logged = {entry.layer.name: strategy_lines(entry, known.strategy.swap_on) for entry in known.strategy.layers}
@@ -209,7 +194,7 @@ def peaks(data: bytes) -> None:
 
 
 def cached_report(data: bytes) -> None:
-    found = report_cache.read(file_of(data, "report.json"), order.Order(document=nowhere("train.yaml"), rank=0))
+    found = report_cache.read(file_of(data, "report.json"), rank_order.Order(document=nowhere("train.yaml"), rank=0))
     if found is not None:
         json.dumps(as_record(found))
         checked(found.findings)
@@ -247,10 +232,10 @@ def elf(data: bytes) -> None:
 
 
 def command_line(data: bytes) -> None:
-    cluster = order.cluster_of(from_plain({"parallel_config": {"data_parallel": 4, "pipeline_stage": 2}}, nowhere()))
+    cluster = rank_order.cluster_of(from_plain({"parallel_config": {"data_parallel": 4, "pipeline_stage": 2}}, nowhere()))
     for word in data.decode("utf-8", "replace").split("\n"):
         told_in_words(units.parse_bytes, word)
-        told_in_words(order.ranks_of, word, cluster)
+        told_in_words(rank_order.ranks_of, word, cluster)
         Versions(mindspore=word, mindformers=word).fact("recomputed_consumer_voids_swap")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from swapconf.config import (
+from swapconf.config.config import (
     Config,
     DefaultSwap,
     EveryLayer,
@@ -22,8 +22,8 @@ from swapconf.config import (
     Swap,
     SwapOff,
 )
-from swapconf.errors import Origin
-from swapconf.network import LayerTemplate, Network, Operator
+from swapconf.models.network import LayerTemplate, Network, Operator
+from swapconf.words.findings import Origin
 from tests.unit.networks import config, network
 
 NOWHERE = Origin(file="law.yaml")

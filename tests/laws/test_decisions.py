@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from swapconf.annotate.edits import Offload, edits
-from swapconf.config import Config
-from swapconf.formats.worker_log import lines
-from swapconf.network import Network
-from swapconf.resolve.expand import expand
-from swapconf.resolve.knowledge import Versions
-from swapconf.resolve.patterns import primitives_below
-from swapconf.strategy import Recompute, Swap
+from swapconf.config.config import Config
+from swapconf.decide.edits import Offload, edits
+from swapconf.decide.expand import expand
+from swapconf.decide.log_lines import lines
+from swapconf.decide.patterns import primitives_below
+from swapconf.decide.strategy import Recompute, Swap
+from swapconf.models.network import Network
+from swapconf.upstream.facts import Versions
 from tests.laws.strategies import configs, networks
 
 VERSIONS = Versions(mindspore="2.9.0")

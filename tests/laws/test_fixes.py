@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swapconf.checking.fixes import Reading, meaning, repaired
-from swapconf.checking.order import Order
-from swapconf.config import Config
-from swapconf.errors import Severity
-from swapconf.formats.yaml_comments import comments
-from swapconf.formats.yaml_text import format_config
-from swapconf.resolve.knowledge import Versions
+from swapconf.checking.request import Order
+from swapconf.config.config import Config
+from swapconf.config.yaml_comments import comments
+from swapconf.config.yaml_text import format_config
 from swapconf.study.settings import Settings
+from swapconf.upstream.facts import Versions
+from swapconf.words.findings import Severity
 from tests.laws.strategies import configs
 
 ORDER = Order(file="law.yaml", named=True, settings=Settings(), versions=Versions(), environment={})

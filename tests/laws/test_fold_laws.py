@@ -7,14 +7,14 @@ from collections import Counter
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from swapconf.dryrun.effect import Effect, Launch, Move
-from swapconf.network import Layer, LayerTemplate, Network
-from swapconf.rehearsal.extrapolation import doubt, extrapolated, holds
-from swapconf.rehearsal.folding import CannotFold, Fold, Size, folds
-from swapconf.rehearsal.micro_batches import MicroBatches
-from swapconf.rehearsal.samples import Sample
-from swapconf.scopes import Place
-from swapconf.strategy import LayerPlan, LayerStrategy, Strategy
+from swapconf.decide.strategy import LayerPlan, LayerStrategy, Strategy
+from swapconf.dryrun.effect.effect import Effect, Launch, Move
+from swapconf.dryrun.fold.extrapolation import doubt, extrapolated, holds
+from swapconf.dryrun.fold.folding import CannotFold, Fold, Size, folds
+from swapconf.dryrun.fold.micro_batches import MicroBatches
+from swapconf.dryrun.fold.samples import Sample
+from swapconf.models.network import Layer, LayerTemplate, Network
+from swapconf.upstream.scopes import Place
 
 KINDS = [LayerTemplate(name=name, cell="Layer", operators=()) for name in ("dense", "moe", "other")]
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapconf.simulate.joint import Deadlock, joint_replay
-from swapconf.simulate.meetings import Meeting
-from swapconf.simulate.timeline import replay
-from swapconf.timing import COLLECTIVE, COMPUTE, Floats, JointTimeline, Program, Schedule, Waits
+from swapconf.timing.joint import Deadlock, joint_replay
+from swapconf.timing.meetings import Meeting
+from swapconf.timing.timeline import replay
+from swapconf.timing.timing import COLLECTIVE, COMPUTE, Floats, JointTimeline, Program, Schedule, Waits
 from tests.laws.test_timeline import edges, programs, unfreed
 
 

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapconf.simulate.view import timeline
-from swapconf.simulation import Lifetimes
+from swapconf.memory.view import timeline
+from swapconf.trace.lifetimes import Lifetimes
 from tests.laws.test_placement import lives
 
 

@@ -8,7 +8,7 @@ import regex
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from swapconf.config import (
+from swapconf.config.config import (
     Config,
     Dialect,
     EveryLayer,
@@ -21,22 +21,22 @@ from swapconf.config import (
     SelectRecompute,
     SwapOff,
 )
-from swapconf.formats.layer_ranges import parse as parse_range
-from swapconf.formats.layer_ranges import spell
-from swapconf.formats.yaml_config import from_document
-from swapconf.formats.yaml_document import parse
-from swapconf.formats.yaml_text import dump, format_config
-from swapconf.migration.migrate import Order, migrate, without_places
-from swapconf.migration.patterns import to_elements, to_module_path
-from swapconf.migration.report import Fate, anything_lost
-from swapconf.migration.to_graph import to_graph
-from swapconf.migration.to_pynative import to_pynative
-from swapconf.network import LayerTemplate
-from swapconf.resolve.expand import expand
-from swapconf.resolve.knowledge import Versions
-from swapconf.resolve.patterns import matches
-from swapconf.resolve.rules import check_all
-from swapconf.resolve.rules.case import Case
+from swapconf.config.layer_ranges import parse as parse_range
+from swapconf.config.layer_ranges import spell
+from swapconf.config.yaml_config import from_document
+from swapconf.config.yaml_document import parse
+from swapconf.config.yaml_text import dump, format_config
+from swapconf.decide.expand import expand
+from swapconf.decide.patterns import matches
+from swapconf.decide.rules import check_all
+from swapconf.decide.rules.case import Case
+from swapconf.migrate.migrate import Order, migrate, without_places
+from swapconf.migrate.pattern_forms import to_elements, to_module_path
+from swapconf.migrate.report import Fate, anything_lost
+from swapconf.migrate.to_graph import to_graph
+from swapconf.migrate.to_pynative import to_pynative
+from swapconf.models.network import LayerTemplate
+from swapconf.upstream.facts import Versions
 from tests.laws.strategies import NOWHERE, configs, patterns, places, templates
 from tests.unit.networks import config, network
 

@@ -13,15 +13,15 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swapconf.config import Dialect
-from swapconf.errors import SwapconfError
-from swapconf.formats.worker_log import lines
-from swapconf.formats.yaml_document import parse
-from swapconf.migration.migrate import Order, migrate
+from swapconf.config.config import Dialect
+from swapconf.config.yaml_document import parse
+from swapconf.decide.log_lines import lines
+from swapconf.migrate.migrate import Order, migrate
 from swapconf.report.explanation import as_json, module_rows, modules_as_json, rows
-from swapconf.report.findings import as_lines
-from swapconf.resolve.knowledge import Versions
+from swapconf.report.findings_text import as_lines
 from swapconf.study.study import Study, study_document, study_file
+from swapconf.upstream.facts import Versions
+from swapconf.words.findings import SwapconfError
 from tests.helpers import study_of_values
 
 KEYS = ("swap", "default_prefetch", "layer_swap", "op_swap", "layers", "backward_prefetch", "op_name", "recompute",

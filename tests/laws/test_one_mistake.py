@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swapconf.checking.order import Order
+from swapconf.checking.request import Order
 from swapconf.checking.run import check_text
-from swapconf.errors import Finding, Severity, SwapconfError
-from swapconf.resolve.knowledge import Versions
 from swapconf.study.settings import Settings
+from swapconf.upstream.facts import Versions
+from swapconf.words.findings import Finding, Severity, SwapconfError
 
 ORDER = Order(file="law.yaml", named=True, settings=Settings(), versions=Versions(), environment={})
 COMMON = {

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapconf.simulate.policies import POLICIES
-from swapconf.simulation import CATEGORIES, NEVER, TICKS, Lifetimes, Placement, usage
-from swapconf.units import GIB, MIB
+from swapconf.memory.allocators import POLICIES
+from swapconf.trace.lifetimes import CATEGORIES, NEVER, TICKS, Lifetimes, Placement, usage
+from swapconf.words.units import GIB, MIB
 
 SIZES = st.one_of(st.integers(1, 64), st.integers(1, 64 * 2048), st.integers(1, 3 * 2048 * 1024)).map(lambda n: 512 * n)
 

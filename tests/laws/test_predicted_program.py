@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapconf.cost import Costs, Host, Machine
-from swapconf.formats import hardware
-from swapconf.prediction import Prediction
-from swapconf.simulate.clock import Clock, Timed, baseline_time, clock, point_time, time
-from swapconf.simulate.lifetimes import Prepared, placed, prediction, schedule
-from swapconf.simulate.prepare import prepare
-from swapconf.simulate.timeline import replay, serial
-from swapconf.strategy import Strategy
-from swapconf.timing import TO_DEVICE, TO_HOST, Floats, Kind, Program
-from swapconf.trace import Trace
+from swapconf.decide.strategy import Strategy
+from swapconf.timing import hardware
+from swapconf.timing.cost import Costs, Host, Machine
+from swapconf.timing.timeline import replay, serial
+from swapconf.timing.timing import TO_DEVICE, TO_HOST, Floats, Kind, Program
+from swapconf.trace.trace import Trace
+from swapconf.whatif.predict import Prepared, placed, prediction, schedule
+from swapconf.whatif.prediction import Prediction
+from swapconf.whatif.prepare import prepare
+from swapconf.whatif.step_time import Clock, Timed, baseline_time, clock, point_time, time
 from tests.helpers import EXAMPLE, golden, strategy_of
 
 SWAPPED = (r"attention\.wq", r"attention\.wv", "attention_norm", "ffn_norm", "add", r"attention\.flash_attention",

@@ -8,15 +8,15 @@ from collections.abc import Collection
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from swapconf.config import Config, FullRecompute, LayerIndices, ListedSwap, Recompute
-from swapconf.dryrun.effect import Effect, Held, Launch
-from swapconf.dryrun.recompute_comparison import MISSING, UNDECIDED, compare
-from swapconf.network import LayerTemplate, Network
-from swapconf.resolve.expand import expand
-from swapconf.resolve.knowledge import Versions
-from swapconf.scopes import Place
-from swapconf.strategy import Recompute as Recomputed
-from swapconf.strategy import Strategy
+from swapconf.config.config import Config, FullRecompute, LayerIndices, ListedSwap, Recompute
+from swapconf.decide.expand import expand
+from swapconf.decide.strategy import Recompute as Recomputed
+from swapconf.decide.strategy import Strategy
+from swapconf.dryrun.effect.compare_recompute import MISSING, UNDECIDED, compare
+from swapconf.dryrun.effect.effect import Effect, Held, Launch
+from swapconf.models.network import LayerTemplate, Network
+from swapconf.upstream.facts import Versions
+from swapconf.upstream.scopes import Place
 from tests.laws.strategies import NOWHERE, configs, networks, templates
 from tests.unit.networks import config, network
 

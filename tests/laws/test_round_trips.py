@@ -8,17 +8,17 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapconf.config import Config
-from swapconf.errors import Origin
-from swapconf.formats.yaml_config import from_document
-from swapconf.formats.yaml_document import parse
-from swapconf.formats.yaml_text import format_config
-from swapconf.network import Network
-from swapconf.resolve.compact import CannotCompact, compact
-from swapconf.resolve.expand import decide, expand
-from swapconf.resolve.knowledge import Versions
-from swapconf.resolve.patterns import escaped
-from swapconf.strategy import LayerStrategy, Recompute, Request, Strategy
+from swapconf.config.config import Config
+from swapconf.config.yaml_config import from_document
+from swapconf.config.yaml_document import parse
+from swapconf.config.yaml_text import format_config
+from swapconf.decide.compact import CannotCompact, compact
+from swapconf.decide.expand import decide, expand
+from swapconf.decide.patterns import escaped
+from swapconf.decide.strategy import LayerStrategy, Recompute, Request, Strategy
+from swapconf.models.network import Network
+from swapconf.upstream.facts import Versions
+from swapconf.words.findings import Origin
 from tests.laws.strategies import configs, networks
 from tests.unit.networks import config
 

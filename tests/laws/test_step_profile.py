@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapconf.step_profile import Intervals, length_ns, union, without
+from swapconf.profile.step_profile import Intervals, length_ns, union, without
 
 SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=12)
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapconf.simulate.columns import Flags, Ints
-from swapconf.simulate.timeline import prefetches, replay, serial
-from swapconf.simulation import NEVER
-from swapconf.timing import COLLECTIVE, COMPUTE, KINDS, TO_DEVICE, TO_HOST, Floats, Program, Waits, covered_us
+from swapconf.timing.timeline import prefetches, replay, serial
+from swapconf.timing.timing import COLLECTIVE, COMPUTE, KINDS, TO_DEVICE, TO_HOST, Floats, Program, Waits, covered_us
+from swapconf.trace.columns import Flags, Ints
+from swapconf.trace.lifetimes import NEVER
 
 BY_STREAM = (COMPUTE, COLLECTIVE, TO_HOST, TO_DEVICE, COMPUTE)
 

@@ -11,10 +11,11 @@ from unittest import mock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swapconf.blocks import Block, Blocks
-from swapconf.errors import SwapconfError
-from swapconf.formats import execute_order, memory_block, task_table, trace_lines, tracker_graph
-from swapconf.simulation import NEVER
+from swapconf.files import table_lines
+from swapconf.trace import execute_order, memory_block, task_table, tracker_graph
+from swapconf.trace.blocks import Block, Blocks
+from swapconf.trace.lifetimes import NEVER
+from swapconf.words.findings import SwapconfError
 from tests.helpers import TRACES
 
 NAMES = ("start_time_stamp", "end_time_stamp", "device_addr", "stream_id", "pool_type", "size", "actual_used_memory",
@@ -65,9 +66,9 @@ def outcome(read: Callable[[Path], Any], data: bytes) -> tuple[Any, ...]:
 
 def row_by_row(path: Path) -> list[Block]:
     """The slow reader: one row at a time, each value by itself."""
-    damage = trace_lines.Damage(path)
+    damage = table_lines.Damage(path)
     found, num_rows = [], 0
-    for line, text in trace_lines.lines(path, damage):
+    for line, text in table_lines.lines(path, damage):
         if line > 1:
             num_rows += 1
             with damage.at(line):
@@ -78,7 +79,7 @@ def row_by_row(path: Path) -> list[Block]:
                 memory_block._refuse(row)
                 found.append(block(row))
     if not num_rows:
-        damage.add(trace_lines.INCOMPLETE, "there is no block below the header: no memory was recorded")
+        damage.add(table_lines.INCOMPLETE, "there is no block below the header: no memory was recorded")
     damage.refuse()
     return found
 
@@ -98,7 +99,7 @@ def block(row: dict[str, str]) -> Block:
 @given(st.lists(rows(), max_size=8), st.sampled_from(["\n", "\r\n"]), st.integers(1, 400))
 def test_columns_are_what_row_by_row_gives(texts: list[str], line_end: str, chunk: int) -> None:
     data = "".join(text + line_end for text in [",".join(NAMES), *texts]).encode()
-    with mock.patch.object(memory_block, "_check"), mock.patch.object(trace_lines, "CHUNK_BYTES", chunk):
+    with mock.patch.object(memory_block, "_check"), mock.patch.object(table_lines, "CHUNK_BYTES", chunk):
         assert outcome(memory_block.read, data) == outcome(row_by_row, data)
 
 
@@ -110,10 +111,10 @@ def test_the_size_of_a_chunk_changes_nothing(file: str, chunk: int, data: st.Dat
         place = data.draw(st.integers(0, len(text) - 1), "place")
         text[place:place + data.draw(st.integers(0, 3), "lost")] = data.draw(
             st.sampled_from([b"", b"\n", b"\r\n", b"\0", b"\xff", b",", b"9", b"}", b'"', b"\n\n", b"x" * 900]), "new")
-    limit = data.draw(st.sampled_from([800, trace_lines.MAX_LINE_BYTES]), "limit")
-    with mock.patch.object(trace_lines, "MAX_LINE_BYTES", limit):
+    limit = data.draw(st.sampled_from([800, table_lines.MAX_LINE_BYTES]), "limit")
+    with mock.patch.object(table_lines, "MAX_LINE_BYTES", limit):
         whole = outcome(READERS[file], bytes(text))
-        with mock.patch.object(trace_lines, "CHUNK_BYTES", chunk):
+        with mock.patch.object(table_lines, "CHUNK_BYTES", chunk):
             assert outcome(READERS[file], bytes(text)) == whole
 
 

@@ -9,12 +9,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapconf.prediction import Prediction
-from swapconf.simulate.columns import Ints
-from swapconf.simulate.lifetimes import Prepared, placed, predict
-from swapconf.simulate.prepare import prepare
-from swapconf.simulation import CATEGORIES, Category, Usage
-from swapconf.strategy import Strategy
+from swapconf.decide.strategy import Strategy
+from swapconf.trace.columns import Ints
+from swapconf.trace.lifetimes import CATEGORIES, Category, Usage
+from swapconf.whatif.predict import Prepared, placed, predict
+from swapconf.whatif.prediction import Prediction
+from swapconf.whatif.prepare import prepare
 from tests.helpers import EXAMPLE, golden, strategy_of
 
 OPERATORS = (r"attention\.wq", r"attention\.wk", r"attention\.wv", r"attention\.wo", "attention_norm", "ffn_norm",

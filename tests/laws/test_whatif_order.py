@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapconf.simulate.order import Region, order
+from swapconf.whatif.launch_order import Region, order
 
 
 @st.composite

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swapconf.formats import worker_logs
-from swapconf.formats.log_folder import Stream
-from swapconf.formats.worker_logs import Said, read
+from swapconf.verify import worker_logs
+from swapconf.verify.log_folder import Stream
+from swapconf.verify.worker_logs import Said, read
 
 LINES = st.sampled_from([
     b"2026 - INFO - Set op_swap at layer 1: .attention, value=20, .feed_forward, value=15",

@@ -15,7 +15,7 @@ from tests.helpers import ROOT
 
 pytestmark = pytest.mark.mindspore
 
-CATALOG = ROOT / "swapconf" / "catalog"
+CATALOG = ROOT / "swapconf" / "models" / "families"
 GRAPH_FACTS = {"executed", "saved", "consumers"}
 
 

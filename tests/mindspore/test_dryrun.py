@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from demo import free_port
 
-from swapconf.formats import trace_folder
+from swapconf.trace import trace_folder
 from tests.helpers import ROOT
 from tests.unit.trace_event_rules import loads, mistakes
 

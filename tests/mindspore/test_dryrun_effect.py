@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
-from swapconf.dryrun.comparison import compare
-from swapconf.dryrun.effect import Effect, observed
-from swapconf.errors import Origin
-from swapconf.formats import trace_folder
-from swapconf.resolve.knowledge import Versions
-from swapconf.strategy import Strategy
+from swapconf.decide.strategy import Strategy
+from swapconf.dryrun.effect.compare_copies import compare
+from swapconf.dryrun.effect.effect import Effect, observed
+from swapconf.trace import trace_folder
+from swapconf.upstream.facts import Versions
+from swapconf.words.findings import Origin
 from tests.helpers import ROOT, document_of, strategy_of
 
 pytestmark = pytest.mark.mindspore

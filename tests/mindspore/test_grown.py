@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from swapconf.formats import trace_folder
+from swapconf.trace import trace_folder
 from tests.helpers import ROOT
 
 pytestmark = pytest.mark.mindspore

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from swapconf.annotate.seams import missing
+from swapconf.upstream.seams import missing
 from tests.mindspore.support.models import (
     ROOT,
     TINY_LLAMA,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from swapconf.formats import profiler_tables, trace_view_writer
+from swapconf.profile import profiler_tables, trace_view_writer
 from tests.unit.test_profiler_files import FULL, RECORD
 
 pytestmark = pytest.mark.mindspore

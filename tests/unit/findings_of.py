@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from swapconf.checking.order import Order
+from swapconf.checking.request import Order
 from swapconf.checking.run import check_text
-from swapconf.errors import Finding, SwapconfError
-from swapconf.resolve.knowledge import Versions
 from swapconf.study.settings import Settings
+from swapconf.upstream.facts import Versions
+from swapconf.words.findings import Finding, SwapconfError
 
 LLAMA = """\
 use_parallel: True

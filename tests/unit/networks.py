@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from swapconf.config import Config, Model, Pipeline
-from swapconf.network import Layer, LayerTemplate, Network, Operator
-from swapconf.resolve.stages import deal
+from swapconf.config.config import Config, Model, Pipeline
+from swapconf.decide.stages import deal
+from swapconf.models.network import Layer, LayerTemplate, Network, Operator
 
 
 def cell(path: str) -> Operator:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from swapconf.formats import trace_folder
-from swapconf.trace import Trace
+from swapconf.trace import trace_folder
+from swapconf.trace.trace import Trace
 
 MICRO_BATCHES = 3
 SIDE = 256

@@ -1,13 +1,13 @@
-"""swapconf.rehearsal.came_to: how far a child came, from what it leaves behind; and what is said of its log."""
+"""swapconf.dryrun.came_to: how far a child came, from what it leaves behind; and what is said of its log."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+from swapconf.dryrun.came_to import Came, Reader, Station, came_to, peak_bytes
 from swapconf.dryrun.job import Folder
 from swapconf.dryrun.outcome import Outcome
-from swapconf.rehearsal.came_to import Came, Reader, Station, came_to, peak_bytes
 
 
 def test_from_the_model_to_its_steps(tmp_path: Path) -> None:

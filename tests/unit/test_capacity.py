@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from swapconf.formats import overrides
-from swapconf.rehearsal import capacity
-from swapconf.rehearsal.capacity import child_bytes, jobs_at_once, layers_run
-from swapconf.rehearsal.order import Order
-from swapconf.units import GIB
+from swapconf.config import overrides
+from swapconf.dryrun import capacity
+from swapconf.dryrun.capacity import child_bytes, jobs_at_once, layers_run
+from swapconf.dryrun.rank_order import Order
+from swapconf.words.units import GIB
 
 FILE = Path(__file__).parents[1] / "traces/llama.yaml"
 

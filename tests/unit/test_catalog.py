@@ -8,9 +8,8 @@ import sys
 
 import pytest
 
-from swapconf import catalog
-from swapconf.catalog import store
-from swapconf.network import LayerTemplate
+from swapconf.models import catalog, store
+from swapconf.models.network import LayerTemplate
 
 FAMILIES = ("llama", "glm2", "qwen3", "qwen3_moe", "deepseek_v3", "telechat3", "telechat3_moe")
 TEMPLATES = [
@@ -93,7 +92,7 @@ def test_identifying_reads_no_family_file() -> None:
 
 
 def test_imports_neither_mindspore_nor_numpy() -> None:
-    code = "import sys, swapconf.catalog as c; c.load('llama'); print({'mindspore', 'numpy'} & set(sys.modules))"
+    code = "import sys, swapconf.models.catalog as c; c.load('llama'); print({'mindspore', 'numpy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 

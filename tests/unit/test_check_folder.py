@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swapconf.checking.find import yaml_files
-from swapconf.formats.yaml_document import MAX_BYTES
+from swapconf.config.yaml_document import MAX_BYTES
 from tests.helpers import ROOT, invoke
 
 EXAMPLE = ROOT / "configs/llama2_7b/example2_layer_swap.yaml"

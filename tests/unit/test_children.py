@@ -11,11 +11,11 @@ import pytest
 
 from swapconf.cli import children as module
 from swapconf.cli.children import Children, line_of
+from swapconf.dryrun.board import Child, Watch, entered
+from swapconf.dryrun.came_to import Came, Station
 from swapconf.dryrun.job import Cluster, Folder, Job
 from swapconf.dryrun.launch import launch
-from swapconf.rehearsal.board import Child, Watch, entered
-from swapconf.rehearsal.came_to import Came, Station
-from swapconf.rehearsal.time_left import left_seconds
+from swapconf.dryrun.time_left import left_seconds
 from tests.unit.test_came_to import LINE
 
 

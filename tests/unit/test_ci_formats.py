@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft4Validator
 
-from swapconf.errors import Finding, Origin, Severity
 from swapconf.report.github import as_commands
 from swapconf.report.gitlab import as_code_quality
 from swapconf.report.junit import as_junit
 from swapconf.report.places import fingerprints, shown_path
 from swapconf.report.sarif import as_sarif
 from swapconf.study.pages import pages
+from swapconf.words.findings import Finding, Origin, Severity
 
 SARIF = Draft4Validator(json.loads((Path(__file__).parents[1] / "schemas/sarif-2.1.0-rtm.5.json").read_text("utf-8")))
 HOSTILE = "50% of a,b:c\r\n::error::injected\x1b[2J <b>&\"' \ufffe 中文"

@@ -13,19 +13,18 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from swapconf import phrases
 from swapconf.cli import cluster as lines
 from swapconf.cli.main import main
-from swapconf.cluster_view import ClusterView, HostRow, RankRow, hosts
-from swapconf.dryrun import environment
+from swapconf.dryrun import environment, fan_out
+from swapconf.dryrun.cluster import cluster_view
 from swapconf.dryrun.job import Cluster
 from swapconf.dryrun.outcome import Outcome, RankReport, as_record
-from swapconf.rehearsal import fan_out
-from swapconf.rehearsal.cluster import cluster_view
-from swapconf.rehearsal.order import Order
-from swapconf.rehearsal.verdict import _remedy
+from swapconf.dryrun.rank_order import Order
+from swapconf.dryrun.verdict import _remedy
+from swapconf.memory.cluster_view import ClusterView, HostRow, RankRow, hosts
 from swapconf.report.next_steps import after_cluster
-from swapconf.units import GIB
+from swapconf.words import phrases
+from swapconf.words.units import GIB
 from tests.unit.test_peak import LAYERS, LOSS, OPTIMIZER, STATE
 
 pytest.importorskip("jinja2")

@@ -12,7 +12,7 @@ from swapconf.cli.common import as_one
 from swapconf.cli.help import Command
 from swapconf.cli.main import main
 from swapconf.dryrun import DryRunError
-from swapconf.errors import Finding, Origin, Severity, SwapconfError
+from swapconf.words.findings import Finding, Origin, Severity, SwapconfError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,16 +14,16 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from swapconf import docstrings, phrases
 from swapconf.cli import click_texts
 from swapconf.cli.common import neutral
 from swapconf.cli.main import COMMANDS, main
-from swapconf.errors import Finding, Origin, Severity
-from swapconf.phrases import joined, phrase
+from swapconf.decide.rules import RULES
 from swapconf.report import github
 from swapconf.report.sweep_chart import chart
-from swapconf.resolve.rules import RULES
-from swapconf.sweep import Point
+from swapconf.whatif.sweep import Point
+from swapconf.words import docstrings, phrases
+from swapconf.words.findings import Finding, Origin, Severity
+from swapconf.words.phrases import joined, phrase
 from tests.helpers import ROOT, invoke
 
 TRACE = ROOT / "tests/traces/llama_l2_none"

@@ -13,17 +13,17 @@ import pytest
 from click.testing import CliRunner, Result
 
 from swapconf.cli.main import main
-from swapconf.comparing.rehearsed import Candidate, _peak, rehearse
-from swapconf.cost import Host, Machine
+from swapconf.compare.rehearsed import Candidate, _peak, rehearse
+from swapconf.compare.variant import Figure
+from swapconf.config.yaml_document import parse
+from swapconf.dryrun import fan_out
+from swapconf.dryrun.child import Ran, record
 from swapconf.dryrun.outcome import LayerMoves, Outcome, RankReport
-from swapconf.formats import hardware
-from swapconf.formats.yaml_document import parse
-from swapconf.peak import as_record
-from swapconf.rehearsal import fan_out
-from swapconf.rehearsal.child import Ran, record
-from swapconf.rehearsal.order import Order
-from swapconf.resolve.knowledge import Versions
-from swapconf.variant import Figure
+from swapconf.dryrun.rank_order import Order
+from swapconf.memory.peak import as_record
+from swapconf.timing import hardware
+from swapconf.timing.cost import Host, Machine
+from swapconf.upstream.facts import Versions
 from tests.helpers import TRACES, golden, invoke
 from tests.unit.stage_traces import write
 from tests.unit.test_peak import LOSS

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from swapconf.errors import Severity
-from swapconf.resolve.knowledge import Versions
 from swapconf.study.study import study_file
+from swapconf.upstream.facts import Versions
+from swapconf.words.findings import Severity
 from tests.helpers import CORPUS
 
 FILES = sorted(CORPUS.rglob("*.yaml")) if CORPUS else []

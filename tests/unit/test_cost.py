@@ -12,13 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swapconf.cost import FIGURES, ORIGINS, Costs, Host, Measured, MeasuredCopy, MeasuredKernel, Origin
-from swapconf.errors import Finding, SwapconfError
-from swapconf.formats import hardware, hardware_names, kernel_details, profiler_folder, trace_folder, trace_view
-from swapconf.simulate.costing import Signature, Workload, costs, group_gbps, seconds, workload
-from swapconf.simulate.measured import plain
-from swapconf.simulate.work import Attention, Work, work
-from swapconf.trace import Tensor
+from swapconf.profile import kernel_details, profiler_folder, trace_view
+from swapconf.timing import hardware, hardware_names
+from swapconf.timing.cost import FIGURES, ORIGINS, Costs, Host, Measured, MeasuredCopy, MeasuredKernel, Origin
+from swapconf.timing.costing import Signature, Workload, costs, group_gbps, seconds, workload
+from swapconf.timing.measured import plain
+from swapconf.trace import trace_folder
+from swapconf.trace.trace import Tensor
+from swapconf.trace.work import Attention, Work, work
+from swapconf.words.findings import Finding, SwapconfError
 from tests.helpers import TRACES
 
 CARD = hardware.load("ascend_910b2")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from swapconf.errors import Finding, Severity
-from swapconf.formats.yaml_document import parse
-from swapconf.resolve.knowledge import Versions
+from swapconf.config.yaml_document import parse
 from swapconf.study.study import study_document
+from swapconf.upstream.facts import Versions
+from swapconf.words.findings import Finding, Severity
 from tests.unit.findings_of import LLAMA, QWEN3, found, of, only
 
 SWAP = "swap_config: {swap: True, layer_swap: [{layers: [0], backward_prefetch: 2}]}\n"

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from swapconf.formats import worker_log
-from swapconf.resolve.knowledge import Versions
+from swapconf.decide import log_lines
 from swapconf.study.study import study_file
+from swapconf.upstream.facts import Versions
 from tests.helpers import ROOT
 
 DEMO = runpy.run_path(str(ROOT / "scripts" / "demo.py"))
@@ -22,7 +22,7 @@ DEMO = runpy.run_path(str(ROOT / "scripts" / "demo.py"))
 def test_the_demo_expects_what_swapconf_explains(example: Any) -> None:
     strategy = study_file(ROOT / "configs" / "small" / example.config, Versions(), {}).strategy
     assert strategy is not None
-    assert example.lines == tuple(line for entry in strategy.layers for line in worker_log.lines(entry, True))
+    assert example.lines == tuple(line for entry in strategy.layers for line in log_lines.lines(entry, True))
 
 
 def test_the_loss_of_each_step_is_read() -> None:

@@ -14,9 +14,9 @@ import build_rule_docs
 import pytest
 import yaml
 
-from swapconf.errors import has_errors
-from swapconf.resolve.knowledge import Versions
 from swapconf.study.study import study_file
+from swapconf.upstream.facts import Versions
+from swapconf.words.findings import has_errors
 from tests.helpers import ROOT
 
 DOCS = ROOT / "docs"

@@ -11,13 +11,13 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
-from swapconf import catalog
-from swapconf.catalog.store import index
-from swapconf.editor import NAMES, SECTIONS, editor_schema
-from swapconf.formats.dialects import PYNATIVE_SECTIONS
-from swapconf.formats.schemas import schema
-from swapconf.network import COMMUNICATION
-from swapconf.resolve.patterns import matches, primitives_below
+from swapconf.checking.editor import NAMES, SECTIONS, editor_schema
+from swapconf.config.dialects import PYNATIVE_SECTIONS
+from swapconf.decide.patterns import matches, primitives_below
+from swapconf.files.schemas import schema
+from swapconf.models import catalog
+from swapconf.models.network import COMMUNICATION
+from swapconf.models.store import index
 from tests.helpers import ROOT
 from tests.unit.upstream_cases import CASES, Case
 

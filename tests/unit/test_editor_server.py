@@ -17,10 +17,10 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from swapconf import catalog
 from swapconf.cli.main import main
-from swapconf.network import LayerTemplate
-from swapconf.resolve.patterns import matches
+from swapconf.decide.patterns import matches
+from swapconf.models import catalog
+from swapconf.models.network import LayerTemplate
 from tests.unit.language_server import LanguageServer
 
 SERVER = os.environ.get("SWAPCONF_LANGUAGE_SERVER") or shutil.which("yaml-language-server")

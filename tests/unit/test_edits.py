@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from swapconf.annotate.cells import apply, read_layer
-from swapconf.annotate.edits import Edit, Offload, RecomputeCell, RecomputeComm, RecomputePrimitive, edits
-from swapconf.config import Config, ListedSwap, Recompute
-from swapconf.strategy import Strategy, Swap
+from swapconf.config.config import Config, ListedSwap, Recompute
+from swapconf.decide.edits import Edit, Offload, RecomputeCell, RecomputeComm, RecomputePrimitive, edits
+from swapconf.decide.strategy import Strategy, Swap
+from swapconf.train.cells import apply, read_layer
 from tests.unit.networks import TOY, config
 from tests.unit.test_expand import full, op, ops, select, strategy, whole
 

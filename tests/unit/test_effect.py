@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from swapconf import catalog
-from swapconf.blocks import Blocks
-from swapconf.config import Config, DefaultSwap, ListedSwap, Recompute
-from swapconf.dryrun.comparison import MISSING, UNASKED, compare
-from swapconf.dryrun.effect import Copies, Effect, Launch, Move, observed
-from swapconf.errors import Finding, Origin
-from swapconf.formats import trace_folder
-from swapconf.network import Layer, Network
-from swapconf.resolve.expand import expand
-from swapconf.resolve.knowledge import Versions
-from swapconf.scopes import Place, place_of
-from swapconf.strategy import Strategy
+from swapconf.config.config import Config, DefaultSwap, ListedSwap, Recompute
+from swapconf.decide.expand import expand
+from swapconf.decide.strategy import Strategy
+from swapconf.dryrun.effect.compare_copies import MISSING, UNASKED, compare
+from swapconf.dryrun.effect.effect import Copies, Effect, Launch, Move, observed
+from swapconf.models import catalog
+from swapconf.models.network import Layer, Network
+from swapconf.trace import trace_folder
+from swapconf.trace.blocks import Blocks
+from swapconf.upstream.facts import Versions
+from swapconf.upstream.scopes import Place, place_of
+from swapconf.words.findings import Finding, Origin
 from tests.helpers import TRACES, golden
 from tests.unit.networks import ROUTED, config, network
 from tests.unit.test_expand import at, op, ops, select, whole

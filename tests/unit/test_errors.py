@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from swapconf.errors import Finding, Origin, Severity, SwapconfError, has_errors, in_order
+from swapconf.words.findings import Finding, Origin, Severity, SwapconfError, has_errors, in_order
 
 
 def finding(line: int, severity: Severity = Severity.ERROR, rule: str = "rule") -> Finding:

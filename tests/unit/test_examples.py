@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from swapconf.errors import SwapconfError, has_errors
-from swapconf.resolve.compact import compact
-from swapconf.resolve.expand import expand
-from swapconf.resolve.knowledge import Versions
+from swapconf.decide.compact import compact
+from swapconf.decide.expand import expand
 from swapconf.study.study import study_file
+from swapconf.upstream.facts import Versions
+from swapconf.words.findings import SwapconfError, has_errors
 from tests.helpers import ROOT
 
 EXAMPLES = sorted((ROOT / "tests/examples").glob("*.yaml"))

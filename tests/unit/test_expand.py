@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from swapconf.config import (
+from swapconf.config.config import (
     Config,
     DefaultSwap,
     EveryLayer,
@@ -18,13 +18,13 @@ from swapconf.config import (
     Recompute,
     SelectRecompute,
 )
-from swapconf.errors import Origin
-from swapconf.network import LayerTemplate, Network, Operator
-from swapconf.resolve.expand import R1, R2, decide, expand
-from swapconf.resolve.knowledge import Versions
-from swapconf.resolve.requests import Requests
-from swapconf.strategy import Action, Decision, Keep, Request, RequestKind, Strategy, Swap
-from swapconf.strategy import Recompute as Recomputed
+from swapconf.decide.expand import R1, R2, decide, expand
+from swapconf.decide.requests import Requests
+from swapconf.decide.strategy import Action, Decision, Keep, Request, RequestKind, Strategy, Swap
+from swapconf.decide.strategy import Recompute as Recomputed
+from swapconf.models.network import LayerTemplate, Network, Operator
+from swapconf.upstream.facts import Versions
+from swapconf.words.findings import Origin
 from tests.unit.networks import ROUTED, TOY, config, network, primitive
 
 FLASH = "attention.flash_attention.flash_attention"

@@ -3,12 +3,12 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from swapconf import catalog
-from swapconf.config import Config, ListedSwap, Recompute
-from swapconf.network import Layer, LayerTemplate, Network
+from swapconf.config.config import Config, ListedSwap, Recompute
+from swapconf.decide.expand import expand
+from swapconf.models import catalog
+from swapconf.models.network import Layer, LayerTemplate, Network
 from swapconf.report.explanation import as_json, rows
-from swapconf.resolve.expand import expand
-from swapconf.resolve.knowledge import Versions
+from swapconf.upstream.facts import Versions
 from tests.unit.networks import config
 from tests.unit.test_expand import full, op, ops, select, strategy, whole
 

@@ -9,9 +9,9 @@ import pytest
 from click.testing import Result
 
 from swapconf.checking.fixes import Reading, meaning, repaired
-from swapconf.checking.order import Order
-from swapconf.resolve.knowledge import Versions
+from swapconf.checking.request import Order
 from swapconf.study.settings import Settings
+from swapconf.upstream.facts import Versions
 from tests.helpers import ROOT, invoke
 
 ORDER = Order(file="a.yaml", named=True, settings=Settings(), versions=Versions(), environment={})

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from swapconf.blocks import Blocks
+from swapconf.dryrun.child import Ran
+from swapconf.dryrun.fold import folded as module
+from swapconf.dryrun.fold.folded import foldable, rehearse
+from swapconf.dryrun.fold.micro_batches import micro_batches
 from swapconf.dryrun.outcome import Outcome, RankReport
-from swapconf.errors import Finding, Origin, Severity
-from swapconf.rehearsal import folded as module
-from swapconf.rehearsal.child import Ran
-from swapconf.rehearsal.folded import foldable, rehearse
-from swapconf.rehearsal.micro_batches import micro_batches
-from swapconf.rehearsal.order import Order
+from swapconf.dryrun.rank_order import Order
 from swapconf.study.study import Study
-from swapconf.trace import Block, Kernel, Task, Tensor, Trace, WorkerLog
+from swapconf.trace.blocks import Blocks
+from swapconf.trace.trace import Block, Kernel, Task, Tensor, Trace, WorkerLog
+from swapconf.words.findings import Finding, Origin, Severity
 from tests.unit.test_folding import document, swap
 
 MIB, GIB = 1 << 20, 1 << 30

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from swapconf.formats import overrides
-from swapconf.formats.nodes import Document
-from swapconf.rehearsal.fewer_layers import with_fewer_layers
-from swapconf.rehearsal.folding import CannotFold, Fold, Row, Size, check, folds
-from swapconf.rehearsal.micro_batches import MicroBatches, micro_batches, with_micro_batches
-from swapconf.resolve.knowledge import Versions
+from swapconf.config import overrides
+from swapconf.config.nodes import Document
+from swapconf.dryrun.fold.fewer_layers import with_fewer_layers
+from swapconf.dryrun.fold.folding import CannotFold, Fold, Row, Size, check, folds
+from swapconf.dryrun.fold.micro_batches import MicroBatches, micro_batches, with_micro_batches
 from swapconf.study.study import Study, study_document
+from swapconf.upstream.facts import Versions
 from tests.helpers import ROOT, document_of
 
 LLAMA = ROOT / "configs/llama2_7b/example1_default_swap.yaml"

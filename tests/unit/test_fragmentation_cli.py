@@ -11,11 +11,11 @@ import pytest
 from click.testing import Result
 
 from swapconf.dryrun.outcome import Outcome, RankReport
-from swapconf.simulate.findings import COMMUNICATOR_BYTES, Device, findings
-from swapconf.simulate.fragmentation import causes, study
-from swapconf.simulate.policies import POLICIES, mindspore
-from swapconf.simulation import NEVER
-from swapconf.units import GIB, MIB
+from swapconf.memory.allocators import POLICIES, mindspore
+from swapconf.memory.fragmentation import causes, study
+from swapconf.memory.fragmentation_findings import COMMUNICATOR_BYTES, Device, findings
+from swapconf.trace.lifetimes import NEVER
+from swapconf.words.units import GIB, MIB
 from tests.helpers import TRACES, columns, invoke
 from tests.unit.test_policies import blocks
 
@@ -98,7 +98,7 @@ def test_a_yaml_that_has_no_place_for_the_setting(tmp_path: Path) -> None:
 
 def test_nothing_is_confirmed_where_nothing_is_recommended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     test_an_unknown_pool_is_told(tmp_path)
-    monkeypatch.setattr("swapconf.rehearsal.folded.rehearse", lambda order: pytest.fail("a dry run"))
+    monkeypatch.setattr("swapconf.dryrun.fold.folded.rehearse", lambda order: pytest.fail("a dry run"))
     result = run(tmp_path / "rank_0", "--confirm", CONFIG)
     assert result.exit_code == 1
     assert "mempool_block_size" not in result.output
@@ -115,7 +115,7 @@ def test_confirm_rehearses_the_recommended_block_size(monkeypatch: pytest.Monkey
         return RankReport(file="", rank=0, stage=0, level=1, outcome=Outcome.COMPLETED,
                           with_fragments_peak_bytes=predicted + found_more)
 
-    monkeypatch.setattr("swapconf.rehearsal.folded.rehearse", rehearse)
+    monkeypatch.setattr("swapconf.dryrun.fold.folded.rehearse", rehearse)
     result = run(RECOMPUTE, "--confirm", CONFIG)
     assert result.exit_code == exit_code
     (order,) = asked

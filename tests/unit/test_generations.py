@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from swapconf.resolve.knowledge import MEASURED_PAIRS
-from swapconf.versions import OFFICIAL_PAIRS
+from swapconf.upstream.facts import MEASURED_PAIRS
+from swapconf.upstream.versions import OFFICIAL_PAIRS
 from tests.helpers import ROOT
 
 

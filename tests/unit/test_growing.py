@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from swapconf.formats import grown_trace_writer, trace_folder
-from swapconf.growing.reason import CannotGrow
-from swapconf.growing.settled import settled
-from swapconf.growing.whole import Run, renumbered, whole
-from swapconf.trace import Trace
-from swapconf.waits import waits_of
+from swapconf.dryrun.growing.reason import CannotGrow
+from swapconf.dryrun.growing.settled import settled
+from swapconf.dryrun.growing.whole import Run, renumbered, whole
+from swapconf.trace import grown_trace_writer, trace_folder
+from swapconf.trace.trace import Trace
+from swapconf.trace.waits import waits_of
 from tests.unit.toy_steps import toy
 
 OWN = 12

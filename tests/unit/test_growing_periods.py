@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from swapconf.growing.periods import Period, launch_the_same, periods
-from swapconf.growing.reason import CannotGrow
-from swapconf.growing.same_layers import same_layers
-from swapconf.growing.shuffles import reach, shuffled
-from swapconf.growing.unrolled import NONE, Unrolled
+from swapconf.dryrun.growing.periods import Period, launch_the_same, periods
+from swapconf.dryrun.growing.reason import CannotGrow
+from swapconf.dryrun.growing.same_layers import same_layers
+from swapconf.dryrun.growing.shuffles import reach, shuffled
+from swapconf.dryrun.growing.unrolled import NONE, Unrolled
 
 LAYER = "abcdefghijklmnop"
 

@@ -11,16 +11,16 @@ import pytest
 from click.testing import CliRunner
 
 from swapconf.cli.main import main
+from swapconf.dryrun.child import Ran
+from swapconf.dryrun.fold import folded as module
+from swapconf.dryrun.fold import grown_trace
+from swapconf.dryrun.fold.folded import rehearse
+from swapconf.dryrun.fold.micro_batches import micro_batches
 from swapconf.dryrun.outcome import Outcome, RankReport
-from swapconf.formats import grown_trace_writer, run_record, trace_folder
-from swapconf.rehearsal import folded as module
-from swapconf.rehearsal import grown_trace
-from swapconf.rehearsal.child import Ran
-from swapconf.rehearsal.folded import rehearse
-from swapconf.rehearsal.micro_batches import micro_batches
-from swapconf.rehearsal.order import Order
+from swapconf.dryrun.rank_order import Order
 from swapconf.study.study import Study
-from swapconf.trace import Trace, WorkerLog
+from swapconf.trace import grown_trace_writer, run_record, trace_folder
+from swapconf.trace.trace import Trace, WorkerLog
 from tests.unit.test_folding import document
 from tests.unit.toy_steps import toy
 

@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner
 from rich.cells import cell_len
 
-from swapconf import phrases
 from swapconf.cli.help import Context, paragraphs, summary, texts, wrapped
 from swapconf.cli.main import COMMANDS, SECTIONS, main
+from swapconf.words import phrases
 from tests.helpers import ROOT
 
 NAMES = [name.replace("_", "-") for name in COMMANDS]

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from swapconf.cli.common import neutral, say
 from swapconf.cli.main import main
 from swapconf.cli.tables import print_rows
-from swapconf.errors import Finding, Origin, Severity
-from swapconf.formats.csv_cells import cell
-from swapconf.report import findings as report
+from swapconf.files.csv_cells import cell
+from swapconf.report import findings_text as report
 from swapconf.report.memory_figures import plotly_text
+from swapconf.words.findings import Finding, Origin, Severity
 
 ESCAPE, TITLE, BIDI, HALF = "\x1b[2J", "\x1b]0;owned\x07", "\u202egpj.exe", "\udcff"
 HOSTILE = f"a{ESCAPE}{TITLE}{BIDI}{HALF}\r\x85\u2028b"

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from swapconf.errors import Finding, Origin, Severity
-from swapconf.formats.yaml_comments import comments
+from swapconf.config.yaml_comments import comments
 from swapconf.study import ignores
 from swapconf.study.pages import pages
+from swapconf.words.findings import Finding, Origin, Severity
 
 COMMENTED = """\
 # one

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from swapconf.blocks import Blocks
-from swapconf.formats import run_record
-from swapconf.simulate.policies import mindspore
-from swapconf.simulate.policies.mindspore import Pool
-from swapconf.simulate.replay import replay
-from swapconf.simulate.trace_lifetimes import lifetimes
-from swapconf.simulation import NEVER, Lifetimes, PoolRecord
-from swapconf.trace import Trace
-from swapconf.units import GIB
+from swapconf.memory.allocators import mindspore
+from swapconf.memory.allocators.mindspore import Pool
+from swapconf.memory.replay import replay
+from swapconf.memory.trace_lifetimes import lifetimes
+from swapconf.trace import run_record
+from swapconf.trace.blocks import Blocks
+from swapconf.trace.lifetimes import NEVER, Lifetimes, PoolRecord
+from swapconf.trace.trace import Trace
+from swapconf.words.units import GIB
 from tests.helpers import NAMES, golden
 from tests.unit.test_policies import blocks
 

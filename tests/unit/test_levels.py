@@ -13,17 +13,18 @@ import pytest
 from click.testing import CliRunner, Result
 
 from swapconf.cli.main import main
-from swapconf.dryrun import environment
+from swapconf.dryrun import environment, fan_out, levels, report_cache
+from swapconf.dryrun.child import Ran, kept
+from swapconf.dryrun.fold import folded
 from swapconf.dryrun.outcome import Outcome, RankReport
-from swapconf.formats import profiler_folder, trace_folder, trace_writer
-from swapconf.rehearsal import cache, fan_out, folded, levels
-from swapconf.rehearsal.child import Ran, kept
-from swapconf.rehearsal.order import Order
-from swapconf.simulate.workspace import grow
-from swapconf.simulation import PoolRecord
+from swapconf.dryrun.rank_order import Order
+from swapconf.memory.with_workspace import grow
+from swapconf.profile import profiler_folder
 from swapconf.study.study import Study
-from swapconf.trace import Trace, WorkerLog
-from swapconf.units import GIB, MIB
+from swapconf.trace import trace_folder, trace_writer
+from swapconf.trace.lifetimes import PoolRecord
+from swapconf.trace.trace import Trace, WorkerLog
+from swapconf.words.units import GIB, MIB
 from tests.helpers import ROOT
 from tests.unit.trace_event_rules import loads, mistakes
 
@@ -160,7 +161,7 @@ def test_levels_and_cards_are_cached_apart() -> None:
     assert not record("--level", "3", "--hardware", "ascend_910b2")["cached"]
     assert record("--level", "3", "--hardware", "ascend_910b2")["cached"]
     assert not record("--level", "3", "--hardware", "ascend_910b3")["cached"]
-    assert len(list(cache.folder().iterdir())) == 4
+    assert len(list(report_cache.folder().iterdir())) == 4
 
 
 def test_a_folder_that_cannot_be_written_is_an_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,7 +78,7 @@ def places(tmp_path: Path) -> dict[str, str]:
 @pytest.mark.parametrize(("line", "code"), CASES, ids=[line or "no command" for line, _ in CASES])
 def test_exit_codes(line: str, code: int, places: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("swapconf.training.session.install", lambda *_: None)
+    monkeypatch.setattr("swapconf.train.session.install", lambda *_: None)
     result = CliRunner().invoke(main, shlex.split(line.format(**places)))
     assert result.exit_code == code, result.output
     assert result.exception is None or isinstance(result.exception, SystemExit)
@@ -162,7 +162,7 @@ def test_a_full_disk_is_told() -> None:
 
 def test_an_error_of_the_script_is_not_swallowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "script.py"
-    monkeypatch.setattr("swapconf.training.session.install", lambda *_: None)
+    monkeypatch.setattr("swapconf.train.session.install", lambda *_: None)
     for error in ("BrokenPipeError(32, 'gone')", "EOFError('short')"):
         script.write_text(f"raise {error}\n")
         result = CliRunner().invoke(main, ["run", str(script)])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from swapconf.simulate.view import of_trace
+from swapconf.memory.view import of_trace
 from tests.helpers import golden
 from tests.unit.test_memory_page import LINK, MIXED, NAME, SCRIPT, hostile_view
 
@@ -27,7 +27,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
-from swapconf.report.findings import printable
+from swapconf.report.findings_text import printable
 from swapconf.report.memory_page import page
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ from click.testing import Result
 from rich.cells import cell_len
 from rich.console import Console
 
-from swapconf import phrases
+from swapconf.memory.view import of_trace
 from swapconf.report.memory_chart import HEIGHT, chart
 from swapconf.report.memory_tables import layers_in_words, layers_table, operators_table
-from swapconf.simulate.view import of_trace
-from swapconf.simulation import CATEGORIES, Category
-from swapconf.units import show_bytes
+from swapconf.trace.lifetimes import CATEGORIES, Category
+from swapconf.words import phrases
+from swapconf.words.units import show_bytes
 from tests.helpers import TRACES, columns, golden, invoke
 from tests.unit.test_memory_view import view_of
 from tests.unit.test_policies import blocks

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from swapconf.errors import SwapconfError
-from swapconf.formats import memory_log
-from swapconf.trace import Notice, WorkerLog
+from swapconf.dryrun import memory_log
+from swapconf.trace.trace import Notice, WorkerLog
+from swapconf.words.findings import SwapconfError
 
 POOL = "[WARNING] DEVICE(29406,7f4efa073b80,python):2026-11-20-15:01:24.092.024 [mindspore/ccsrc/plugin/ascend/" \
        "res_manager/mem_manager/abstract_ascend_memory_pool_support.cc:48] SetMemPoolBlockSize] Memory pool block " \
@@ -22,7 +22,7 @@ BOTH = "[WARNING] PARALLEL(28964,7f7715a35b80,python):2026-11-20-15:00:58.673.03
        "pass/offload_activation.cc:127] GetActivationOffloadInfo] Node can not be recomputed and offloaded at the " \
        "same time, ignore offload fot it. Node: In file flash_attention.py:337~346, 26~64"
 UTILS = "mindformers/run/output/log[mindformers/parallel_core/training_graph/transformer/utils.py:339] - INFO - "
-HOOK = "mindformers/run/output/log[swapconf/annotate/hook.py:116] - INFO - "
+HOOK = "mindformers/run/output/log[swapconf/train/hook.py:116] - INFO - "
 
 ENDED = f"""\
 2026-11-20 15:01:24,070 - {UTILS}Formative op swap: {{'.*\\\\.flash_attention': [{{'backward_prefetch': 10}}]}}

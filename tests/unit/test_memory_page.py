@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from swapconf import phrases
-from swapconf.memory_view import MemoryView
+from swapconf.memory.allocators import mindspore
+from swapconf.memory.memory_view import MemoryView
+from swapconf.memory.view import of_trace, view
 from swapconf.report.memory_figures import plotly_text
-from swapconf.simulate.policies import mindspore
-from swapconf.simulate.view import of_trace, view
-from swapconf.simulation import Lifetimes
-from swapconf.units import show_bytes
+from swapconf.trace.lifetimes import Lifetimes
+from swapconf.words import phrases
+from swapconf.words.units import show_bytes
 from tests.helpers import columns, golden
 
 pytest.importorskip("plotly")

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from swapconf.memory_view import Holding, MemoryView
-from swapconf.simulate.policies import mindspore
-from swapconf.simulate.replay import replay
-from swapconf.simulate.view import NUM_SPANS, block_map, of_trace, timeline, view
-from swapconf.simulation import CATEGORIES, NEVER, Category, Lifetimes, PoolRecord
+from swapconf.memory.allocators import mindspore
+from swapconf.memory.memory_view import Holding, MemoryView
+from swapconf.memory.replay import replay
+from swapconf.memory.view import NUM_SPANS, block_map, of_trace, timeline, view
+from swapconf.trace.lifetimes import CATEGORIES, NEVER, Category, Lifetimes, PoolRecord
 from tests.helpers import NAMES, columns, golden
 from tests.unit.test_policies import blocks
 

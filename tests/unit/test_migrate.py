@@ -13,18 +13,18 @@ import pytest
 from click.testing import CliRunner
 
 from swapconf.cli.main import main
-from swapconf.config import Config, Dialect, LayerIndices, ListedSwap, Recompute, SwapOff
-from swapconf.errors import SwapconfError
-from swapconf.formats.dialects import dialect_of
-from swapconf.formats.rewrite import rewrite_text
-from swapconf.formats.yaml_config import from_document
-from swapconf.formats.yaml_document import parse
-from swapconf.formats.yaml_lines import comments
-from swapconf.migration import migrate as module
-from swapconf.migration.migrate import Migration, Order, migrate
-from swapconf.migration.report import Fate, Item
-from swapconf.migration.rewrite import STALE
-from swapconf.resolve.knowledge import Versions
+from swapconf.config.config import Config, Dialect, LayerIndices, ListedSwap, Recompute, SwapOff
+from swapconf.config.dialects import dialect_of
+from swapconf.config.yaml_config import from_document
+from swapconf.config.yaml_document import parse
+from swapconf.config.yaml_lines import comments
+from swapconf.files.replace import rewrite_text
+from swapconf.migrate import migrate as module
+from swapconf.migrate.migrate import Migration, Order, migrate
+from swapconf.migrate.report import Fate, Item
+from swapconf.migrate.rewrite_lines import STALE
+from swapconf.upstream.facts import Versions
+from swapconf.words.findings import SwapconfError
 from tests.helpers import ROOT
 
 CONFIGS = sorted((ROOT / "configs").rglob("*.yaml"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from swapconf.errors import Severity
-from swapconf.formats.misplaced import _MAX_KEYS, meant
+from swapconf.config.misplaced import _MAX_KEYS, meant
+from swapconf.words.findings import Severity
 from tests.unit.findings_of import LLAMA, PYNATIVE, QWEN3, found, of, only
 
 SECTION = "{swap: True, layer_swap: [{layers: [0], backward_prefetch: 2}]}"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapconf.formats.modeline import with_modeline
+from swapconf.config.modeline import with_modeline
 from tests.helpers import invoke
 
 LINE = b"# yaml-language-server: $schema=s.json"

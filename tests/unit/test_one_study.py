@@ -13,10 +13,10 @@ import yaml
 from click.testing import CliRunner, Result
 
 from swapconf.cli.main import main
-from swapconf.errors import SwapconfError
-from swapconf.formats.yaml_document import parse
+from swapconf.config.yaml_document import parse
 from swapconf.study.pages import pages
-from swapconf.training.session import Session
+from swapconf.train.session import Session
+from swapconf.words.findings import SwapconfError
 from tests.helpers import ROOT
 
 TRACE = ROOT / "tests" / "traces" / "llama_l2_none"
@@ -82,9 +82,9 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], boo
 
     monkeypatch.setattr("swapconf.cli.dryrun._run", note)
     monkeypatch.setattr("swapconf.cli.compare._run", stop)
-    monkeypatch.setattr("swapconf.rehearsal.folded.rehearse", stop)
+    monkeypatch.setattr("swapconf.dryrun.fold.folded.rehearse", stop)
     monkeypatch.setattr("swapconf.dryrun.environment.prepare", lambda *_: None)
-    monkeypatch.setattr("swapconf.annotate.hook.install", lambda *_: None)
+    monkeypatch.setattr("swapconf.train.hook.install", lambda *_: None)
     return lambda: bool(begun) or (tmp_path / "started").exists()
 
 
@@ -161,7 +161,7 @@ def test_the_training_process_refuses_the_same(train: Path) -> None:
 def test_the_child_of_a_dry_run_says_the_same(train: Path, tmp_path: Path, started: Callable[[], bool],
                                               monkeypatch: pytest.MonkeyPatch) -> None:
     """It works elsewhere, on a copy without comments, and is told what the copy was made of."""
-    from swapconf.study import source
+    from swapconf.study import handed_over as source
     from swapconf.study.settings import settings_of as settings_for
 
     elsewhere = tmp_path / "elsewhere"
@@ -177,7 +177,7 @@ def test_the_child_of_a_dry_run_says_the_same(train: Path, tmp_path: Path, start
 
 
 def test_a_source_that_is_damaged_is_none(train: Path, tmp_path: Path) -> None:
-    from swapconf.study import source
+    from swapconf.study import handed_over as source
 
     made = parse("swap_config: {swap: True}\n", "config.yaml")
     for text in ("", "[]", "{}", json.dumps({"text": "a: [", "file": "x"})):

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from swapconf import opening
-from swapconf.opening import open_binary, read_bytes
+from swapconf.files import opening
+from swapconf.files.opening import open_binary, read_bytes
 from swapconf.study import settings
 from tests.helpers import ROOT, invoke
 

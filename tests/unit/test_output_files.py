@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from swapconf import extras
-from swapconf.formats import trace_folder, trace_writer
-from swapconf.simulate.workspace import grow
-from swapconf.writing import replace_by_copy
+from swapconf.files.writing import replace_by_copy
+from swapconf.memory.with_workspace import grow
+from swapconf.trace import trace_folder, trace_writer
+from swapconf.words import extras
 from tests.helpers import ROOT, invoke
 
 CONFIG = ROOT / "configs/small/example1_default_swap.yaml"

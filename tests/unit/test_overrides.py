@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from swapconf.cli.main import main
-from swapconf.errors import SwapconfError
-from swapconf.formats import overrides
+from swapconf.config import overrides
+from swapconf.words.findings import SwapconfError
 
 YAML = "use_parallel: False\nswap_config:\n  swap: True\n  default_prefetch: 3\ncontext: {mode: 0}\n"
 

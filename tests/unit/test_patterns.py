@@ -4,9 +4,8 @@ import time
 
 import pytest
 
-from swapconf.network import LayerTemplate
-from swapconf.resolve import budget
-from swapconf.resolve.patterns import (
+from swapconf.decide import budget
+from swapconf.decide.patterns import (
     BadPattern,
     compiled,
     escaped,
@@ -15,6 +14,7 @@ from swapconf.resolve.patterns import (
     suggestions,
     unescaped_dot,
 )
+from swapconf.models.network import LayerTemplate
 from tests.helpers import study_of_values
 from tests.unit.networks import TOY, cell, primitive
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from swapconf.advice import advice, host_line, is_out_of_reach, peak_line, reach, remedy
-from swapconf.peak import Moment, Part, Peak, Share, as_record, grown, of_record
-from swapconf.simulate.holders import peak
-from swapconf.simulation import Category
-from swapconf.units import GIB
+from swapconf.memory.advice import advice, host_line, is_out_of_reach, peak_line, reach, remedy
+from swapconf.memory.holders import peak
+from swapconf.memory.peak import Moment, Part, Peak, Share, as_record, grown, of_record
+from swapconf.trace.lifetimes import Category
+from swapconf.words.units import GIB
 from tests.helpers import NAMES, columns, golden
 from tests.unit.test_replay import peak_of
 

@@ -8,8 +8,8 @@ import string
 
 import pytest
 
-from swapconf import phrases
-from swapconf.phrases import Phrase, joined, packed, phrase, plural, show, unpacked
+from swapconf.words import phrases
+from swapconf.words.phrases import Phrase, joined, packed, phrase, plural, show, unpacked
 
 pytest.importorskip("babel")
 import build_catalogue

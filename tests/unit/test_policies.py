@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swapconf.simulate.free_space import FreeSpace
-from swapconf.simulate.offline_search import NEAR, search
-from swapconf.simulate.policies import POLICIES, default_policy, expandable, lifetime, mindspore, offline, place
-from swapconf.simulate.policies.lifetime import Kind
-from swapconf.simulate.policies.mindspore import Pool
-from swapconf.simulation import CATEGORIES, NEVER, Category, Lifetimes
-from swapconf.units import GIB, MIB
+from swapconf.memory.allocators import POLICIES, default_policy, expandable, lifetime, mindspore, offline, place
+from swapconf.memory.allocators.lifetime import Kind
+from swapconf.memory.allocators.mindspore import Pool
+from swapconf.memory.free_space import FreeSpace
+from swapconf.memory.offline_search import NEAR, search
+from swapconf.trace.lifetimes import CATEGORIES, NEVER, Category, Lifetimes
+from swapconf.words.units import GIB, MIB
 from tests.helpers import NAMES, columns
 
 FOLDER = Path(mindspore.__file__).parent
@@ -42,7 +42,7 @@ def test_policies_never_import_each_other() -> None:
     for name in names:
         tree = ast.parse((FOLDER / f"{name}.py").read_text(encoding="utf-8"))
         imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-        assert not any(module and module.startswith("swapconf.simulate.policies") for module in imported)
+        assert not any(module and module.startswith("swapconf.memory.allocators") for module in imported)
 
 
 def test_a_pool_that_is_set_otherwise_moves_no_allocator_but_its_own() -> None:

@@ -11,19 +11,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swapconf.cost import Hardware, Machine
-from swapconf.formats import hardware, trace_folder
-from swapconf.resolve.knowledge import Versions
-from swapconf.simulate.baseline_step import added_operations
-from swapconf.simulate.clock import Clock, Timed, baseline_time, clock, step_time, time
-from swapconf.simulate.costing import costs, operations, workload
-from swapconf.simulate.lifetimes import Prepared, placed, prediction, schedule
-from swapconf.simulate.prepare import prepare
-from swapconf.simulate.program import program
-from swapconf.simulate.timeline import memory, prefetches, replay
-from swapconf.simulation import TICKS
-from swapconf.strategy import Strategy
-from swapconf.timing import KINDS, Kind, Program, Timeline
+from swapconf.decide.strategy import Strategy
+from swapconf.timing import hardware
+from swapconf.timing.cost import Hardware, Machine
+from swapconf.timing.costing import costs, operations, workload
+from swapconf.timing.program import program
+from swapconf.timing.timeline import memory, prefetches, replay
+from swapconf.timing.timing import KINDS, Kind, Program, Timeline
+from swapconf.trace import trace_folder
+from swapconf.trace.lifetimes import TICKS
+from swapconf.upstream.facts import Versions
+from swapconf.whatif.baseline_step import added_operations
+from swapconf.whatif.predict import Prepared, placed, prediction, schedule
+from swapconf.whatif.prepare import prepare
+from swapconf.whatif.step_time import Clock, Timed, baseline_time, clock, step_time, time
 from tests.helpers import EXAMPLE, ROOT, golden, strategy_of
 
 LAYER_SWAP = "swap_config={swap: True, layer_swap: [{backward_prefetch: 1, layers: True}]}"

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from swapconf.errors import Finding, SwapconfError
-from swapconf.formats import memory_record, operator_memory, trace_lines
-from swapconf.memory_profile import BEFORE, UNKNOWN, Curve
-from swapconf.simulation import NEVER
+from swapconf.files import table_lines
+from swapconf.profile import memory_record, operator_memory
+from swapconf.profile.memory_profile import BEFORE, UNKNOWN, Curve
+from swapconf.trace.lifetimes import NEVER
+from swapconf.words.findings import Finding, SwapconfError
 
 FULL = ("Name,Size(KB),Allocation Time(us),Release Time(us),Active Release Time(us),Duration(us),Active Duration(us),"
         "Allocation Total Allocated(MB),Allocation Total Reserved(MB),Allocation Total Active(MB),"
@@ -172,5 +173,5 @@ def test_the_size_of_a_chunk_changes_nothing(tmp_path: Path, monkeypatch: pytest
     path = written(tmp_path, TORCH)
     whole = operator_memory.read(path)
     for size in (1, 2, 7, 100):
-        monkeypatch.setattr(trace_lines, "CHUNK_BYTES", size)
+        monkeypatch.setattr(table_lines, "CHUNK_BYTES", size)
         assert operator_memory.read(path).end_ns.tolist() == whole.end_ns.tolist()

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from swapconf.cost import ORIGINS, Costs, Origin
-from swapconf.formats import (
-    hardware,
+from swapconf.memory.trace_lifetimes import lifetimes
+from swapconf.memory.with_workspace import grow
+from swapconf.profile import (
     memory_record,
     operator_memory,
     profiler_folder,
@@ -24,14 +24,13 @@ from swapconf.formats import (
     profiler_writer,
     trace_view_writer,
 )
-from swapconf.simulate import costing, program, timeline
-from swapconf.simulate.step_profile import step_profile
-from swapconf.simulate.trace_lifetimes import lifetimes
-from swapconf.simulate.workspace import grow
-from swapconf.simulation import NEVER
-from swapconf.step_profile import StepProfile, length_ns
-from swapconf.timing import COLLECTIVE, COMPUTE, TO_DEVICE, TO_HOST, Timeline
-from swapconf.trace import Trace
+from swapconf.profile.simulated import step_profile
+from swapconf.profile.step_profile import StepProfile, length_ns
+from swapconf.timing import costing, hardware, program, timeline
+from swapconf.timing.cost import ORIGINS, Costs, Origin
+from swapconf.timing.timing import COLLECTIVE, COMPUTE, TO_DEVICE, TO_HOST, Timeline
+from swapconf.trace.lifetimes import NEVER
+from swapconf.trace.trace import Trace
 from tests.helpers import NAMES, golden
 from tests.unit.trace_event_rules import loads, mistakes
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import published
 import pytest
 
-from swapconf.formats import hardware
+from swapconf.timing import hardware
 from tests.helpers import ROOT
 
 

@@ -10,21 +10,21 @@ from itertools import permutations
 
 import pytest
 
-from swapconf import catalog
-from swapconf.blocks import Blocks
-from swapconf.config import Config, Recompute
-from swapconf.dryrun.effect import Effect, Held, Launch, observed
-from swapconf.dryrun.recompute_comparison import MISSING, UNDECIDED, compare
-from swapconf.errors import Finding
-from swapconf.network import Layer, Network
-from swapconf.phases import Phase, step_phases
-from swapconf.rehearsal.extrapolation import extrapolated
-from swapconf.rehearsal.folding import Fold, Row, Size
-from swapconf.rehearsal.samples import Sample
-from swapconf.scopes import Place, in_layer
-from swapconf.simulate.prepare import prepare
-from swapconf.strategy import Strategy
-from swapconf.trace import Trace
+from swapconf.config.config import Config, Recompute
+from swapconf.decide.strategy import Strategy
+from swapconf.dryrun.effect.compare_recompute import MISSING, UNDECIDED, compare
+from swapconf.dryrun.effect.effect import Effect, Held, Launch, observed
+from swapconf.dryrun.fold.extrapolation import extrapolated
+from swapconf.dryrun.fold.folding import Fold, Row, Size
+from swapconf.dryrun.fold.samples import Sample
+from swapconf.models import catalog
+from swapconf.models.network import Layer, Network
+from swapconf.trace.blocks import Blocks
+from swapconf.trace.phases import Phase, step_phases
+from swapconf.trace.trace import Trace
+from swapconf.upstream.scopes import Place, in_layer
+from swapconf.whatif.prepare import prepare
+from swapconf.words.findings import Finding
 from tests.helpers import golden
 from tests.unit.networks import config
 from tests.unit.test_effect import FFN_NORM_SWAP, FLASH_SWAP, LAYER_SWAP, SECTION, decided, llama

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swapconf.formats import trace_folder
-from swapconf.simulate.costing import workload
-from swapconf.simulate.program import step_tasks
-from swapconf.simulate.recomputed import recomputed
-from swapconf.simulate.work import work
-from swapconf.trace import Trace
+from swapconf.timing.costing import workload
+from swapconf.timing.program import step_tasks
+from swapconf.timing.recomputed import recomputed
+from swapconf.trace import trace_folder
+from swapconf.trace.trace import Trace
+from swapconf.trace.work import work
 from tests.helpers import golden
 
 MORE = Path(os.environ.get("SWAPCONF_TRACES") or "nowhere")

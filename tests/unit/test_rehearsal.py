@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from swapconf.cli.dryrun import _print
+from swapconf.config.yaml_document import parse
+from swapconf.dryrun import report_cache
 from swapconf.dryrun.job import Cluster
 from swapconf.dryrun.outcome import LayerMoves, LayerRecomputes, Outcome, RankReport, as_record
-from swapconf.errors import Finding, Origin, Severity
-from swapconf.formats.yaml_document import parse
-from swapconf.phrases import joined, phrase, plural, show
-from swapconf.rehearsal import cache
-from swapconf.rehearsal.order import Order, cluster_of, ranks_of
+from swapconf.dryrun.rank_order import Order, cluster_of, ranks_of
+from swapconf.words.findings import Finding, Origin, Severity
+from swapconf.words.phrases import joined, phrase, plural, show
 from tests.unit.test_peak import LOSS
 
 YAML = "parallel_config: {data_parallel: 2, model_parallel: 2, pipeline_stage: 4, context_parallel: 1}\n"
@@ -55,21 +55,21 @@ REPORT = RankReport(
 
 
 def test_a_report_comes_back_from_the_cache(order: Order) -> None:
-    assert cache.find(order) is None
-    cache.store(order, REPORT)
-    assert cache.find(order) == REPORT
+    assert report_cache.find(order) is None
+    report_cache.store(order, REPORT)
+    assert report_cache.find(order) == REPORT
 
 
 def test_what_holds_the_peak_comes_back_too(order: Order) -> None:
     report = replace(REPORT, peak=replace(LOSS, host_optimizer_bytes=7))
-    cache.store(order, report)
-    assert cache.find(order) == report
+    report_cache.store(order, report)
+    assert report_cache.find(order) == report
 
 
 def test_a_report_of_a_rank_without_a_graph_comes_back_too(order: Order) -> None:
     report = replace(REPORT, recomputed=None)
-    cache.store(order, report)
-    assert cache.find(order) == report
+    report_cache.store(order, report)
+    assert report_cache.find(order) == report
 
 
 def test_the_record_of_a_report_tells_what_is_recomputed() -> None:
@@ -92,8 +92,8 @@ WORDED = replace(
 
 
 def test_a_phrase_stays_one_in_the_cache(order: Order, chinese: None) -> None:
-    cache.store(order, WORDED)
-    found = cache.find(order)
+    report_cache.store(order, WORDED)
+    found = report_cache.find(order)
     assert found == WORDED
     assert (show(found.detail), show(found.fold_note)) == ("在2个文件中没有发现问题", "2个文件；a note")
     assert found.findings[0].as_record() == WORDED.findings[0].as_record()
@@ -106,12 +106,12 @@ def test_a_phrase_stays_one_in_the_cache(order: Order, chinese: None) -> None:
     None, 1])
 @pytest.mark.parametrize("place", ["detail", "fold_note", "hint"])
 def test_a_damaged_phrase_is_no_report(order: Order, packed: object, place: str) -> None:
-    cache.store(order, WORDED)
-    (entry,) = cache.folder().iterdir()
+    report_cache.store(order, WORDED)
+    (entry,) = report_cache.folder().iterdir()
     content = json.loads(entry.read_text())
     (content["findings"][0] if place in content["findings"][0] else content)[place] = packed
     entry.write_text(json.dumps(content))
-    assert cache.find(order) is None
+    assert report_cache.find(order) is None
 
 
 def test_a_record_is_in_the_language_in_use_and_one_to_keep_is_not(chinese: None) -> None:
@@ -122,21 +122,21 @@ def test_a_record_is_in_the_language_in_use_and_one_to_keep_is_not(chinese: None
 
 
 def test_another_order_is_another_entry(order: Order) -> None:
-    cache.store(order, REPORT)
+    report_cache.store(order, REPORT)
     changed = parse(YAML.replace("model_parallel: 2", "model_parallel: 1"), "a.yaml")
-    assert cache.find(Order(document=order.document, rank=0)) is None
-    assert cache.find(Order(document=order.document, rank=4, plain=True)) is None
-    assert cache.find(Order(document=changed, rank=4)) is None
+    assert report_cache.find(Order(document=order.document, rank=0)) is None
+    assert report_cache.find(Order(document=order.document, rank=4, plain=True)) is None
+    assert report_cache.find(Order(document=changed, rank=4)) is None
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"outcome": "no such"}'])
 def test_a_damaged_entry_is_no_entry(order: Order, content: str) -> None:
-    cache.store(order, REPORT)
-    (entry,) = cache.folder().iterdir()
+    report_cache.store(order, REPORT)
+    (entry,) = report_cache.folder().iterdir()
     entry.write_text(content)
-    assert cache.find(order) is None
+    assert report_cache.find(order) is None
 
 
 def test_nothing_half_written_stays(order: Order) -> None:
-    cache.store(order, REPORT)
-    assert [path.suffix for path in cache.folder().iterdir()] == [".json"]
+    report_cache.store(order, REPORT)
+    assert [path.suffix for path in report_cache.folder().iterdir()] == [".json"]

@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from swapconf.blocks import Blocks
-from swapconf.phases import Phase, phases
-from swapconf.simulate.memory import by_category, holdings_at_peak, operator_of
-from swapconf.simulate.replay import replay
-from swapconf.simulate.trace_lifetimes import layer_of, lifetimes
-from swapconf.simulation import CATEGORIES, NEVER, Category, Lifetimes, PoolRecord
-from swapconf.units import GIB
+from swapconf.memory.categories import by_category, holdings_at_peak, operator_of
+from swapconf.memory.replay import replay
+from swapconf.memory.trace_lifetimes import layer_of, lifetimes
+from swapconf.trace.blocks import Blocks
+from swapconf.trace.lifetimes import CATEGORIES, NEVER, Category, Lifetimes, PoolRecord
+from swapconf.trace.phases import Phase, phases
+from swapconf.words.units import GIB
 from tests.helpers import NAMES, TRACES, columns, golden
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from swapconf.simulate.baseline import Baseline
-from swapconf.simulate.columns import Kernels
+from swapconf.trace.columns import Kernels
+from swapconf.whatif.baseline import Baseline
 from tests.unit.baselines import of_kernels
 
 # A capital is one layer of the forward pass of that micro-batch, two kernels, the second reading the first; a small

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from swapconf.formats.nodes import from_plain, nowhere
-from swapconf.resolve.knowledge import Versions
-from swapconf.resolve.rules import RULES
+from swapconf.config.nodes import from_plain, nowhere
+from swapconf.decide.rules import RULES
 from swapconf.study.study import study_document
+from swapconf.upstream.facts import Versions
 from tests.unit.test_upstream_cases import BASE
 
 LISTED = {"swap": True, "op_swap": [{"op_name": "attention", "backward_prefetch": 5, "layers": True}]}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from swapconf.annotate.seams import BASE_TRAINER, CHECK_RULES, LAYER_SETTING, SEAMS, SWAP_CONFIG, Seam, missing
+from swapconf.upstream.seams import BASE_TRAINER, CHECK_RULES, LAYER_SETTING, SEAMS, SWAP_CONFIG, Seam, missing
 
 
 def fabricate(folder: Path, without: tuple[Seam, ...] = (), **renamed: str) -> Path:
@@ -39,7 +39,7 @@ def fabricate(folder: Path, without: tuple[Seam, ...] = (), **renamed: str) -> P
 
 def lacks(folder: Path) -> list[str]:
     """What `missing` says of a package in a folder, in a process of its own."""
-    code = "from swapconf.annotate.seams import missing\nprint(*missing(), sep='\\n')"
+    code = "from swapconf.upstream.seams import missing\nprint(*missing(), sep='\\n')"
     done = subprocess.run([sys.executable, "-c", f"import sys; sys.path.insert(0, {str(folder)!r})\n{code}"],
                           capture_output=True, text=True, check=True)
     return done.stdout.split("\n")[:-1] if done.stdout.strip() else []

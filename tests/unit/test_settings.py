@@ -7,11 +7,11 @@ import pytest
 from click.testing import CliRunner
 
 from swapconf.cli.main import main
-from swapconf.errors import Severity
-from swapconf.formats.yaml_document import parse
-from swapconf.rehearsal.order import Order
+from swapconf.config.yaml_document import parse
+from swapconf.dryrun.rank_order import Order
 from swapconf.study import settings
 from swapconf.study.settings import Settings, settings_of
+from swapconf.words.findings import Severity
 
 RULES = frozenset({"bad-type", "mcore", "R3-list-meaning"})
 FAMILIES = frozenset({"llama", "qwen3"})

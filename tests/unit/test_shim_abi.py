@@ -11,10 +11,10 @@ import pytest
 
 pytest.importorskip("elftools")
 
+from swapconf.dryrun.shim.c_source import c_source
 from swapconf.dryrun.shim.compiler import compile_shim
 from swapconf.dryrun.shim.elf import Machine, read_library
 from swapconf.dryrun.shim.plan import Plan, StandIn
-from swapconf.dryrun.shim.source import c_source
 from swapconf.dryrun.shim.symbols import behaviour, may_define
 
 CXX = shutil.which("g++") or ""

@@ -23,12 +23,12 @@ pytest.importorskip("elftools")
 
 from swapconf.dryrun import DryRunError
 from swapconf.dryrun.shim.build import LIBRARY, Shim, ensure_shim
+from swapconf.dryrun.shim.c_source import PROCESS_REPORT, c_source
 from swapconf.dryrun.shim.cache import MARKER
 from swapconf.dryrun.shim.compiler import compile_shim, find_compilers
 from swapconf.dryrun.shim.elf import Machine, machine_of, read_library
 from swapconf.dryrun.shim.libraries import read_closure
 from swapconf.dryrun.shim.plan import Plan, StandIn, make_plan
-from swapconf.dryrun.shim.source import PROCESS_REPORT, c_source
 from swapconf.dryrun.shim.symbols import Constructor, HiddenResult, Zero
 from tests.helpers import ROOT
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("elftools")
 
+from swapconf.dryrun.shim.c_source import c_source
 from swapconf.dryrun.shim.elf import Machine
 from swapconf.dryrun.shim.plan import Plan, StandIn
-from swapconf.dryrun.shim.source import c_source
 from swapconf.dryrun.shim.symbols import (
     Behaviour,
     Constructor,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from swapconf.errors import Severity
-from swapconf.lookalikes import in_ascii, indented_by, strangers, told
+from swapconf.words.findings import Severity
+from swapconf.words.lookalikes import in_ascii, indented_by, strangers, told
 from tests.unit.findings_of import LLAMA, PYNATIVE, QWEN3, found, of, only
 
 

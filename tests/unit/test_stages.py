@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from swapconf.config import EveryLayer, LayerCounts, LayerIndices, Pipeline
-from swapconf.resolve.stages import BadDeal, deal
+from swapconf.config.config import EveryLayer, LayerCounts, LayerIndices, Pipeline
+from swapconf.decide.stages import BadDeal, deal
 
 
 def counts(*rows: tuple[int | None, ...], per_interleave: bool = False) -> LayerCounts:

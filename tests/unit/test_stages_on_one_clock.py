@@ -9,19 +9,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swapconf.comparing import folders
-from swapconf.comparing.folders import RankTrace
-from swapconf.comparing.traced import Timed, time_of
-from swapconf.cost import Host, Machine
-from swapconf.formats import hardware, trace_folder
-from swapconf.simulate.costing import costs, workload
-from swapconf.simulate.joint import Deadlock, joint_replay
-from swapconf.simulate.lanes import lanes
-from swapconf.simulate.meetings import Call, absent, calls, meetings
-from swapconf.simulate.program import program
-from swapconf.simulate.schedule import expected_us, micro_end, schedule
-from swapconf.simulate.trace_lifetimes import lifetimes
-from swapconf.timing import COLLECTIVE, COMPUTE, Kind, Schedule
+from swapconf.compare import folders
+from swapconf.compare.folders import RankTrace
+from swapconf.compare.traced import Timed, time_of
+from swapconf.memory.trace_lifetimes import lifetimes
+from swapconf.timing import hardware
+from swapconf.timing.cost import Host, Machine
+from swapconf.timing.costing import costs, workload
+from swapconf.timing.joint import Deadlock, joint_replay
+from swapconf.timing.lanes import lanes
+from swapconf.timing.meetings import Call, absent, calls, meetings
+from swapconf.timing.program import program
+from swapconf.timing.schedule import expected_us, micro_end, schedule
+from swapconf.timing.timing import COLLECTIVE, COMPUTE, Kind, Schedule
+from swapconf.trace import trace_folder
 from tests.unit.stage_traces import MICRO_BATCHES, traces, write
 
 MORE = Path(os.environ.get("SWAPCONF_TRACES") or "nowhere")

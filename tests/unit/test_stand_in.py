@@ -1,12 +1,12 @@
-"""swapconf.dryrun.stand_in and swapconf.rehearsal.adapted: what the child of a dry run is given of a published YAML."""
+"""swapconf.dryrun.stand_in and swapconf.dryrun.adapted: what the child of a dry run is given of a published YAML."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+from swapconf.dryrun.adapted import adapted, code_folders
 from swapconf.dryrun.stand_in import columns
-from swapconf.rehearsal.adapted import adapted, code_folders
 
 
 def shapes(settings: dict[str, Any], *, legacy: bool) -> dict[str, tuple[int, ...]]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from swapconf.scopes import in_layer
+from swapconf.upstream.scopes import in_layer
 from tests.unit.stage_traces import write
 from tests.unit.test_step_page import SWAP, hostile, variant
 

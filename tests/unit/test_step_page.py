@@ -12,13 +12,13 @@ import pytest
 from click.testing import CliRunner
 
 from swapconf.cli.main import main
-from swapconf.comparing import folders
-from swapconf.comparing.traced import of_traces
-from swapconf.cost import Host, Machine
-from swapconf.formats import hardware
-from swapconf.timeline_view import TimelineView
-from swapconf.timing import KINDS
-from swapconf.variant import Variant
+from swapconf.compare import folders
+from swapconf.compare.traced import of_traces
+from swapconf.compare.variant import Variant
+from swapconf.timing import hardware
+from swapconf.timing.cost import Host, Machine
+from swapconf.timing.timeline_view import TimelineView
+from swapconf.timing.timing import KINDS
 from tests.helpers import TRACES
 from tests.unit.stage_traces import write
 from tests.unit.test_stages_on_one_clock import machine

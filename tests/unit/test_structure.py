@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from swapconf.config import SwapOff
-from swapconf.errors import Severity
-from swapconf.formats import yaml_config
-from swapconf.formats.structure import MAX_MISTAKES
-from swapconf.formats.yaml_document import parse
+from swapconf.config import yaml_config
+from swapconf.config.config import SwapOff
+from swapconf.config.structure import MAX_MISTAKES
+from swapconf.config.yaml_document import parse
+from swapconf.words.findings import Severity
 
 MODEL = "model: {model_config: {type: LlamaConfig, num_layers: 4}}\n"
 EMPTY, UNKNOWN = "  layer_swap: [" + "{}," * MAX_MISTAKES + "]\n", "".join(f"  k{n}: 1\n" for n in range(MAX_MISTAKES))

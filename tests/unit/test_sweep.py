@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from swapconf.cli.main import main
 from swapconf.report.sweep_chart import chart, choices
 from swapconf.report.sweep_figure import sweep_figure
-from swapconf.sweep import LayerCopies, Point, PointTime, best_of_layers, best_overall
+from swapconf.whatif.sweep import LayerCopies, Point, PointTime, best_of_layers, best_overall
 from tests.helpers import ROOT
 
 CONFIG = str(ROOT / "tests" / "traces" / "llama.yaml")

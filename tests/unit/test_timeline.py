@@ -9,16 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swapconf.cost import Host
-from swapconf.formats import hardware, trace_folder
-from swapconf.formats.trace_folder import order_file
-from swapconf.simulate.columns import Flags
-from swapconf.simulate.costing import costs, workload
-from swapconf.simulate.program import program, step_tasks
-from swapconf.simulate.timeline import memory, prefetches, replay, serial
-from swapconf.simulate.trace_lifetimes import lifetimes
-from swapconf.timing import KINDS, TO_DEVICE, TO_HOST, Floats, Kind, Program, Timeline
-from swapconf.trace import Trace
+from swapconf.memory.trace_lifetimes import lifetimes
+from swapconf.timing import hardware
+from swapconf.timing.cost import Host
+from swapconf.timing.costing import costs, workload
+from swapconf.timing.program import program, step_tasks
+from swapconf.timing.timeline import memory, prefetches, replay, serial
+from swapconf.timing.timing import KINDS, TO_DEVICE, TO_HOST, Floats, Kind, Program, Timeline
+from swapconf.trace import trace_folder
+from swapconf.trace.columns import Flags
+from swapconf.trace.trace import Trace
+from swapconf.trace.trace_folder import order_file
 from tests.helpers import TRACES, golden
 from tests.unit import event_graph
 

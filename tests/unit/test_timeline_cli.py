@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from swapconf.cost import FIGURES
-from swapconf.formats import hardware_names
+from swapconf.timing import hardware_names
+from swapconf.timing.cost import FIGURES
 from tests.helpers import TRACES, invoke
 from tests.unit.trace_event_rules import loads, mistakes
 

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from swapconf.errors import Finding, SwapconfError
-from swapconf.formats import execute_order, memory_block, task_table, trace_folder, trace_lines, tracker_graph
-from swapconf.simulation import NEVER
-from swapconf.units import GIB
+from swapconf.files import table_lines
+from swapconf.trace import execute_order, memory_block, task_table, trace_folder, tracker_graph
+from swapconf.trace.lifetimes import NEVER
+from swapconf.words.findings import Finding, SwapconfError
+from swapconf.words.units import GIB
 from tests.helpers import TRACES
 from tests.unit.test_trace_files import FRESH, TASKS, written
 
@@ -33,7 +34,7 @@ def refused(path: Path) -> Finding:
         READERS[path.name](path)
     findings = caught.value.findings
     assert all(finding.origin.file == str(path) for finding in findings)
-    assert len(findings) <= trace_lines.MAX_FINDINGS
+    assert len(findings) <= table_lines.MAX_FINDINGS
     return findings[0]
 
 
@@ -77,7 +78,7 @@ def test_not_text(tmp_path: Path, name: str, bad: bytes) -> None:
 
 @FILES
 def test_a_line_without_end(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace_lines, "MAX_LINE_BYTES", 5000)
+    monkeypatch.setattr(table_lines, "MAX_LINE_BYTES", 5000)
     finding = refused(changed(tmp_path, name, lambda lines: [*lines[:20], b"a" * 9000 + b"\n", *lines[20:]]))
     assert (finding.rule, finding.origin.line) == ("trace-garbled", 21)
     assert "more than 5,000 bytes" in finding.message

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from swapconf.blocks import Block, Blocks
-from swapconf.formats import execute_order, memory_block, task_table, trace_folder, trace_lines, tracker_graph
-from swapconf.simulate.program import step_tasks
-from swapconf.trace import Kernel, Task, Tensor, Trace
+from swapconf.files import table_lines
+from swapconf.timing.program import step_tasks
+from swapconf.trace import execute_order, memory_block, task_table, trace_folder, tracker_graph
+from swapconf.trace.blocks import Block, Blocks
+from swapconf.trace.trace import Kernel, Task, Tensor, Trace
 from tests.helpers import NAMES, TRACES, golden
 
 
@@ -264,7 +265,7 @@ def test_chunks_end_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ch
     name = "llama_l2_layerswap_n1"
     path = tmp_path / "memory_block.csv"
     path.write_bytes((TRACES / name / "memory_block.csv").read_bytes().replace(b"\n", line_end))
-    monkeypatch.setattr(trace_lines, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(table_lines, "CHUNK_BYTES", chunk_bytes)
     assert list(memory_block.read(path)) == list(golden(name).blocks)
 
 

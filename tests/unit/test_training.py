@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from swapconf.annotate import hook
-from swapconf.annotate.edits import Offload
-from swapconf.catalog import templates_for
-from swapconf.errors import SwapconfError
-from swapconf.formats import worker_log
-from swapconf.formats.yaml_document import parse
-from swapconf.training.planner import LayerPlanner
-from swapconf.training.session import Session
+from swapconf.config.yaml_document import parse
+from swapconf.decide import log_lines
+from swapconf.decide.edits import Offload
+from swapconf.models.catalog import templates_for
+from swapconf.train import hook
+from swapconf.train.planner import LayerPlanner
+from swapconf.train.session import Session
+from swapconf.words.findings import SwapconfError
 from tests.unit.networks import TOY
 
 
@@ -137,7 +137,7 @@ def test_lists_of_an_mcore_model_name_layers_where_swap_is_on(recompute: dict[st
     assert session.study.strategy is not None
     for entry in session.study.strategy.layers:
         order = plan.order(entry.layer.index, entry.layer.template)
-        assert order.lines == worker_log.lines(entry, swap_on=True)
+        assert order.lines == log_lines.lines(entry, swap_on=True)
     assert plan.order(0, template).edits != plan.order(1, template).edits == plan.order(3, template).edits
     assert plan.order(2, template).edits != plan.order(1, template).edits
 

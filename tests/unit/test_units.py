@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from swapconf.units import parse_bytes, show_bytes
+from swapconf.words.units import parse_bytes, show_bytes
 
 
 @pytest.mark.parametrize(("text", "expected"), [

@@ -12,12 +12,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from swapconf.cli.main import main
-from swapconf.formats import log_folder, worker_logs
-from swapconf.formats.worker_logs import Entry, Said, Skipped, parse, read
-from swapconf.verification.deviation import counted
+from swapconf.verify import log_folder, worker_logs
+from swapconf.verify.deviation import counted
+from swapconf.verify.worker_logs import Entry, Said, Skipped, parse, read
 from tests.helpers import document_of
 
-HOOK = "2026-11-20 15:01:24,300 - mindformers/run/output/log[swapconf/annotate/hook.py:116] - INFO - "
+HOOK = "2026-11-20 15:01:24,300 - mindformers/run/output/log[swapconf/train/hook.py:116] - INFO - "
 UTILS = "2026-11-20 15:01:24,195 - mindformers/run/output/log[mindformers/parallel_core/training_graph/transformer/" \
         "utils.py:339] - INFO - "
 OUTSIDE = "[WARNING] PARALLEL(29406,7f4efa073b80,python):2026-11-20-15:01:36.411.094 [mindspore/ccsrc/frontend/" \
@@ -481,11 +481,11 @@ def test_what_is_no_prediction(logs: Path, config: Path, tmp_path: Path, text: s
 
 
 def test_earlier_dry_runs_are_found(logs: Path, config: Path) -> None:
+    from swapconf.dryrun import report_cache
     from swapconf.dryrun.outcome import Outcome, RankReport
-    from swapconf.rehearsal import cache
-    from swapconf.rehearsal.order import Order
+    from swapconf.dryrun.rank_order import Order
 
-    cache.store(Order(document=document_of(config), rank=0, fold=True), RankReport(
+    report_cache.store(Order(document=document_of(config), rank=0, fold=True), RankReport(
         file=str(config), rank=0, stage=0, level=1, outcome=Outcome.COMPLETED, used_peak_bytes=899 * MIB,
         with_fragments_peak_bytes=2**40))
     assert findings(logs, config) == [
@@ -508,7 +508,7 @@ def test_what_cannot_be_read(logs: Path, config: Path, tmp_path: Path) -> None:
 
 def test_processes_say_the_same(logs: Path, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("joblib")
-    from swapconf.verification import verify as module
+    from swapconf.verify import verify as module
 
     (logs / "worker_5.log").write_text(log(LINES[:2]))
     alone = verify(logs, config, "--format", "json", "--jobs", "1").stdout

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from swapconf.errors import Finding
-from swapconf.resolve import knowledge
-from swapconf.resolve.knowledge import Installed, Versions
 from swapconf.study.study import study_file
-from swapconf.versions import OFFICIAL_PAIRS, BadVersion, checked, reached, release, same
+from swapconf.upstream import facts
+from swapconf.upstream.facts import Installed, Versions
+from swapconf.upstream.versions import OFFICIAL_PAIRS, BadVersion, checked, reached, release, same
+from swapconf.words.findings import Finding
 from tests.helpers import ROOT, invoke
 
 EXAMPLE = ROOT / "configs/llama2_7b/example4_swap_with_recompute.yaml"
@@ -93,7 +93,7 @@ def test_only_1_6_0_has_the_variable_for_lazy_inline() -> None:
 
 
 def test_a_fact_of_measured_versions_never_lacks_its_range() -> None:
-    for name in knowledge._KNOWN:
+    for name in facts._KNOWN:
         for version in ("0.1", "1.6.0", "2.7.2", "2.10.0", "99.0.0", "no version"):
             assert Versions(mindspore=version, mindformers=version).fact(name).source
 

@@ -12,20 +12,20 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from swapconf.blocks import Blocks
 from swapconf.cli.main import main
-from swapconf.errors import Origin, Severity
-from swapconf.memory_view import EntryTotal
-from swapconf.prediction import Prediction
+from swapconf.memory.memory_view import EntryTotal
 from swapconf.report.sweep_chart import chart
-from swapconf.simulate.bound import safe_peak_bytes
-from swapconf.simulate.lifetimes import Prepared, placed, predict, schedule
-from swapconf.simulate.prepare import place_of, prepare
-from swapconf.simulation import TICKS
 from swapconf.study.study import Study
-from swapconf.sweep import Point
-from swapconf.trace import Trace
-from swapconf.whatif import Mismatch, Question, _findings, with_prefetch
+from swapconf.trace.blocks import Blocks
+from swapconf.trace.lifetimes import TICKS
+from swapconf.trace.trace import Trace
+from swapconf.whatif.bound import safe_peak_bytes
+from swapconf.whatif.predict import Prepared, placed, predict, schedule
+from swapconf.whatif.prediction import Prediction
+from swapconf.whatif.prepare import place_of, prepare
+from swapconf.whatif.question import Mismatch, Question, _findings, with_prefetch
+from swapconf.whatif.sweep import Point
+from swapconf.words.findings import Origin, Severity
 from tests.helpers import TRACES, golden, study_of
 
 CONFIG = str(TRACES / "llama.yaml")

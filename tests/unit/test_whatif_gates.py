@@ -8,15 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from swapconf.simulate.baseline import Baseline
-from swapconf.simulate.columns import Flags, Kernels
-from swapconf.simulate.copy_queue import queued
-from swapconf.simulate.parted import stand_ins
-from swapconf.simulate.recompute import recompute, taken, tied
-from swapconf.simulate.regions import _arrival, positions
-from swapconf.simulate.swap import Unread, freed, swap
-from swapconf.simulate.ungated import Covered, ungated
-from swapconf.simulation import TICKS
+from swapconf.trace.columns import Flags, Kernels
+from swapconf.trace.lifetimes import TICKS
+from swapconf.whatif.baseline import Baseline
+from swapconf.whatif.copy_queue import queued
+from swapconf.whatif.parted import stand_ins
+from swapconf.whatif.recompute import recompute, taken, tied
+from swapconf.whatif.regions import _arrival, positions
+from swapconf.whatif.swap import Unread, freed, swap
+from swapconf.whatif.ungated import Covered, ungated
 from tests.unit.baselines import of_kernels
 
 Kernel = tuple[str, int, Sequence[int]]  # primitive, pass (-1: a gradient), the kernels that it reads

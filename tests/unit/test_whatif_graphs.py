@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from swapconf.simulate.baseline import HALF, Baseline
-from swapconf.simulate.cell_outputs import cell_outputs
-from swapconf.simulate.columns import Ints, Kernels, Reads
-from swapconf.simulate.passes import rehomed
-from swapconf.simulate.recompute import Program, recompute
-from swapconf.simulate.regions import Part, _region
-from swapconf.simulate.swap import Unread, swap
-from swapconf.simulate.underflow import underflows
-from swapconf.simulation import TICKS
-from swapconf.trace import Kernel
+from swapconf.trace.columns import Ints, Kernels, Reads
+from swapconf.trace.lifetimes import TICKS
+from swapconf.trace.trace import Kernel
+from swapconf.whatif.baseline import HALF, Baseline
+from swapconf.whatif.cell_outputs import cell_outputs
+from swapconf.whatif.passes import rehomed
+from swapconf.whatif.recompute import Program, recompute
+from swapconf.whatif.regions import Part, _region
+from swapconf.whatif.swap import Unread, swap
+from swapconf.whatif.underflow import underflows
 from tests.unit.baselines import of_kernels
 
 

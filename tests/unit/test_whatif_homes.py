@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from swapconf.simulate.columns import Reads
-from swapconf.simulate.homes import take_in, weights_read
-from swapconf.simulate.passes import adopted, passes
-from swapconf.trace import Block, Task
+from swapconf.trace.columns import Reads
+from swapconf.trace.trace import Block, Task
+from swapconf.whatif.homes import take_in, weights_read
+from swapconf.whatif.passes import adopted, passes
 
 
 def reading(*pairs: tuple[int, int]) -> Reads:

@@ -7,11 +7,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from swapconf.simulate.lifetimes import Schedule, predict, schedule
-from swapconf.simulate.shared import served
-from swapconf.simulate.swap import _ahead, _freed_with_later
-from swapconf.simulation import TICKS
-from swapconf.trace import Trace
+from swapconf.trace.lifetimes import TICKS
+from swapconf.trace.trace import Trace
+from swapconf.whatif.predict import Schedule, predict, schedule
+from swapconf.whatif.shared import served
+from swapconf.whatif.swap import _ahead, _freed_with_later
 from tests.helpers import golden
 from tests.unit import test_whatif as llama
 from tests.unit import test_whatif_mcore as qwen

@@ -12,13 +12,13 @@ from functools import cache
 import numpy as np
 import pytest
 
-from swapconf.simulate.bound import safe_peak_bytes
-from swapconf.simulate.lifetimes import Prepared, placed, predict
-from swapconf.simulate.prepare import place_of, prepare
-from swapconf.strategy import Strategy
+from swapconf.decide.strategy import Strategy
 from swapconf.study.study import Study
-from swapconf.trace import Trace
-from swapconf.whatif import Question
+from swapconf.trace.trace import Trace
+from swapconf.whatif.bound import safe_peak_bytes
+from swapconf.whatif.predict import Prepared, placed, predict
+from swapconf.whatif.prepare import place_of, prepare
+from swapconf.whatif.question import Question
 from tests.helpers import ROOT, golden, study_of
 
 TRACES = ROOT / "tests" / "traces" / "mcore"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from swapconf.simulate.order import UNKNOWN, Region, order
+from swapconf.whatif.launch_order import UNKNOWN, Region, order
 
 
 def ordered(needs: Sequence[Sequence[int]], *, late: Sequence[int] = (), single: Sequence[int] = (),

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from swapconf.units import GIB
-from swapconf.whatif import Question
+from swapconf.whatif.question import Question
+from swapconf.words.units import GIB
 from tests.helpers import TRACES, golden
 from tests.unit.test_whatif import study
 

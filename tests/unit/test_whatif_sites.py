@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from swapconf.network import Layer, LayerTemplate, Network, Operator
-from swapconf.simulate.columns import Kernels
-from swapconf.simulate.sites import _Cells, assign
+from swapconf.models.network import Layer, LayerTemplate, Network, Operator
+from swapconf.trace.columns import Kernels
+from swapconf.whatif.sites import _Cells, assign
 from tests.unit.baselines import of_kernels
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from swapconf.simulate.streams import released
+from swapconf.whatif.streams import released
 
 
 def ends(*uses: tuple[int, int, int, int]) -> list[int]:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from swapconf.config import Config, DefaultSwap, LayerCounts, ListedSwap, Recompute, SelectRecompute
-from swapconf.formats.worker_log import lines
+from swapconf.config.config import Config, DefaultSwap, LayerCounts, ListedSwap, Recompute, SelectRecompute
+from swapconf.decide.log_lines import lines
 from tests.unit.networks import config
 from tests.unit.test_expand import at, full, op, ops, select, strategy, whole
 

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from swapconf.blocks import Blocks
-from swapconf.formats import memory_block, trace_folder, trace_writer
-from swapconf.simulate import workspace as module
-from swapconf.simulate.replay import replay
-from swapconf.simulate.trace_lifetimes import lifetimes
-from swapconf.simulate.workspace import SPREAD, grow, workspace
-from swapconf.simulate.workspace_rules import RULES, workspace_bytes
-from swapconf.trace import Tensor
-from swapconf.units import MIB
-from swapconf.workspace import KIND, Basis
+from swapconf.memory import with_workspace as module
+from swapconf.memory.replay import replay
+from swapconf.memory.trace_lifetimes import lifetimes
+from swapconf.memory.with_workspace import SPREAD, grow, workspace
+from swapconf.memory.workspace_rules import RULES, workspace_bytes
+from swapconf.trace import memory_block, trace_folder, trace_writer
+from swapconf.trace.blocks import Blocks
+from swapconf.trace.trace import Tensor
+from swapconf.trace.workspace import KIND, Basis
+from swapconf.words.units import MIB
 from tests.helpers import NAMES, ROOT, TRACES, golden
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from swapconf.formats.nodes import nowhere
-from swapconf.rehearsal import cache, child
-from swapconf.rehearsal.order import Order
-from swapconf.writing import refuse_links, replace_text, write_named
+from swapconf.config.nodes import nowhere
+from swapconf.dryrun import child, report_cache
+from swapconf.dryrun.rank_order import Order
+from swapconf.files.writing import refuse_links, replace_text, write_named
 from tests.unit.test_rehearsal import REPORT
 
 
@@ -87,13 +87,13 @@ def order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Order:
 def test_the_cache_of_reports_is_private(order: Order) -> None:
     before = os.umask(0)
     try:
-        cache.store(order, REPORT)
+        report_cache.store(order, REPORT)
     finally:
         os.umask(before)
-    [entry] = cache.folder().iterdir()
-    modes = [stat.S_IMODE(path.stat().st_mode) for path in (cache.folder(), cache.folder().parent, entry)]
+    [entry] = report_cache.folder().iterdir()
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (report_cache.folder(), report_cache.folder().parent, entry)]
     assert modes == [0o700, 0o700, 0o600]
-    assert cache.find(order) == REPORT
+    assert report_cache.find(order) == REPORT
 
 
 def open_to_others(folder: Path) -> None:
@@ -113,20 +113,20 @@ def entry_made_a_link(folder: Path) -> None:
 
 @pytest.mark.parametrize("spoil", [open_to_others, made_a_link, entry_made_a_link])
 def test_a_cache_that_others_could_have_written_is_not_read(order: Order, spoil: object) -> None:
-    cache.store(order, REPORT)
-    spoil(cache.folder())  # type: ignore[operator]
-    assert cache.find(order) is None
+    report_cache.store(order, REPORT)
+    spoil(report_cache.folder())  # type: ignore[operator]
+    assert report_cache.find(order) is None
 
 
 def test_a_cache_of_another_user_is_neither_read_nor_written(order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache.store(order, REPORT)
-    user, [entry] = os.geteuid(), cache.folder().iterdir()
+    report_cache.store(order, REPORT)
+    user, [entry] = os.geteuid(), report_cache.folder().iterdir()
     entry_before = entry.stat().st_mtime_ns
     monkeypatch.setattr(os, "geteuid", lambda: user + 1)
-    assert cache.find(order) is None
-    cache.store(order, REPORT)
+    assert report_cache.find(order) is None
+    report_cache.store(order, REPORT)
     assert entry.stat().st_mtime_ns == entry_before
-    assert list(cache.folder().iterdir()) == [entry]
+    assert list(report_cache.folder().iterdir()) == [entry]
 
 
 def test_a_shim_index_cannot_name_a_folder_outside_of_the_cache(tmp_path: Path) -> None:

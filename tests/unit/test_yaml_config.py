@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from swapconf.config import Config, DefaultSwap, EveryLayer, LayerCounts, LayerIndices, ListedSwap, SwapOff
-from swapconf.errors import Finding
-from swapconf.formats.yaml_config import from_document
-from swapconf.formats.yaml_document import parse
+from swapconf.config.config import Config, DefaultSwap, EveryLayer, LayerCounts, LayerIndices, ListedSwap, SwapOff
+from swapconf.config.yaml_config import from_document
+from swapconf.config.yaml_document import parse
+from swapconf.words.findings import Finding
 
 
 def read(text: str) -> tuple[Config, tuple[Finding, ...]]:

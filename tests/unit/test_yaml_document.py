@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from swapconf.errors import SwapconfError
-from swapconf.formats.nodes import Document, from_plain
-from swapconf.formats.yaml_document import MAX_BYTES, parse, read_text
+from swapconf.config.nodes import Document, from_plain
+from swapconf.config.yaml_document import MAX_BYTES, parse, read_text
+from swapconf.words.findings import SwapconfError
 
 ALIAS_BOMB = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{chr(98 + i)}: &{chr(98 + i)} [{','.join(['*' + chr(97 + i)] * 10)}]\n" for i in range(12))

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from swapconf.blocks import Block, Blocks
-from swapconf.simulation import NEVER
-from swapconf.trace import Kernel, Task, Tensor, Trace
+from swapconf.trace.blocks import Block, Blocks
+from swapconf.trace.lifetimes import NEVER
+from swapconf.trace.trace import Kernel, Task, Tensor, Trace
 
 NET = "Default/network-Model"
 RECEIVED = "received"

@@ -10,10 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from swapconf import extras
 from swapconf.dryrun import DryRunError
 from swapconf.dryrun.shim.cache import MARKER, cache_folder, find_entry, new_entry, read_json, write_json
-from swapconf.phrases import phrase
+from swapconf.words import extras
+from swapconf.words.phrases import phrase
 
 if TYPE_CHECKING:
     from swapconf.dryrun.shim.libraries import Closure
@@ -109,9 +109,9 @@ def _build(package: Path, folder: Path, index: Path, environment: Mapping[str, s
 
 def _fill(building: Path, closure: Closure, environment: Mapping[str, str]) -> dict[str, Any]:
     """Make what stands in for CANN in the folder ``building``; the facts about it."""
+    from swapconf.dryrun.shim.c_source import PROCESS_REPORT, WAITING_SOURCE, c_source
     from swapconf.dryrun.shim.compiler import compile_shim
     from swapconf.dryrun.shim.plan import Plan, StandIn, make_plan
-    from swapconf.dryrun.shim.source import PROCESS_REPORT, WAITING_SOURCE, c_source
     from swapconf.dryrun.shim.symbols import Zero
 
     plan = make_plan(closure)

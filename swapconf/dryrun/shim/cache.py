@@ -18,10 +18,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from swapconf import json_object
-from swapconf.cache_folder import UNFINISHED, Untrusted, private, replace
-from swapconf.cache_folder import trust as trust_folder
 from swapconf.dryrun import DryRunError
+from swapconf.files import json_object
+from swapconf.files.cache_folder import UNFINISHED, Untrusted, private, replace
+from swapconf.files.cache_folder import trust as trust_folder
 
 MARKER = "swapconf-shim.json"
 _KEY = re.compile("[0-9a-f]{8,128}")

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from swapconf import extras
 from swapconf.dryrun import DryRunError
 from swapconf.dryrun.shim.elf import Machine, read_library
 from swapconf.dryrun.shim.plan import Plan
-from swapconf.phrases import joined, phrase, plural
+from swapconf.words import extras
+from swapconf.words.phrases import joined, phrase, plural
 
 # The source needs no headers, no C library and no start files, so that a compiler alone is enough.
 FLAGS = ("-O1", "-w", "-shared", "-fPIC", "-fno-builtin", "-fno-sanitize=all", "-nostdlib", "-nostartfiles")

@@ -15,7 +15,7 @@ from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 
 from swapconf.dryrun import DryRunError
-from swapconf.phrases import phrase
+from swapconf.words.phrases import phrase
 
 _SYMBOL = struct.Struct("<IBBHQQ")  # Elf64_Sym: name, info, other, section, value, size
 _WEAK = 2

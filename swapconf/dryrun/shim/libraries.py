@@ -11,7 +11,7 @@ from pathlib import Path
 from swapconf.dryrun import DryRunError
 from swapconf.dryrun.shim import loader
 from swapconf.dryrun.shim.elf import Library, Machine, machine_of, read_library
-from swapconf.phrases import phrase
+from swapconf.words.phrases import phrase
 
 PLUGIN = "lib/plugin/libmindspore_ascend.so*"
 # Everything else in the plugin's folder is optional to MindSpore: it warns where it does not load, and goes on.

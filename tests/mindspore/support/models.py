@@ -13,9 +13,9 @@ from typing import Any
 
 import yaml
 
-from swapconf.resolve.knowledge import Versions
-from swapconf.strategy import Recompute, Strategy, Swap
+from swapconf.decide.strategy import Recompute, Strategy, Swap
 from swapconf.study.study import study_file
+from swapconf.upstream.facts import Versions
 
 ROOT = Path(__file__).resolve().parents[3]
 CHILD = Path(__file__).with_name("build_models.py")

@@ -1,0 +1,33 @@
+"""ORDER: what one check is asked for, settled before any file is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from swapconf.study.settings import Settings
+from swapconf.upstream.facts import Versions
+from swapconf.words.findings import Finding
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Order:
+    """One file to check. ``named``: it was named on the command line, so it is checked whatever it holds. ``changes``:
+    overrides of the command line, A.B.C=VALUE each."""
+
+    file: str
+    named: bool
+    settings: Settings
+    versions: Versions
+    environment: Mapping[str, str]
+    changes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Checked:
+    """What became of one file. ``training``: it is a training YAML (or was named); others have no findings."""
+
+    file: str
+    training: bool = True
+    unreadable: bool = False
+    findings: tuple[Finding, ...] = ()

@@ -1,0 +1,144 @@
+"""YAMLS -> VARIANTS: one rank of each stage really dry-run, its traces kept, and read as any other traces."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from swapconf.compare import folders
+from swapconf.compare.traced import TIMES, of_traces
+from swapconf.compare.variant import Figure, RankFigures, Variant
+from swapconf.dryrun import fan_out
+from swapconf.dryrun.adapted import adapted, digests
+from swapconf.dryrun.outcome import as_record
+from swapconf.dryrun.rank_order import Order
+from swapconf.memory.peak import Peak, of_record
+from swapconf.timing.cost import Machine
+from swapconf.trace import run_record
+from swapconf.upstream.facts import Versions
+from swapconf.words.findings import Finding, Origin, Severity, SwapconfError, in_order
+from swapconf.words.phrases import joined, phrase
+
+_FROM_REPORT = {Figure.USED_PEAK: "used_peak_bytes", Figure.WITH_FRAGMENTS: "with_fragments_peak_bytes",
+                Figure.HOST: "host_bytes"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """One YAML and the dry runs of it. ``keep``: of all orders, the folder that has ``rank_N``. ``findings``: what is
+    wrong or noteworthy in the YAML."""
+
+    title: str
+    keep: Path
+    orders: tuple[Order, ...]
+    findings: tuple[Finding, ...] = ()
+
+
+def rehearse(candidates: Sequence[Candidate], jobs: int, machine: Machine, *, policy: str = "mindspore",
+             reuse: bool = False, dask: str | None = None,
+             progress: Callable[[], None] = lambda: None) -> tuple[Variant, ...]:
+    """Dry-runs all ranks of all candidates, ``jobs`` at once. One that fails does not stop the others. ``reuse``: take
+    a kept run with the same settings and versions for a new one. ``progress``: called after each new run."""
+    known: dict[tuple[Path, int], Mapping[str, Any]] = {}
+    waiting = []
+    for order in (order for candidate in candidates for order in candidate.orders):
+        kept = _kept(order) if reuse else {}
+        if kept:
+            known[_key(order)] = kept
+        else:
+            waiting.append(order)
+    by_name = {(order.document.file, order.rank): order for order in waiting}
+    for report in fan_out.rehearse_all(waiting, jobs, dask) if waiting else ():
+        known[_key(by_name[report.file, report.rank])] = as_record(report)
+        progress()
+    return tuple(_variant(candidate, [known[_key(order)] for order in candidate.orders], machine, policy)
+                 for candidate in candidates)
+
+
+def _key(order: Order) -> tuple[Path, int]:
+    assert order.keep is not None
+    return order.keep, order.rank
+
+
+def _kept(order: Order) -> Mapping[str, Any]:
+    """The report of an equal run whose trace, if it left one, is still in its folder; empty where there is none."""
+    assert order.keep is not None
+    place = order.keep / f"rank_{order.rank}"
+    found, report = run_record.read(place), run_record.report(place)
+    ran_in, versions = found.get("environment"), Versions.in_use()
+    plain: Any = order.document.root.plain()
+    settings = json.loads(json.dumps(plain, default=str))  # as it was written
+    beside = digests(adapted(plain, Path.cwd()), order.register_path)
+    same = ((found.get("settings"), found.get("level"), found.get("plain"), found.get("real_data"))
+            == (settings, order.level, order.plain, order.real_data)
+            and (found.get("register_path"), found.get("inputs")) == (order.register_path, beside)
+            and isinstance(ran_in, dict)
+            and (found.get("swapconf"), ran_in.get("mindspore"), ran_in.get("mindformers"))
+            == (version("swapconf"), versions.mindspore, versions.mindformers))
+    has_trace = (place / "memory_block.csv").exists()
+    # of a folded run without a trace its figures are all that there is
+    is_there = has_trace if report.get("folded") is None else order.fold and (has_trace or not report.get("grown"))
+    return report if same and is_there and run_record.is_whole(report) and report["outcome"] == "completed" else {}
+
+
+def _variant(candidate: Candidate, reports: Sequence[Mapping[str, Any]], machine: Machine, policy: str) -> Variant:
+    findings = tuple(Finding(
+        origin=Origin(file=found["file"], line=found["line"], column=found["column"], path=found["path"]),
+        rule=found["rule"], severity=Severity(found["severity"]), message=found["message"], hint=found["hint"])
+        for report in reports for found in report["findings"])
+    blank = Variant(title=candidate.title, findings=in_order([*candidate.findings, *findings]))
+    broken = [report for report in reports if report["used_peak_bytes"] is None]
+    if broken:
+        return replace(blank, failure=joined("; ", (
+            phrase("rank {rank} {outcome}: {detail}", rank=report["rank"], outcome=phrase(report["outcome"]),
+                   detail=report["detail"]) for report in broken)))
+    if any(report["folded"] and not _is_grown(candidate.keep, report) for report in reports):
+        return _of_reports(blank, reports, phrase("the dry run was folded, and there is no trace of the whole model "
+                                                  "with all its micro-batches; run it with --no-fold"))
+    try:
+        ranks = folders.read(candidate.keep)
+    except SwapconfError as error:
+        return _of_reports(blank, reports, phrase("the trace cannot be read: {error}", error=error))
+    wanted = {order.rank for order in candidate.orders}
+    found = of_traces(candidate.title, [item for item in ranks if item.rank in wanted], machine, policy)
+    return replace(found, findings=in_order([*blank.findings, *found.findings]))
+
+
+def _is_grown(keep: Path, report: Mapping[str, Any]) -> bool:
+    """Whether a folded run left a trace with all layers and micro-batches."""
+    facts = run_record.read(keep / f"rank_{report['rank']}").get("grown")
+    return bool(report.get("grown")) and isinstance(facts, dict) \
+        and facts.get("micro_batches") == facts.get("of_micro_batches")
+
+
+def _of_reports(blank: Variant, reports: Sequence[Mapping[str, Any]], why: str) -> Variant:
+    """Memory as the dry runs tell it."""
+    ranks = []
+    for report in reports:
+        values: dict[Figure, float] = {figure: report[key] for figure, key in _FROM_REPORT.items()
+                                       if report.get(key) is not None}
+        sizes = [move["bytes"] for move in report["moved"]]
+        if None not in sizes:
+            values[Figure.MOVED] = sum(sizes)
+        ranks.append(RankFigures(rank=report["rank"], stage=report["stage"], values=values,
+                                 peak=_peak(report)))
+    unknown = dict.fromkeys((*TIMES, Figure.RECOMPUTED_KERNELS, Figure.RECOMPUTED_OPERATIONS), why)
+    return replace(blank, ranks=tuple(ranks), unknown=unknown,
+                   origins={"memory": joined(", ", dict.fromkeys(map(run_record.origin, reports)))})
+
+
+def _peak(report: Mapping[str, Any]) -> Peak | None:
+    """A report that was kept can be of another version, or damaged."""
+    try:
+        return of_record(report["peak"])
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def failed(title: str, findings: Sequence[Finding], why: str) -> Variant:
+    """A YAML or a folder that there is nothing to compare of."""
+    return Variant(title=title, findings=in_order(findings), failure=why)

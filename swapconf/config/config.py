@@ -1,0 +1,246 @@
+"""CONFIG: what a training YAML asks for, as frozen values. Text is parsed into this once, in ``formats``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Literal, TypeAlias
+
+from swapconf.words.findings import Origin
+
+PrefetchUnit: TypeAlias = Literal["operators", "layers"]
+Prefetch: TypeAlias = int  # 1 or more, in the unit of the config's dialect; graph mode calls it `backward_prefetch`
+
+
+class Dialect(Enum):
+    """How mindformers spells swap and recompute; a file uses one. Key by key: docs/reference/dialects.md."""
+
+    LEGACY = "legacy"  # swap_config and recompute_config
+    MCORE = "mcore"  # the keys of swap_config inside model.model_config, beside recompute_config
+    PYNATIVE = "pynative"  # swap, recompute and recompute_comm, mindformers 2.0
+
+    @property
+    def prefetch_unit(self) -> PrefetchUnit:
+        """What a prefetch counts: operators of the compiled graph, or decoder layers."""
+        return "layers" if self is Dialect.PYNATIVE else "operators"
+
+
+# --- which layers ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class EveryLayer:
+    """``layers: True``."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerIndices:
+    """Global layer indices, as listed (nested lists are flattened). May name layers that do not exist."""
+
+    indices: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCounts:
+    """The first so many layers of each stage: ``counts[interleave][stage]``, or one row to be dealt out over the
+    interleaves. ``None`` stands for every layer of that stage."""
+
+    counts: tuple[tuple[int | None, ...], ...]
+    per_interleave: bool
+
+
+LayerSelection: TypeAlias = "EveryLayer | LayerIndices | LayerCounts"
+
+
+# --- swap -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LayerSwap:
+    """One entry of ``layer_swap``: every primitive of these layers."""
+
+    layers: LayerSelection
+    prefetch: Prefetch
+    origin: Origin
+    layers_origin: Origin
+    prefetch_origin: Origin
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OpSwap:
+    """One name of one entry of ``op_swap``: the operators of these layers that ``pattern`` matches."""
+
+    pattern: str
+    layers: LayerSelection
+    prefetch: Prefetch
+    origin: Origin
+    layers_origin: Origin
+    prefetch_origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class SwapOff:
+    """``swap: False``: nothing of the section is in effect."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DefaultSwap:
+    """``swap: True`` with neither list: the flash attention of every layer."""
+
+    prefetch: Prefetch
+    origin: Origin
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListedSwap:
+    """``swap: True`` with ``layer_swap`` or ``op_swap``, which replace the default.
+
+    ``given_entries``: how many entries the YAML has, usable or not. ``unusable``: entries with a mistake, as far as
+    they can be read, so that whatever else is wrong with them is told in the same go; they ask for nothing.
+    """
+
+    layer_swap: tuple[LayerSwap, ...] = ()
+    op_swap: tuple[OpSwap, ...] = ()
+    given_entries: int = 0
+    unusable: tuple[LayerSwap | OpSwap, ...] = ()
+
+
+Swap: TypeAlias = "SwapOff | DefaultSwap | ListedSwap"
+
+
+# --- recompute --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FullRecompute:
+    """``recompute``: whole layers."""
+
+    layers: LayerSelection
+    origin: Origin
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SelectRecompute:
+    """One pattern of ``select_recompute``, ``select_comm_recompute`` or one of their ``_exclude`` lists.
+
+    ``builtin``: the pattern is mindformers' default for ``True`` or a bare list, not the user's own.
+    """
+
+    pattern: str
+    layers: LayerSelection
+    origin: Origin
+    builtin: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recompute:
+    """``recompute_config``. The three switches keep mindformers' names and defaults.
+
+    ``unusable``: counts nested for each interleave beside swap, where lists name layers; they ask for nothing.
+    ``kept_ops``: ``exclude_op`` of PyNative in mindformers 2.0, parts of the names of operators whose output is kept
+    wherever they run; that of 2.1 names paths and layers, and is ``select_exclude``.
+    """
+
+    full: FullRecompute | None = None
+    select: tuple[SelectRecompute, ...] = ()
+    select_comm: tuple[SelectRecompute, ...] = ()
+    select_exclude: tuple[SelectRecompute, ...] = ()
+    select_comm_exclude: tuple[SelectRecompute, ...] = ()
+    mp_comm_recompute: bool = True
+    recompute_slice_activation: bool = False
+    parallel_optimizer_comm_recompute: bool = False
+    kept_ops: tuple[str, ...] = ()
+    unusable: tuple[FullRecompute, ...] = ()
+
+
+# --- the rest of the YAML, as far as resolution needs it ----------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pipeline:
+    """How layers are dealt to stages, and their tensors to the ranks of one.
+
+    ``offset[interleave][stage]``: layers more or less than the even share; one row or one number stands for all.
+    """
+
+    num_stages: int = 1
+    num_interleaves: int = 1
+    offset: tuple[tuple[int, ...], ...] = ((0,),)
+    zero_bubble_v: bool = False
+    start_stage: int = 0
+    gradient_aggregation_group: int = 1
+    model_parallel: int = 1
+    context_parallel: int = 1
+    sequence_parallel: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Runtime:
+    """What decides whether a swap can take effect at all. None: the YAML does not say."""
+
+    device_target: str | None = None
+    graph_mode: bool | None = None
+    jit_level: str | None = None
+    memory_optimize_level: str | None = None
+    stand_alone: bool | None = None
+    gradient_accumulation_steps: int | None = None
+    batch_size: int | None = None
+    disable_lazy_inline: bool = False
+    max_device_memory: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Model:
+    """``section``: the YAML's ``model`` as plain values. ``legacy``: False for mcore models (``use_legacy: False``).
+    ``num_layers``: decoder layers, None when the YAML does not say. ``num_mtp_layers``: layers for multi-token
+    prediction; graph mode gives them the settings of the last decoder layer, PyNative numbers them after it.
+    ``moe``: the YAML's ``moe_config``, which mindformers passes on to a legacy model."""
+
+    legacy: bool = True
+    num_layers: int | None = None
+    num_mtp_layers: int = 0
+    section: Mapping[str, object] = field(default_factory=dict)
+    moe: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def settings(self) -> Mapping[str, object]:
+        """``model.model_config`` as plain values, with what mindformers adds to it."""
+        settings = self.section.get("model_config")
+        given = settings if isinstance(settings, dict) else {}
+        return {**given, "moe_config": self.moe} if self.moe and self.legacy else given
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config:
+    """Everything that swapconf reads from one training YAML.
+
+    ``origins`` gives the place of a dotted YAML path that a rule may want to point at.
+    """
+
+    file: str
+    dialect: Dialect = Dialect.LEGACY
+    swap: Swap = SwapOff()
+    recompute: Recompute = Recompute()
+    pipeline: Pipeline = Pipeline()
+    runtime: Runtime = Runtime()
+    model: Model = Model()
+    origins: Mapping[str, Origin] = field(default_factory=dict)
+
+    @property
+    def swap_on(self) -> bool:
+        return not isinstance(self.swap, SwapOff)
+
+    @property
+    def num_named_layers(self) -> int | None:
+        """How many layers an index can name, None when the YAML does not say."""
+        if self.model.num_layers is None or self.dialect is not Dialect.PYNATIVE:
+            return self.model.num_layers
+        return self.model.num_layers + self.model.num_mtp_layers
+
+    def origin(self, *paths: str) -> Origin:
+        """The place of the first of these paths that the YAML has, else of the file."""
+        for path in paths:
+            if path in self.origins:
+                return self.origins[path]
+        return Origin(file=self.file, path=paths[-1] if paths else "")

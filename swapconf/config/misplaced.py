@@ -1,0 +1,235 @@
+"""DOCUMENT -> FINDINGS: settings for swap and recompute under another name, or where nothing reads them.
+
+What mindformers does with them: at the top level and below `model`, `context` and `training` it ignores them; below
+`parallel_config` and `runner_config` it stops (mindformers 1.9.0, tools/register/template.py, `Config.apply`: "gets an
+unexpected key"). Mappings inside lists are not looked at: data sets and callbacks are other people's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import lru_cache
+from itertools import islice, pairwise
+
+from swapconf.config.config import Dialect
+from swapconf.config.dialects import (
+    GRAPH_SECTIONS,
+    MCORE_SWAP_KEYS,
+    PYNATIVE_SECTIONS,
+    RECOMPUTE_KEYS,
+    is_pynative_section,
+)
+from swapconf.config.nodes import Document, Entry, Node
+from swapconf.words.findings import Finding, Severity
+from swapconf.words.lookalikes import in_ascii, indented_by, told
+from swapconf.words.phrases import phrase
+
+# other things have keys of these names, too (`optimizer.swap`), so they count in these places only
+_COMMON = ("swap", "recompute", "recompute_comm")
+_THEIR_PLACES = ("", "model", "model.model_config", "context", "parallel", "parallel_config", "trainer",
+                 "runner_config", "training", "training_args", "parallelism")
+_REFUSING = ("parallel_config", "runner_config")
+_MAX_KEYS = 2_000  # a training YAML has a few hundred; keeps a file of nothing but keys from costing seconds
+_CLOSE = 0.86
+_ENDINGS = re.compile(r"(conf|cfg|configs|configuration)$")
+
+
+@dataclass(frozen=True, slots=True)
+class _Stray:
+    """A key outside of its section. ``name``: what it means; ``home``: the section it belongs to, or is."""
+
+    path: str
+    entry: Entry
+    name: str
+    home: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Vocabulary:
+    """The keys of a dialect. ``homes``: section by key, or by its own name; ``others``: sections of another dialect
+    that a key may be meant to be as well; ``read``: paths at which something reads a key, and tells what is wrong."""
+
+    homes: dict[str, str]
+    others: tuple[str, ...] = ()
+    read: frozenset[str]
+
+    def meaning(self, key: str) -> str | None:
+        name = meant(key, tuple(self.homes))
+        return meant(key, self.others) if name is None and self.others else name
+
+
+_MCORE_KEYS = tuple(name for names in MCORE_SWAP_KEYS.values() for name in names)
+_GRAPH = _Vocabulary(
+    homes={**{name: name for name in GRAPH_SECTIONS}, **dict.fromkeys(_MCORE_KEYS, "swap_config"),
+           **dict.fromkeys(RECOMPUTE_KEYS, "recompute_config")},
+    read=frozenset((*GRAPH_SECTIONS, *(f"model.model_config.{key}" for key in (*_MCORE_KEYS, *RECOMPUTE_KEYS)))))
+_PYNATIVE = _Vocabulary(
+    homes={**{name: name for name in PYNATIVE_SECTIONS},
+           "layer_swap": "swap", "op_swap": "swap", "default_prefetch": "swap",
+           "full_recompute_layer": "recompute", "select_module": "recompute", "exclude_op": "recompute"},
+    others=GRAPH_SECTIONS,
+    read=frozenset((*PYNATIVE_SECTIONS, *GRAPH_SECTIONS)))
+
+
+def check(document: Document, dialect: Dialect) -> Iterator[Finding]:
+    """One finding for each section that is misspelt, and for the keys of one section that stand in one wrong place."""
+    if not any(name in document.root.entries for name in ("model", *GRAPH_SECTIONS, *PYNATIVE_SECTIONS)) \
+            and not any(meant(key, GRAPH_SECTIONS) for key in islice(document.root.entries, _MAX_KEYS)):
+        return  # not for training: some other tool's file
+    odd = list(_oddly_indented(document))
+    yield from odd
+    strays = list(_strays(document, dialect))
+    groups: dict[tuple[str, str], list[_Stray]] = {}
+    for stray in strays:
+        # a section is one mistake by itself; its keys outside of it are one together
+        own = stray.path if stray.home == stray.name else ""
+        groups.setdefault((own or _parent(stray.path), stray.home), []).append(stray)
+    for group in groups.values():
+        yield _finding(document, group)
+    if not odd:
+        yield from _empty_sections(document, dialect, {stray.home for stray in strays})
+
+
+def asks(node: Node) -> bool:
+    """Whether a value asks for anything: something in it is neither empty nor False."""
+    if node.kind == "scalar":
+        return node.scalar is not None and node.scalar is not False and node.scalar != ""
+    return any(asks(item) for item in node.items) or any(asks(entry.value) for entry in node.entries.values())
+
+
+@lru_cache(maxsize=4096)
+def meant(key: str, names: tuple[str, ...]) -> str | None:
+    """The name that a key was probably meant to be: itself, or itself but for spelling. None: another word."""
+    if key in names:
+        return key
+    known, folded = _known(names), _folded(key)
+    if folded in known:
+        return known[folded][0]
+    # a likeness shares most pairs of letters; to compare every key of a YAML in earnest takes longer than its check
+    own = _pairs(folded)
+    alike = [name for name, (_, pairs) in known.items() if len(name) > 5 and len(own & pairs) * 5 >= len(pairs) * 2]
+    close = get_close_matches(folded, alike, n=1, cutoff=_CLOSE) if alike else []
+    return known[close[0]][0] if close else None
+
+
+@lru_cache
+def _known(names: tuple[str, ...]) -> dict[str, tuple[str, frozenset[str]]]:
+    return {_folded(name): (name, _pairs(_folded(name))) for name in names}
+
+
+def _pairs(text: str) -> frozenset[str]:
+    return frozenset(map("".join, pairwise(text)))
+
+
+def _folded(key: str) -> str:
+    """Case, separators, usual abbreviations and lookalikes aside."""
+    return _ENDINGS.sub("config", re.sub(r"[\s_.\-]+", "", in_ascii(key).lower()))
+
+
+def _strays(document: Document, dialect: Dialect) -> Iterator[_Stray]:
+    known = _PYNATIVE if dialect is Dialect.PYNATIVE else _GRAPH
+    last = ""
+    for path, entry in islice(_outside_of_sections(document.root), _MAX_KEYS):
+        if path.startswith(f"{last}.") or indented_by(entry.key) or path in known.read:
+            continue
+        name = known.meaning(entry.key)
+        if name is None or (name in _COMMON and not _is_ours(path, entry, dialect)):
+            continue
+        last = path  # what is in it is no second mistake
+        yield _Stray(path, entry, name, known.homes.get(name, name))
+
+
+def _outside_of_sections(root: Node) -> Iterator[tuple[str, Entry]]:
+    """All keys but those in a section, which have their own check."""
+    for path, entry in _keys(root):
+        section, dot, _ = path.partition(".")
+        if not dot or section not in (*GRAPH_SECTIONS, *PYNATIVE_SECTIONS):
+            yield path, entry
+
+
+def _is_ours(path: str, entry: Entry, dialect: Dialect) -> bool:
+    """Whether a key with a common name is about swap or recompute here, and is not told of elsewhere."""
+    parent = _parent(path)
+    if not parent and dialect is not Dialect.PYNATIVE and is_pynative_section(entry):
+        return False  # the PyNative form; dialects.clashes tells it
+    return parent in _THEIR_PLACES
+
+
+def _keys(node: Node, path: str = "", seen: frozenset[Node] = frozenset()) -> Iterator[tuple[str, Entry]]:
+    """Every key of the mappings in a mapping, each below the one that holds it; what an alias repeats, too."""
+    for key, entry in node.entries.items():
+        here = f"{path}.{key}" if path else key
+        yield here, entry
+        if entry.value not in seen:  # a node equals itself alone, or one that an alias repeats
+            yield from _keys(entry.value, here, seen | {entry.value})
+
+
+def _parent(path: str) -> str:
+    return path.rpartition(".")[0]
+
+
+def _finding(document: Document, group: list[_Stray]) -> Finding:
+    first = group[0]
+    parent = _parent(first.path)
+    refused = parent in _REFUSING
+    severity = Severity.ERROR if refused or any(asks(stray.entry.value) for stray in group) else Severity.WARNING
+    message: str
+    hint: str
+    if not parent and first.home == first.name:
+        rule, message = "unknown-section", phrase("nothing reads a section `{key}`", key=first.entry.key)
+        hint = phrase("`{name}` was probably meant; rename it", name=first.name)
+    elif parent == "model.model_config" and first.home != first.name:
+        rule, message = "unknown-key", _unread(group, parent, refused)
+        hint = phrase("`{name}` was probably meant; rename it", name=first.name)
+    else:
+        rule, message = "section-misplaced", _unread(group, parent, refused)
+        hint = _where(document, first)
+    strange = told(first.entry.key)
+    return Finding(origin=document.key_origin(first.entry, first.path), rule=rule, severity=severity, message=message,
+                   hint=phrase("{strange}; {hint}", strange=strange, hint=hint) if strange else hint)
+
+
+def _unread(group: list[_Stray], parent: str, refused: bool) -> str:
+    keys = ", ".join(f"`{stray.entry.key}`" for stray in group)
+    if not parent:
+        return phrase("nothing reads {keys} at the top level", keys=keys)
+    if refused:
+        return phrase("mindformers stops: `{parent}` has no {keys}", parent=parent, keys=keys)
+    return phrase("nothing reads {keys} below `{parent}`", keys=keys, parent=parent)
+
+
+def _where(document: Document, stray: _Stray) -> str:
+    if stray.home == stray.name:
+        if stray.entry.key == stray.name:
+            return phrase("move it to the top level of the YAML")
+        return phrase("`{name}` was probably meant; move it to the top level of the YAML", name=stray.name)
+    home = document.root.entries.get(stray.home)
+    if home is None:
+        return phrase("write it below `{section}:` at the top level", section=stray.home)
+    return phrase("move it into `{section}` of line {line}; below it, indented, was probably meant",
+                  section=stray.home, line=home.line)
+
+
+def _empty_sections(document: Document, dialect: Dialect, told_of: set[str]) -> Iterator[Finding]:
+    for name in PYNATIVE_SECTIONS if dialect is Dialect.PYNATIVE else GRAPH_SECTIONS:
+        entry = document.root.entries.get(name)
+        if entry is not None and name not in told_of and entry.value.kind == "scalar" and entry.value.scalar is None:
+            yield Finding(origin=document.key_origin(entry, name), rule="section-empty", severity=Severity.WARNING,
+                          message=phrase("this section is empty: it asks for nothing"),
+                          hint=phrase("indent its keys below it, or remove it"))
+
+
+def _oddly_indented(document: Document) -> Iterator[Finding]:
+    """One finding for the keys of a mapping that are indented with what YAML takes for a part of their name."""
+    told_of: set[str] = set()
+    for path, entry in islice(_keys(document.root), _MAX_KEYS):
+        names_operators = any(step in (*RECOMPUTE_KEYS, "select_module") for step in _parent(path).split("."))
+        if indented_by(entry.key) and not names_operators and _parent(path) not in told_of:
+            told_of.add(_parent(path))
+            yield Finding(origin=document.key_origin(entry, path), rule="odd-indentation", severity=Severity.ERROR,
+                          message=phrase("`{key}` is not the key that it seems: {strange}", key=entry.key.strip(),
+                                         strange=told(indented_by(entry.key))),
+                          hint=phrase("indent it and the lines like it with ordinary spaces"))

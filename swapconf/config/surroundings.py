@@ -1,0 +1,168 @@
+"""DOCUMENT -> CONFIG, the rest: what resolution needs from `context`, `parallel`, `parallel_config` and `model`.
+
+A PyNative YAML (mindformers 2.0) has `parallelism` for `parallel_config`, and no `model_config` below `model`. These
+sections belong to mindformers: they are read, not judged, except where a value that swapconf needs is unusable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from swapconf.config.config import Config, Model, Pipeline, Runtime
+from swapconf.config.nodes import Document, Node
+from swapconf.config.remedies import describe, remedy
+from swapconf.words.findings import Finding, Origin, Severity
+from swapconf.words.phrases import phrase
+
+# mindformers' names for the same setting; the first that is given counts
+NUM_LAYERS = ("num_layers", "num_hidden_layers", "n_layers", "n_layer", "num_layer")
+_NUM_MTP_LAYERS = ("mtp_num_layers", "num_nextn_predict_layers", "mtp_depth")
+_CLASSES = ("model.model_config.type", "model.model_config.model_type", "model.model_config.architectures",
+            "model.arch.type")
+_NUM_INTERLEAVES = ("pp_interleave_num", "virtual_pipeline_model_parallel_size")
+_MAX_LAYERS = 1_000  # far above any model; keeps a typo from costing memory
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """A config without its swap and recompute, and what was unusable."""
+
+    config: Config
+    findings: tuple[Finding, ...]
+
+
+def read(document: Document) -> Surroundings:
+    reader = _Reader(document)
+    legacy = reader.legacy()
+    for path in ("model", "model.model_config", "moe_config", *_CLASSES):
+        reader.node(path)  # rules point at them
+    section = _plain(document.root.get("model"))
+    config = Config(
+        file=document.file,
+        pipeline=reader.pipeline(),
+        runtime=reader.runtime(),
+        model=Model(legacy=legacy, section=section,
+                    moe=_plain(document.root.get("moe_config")),
+                    num_layers=reader.count(*_in_model(NUM_LAYERS), least=0, most=_MAX_LAYERS),
+                    num_mtp_layers=reader.count(*_in_model(_NUM_MTP_LAYERS), least=0, most=_MAX_LAYERS) or 0),
+        origins=reader.origins)
+    return Surroundings(config, tuple(reader.findings))
+
+
+def _plain(node: Node | None) -> dict[str, object]:
+    value = node.plain() if node is not None else None
+    return dict(value) if isinstance(value, dict) else {}
+
+
+def _in_model(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"{section}.{name}" for section in ("model.model_config", "model") for name in names)
+
+
+class _Reader:
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.findings: list[Finding] = []
+        self.origins: dict[str, Origin] = {}
+
+    def node(self, path: str) -> Node | None:
+        node: Node | None = self.document.root
+        entry = None
+        for step in path.split("."):
+            entry = node.entries.get(step) if node is not None else None
+            node = entry.value if entry is not None else None
+        if entry is not None:
+            self.origins[path] = self.document.key_origin(entry, path)
+        return node
+
+    def value(self, path: str) -> object:
+        """The scalar at a path; None when it is absent or not a scalar."""
+        node = self.node(path)
+        return node.scalar if node is not None and node.kind == "scalar" else None
+
+    def legacy(self) -> bool:
+        """Whether a legacy model is built, as where nothing is said; text is true to Python, and becomes a finding.
+
+        Source: mindformers 1.9.0, tools/register/template.py, GeneralConfig.
+        """
+        node = self.node("use_legacy")
+        if node is None or node.kind != "scalar" or node.scalar is None or isinstance(node.scalar, bool):
+            return node is None or node.scalar is not False
+        self._unusable("use_legacy", node, phrase("True or False"), remedy(node, {"type": "boolean"}, ""))
+        return str(node.scalar).lower() != "false"  # what was surely meant, so that the rest is checked
+
+    def word(self, *paths: str) -> str | None:
+        for path in paths:
+            value = self.value(path)
+            if isinstance(value, str) and value:
+                return value
+        return None
+
+    def count(self, *paths: str, least: int = 1, most: int = 1_000_000) -> int | None:
+        """A whole number in a range; a finding when something else stands there."""
+        for path in paths:
+            node = self.node(path)
+            if node is None or (node.kind == "scalar" and node.scalar is None):
+                continue
+            if isinstance(node.scalar, int) and not isinstance(node.scalar, bool) and least <= node.scalar <= most:
+                return node.scalar
+            self._unusable(path, node, phrase("a whole number from {least} to {most:,}", least=least, most=most))
+            return None
+        return None
+
+    def pipeline(self) -> Pipeline:
+        stages = self.count("parallel_config.pipeline_stage", "parallel_config.pipeline_model_parallel_size",
+                            "parallelism.pipeline_parallel", most=_MAX_LAYERS) or 1
+        interleaved = self.value("parallel.pipeline_config.pipeline_interleave") is True
+        scheduler = self.word("parallel.pipeline_config.pipeline_scheduler")
+        interleaves = self.count(*(f"model.model_config.{name}" for name in _NUM_INTERLEAVES), most=_MAX_LAYERS) or 1
+        return Pipeline(
+            num_stages=stages,
+            num_interleaves=interleaves if interleaved else 1,
+            offset=self._offset("model.model_config.offset"),
+            zero_bubble_v=interleaved and scheduler == "zero_bubble_v",
+            start_stage=self.count("model.model_config.start_stage", least=0) or 0,
+            gradient_aggregation_group=self.count("parallel_config.gradient_aggregation_group") or 4,
+            model_parallel=self.count("parallel_config.model_parallel", "parallel_config.tensor_model_parallel_size",
+                                      "parallelism.tensor_parallel") or 1,
+            context_parallel=self.count("parallel_config.context_parallel", "parallel_config.context_parallel_size",
+                                        "parallelism.context_parallel") or 1,
+            sequence_parallel=any(self.value(f"parallel_config.{name}") is True for name in (
+                "use_seq_parallel", "sequence_parallel")))
+
+    def runtime(self) -> Runtime:
+        mode = self.value("context.mode")
+        graph = {0: True, 1: False, "GRAPH_MODE": True, "PYNATIVE_MODE": False}.get(mode) \
+            if isinstance(mode, (int, str)) else None
+        parallel_mode = self.value("parallel.parallel_mode")
+        stand_alone = True if self.value("use_parallel") is False else \
+            str(parallel_mode).lower() == "stand_alone" if parallel_mode is not None else None
+        return Runtime(
+            device_target=self.word("context.device_target"),
+            graph_mode=graph,
+            jit_level=self.word("context.jit_config.jit_level", "context.jit_level"),
+            memory_optimize_level=self.word("context.memory_optimize_level"),
+            stand_alone=stand_alone,
+            gradient_accumulation_steps=self.count("runner_config.gradient_accumulation_steps"),
+            batch_size=self.count("runner_config.batch_size"),
+            disable_lazy_inline=self.value("model.model_config.disable_lazy_inline") is True,
+            max_device_memory=self.word("context.max_device_memory"))
+
+    def _offset(self, path: str) -> tuple[tuple[int, ...], ...]:
+        node = self.node(path)
+        if node is None or (node.scalar is None and node.kind == "scalar"):
+            return ((0,),)
+        nested = bool(node.items) and all(item.kind == "list" for item in node.items)
+        rows = [item.items for item in node.items] if nested else [node.items if node.kind == "list" else (node,)]
+        numbers = [[leaf.scalar for leaf in row if type(leaf.scalar) is int and abs(leaf.scalar) <= _MAX_LAYERS]
+                   for row in rows]
+        if all(len(row) == len(leaves) > 0 for row, leaves in zip(numbers, rows, strict=True)):
+            return tuple(map(tuple, numbers))
+        self._unusable(path, node,
+                       phrase("a whole number, a list of them (one per stage) or a list of such lists"))
+        return ((0,),)
+
+    def _unusable(self, path: str, node: Node, expected: str, hint: str = "") -> None:
+        self.findings.append(Finding(
+            origin=self.document.origin(node, path), rule="bad-value", severity=Severity.ERROR,
+            message=phrase("expected {expected}, found {found}", expected=expected, found=describe(node)),
+            hint=hint or phrase("correct the value")))

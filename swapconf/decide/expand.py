@@ -1,0 +1,228 @@
+"""CONFIG + NETWORK -> STRATEGY: one decision for every site, and the reason for it.
+
+The order is MindSpore's: what is recomputed is never swapped (R1), a later request overrides an earlier one, and
+an exclusion overrides every request to recompute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from swapconf.config.config import Config
+from swapconf.decide.patterns import primitives_below
+from swapconf.decide.requests import Requests
+from swapconf.decide.strategy import (
+    Decision,
+    Keep,
+    LayerPlan,
+    LayerStrategy,
+    Outcome,
+    Reason,
+    Recompute,
+    Request,
+    Strategy,
+    Swap,
+)
+from swapconf.models.network import LayerTemplate, Network, Operator
+from swapconf.upstream.facts import Versions
+from swapconf.words.phrases import phrase
+
+R1 = "R1-recompute-wins"
+R2 = "R2-recomputed-consumer"
+RECOMPUTE_VOID = "recompute-void"
+
+# A flag that switches recompute off is a flag, too, where a primitive has one output: measured with MindSpore 2.9.0 for
+# Cast, MatMul and Add, which stay, and for these two of several outputs, which move. What such a primitive reads stays,
+# too: measured for Cast, MatMul, SiLU and ReduceMean, and not for an operator of several outputs, which moves.
+_EXCLUDED = Reason(R1, phrase("its recompute is excluded, and MindSpore swaps nothing that has a flag for recompute"))
+# The same flag, set by the model itself, counts where what is around it runs again: the primitive is then one more
+# output of a graph that MindSpore inlines later than it looks for what to swap. Where nothing runs again, it moves:
+# measured for the Div of routers (never copied in 12 recomputed layers) and for TopkExt, of two outputs (always).
+_SWAPPED_ALL_THE_SAME = frozenset({"FlashAttentionScore", "RmsNorm"})
+_OF_SEVERAL_OUTPUTS = _SWAPPED_ALL_THE_SAME | {"Split", "SplitWithSize", "TopK", "TopkExt"}
+_NOT_ASKED = Reason("not-asked", phrase("nothing was asked here"))
+_AS_ASKED = phrase("as asked")
+
+
+def expand(config: Config, network: Network, versions: Versions) -> Strategy:
+    """The strategy that a config means for a network. Total: whatever is unusable asks for nothing."""
+    requests, decider = Requests(config, network), Decider(config, versions)
+    layers = tuple(LayerStrategy(layer, decider.plan(layer.template, requests.at(layer))) for layer in network.layers)
+    return Strategy(network=network, layers=layers, swap_on=config.swap_on,
+                    recompute_options=decider.recompute_options)
+
+
+class Decider:
+    """Decides layer by layer; equal layers with equal requests share one plan."""
+
+    def __init__(self, config: Config, versions: Versions) -> None:
+        self.recompute_options = _options(config)
+        self._consumer_voids = versions.fact("recomputed_consumer_voids_swap")
+        self._version = f"MindSpore {versions.mindspore}"
+        self._plans: dict[tuple[LayerTemplate, tuple[Request, ...]], LayerPlan] = {}
+
+    def plan(self, template: LayerTemplate, asked: tuple[Request, ...]) -> LayerPlan:
+        key = template, asked
+        if key not in self._plans:
+            self._plans[key] = decide(template, asked, bool(self._consumer_voids.value), self._version,
+                                      self._consumer_voids.source)
+        return self._plans[key]
+
+
+def excluded(asked: Iterable[Request]) -> set[str]:
+    """The operators whose recompute is excluded."""
+    return {request.operator for request in asked if request.kind == "select_recompute_exclude"}
+
+
+def _options(config: Config) -> dict[str, bool]:
+    """Keyword arguments of ``Cell.recompute``; only what differs from MindSpore's defaults."""
+    recompute = config.recompute
+    chosen = {}
+    if not recompute.mp_comm_recompute:
+        chosen["mp_comm_recompute"] = False
+    if recompute.recompute_slice_activation:
+        chosen["recompute_slice_activation"] = True
+    return chosen
+
+
+def decide(template: LayerTemplate, asked: tuple[Request, ...], consumer_voids: bool, version: str,
+           source: str = "") -> LayerPlan:
+    """The plan of one layer from the requests made there, in their order of application.
+
+    ``consumer_voids``: rule R2 as documented (a recomputed consumer voids the swap) or as measured (it does not), in
+    ``version``; ``source``: where that is known from.
+    """
+    if not template.operators:
+        return LayerPlan({}, tuple(_unseen(request, asked) for request in asked))
+    recomputed, rule = _recomputed(template, asked), _ConsumerRule(consumer_voids, version, source)
+    wanted = {primitive.path: request for request in asked if request.is_swap
+              for primitive in primitives_below(request.operator, template)}  # the last request stays
+    decisions = {primitive.path: _decision(primitive, wanted.get(primitive.path), recomputed, rule)
+                 for primitive in template.primitives}
+    flagged = {path for path in excluded(asked) & set(decisions)
+               if template.by_path[path].type not in _SWAPPED_ALL_THE_SAME}
+    for path, decision in decisions.items():
+        if isinstance(decision.action, Swap):
+            if path in flagged:
+                decisions[path] = Decision(Keep(), _EXCLUDED, decision.requested)
+            elif template.by_path[path].type not in _OF_SEVERAL_OUTPUTS and (
+                    readers := [reader for reader in template.by_path[path].consumers if reader in flagged]):
+                decisions[path] = Decision(Keep(), Reason(R1, phrase(
+                    "its output is read by {reader}, whose recompute is excluded, and MindSpore swaps nothing "
+                    "that something with such a flag reads", reader=readers[0])), decision.requested)
+            elif path in recomputed.left_out and template.by_path[path].type not in _OF_SEVERAL_OUTPUTS:
+                decisions[path] = Decision(Keep(), Reason(R1, phrase(
+                    "{cause}, but for this operator, which the model itself excludes, and MindSpore swaps nothing that "
+                    "a recompute leaves out", cause=_cause(recomputed.left_out[path], False))), decision.requested)
+    outcomes = tuple(_outcome(request, template, decisions, recomputed, wanted) for request in asked)
+    comm = {request.operator: request.kind == "select_comm_recompute" for request in asked
+            if "comm" in request.kind and template.by_path[request.operator].kind == "primitive"}
+    return LayerPlan(decisions, outcomes, comm)
+
+
+@dataclass(frozen=True, slots=True)
+class _ConsumerRule:
+    """R2 in a version, and where that is known from."""
+
+    voids: bool
+    version: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Recomputed:
+    """``roots``: recomputed primitive -> the operator that causes it; ``by_model``: those that no request asked for;
+    ``left_out``: primitive that stays inside what is recomputed, as the model excludes it -> the operator around it."""
+
+    roots: dict[str, str]
+    by_model: frozenset[str]
+    left_out: dict[str, str]
+
+    def asked_for(self, path: str) -> bool:
+        return path in self.roots and path not in self.by_model
+
+
+def _recomputed(template: LayerTemplate, asked: tuple[Request, ...]) -> _Recomputed:
+    """A flag on the primitive itself is stronger than the recompute of a cell above it (MindSpore, Cell.recompute)."""
+    roots: dict[str, str] = {}
+    left_out: dict[str, str] = {}
+    for request in asked:
+        if request.kind in ("recompute", "select_recompute"):
+            for primitive in primitives_below(request.operator, template):
+                stays = primitive.path != request.operator and primitive.preset_recompute is False
+                (left_out if stays else roots).setdefault(primitive.path, request.operator)
+    by_model = {primitive.path for primitive in template.primitives if primitive.preset_recompute} - set(roots)
+    roots.update((path, path) for path in by_model)
+    for request in asked:
+        if request.kind == "select_recompute_exclude":
+            roots.pop(request.operator, None)
+    return _Recomputed(roots, frozenset(by_model & set(roots)), left_out)
+
+
+def _decision(primitive: Operator, request: Request | None, recomputed: _Recomputed,
+              rule: _ConsumerRule) -> Decision:
+    root = recomputed.roots.get(primitive.path)
+    if root is not None:
+        cause = _cause(root, primitive.path in recomputed.by_model)
+        if request is None:
+            return Decision(Recompute(root), Reason("recompute", cause))
+        wins = phrase("{cause}, and recompute wins over swap", cause=cause)
+        return Decision(Recompute(root), Reason(R1, wins), request)
+    if request is None:
+        return Decision(Keep(), _NOT_ASKED)
+    # what the model recomputes by itself is part of every run; R2 is about what the YAML adds
+    consumers = [path for path in primitive.consumers if recomputed.asked_for(path)]
+    if not consumers:
+        return Decision(Swap(request.prefetch), Reason(request.kind, _AS_ASKED), request)
+    if rule.voids:
+        return Decision(Keep(), Reason(R2, phrase(
+            "its output is read by the recomputed {reader}, which voids the swap in {version} ({source})",
+            reader=consumers[0], version=rule.version, source=rule.source)), request)
+    return Decision(Swap(request.prefetch), Reason(R2, phrase(
+        "its output is read by the recomputed {reader}; in {version} the swap takes effect all the same "
+        "({source})",
+        reader=consumers[0], version=rule.version, source=rule.source)), request)
+
+
+def _cause(root: str, by_model: bool) -> str:
+    if by_model:
+        return phrase("the model itself recomputes this operator")
+    return phrase("{operator} is recomputed", operator=root) if root else phrase("the whole layer is recomputed")
+
+
+def _outcome(request: Request, template: LayerTemplate, decisions: dict[str, Decision], recomputed: _Recomputed,
+             wanted: dict[str, Request]) -> Outcome:
+    below = primitives_below(request.operator, template)
+    if request.is_swap:
+        sites = tuple(p.path for p in below
+                      if isinstance(decisions[p.path].action, Swap) and wanted[p.path] is request)
+        return Outcome(request, sites, None if sites or not below else _why_void(request, below, decisions, wanted))
+    if request.kind in ("recompute", "select_recompute"):
+        sites = tuple(p.path for p in below if recomputed.roots.get(p.path) == request.operator)
+        gone = not sites and below and not any(recomputed.asked_for(p.path) for p in below)
+        return Outcome(request, sites, Reason(RECOMPUTE_VOID, phrase("every operator of it is excluded"))
+                       if gone else None)
+    is_cell = bool(request.operator) and template.by_path[request.operator].kind == "cell"
+    void = Reason(RECOMPUTE_VOID, phrase("{operator} is a cell; this list takes single operators",
+                                         operator=request.operator)) if is_cell else None
+    return Outcome(request, () if is_cell else (request.operator,), void)
+
+
+def _unseen(request: Request, asked: tuple[Request, ...]) -> Outcome:
+    """The outcome in a layer of which no operator is known: a layer that is recomputed as a whole swaps nothing."""
+    whole = request.is_swap and any(other.kind == "recompute" for other in asked)
+    return Outcome(request, (), Reason(R1, phrase("{cause}, and recompute wins over swap", cause=_cause("", False)))
+                   if whole else None)
+
+
+def _why_void(request: Request, below: tuple[Operator, ...], decisions: dict[str, Decision],
+              wanted: dict[str, Request]) -> Reason:
+    """The reason that stands first in the layer among those that took something from this request."""
+    for primitive in below:
+        decision = decisions[primitive.path]
+        if wanted[primitive.path] is request:
+            return decision.reason
+    other = wanted[below[0].path]
+    return Reason("entry-shadowed", phrase("{operator} with prefetch {prefetch} overrides it",
+                                           operator=other.operator or phrase("the layer"), prefetch=other.prefetch))

@@ -1,0 +1,77 @@
+r"""R1-recompute-wins: where an operator is both swapped and recomputed, recompute takes effect and swap does not.
+
+MindSpore decides per primitive, so this also holds where the two overlap by an ancestor, a descendant or a regular
+expression. What is left of the swap still takes effect. An operator that ``select_recompute_exclude`` names is neither
+recomputed nor swapped: the exclusion is a flag for recompute, too, and what it reads stays on the device with it.
+What the model itself excludes from every recompute, as routers of experts do, is not swapped inside what is recomputed.
+Source: documented (Fine-Grained Activations SWAP, rule 1), measured with MindSpore 2.9.0.
+
+Fails::
+
+    swap_config: {swap: True, op_swap: [{op_name: attention, backward_prefetch: 10, layers: True}]}
+    recompute_config: {recompute: [1]}
+
+Passes: the same with ``layers: [0, 2, 3]``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from swapconf.decide.expand import excluded
+from swapconf.decide.patterns import primitives_below
+from swapconf.decide.rules.case import Case, finding, ranges
+from swapconf.decide.strategy import Recompute
+from swapconf.words.findings import Finding, Origin, Severity
+from swapconf.words.phrases import joined, phrase
+
+RULE = "R1-recompute-wins"
+
+
+def check(case: Case) -> Iterator[Finding]:
+    void: dict[Origin, set[int]] = defaultdict(set)
+    cut: dict[Origin, set[int]] = defaultdict(set)
+    causes: dict[Origin, dict[str, None]] = defaultdict(dict)
+    for layer, origin, reason in case.void_entries():
+        if reason.rule == RULE:
+            void[origin].add(layer)
+            if not case.templates:  # no operator is known, so it can be the whole layer only
+                causes[origin].setdefault(phrase("the whole layer"))
+    for entry in case.strategy.layers if case.strategy else ():
+        for path, decision in entry.plan.decisions.items():
+            if decision.reason.rule != RULE or decision.requested is None:
+                continue
+            if not isinstance(decision.action, Recompute):
+                cut[decision.requested.origin].add(entry.layer.index)
+                flagged = excluded(outcome.request for outcome in entry.plan.outcomes)
+                for operator in (path, *entry.layer.template.by_path[path].consumers):
+                    if operator in flagged:
+                        causes[decision.requested.origin].setdefault(phrase(
+                            "{operator} (excluded, which is a flag for recompute, too)", operator=operator))
+                for outcome in entry.plan.outcomes if path not in flagged else ():
+                    around = primitives_below(outcome.request.operator, entry.layer.template)
+                    if outcome.request.kind in ("recompute", "select_recompute") and entry.layer.template.by_path[
+                            path] in around:
+                        causes[decision.requested.origin].setdefault(
+                            outcome.request.operator or phrase("the whole layer"))
+                continue
+            by_model = decision.action.root == path and entry.layer.template.by_path[path].preset_recompute
+            if not by_model:  # what the model recomputes by itself is no clash in the YAML
+                cut[decision.requested.origin].add(entry.layer.index)
+                causes[decision.requested.origin].setdefault(decision.action.root or phrase("the whole layer"))
+    for origin in {**void, **cut}:
+        cause = joined(", ", causes[origin]) or phrase("an operator that the model itself recomputes")
+        yield finding(RULE, Severity.WARNING, origin, _message(void[origin], cut[origin] - void[origin], cause),
+                      phrase("take these layers out of one of the two"))
+
+
+def _message(lost: set[int], partly: set[int], cause: str) -> str:
+    if not partly:
+        return phrase("this swap has no effect in {lost}: recomputed there: {cause}; recompute wins over swap",
+                      lost=ranges(lost), cause=cause)
+    if not lost:
+        return phrase("this swap is cut short in {partly}: recomputed there: {cause}; recompute wins over swap",
+                      partly=ranges(partly), cause=cause)
+    return phrase("this swap has no effect in {lost} and is cut short in {partly}: recomputed there: {cause}; "
+                  "recompute wins over swap", lost=ranges(lost), partly=ranges(partly), cause=cause)

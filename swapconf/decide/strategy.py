@@ -1,0 +1,141 @@
+"""STRATEGY: one decision per site, with its reason, and what became of each request of the YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from swapconf.models.network import Layer, Network
+from swapconf.words.findings import Origin
+
+# --- actions ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """The activation stays on the device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """The activation goes to the host and starts to return ``prefetch`` operators before its first use."""
+
+    prefetch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recompute:
+    """The activation is dropped and computed again. ``root``: path of the operator whose recompute causes it
+    ("" for the whole layer)."""
+
+    root: str
+
+
+Action: TypeAlias = "Keep | Swap | Recompute"
+
+# --- requests -----------------------------------------------------------------------------------------------------
+
+RequestKind = Literal["default", "layer_swap", "op_swap", "recompute", "select_recompute", "select_recompute_exclude",
+                      "select_comm_recompute", "select_comm_recompute_exclude"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What one entry of the YAML asks for at one operator of a layer (``operator`` "": the whole layer)."""
+
+    kind: RequestKind
+    operator: str
+    origin: Origin
+    prefetch: int = 0
+    pattern: str = ""
+
+    @property
+    def is_swap(self) -> bool:
+        return self.kind in ("default", "layer_swap", "op_swap")
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a decision is as it is: a rule's name (or what asked for it) and a sentence."""
+
+    rule: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What takes effect at a site. ``requested``: the swap that was asked for there, in effect or not."""
+
+    action: Action
+    reason: Reason
+    requested: Request | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a request. ``void`` says why when nothing of it is in effect; ``sites``: primitives it decides."""
+
+    request: Request
+    sites: tuple[str, ...]
+    void: Reason | None = None
+
+
+# --- strategy -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class LayerPlan:
+    """The part of a strategy that equal layers share: decisions and outcomes for one template.
+
+    Equal to itself alone, as `Decider` makes one for all equal layers; so it is a key of what is said of all of them.
+    """
+
+    decisions: Mapping[str, Decision]
+    outcomes: tuple[Outcome, ...]
+    comm_recompute: Mapping[str, bool] = field(default_factory=dict)
+
+    def actions(self) -> dict[str, Action]:
+        return {path: decision.action for path, decision in self.decisions.items()}
+
+
+@dataclass(frozen=True)
+class LayerStrategy:
+    layer: Layer
+    plan: LayerPlan
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """One LayerStrategy per layer of the network, in order. ``swap_on``: the YAML's master switch.
+
+    ``recompute_options``: keyword arguments of ``Cell.recompute`` that the YAML sets.
+    """
+
+    network: Network
+    layers: tuple[LayerStrategy, ...]
+    swap_on: bool
+    recompute_options: Mapping[str, bool] = field(default_factory=dict)
+
+    def actions(self) -> dict[tuple[str, str], Action]:
+        """The action at every site (layer name, primitive path)."""
+        return {(entry.layer.name, path): decision.action
+                for entry in self.layers for path, decision in entry.plan.decisions.items()}
+
+
+# --- PyNative -----------------------------------------------------------------------------------------------------
+
+ModuleEffect = Literal["swap", "recompute", "keep", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleDecision:
+    """What a PyNative config decides for a module (a path as the YAML writes it, "" for the whole layer) in some
+    layers. ``prefetch_layers``: how many layers ahead a swap returns, None for a recompute."""
+
+    kind: RequestKind
+    module: str
+    layers: tuple[int, ...]
+    effect: ModuleEffect
+    prefetch_layers: int | None
+    reason: Reason

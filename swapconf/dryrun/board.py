@@ -1,0 +1,75 @@
+"""BOARD: a folder in which each child of a dry run is entered while it runs, so that who waits can look at its log.
+
+Children run in other processes, and their files are in folders of their own; an entry is a small file that names them.
+On a Dask cluster the folder is on another machine, and the board stays empty.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from swapconf.dryrun.came_to import Came, Reader
+from swapconf.dryrun.job import Folder
+from swapconf.files import json_object
+from swapconf.files.writing import replace_text
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """One that runs. ``part``: which run of a folded rank, "" for the whole. ``seconds``: since it was started, and
+    ``since``: in the part that it is in."""
+
+    file: str
+    rank: int
+    part: str
+    came: Came
+    seconds: float
+    since: float
+
+
+@contextmanager
+def entered(board: Path | None, file: str, rank: int, part: str, folder: Folder) -> Iterator[None]:
+    """While a child runs. A board that cannot be written is no fault of the run."""
+    if board is None:
+        yield
+        return
+    entry = board / f"{os.getpid()}-{rank}-{part or 'whole'}.json"
+    with suppress(OSError):
+        replace_text(entry, json.dumps({"file": file, "rank": rank, "part": part, "folder": str(folder.path),
+                                        "start": time.time()}))
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            entry.unlink(missing_ok=True)
+
+
+class Watch:
+    """Looks at a board again and again."""
+
+    def __init__(self, board: Path) -> None:
+        self._board = board
+        self._readers: dict[str, Reader] = {}
+        self._since: dict[str, tuple[Came, float]] = {}
+
+    def children(self, now: float | None = None) -> list[Child]:
+        """Those that run, by file and rank."""
+        now = time.time() if now is None else now
+        found = []
+        for entry in sorted(self._board.glob("*.json")):
+            known = json_object.read(entry)
+            if not {"file", "rank", "part", "folder", "start"} <= known.keys():
+                continue  # it ended meanwhile
+            reader = self._readers.setdefault(entry.name, Reader(Folder(Path(known["folder"]))))
+            came = reader.look()
+            before, since = self._since.get(entry.name, (None, now))
+            self._since[entry.name] = (came, since if came == before else now)
+            found.append(Child(known["file"], known["rank"], known["part"], came, now - known["start"],
+                               now - self._since[entry.name][1]))
+        return sorted(found, key=lambda child: (child.file, child.rank, child.part))

@@ -1,0 +1,179 @@
+"""ORDER -> RAN: one child process for one rank, from its job to its trace and its place in ``--keep DIR``."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from swapconf.dryrun import board, came_to, memory_log
+from swapconf.dryrun.adapted import adapted, code_folders, digests
+from swapconf.dryrun.environment import level_to_run, prepare
+from swapconf.dryrun.job import WRITTEN, Folder, Job
+from swapconf.dryrun.judge import TAIL_BYTES, fault
+from swapconf.dryrun.launch import Finished, launch
+from swapconf.dryrun.outcome import Outcome, RankReport, as_record
+from swapconf.dryrun.rank_order import REGISTER_PATH, Order, cluster_of
+from swapconf.dryrun.stand_in import columns
+from swapconf.files import json_object
+from swapconf.files.writing import refuse_links, replace_text
+from swapconf.memory import holders
+from swapconf.study import handed_over
+from swapconf.study.study import Study
+from swapconf.trace import run_record, trace_folder
+from swapconf.trace.trace import Trace, WorkerLog
+from swapconf.words.findings import Finding, Origin, Severity, SwapconfError
+from swapconf.words.phrases import phrase
+from swapconf.words.units import show_bytes
+
+SMALLEST_TRACE_BYTES = 64 << 10
+_TRACKED = (trace_folder.BLOCKS, trace_folder.GRAPH, trace_folder.ORDER, trace_folder.TASKS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ran:
+    """How one child ended. ``report`` tells the outcome, MindSpore's own level and what holds the peak, and no other
+    memory yet. ``trace``: None where it left none. ``environment``: what it ran in, for the record."""
+
+    report: RankReport
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    log: WorkerLog = field(default_factory=WorkerLog)
+    trace: Trace | None = None
+    reserved_bytes: int | None = None
+
+
+def run(order: Order, study: Study, part: str = "") -> Ran:
+    """Dry-run one rank. Every fault is an outcome. ``part``: the folder below the rank's, when it has several runs."""
+    cluster, level = cluster_of(order.document), level_to_run(os.environ, order.level)
+    blank = RankReport(file=order.document.file, rank=order.rank, stage=cluster.stage_of(order.rank),
+                       level=level, outcome=Outcome.NOT_STARTED)
+    settings: Any = order.document.root.plain()
+    job = Job(settings=adapted(settings, Path.cwd()), code=code_folders(order.register_path, Path.cwd()),
+              columns=columns(settings, legacy=study.config.model.legacy),
+              cluster=cluster, rank=order.rank, level=level, plain=order.plain, real_data=order.real_data,
+              timeout_seconds=order.timeout_seconds)
+    try:
+        with _place(order, part) as place:
+            prepared = prepare(sys.executable, os.environ, level)
+            folder = Folder(place)
+            place.mkdir(parents=True, exist_ok=True)
+            handed_over.write(place / handed_over.FILE, order.document, order.settings)
+            variables = {**prepared.variables, handed_over.VARIABLE: str(place / handed_over.FILE)}
+            if order.register_path:
+                variables[REGISTER_PATH] = order.register_path
+            with board.entered(order.board, order.document.file, order.rank, part, folder):
+                finished = launch(job, folder, variables)
+            ran = replace(_ran(blank, order, study, folder, finished), environment=prepared.summary())
+            if order.keep is not None:
+                _gather(folder, order)
+                record(order, ran, ran.report, part)
+            return ran
+    except OSError as error:
+        outcome = Outcome.NO_SPACE if error.errno == errno.ENOSPC else Outcome.NOT_STARTED
+        return Ran(report=replace(blank, outcome=outcome, detail=str(error)))
+    except SwapconfError as error:
+        return Ran(report=replace(blank, outcome=Outcome.NOT_STARTED, detail=str(error), findings=error.findings))
+
+
+def record(order: Order, ran: Ran, report: RankReport, part: str = "", **facts: object) -> None:
+    """``run.json`` beside the files that are kept, if they are: what was run, with what, and what came of it; in
+    English, as commands read it that may be asked for another language. ``facts``: what else is known."""
+    if order.keep is None:
+        return
+    settings: Any = order.document.root.plain()
+    content = {"swapconf": version("swapconf"), "environment": ran.environment,
+               "command": f"swapconf dryrun {order.document.file} --ranks {order.rank} --level {order.level}",
+               "settings": settings, "register_path": order.register_path,
+               "inputs": digests(adapted(settings, Path.cwd()), order.register_path),
+               "level": report.level, "plain": order.plain, "real_data": order.real_data, **facts,
+               "report": as_record(report, told=str)}
+    text = json.dumps(content, indent=2, default=str)
+    replace_text(kept(order.keep, order, part) / run_record.FILE, text)
+
+
+def kept(keep: Path, order: Order, part: str = "") -> Path:
+    """Where the files of a rank are kept, or those of a part of them."""
+    return keep / f"rank_{order.rank}" / part
+
+
+@contextmanager
+def _place(order: Order, part: str) -> Iterator[Path]:
+    if order.keep is not None:
+        place = kept(order.keep, order, part)
+        refuse_links(kept(order.keep, order), (part,) if part else ())
+        refuse_links(place, (*WRITTEN, handed_over.FILE, run_record.FILE, f"rank_{order.rank}", "rank_0", *_TRACKED))
+        yield place
+        return
+    with tempfile.TemporaryDirectory(prefix="swapconf-dryrun-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def _ran(blank: RankReport, order: Order, study: Study, folder: Folder, finished: Finished) -> Ran:
+    log = memory_log.read(folder.log)
+    free = shutil.disk_usage(folder.path).free
+    found = fault(finished, _tail(folder.log), free)
+    report = replace(
+        blank, seconds=finished.seconds, device_bytes=log.device_bytes, usable_bytes=log.usable_bytes,
+        base_address=log.base_address, strategy_lines=log.strategy,
+        outcome=Outcome.COMPILED if order.level == 0 else Outcome.COMPLETED)
+    if found is not None:
+        where = study.config.origin(*found.paths) if found.paths else Origin(file=order.document.file)
+        ended = phrase("{outcome} {where}", outcome=phrase(found.outcome.value), where=came_to.came_to(folder))
+        peak = came_to.peak_bytes(folder)
+        if peak is not None:
+            ended = phrase("{outcome} (until then {peak} were in use at most)", outcome=ended, peak=show_bytes(peak))
+        told = Finding(origin=where, rule="framework-error", severity=Severity.ERROR,
+                       message=phrase("rank {rank}: {outcome}: {detail}", rank=blank.rank, outcome=ended,
+                                      detail=found.detail),
+                       hint=found.outcome.remedy(str(folder.log) if order.keep is not None else ""))
+        return Ran(report=replace(report, outcome=found.outcome, detail=found.detail, findings=(told,),
+                                  used_peak_bytes=peak), log=log)
+    if order.level == 0:
+        return Ran(report=report, log=log)
+    try:
+        trace = _trace(folder, order.rank)
+    except SwapconfError as error:
+        outcome = Outcome.NO_SPACE if free < SMALLEST_TRACE_BYTES else Outcome.BAD_TRACE
+        return Ran(report=replace(report, outcome=outcome, detail=str(error), findings=error.findings), log=log)
+    return Ran(report=replace(report, peak=holders.peak(trace) if trace is not None else None), log=log, trace=trace,
+               reserved_bytes=reserved_bytes(folder.result))
+
+
+def _trace(folder: Folder, rank: int) -> Trace | None:
+    """The tracker writes into ``rank_N`` below its working folder."""
+    for inner in (folder.path / f"rank_{rank}", folder.path / "rank_0", folder.path):
+        if (inner / "memory_block.csv").exists():
+            return trace_folder.read(inner, rank)
+    return None
+
+
+def reserved_bytes(result: Path) -> int | None:
+    """What MindSpore itself says it reserved at most, as the child wrote it down; None where it did not get there."""
+    known = json_object.read(result).get("max_memory_reserved_bytes")
+    return known if isinstance(known, int) else None
+
+
+def _tail(log: Path) -> str:
+    with log.open("rb") as stream:
+        stream.seek(0, os.SEEK_END)
+        stream.seek(max(stream.tell() - TAIL_BYTES, 0))
+        return stream.read().decode("utf-8", "replace")
+
+
+def _gather(folder: Folder, order: Order) -> None:
+    """Put the tracker's files beside the log."""
+    for inner in (folder.path / f"rank_{order.rank}", folder.path / "rank_0"):
+        if inner.is_dir():
+            for file in [*inner.glob("*.csv"), *inner.glob("*.ir"), *inner.glob("execute_order/execute_order.csv")]:
+                shutil.move(str(file), str(folder.path / file.name))
+            shutil.rmtree(inner, ignore_errors=True)
+            break

@@ -1,0 +1,1 @@
+"""TRACE -> EFFECT: what a dry run really moved and recomputed, against what was decided."""

@@ -1,0 +1,1 @@
+"""ORDER -> REPORT of a large model from runs with fewer layers and micro-batches."""

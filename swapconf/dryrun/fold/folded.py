@@ -1,0 +1,299 @@
+"""ORDER -> REPORT: a dry run of one rank, from a smaller model where that gives the same, else of the whole one.
+
+The folds of a model are tried from the cheapest on. One that does not hold gives way to the next, and in the end to the
+whole model. A part that does not end well is what becomes of the rank: the whole model would only take longer to get
+there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from swapconf.decide import log_lines
+from swapconf.decide.requests import stage_map
+from swapconf.decide.strategy import Swap
+from swapconf.dryrun.child import Ran, record, run
+from swapconf.dryrun.effect.effect import Effect, observed
+from swapconf.dryrun.fold.extrapolation import doubt, extrapolated, holds, used_peak_bytes
+from swapconf.dryrun.fold.fewer_layers import with_fewer_layers
+from swapconf.dryrun.fold.folding import CannotFold, Fold, Size, check, folds
+from swapconf.dryrun.fold.grown_trace import Source, attempt, keep_whole, pool_of
+from swapconf.dryrun.fold.micro_batches import MicroBatches, micro_batches, with_micro_batches
+from swapconf.dryrun.fold.part_words import basis, part_name, size_words
+from swapconf.dryrun.fold.samples import Sample, sample
+from swapconf.dryrun.levels import at_level, keep_trace, raised
+from swapconf.dryrun.outcome import Outcome, RankReport
+from swapconf.dryrun.rank_order import Order, cluster_of
+from swapconf.dryrun.verdict import Peaks, verdict, without_trace
+from swapconf.memory.peak import Peak, grown
+from swapconf.memory.with_workspace import grow
+from swapconf.study.study import Study
+from swapconf.words.findings import Finding
+from swapconf.words.phrases import phrase
+from swapconf.words.units import GIB
+
+_FOLDED = (1, 2)  # there is nothing to extrapolate at level 0, and the times of level 3 follow no line
+_DENSE_FIRST = "first_k_dense_replace"
+
+
+class NothingToRead(CannotFold):
+    """A run of a fold left nothing to extrapolate from, so that no other fold would."""
+
+
+class PartFailed(Exception):
+    """A run of a fold did not end well; ``report`` tells it as what became of the rank."""
+
+    def __init__(self, report: RankReport) -> None:
+        super().__init__(report.detail)
+        self.report = report
+
+
+def rehearse(order: Order) -> RankReport:
+    """Dry-run one rank. Every fault is an outcome of the report; only a wrong order raises."""
+    start = time.monotonic()
+    study = order.study(order.document)
+    note = ""
+    if order.fold and order.level in _FOLDED:
+        try:
+            return replace(_folded(order, study), seconds=time.monotonic() - start)
+        except PartFailed as failed:
+            return replace(failed.report, seconds=time.monotonic() - start)
+        except CannotFold as reason:
+            if max(study.config.model.num_layers or 0, _micro_batches(order, study).count) >= _WORTH_TELLING:
+                note = phrase("the whole model was run: {reason}", reason=reason)
+    report = _whole(order, study)
+    return replace(report, fold_note=note, seconds=time.monotonic() - start)
+
+
+_WORTH_TELLING = 9  # layers or micro-batches, from which on one would expect that not all of them are run
+
+
+def foldable(order: Order) -> bool:
+    """Whether it will at least be tried to run something smaller."""
+    if not order.fold or order.level not in _FOLDED:
+        return False
+    try:
+        return bool(_plans(order, order.study(order.document)))
+    except CannotFold:
+        return False
+
+
+def _whole(order: Order, study: Study) -> RankReport:
+    ran = run(order, study)
+    if not ran.report.outcome.good or order.level == 0:
+        return ran.report
+    if ran.trace is None:
+        return without_trace(ran.report, study, ran.log)
+    peaks = Peaks(used_bytes=ran.trace.used_peak_bytes, with_fragments_bytes=ran.trace.with_fragments_peak_bytes,
+                  reserved_bytes=ran.reserved_bytes)
+    effect = observed(ran.trace, study.config.model.num_layers or 0)
+    report = verdict(ran.report, study, ran.log, peaks, effect)
+    record(order, ran, report)
+    return raised(order, study, ran, report, effect) if order.level > 1 else report
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One run of a fold, ready to start. ``name``: of its folder below that of the rank."""
+
+    size: Size
+    order: Order
+    study: Study
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A part that was run. ``report``: at the level that was asked for, without peaks. ``reserved_bytes``: at that
+    level."""
+
+    part: Part
+    ran: Ran
+    sample: Sample
+    report: RankReport
+    reserved_bytes: int | None
+
+
+def _folded(order: Order, study: Study) -> RankReport:
+    """Raises CannotFold, before or after the folded runs, and PartFailed."""
+    known: dict[Size, Measured] = {}
+    found = CannotFold(phrase("nothing was tried"))
+    for plan in _plans(order, study):
+        try:
+            return _by(plan, order, study, known)
+        except NothingToRead:
+            raise
+        except CannotFold as reason:
+            found = reason
+    raise found
+
+
+def _plans(order: Order, study: Study) -> tuple[Fold, ...]:
+    layers, config = study.config.model.num_layers, study.config
+    if order.plain or layers is None or not layers or stage_map(config, layers).guessed:
+        strategy = None  # which layers are equal is only known with swapconf, for a deal that is understood
+    else:
+        strategy = study.strategy
+    dense = config.model.settings.get(_DENSE_FIRST)
+    return folds(strategy, cluster_of(order.document).stage_of(order.rank), _micro_batches(order, study),
+                 dense if isinstance(dense, int) else 0)
+
+
+def _micro_batches(order: Order, study: Study) -> MicroBatches:
+    return micro_batches(order.document, study.config.pipeline)
+
+
+def _by(plan: Fold, order: Order, study: Study, known: dict[Size, Measured]) -> RankReport:
+    """The report from the runs of a fold. ``known``: parts that were run already; this adds to them."""
+    parts = [_part(order, study, plan, size) for size in plan.runs]
+    checking = _part(order, study, plan, plan.check) if plan.steps else None
+    measured = _run(parts, plan, order.children, known)
+    samples = [one.sample for one in measured]
+    whole = extrapolated(samples, plan, plan.whole)
+    words = why = ""
+    if checking is not None and (why := doubt(samples, whole, plan, _longest_prefetch(study))):
+        (third,) = _run([checking], plan, 1, known)
+        words = size_words(plan, plan.check)
+        if not holds(samples, plan, third.sample):
+            raise CannotFold(phrase("{reason}, and a run with {third} is not where smaller ones say", reason=why,
+                                    third=words))
+        measured.append(third)
+    big = measured[_biggest(plan)]
+    found = attempt(order, plan, [_source(one) for one in measured],
+                    lambda size: _further(order, study, plan, size, known))
+    if found.fragments_bytes is not None:
+        whole = replace(whole, with_fragments_peak_bytes=whole.used_peak_bytes + found.fragments_bytes)
+    note = basis(plan, is_replayed=found.fragments_bytes is not None)
+    if words:
+        note = phrase("{note}, confirmed with {third} because {reason}", note=note, third=words, reason=why)
+    peaks = Peaks(used_bytes=whole.used_peak_bytes, with_fragments_bytes=whole.with_fragments_peak_bytes,
+                  reserved_bytes=_reserved(measured, big, whole))
+    strategy = study.strategy
+    lines = big.report.strategy_lines if strategy is None or order.plain else tuple(
+        line for entry in strategy.layers for line in log_lines.lines(entry, strategy.swap_on))
+    blank = replace(big.report, folded=tuple(sum(one.part.size.layers) for one in measured), fold_note=note,
+                    strategy_lines=lines, peak=_peak(measured, big, plan, whole.used_peak_bytes))
+    report = verdict(blank, study, big.ran.log, peaks, whole.effect)
+    record(order, big.ran, report)
+    fewer = used_peak_bytes(samples, plan, replace(plan.whole, micro_batches=plan.small.micro_batches))
+    more = plan.whole.micro_batches - plan.small.micro_batches
+    return keep_whole(order, plan, found, report, (whole.used_peak_bytes - fewer) // max(more, 1))
+
+
+def _source(one: Measured) -> Source:
+    return Source(size=one.part.size, ran=one.ran)
+
+
+def _further(order: Order, study: Study, plan: Fold, size: Size, known: dict[Size, Measured]) -> Source | None:
+    """One more run, which only a trace that is kept is worth; None where it does not end well."""
+    if order.keep is None:
+        return None
+    try:
+        (one,) = _run([_part(order, study, plan, size)], plan, 1, known)
+    except (PartFailed, CannotFold):
+        return None
+    return _source(one)
+
+
+def _peak(measured: Sequence[Measured], big: Measured, plan: Fold, used_bytes: int) -> Peak | None:
+    """What holds the peak of the whole model: the parts of the biggest run, grown. The moment when layers keep nothing
+    is on a line, as every place of the step is, where all runs have it in the same pass."""
+    found = [one.report.peak for one in measured[:len(plan.runs)] if one.report.peak is not None]
+    if big.report.peak is None:
+        return None
+    if len(found) < len(plan.runs) or len({one.rest.when for one in found}) > 1:
+        return grown(big.report.peak, used_bytes)
+    return grown(big.report.peak, used_bytes, plan.on_line([one.rest.used_bytes for one in found], plan.whole))
+
+
+def _biggest(plan: Fold) -> int:
+    return max(range(len(plan.runs)), key=lambda number: sum(plan.runs[number].layers))
+
+
+def _part(order: Order, study: Study, plan: Fold, size: Size) -> Part:
+    document = with_micro_batches(order.document, _micro_batches(order, study), size.micro_batches)
+    if plan.rows and size.layers != plan.whole.layers:
+        kept = plan.kept(size)
+        document = with_fewer_layers(document, study.config, kept)
+        folded = order.study(document)
+        if study.strategy is not None:
+            check(folded.strategy, study.strategy, kept)
+    return Part(size=size, order=replace(order, document=document), study=order.study(document),
+                name=part_name(plan, size))
+
+
+def _run(parts: Sequence[Part], plan: Fold, at_once: int, known: dict[Size, Measured]) -> list[Measured]:
+    """The children wait for processes, so threads are enough to have several of them. Raises PartFailed."""
+    todo = [part for part in parts if part.size not in known]
+
+    def start(part: Part) -> Ran:
+        return run(part.order, part.study, part.name)
+
+    with ThreadPoolExecutor(max_workers=max(1, at_once)) as pool:
+        for part, ran in zip(todo, pool.map(start, todo) if at_once > 1 else map(start, todo), strict=True):
+            known[part.size] = _measured(ran, part, plan)
+    return [known[part.size] for part in parts]
+
+
+def _measured(ran: Ran, part: Part, plan: Fold) -> Measured:
+    if ran.report.outcome is not Outcome.COMPLETED:
+        raise PartFailed(_failed(ran, part, plan))
+    if ran.trace is None:
+        raise NothingToRead(phrase("with {part} it leaves no trace", part=size_words(plan, part.size)))
+    effect = observed(ran.trace, part.study.config.model.num_layers or 0)
+    _check_deal(effect, part, plan)
+    if part.order.level < 2:
+        return Measured(part=part, ran=ran, sample=sample(ran.trace, effect, plan, part.size), report=ran.report,
+                        reserved_bytes=ran.reserved_bytes)
+    try:
+        raised_trace = grow(ran.trace, pool_of(part.order, ran))
+        report = at_level(part.order.level, ran.report, raised_trace.workspace, ran.trace)
+        keep_trace(part.order, ran, raised_trace, report, part.name)
+    except (ValueError, OSError) as error:
+        raise NothingToRead(str(error)) from None
+    return Measured(part=part, ran=ran, sample=sample(raised_trace.trace, effect, plan, part.size), report=report,
+                    reserved_bytes=raised_trace.reserved_bytes)
+
+
+def _check_deal(effect: Effect, part: Part, plan: Fold) -> None:
+    """A model that deals its layers to stages in its own way ran others than these. Raises CannotFold."""
+    seen = {int(name) for name in effect.layers if name.isdigit()}
+    own = {index for row in plan.rows if row.own for index in row.indices}
+    wanted = {position for position, index in enumerate(plan.kept(part.size)) if index in own}
+    if seen and wanted and seen != wanted:
+        raise CannotFold(phrase("with {part} the stage ran {seen} layers where {wanted} were expected", seen=len(seen),
+                                part=size_words(plan, part.size), wanted=len(wanted)))
+
+
+def _failed(ran: Ran, part: Part, plan: Fold) -> RankReport:
+    """The part's outcome as that of the rank, in words of which part it was; its peak says nothing of the whole."""
+    words = size_words(plan, part.size)
+    findings: tuple[Finding, ...] = tuple(replace(finding, message=phrase(
+        "{message} (a run with {part}, from which the whole model was to be extrapolated)", message=finding.message,
+        part=words)) for finding in ran.report.findings)
+    return replace(ran.report, findings=findings, used_peak_bytes=None, fold_note=phrase(
+        "a run with {part} {outcome}, so the whole model was not run", part=words,
+        outcome=phrase(ran.report.outcome.value)))
+
+
+def _reserved(measured: Sequence[Measured], big: Measured, whole: Sample) -> int | None:
+    """MindSpore takes whole GiB; what it takes beyond the peak does not depend on the number of layers. Where it takes
+    the same whatever the peak is, it took one block in advance (`max_device_memory`)."""
+    if big.reserved_bytes is None:
+        return None
+    needed = _gibs(whole)
+    if len({one.reserved_bytes for one in measured}) == 1 < len({_gibs(one.sample) for one in measured}):
+        return max(big.reserved_bytes, needed * GIB)
+    return big.reserved_bytes + (needed - _gibs(big.sample)) * GIB
+
+
+def _gibs(run: Sample) -> int:
+    return -(-run.with_fragments_peak_bytes // GIB)
+
+
+def _longest_prefetch(study: Study) -> int:
+    actions = study.strategy.actions().values() if study.strategy is not None else ()
+    return max((action.prefetch for action in actions if isinstance(action, Swap)), default=0)

@@ -1,0 +1,46 @@
+"""FOLD -> WORDS: how the runs of a fold are named, and what is said of a figure that comes from them."""
+
+from __future__ import annotations
+
+from swapconf.dryrun.fold.folding import Fold, Size
+from swapconf.words.phrases import joined, mark, phrase
+
+_AND = mark(" and ")
+
+
+def part_name(plan: Fold, size: Size) -> str:
+    """Of a run's folder: ``layers_4``, ``layers_4_micro_batches_9``, with the layers of the rank's own stage."""
+    names = [f"layers_{_joined(plan, size, '_and_')}"] if plan.rows else []
+    return "_".join([*names, *([f"micro_batches_{size.micro_batches}"] if plan.folds_micro_batches else [])])
+
+
+def size_words(plan: Fold, size: Size) -> str:
+    """``4 layers, 9 micro-batches``."""
+    words = [phrase("{layers} layers", layers=_joined(plan, size, " + "))] if plan.rows else []
+    return joined(", ", [*words, *([phrase("{count} micro-batches", count=size.micro_batches)]
+                                   if plan.folds_micro_batches else [])])
+
+
+def basis(plan: Fold, *, is_replayed: bool = False) -> str:
+    """From what the figures of the whole model come. ``is_replayed``: those with fragments come from a trace."""
+    if not plan.steps:
+        return phrase("from a run with fewer layers in other stages, which this rank does not hold")
+    parts = []
+    if plan.folded_rows:
+        parts.append(phrase("{runs} of {layers} equal layers", runs=joined(_AND, dict.fromkeys(
+            _joined(plan, size, " + ") for size in plan.runs)), layers=_joined(plan, plan.whole, " + ")))
+    if plan.folds_micro_batches:
+        parts.append(phrase("{few} and {more} of {count} micro-batches", few=plan.small.micro_batches,
+                            more=plan.steps[-1].micro_batches, count=plan.whole.micro_batches))
+    told = joined(", ", parts)
+    if is_replayed:
+        return phrase("extrapolated from {parts} (fragments are those of a trace grown from them)", parts=told)
+    return phrase("extrapolated from {parts} (fragments are estimated)", parts=told)
+
+
+def _joined(plan: Fold, size: Size, sign: str) -> str:
+    """The layers of each folded row, of all own layers where no row is folded."""
+    rows = plan.folded_rows
+    if not rows:
+        return str(sum(left for row, left in zip(plan.rows, size.layers, strict=True) if row.own))
+    return sign.join(str(size.layers[row]) for row in rows)

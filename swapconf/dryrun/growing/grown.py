@@ -1,0 +1,85 @@
+"""TRACE of fewer layers + PERIODS -> TRACE of more layers, launch by launch and block by block.
+
+Where the blocks are in memory is not known of it; see `placed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from swapconf.dryrun.growing.directions import layers_of, upwards
+from swapconf.dryrun.growing.events import Launched, events
+from swapconf.dryrun.growing.instances import Beginning, instances, of_steps
+from swapconf.dryrun.growing.launches import step_kernels
+from swapconf.dryrun.growing.layers import Numbering
+from swapconf.dryrun.growing.periods import Period
+from swapconf.dryrun.growing.reason import CannotGrow
+from swapconf.dryrun.growing.references import Resolver, Used, kept_for_readers, references
+from swapconf.dryrun.growing.rows import blocks_of, kernels_of, tasks_of
+from swapconf.dryrun.growing.same_layers import same_layers
+from swapconf.dryrun.growing.steps import START, Steps
+from swapconf.dryrun.growing.unrolled import NONE, Unrolled
+from swapconf.trace.blocks import ranges
+from swapconf.trace.trace import Trace
+from swapconf.words.phrases import phrase
+
+
+def grown(steps: Steps, periods: Sequence[Period], numbering: Numbering, more: int,
+          constants: Mapping[int, int]) -> Trace:
+    """The trace with ``more`` copies of each period; ``constants``: how many more there are of each size. Raises
+    CannotGrow."""
+    layers = layers_of(steps)
+    periods = same_layers(periods, layers)
+    unrolled = Unrolled(length=steps.length, periods=periods, upwards=upwards(steps, periods, layers), more=more)
+    born = of_steps(steps, unrolled)
+    row = born[0]
+    first = np.zeros(len(steps.trace.blocks), dtype=np.int64)
+    first[row[::-1]] = np.arange(len(row))[::-1]
+    beginning = Beginning(steps, numbering, more, constants, base=len(row))
+    resolver = Resolver(steps=steps, unrolled=unrolled, beginning=beginning, first=first)
+    launched, tasks = _launched(steps, unrolled), steps.trace.tasks
+    reads, writes = (resolver.used(references(steps, unrolled, ids), launched) for ids in (
+        [task.inputs for task in tasks], [task.outputs for task in tasks]))
+    beginning.fill()
+    blocks = instances(steps, unrolled, beginning, born)
+    launched, reads, writes = _with_new(steps, beginning, launched, reads, writes)
+    when = events(steps, kept_for_readers(blocks, launched, reads, steps), launched)
+    if (when.end <= when.start).any():
+        raise CannotGrow(phrase("a tensor would be released before it is made"))
+    kernels = kernels_of(step_kernels(steps, unrolled, numbering), steps.count)
+    return replace(steps.trace, kernels=kernels,
+                   tasks=tasks_of(steps, kernels, launched, when, reads, writes, blocks),
+                   blocks=blocks_of(steps, kernels, launched, when, reads, blocks))
+
+
+def _launched(steps: Steps, unrolled: Unrolled) -> Launched:
+    """Those of the start, then those at each place of each step."""
+    place = np.concatenate([np.arange(steps.length) + step * steps.length for step in range(steps.count)])
+    borders = np.searchsorted(steps.place, np.append(place, len(place)))
+    source = np.concatenate([unrolled.source + step * steps.length for step in range(steps.count)])
+    counts = (borders[1:] - borders[:-1])[source]
+    owner = np.repeat(np.arange(len(source)), counts)
+    task = ranges(borders[source], counts)
+    early = np.flatnonzero(steps.place == START)
+    none = np.full(len(early), NONE, dtype=np.int64)
+    return Launched(task=np.concatenate([early, task]), place=np.concatenate([none, owner]),
+                    copy=np.concatenate([none, np.tile(unrolled.copy, steps.count)[owner]]))
+
+
+def _with_new(steps: Steps, beginning: Beginning, launched: Launched, reads: Used,
+              writes: Used) -> tuple[Launched, Used, Used]:
+    """The tasks that make the new parameters and constants, each like that of the one that it is made from."""
+    new = np.array(beginning.new, dtype=np.int64)
+    rows, copies = (np.array(column[len(beginning.rows):], dtype=np.int64)
+                    for column in (beginning.row, beginning.copy))
+    made = steps.made_by_task[rows]
+    new, rows, copies = new[made], rows[made], copies[made]
+    return (Launched(task=np.concatenate([launched.task, steps.born[rows]]),
+                     copy=np.concatenate([launched.copy, copies]),
+                     place=np.concatenate([launched.place, np.full(len(new), START)])),
+            Used(instance=reads.instance, borders=np.append(reads.borders, np.full(len(new), reads.borders[-1]))),
+            Used(instance=np.append(writes.instance, new),
+                 borders=np.append(writes.borders, writes.borders[-1] + 1 + np.arange(len(new)))))

@@ -1,0 +1,92 @@
+"""TRACES of two runs with fewer layers -> TRACE of the whole model, or the reason why there is none.
+
+The run with fewer layers is grown to the size of the one with more first, and has to give it: the same launches in the
+same order, but that of some neighbours which do not depend on each other, blocks of the same sizes, the same used peak
+to the byte. Only then that one is grown to the whole.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from swapconf.dryrun.growing.grown import grown
+from swapconf.dryrun.growing.instances import constants
+from swapconf.dryrun.growing.layers import Numbering
+from swapconf.dryrun.growing.periods import launch_the_same, periods
+from swapconf.dryrun.growing.reason import CannotGrow
+from swapconf.dryrun.growing.settled import settled
+from swapconf.dryrun.growing.steps import Steps, steps
+from swapconf.memory.addresses import told, unnamed
+from swapconf.memory.allocators import mindspore
+from swapconf.memory.replay import replay
+from swapconf.trace.lifetimes import UNTOLD, PoolRecord
+from swapconf.trace.trace import Trace
+from swapconf.words.phrases import phrase
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """A run with fewer layers. ``kept``: [its layers] their numbers in the whole model; ``size``: how many of them are
+    of the row that was folded, which begins with layer ``first`` of the whole model. ``pool``: what it said of its own
+    pool."""
+
+    trace: Trace
+    kept: Sequence[int]
+    first: int
+    size: int
+    pool: PoolRecord = UNTOLD
+
+    def numbering(self, kept: Sequence[int], stride: int) -> Numbering:
+        """For a model with the layers ``kept`` of the whole one."""
+        place = {layer: position for position, layer in enumerate(kept)}
+        return Numbering(whole=[place[layer] for layer in self.kept], first=self.kept.index(self.first),
+                         size=self.size, stride=stride)
+
+
+def whole(small: Run, big: Run, num_layers: int, size: int) -> Trace:
+    """The trace of the model with all its ``num_layers`` layers, ``size`` of them in the row that was folded. Raises
+    CannotGrow."""
+    stride = big.size - small.size
+    if stride < 1 or (size - big.size) % stride:
+        raise CannotGrow(phrase("the layers that are missing are no whole number of periods"))
+    one, two = steps(settled(small.trace)), steps(settled(big.trace))
+    if one.count != two.count:
+        raise CannotGrow(phrase("the two runs do not have equally many steps"))
+    fewer, more = periods(one.forms, two.forms)
+    added = constants(two)
+    added.subtract(constants(one))
+    _check(grown(one, fewer, small.numbering(big.kept, stride), 1, added), two)
+    copies = (size - big.size) // stride
+    if not copies:
+        return renumbered(big, num_layers)
+    found = grown(two, more, big.numbering(range(num_layers), stride), copies,
+                  Counter({length: count * copies for length, count in added.items()}))
+    return placed(found, big)
+
+
+def renumbered(run: Run, num_layers: int) -> Trace:
+    """The trace of a run that has all layers of its rank, with their names in the whole model. Raises CannotGrow."""
+    if tuple(run.kept) == tuple(range(num_layers)) or not run.kept:
+        return run.trace
+    return placed(grown(steps(run.trace), (), run.numbering(range(num_layers), 1), 0, {}), run)
+
+
+def _check(found: Trace, truth: Steps) -> None:
+    """Raises CannotGrow where the run with fewer layers, grown, is not the one with more."""
+    again = steps(found)
+    if not launch_the_same(again.forms, truth.forms):
+        raise CannotGrow(phrase("the run with fewer layers, repeated, does not launch what the one with more does"))
+    one, other = found.blocks, truth.trace.blocks
+    if sorted(one.size_bytes.tolist()) != sorted(other.size_bytes.tolist()) \
+            or found.used_peak_bytes != truth.trace.used_peak_bytes:
+        raise CannotGrow(phrase("the run with fewer layers, repeated, has a used peak of {grown:,} bytes, the one with "
+                                "more of {truth:,}", grown=found.used_peak_bytes, truth=truth.trace.used_peak_bytes))
+
+
+def placed(trace: Trace, like: Run) -> Trace:
+    """Its blocks where MindSpore's pool would put them, in pieces as large as in another run."""
+    pool = replay(like.trace, unnamed(like.trace.blocks), like.pool)
+    live = unnamed(trace.blocks)
+    return replace(trace, blocks=told(trace.blocks, live, mindspore.place(live, pool.pool)))

@@ -1,0 +1,114 @@
+"""LEVEL 1 -> LEVELS 2 AND 3: workspace and times, which MindSpore asks a card for, estimated where there is none.
+
+What is estimated is kept apart from what MindSpore wrote: ``rank_N/level_2`` has the same files with workspace in them,
+``rank_N/level_3`` a profile of the simulated step.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timezone
+
+from swapconf.dryrun.child import Ran, kept, record
+from swapconf.dryrun.effect.effect import Effect
+from swapconf.dryrun.outcome import ESTIMATED, RECORDED, Outcome, RankReport
+from swapconf.dryrun.rank_order import Order
+from swapconf.dryrun.verdict import Peaks, verdict
+from swapconf.memory import holders
+from swapconf.memory.with_workspace import Grown, grow
+from swapconf.profile import profiler_writer
+from swapconf.profile.simulated import step_profile
+from swapconf.profile.step_profile import StepProfile
+from swapconf.study.study import Study
+from swapconf.timing import costing, hardware, program, timeline
+from swapconf.timing.cost import Machine
+from swapconf.trace import run_record, trace_folder, trace_writer
+from swapconf.trace.trace import Trace
+from swapconf.trace.workspace import Basis, Workspace
+from swapconf.words.findings import Finding, Origin, Severity
+from swapconf.words.phrases import phrase
+from swapconf.words.units import MIB
+
+LEVEL_2, LEVEL_3 = "level_2", "level_3"
+BUFFER = "HCCL_BUFFSIZE"
+_BUFFER_MIB = 200
+
+
+def raised(order: Order, study: Study, ran: Ran, report: RankReport, effect: Effect) -> RankReport:
+    """The report of a rank at the level that was asked for. ``report``: at the level at which MindSpore ran."""
+    assert ran.trace is not None
+    try:
+        grown = grow(ran.trace, run_record.pool_of(order.document.root.plain(), {
+            "reserved_bytes": ran.reserved_bytes, "usable_bytes": report.usable_bytes}))
+    except ValueError as error:
+        origin = study.config.origin("context.memory_optimize_level", "context")
+        found = Finding(origin=origin, rule="level-not-reached", severity=Severity.WARNING,
+                        message=phrase("rank {rank}: level {level} cannot be estimated: {error}", rank=report.rank,
+                                       level=order.level, error=error),
+                        hint=phrase("run it with memory_optimize_level O0; the figures are those of level 1"))
+        return replace(report, findings=(*report.findings, found))
+    peaks = Peaks(used_bytes=grown.trace.used_peak_bytes, reserved_bytes=grown.reserved_bytes,
+                  with_fragments_bytes=grown.trace.with_fragments_peak_bytes)
+    blank, profile = at_level(order.level, ran.report, grown.workspace, ran.trace), None
+    blank = replace(blank, peak=holders.peak(grown.trace))
+    if order.level > 2:
+        machine = order.machine or Machine(hardware=hardware.load(hardware.GENERIC))
+        profile = simulated(grown, machine)
+        blank = replace(blank, step_us=profile.step_ns / 1000, hardware=machine.hardware.name)
+    higher = verdict(blank, study, ran.log, peaks, effect)
+    try:
+        keep_trace(order, ran, grown, higher)
+        if profile is not None and order.keep is not None:
+            profiler_writer.write(profile, kept(order.keep, order, LEVEL_3), datetime.now(timezone.utc))
+    except OSError as error:
+        outcome = Outcome.NO_SPACE if error.errno == errno.ENOSPC else Outcome.BAD_TRACE
+        told = Finding(origin=Origin(file=order.document.file), rule="framework-error", severity=Severity.ERROR,
+                       message=phrase("rank {rank}: the estimates cannot be written: {error}", rank=report.rank,
+                                      error=error), hint=outcome.remedy())
+        return replace(higher, outcome=outcome, detail=str(error), findings=(*higher.findings, told))
+    return higher
+
+
+def simulated(grown: Grown, machine: Machine) -> StepProfile:
+    """One step, as a profiler would have seen it."""
+    trace = grown.trace
+    costs = costing.costs(costing.workload(trace), machine.hardware, machine.host, machine.measured)
+    line = timeline.replay(program.program(trace), costs.duration_us)
+    return step_profile(trace, line, costs, machine.hardware.name, grown.reserved_bytes)
+
+
+def outside_bytes(trace: Trace, environment: Mapping[str, str]) -> int:
+    """What HCCL takes besides the pool: two buffers for each group that communicates, of ``HCCL_BUFFSIZE`` MiB
+    (documented of CANN: 200 unless set, of its own and shared with nobody)."""
+    told = environment.get(BUFFER, "")
+    buffer_mib = int(told) if told.isdigit() and told.isascii() else _BUFFER_MIB
+    groups = {kernel.group for kernel in trace.step if kernel.group}
+    return 2 * buffer_mib * MIB * len(groups)
+
+
+def at_level(level: int, report: RankReport, workspace: Workspace, trace: Trace) -> RankReport:
+    """The report at a level with workspace: how it is known, which is the largest, and what HCCL takes besides.
+    ``trace``: as MindSpore left it."""
+    report = replace(report, level=level, workspace=ESTIMATED, workspace_bytes=0,
+                     outside_bytes=outside_bytes(trace, os.environ))
+    if not len(workspace):
+        return report
+    largest = workspace.largest
+    is_recorded = workspace.rules[workspace.rule[largest]].basis is Basis.TRACE
+    names = {task.event: task.primitive for task in trace.tasks}
+    return replace(report, workspace=RECORDED if is_recorded else ESTIMATED,
+                   workspace_bytes=int(workspace.size_bytes[largest]),
+                   workspace_kernel=names.get(int(workspace.event[largest]), ""))
+
+
+def keep_trace(order: Order, ran: Ran, grown: Grown, report: RankReport, part: str = "") -> None:
+    """Write the trace with workspace in it, if it is estimated and files are kept; ``part`` as in `run`. Raises
+    OSError."""
+    if order.keep is not None and report.workspace == ESTIMATED:
+        executed_order = trace_folder.order_file(kept(order.keep, order, part))
+        folder = f"{part}/{LEVEL_2}" if part else LEVEL_2
+        trace_writer.write(grown.trace, grown.workspace, executed_order, kept(order.keep, order, folder))
+        record(order, ran, report, folder)

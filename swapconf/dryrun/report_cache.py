@@ -1,0 +1,114 @@
+"""Reports of earlier dry runs, by content: the YAML after its overrides, versions, rank, level and how it was run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from contextlib import suppress
+from dataclasses import asdict, is_dataclass
+from importlib.metadata import version
+from math import isfinite
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+from swapconf.dryrun.adapted import adapted, digest, digests
+from swapconf.dryrun.outcome import LayerMoves, LayerRecomputes, Outcome, RankReport
+from swapconf.dryrun.rank_order import Order
+from swapconf.files import cache_folder, json_object
+from swapconf.memory import peak
+from swapconf.upstream.facts import Versions
+from swapconf.words.findings import Finding, Origin, Severity
+from swapconf.words.phrases import packed, unpacked
+
+_NAME = "dryrun"
+_FORM = 8  # of the files; raised whenever a report changes its meaning
+
+
+def folder() -> Path:
+    """The user's own cache folder for reports, made or not."""
+    return cache_folder.place(_NAME, os.environ)
+
+
+def find(order: Order) -> RankReport | None:
+    """The report of an equal order; None when there is none that can be trusted."""
+    try:
+        if not folder().exists():
+            return None
+        cache_folder.private(_NAME, os.environ)
+    except (cache_folder.Untrusted, OSError):
+        return None
+    path = _path(order)
+    return None if path.is_symlink() else read(path, order)
+
+
+def read(path: Path, order: Order) -> RankReport | None:
+    """The report in a file; None where it is damaged."""
+    try:
+        report = _report(json_object.read(path), order)
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, MemoryError):
+        return None
+    return report if _fits(report, RankReport) else None
+
+
+def store(order: Order, report: RankReport) -> None:
+    """Keep a report; whole or not at all. A cache that cannot be written is no fault of the run."""
+    content = {**asdict(report, dict_factory=_packed), "peak": peak.as_record(report.peak) if report.peak else None}
+    text = json.dumps(content, default=lambda value: value.value)
+    with suppress(OSError, cache_folder.Untrusted):
+        cache_folder.private(_NAME, os.environ)
+        cache_folder.replace(_path(order), text)
+
+
+def _path(order: Order) -> Path:
+    settings: Any = order.document.root.plain()
+    seen = adapted(settings, Path.cwd())
+    content = {"form": _FORM, "swapconf": version("swapconf"), "versions": asdict(Versions.in_use()),
+               "settings": settings, "seen": seen, "register_path": order.register_path,
+               "inputs": digests(seen, order.register_path),
+               "rank": order.rank, "level": order.level,
+               "machine": repr(order.machine) if order.level > 2 else "",
+               "plain": order.plain, "real_data": order.real_data, "fold": order.fold,
+               "families": dict(order.settings.families),
+               "severity": {rule: str(severity) for rule, severity in order.settings.severity.items()},
+               # findings point into the file
+               "file": order.document.file, "text": digest(order.document.file)}
+    key = hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+    return folder() / f"{key}.json"
+
+
+def _packed(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: packed(value) if isinstance(value, str) else value for name, value in fields}
+
+
+def _unpacked(kind: type, data: dict[str, Any]) -> dict[str, Any]:
+    """``data`` for a dataclass, with what it declares as text unpacked."""
+    return {**data, **{name: unpacked(data[name]) for name, hint in get_type_hints(kind).items() if hint is str}}
+
+
+def _report(data: dict[str, Any], order: Order) -> RankReport:
+    data = _unpacked(RankReport, data)
+    data["outcome"] = Outcome(data["outcome"])
+    data["moved"] = tuple(LayerMoves(**move) for move in data["moved"])
+    if data["recomputed"] is not None:
+        data["recomputed"] = tuple(LayerRecomputes(**layer) for layer in data["recomputed"])
+    data["findings"] = tuple(Finding(**{**_unpacked(Finding, found), "origin": Origin(**found["origin"]),
+                                        "severity": Severity(found["severity"])}) for found in data["findings"])
+    data["peak"] = peak.of_record(data["peak"]) if data["peak"] else None
+    data["strategy_lines"] = tuple(data["strategy_lines"])
+    data["folded"] = tuple(data["folded"]) if data["folded"] else None
+    return RankReport(**{**data, "file": order.document.file})
+
+
+def _fits(value: object, hint: Any) -> bool:
+    """Whether a value is of the type that a field is declared with."""
+    if get_origin(hint) is tuple:
+        return isinstance(value, tuple) and all(_fits(item, get_args(hint)[0]) for item in value)
+    if get_args(hint):
+        return any(_fits(value, kind) for kind in get_args(hint))
+    if is_dataclass(hint):
+        return type(value) is hint and all(
+            _fits(getattr(value, name), kind) for name, kind in get_type_hints(hint).items())
+    if hint is float:
+        return type(value) in (int, float) and isfinite(value)  # type: ignore[arg-type]
+    return isinstance(value, str) if hint is str else type(value) is hint  # a phrase is a str, a bool no int here

@@ -1,0 +1,138 @@
+"""LIFETIMES -> PLACEMENT as MindSpore 2.9.0 does it: best fit in pieces that double, persistent tensors in their own.
+
+Measured with MindSpore 2.9.0 (memory_optimize_level O0, a simulated Ascend): every address and every peak with
+fragments of all traces is reproduced by these rules (docs/evidence/pool.md). They were first read in its public source:
+``abstract_dynamic_mem_pool.cc`` (who asks whom) and ``abstract_ascend_memory_pool_support.cc`` (the size of a piece).
+
+- A request takes the smallest hole that is large enough; of several, the one at the lowest address. Freed neighbours
+  join at once.
+- There are two managers, one for persistent blocks (weights, optimizer state, constants) and one for the rest. A
+  common request asks its own manager only, a persistent one its own, then the common one. Where there is no hole, the
+  device is asked for a new piece.
+- Only the first piece asked for a persistent block belongs to the persistent manager, all others to the common one.
+- A piece is one unit, doubled until the request fits: with a unit of 2 GiB, 4.64 GiB come in a piece of 8 GiB. The
+  unit of the persistent piece is 1 GiB, that of all others ``growth_bytes``.
+- What the rank may use of the device cuts both: the unit to what is left but 1 GiB, the piece to what is left. A dry
+  run goes on behind the limit, in pieces of exactly the request.
+- ``growth_bytes`` is ``increase_size`` of ``mindspore.runtime.set_memory``: 2 GiB unless set. mindformers calls it when
+  the YAML has ``context.max_device_memory``, and passes ``context.mempool_block_size`` as this size. Where nobody calls
+  it (a bare training cell), pieces are 1 GiB.
+- The device gives pieces from the top of its memory downwards, so that of two equal holes the later piece wins.
+
+The peak with fragments is the sum over the pieces of the highest byte ever used.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+
+import numpy as np
+
+from swapconf.memory.free_space import FreeSpace
+from swapconf.trace.lifetimes import Lifetimes, Placement, high_water_bytes
+from swapconf.words.units import GIB
+
+TRAINER_GROWTH_BYTES = 2 * GIB
+_PERSISTENT_GROWTH_BYTES = GIB
+_KEPT_BACK_BYTES = GIB
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pool:
+    """``growth_bytes``: the unit of the pieces. ``first_bytes``: what each manager asks the device for at the start; 0:
+    nothing. ``limit_bytes``: what the rank may use of the device; None: more than it ever asks for."""
+
+    growth_bytes: int = TRAINER_GROWTH_BYTES
+    first_bytes: int = GIB
+    limit_bytes: int | None = None
+
+
+TRAINER = Pool()
+
+
+def place(lifetimes: Lifetimes, pool: Pool = TRAINER) -> Placement:
+    """Where MindSpore puts each block. Segments are numbered as they are asked for."""
+    pieces, address = _filled(lifetimes, pool)
+    segment = np.array([pieces.segment_of(start) for start in address], dtype=np.int32)
+    offset = np.array(address, dtype=np.int64) + np.array(pieces.depths, dtype=np.int64)[segment]
+    return Placement(
+        segment=segment, offset=offset, used_peak_bytes=lifetimes.used_peak_bytes,
+        mapped_bytes=int(high_water_bytes(segment, offset, lifetimes.size_bytes).sum()),
+        reserved_bytes=pieces.reserved_bytes, device_requests=len(pieces.depths))
+
+
+def piece_bytes(lifetimes: Lifetimes, pool: Pool = TRAINER) -> tuple[int, ...]:
+    """The size of each piece, in the order in which the pool asks for them."""
+    return tuple(_filled(lifetimes, pool)[0].sizes_bytes)
+
+
+def _filled(lifetimes: Lifetimes, pool: Pool) -> tuple[_Pieces, list[int]]:
+    """The pieces after all events, and the address of each block."""
+    pieces = _Pieces(pool)
+    sizes, persistent = lifetimes.size_bytes.tolist(), lifetimes.is_persistent.tolist()
+    address = [0] * len(sizes)
+    for event in lifetimes.events.tolist():
+        if event >= 0:
+            address[event] = pieces.allocate(sizes[event], persistent[event])
+        else:
+            pieces.release(address[~event], sizes[~event])
+    return pieces, address
+
+
+class _Pieces:
+    """Addresses count down from 0, one piece below the other, with a byte between them so that holes stay apart.
+
+    ``depths``: how far below 0 each piece starts; ``sizes_bytes``: how large it is.
+    """
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self.depths: list[int] = []
+        self.sizes_bytes: list[int] = []
+        self.reserved_bytes = 0
+        self._common, self._persistent = FreeSpace(), FreeSpace()
+        self._first_persistent: int | None = None
+        if pool.first_bytes:
+            self._extend(pool.first_bytes, is_first_persistent=True)
+            self._extend(pool.first_bytes, is_first_persistent=False)
+
+    def allocate(self, size_bytes: int, is_persistent: bool) -> int:
+        is_first = is_persistent and self._first_persistent is None
+        address = (self._persistent if is_persistent else self._common).take(size_bytes)
+        if address is None and is_persistent and not is_first:
+            address = self._common.take(size_bytes)
+        if address is None:
+            address = self._extend(size_bytes, is_first).take(size_bytes)
+        assert address is not None
+        return address
+
+    def release(self, address: int, size_bytes: int) -> None:
+        is_own = self.segment_of(address) == self._first_persistent
+        (self._persistent if is_own else self._common).give(address, size_bytes)
+
+    def segment_of(self, address: int) -> int:
+        return bisect_left(self.depths, -address)
+
+    def _extend(self, size_bytes: int, is_first_persistent: bool) -> FreeSpace:
+        piece_bytes = self._next_bytes(size_bytes, is_first_persistent)
+        self.depths.append((self.depths[-1] if self.depths else 0) + piece_bytes + 1)
+        self.sizes_bytes.append(piece_bytes)
+        self.reserved_bytes += piece_bytes
+        if is_first_persistent:
+            self._first_persistent = len(self.depths) - 1
+        manager = self._persistent if is_first_persistent else self._common
+        manager.give(-self.depths[-1], piece_bytes)
+        return manager
+
+    def _next_bytes(self, size_bytes: int, is_first_persistent: bool) -> int:
+        limit, unit = self._pool.limit_bytes, self._pool.growth_bytes
+        left = None if limit is None else max(limit - self.reserved_bytes, size_bytes)
+        if is_first_persistent:
+            unit = _PERSISTENT_GROWTH_BYTES
+        elif left is not None:
+            unit = min(unit, left - _KEPT_BACK_BYTES if left > _KEPT_BACK_BYTES else left)
+        piece = unit
+        while piece < size_bytes:
+            piece *= 2
+        return piece if left is None else min(piece, left)

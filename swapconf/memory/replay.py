@@ -1,0 +1,82 @@
+"""TRACE -> what MindSpore's pool did in it, found again by its rules: every address, the peaks, the size of its pieces.
+
+A trace does not tell in which pieces the pool asks the device for memory. The YAML may; where it does not, the
+addresses do: they are only reproduced with the right size. Where so little is used that several sizes do, what the pool
+says it took of the device decides: MindSpore 2.9.0 under mindformers' Trainer grows by 2 GiB; what 2.7.2 says it took
+fits 1 GiB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from swapconf.memory.allocators import mindspore
+from swapconf.memory.allocators.mindspore import Pool
+from swapconf.trace.lifetimes import UNTOLD, Lifetimes, Placement, PoolRecord
+from swapconf.trace.trace import Trace
+from swapconf.words.units import GIB
+
+_OTHERS_GIB = (1, *range(3, 65))
+_USUAL = 3  # pools that are tried before the others
+_ONE_OF_EACH = 2  # a persistent and a common piece: larger ones change nothing
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Replay:
+    """``num_same``: blocks that the rules put where MindSpore put them, of ``num_blocks``. ``pool``: as it was set.
+    Several sizes of pieces are possible where little memory is used; it has the one that mindformers' Trainer sets."""
+
+    placement: Placement
+    pool: Pool
+    num_same: int
+    num_blocks: int
+
+    @property
+    def is_exact(self) -> bool:
+        return self.num_same == self.num_blocks
+
+
+def replay(trace: Trace, lifetimes: Lifetimes, told: PoolRecord = UNTOLD) -> Replay:
+    """The best replay of a trace; ``lifetimes`` are those of its device blocks. ``told``: by the run that left it."""
+    addresses = np.array([block.address for block in trace.blocks if not block.on_host], dtype=np.int64)
+    best: Replay | None = None
+    for count, pool in enumerate(_pools(told), 1):
+        found = _replay(lifetimes, addresses, pool)
+        if best is None or _rank(found, told) > _rank(best, told):
+            best = found
+        fits = told.reserved_bytes in (None, best.placement.reserved_bytes) or count >= _USUAL
+        if fits and (best.is_exact or (count > _USUAL and found.placement.device_requests <= _ONE_OF_EACH)):
+            break
+    assert best is not None
+    return best
+
+
+def _pools(told: PoolRecord) -> Iterator[Pool]:
+    """As the YAML sets it; as mindformers' Trainer does; as it is where nobody sets it; and all others."""
+    trainer = Pool(limit_bytes=told.limit_bytes)
+    yield trainer if told.growth_bytes is None else replace(trainer, growth_bytes=told.growth_bytes)
+    yield trainer
+    yield replace(trainer, growth_bytes=GIB, first_bytes=0)
+    for size in _OTHERS_GIB:
+        yield replace(trainer, growth_bytes=size * GIB)
+
+
+def _replay(lifetimes: Lifetimes, addresses: np.ndarray[tuple[int], np.dtype[np.int64]], pool: Pool) -> Replay:
+    placement = mindspore.place(lifetimes, pool)
+    return Replay(placement=placement, pool=pool, num_blocks=len(lifetimes), num_same=_num_same(placement, addresses))
+
+
+def _rank(found: Replay, told: PoolRecord) -> tuple[int, bool]:
+    return found.num_same, found.placement.reserved_bytes == told.reserved_bytes
+
+
+def _num_same(placement: Placement, addresses: np.ndarray[tuple[int], np.dtype[np.int64]]) -> int:
+    """Blocks of a segment have its base in common; the base that most of them have is the real one."""
+    total = 0
+    for segment in np.unique(placement.segment):
+        rows = placement.segment == segment
+        total += int(np.unique(addresses[rows] - placement.offset[rows], return_counts=True)[1].max())
+    return total

@@ -1,0 +1,133 @@
+"""NETWORK of known families: the layers of a model from its YAML alone, no mindspore needed.
+
+>>> family = identify(model_section, use_legacy=False)
+>>> templates_for(family, model_config, num_layers_of(family, model_config))
+
+Graph facts (``executed``, ``saved``, ``consumers``) were measured by compiling each variant once, with the data types
+of the usual training YAMLs; other data types add or remove a Cast. ``saved`` holds for a primitive flagged on its
+own: when several flagged primitives do the same to the same tensor, MindSpore merges them and moves it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from swapconf.models import store
+from swapconf.models.family import Family
+from swapconf.models.network import LayerTemplate, NearModel
+
+__all__ = [
+    "Family",
+    "approximated",
+    "extra_layers_for",
+    "families",
+    "identify",
+    "load",
+    "near",
+    "num_layers_of",
+    "templates_for",
+]
+
+load = store.load
+
+# Says nothing about the model: mindformers then takes the type from elsewhere.
+_GENERIC_TYPE = "PretrainedConfig"
+
+
+def families() -> tuple[str, ...]:
+    return tuple(store.index())
+
+
+def identify(model: Mapping[str, object], *, use_legacy: bool | None,
+             also: Mapping[str, str] | None = None) -> str | None:
+    """The family of the ``model`` section of a training YAML; None if the catalog does not know it.
+
+    ``use_legacy``: as in the YAML; None if unknown, then both kinds of model are considered. ``also``: by name of a
+    class of the user's own, the family whose layers it has.
+    """
+    model_config, arch = _section(model, "model_config"), _section(model, "arch")
+    classes = [name for value in (*map(model_config.get, ("type", "model_type", "architectures")), arch.get("type"))
+               for name in _names(value)]
+    own = next((also[name] for name in classes if name in also), None) if also else None
+    if own is not None:
+        return own
+    if "auto_register" in model_config or "auto_register" in arch:
+        return None  # a class of the user's own, whatever its name
+    for name, known in store.index().items():
+        if use_legacy is not None and use_legacy != known["legacy"]:
+            continue
+        if known["legacy"]:
+            config, network = _names(model_config.get("type")), _names(arch.get("type"))
+            fits = _fits(config, known["config_types"]) and (not network or _fits(network, known["arch_types"]))
+        else:
+            config, network = _names(model_config.get("model_type")), _names(model_config.get("architectures"))
+            fits = bool(config or network)
+            fits &= not config or _fits(config, known["model_types"])
+            fits &= not network or _fits(network, known["architectures"])
+        if fits:
+            return name
+    return None
+
+
+def near(model: Mapping[str, object], *, use_legacy: bool) -> NearModel | None:
+    """The known class that one of an unknown model was probably meant to be: alike, or itself of the other kind."""
+    model_config, arch = _section(model, "model_config"), _section(model, "arch")
+    if "auto_register" in model_config or "auto_register" in arch:
+        return None
+    known = {name: bool(family["legacy"]) for family in store.index().values()
+             for key, names in family.items() if key != "legacy" for name in names}
+    given = [(path, name) for section, keys, above in ((model_config, ("type", "model_type", "architectures"),
+                                                        "model_config"), (arch, ("type",), "arch"))
+             for key in keys for path in (f"{above}.{key}",) for name in _names(section.get(key))]
+    for path, name in given:
+        if name in known and known[name] != use_legacy:
+            return NearModel(path, name, name, known[name])
+    for path, name in given:
+        close = get_close_matches(name, [other for other in known if known[other] == use_legacy], n=1, cutoff=0.85)
+        if name not in known and close:
+            return NearModel(path, name, close[0], use_legacy)
+    return None
+
+
+def num_layers_of(family: str, model_config: Mapping[str, object]) -> int:
+    """Number of decoder layers, without the multi-token prediction layers."""
+    return load(family).layout.num_layers.count(model_config)
+
+
+def templates_for(family: str, model_config: Mapping[str, object], num_layers: int) -> tuple[LayerTemplate, ...]:
+    """One template per decoder layer; equal layers share one object.
+
+    With switch values that no stored variant has (see ``approximated``) the nearest variant answers.
+    """
+    known = load(family)
+    templates = known.nearest(model_config)[0].templates
+    return tuple(templates[name] for name in known.layout.names(model_config, num_layers))
+
+
+def extra_layers_for(family: str, model_config: Mapping[str, object]) -> tuple[tuple[str, LayerTemplate], ...]:
+    """Name and template of the multi-token prediction layers; they take the settings of the last decoder layer."""
+    known = load(family)
+    count = known.layout.mtp.count(model_config) if known.layout.mtp else 0
+    templates = known.nearest(model_config)[0].templates
+    return tuple((f"mtp{number}", templates["mtp"]) for number in range(count))
+
+
+def approximated(family: str, model_config: Mapping[str, object]) -> tuple[str, ...]:
+    """The switches whose value differs from that of the variant that ``templates_for`` answers with."""
+    return load(family).nearest(model_config)[1]
+
+
+def _section(model: Mapping[str, object], key: str) -> Mapping[str, object]:
+    value = model.get(key) if isinstance(model, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
+
+
+def _names(value: object) -> tuple[str, ...]:
+    """Class names in a value of any type; mindformers takes the first of a list."""
+    first = value[0] if isinstance(value, list) and value else value
+    return (first,) if isinstance(first, str) and first not in ("", _GENERIC_TYPE) else ()
+
+
+def _fits(names: tuple[str, ...], known: list[str]) -> bool:
+    return bool(names) and names[0] in known

@@ -1,0 +1,97 @@
+"""KERNEL_DETAILS.CSV, OP_STATISTIC.CSV -> TIMES: how long kernels took on a real card.
+
+Columns as ``mindspore.profiler`` of 2.9.0 writes them (AscendKernelDetailsViewer) and as the Ascend PyTorch Profiler
+documents them (tables *kernel_details* and *op_statistic*). MindSpore names a row after the kernel that it launched,
+a slash and the name on the device; level 0 leaves out shapes. Shapes are lists in quotes, ``"4096,512;512,512"``;
+a scalar is an empty item.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from swapconf.files.table_lines import DIMENSION, number, shown
+from swapconf.profile.profiler_csv import Header, profiler_damage, rows
+from swapconf.timing.cost import MeasuredKernel
+from swapconf.trace.trace import Tensor
+from swapconf.words.phrases import phrase
+
+NEEDED = ("Name", "Type", "Duration")
+STATISTIC = ("OP Type", "Count", "Total Time")
+_LAUNCHED = re.compile(r"(.+/\w+-op\d+)/([^/]+)")
+_TYPES = {"FLOAT": "Float32", "FLOAT32": "Float32", "FLOAT16": "Float16", "BF16": "BFloat16", "BFLOAT16": "BFloat16",
+          "DOUBLE": "Float64", "BOOL": "Bool", "INT8": "Int8", "UINT8": "UInt8", "INT16": "Int16", "INT32": "Int32",
+          "UINT32": "UInt32", "INT64": "Int64", "UINT64": "UInt64"}
+
+
+def read(path: str | Path) -> tuple[MeasuredKernel, ...]:
+    """The rows of kernel_details.csv. Raises SwapconfError, with a finding for each line that is wrong."""
+    damage = profiler_damage(path)
+    found: list[MeasuredKernel] = []
+    parse: Callable[[Sequence[str]], MeasuredKernel] | None = None
+    for line, header, row in rows(path, NEEDED, damage):
+        if parse is None:
+            with damage.at(1):
+                parse = _parser(header)
+        if parse is None:
+            break
+        with damage.at(line):
+            found.append(parse(row))
+    damage.refuse()
+    return tuple(found)
+
+
+def read_statistic(path: str | Path) -> dict[str, float]:
+    """Microseconds of one launch on average, by type of operator, from op_statistic.csv. Raises SwapconfError."""
+    damage = profiler_damage(path)
+    count: dict[str, int] = {}
+    total_ns: dict[str, int] = {}
+    for line, header, row in rows(path, STATISTIC, damage):
+        with damage.at(line):
+            name, total = header.text("OP Type")(row), header.time_ns("Total Time")(row)
+            if total is None or total < 0:
+                raise ValueError(phrase("{column} is empty or negative", column="Total Time"))
+            count[name] = count.get(name, 0) + number(header.text("Count")(row), "Count")
+            total_ns[name] = total_ns.get(name, 0) + total
+    damage.refuse()
+    return {name: total_ns[name] / 1000 / times for name, times in count.items() if times}
+
+
+def _parser(header: Header) -> Callable[[Sequence[str]], MeasuredKernel]:
+    name, kind, duration = header.text("Name"), header.text("Type"), header.time_ns("Duration")
+    shapes = {side: (header.text(f"{side} Shapes"), header.text(f"{side} Data Types")) for side in ("Input", "Output")}
+
+    def parse(row: Sequence[str]) -> MeasuredKernel:
+        took = duration(row)
+        if took is None or took < 0:
+            raise ValueError(phrase("{column} is empty or negative", column="Duration"))
+        launched = _LAUNCHED.fullmatch(name(row))
+        inputs, outputs = (_tensors(shape(row), dtype(row)) for shape, dtype in shapes.values())
+        return MeasuredKernel(kernel=launched[1] if launched else "", type=kind(row), inputs=inputs, outputs=outputs,
+                              device_name=launched[2] if launched else name(row), duration_us=took / 1000)
+
+    return parse
+
+
+def _tensors(shapes: str, dtypes: str) -> tuple[Tensor, ...]:
+    if not shapes.strip('"'):
+        return ()
+    listed = shapes.strip('"').split(";")
+    types = dtypes.strip('"').split(";")
+    if len(types) != len(listed):
+        raise ValueError(phrase("{shapes} shapes but {types} data types", shapes=len(listed), types=len(types)))
+    return tuple(Tensor(_dtype(dtype), _shape(shape)) for dtype, shape in zip(types, listed, strict=True))
+
+
+def _dtype(text: str) -> str:
+    name = text.strip().removeprefix("DT_")
+    return _TYPES.get(name, name)
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    sizes = text.strip()
+    if sizes and not re.fullmatch(r"[0-9, ]+", sizes):
+        raise ValueError(phrase("{text} is not a shape", text=shown(text)))
+    return tuple(number(size.strip(), DIMENSION) for size in sizes.split(",")) if sizes else ()

@@ -1,1 +1,0 @@
-"""TRACE + STRATEGY -> SIMULATION: memory over time, replayed or predicted."""

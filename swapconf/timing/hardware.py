@@ -1,0 +1,87 @@
+"""HARDWARE PROFILE -> HARDWARE: the figures of a card, from a file of one's own or one that is shipped.
+
+```json
+{"name": "my card", "figures": {"host_link_gbps": {"value": 24.5, "source": "ascend-dmi --bw -t h2d"}}}
+```
+
+Figures that a profile leaves out are those of the shipped profile ``generic``; `Hardware.assumed` names them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from swapconf.files.opening import read_bytes
+from swapconf.files.schemas import validator
+from swapconf.timing.cost import FIGURES, Figure, Hardware
+from swapconf.timing.hardware_names import LEAST_FIGURE, MOST_FIGURE, SHIPPED, names
+from swapconf.words.findings import Finding, Origin, Severity, SwapconfError
+from swapconf.words.phrases import phrase
+
+GENERIC = "generic"
+MAX_FILE_BYTES = 2**20
+_HINT = phrase("see the profiles in swapconf/hardware; `swapconf timeline --help` names them")
+
+
+def load(given: str) -> Hardware:
+    """A shipped profile by name (``ascend_910b2``), or a file. Raises SwapconfError."""
+    return _shipped(given) if given in names() else read(Path(given))
+
+
+@cache
+def _shipped(name: str) -> Hardware:
+    return read(SHIPPED / f"{name}.json")
+
+
+def read(path: Path) -> Hardware:
+    """Raises SwapconfError with a finding for each thing that is wrong with the file."""
+    data = _json(path)
+    findings = [_finding(path, message, place) for place, message in _mistakes(data)]
+    if findings:
+        raise SwapconfError(findings)
+    told = {name: Figure(value=float(item["value"]), source=item["source"]) for name, item in data["figures"].items()}
+    missing = [name for name in FIGURES if name not in told]
+    if missing and path == SHIPPED / f"{GENERIC}.json":
+        raise SwapconfError([_finding(path, phrase("lacks {figures}", figures=", ".join(missing)), "figures")])
+    others = _shipped(GENERIC).figures if missing else {}
+    return Hardware(name=data["name"], figures={name: told.get(name) or others[name] for name in FIGURES},
+                    assumed=frozenset(missing))
+
+
+def _json(path: Path) -> Any:
+    try:
+        text = read_bytes(path, MAX_FILE_BYTES)
+        if len(text) > MAX_FILE_BYTES:
+            raise SwapconfError([_finding(path, phrase("is larger than {size:,} bytes", size=MAX_FILE_BYTES))])
+        return json.loads(text)
+    except OSError as error:
+        hint = phrase("give a file or one of {profiles}", profiles=", ".join(names()))
+        raise SwapconfError([_finding(path, phrase("cannot be read ({reason})", reason=error.strerror),
+                                      rule="file-not-found", hint=hint)]) from None
+    except json.JSONDecodeError as error:
+        raise SwapconfError([_finding(path, phrase("is not JSON: {problem}", problem=error.msg), line=error.lineno,
+                                      column=error.colno)]) from None
+    except (ValueError, RecursionError):
+        raise SwapconfError([_finding(path, phrase("is not JSON"))]) from None
+
+
+def _mistakes(data: Any) -> Iterator[tuple[str, str]]:
+    """(place, message). JSON of Python knows NaN and infinity, which no schema refuses."""
+    for error in validator("hardware").iter_errors(data):
+        yield ".".join(map(str, error.absolute_path)), error.message[:200]
+    figures = data.get("figures") if isinstance(data, dict) else None
+    for name, item in (figures.items() if isinstance(figures, dict) else ()):
+        value = item.get("value") if isinstance(item, dict) else None
+        if isinstance(value, int | float) and not value <= 0 and not LEAST_FIGURE <= value <= MOST_FIGURE:
+            yield f"figures.{name}.value", phrase("{value} is not from {least:g} to {most:,.0f}", value=str(value)[:40],
+                                                  least=LEAST_FIGURE, most=MOST_FIGURE)
+
+
+def _finding(path: Path, message: str, place: str = "", *, line: int = 0, column: int = 0,
+             rule: str = "hardware-profile", hint: str = _HINT) -> Finding:
+    return Finding(origin=Origin(file=str(path), line=line, column=column, path=place), rule=rule,
+                   severity=Severity.ERROR, message=message, hint=hint)

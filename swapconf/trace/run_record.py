@@ -1,0 +1,88 @@
+"""RUN.JSON -> REPORT: what ``swapconf dryrun --keep`` recorded of a run, as far as it is in its form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from swapconf.files import json_object
+from swapconf.files.schemas import schema, validator
+from swapconf.trace.lifetimes import PoolRecord
+from swapconf.words.phrases import joined, phrase
+from swapconf.words.units import parse_bytes
+
+FILE = "run.json"
+_SCHEMA = "run_report"
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """The whole record; empty where there is none, or it is damaged."""
+    return json_object.read(folder / FILE)
+
+
+def report(folder: Path) -> dict[str, Any]:
+    """What came of the run, without the values that are of another type than swapconf writes; empty where another
+    program made the trace."""
+    found = read(folder).get("report")
+    if not isinstance(found, dict):
+        return {}
+    wrong = {error.absolute_path[0] for error in validator(_SCHEMA).iter_errors(found) if error.absolute_path}
+    # to JSON Schema 1.0 is an integer; no float is among the values of the schema
+    wrong |= {key for key in schema(_SCHEMA)["properties"] if isinstance(found.get(key), float)}
+    return {key: value for key, value in found.items() if key not in wrong}
+
+
+def pool(folder: Path) -> PoolRecord:
+    """What a run said of MindSpore's pool, as far as it is recorded."""
+    return pool_of(read(folder).get("settings"), report(folder))
+
+
+def pool_of(settings: Any, found: Mapping[str, Any]) -> PoolRecord:
+    """The same of a YAML as plain values, and of a report in its form. mindformers sets the unit of the pool's pieces
+    only in a YAML that has a limit, too. A simulated device heeds that limit up to 32 GB; what it does heed it logs."""
+    context = settings.get("context") if isinstance(settings, Mapping) else None
+    growth: int | None = None
+    if isinstance(context, Mapping) and context.get("max_device_memory") and isinstance(
+            text := context.get("mempool_block_size"), str):
+        try:
+            growth = parse_bytes(text) or None
+        except ValueError:  # the run will have said so
+            growth = None
+    return PoolRecord(reserved_bytes=found.get("reserved_bytes"), limit_bytes=found.get("usable_bytes"),
+                      growth_bytes=growth)
+
+
+def origin(found: Mapping[str, Any]) -> str:
+    """Where the figures of a report come from, "" where that is not told. It is recorded in English; the parts that
+    are known texts can be shown in another language."""
+    return joined(", ", [phrase(part) if part else "" for part in _parts(str(found.get("origin") or ""))])
+
+
+def _parts(told: str) -> list[str]:
+    """As templates of phrases without values."""
+    return told.replace("{", "{{").replace("}", "}}").split(", ")
+
+
+def grown(found: Mapping[str, Any]) -> str:
+    """From what a trace of the whole model was made, "" of one that a run left behind."""
+    told = str(found.get("grown") or "")
+    return joined(", ", [phrase(part) for part in _parts(told)]) if told else ""
+
+
+def micro_batches(folder: Path) -> tuple[int, int]:
+    """How many the grown trace in a folder has, and how many the step of its model; zeros of a trace that has all, or
+    of an interleaved pipeline, whose rounds are of several of them."""
+    found = read(folder)
+    facts, parallel = found.get("grown"), (found.get("settings") or {}).get("parallel")
+    told = parallel.get("pipeline_config") if isinstance(parallel, dict) else None
+    if not isinstance(facts, dict) or (isinstance(told, dict) and told.get("pipeline_interleave") is True):
+        return 0, 0
+    few, count = facts.get("micro_batches"), facts.get("of_micro_batches")
+    return (few, count) if isinstance(few, int) and isinstance(count, int) and 0 < few < count else (0, 0)
+
+
+def is_whole(found: dict[str, Any]) -> bool:
+    """Whether a report has all that a comparison of runs needs."""
+    needed: list[str] = schema(_SCHEMA)["required"]
+    return all(key in found for key in needed)

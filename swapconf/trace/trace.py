@@ -1,0 +1,237 @@
+"""TRACE: what one dry run of MindSpore left behind: memory blocks, executed kernels and the graph between them.
+
+A *block* is an allocation, a *kernel* an entry of the executed order, a *task* the memory tracker's record of the same
+launch, with the tensors that it reads and writes. Times are events that the tracker counts, not seconds; the event at
+which a block is born is also the id of the tensor in it. A run of several training steps repeats its kernels.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from itertools import accumulate
+from math import prod
+from statistics import mode
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swapconf.trace.blocks import HOST_POOL as HOST_POOL
+from swapconf.trace.blocks import Block as Block
+from swapconf.trace.blocks import Blocks as Blocks
+from swapconf.words.phrases import mark, phrase
+
+POINT_TO_POINT = frozenset({"Receive", "Send"})  # messages between two ranks
+_EVENT_PRIMITIVES = frozenset({"StreamSend", "StreamRecv"})
+_BITS = re.compile(r"(?:B?Float|HiFloat|U?Int|Complex)(\d+)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kernel:
+    """One launch, a row of execute_order.csv. ``output``, ``inputs``: names of nodes in the graph ``graph``; constants
+    are told as the file tells them, ``ValueNode<StringImm> CPU``."""
+
+    index: int
+    name: str
+    stream: int
+    graph: str
+    primitive: str
+    output: str
+    inputs: tuple[str, ...]
+    event: str = ""
+    group: str = ""
+
+    @property
+    def scope(self) -> str:
+        """The cells around it: its name without the last part."""
+        return self.name.rpartition("/")[0]
+
+    @property
+    def is_event(self) -> bool:
+        """Orders streams, computes nothing."""
+        return self.primitive in _EVENT_PRIMITIVES
+
+    @property
+    def copies_to_host(self) -> bool:
+        return self.primitive == "MoveTo" and "ValueNode<StringImm> CPU" in self.inputs
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """Type and shape as the tracker prints them: ``BFloat16``, (4096, 512)."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def size_bytes(self) -> int | None:
+        """None where the type or a dimension is not known."""
+        bits = element_bits(self.dtype)
+        return None if bits is None or any(size < 0 for size in self.shape) else -(-prod(self.shape) * bits // 8)
+
+
+def element_bits(dtype: str) -> int | None:
+    """Bits of one element: 16 for ``BFloat16``; nothing for a string, which stays on the host."""
+    fixed = {"Bool": 8, "String": 0}
+    known = _BITS.match(dtype)
+    return fixed.get(dtype, int(known[1]) if known else None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Task:
+    """One record of tracker_graph.ir. ``inputs``, ``outputs``: ids of tensors (a view writes the id that it reads)."""
+
+    event: int
+    name: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    attributes: tuple[tuple[str, str], ...]
+    input_tensors: tuple[Tensor, ...]
+    output_tensors: tuple[Tensor, ...]
+
+    @property
+    def scope(self) -> str:
+        return self.name.rpartition("/")[0]
+
+    @property
+    def is_kernel(self) -> bool:
+        """A launch of the executed graph; the others prepare data, wait for events or run outside of it."""
+        return self.name.rpartition("-op")[2].isdecimal() and "-op" in self.name
+
+    @property
+    def primitive(self) -> str:
+        """``MatMul`` of ``.../MatMul-op3``."""
+        return self.name.rpartition("/")[2].partition("-op")[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trace:
+    """One rank of one dry run. ``tasks`` is empty where there is no graph, see `why_no_graph`."""
+
+    folder: str
+    rank: int
+    blocks: Blocks
+    kernels: tuple[Kernel, ...]
+    tasks: tuple[Task, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.blocks, Blocks):  # what is made by hand is written as rows
+            object.__setattr__(self, "blocks", Blocks.of(self.blocks))
+
+    @cached_property
+    def step(self) -> tuple[Kernel, ...]:
+        """The kernels of one training step: what is launched for the first time."""
+        kernels = self.kernels
+        return tuple(kernels[index] for index in self._first_launches)
+
+    @cached_property
+    def _first_launches(self) -> list[int]:
+        first: dict[tuple[str, str], int] = {}
+        for index, kernel in enumerate(self.kernels):
+            first.setdefault((kernel.graph, kernel.name), index)
+        return list(first.values())
+
+    @cached_property
+    def step_launches(self) -> list[int]:
+        """The kernels of `step` that are no events, as they are counted among all kernels that are none."""
+        is_kernel = [kernel.primitive not in _EVENT_PRIMITIVES for kernel in self.kernels]
+        number = list(accumulate(is_kernel))
+        return [number[index] - 1 for index in self._first_launches if is_kernel[index]]
+
+    @cached_property
+    def step_tasks(self) -> tuple[Task, ...]:
+        """The tracker's record of each kernel of `step` that is no event, in the same order; none without a graph."""
+        tasks = [task for task in self.tasks if task.is_kernel]
+        return tuple(tasks[number] for number in self.step_launches) if tasks else ()
+
+    @cached_property
+    def has_graph(self) -> bool:
+        """Each kernel has a record of the tracker: not so with memory_optimize_level O1, nor in a file cut off."""
+        kernels = sum(kernel.primitive not in _EVENT_PRIMITIVES for kernel in self.kernels)
+        return bool(self.tasks) and kernels == sum(task.is_kernel for task in self.tasks)
+
+    @cached_property
+    def num_steps(self) -> int:
+        """How often most kernels ran; some run more than once in a step."""
+        launches = Counter((kernel.graph, kernel.name) for kernel in self.kernels)
+        return mode(launches.values()) if launches else 0
+
+    @property
+    def used_peak_bytes(self) -> int:
+        """The most device memory in use at once, which MindSpore prints as the peak without fragments."""
+        return self.blocks.peak_bytes(on_host=False)
+
+    @property
+    def with_fragments_peak_bytes(self) -> int:
+        """The most that the device pool took, as MindSpore itself recorded it."""
+        return int(self.blocks.pool_peak_bytes[~self.blocks.on_host].max(initial=0))
+
+    @property
+    def is_planned(self) -> bool:
+        """MindSpore laid out the memory of the graph before running it (memory_optimize_level O1)."""
+        return "Somas" in self.blocks.kinds
+
+    @property
+    def why_no_graph(self) -> str:
+        """Of a trace without tasks: what is known of the reason."""
+        return phrase("the trace has no graph: MindSpore planned the memory ahead (memory_optimize_level O1) and then "
+                      "writes none") if self.is_planned else \
+            phrase("the trace has no graph: tracker_graph.ir is missing, and was lost or not copied; MindSpore writes "
+                   "none with memory_optimize_level O1, but this memory was not planned as O1 plans it")
+
+    @property
+    def host_peak_bytes(self) -> int:
+        """The most pinned host memory in use at once."""
+        return self.blocks.peak_bytes(on_host=True)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TaskTable:
+    """The tasks of a trace by the graph that launched them, as columns of equal length n, in order of ``event``.
+
+    ``event``: int64 [n], ascending. ``actor``, ``node``, ``graph``: int32 [n], index into the tuple of names in the
+    plural. ``actor`` is who launched it: a kernel by its index and name, or another actor of MindSpore's runtime;
+    ``graph`` is ``kernel_graph0`` or "" outside of any graph.
+    """
+
+    event: NDArray[np.int64]
+    actor: NDArray[np.int32]
+    actors: tuple[str, ...]
+    node: NDArray[np.int32]
+    nodes: tuple[str, ...]
+    graph: NDArray[np.int32]
+    graphs: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.event)
+
+
+class Notice(Enum):
+    """A warning of MindSpore that bears on swap, recompute or memory."""
+
+    OUTSIDE_LAZY_INLINE = "a swap has no effect outside a lazily inlined cell"
+    RECOMPUTE_WINS = "an operator is both recomputed and swapped; it is recomputed"
+    POOL_BLOCK_CUT = mark("the memory pool's block is larger than the memory, and is cut")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerLog:
+    """What the log of one worker tells (None or "": it does not). The peaks are whole MiB, rounded down.
+
+    ``device_bytes``: memory of the device. ``usable_bytes``: what MindSpore takes of it. ``strategy``: the lines that
+    say what is set or skipped at a layer. ``notices``: how often each warning stands there. ``error``: the last line
+    of the last Python traceback; only the exit code tells whether the process died of it.
+    """
+
+    device_bytes: int | None = None
+    usable_bytes: int | None = None
+    base_address: int | None = None
+    used_peak_bytes: int | None = None
+    with_fragments_peak_bytes: int | None = None
+    strategy: tuple[str, ...] = ()
+    notices: Mapping[Notice, int] = field(default_factory=dict)
+    error: str = ""

@@ -1,0 +1,75 @@
+"""One training process: its config is studied once, and the real layers get what the study decides."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from swapconf.config import overrides
+from swapconf.config.config import Dialect
+from swapconf.config.nodes import Document, from_plain, nowhere
+from swapconf.study.settings import Settings
+from swapconf.study.study import Study, study_for_run
+from swapconf.train import hook, passed
+from swapconf.train.planner import LayerPlanner
+from swapconf.words.findings import SwapconfError
+
+
+class Session:
+    """``source``: the YAML that the run was started with, so that findings point into it, its comments count and the
+    settings of its folder hold. ``settings``: these, where the run is not on the machine of the YAML. ``study``: of the
+    config that was reviewed last."""
+
+    def __init__(self, source: Document | None = None, settings: Settings | None = None) -> None:
+        self._source = source or nowhere()
+        self._settings = settings
+        self.study: Study | None = None
+
+    def review(self, config: Mapping[str, Any]) -> None:
+        """Study the whole config. Raises SwapconfError when it has errors."""
+        study = self._studied(from_plain(dict(config), self._source))
+        if study.is_refused:
+            raise SwapconfError(study.findings)
+        self.study = study
+
+    def _studied(self, document: Document) -> Study:
+        return study_for_run(document, os.environ, self._settings)
+
+    def wants_lazy_inline(self) -> bool:
+        study = self.study
+        return study is not None and study.config.swap_on and study.config.dialect is not Dialect.PYNATIVE
+
+    def planner(self, block: Mapping[str, Any]) -> LayerPlanner:
+        """The planner for the layers of a block. ``block``: what mindformers passes to LayerSetting, under the names of
+        a training YAML; it decides nothing where a config was reviewed. Raises SwapconfError where it differs."""
+        if self.study is None or self.study.config.dialect is Dialect.PYNATIVE:
+            return LayerPlanner(self._alone(block))
+        study = self.study
+        if study.network is None or study.network.family is None:  # swapconf learns here how many layers there are
+            study = self._studied(passed.with_layout(study.document, block))
+        differences = passed.differences(study, block)
+        if differences:
+            raise SwapconfError(differences)
+        return LayerPlanner(study)
+
+    def _alone(self, block: Mapping[str, Any]) -> Study:
+        """Where no config was seen before, what mindformers passes is the config."""
+        study = self._studied(from_plain(dict(block), nowhere("<model config>")))
+        if study.is_refused:
+            raise SwapconfError(study.findings)
+        return study
+
+
+def source_of_process() -> Document | None:
+    """The YAML that this process was started with, as far as its command line names one that can be read."""
+    try:
+        return overrides.read(sys.argv[1:])
+    except (SwapconfError, OSError, ValueError):  # the script itself says what is wrong with it
+        return None
+
+
+def install(source: Document | None = None, settings: Settings | None = None) -> None:
+    """Take LayerSetting's place in this process; ``source`` and ``settings`` as for a Session."""
+    hook.install(Session(source, settings))

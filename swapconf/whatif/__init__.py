@@ -1,0 +1,1 @@
+"""BASELINE + STRATEGY -> PREDICTION: what a strategy would do to a run without it."""

@@ -1,0 +1,40 @@
+"""BASELINE + STRATEGY -> a peak that the true run does not exceed.
+
+What a prediction cannot know is the order in which MindSpore launches kernels that do not wait for each other: it
+changes with every copy and every node that runs again. The bound allows for that in two ways. Each copy deviates from
+where the rules put it, by more than was ever measured (out: 20 kernels late; back: 12 of 100 early). And as much is in
+use on top as the two largest blocks take that a layer makes, forward or backward: kernels that run in another order
+hold what they read and what they make, and on one stream there is one such kernel at a time. Besides, MindSpore keeps
+scalar constants of a graph on the device, a block of 512 bytes each, and shares fewer of them in a larger graph: one is
+added for each kernel that is. This is reasoned and checked against true dry runs, not proven:
+docs/evidence/what-if.md.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from swapconf.decide.strategy import Recompute, Strategy, Swap
+from swapconf.whatif.predict import Prepared, predict
+from swapconf.whatif.swap import Slack
+
+SLACK = Slack(late=24, early=8, share=8)
+LARGEST = 2
+CONSTANT_BYTES = 512
+
+
+def safe_peak_bytes(prepared: Prepared, strategy: Strategy) -> int:
+    """The baseline's own peak, where nothing is asked for; else the bound described above."""
+    if not any(isinstance(action, (Swap, Recompute)) for action in strategy.actions().values()):
+        return prepared.baseline.blocks.used_peak_bytes
+    pessimistic, plain = predict(prepared, strategy, SLACK), predict(prepared, strategy)
+    added = plain.recomputed + 2 * len(plain.moves) // plain.steps
+    return max(pessimistic.used_peak_bytes, plain.used_peak_bytes) + order_bytes(prepared) + added * CONSTANT_BYTES
+
+
+def order_bytes(prepared: Prepared) -> int:
+    """What another order of kernels may hold in addition."""
+    baseline = prepared.baseline
+    made = baseline.maker >= 0
+    inside = made & (baseline.kernels.layer[np.maximum(baseline.maker, 0)] >= 0)
+    return int(np.sort(baseline.blocks.size_bytes[inside])[-LARGEST:].sum())

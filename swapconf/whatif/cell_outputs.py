@@ -1,0 +1,48 @@
+"""BASELINE + CELLS TO RECOMPUTE -> OUTPUTS: what is kept of a cell whose recompute was asked for.
+
+``Cell.recompute`` without ``output_recompute`` keeps the output of the cell. Of a kernel that makes more than that, as
+a norm does, only the output is kept: who reads it outside reads what was kept, and the kernel runs again for the rest,
+when a gradient needs it (measured with MindSpore 2.9.0: ``RmsNorm`` for its root mean square alone).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+
+import numpy as np
+
+from swapconf.trace.columns import Flags, Ints
+from swapconf.whatif.baseline import ADD_AND_NORM, VIEWS, Baseline
+
+
+def cell_outputs(baseline: Baseline, asked: Ints, cells: Sequence[str]) -> tuple[list[int], list[int]]:
+    """(nodes that are kept, blocks that are kept of nodes that make several). ``asked``: [kernels] index into ``cells``
+    of the cell whose recompute covers a node, -1 for none. Not of a fused Add and norm: its Add is another cell's."""
+    kernels, (reader, face) = baseline.kernels, baseline.edges
+    across = (asked[face] >= 0) & (asked[face] != asked[reader])
+    across &= (kernels.primitives != ADD_AND_NORM)[face]
+    behind: dict[int, list[int]] = {}  # of views without a cell of their own, who reads them counts
+    lost = kernels.is_lost & np.isin(kernels.primitives, list(VIEWS))
+    for one, other in zip(reader[lost[face]].tolist(), face[lost[face]].tolist(), strict=True):
+        behind.setdefault(other, []).append(one)
+    nodes, blocks = set[int](), set[int]()
+    columns = (column[across].tolist() for column in (reader, face, baseline.edge_blocks))
+    for one, other, block in zip(*columns, strict=True):
+        root = {cells[asked[other]]}
+        if not all(descends(kernels.cell[last], root) for last in behind.get(one, [one])):
+            if baseline.num_made[other] < 2:
+                nodes.add(other)
+            else:
+                blocks.add(block)
+    return sorted(nodes), sorted(blocks)
+
+
+def redistributing(baseline: Baseline) -> Flags:
+    """[kernels] communication, and views, which MindSpore takes for a change of layout: without ``mp_comm_recompute``
+    neither runs again, and what a view shows is kept (measured with 2.9.0, on one device for each layer, too)."""
+    return np.asarray((baseline.kernels.stream != 0) | np.isin(baseline.kernels.primitives, list(VIEWS)))
+
+
+def descends(path: str, roots: Set[str]) -> bool:
+    """A path stands at or below one of these operators; "" is the layer."""
+    return any(root == "" or path == root or path.startswith(f"{root}.") for root in roots)

@@ -1,0 +1,46 @@
+"""KERNELS -> what tells to which layer and micro-batch they belong where their names do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from swapconf.trace.columns import Flags, Ints, Reads
+from swapconf.trace.trace import POINT_TO_POINT, Block, Task
+
+
+def take_in(layer: Ints, cell: list[str], backward: Flags, reads: Reads, maker: Ints) -> None:
+    """MindSpore names some kernels of layers after a cell outside of them, such as the ``Cast`` of the input of a
+    router after the rotary embedding, which has called the same function first: a kernel of the forward pass that reads
+    one layer alone, and that only the same layer reads, belongs to it. Its cell is the innermost one that reads it."""
+    source, reader = maker[reads.block], reads.kernel
+    forward = ~backward[source] & ~backward[reader]
+    source, reader = source[forward], reader[forward]
+    near: dict[int, tuple[list[int], list[int]]] = {}
+    for one, other in zip(source.tolist(), reader.tolist(), strict=True):
+        if layer[other] < 0:
+            near.setdefault(other, ([], []))[0].append(one)
+        if layer[one] < 0:
+            near.setdefault(one, ([], []))[1].append(other)
+    for index, (sources, readers) in near.items():
+        homes = {int(layer[other]) for other in (*sources, *readers)}
+        if sources and readers and len(homes) == 1 and min(homes) >= 0:
+            layer[index] = homes.pop()
+            cell[index] = max((cell[other] for other in readers), key=len)
+
+
+def weights_read(tasks: Sequence[Task], blocks: Iterable[Block], reads: Reads) -> dict[int, tuple[int, ...]]:
+    """By kernel that reads nothing but weights and constants, or what such kernels make of them: these weights."""
+    kinds = {block.start: block.kind for block in blocks if block.kind in ("Weight", "ConstantValue")}
+    sources: dict[int, set[int]] = {}
+    for face, kernel in zip(reads.face.tolist(), reads.kernel.tolist(), strict=True):
+        sources.setdefault(kernel, set()).add(face)
+    found: dict[int, tuple[int, ...]] = {}
+    for index, task in enumerate(tasks):
+        above = sources.get(index, set())
+        if above <= found.keys():
+            own = {start for start in task.inputs if kinds.get(start) == "Weight"}
+            read = own.union(*(found[source] for source in above))
+            # what another stage sends, and data, is no constant
+            if read or above or (kinds.keys() >= set(task.inputs or (-1,)) and task.primitive not in POINT_TO_POINT):
+                found[index] = tuple(sorted(read))
+    return found

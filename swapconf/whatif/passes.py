@@ -1,0 +1,140 @@
+"""KERNELS -> PASSES: which layer a node belongs to, whatever it is named after, and which nodes are one pass of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from statistics import mode
+from typing import TypeAlias
+
+import numpy as np
+
+from swapconf.trace.columns import Flags, Ints, Reads
+from swapconf.trace.trace import Kernel
+from swapconf.whatif.homes import take_in
+
+Weights: TypeAlias = "Mapping[int, tuple[int, ...]]"  # see homes.weights_read
+
+
+def adopted(kernels: Sequence[Kernel], layer: Ints, cell: list[str], backward: Flags, reads: Reads,
+            maker: Ints) -> tuple[Ints, list[str]]:
+    """A kernel that MindSpore merged for several cells, or put in itself, has no scope: it belongs to the innermost
+    cell of the layer among those that it reads from and that read it."""
+    layer = layer.copy()
+    lost = np.array([kernel.scope == "Default" for kernel in kernels]) & ~backward
+    near: dict[int, list[int]] = {}
+    seen = np.where(reads.face >= 0, reads.face, maker[reads.block])
+    for source, reader in zip(seen.tolist(), reads.kernel.tolist(), strict=True):
+        if not backward[reader] and not backward[source]:
+            if lost[source]:
+                near.setdefault(source, []).append(reader)
+            if lost[reader]:
+                near.setdefault(reader, []).append(source)
+    for _ in range(2):  # two of them may stand side by side
+        for index in sorted(near, reverse=True):
+            known = [other for other in near[index] if layer[other] >= 0]
+            readers = [other for other in near[index] if other > index and (layer[other] >= 0 or not lost[other])]
+            home = int(layer[min(readers)] if readers else layer[max(known, default=index)])
+            if home >= 0:
+                layer[index] = home
+                cell[index] = max((cell[other] for other in known if layer[other] == home), key=len)
+        take_in(layer, cell, backward, reads, maker)
+    return layer, cell
+
+
+def rehomed(kernels: Sequence[Kernel], layer: Ints, cell: Sequence[str], backward: Flags, reads: Reads,
+            maker: Ints, weights: Weights) -> Ints:
+    """MindSpore names some kernels of a layer after another one, such as views of GLM's rotary embedding: connected
+    nodes, fewer than those of a layer, that stand between nodes of one layer alone, belong to it."""
+    source, reader = np.where(reads.face >= 0, reads.face, maker[reads.block]), reads.kernel
+    inside = _regular(kernels, layer, cell, backward, weights) | _strays(layer, backward, source, reader)
+    passing = _connected(inside, layer, source, reader)
+    crossing = (passing[source] != passing[reader]) & ~backward[source] & ~backward[reader]
+    read, readers = dict[int, set[int]](), dict[int, set[int]]()
+    for one, other in zip(passing[source[crossing]].tolist(), passing[reader[crossing]].tolist(), strict=True):
+        if one >= 0 and other >= 0:
+            read.setdefault(other, set()).add(one)
+            readers.setdefault(one, set()).add(other)
+    sizes = Counter(passing[passing >= 0].tolist())
+    usual = max(sizes.values(), default=0)
+    home = {number: int(layer[number]) for number, size in sizes.items() if 2 * size >= usual}  # whole layers
+    between = [number for number in sizes if number not in home and number in read and number in readers]
+    while True:
+        found = dict[int, int]()
+        for number in between:
+            around = {home[other] for other in read[number] | readers[number] if other in home}
+            if number not in home and len(around) == 1:
+                found[number] = around.pop()
+        if not found:
+            break
+        home |= found
+    moved = np.full(len(layer), -1, dtype=np.int64)
+    moved[between] = [home.get(number, -1) for number in between]
+    return np.where((passing >= 0) & (moved[passing] >= 0), moved[passing], layer)
+
+
+def passes(kernels: Sequence[Kernel], layer: Ints, cell: Sequence[str], backward: Flags, reads: Reads,
+           maker: Ints, weights: Weights) -> Ints:
+    """Nodes of one layer that are connected; not what several passes share, such as the tables of a rotary embedding,
+    or what the parallel optimizer gathers of a weight once for all micro-batches, which is less often there than the
+    rest of the layer."""
+    inside = _regular(kernels, layer, cell, backward, weights)
+    inside[_of_several_layers(layer, cell, backward, reads, maker)] = False
+    return _connected(inside, layer, maker[reads.block], reads.kernel)
+
+
+def _regular(kernels: Sequence[Kernel], layer: Ints, cell: Sequence[str], backward: Flags, weights: Weights) -> Flags:
+    """Nodes that are as often there as the rest of their layer."""
+    inside = (layer >= 0) & ~backward
+    keys = {index: (int(layer[index]), cell[index], kernels[index].primitive, kernels[index].scope == "Default",
+                    weights.get(index))
+            for index in np.flatnonzero(inside).tolist()}
+    counts = Counter(keys.values())
+    usual = {number: mode([count for key, count in counts.items() if key[0] == number and key[-1] is None] or [1])
+             for number in {key[0] for key in counts}}
+    for index, key in keys.items():
+        inside[index] = counts[key] % usual[key[0]] == 0
+    return inside
+
+
+def _connected(inside: Flags, layer: Ints, source: Ints, reader: Ints) -> Ints:
+    """[kernels] a number for each set of connected nodes of one layer, -1 for what is not ``inside``."""
+    parent = list(range(len(layer)))
+
+    def root(node: int) -> int:
+        while parent[node] != node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+    joined = inside[source] & inside[reader] & (layer[source] == layer[reader])
+    for one, other in zip(source[joined].tolist(), reader[joined].tolist(), strict=True):
+        parent[root(other)] = root(one)
+    return np.array([root(node) if inside[node] else -1 for node in range(len(layer))], dtype=np.int64)
+
+
+def _strays(layer: Ints, backward: Flags, source: Ints, reader: Ints) -> Flags:
+    """What reads another layer than the one that it is named after, and what only follows on such: however often it is
+    there, it is no table that layers share."""
+    found = np.zeros(len(layer), dtype=np.bool_)
+    forward = np.flatnonzero((layer[reader] >= 0) & ~backward[reader] & (layer[source] >= 0))
+    forward = forward[np.argsort(reader[forward], kind="stable")]
+    for one, other in zip(source[forward].tolist(), reader[forward].tolist(), strict=True):
+        found[other] |= bool(layer[one] != layer[other] or found[one])
+    return found
+
+
+def _of_several_layers(layer: Ints, cell: Sequence[str], backward: Flags, reads: Reads, maker: Ints) -> list[int]:
+    """Nodes that the same cell of their own and of other layers reads in the forward pass, and what only these read."""
+    source = maker[reads.block]
+    within = (layer[source] >= 0) & (layer[reads.kernel] >= 0) & ~backward[source] & ~backward[reads.kernel]
+    readers: dict[int, set[int]] = {}
+    for one, other in zip(source[within].tolist(), reads.kernel[within].tolist(), strict=True):
+        readers.setdefault(one, set()).add(other)
+    found: set[int] = set()
+    for node in sorted(readers, reverse=True):
+        own = {cell[reader] for reader in readers[node] if layer[reader] == layer[node]}
+        others = {cell[reader] for reader in readers[node] if layer[reader] != layer[node]}
+        if own & others or readers[node] <= found:
+            found.add(node)
+    return sorted(found)

@@ -1,0 +1,298 @@
+"""BASELINE + STRATEGY -> PREDICTION: the memory timeline under any mixture of swap and recompute."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from swapconf.decide.strategy import Recompute, Strategy, Swap
+from swapconf.models.network import Network
+from swapconf.trace.columns import Flags, Ints
+from swapconf.trace.lifetimes import CATEGORIES, NEVER, TICKS, Category, Lifetimes
+from swapconf.whatif.baseline import ADD_AND_NORM, SUM, VIEWS, Baseline, layer_name
+from swapconf.whatif.cell_outputs import cell_outputs, descends, redistributing
+from swapconf.whatif.loss import head_first, hurried, started
+from swapconf.whatif.parted import Own, flags, kinds, parted, stand_ins
+from swapconf.whatif.prediction import Moves, Prediction
+from swapconf.whatif.recompute import Program, recompute, unseen
+from swapconf.whatif.shared import remade
+from swapconf.whatif.sites import Sites, assign
+from swapconf.whatif.streams import in_order
+from swapconf.whatif.swap import Slack, Unread, Windows, freed, swap
+from swapconf.whatif.times import born_at, freed_after
+from swapconf.whatif.underflow import underflows
+from swapconf.whatif.ungated import covered
+
+_ONCE = frozenset({"Receive", "TensorMove"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A baseline whose nodes are known as sites of a network; made once, asked often."""
+
+    baseline: Baseline
+    sites: Sites
+
+    @cached_property
+    def is_once(self) -> Flags:
+        """[kernels] what never runs again: copies that MindSpore puts in when all else is decided, and what another
+        stage sends (measured with MindSpore 2.9.0)."""
+        return np.isin(self.baseline.kernels.primitives, list(_ONCE))
+
+
+def placed(baseline: Baseline, network: Network) -> Prepared:
+    """Also computes what the baseline derives from its columns, so that the first question is as fast as the next."""
+    _ = baseline.below, baseline.edges, baseline.twin_block, baseline.upfront, baseline.returnable, baseline.step_starts
+    _ = baseline.codes, baseline.num_made, baseline.num_readers, baseline.rows_of(0), baseline.splits, baseline.made
+    _ = baseline.depth
+    sites = assign(baseline, network)
+    _ = sites.loose
+    prepared = Prepared(baseline=baseline, sites=sites)
+    _ = prepared.is_once
+    return prepared
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Actions:
+    """By site; ``cell``: index into ``cells`` of the cell whose recompute covers it, -1 for none or for a primitive
+    that was asked for itself. ``roots``: by layer name, the operators whose recompute was asked for."""
+
+    again: Flags
+    prefetch: Ints
+    cell: Ints
+    cells: tuple[str, ...]
+    roots: dict[str, frozenset[str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """What a strategy has launched, and where: the kernels of the baseline with those that run again, and copies."""
+
+    program: Program
+    windows: Windows
+
+
+def predict(prepared: Prepared, strategy: Strategy, slack: Slack | None = None) -> Prediction:
+    """The same blocks as in the baseline, where the strategy does not touch them."""
+    return prediction(prepared, schedule(prepared, strategy, slack))
+
+
+def schedule(prepared: Prepared, strategy: Strategy, slack: Slack | None = None) -> Schedule:
+    """Positions of all that is launched; `prediction` turns them into memory, `predicted_program` into a program."""
+    baseline, sites = prepared.baseline, prepared.sites
+    actions = _actions(sites, strategy)
+    flagged, kept, outputs = _flagged(baseline, sites, actions)
+    flagged &= ~prepared.is_once
+    if not strategy.recompute_options.get("mp_comm_recompute", True):
+        staying = redistributing(baseline)
+        flagged &= ~staying
+        kept = [*kept, *np.flatnonzero(staying).tolist()]
+    reads = baseline.reads
+    owned = (sites.of_read >= 0) & (sites.of_node[reads.face] >= 0)
+    flagged_read = np.where(owned, actions.again[sites.of_read],
+                            flagged[reads.face] & baseline.kernels.backward[reads.kernel]) & (reads.face >= 0)
+    flagged_read[np.isin(reads.face, kept)] = False  # also a view: what it shows stays with it
+    flagged[stand_ins(baseline, sites.of_node, sites.of_read, flagged_read)] = True
+    flagged &= ~prepared.is_once
+    sums = _kept_sums(baseline, sites, actions, flagged)
+    flagged_read[[row for rows in sums.values() for row in rows]] = False
+    program = head_first(baseline, recompute(baseline, sites.of_read, flagged, flagged_read, sites.of_moved, {
+        norm: int(sites.of_read[rows[0]]) for norm, rows in sums.items()}, outputs,
+        covered(sites, actions.cell, actions.cells, actions.roots)))
+    if wanted := _of_all_layers(prepared, strategy):
+        program = remade(baseline, program, wanted)
+    if owns := _parted(prepared, strategy):
+        program = parted(baseline, program, owns)
+    program = in_order(baseline, program)
+    reach = np.where(program.site >= 0, actions.prefetch[program.site], -1)
+    # what a Split makes does not move, but a view of it does: measured, and so in the catalog of every family
+    moving = (reach >= 0) & ~((program.face >= 0) & baseline.splits[program.face]) & ~unseen(baseline, program)
+    unread = _unread(baseline, sites, actions, flagged)
+    windows = swap(baseline, program, moving, reach, sites.of_moved, unread, slack)
+    sooner = hurried(baseline, program, windows)
+    if sooner is not program:
+        sooner = in_order(baseline, sooner)
+        program, windows = sooner, freed(baseline, sooner, started(baseline, sooner, windows, swap(
+            baseline, sooner, moving, reach, sites.of_moved, unread, slack)), slack)
+    return Schedule(program=program, windows=replace(
+        windows, apart=_apart(prepared, actions, windows),
+        underflows=underflows(baseline, program, windows, _views_apart(prepared, actions, program)[windows.face])))
+
+
+def _apart(prepared: Prepared, actions: _Actions, windows: Windows) -> Flags:
+    """Casts that several cells share in the baseline, of which not all move alike."""
+    maker = prepared.sites.of_moved[windows.face]
+    is_cast = (prepared.baseline.kernels.primitives == "Cast")[windows.face]
+    is_cast &= windows.block == windows.row
+    return np.asarray(is_cast & (maker >= 0) & (maker != windows.site) & (actions.prefetch[maker] != windows.prefetch))
+
+
+def _views_apart(prepared: Prepared, actions: _Actions, program: Program) -> Flags:
+    """[kernels] views that several cells share in the baseline, of which not all move alike: MindSpore does not merge
+    them then, so that there is a kernel more."""
+    primitive = prepared.baseline.kernels.primitives
+    rows = np.flatnonzero((program.site >= 0) & (program.face >= 0))
+    face, reach = program.face[rows], actions.prefetch[program.site[rows]]
+    least, most = np.full(len(primitive), np.iinfo(np.int64).max), np.full(len(primitive), -1, dtype=np.int64)
+    np.minimum.at(least, face, reach)
+    np.maximum.at(most, face, reach)
+    return np.asarray(np.isin(primitive, list(VIEWS)) & (least < most))
+
+
+def _of_all_layers(prepared: Prepared, strategy: Strategy) -> dict[int, list[int]]:
+    """By pass the kernels shared by all layers that are recomputed in that one's."""
+    if not prepared.sites.shared:
+        return {}
+    known, kernels = strategy.actions(), prepared.baseline.kernels
+    passes = np.unique(kernels.passing[kernels.passing >= 0]).tolist()
+    names = {number: layer_name(int(kernels.layer[number])) for number in passes}
+    wanted = {number: [kernel for kernel, path in prepared.sites.shared
+                       if isinstance(known.get((name, path)), Recompute)] for number, name in names.items()}
+    return {number: chosen for number, chosen in wanted.items() if chosen}
+
+
+def _parted(prepared: Prepared, strategy: Strategy) -> list[Own]:
+    """What some layers have for themselves although all share it in the baseline."""
+    known, kernels, paths = flags(strategy), prepared.baseline.kernels, dict(prepared.sites.shared)
+    layers = np.unique(kernels.layer[kernels.passing[kernels.passing >= 0]]).tolist()
+    found = kinds(prepared.baseline, {kernel: {layer: known.get((layer_name(layer), path)) for layer in layers}
+                                      for kernel, path in paths.items()})
+    site = {name: index for index, name in enumerate(prepared.sites.names)}
+    return [Own(kernel=kernel, layers=alike, site=site.get((layer_name(min(alike)), paths[kernel]), -1))
+            for kernel, alike in found]
+
+
+def _unread(baseline: Baseline, sites: Sites, actions: _Actions, flagged: Flags) -> Unread:
+    prefetch = actions.prefetch[sites.of_unread]
+    nodes = np.flatnonzero((sites.of_unread >= 0) & (prefetch >= 0) & ~flagged & (baseline.num_made > 0))
+    return Unread(block=np.array([baseline.made[node][0] for node in nodes.tolist()], dtype=np.int64), face=nodes,
+                  site=sites.of_unread[nodes], prefetch=prefetch[nodes])
+
+
+def _actions(sites: Sites, strategy: Strategy) -> _Actions:
+    known = strategy.actions()
+    again = np.zeros(len(sites.names) + 1, dtype=np.bool_)
+    prefetch = np.full(len(sites.names) + 1, -1, dtype=np.int64)
+    cell = np.full(len(sites.names) + 1, -1, dtype=np.int64)
+    cells: dict[str, int] = {}
+    roots: dict[str, set[str]] = {}
+    for index, name in enumerate(sites.names):
+        action = known.get(name)
+        if isinstance(action, Recompute):
+            again[index] = True
+            roots.setdefault(name[0], set()).add(action.root)
+            if action.root != name[1]:
+                cell[index] = cells.setdefault(action.root, len(cells))
+        elif isinstance(action, Swap):
+            prefetch[index] = action.prefetch
+    return _Actions(again=again, prefetch=prefetch, cell=cell, cells=tuple(cells),
+                    roots={layer: frozenset(found) for layer, found in roots.items()})
+
+
+def _flagged(baseline: Baseline, sites: Sites, actions: _Actions) -> tuple[Flags, list[int], list[int]]:
+    """Nodes to run again. What is no site (communication of a sharded primitive) follows the cell around it; the
+    output of the cell that was asked for is kept (``Cell.recompute`` without ``output_recompute``). Also the nodes that
+    are such outputs, and the blocks that are one of a kernel that makes more, as a norm does, which runs again for the
+    rest."""
+    kernels, reads = baseline.kernels, baseline.reads
+    flagged = np.where(sites.of_node >= 0, actions.again[sites.of_node], False)
+    for (layer, cell), nodes in sites.loose.items():
+        flagged[nodes] = descends(cell, actions.roots.get(layer, frozenset()))
+    leaving = (reads.face >= 0) & (kernels.passing[reads.face] >= 0) & ~kernels.backward[reads.kernel]
+    leaving &= kernels.passing[reads.face] != kernels.passing[reads.kernel]
+    leaving &= kernels.primitives[reads.kernel] != ADD_AND_NORM  # whose Add is of the layer that it ends
+    flagged[reads.face[leaving]] = False
+    asked = np.where(sites.of_node >= 0, actions.cell[sites.of_node], -1)
+    kept, outputs = cell_outputs(baseline, asked, actions.cells)
+    flagged[kept] = False
+    return np.asarray(flagged), kept, outputs
+
+
+def _kept_sums(baseline: Baseline, sites: Sites, actions: _Actions, flagged: Flags) -> dict[int, list[int]]:
+    """By fused Add and norm of which only the norm is to run again, the reads of the sum by gradients. The Add at the
+    end of the layer before never runs again, as its output is the output of that layer."""
+    kernels, reads = baseline.kernels, baseline.reads
+    found: dict[int, list[int]] = {}
+    for kernel in np.flatnonzero(flagged & (kernels.primitives == ADD_AND_NORM)).tolist():
+        made = baseline.made.get(kernel, [])
+        low, high = np.searchsorted(reads.block, [made[SUM], made[SUM] + 1]) if len(made) > SUM else (0, 0)
+        rows = [row for row in range(low, high) if kernels.backward[reads.kernel[row]] and sites.of_read[row] >= 0]
+        owners = {int(sites.of_read[row]) for row in rows}
+        if owners and not any(actions.again[owner] and sites.names[owner][0] == layer_name(int(kernels.layer[kernel]))
+                              for owner in owners):
+            found[kernel] = rows
+    return found
+
+
+def prediction(prepared: Prepared, launched: Schedule) -> Prediction:
+    """The memory of a schedule; row i of ``moves`` is window i."""
+    baseline, program, windows = prepared.baseline, launched.program, launched.windows
+    blocks, count = baseline.blocks, len(baseline.blocks)
+    total = count + len(program.origin)
+    held = np.full(total, -1, dtype=np.int64)
+    made = baseline.maker >= 0
+    held[:count][made] = program.where[baseline.maker[made]]
+    held[count:] = program.born
+    staying = windows.uses < 0
+    np.maximum.at(held, program.block[staying], program.until[staying])
+    np.maximum.at(held, windows.block[~windows.apart], windows.released[~windows.apart])
+    old = baseline.maker.copy() * TICKS
+    np.maximum.at(old, baseline.reads.block, baseline.reads.until * TICKS)
+    start = np.concatenate([blocks.start, born_at(baseline, program.born)])
+    elsewhere = np.flatnonzero(made)[program.where[baseline.maker[made]] != baseline.maker[made] * TICKS]
+    start[elsewhere] = born_at(baseline, program.where[baseline.maker[elsewhere]])
+    start[windows.block[windows.early]] = born_at(baseline, windows.copied[windows.early] - 2)
+    end = np.concatenate([blocks.end, np.zeros(total - count, dtype=np.int64)])
+    changed = np.flatnonzero(np.concatenate([(held[:count] != old) & made, np.ones(total - count, dtype=np.bool_)]))
+    origin = np.concatenate([np.arange(count), program.origin])[changed]
+    end[changed] = _freed(baseline, held[changed], origin, old)
+    moves = Moves(
+        sites=prepared.sites.names, site=windows.site, size_bytes=blocks.size_bytes[windows.row],
+        host_bytes=baseline.host_bytes[windows.row], prefetch=windows.prefetch,
+        copied=born_at(baseline, windows.copied),
+        released=np.where(windows.apart, _freed(baseline, windows.released, windows.row, old), end[windows.block]),
+        returned=born_at(baseline, windows.returned), used=born_at(baseline, windows.used),
+        end=_freed(baseline, windows.until, windows.row, old), unread=windows.unread, underflows=windows.underflows,
+    )
+    alone = np.flatnonzero(windows.apart)
+    later, row = windows.later, windows.row[windows.later.window]
+    device = _with_copies(blocks, program, start, end, moves, windows, _Blocks(
+        block=np.concatenate([row, windows.row[alone]]),
+        start=np.concatenate([born_at(baseline, later.returned), born_at(baseline, windows.face[alone] * TICKS) + 1]),
+        end=np.concatenate([_freed(baseline, later.until, row, old),
+                            _freed(baseline, windows.released[alone], windows.row[alone], old)])))
+    again = len(program.copies) - program.parted
+    return Prediction(device=device, moves=moves, recomputed=again // max(baseline.steps, 1), steps=baseline.steps)
+
+
+def _freed(baseline: Baseline, position: Ints, row: Ints, old: Ints) -> Ints:
+    """When a block is released after its last use; as the trace has it where that use is the last there, too."""
+    return np.where(position == old[row], baseline.blocks.end[row], freed_after(baseline, position))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Blocks:
+    """More blocks, each like a row of the baseline but for its life."""
+
+    block: Ints
+    start: Ints
+    end: Ints
+
+
+def _with_copies(blocks: Lifetimes, program: Program, start: Ints, end: Ints, moves: Moves,
+                 windows: Windows, more: _Blocks) -> Lifetimes:
+    """All blocks, those that ran again and those that came back included, in order of birth."""
+    back = ~moves.unread
+    origin = np.concatenate([np.arange(len(blocks)), program.origin, windows.row[back], more.block])
+    category = blocks.category[origin]
+    again = slice(len(blocks), len(blocks) + len(program.origin))
+    category[again] = CATEGORIES.index(Category.RECOMPUTED)
+    category[again.stop:again.stop + int(back.sum()) + len(windows.later.window)] = CATEGORIES.index(Category.SWAP)
+    start = np.concatenate([start, moves.returned[back], more.start])
+    end = np.concatenate([end, moves.end[back], more.end])
+    order = np.argsort(start, kind="stable")
+    return Lifetimes(start=start[order], end=np.minimum(end[order], NEVER), size_bytes=blocks.size_bytes[origin][order],
+                     is_persistent=blocks.is_persistent[origin][order], category=category[order],
+                     layer=blocks.layer[origin][order], name=blocks.name[origin][order], names=blocks.names)

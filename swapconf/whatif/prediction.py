@@ -1,0 +1,70 @@
+"""PREDICTION: what a strategy would do to the memory of one rank, as far as a run without it tells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swapconf.trace.lifetimes import Lifetimes, Usage, usage
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moves:
+    """Tensors that are copied to the host and back, as columns of equal length; times as in Lifetimes.
+
+    ``site``: index into ``sites``, (layer name, path of the primitive). ``size_bytes``: on the device, ``host_bytes``:
+    on the host. ``copied``, ``released``: the copy to the host
+    starts, and the device memory becomes free (NEVER: it does not, because others read it until their own last use).
+    ``returned``, ``used``, ``end``: the copy back starts, is read first, and its device memory becomes free.
+    ``unread``: copied to the host, where the memory is given back at once; the last three tell nothing.
+    ``underflows``: the prefetch is one that makes MindSpore 2.9.0 die while it compiles.
+    """
+
+    sites: tuple[tuple[str, str], ...]
+    site: NDArray[np.int64]
+    size_bytes: NDArray[np.int64]
+    host_bytes: NDArray[np.int64]
+    prefetch: NDArray[np.int64]
+    copied: NDArray[np.int64]
+    released: NDArray[np.int64]
+    returned: NDArray[np.int64]
+    used: NDArray[np.int64]
+    end: NDArray[np.int64]
+    unread: NDArray[np.bool_]
+    underflows: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.site)
+
+    @cached_property
+    def host(self) -> Usage:
+        """Pinned host memory: taken by the copy out, given back by the copy in."""
+        return usage(self.copied, self.returned, self.host_bytes)
+
+    @property
+    def twice(self) -> NDArray[np.bool_]:
+        """Where the copy back starts before the first copy is released, so that two copies live on the device."""
+        return np.asarray((self.returned < self.released) & ~self.unread)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """``device``: every device block. ``recomputed``: how many kernels each training step runs again. ``steps``: how
+    many training steps the timeline holds."""
+
+    device: Lifetimes
+    moves: Moves
+    recomputed: int
+    steps: int
+
+    @property
+    def used_peak_bytes(self) -> int:
+        return self.device.used_peak_bytes
+
+    @property
+    def moved_bytes(self) -> int:
+        """What one training step copies to the host; all but what is ``unread`` comes back."""
+        return int(self.moves.size_bytes.sum()) // max(self.steps, 1)

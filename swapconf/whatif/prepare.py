@@ -1,0 +1,186 @@
+"""TRACE -> BASELINE: once per trace, linear in its size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from swapconf.memory.trace_lifetimes import lifetimes
+from swapconf.trace.columns import Flags, Ints, Kernels, Reads
+from swapconf.trace.lifetimes import NEVER, TICKS, Lifetimes
+from swapconf.trace.trace import Block, Kernel, Task, Trace
+from swapconf.upstream.scopes import in_layer
+from swapconf.whatif.baseline import EXTRA, GRADIENT_VIEW, Baseline
+from swapconf.whatif.homes import weights_read
+from swapconf.whatif.passes import adopted, passes, rehomed
+from swapconf.whatif.streams import released
+from swapconf.words.phrases import phrase
+
+_GRADIENTS = "Gradients/"
+ALIGNMENT = 512
+
+
+def prepare(trace: Trace) -> Baseline:
+    """Raises ValueError where the trace has no graph, or swaps or recomputes already."""
+    kernels = [kernel for kernel in trace.kernels if not kernel.is_event]
+    tasks = [task for task in trace.tasks if task.is_kernel]
+    if not tasks:
+        raise ValueError(trace.why_no_graph)
+    if any(kernel.primitive == "MoveTo" for kernel in kernels):
+        raise ValueError(phrase("the trace swaps already"))
+    if any("recompute_Default" in kernel.name for kernel in kernels):
+        raise ValueError(phrase("the trace recomputes already"))
+    blocks = sorted((block for block in trace.blocks if not block.on_host), key=lambda block: block.start)
+    row = {block.start: index for index, block in enumerate(blocks)}
+    maker = _makers(tasks, row)
+    places = _places(kernel.name for kernel in kernels)
+    stream = np.array([kernel.stream for kernel in kernels], dtype=np.int64)
+    reads = _reads(kernels, tasks, row, maker, stream)
+    layer = np.array([place[0] for place in places], dtype=np.int64)
+    backward = _backward(kernels, reads, maker)
+    reads = _through_views(reads, maker, backward)
+    layer, cell = adopted(kernels, layer, [place[1] for place in places], backward, reads, maker)
+    named = np.array([place[0] if kernel.scope != "Default" else number
+                      for place, kernel, number in zip(places, kernels, layer.tolist(), strict=True)])
+    weights = weights_read(tasks, trace.blocks, reads)
+    layer = rehomed(kernels, layer, cell, backward, reads, maker, weights)
+    return Baseline(
+        blocks=_in_ticks(lifetimes(trace)),
+        maker=maker,
+        host_bytes=_host_bytes(tasks, row),
+        kernels=Kernels(
+            name=tuple(kernel.name for kernel in kernels), layer=layer, cell=tuple(cell),
+            primitive=tuple(task.primitive for task in tasks), stream=stream, backward=backward,
+            passing=passes(kernels, layer, cell, backward, reads, maker, weights),
+            before=_before(maker, blocks, len(kernels)),
+        ),
+        reads=reads,
+        steps=trace.num_steps,
+        misnamed=frozenset(np.flatnonzero(layer != named).tolist()),
+    )
+
+
+def place_of(name: str) -> tuple[int, str]:
+    """(layer, dotted path of the cell); layer -1 outside of them, from EXTRA on for multi-token prediction."""
+    found = in_layer(name.rpartition("/")[0])
+    return (-1, "") if found is None else (found.index + EXTRA * found.is_extra, found.cell)
+
+
+def _places(names: Iterable[str]) -> list[tuple[int, str]]:
+    known: dict[str, tuple[int, str]] = {}
+    found = []
+    for name in names:
+        scope = name.rpartition("/")[0]
+        if scope not in known:
+            known[scope] = place_of(name)
+        found.append(known[scope])
+    return found
+
+
+def _makers(tasks: Sequence[Task], row: dict[int, int]) -> Ints:
+    maker = np.full(len(row), -1, dtype=np.int64)
+    for index, task in enumerate(tasks):
+        for output in task.outputs:
+            if output not in task.inputs and maker[row[output]] < 0:
+                maker[row[output]] = index
+    return maker
+
+
+def _host_bytes(tasks: Sequence[Task], row: dict[int, int]) -> Ints:
+    found = np.zeros(len(row), dtype=np.int64)
+    for task in tasks:
+        for tensor, output in zip(task.outputs, task.output_tensors, strict=False):
+            found[row[tensor]] = -(-(output.size_bytes or 0) // ALIGNMENT) * ALIGNMENT
+    return found
+
+
+def _before(maker: Ints, blocks: Sequence[Block], count: int) -> Ints:
+    last = max((block.end or block.start for block in blocks), default=0) + 2
+    first = np.full(count + 1, last, dtype=np.int64)
+    for index, block in zip(maker.tolist(), blocks, strict=True):
+        if index >= 0 and block.start < first[index]:
+            first[index] = block.start
+    return np.asarray(np.minimum.accumulate(first[::-1])[::-1])
+
+
+def _reads(kernels: Sequence[Kernel], tasks: Sequence[Task], row: dict[int, int], maker: Ints,
+           stream: Ints) -> Reads:
+    """All uses of blocks that kernels made."""
+    faces: dict[int, list[tuple[int, str, tuple[int, ...]]]] = {}
+    found: list[tuple[int, int, int]] = []
+    for index, (kernel, task) in enumerate(zip(kernels, tasks, strict=True)):
+        for tensor, shape in _inputs(task):
+            if maker[row[tensor]] >= 0:
+                found.append((row[tensor], index, _face(faces[tensor], kernel, shape)))
+        for place, output in enumerate(task.outputs):
+            shape = task.output_tensors[place].shape if place < len(task.output_tensors) else ()
+            faces.setdefault(output, []).append((index, kernel.output, shape))
+    found.sort()
+    block, reader, face = (np.array(column, dtype=np.int64) for column in zip(*found, strict=True))
+    return Reads(block=block, kernel=reader, until=_until(block, reader, maker, stream), face=face, via=face)
+
+
+def _inputs(task: Task) -> list[tuple[int, tuple[int, ...] | None]]:
+    """Ids with shapes; strings on the host have no id, so that shapes are only known where the counts agree."""
+    if len(task.inputs) == len(task.input_tensors):
+        shapes: dict[int, tuple[int, ...] | None] = {}
+        for tensor, given in zip(task.inputs, task.input_tensors, strict=True):
+            shapes.setdefault(tensor, given.shape)
+        return list(shapes.items())
+    return [(tensor, None) for tensor in dict.fromkeys(task.inputs)]
+
+
+def _face(candidates: Sequence[tuple[int, str, tuple[int, ...]]], kernel: Kernel,
+          shape: tuple[int, ...] | None) -> int:
+    """By name inside one graph; a gradient sees the forward pass through a tuple, so there the shape tells."""
+    if len(candidates) == 1:
+        return candidates[0][0]
+    named = [index for index, name, _ in candidates if name in kernel.inputs]
+    if named:
+        return named[-1]
+    like = [index for index, _, given in candidates if given == shape]
+    return (like or [index for index, _, _ in candidates])[-1]
+
+
+def _until(block: Ints, reader: Ints, maker: Ints, stream: Ints) -> Ints:
+    made = maker[block]
+    return released(reader, stream[reader], made, stream[made], np.arange(len(stream)))
+
+
+def _backward(kernels: Sequence[Kernel], reads: Reads, maker: Ints) -> Flags:
+    """Gradients by name; by position what is computed again for them: it is read by gradients only, and other
+    gradients came between it and its inputs. So is a view that only gradients make."""
+    backward = np.array([kernel.name.startswith(_GRADIENTS) for kernel in kernels])
+    gradients = np.concatenate([[0], np.cumsum(backward)])
+    readers: dict[int, list[int]] = {}
+    latest = np.full(len(kernels), -1, dtype=np.int64)
+    for face, block, kernel in zip(reads.face.tolist(), reads.block.tolist(), reads.kernel.tolist(), strict=True):
+        readers.setdefault(face, []).append(kernel)
+        latest[kernel] = max(latest[kernel], int(maker[block]))
+    for index in np.flatnonzero(~backward)[::-1].tolist():
+        later = [reader for reader in readers.get(index, ()) if reader > index]
+        between = gradients[index] > gradients[latest[index] + 1] or kernels[index].primitive == GRADIENT_VIEW
+        if later and between and all(backward[reader] for reader in later):
+            backward[index] = True
+    return backward
+
+
+def _through_views(reads: Reads, maker: Ints, backward: Flags) -> Reads:
+    """A view that a gradient makes for another one shows what it sees itself."""
+    below = {(block, kernel): face for block, kernel, face in
+             zip(reads.block.tolist(), reads.kernel.tolist(), reads.face.tolist(), strict=True)}
+    face = reads.face.copy()
+    shown = (face >= 0) & backward[face] & (face != maker[reads.block])
+    for row in np.flatnonzero(shown).tolist():
+        block, seen = int(reads.block[row]), int(face[row])
+        while seen != maker[block] and backward[seen]:
+            seen = below[block, seen]
+        face[row] = seen
+    return replace(reads, face=face)
+
+
+def _in_ticks(live: Lifetimes) -> Lifetimes:
+    """The same blocks, with room for new events between two of the trace's."""
+    return replace(live, start=live.start * TICKS, end=np.where(live.end == NEVER, NEVER, live.end * TICKS))

@@ -1,0 +1,290 @@
+"""One trace, asked many configs: what each would do to the memory of that rank, composed from the arrows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from swapconf.config.config import Config, DefaultSwap, ListedSwap
+from swapconf.decide.expand import expand
+from swapconf.decide.strategy import Strategy
+from swapconf.memory.allocators import place
+from swapconf.memory.allocators.mindspore import TRAINER_GROWTH_BYTES, Pool
+from swapconf.memory.memory_view import EntryTotal, MemoryView
+from swapconf.memory.replay import Replay, replay
+from swapconf.memory.view import of_trace, view
+from swapconf.models.network import Network
+from swapconf.study.study import Study
+from swapconf.timing.cost import Machine, StepTime
+from swapconf.trace import run_record, trace_folder
+from swapconf.trace.lifetimes import TICKS, Placement, PoolRecord
+from swapconf.whatif import step_time
+from swapconf.whatif.baseline import EXTRA
+from swapconf.whatif.baseline_step import added_operations
+from swapconf.whatif.belongs import other_run
+from swapconf.whatif.bound import safe_peak_bytes
+from swapconf.whatif.predict import Prepared, Schedule, placed, predict, prediction, schedule
+from swapconf.whatif.prediction import Moves, Prediction
+from swapconf.whatif.prepare import prepare
+from swapconf.whatif.step_time import Timed
+from swapconf.whatif.sweep import Point
+from swapconf.words.findings import Finding, Origin, Severity
+from swapconf.words.phrases import joined, phrase
+from swapconf.words.units import show_bytes
+
+BASELINE_ORIGIN = phrase("dry run level 1 (operator workspace excluded)")
+ORIGIN = phrase("what-if from a {run}", run=BASELINE_ORIGIN)
+
+
+class Mismatch(ValueError):
+    """The trace and the config do not belong together; the text says why and what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Times:
+    """``added_operations``: of the kernels that run again in a step. ``step``: on its streams, with the strategy."""
+
+    machine: Machine
+    step: Timed
+    before: StepTime
+    after: StepTime
+    added_operations: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """``placement``: where MindSpore's pool would put the predicted blocks. ``times``: None where no machine is
+    given."""
+
+    prediction: Prediction
+    placement: Placement
+    baseline_peak_bytes: int
+    safe_bytes: int
+    entries: tuple[EntryTotal, ...]
+    findings: tuple[Finding, ...]
+    times: Times | None = None
+
+
+class Question:
+    """A trace that is read and prepared, for one config and its variants. ``policy``: the allocator of its
+    predictions. ``machine``: what steps are timed on; without one there are no times. ``findings``: how well it is
+    known that both belong together. ``grown``: from what the trace was made, "" where a run left it. Raises
+    SwapconfError for files that cannot be read, Mismatch where the trace is no baseline for the config."""
+
+    def __init__(self, folder: Path, study: Study, policy: str = "mindspore",
+                 machine: Machine | None = None) -> None:
+        if study.network is None:
+            raise Mismatch(study.why_no_strategy)
+        trace = trace_folder.read(folder, rank=0)
+        recorded = run_record.read(folder).get("settings")
+        if other := other_run(study, trace, recorded if isinstance(recorded, dict) else {}):
+            raise Mismatch(phrase("{reason}; make a trace of this config: {command}", reason=other,
+                                  command=_making(study.config.file)))
+        try:
+            baseline = prepare(trace)
+        except ValueError as error:
+            raise Mismatch(phrase("{reason}; make a trace without swap and recompute: {command}", reason=error,
+                                  command=_making(study.config.file))) from None
+        self._trace, self._policy = trace, policy
+        self.grown = run_record.grown(run_record.report(folder))
+        self._config, self._network, self._versions = study.config, study.network, study.versions
+        self._prepared = placed(baseline, study.network)
+        self._machine = machine
+        self._clock = None if machine is None else step_time.clock(trace, baseline, machine)
+        self._told = run_record.pool(folder)
+        replayed = replay(trace, baseline.blocks, self._told)
+        self._pool = _asked(replayed.pool, self._told, run_record.pool_of(study.document.root.plain(), {}))
+        self.findings = (*[_unrecorded(trace.folder)] * (not recorded), *_unexplained(trace.folder, replayed))
+        _check(self._prepared, study.network, study.config.file)
+
+    @property
+    def baseline_peak_bytes(self) -> int:
+        return self._prepared.baseline.blocks.used_peak_bytes
+
+    @property
+    def origin(self) -> str:
+        """How its figures are known."""
+        return joined(", ", [ORIGIN, self.grown]) if self.grown else ORIGIN
+
+    def views(self, answer: Answer) -> tuple[MemoryView, MemoryView]:
+        """Pictures of the baseline and of the prediction."""
+        found, placed_at = answer.prediction, answer.placement
+        return of_trace(self._trace, title=phrase("without swap and recompute"), told=self._told, policy=self._policy,
+                        origin=joined(", ", [BASELINE_ORIGIN, *[self.grown] * bool(self.grown)])), view(
+            found.device, placed_at, title=self._config.file, rank=self._trace.rank, origin=self.origin, ticks=TICKS,
+            with_fragments_peak_bytes=placed_at.mapped_bytes, reserved_bytes=placed_at.reserved_bytes,
+            entries=answer.entries)
+
+    def predict(self, config: Config) -> Prediction:
+        return predict(self._prepared, self._strategy(config))
+
+    def answer(self) -> Answer:
+        strategy = self._strategy(self._config)
+        launched = schedule(self._prepared, strategy)
+        whole = prediction(self._prepared, launched)
+        entries = tuple(self._entry(whole, origin, text, without)
+                        for origin, text, without in _entries(self._config))
+        return Answer(prediction=whole, baseline_peak_bytes=self.baseline_peak_bytes, entries=entries,
+                      times=self._times(launched, whole.moves),
+                      placement=place(self._policy, whole.device, self._pool),
+                      safe_bytes=safe_peak_bytes(self._prepared, strategy),
+                      findings=(*_underflow(whole, self._config), *_unread(whole, self._config),
+                                *(finding for entry in entries for finding in _findings(entry))))
+
+    def sweep(self, prefetches: Iterable[int]) -> tuple[Point, ...]:
+        return tuple(self._point(prefetch) for prefetch in prefetches)
+
+    def _point(self, prefetch: int) -> Point:
+        launched = schedule(self._prepared, self._strategy(with_prefetch(self._config, prefetch)))
+        found = prediction(self._prepared, launched)
+        moves = found.moves
+        return Point(
+            prefetch=prefetch, peak_bytes=found.used_peak_bytes,
+            twice_bytes=int(moves.size_bytes[moves.twice].sum()) // found.steps, crashes=bool(moves.underflows.any()),
+            time=None if self._clock is None else step_time.point_time(step_time.time(self._clock, launched, moves), moves))
+
+    def _times(self, launched: Schedule, moves: Moves) -> Times | None:
+        if self._clock is None or self._machine is None:
+            return None
+        step = step_time.time(self._clock, launched, moves)
+        return Times(machine=self._machine, step=step, before=step_time.step_time(step_time.baseline_time(self._clock)),
+                     after=step_time.step_time(step),
+                     added_operations=added_operations(self._clock.step, launched.program.copies))
+
+    def _strategy(self, config: Config) -> Strategy:
+        return expand(config, self._network, self._versions)
+
+    def _entry(self, whole: Prediction, origin: Origin, text: str, without: Config) -> EntryTotal:
+        rest = self.predict(without)
+        return EntryTotal(origin=origin, text=text, saved_bytes=rest.used_peak_bytes - whole.used_peak_bytes,
+                          moved_bytes=whole.moved_bytes - rest.moved_bytes,
+                          recomputed=whole.recomputed - rest.recomputed)
+
+
+NO_STRATEGY = ("--set swap_config.swap=False --set recompute_config.recompute=False "
+               "--set recompute_config.select_recompute=False")
+
+
+def with_prefetch(config: Config, prefetch: int) -> Config:
+    """The same config with this ``backward_prefetch`` everywhere."""
+    swap = config.swap
+    if isinstance(swap, DefaultSwap):
+        return replace(config, swap=replace(swap, prefetch=prefetch))
+    if isinstance(swap, ListedSwap):
+        return replace(config, swap=replace(
+            swap, layer_swap=tuple(replace(entry, prefetch=prefetch) for entry in swap.layer_swap),
+            op_swap=tuple(replace(entry, prefetch=prefetch) for entry in swap.op_swap)))
+    return config
+
+
+def _check(prepared: Prepared, network: Network, file: str) -> None:
+    layers = prepared.baseline.kernels.layer
+    known = {layer.index for layer in network.layers}
+    seen = set(layers[(layers >= 0) & (layers < EXTRA)].tolist())
+    if not seen:
+        raise Mismatch(phrase("the trace has no decoder layers"))
+    if not seen <= known or (len({layer.stage for layer in network.layers}) == 1 and seen != known):
+        raise Mismatch(phrase("the trace has the layers {first} to {last}, the model of {file} has {layers}; make a "
+                              "trace of this config: {command}", first=min(seen), last=max(seen), file=file,
+                              layers=network.num_layers, command=_making(file)))
+    if network.family is None:
+        raise Mismatch(phrase("the catalog does not know the model of {file}, so its operators cannot be found in the "
+                              "trace; `swapconf families` lists the models that it knows, `swapconf dryrun` runs any",
+                              file=file))
+    if not prepared.sites.names:
+        raise Mismatch(phrase("the operators of the trace are not those of a {family} model", family=network.family))
+
+
+def _making(file: str) -> str:
+    """The command that makes the trace."""
+    return f"swapconf dryrun {file} {NO_STRATEGY} --keep DIR"
+
+
+def _entries(config: Config) -> Iterator[tuple[Origin, str, Config]]:
+    """Every entry with the config that lacks it."""
+    swap, again = config.swap, config.recompute
+    if isinstance(swap, DefaultSwap):
+        yield swap.origin, phrase("default swap"), replace(config, swap=ListedSwap())
+    elif isinstance(swap, ListedSwap):
+        for index, layer in enumerate(swap.layer_swap):
+            rest = replace(swap, layer_swap=swap.layer_swap[:index] + swap.layer_swap[index + 1:])
+            yield layer.origin, "layer_swap", replace(config, swap=rest)
+        for index, op in enumerate(swap.op_swap):
+            rest = replace(swap, op_swap=swap.op_swap[:index] + swap.op_swap[index + 1:])
+            yield op.origin, f"op_swap {op.pattern}", replace(config, swap=rest)
+    if again.full is not None:
+        yield again.full.origin, "recompute", replace(config, recompute=replace(again, full=None))
+    for index, chosen in enumerate(again.select):
+        less = replace(again, select=again.select[:index] + again.select[index + 1:])
+        yield chosen.origin, f"select_recompute {chosen.pattern}", replace(config, recompute=less)
+
+
+_RECOMPUTES = ("recompute", "select_recompute")  # entries of these kinds have no prefetch
+
+
+def _unrecorded(folder: str) -> Finding:
+    return Finding(origin=Origin(file=folder), rule="trace-unrecorded", severity=Severity.NOTE,
+                   message=phrase("there is no {file} with this trace, so only its layers, cells, hidden size and "
+                                  "attention were compared with the YAML", file=run_record.FILE),
+                   hint=phrase("`swapconf dryrun --keep` writes one"))
+
+
+def _asked(pool: Pool, told: PoolRecord, asked: PoolRecord) -> Pool:
+    """The pool of the question: that of the trace, with the unit that the YAML sets, if either of them sets one."""
+    if asked.growth_bytes == told.growth_bytes:
+        return pool
+    return Pool(growth_bytes=asked.growth_bytes or TRAINER_GROWTH_BYTES, limit_bytes=pool.limit_bytes)
+
+
+def _unexplained(folder: str, replayed: Replay) -> Iterator[Finding]:
+    if not replayed.is_exact:
+        yield Finding(origin=Origin(file=folder), rule="pool-unexplained", severity=Severity.NOTE,
+                      message=phrase("only {same} of {blocks} addresses follow the known rules of MindSpore's pool, so "
+                                     "peaks with fragments are approximate", same=replayed.num_same,
+                                     blocks=replayed.num_blocks),
+                      hint=phrase("the used peak does not depend on them"))
+
+
+def _underflow(found: Prediction, config: Config) -> Iterator[Finding]:
+    moves = found.moves
+    if moves.underflows.any():
+        sites = {moves.sites[site] for site in moves.site[moves.underflows].tolist()}
+        layer, operator = min(sites)
+        yield Finding(origin=config.origin("swap_config.layer_swap", "swap_config"), rule="prefetch-underflow",
+                      severity=Severity.ERROR,
+                      message=phrase("a backward_prefetch of {prefetch} makes MindSpore 2.9.0 crash, for {operators} "
+                                     "operators (first {operator} of layer {layer})",
+                                     prefetch=int(moves.prefetch[moves.underflows].min()), operators=len(sites),
+                                     operator=operator, layer=layer),
+                      hint=phrase("choose a smaller one; --sweep backward_prefetch=1..400 shows which it can be"))
+
+
+def _unread(found: Prediction, config: Config) -> Iterator[Finding]:
+    moves = found.moves
+    if moves.unread.any():
+        wasted = int(moves.size_bytes[moves.unread].sum()) // max(found.steps, 1)
+        operators = sorted({moves.sites[site][1] for site in moves.site[moves.unread].tolist()})
+        yield Finding(origin=config.origin("swap_config.layer_swap", "swap_config"), rule="copies-never-read",
+                      severity=Severity.WARNING,
+                      message=phrase("of {moved} that each step copies to the host, {wasted} are never copied back: "
+                                     "{operators}", moved=show_bytes(found.moved_bytes), wasted=show_bytes(wasted),
+                                     operators=", ".join(operators)),
+                      hint=phrase("name the operators that are worth it in op_swap, instead of the whole layer"))
+
+
+def _findings(entry: EntryTotal) -> Iterator[Finding]:
+    if entry.saved_bytes == 0:
+        yield Finding(origin=entry.origin, rule="entry-saves-nothing", severity=Severity.WARNING,
+                      message=phrase("without {entry} alone the peak is the same; it moves {moved} and runs {kernels} "
+                                     "kernels again in each step", entry=entry.text,
+                                     moved=show_bytes(entry.moved_bytes), kernels=entry.recomputed),
+                      hint=phrase("leave it out, or look at what holds the memory at the peak"))
+    elif entry.saved_bytes < 0:
+        copies = phrase("lower its backward_prefetch; --sweep backward_prefetch=1..400 shows where two copies live")
+        again = phrase("leave it out, or recompute other operators: at the new peak, what runs again needs more than "
+                       "was dropped before")
+        yield Finding(origin=entry.origin, rule="entry-costs-memory", severity=Severity.WARNING,
+                      message=phrase("{entry} raises the peak by {size}", entry=entry.text,
+                                     size=show_bytes(-entry.saved_bytes)),
+                      hint=again if entry.text.partition(" ")[0] in _RECOMPUTES else copies)

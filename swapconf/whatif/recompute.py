@@ -1,0 +1,182 @@
+"""BASELINE + FLAGS -> PROGRAM: which nodes run again in the backward pass, where, and who uses which block then.
+
+Rules of MindSpore 2.9.0, as its traces show: a flagged node runs again when a gradient, or another node that runs
+again, reads it. What the model itself computes again anyway is not computed twice, only earlier. Of a fused Add and
+norm the norm alone runs again where the Add does not: the Add at the end of the layer before never does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from swapconf.trace.columns import Flags, Ints
+from swapconf.trace.trace import POINT_TO_POINT
+from swapconf.whatif.baseline import SUM, Baseline
+from swapconf.whatif.regions import positions
+from swapconf.whatif.ungated import Covered, ungated
+
+NO_SUMS: Mapping[int, int] = MappingProxyType({})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """The baseline with what runs again.
+
+    ``where``: [kernels] the position of each kernel of the baseline. ``block``, ``position``, ``until``, ``face``,
+    ``site``: every use of a block that kernels made, as in Reads, with positions for kernels, ``until`` only behind
+    `streams.in_order`; ``site`` owns a use by the backward pass, -1 for the others. Blocks beyond those of the baseline
+    are new: ``origin``: the row they are a copy of, ``born``: position of the node that makes them. ``reader``: the
+    kernel of each use, ``again``: it is one that runs again. ``copies``: the nodes that run again, ``inserted``: their
+    positions; the last ``parted`` of them run in the forward pass, where some layers do not share them any more.
+    """
+
+    where: Ints
+    block: Ints
+    position: Ints
+    until: Ints
+    face: Ints
+    site: Ints
+    reader: Ints
+    again: Flags
+    origin: Ints
+    born: Ints
+    copies: Ints
+    inserted: Ints
+    parted: int = 0
+
+
+def recompute(baseline: Baseline, of_read: Ints, flagged: Flags, flagged_read: Flags, of_moved: Ints,
+              sums: Mapping[int, int] = NO_SUMS, outputs: Sequence[int] = (),
+              covered: Covered | None = None) -> Program:
+    """``flagged``: [kernels] nodes to run again; ``flagged_read``: [reads] reads whose owner runs again.
+    ``of_read``, ``of_moved``: the site that owns a read, and that moves the output of a node. ``sums``: by fused Add
+    and norm, of which the norm alone would run again and read the sum that was kept, the site of the Add.
+    ``outputs``: blocks that are kept as the output of a cell, although what makes them may run again for the rest.
+    ``covered``: what was asked for by the cell."""
+    reads, kernels = baseline.reads, baseline.kernels
+    alone = np.zeros(len(kernels), dtype=np.bool_)
+    alone[list(sums)] = True
+    staying = np.zeros(len(baseline.maker), dtype=np.bool_)
+    staying[list(outputs)] = True
+    rows = np.flatnonzero(flagged_read & ~(staying[reads.block] & (reads.face == baseline.maker[reads.block])))
+    node = _resolved(baseline, reads.face[rows], flagged)
+    rows, node = rows[node >= 0], node[node >= 0]
+    again = _closure(baseline, node, flagged, alone, staying)
+    kept = {node: baseline.made[node][SUM] for node in sums if again[node]}
+    copied, origin = _copies(baseline, again, [*kept.values(), *outputs])
+    redirected = rows[copied[reads.block[rows]] >= 0]
+    free = ungated(baseline, again, covered) if covered is not None else np.zeros(len(kernels), dtype=np.bool_)
+    place, where = positions(baseline, again, flagged, node, rows, staying, free,
+                             covered.root if covered is not None else None)
+    inner = np.flatnonzero((again & ~alone)[reads.kernel])
+    norms = np.array(list(kept), dtype=np.int64)
+    keep = np.ones(len(reads.block), dtype=np.bool_)
+    keep[redirected] = False
+    done_already = np.zeros(len(kernels), dtype=np.bool_)
+    done_already[baseline.twin[again & (baseline.twin >= 0)]] = True
+    keep &= ~done_already[reads.kernel]
+    within = again[np.maximum(reads.face[inner], 0)] & (reads.face[inner] >= 0) & (copied[reads.block[inner]] >= 0)
+    shown = _shown(baseline, again, reads.face)
+    site = np.where(kernels.backward[reads.kernel], np.where(shown == reads.face, of_read, of_moved[shown]), -1)
+    nothing = np.full(len(redirected), -1, dtype=np.int64)
+    at = place[reads.kernel[inner]]
+    position = np.concatenate([where[reads.kernel[keep]], where[reads.kernel[redirected]], at, place[norms]])
+    return Program(
+        where=where, position=position, until=position,
+        block=np.concatenate([reads.block[keep], copied[reads.block[redirected]],
+                              np.where(within, copied[reads.block[inner]], reads.block[inner]), _ints(kept.values())]),
+        face=np.concatenate([shown[keep], nothing, np.where(within, -1, shown[inner]), norms]),
+        site=np.concatenate([site[keep], nothing, np.where(within, -1, of_moved[shown[inner]]),
+                             _ints(sums[node] for node in kept)]),
+        reader=np.concatenate([reads.kernel[keep], reads.kernel[redirected], reads.kernel[inner], norms]),
+        again=np.repeat([False, True], [int(keep.sum()) + len(redirected), len(inner) + len(norms)]),
+        origin=origin, born=place[baseline.maker[origin]], copies=np.flatnonzero(again), inserted=place[again],
+    )
+
+
+def unseen(baseline: Baseline, program: Program) -> Flags:
+    """[uses] that MindSpore does not see when it looks for what to swap: they read what stays on the device."""
+    return tied(baseline, program) | taken(baseline, program)
+
+
+def tied(baseline: Baseline, program: Program) -> Flags:
+    """[uses] by what begins a region: MindSpore ties it to the gradient there, and does not see that it reads what
+    moves, where that is of another pass, or one of several outputs; in a pipeline wherever that is. Not where something
+    else of the backward pass reads the same; what reads a view that runs again reads nothing else."""
+    passing, (reader, face) = baseline.kernels.passing, baseline.edges
+    again = np.zeros(len(passing), dtype=np.bool_)
+    again[program.copies] = True
+    goes_on = np.zeros(len(passing), dtype=np.bool_)
+    goes_on[reader[again[face]]] = True
+    seen = program.face * (len(baseline.maker) + len(program.origin)) + program.block
+    source = np.maximum(program.face, 0)
+    unseen = (passing[source] != passing[program.reader]) | (baseline.num_made[source] > 1)
+    unseen |= bool(np.isin(baseline.kernels.primitives, list(POINT_TO_POINT)).any())
+    width, reads = len(passing) + 1, baseline.reads
+    through = program.again & ~np.isin(program.reader * width + program.face, reads.kernel * width + reads.face)
+    found = program.again & (program.face >= 0) & (through | (unseen & ~goes_on[program.reader]))
+    later = (program.again & ~through) | baseline.kernels.backward[program.reader]
+    return np.asarray(found & ~np.isin(seen, seen[later & ~found]))
+
+
+def taken(baseline: Baseline, program: Program) -> Flags:
+    """[uses] of one of several outputs by what runs again, or through a view that does: MindSpore takes that output out
+    of the tuple in the forward pass, and asks whether what takes it out is to be swapped."""
+    several = (program.face >= 0) & (baseline.num_made > 1)[program.face]
+    reads, count = baseline.reads, len(baseline.kernels)
+    row = np.searchsorted(reads.block * count + reads.kernel, program.block * count + program.reader)
+    directly = reads.face[np.minimum(row, len(reads.face) - 1)] == program.face
+    return np.asarray(several & (program.again | ~directly))
+
+
+def _resolved(baseline: Baseline, face: Ints, flagged: Flags) -> Ints:
+    """The node to run again for a face, -1 for none; a view that only survived for another cell is looked through."""
+    below = baseline.below[face]
+    return np.where(flagged[face], face, np.where((below >= 0) & flagged[np.maximum(below, 0)], below, -1))
+
+
+def _shown(baseline: Baseline, again: Flags, face: Ints) -> Ints:
+    """What is seen through a view that runs again: the view shows the copy of what it reads, where that has moved."""
+    below = baseline.below
+    while True:
+        deeper = (face >= 0) & again[face] & (below[face] >= 0)
+        if not deeper.any():
+            return face
+        face = np.where(deeper, below[face], face)
+
+
+def _ints(values: Iterable[int]) -> Ints:
+    return np.array(list(values), dtype=np.int64)
+
+
+def _closure(baseline: Baseline, wanted: Ints, flagged: Flags, alone: Flags, staying: Flags) -> Flags:
+    """What they read themselves runs again, too, as far as it is flagged; not for those that read a sum ``alone``, or
+    what stays."""
+    again = np.zeros(len(baseline.kernels), dtype=np.bool_)
+    again[wanted] = True
+    reader, face = baseline.edges
+    usable = flagged[face] & ~alone[reader] & ~staying[baseline.edge_blocks]
+    reader, face = reader[usable], face[usable]
+    while True:
+        added = face[again[reader] & ~again[face]]
+        if not len(added):
+            return again
+        again[added] = True
+
+
+def _copies(baseline: Baseline, again: Flags, kept: Iterable[int]) -> tuple[Ints, Ints]:
+    """([blocks] the row of what is made again, -1 for nothing; rows that get a new block, because the baseline does
+    not make them again itself). ``kept``: rows that are not made again, although their maker runs again."""
+    is_made = (baseline.maker >= 0) & again[np.maximum(baseline.maker, 0)]
+    is_made[list(kept)] = False
+    made = np.flatnonzero(is_made)
+    twin = baseline.twin_block[made]
+    origin = made[twin < 0]
+    copied = np.full(len(baseline.maker), -1, dtype=np.int64)
+    copied[origin] = len(baseline.maker) + np.arange(len(origin))
+    copied[made[twin >= 0]] = twin[twin >= 0]
+    return copied, origin

@@ -1,0 +1,268 @@
+"""BASELINE + COPIES -> POSITIONS: what runs again, among the gradient kernels that wait for it.
+
+What runs again in one connected part of a pass (a *region*) starts where the gradient arrives that the first of its
+readers needs. From there to its last reader, kernels are launched in the order that `order` finds; all other kernels
+keep their place. Where a step has several micro-batches, what needs nothing else that runs again, such as the casts of
+weights, runs right behind the kernel that makes the gradient, before the views and the communication of that gradient
+(measured with MindSpore 2.9.0). What reads a gradient that another stage of a pipeline sends waits no longer than the
+rest, as all of the region waits for it. Passes of equal layers have equal regions, so each pattern is ordered once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from swapconf.trace.columns import Flags, Ints
+from swapconf.trace.lifetimes import TICKS
+from swapconf.whatif.baseline import GRADIENT_VIEW, HALF, VIEWS, Baseline
+from swapconf.whatif.launch_order import UNKNOWN, Region, order
+from swapconf.whatif.ungated import places
+
+NEAR = 8  # views and communication in a row that may bring a gradient, whatever else is launched between them
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """``copies``: nodes that run again, ascending. ``first``: of each the first reader of its region. ``kernels``: of
+    the baseline, ascending, without those that do already what a copy does. ``start``: the first of them that waits
+    for a gradient."""
+
+    copies: Ints
+    first: Ints
+    kernels: Ints
+    start: int
+
+
+def positions(baseline: Baseline, again: Flags, flagged: Flags, wanted: Ints, rows: Ints,
+              kept: Flags, free: Flags | None = None, root: Ints | None = None) -> tuple[Ints, Ints]:
+    """(positions of nodes that run again, positions of all kernels). ``rows``: reads by gradients of what runs again,
+    ``wanted``: the node that each of them reads. ``kept``: [blocks] not made again, although their maker runs again;
+    ``free``: [kernels] belongs to no region, see `ungated`; ``root``: [kernels] see `Covered`."""
+    place = np.zeros(len(baseline.kernels), dtype=np.int64)
+    where = np.arange(len(baseline.kernels)) * TICKS
+    if free is not None and free.any():
+        place[free] = places(baseline, np.flatnonzero(free).tolist())
+        again, gated = again & ~free, ~free[wanted]
+        wanted, rows = wanted[gated], rows[gated]
+    redirected = np.zeros(len(baseline.reads.block), dtype=np.bool_)
+    redirected[rows] = True
+    known: dict[bytes, tuple[list[int], Flags]] = {}
+    label = _connected(baseline, flagged, kept)
+    if root is not None:
+        label = _of_cells(baseline, label, again, root)
+    for part in _parts(baseline, again, label, wanted, baseline.reads.kernel[rows]):
+        pattern = baseline.codes[np.concatenate([part.copies, part.kernels])].tobytes()
+        pattern += (part.first - part.start).tobytes()
+        key = len(part.copies).to_bytes(4, "little") + pattern
+        if key not in known:
+            region, first = _region(baseline, part, redirected, kept)
+            known[key] = order(region), first
+        launched, first = known[key]
+        rank = np.empty(len(launched), dtype=np.int64)
+        rank[launched] = np.arange(len(rank))
+        begin = np.where(first, _arrival(baseline, part.start), part.start - 1)
+        spot = begin * TICKS + HALF + HALF // 2 + 2 * rank
+        place[part.copies], where[part.kernels] = spot[:len(part.copies)], spot[len(part.copies):]
+    twins = np.flatnonzero(again & (baseline.twin >= 0))
+    where[baseline.twin[twins]] = place[twins]
+    return place, where
+
+
+def _parts(baseline: Baseline, again: Flags, label: Ints, wanted: Ints, readers: Ints) -> Iterator[Part]:
+    """Regions in the order of their first readers; those that overlap are one. ``label``: see `_connected`."""
+    nodes = np.flatnonzero(again)
+    group = label[wanted]
+    names = np.unique(group)
+    first = np.full(len(names), len(label), dtype=np.int64)
+    last = np.zeros(len(names), dtype=np.int64)
+    place = np.searchsorted(names, group)
+    due = _due(baseline, readers)
+    waits = baseline.waits[due]
+    only = np.bincount(place[waits], minlength=len(names))[place] > 0
+    np.minimum.at(first, place[waits | ~only], due[waits | ~only])
+    np.maximum.at(last, place, due)
+    ahead: dict[int, set[int]] = {}
+    for name, reader, late in zip(place.tolist(), readers.tolist(), due.tolist(), strict=True):
+        if reader != late or reader < first[name]:
+            ahead.setdefault(name, set()).add(reader)
+    for name, kernels in ahead.items():
+        ahead[name] = _with_readers(baseline, kernels, int(first[name]))
+    done_already = np.zeros(len(label), dtype=np.bool_)
+    done_already[baseline.twin[nodes][baseline.twin[nodes] >= 0]] = True
+    by_name = np.argsort(label[nodes], kind="stable")
+    nodes = nodes[by_name]
+    starts = np.searchsorted(label[nodes], names)
+    ends = np.searchsorted(label[nodes], names, side="right")
+    open_first, open_last, copies, views = -1, -1, dict[int, int](), list[int]()
+    for name in np.argsort(first, kind="stable").tolist():
+        if copies and first[name] > open_last:
+            yield _part(copies, open_first, open_last, views, done_already)
+            copies, views = {}, []
+        if not copies:
+            open_first, open_last = int(first[name]), -1
+        open_last = max(open_last, int(last[name]))
+        copies |= dict.fromkeys(nodes[starts[name]:ends[name]].tolist(), int(first[name]))
+        views += sorted(ahead.get(name, ()))
+    if copies:
+        yield _part(copies, open_first, open_last, views, done_already)
+
+
+def _part(copies: dict[int, int], first: int, last: int, views: list[int], done_already: Flags) -> Part:
+    """``copies``: with the first reader of the region of each. ``views``: what stands before it in the baseline."""
+    kernels, nodes = np.union1d(np.array(views, dtype=np.int64), np.arange(first, last + 1)), sorted(copies)
+    return Part(copies=np.array(nodes), first=np.array([copies[node] for node in nodes]), start=first,
+                kernels=kernels[~done_already[kernels]])
+
+
+def _due(baseline: Baseline, readers: Ints) -> Ints:
+    """The readers; for a view that gradients make of what is no gradient, such as that of the weights of experts, the
+    first kernel that reads the view: only that one waits for a gradient, the view stands anywhere in the baseline."""
+    found, reads, is_view = readers.copy(), baseline.reads, _is_gradient_view(baseline)
+    for index in np.flatnonzero(is_view[readers]).tolist():
+        view = int(readers[index])
+        users = [user for row in baseline.rows_of(view) for user in baseline.readers_of(int(reads.block[row]))
+                 if user > view and baseline.kernels.backward[user] and not is_view[user]]
+        found[index] = min(users, default=view)
+    return found
+
+
+def _with_readers(baseline: Baseline, kernels: set[int], end: int) -> set[int]:
+    """Also what reads what they make, before a kernel."""
+    found, reads = set(kernels), baseline.reads
+    for kernel in range(min(found), end):
+        if baseline.kernels.backward[kernel] and any(
+                int(baseline.maker[reads.block[row]]) in found for row in baseline.rows_of(kernel)):
+            found.add(kernel)
+    return found
+
+
+def _is_gradient_view(baseline: Baseline) -> Flags:
+    return np.asarray(baseline.kernels.primitives == GRADIENT_VIEW)
+
+
+def _connected(baseline: Baseline, flagged: Flags, kept: Flags) -> Ints:
+    """A label for each node, equal for flagged nodes of one pass that are connected."""
+    reader, face = baseline.edges
+    inside = flagged[reader] & flagged[face] & ~kept[baseline.edge_blocks]
+    reader, face = reader[inside], face[inside]
+    label = np.arange(len(flagged))
+    while True:
+        lowest = np.minimum(label[reader], label[face])
+        before = label.copy()
+        np.minimum.at(label, reader, lowest)
+        np.minimum.at(label, face, lowest)
+        label = np.asarray(label[label])
+        if np.array_equal(before, label):
+            return label
+
+
+def _of_cells(baseline: Baseline, label: Ints, again: Flags, root: Ints) -> Ints:
+    """The labels, where all that runs again of one cell has one, connected or not: the whole cell is tied to the
+    gradient of its output. ``root``: see `Covered`."""
+    inside = np.flatnonzero(again & (root >= 0) & (baseline.kernels.passing >= 0))
+    _, cell = np.unique(baseline.kernels.passing[inside] * (int(root.max(initial=0)) + 1) + root[inside],
+                        return_inverse=True)
+    while True:
+        lowest = np.full(len(inside), len(label), dtype=np.int64)
+        np.minimum.at(lowest, cell, label[inside])
+        joined = np.arange(len(label))
+        np.minimum.at(joined, label[inside], lowest[cell])
+        before, label = label, np.asarray(joined[label])
+        if np.array_equal(before, label):
+            return label
+
+
+def _region(baseline: Baseline, part: Part, redirected: Flags, kept: Flags) -> tuple[Region, Flags]:
+    """Also which items are launched right behind the kernel that makes the gradient."""
+    reads, kernels = baseline.reads, baseline.kernels
+    copies, launched = part.copies.tolist(), part.kernels.tolist()
+    copy = {node: item for item, node in enumerate(copies)}
+    copy_of = copy | {int(baseline.twin[node]): item for node, item in copy.items() if baseline.twin[node] >= 0}
+    item_of = {kernel: len(copies) + item for item, kernel in enumerate(launched)}
+    needs: list[list[int]] = []
+    late = set()
+    begin = min(_arrival(baseline, part.start), part.start - NEAR - 1)
+    arrival = {first: _arrival(baseline, first) for first in np.unique(part.first).tolist()}
+    outputs = _Outputs(baseline.num_made[[*copies, *launched]].tolist())
+    for node, first in zip(copies, part.first.tolist(), strict=True):
+        found = [outputs.of(copy[face], int(reads.block[row])) for row in baseline.rows_of(node)
+                 if not kept[reads.block[row]] and (face := int(reads.face[row])) in copy]
+        # of several regions, each waits for a gradient of its own
+        gate = item_of.get(arrival[first], -1)
+        needs.append(list(dict.fromkeys(found)) or [gate] * (gate >= 0))
+    for kernel in launched:
+        found = []
+        for row in baseline.rows_of(kernel):
+            face, via = int(reads.face[row]), int(reads.via[row])
+            # a view that a gradient makes for this one
+            view = item_of.get(via, copy_of.get(via, -1)) if via != face else -1
+            if redirected[row]:
+                source = copy.get(face, copy.get(int(baseline.below[face]), -1))
+                found += [outputs.of(source, int(reads.block[row])), view]
+            elif view >= 0:
+                found.append(view)
+            elif face in item_of or face in copy_of:
+                found.append(outputs.of(item_of.get(face, copy_of.get(face, -1)), int(reads.block[row])))
+            elif begin < face < part.start and kernels.stream[face] != 0 and kernels.primitive[face] != "Receive":
+                late.add(item_of[kernel])
+        needs.append([item for item in dict.fromkeys(found) if item >= 0])
+    first = np.zeros(len(needs), dtype=np.bool_)
+    if (baseline.upfront >= 0).any():
+        first[:len(copies)] = [not given for given in needs[:len(copies)]]
+        first[:len(copies)] &= baseline.twin[part.copies] < 0
+    talks = kernels.stream[[*copies, *launched]] != 0
+    needs, shown = [*needs, *outputs.needs], len(outputs.needs)
+    return Region(needs=needs, late=frozenset(late), num_real=outputs.num_makers,
+                  ahead=frozenset(np.flatnonzero(first & talks).tolist()), talks=[*talks.tolist(), *[False] * shown],
+                  depth=[*[UNKNOWN] * len(copies), *baseline.depth[launched].tolist(), *[UNKNOWN] * shown],
+                  single=_single(baseline, needs, len(copies), launched)), first
+
+
+class _Outputs:
+    """The outputs of kernels that make several, as items behind those of the kernels."""
+
+    def __init__(self, num_made: Sequence[int]) -> None:
+        self._num_made, self._known = num_made, dict[tuple[int, int], int]()
+        self.needs: list[list[int]] = []
+
+    @property
+    def num_makers(self) -> int:
+        return len(self._num_made)
+
+    def of(self, item: int, block: int) -> int:
+        """What shows a block that an item makes: the item, where it makes nothing else."""
+        if item < 0 or self._num_made[item] < 2:
+            return item
+        if (item, block) not in self._known:
+            self._known[item, block] = self.num_makers + len(self.needs)
+            self.needs.append([item])
+        return self._known[item, block]
+
+
+def _arrival(baseline: Baseline, reader: int) -> int:
+    """The kernel that makes the gradient which a kernel reads, looked for through views and communication; the kernel
+    before the reader where there is none."""
+    kernels, at = baseline.kernels, reader
+    for _ in range(NEAR):
+        faces = [face for face in _faces(baseline, at) if 0 <= face < at and kernels.backward[face]]
+        if not faces:
+            break
+        at = max(faces)
+        if kernels.stream[at] == 0 and kernels.primitive[at] not in VIEWS:
+            return at
+    return reader - 1
+
+
+def _faces(baseline: Baseline, kernel: int) -> list[int]:
+    return list(dict.fromkeys(int(baseline.reads.face[row]) for row in baseline.rows_of(kernel)))
+
+
+def _single(baseline: Baseline, needs: list[list[int]], num_copies: int, launched: list[int]) -> list[bool]:
+    """Which items have one reader in all: a copy, and an output, within the region, a kernel anywhere."""
+    needed = np.array([item for given in needs for item in given], dtype=np.int64)
+    single: list[bool] = (np.bincount(needed, minlength=len(needs)) == 1).tolist()
+    single[num_copies:num_copies + len(launched)] = (baseline.num_readers[launched] == 1).tolist()
+    return single

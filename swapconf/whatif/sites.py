@@ -1,0 +1,284 @@
+"""BASELINE + NETWORK -> SITES: which primitive of which layer a node is, and which one owns what a gradient reads.
+
+MindSpore flags primitives before it removes what is superfluous: a Linear's own Reshape of its input is a site of its
+own, although three Linears that read one norm share one Reshape in the executed graph. So a gradient kernel in a cell
+that has such a view of its own reads that site, not the one whose view survived (measured with MindSpore 2.9.0:
+``attention\\.wq`` moves the norm's output, and the device copy stays for ``wk`` and ``wv``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from swapconf.models.network import LayerTemplate, Network, Operator
+from swapconf.trace.columns import Flags, Ints
+from swapconf.upstream.primitives import plain
+from swapconf.whatif.baseline import ADD_AND_NORM, GRADIENT_VIEW, SUM, VIEWS, Baseline, layer_name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sites:
+    """``names``: (layer name, path of the primitive). ``of_node``: [kernels], ``of_read``: [reads] indexes into them,
+    -1 where the catalog knows nothing. ``of_moved``: [kernels] the site whose swap moves the output of a node; as
+    ``of_node``, and for communication the site that it sends the output of. ``of_unread``: [kernels] the site whose
+    swap copies the output of a node to the host although no gradient reads it. ``of_place``: [kernels] the layer name
+    and the cell of a node, as index into ``places``. ``shared``: kernels that several layers share, with the path of
+    the primitive that each is in all of them.
+    """
+
+    names: tuple[tuple[str, str], ...]
+    of_node: Ints
+    of_moved: Ints
+    of_read: Ints
+    of_unread: Ints
+    places: tuple[tuple[str, str], ...]
+    of_place: Ints
+    shared: tuple[tuple[int, str], ...] = ()
+
+    @cached_property
+    def loose(self) -> dict[tuple[str, str], Ints]:
+        """Nodes that are no site, by layer name and cell."""
+        nodes = np.flatnonzero((self.of_node < 0) & (self.of_place >= 0))
+        return {self.places[place]: nodes[self.of_place[nodes] == place]
+                for place in np.unique(self.of_place[nodes]).tolist()}
+
+
+def assign(baseline: Baseline, network: Network) -> Sites:
+    templates = {layer.name: (layer.name, _Cells(layer.template)) for layer in network.layers}
+    names: dict[tuple[str, str], int] = {}
+    kernels = baseline.kernels
+    readers = _reader_cells(baseline)
+    served = set(baseline.edges[1][~kernels.is_lost[baseline.edges[0]]].tolist())  # by nodes that name their cells
+    of_node = np.full(len(kernels), -1, dtype=np.int64)
+    is_known = np.zeros(len(kernels), dtype=np.bool_)
+    below: dict[int, str] = {}
+    for node in np.flatnonzero(kernels.passing >= 0)[::-1].tolist():
+        layer = templates.get(layer_name(int(kernels.layer[node])))
+        if layer is not None:
+            known = readers.get(node, frozenset())
+            paths = (layer[1].path(cell, kernels.primitive[node], known)
+                     for cell in (kernels.cell[node], *_near(baseline, node, known, below)))
+            path = next((path for path in paths if path is not None), None)
+            is_known[node] = path is not None
+            if path is not None and kernels.primitive[node] in VIEWS:
+                path = layer[1].saved_view(path, known, is_lost=bool(kernels.is_lost[node]) and node not in served)
+            if path is not None:
+                of_node[node] = names.setdefault((layer[0], path), len(names))
+                below[node] = path.rpartition(".")[0]
+    of_node[_of_strangers(baseline, is_known) | _like_misnamed(baseline, readers)] = -1
+
+    of_site = [path for _, path in names]
+
+    def owner(face: int, reader: int) -> int:
+        layer = templates.get(layer_name(int(kernels.layer[face])))
+        if layer is not None and (kernels.primitive[face] in VIEWS or (
+                of_node[face] >= 0 and layer[1].is_unread_cast(of_site[of_node[face]]))):
+            cells = {cell for cell, _ in readers.get(face, ())}
+            served = _cell_of(baseline, reader, int(kernels.passing[face]), cells)
+            own = layer[1].own_view(served, kernels.cell[face], kernels.primitive[face])
+            if own is not None:
+                return names.setdefault((layer[0], own), len(names))
+        return int(of_moved[face])
+
+    places: dict[tuple[str, str], int] = {}
+    of_place = np.full(len(kernels), -1, dtype=np.int64)
+    for node in np.flatnonzero(kernels.passing >= 0).tolist():
+        place = layer_name(int(kernels.layer[node])), kernels.cell[node]
+        of_place[node] = places.setdefault(place, len(places))
+    of_moved = of_node.copy()
+    faces, reading = baseline.reads.face, baseline.reads.kernel
+    sent = (faces >= 0) & (kernels.stream[reading] != 0) & (kernels.passing[reading] >= 0)
+    for row in np.flatnonzero(sent & (of_node[reading] < 0)).tolist():
+        of_moved[reading[row]] = owner(int(faces[row]), int(reading[row]))
+    of_read = np.full(len(baseline.reads.block), -1, dtype=np.int64)
+    for row in np.flatnonzero((kernels.passing[faces] >= 0) & kernels.backward[reading]).tolist():
+        of_read[row] = owner(int(faces[row]), int(reading[row]))
+    for row, layer_of in _sums(baseline):
+        layer = templates.get(layer_name(layer_of))
+        path = layer[1].path("", "Add", frozenset()) if layer is not None else None
+        if layer is not None and path is not None:
+            of_read[row] = names.setdefault((layer[0], path), len(names))
+    shared = tuple(_shared(baseline, templates))
+    for kernel, path in shared:
+        for layer_number in np.unique(kernels.layer[kernels.passing >= 0]).tolist():
+            names.setdefault((layer_name(layer_number), path), len(names))
+        site = names.setdefault((layer_name(int(kernels.layer[kernel])), path), len(names))
+        of_moved[kernel] = site
+        of_read[(faces == kernel) & kernels.backward[reading]] = site
+    return Sites(names=tuple(names), of_node=of_node, of_moved=of_moved, of_read=of_read,
+                 of_unread=_unread(baseline, of_node, tuple(names), network), places=tuple(places), of_place=of_place,
+                 shared=shared)
+
+
+def _sums(baseline: Baseline) -> Iterator[tuple[int, int]]:
+    """Reads by gradients of the sum that a fused Add and norm leaves, with the number of the layer whose Add that is:
+    the one that made what is added, also for the first norm of the next layer and the one behind all layers."""
+    kernels, reads = baseline.kernels, baseline.reads
+    for kernel in (index for index, primitive in enumerate(kernels.primitive) if primitive == ADD_AND_NORM):
+        made = baseline.made.get(kernel, [])
+        makers = baseline.added(kernel)
+        if len(made) > SUM and makers:
+            low, high = np.searchsorted(reads.block, [made[SUM], made[SUM] + 1])
+            layer = int(kernels.layer[max(makers)])
+            yield from ((row, layer) for row in range(low, high) if kernels.backward[reads.kernel[row]])
+
+
+def _shared(baseline: Baseline, templates: Mapping[str, tuple[str, _Cells]]) -> Iterator[tuple[int, str]]:
+    kernels = baseline.kernels
+    for kernel in np.flatnonzero((kernels.layer >= 0) & (kernels.passing < 0) & ~kernels.backward).tolist():
+        layer = templates.get(layer_name(int(kernels.layer[kernel])))
+        path = layer[1].path(kernels.cell[kernel], kernels.primitive[kernel], frozenset()) if layer else None
+        if path is not None and kernels.primitive[kernel] not in VIEWS:
+            yield kernel, path
+
+
+def _of_strangers(baseline: Baseline, is_known: Flags) -> Flags:
+    """Views without a cell of their own of what is no site, such as the dispatch of tokens to experts."""
+    below = baseline.below
+    is_lost = baseline.kernels.is_lost
+    return np.asarray((below >= 0) & is_lost & ~is_known[below] & (baseline.kernels.stream[below] == 0))
+
+
+def _like_misnamed(baseline: Baseline, readers: Mapping[int, frozenset[tuple[str, str]]]) -> Flags:
+    """Nodes that MindSpore names after the first layer wherever they stand: parallelism has put them in. Those of the
+    first layer itself are told by their likes."""
+    kernels = baseline.kernels
+    kinds = {node: (kernels.cell[node], kernels.primitive[node], found) for node, found in readers.items()}
+    wanted = {kinds[node] for node in baseline.misnamed if node in kinds}
+    found = np.zeros(len(kernels), dtype=np.bool_)
+    found[[*baseline.misnamed, *(node for node, kind in kinds.items() if kind in wanted)]] = True
+    return found
+
+
+def _unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...], network: Network) -> Ints:
+    """A site that a Reshape reads which the model itself recomputes: MindSpore copies what that would read again, and
+    finds only later that a Reshape needs nothing run (measured with 2.9.0: the MatMuls of mcore's Linears). So with a
+    Cast of a Cast, whose gradient needs to know no more than the type (the norms of query and key), in steps of several
+    micro-batches; not in models with experts (measured: Qwen3 in 8 of 8 runs, Qwen3 MoE in none of 6). Where only
+    communication reads it, or a view that was put in for that, there is no Reshape, although the catalog knows one for
+    another layout."""
+    templates = {layer.name: layer.template.by_path for layer in network.layers}
+    found = np.full(len(of_node), -1, dtype=np.int64)
+    again = np.zeros(len(of_node) + 1, dtype=np.bool_)
+    again[baseline.maker[baseline.reads.block[baseline.kernels.backward[baseline.reads.kernel]]]] = True
+    reader, face = baseline.edges
+    cast = np.zeros(len(of_node), dtype=np.bool_)
+    is_cast = baseline.kernels.primitives == "Cast"
+    has_experts = GRADIENT_VIEW in baseline.kernels.primitive
+    cast[face[is_cast[reader] & is_cast[face]]] = len(baseline.batches) > baseline.steps and not has_experts
+    is_read, local = np.zeros((2, len(of_node)), dtype=np.bool_)
+    main = baseline.kernels.stream[reader] == 0
+    is_read[face] = True
+    local[face[main]] = True
+    sent = is_read & ~local & baseline.kernels.is_lost & (baseline.below >= 0)
+    local[:] = False
+    local[face[main & ~sent[reader]]] = True
+    for node in np.flatnonzero((of_node >= 0) & ~again[:-1] & local).tolist():
+        layer, path = names[of_node[node]]
+        known = templates[layer]
+        if known[path].saved and not baseline.kernels.is_lost[node] and (
+                baseline.kernels.primitive[node] not in VIEWS):
+            readers = [known[reader] for reader in known[path].consumers if reader in known]
+            if cast[node] or any(reader.preset_recompute and reader.type in VIEWS for reader in readers):
+                found[node] = of_node[node]
+    return found
+
+
+def _near(baseline: Baseline, node: int, readers: Set[tuple[str, str]], known: Mapping[int, str]) -> Iterator[str]:
+    """Other cells for a node whose own MindSpore has lost: those of its readers, and of what it reads."""
+    kernels, reads = baseline.kernels, baseline.reads
+    if bool(kernels.is_lost[node]):
+        for block in baseline.made.get(node, ()):
+            low, high = np.searchsorted(reads.block, [block, block + 1])
+            yield from (known[reader] for reader in reads.kernel[low:high].tolist() if reader in known)
+        yield from sorted(cell for cell, _ in readers)
+        yield from (kernels.cell[face] for face in reads.face[baseline.rows_of(node)].tolist()
+                    if kernels.passing[face] >= 0)
+
+
+def _reader_cells(baseline: Baseline) -> dict[int, frozenset[tuple[str, str]]]:
+    """(cell, primitive) of the nodes that read each node, by its face."""
+    kernels, reads = baseline.kernels, baseline.reads
+    found: dict[int, set[tuple[str, str]]] = {}
+    inside = (kernels.passing[reads.face] >= 0) & (kernels.passing[reads.kernel] >= 0)
+    for face, reader in zip(reads.face[inside].tolist(), reads.kernel[inside].tolist(), strict=True):
+        found.setdefault(face, set()).add((kernels.cell[reader], kernels.primitive[reader]))
+    return {face: frozenset(cells) for face, cells in found.items()}
+
+
+def _cell_of(baseline: Baseline, reader: int, passing: int, cells: Set[str]) -> str | None:
+    """Which cell of a pass a kernel serves. MindSpore names many gradient kernels after another cell; the two gradients
+    of a Linear read the same gradient of its output, and one of them reads the cast of its weight. Else its name
+    counts, if that is one of ``cells``."""
+    kernels, reads = baseline.kernels, baseline.reads
+    named: str = kernels.cell[reader]
+    if not kernels.backward[reader]:
+        return named
+    for row in baseline.rows_of(reader):
+        if kernels.backward[baseline.maker[reads.block[row]]]:
+            low, high = np.searchsorted(reads.block, [reads.block[row], reads.block[row] + 1])
+            for other in reads.kernel[low:high].tolist():
+                for face in reads.face[baseline.rows_of(other)].tolist():
+                    if baseline.rootless[face] and kernels.passing[face] == passing:
+                        cell: str = kernels.cell[face]
+                        return cell
+    return named if named in cells else None
+
+
+class _Cells:
+    """The primitives of a template by cell and type."""
+
+    def __init__(self, template: LayerTemplate) -> None:
+        self._by_path: Mapping[str, Operator] = template.by_path
+        self._found: dict[tuple[str, str], list[Operator]] = {}
+        for operator in template.primitives:
+            if operator.executed is not False:
+                key = operator.path.rpartition(".")[0], plain(operator.type)
+                self._found.setdefault(key, []).append(operator)
+
+    def path(self, cell: str, primitive: str, readers: frozenset[tuple[str, str]]) -> str | None:
+        """The candidate whose readers in the catalog are most like those in the trace. A Transpose of one sample is
+        launched as a Reshape."""
+        kind = "RmsNorm" if primitive == ADD_AND_NORM else plain(primitive)
+        other = "Transpose" if kind in VIEWS else kind
+        candidates = self._found.get((cell, kind)) or self._found.get((cell, other), [])
+        if len(candidates) < 2:
+            return candidates[0].path if candidates else None
+        return max(candidates, key=lambda operator: self._likeness(operator, readers)).path
+
+    def saved_view(self, path: str, readers: frozenset[tuple[str, str]], *, is_lost: bool) -> str | None:
+        """The same; of one whose output no gradient reads in the catalog, another one that has these readers, with
+        which MindSpore has merged it, or none: parallelism has put it in. ``is_lost``: MindSpore has lost the cells of
+        the view and its readers, so that the next one with such readers is meant."""
+        if self._by_path[path].saved is not False or not readers or (
+                not is_lost and self._likeness(self._by_path[path], readers) == len(readers)):
+            return path
+        views = [operator for operator in self._by_path.values() if operator.saved and (
+            operator.type in VIEWS or operator.type == "Transpose")]  # of one head a Transpose is a view
+        found = next((operator.path for operator in views if self._likeness(operator, readers)), None)
+        if found is not None or not is_lost:
+            return found
+        kinds, order = {primitive for _, primitive in readers}, list(self._by_path)
+        return next((operator.path for operator in views if order.index(operator.path) > order.index(path) and kinds & {
+            plain(self._by_path[reader].type) for reader in operator.consumers if reader in self._by_path}), None)
+
+    def _likeness(self, operator: Operator, readers: frozenset[tuple[str, str]]) -> int:
+        expected = [self._by_path[path] for path in operator.consumers if path in self._by_path]
+        return sum((reader.path.rpartition(".")[0], plain(reader.type)) in readers
+                   for reader in expected)
+
+    def is_unread_cast(self, path: str) -> bool:
+        """A cast that the catalog says no gradient reads; where one does, it stands for an equal one of another cell,
+        such as that of the residual for that of the norm."""
+        return self._by_path[path].type == "Cast" and self._by_path[path].saved is False
+
+    def own_view(self, reader: str | None, owner: str, primitive: str) -> str | None:
+        """The view that the reading cell has itself, where another cell's stands in the graph."""
+        if reader is None or reader == owner:
+            return None
+        own = self._found.get((reader, primitive), ())
+        return own[0].path if own and own[0].saved is not False else None

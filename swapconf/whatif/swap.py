@@ -1,0 +1,211 @@
+"""PROGRAM + ACTIONS -> MOVES: what is copied to the host and back, and when.
+
+Rules of MindSpore 2.9.0, measured on its traces: what moves is a tensor that the backward pass reads directly from a
+flagged primitive, once for each such primitive. The copy out starts right behind the primitive; the device memory is
+kept until 3 * prefetch kernels later (copies count as kernels), then until stream 0 launches its next kernel; or until
+the same is true of a later copy, as copies run on one stream. The copy
+back starts ``prefetch`` kernels before its first reader (copies do not count), not before the forward pass of the
+micro-batch has ended. Casts of weights that move run at the
+start of their micro-batch, except in the first one of a step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from swapconf.trace.columns import Flags, Ints
+from swapconf.trace.lifetimes import TICKS
+from swapconf.whatif.baseline import HALF, Baseline
+from swapconf.whatif.copy_queue import LONGEST, queued
+from swapconf.whatif.recompute import Program
+from swapconf.whatif.shared import served as serves
+
+
+@dataclass(frozen=True, kw_only=True)
+class Later:
+    """Columns of equal length: further copies back of what several micro-batches share, one for each of them but the
+    first; ``window``: the first one."""
+
+    window: Ints
+    returned: Ints
+    until: Ints
+
+
+@dataclass(frozen=True, kw_only=True)
+class Windows:
+    """Columns of equal length, one for each tensor that moves; positions as in Program. ``row``: of the baseline, of
+    which ``block`` is a copy, or the same. ``uses``: [uses of the program] the window that serves a use, -1 for none.
+    ``far``: `Baseline.depth` of the reader nearest to the end of the step. ``unread``: copied out only; ``returned`` to
+    ``until`` tell nothing of these. ``underflows``: see `underflow`. ``apart``: what moves is not the block of the
+    baseline but an equal one, that MindSpore no longer merges with it as the two are flagged otherwise."""
+
+    block: Ints
+    row: Ints
+    face: Ints
+    site: Ints
+    prefetch: Ints
+    copied: Ints
+    released: Ints
+    returned: Ints
+    used: Ints
+    far: Ints
+    until: Ints
+    uses: Ints
+    unread: Flags
+    underflows: Flags
+    apart: Flags
+    later: Later
+
+    @property
+    def early(self) -> Flags:
+        """Where the primitive itself runs right before the copy, at the start of its micro-batch."""
+        return np.asarray(self.copied < self.face * TICKS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unread:
+    """Blocks that are copied to the host and never back, as columns: the kernel that makes each, the site that moves
+    it, and that site's prefetch."""
+
+    block: Ints
+    face: Ints
+    site: Ints
+    prefetch: Ints
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Slack:
+    """By how many kernels the copies may deviate from where the rules put them: the copy out starts ``late`` kernels
+    later, the copy back ``early`` kernels and one for each ``share`` of the prefetch earlier."""
+
+    late: int = 0
+    early: int = 0
+    share: int = 0
+
+
+def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints, of_moved: Ints,
+         unread: Unread, slack: Slack | None = None) -> Windows:
+    """``moving``: [uses] served by a copy from the host; ``prefetch``: [uses] the prefetch of the site that owns it;
+    ``of_moved``: [kernels] the site of a face, after which the copy is named where it is among the owners."""
+    allowed = slack or Slack()
+    served = np.flatnonzero(moving)
+    key = program.block[served] * (len(baseline.kernels) + 1) + program.face[served]
+    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    count = len(first)
+    parent, batch, sooner, latest = _by_batch(baseline, program, served, group)
+    leads = np.diff(parent, prepend=-1) > 0
+    used, until = sooner[leads], latest[leads]
+    named = program.site[served] == of_moved[program.face[served]]
+    first[group[named]] = np.flatnonzero(named)
+    block = np.concatenate([program.block[served][first], unread.block])
+    face = np.concatenate([program.face[served][first], unread.face])
+    site = np.concatenate([program.site[served][first], unread.site])
+    reach = np.concatenate([prefetch[served][first], unread.prefetch])
+    dead = np.arange(len(block)) >= count
+    early = baseline.upfront[face]
+    behind = _behind(baseline, block, face)
+    copied = np.where(early >= 0, (early - 1) * TICKS + HALF + 2, behind * TICKS + HALF) + 4 * _turn(behind, face)
+    used, until = np.concatenate([used, copied[dead] + 2]), np.concatenate([until, copied[dead] + 2])
+    where = program.where.copy()
+    where[face[early >= 0]] = copied[early >= 0] - 2
+    before = np.sort(np.concatenate([where, program.inserted]))
+    place = np.searchsorted(before, used) - reach - allowed.early
+    if allowed.share:
+        place -= reach // allowed.share
+    further = np.searchsorted(before, sooner[~leads]) - reach[parent[~leads]] - allowed.early
+    later = Later(window=parent[~leads], until=latest[~leads], returned=np.maximum(
+        _ahead(before, np.maximum(further, 0)), program.where[_begins(baseline)[batch[~leads]]] - TICKS // 4))
+    far = np.full(len(block), np.iinfo(np.int64).max)
+    np.minimum.at(far, group, baseline.depth[program.reader[served]])
+    begin = baseline.returnable[face]
+    shared = np.flatnonzero((baseline.kernels.passing[face] < 0) & ~dead)
+    begin[shared] = _begins(baseline)[batch[leads][shared]] if len(shared) else 0
+    soonest = np.maximum(copied + 1, program.where[begin] - TICKS // 4)
+    returned = np.where(dead, copied + 1, np.maximum(_ahead(before, np.maximum(place, 0)), soonest))
+    uses = np.full(len(program.block), -1, dtype=np.int64)
+    uses[served] = group
+    rows = np.concatenate([np.arange(len(baseline.maker)), program.origin])
+    return freed(baseline, program, Windows(
+        block=block, row=rows[block], face=face, site=site, prefetch=reach, copied=copied, released=copied,
+        returned=returned, used=used, far=far, until=until, uses=uses, unread=dead,
+        underflows=np.zeros(len(block), dtype=np.bool_), apart=np.zeros(len(block), dtype=np.bool_), later=later,
+    ), slack)
+
+
+def freed(baseline: Baseline, program: Program, windows: Windows, slack: Slack | None = None) -> Windows:
+    """The same copies, ``released`` as all of them, and what is launched between them, have it."""
+    copied, face = windows.copied, windows.face
+    early = baseline.upfront[face] >= 0
+    where = program.where.copy()
+    where[face[early]] = copied[early] - 2
+    order = np.sort(np.concatenate([where, program.inserted, copied, windows.returned[~windows.unread]]))
+    starts = baseline.step_starts
+    last = np.searchsorted(order, starts[np.searchsorted(starts, face, side="right")] * TICKS) - 1
+    late = slack.late if slack is not None else 0
+    target = np.minimum(np.searchsorted(order, copied) + 3 * windows.prefetch + late, last)
+    main = baseline.kernels.stream == 0
+    launches = np.sort(np.concatenate([where[main], program.inserted[main[program.copies]]]))
+    next_launch = launches[np.minimum(np.searchsorted(launches, order[target]), len(launches) - 1)]
+    return replace(windows, released=_freed_with_later(copied, next_launch))
+
+
+def _by_batch(baseline: Baseline, program: Program, served: Ints, group: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """(tensor, micro-batch, first and last use) of each tensor in each micro-batch. Only what belongs to no pass, such
+    as the tables of the rotary embedding, has several."""
+    batch = np.zeros(len(served), dtype=np.int64)
+    shared = np.flatnonzero(baseline.kernels.passing[program.face[served]] < 0)
+    if len(shared):
+        of_pass = {number: index for index, passes in enumerate(baseline.batches) for number in passes}
+        known = serves(baseline)[program.reader[served[shared]]].tolist()
+        batch[shared] = [of_pass.get(number, 0) for number in known]
+    width = max(len(baseline.batches), 1)
+    key, place = np.unique(group * width + batch, return_inverse=True)
+    first, last = np.full(len(key), np.iinfo(np.int64).max), np.zeros(len(key), dtype=np.int64)
+    np.minimum.at(first, place, program.position[served])
+    np.maximum.at(last, place, program.until[served])
+    return key // width, key % width, first, last
+
+
+def _begins(baseline: Baseline) -> Ints:
+    """The kernel with which the backward pass of each micro-batch begins."""
+    return np.array([baseline.returnable[passes[0]] for passes in baseline.batches], dtype=np.int64)
+
+
+def _freed_with_later(copied: Ints, released: Ints) -> Ints:
+    """Copies run on one stream: when the main stream has waited for one, those before it are over, too."""
+    turn = np.argsort(copied, kind="stable")
+    found = np.empty_like(released)
+    found[turn] = np.minimum.accumulate(released[turn][::-1])[::-1]
+    return found
+
+
+def _ahead(before: Ints, place: Ints) -> Ints:
+    """Right in front of kernels, which may stand close together where something runs again."""
+    room = before[place] - before[np.maximum(place - 1, 0)]
+    return np.asarray(before[place] - np.where(place > 0, np.minimum(room // 2, TICKS // 4), TICKS // 4))
+
+
+def _behind(baseline: Baseline, block: Ints, face: Ints) -> Ints:
+    """The kernel behind which each copy to the host runs. Equal kernels between equal copies are looked at once."""
+    copied, is_copied = set(zip(block.tolist(), face.tolist(), strict=True)), np.zeros(len(baseline.kernels), np.bool_)
+    is_copied[face] = True
+    known: dict[tuple[bytes, bytes], int] = {}
+    places: dict[int, int] = {}
+    for node in np.unique(face).tolist():
+        near = slice(node, node + LONGEST)
+        key = baseline.codes[near].tobytes(), is_copied[near].tobytes()
+        if key not in known:
+            known[key] = queued(baseline, node, copied) - 1 - node
+        places[node] = node + known[key]
+    return np.array([places[node] for node in face.tolist()], dtype=np.int64)
+
+
+def _turn(behind: Ints, face: Ints) -> Ints:
+    """Copies at one place run one after the other, in the order of what they copy."""
+    order = np.lexsort((face, behind))
+    starts = np.flatnonzero(np.diff(behind[order], prepend=-1))
+    turn = np.empty(len(face), dtype=np.int64)
+    turn[order] = np.arange(len(face)) - np.repeat(starts, np.diff(starts, append=len(face)))
+    return turn
