@@ -1,8 +1,120 @@
-"""swapconf: check, explain and apply activation swap and recompute for MindSpore Transformers."""
+"""swapconf: check, explain, apply, dry-run and predict activation swap and recompute for MindSpore Transformers.
+
+What may be used from Python is here: `check`, `explain`, `dry_run`, `what_if` and `install`, and the types that they
+return. Each does what the command of that name does; none prints, and importing swapconf loads nothing.
+
+>>> study = swapconf.check("train.yaml")
+>>> [str(finding) for finding in study.findings]
+>>> report = swapconf.dry_run("train.yaml", rank=0, keep="traces")
+>>> swapconf.what_if("traces/rank_0", "train.yaml").prediction.used_peak_bytes
+"""
 
 from __future__ import annotations
 
+from os import PathLike
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # each function loads what it needs
+    from swapconf.config.nodes import Document
+    from swapconf.dryrun.outcome import RankReport
+    from swapconf.report.explanation import Row
+    from swapconf.study.study import Study
+    from swapconf.timing.cost import Machine
+    from swapconf.whatif.question import Answer
+
 __version__ = "0.1.0"
+__all__ = ["__version__", "check", "dry_run", "explain", "install", "what_if"]
+
+File = str | PathLike[str]
+
+
+def check(file: File, *, mindspore: str | None = None, mindformers: str | None = None) -> Study:
+    """What a training YAML means: its config, its strategy (one decision for each site) and all findings.
+
+    Args:
+        file: The YAML.
+        mindspore: Version of the run; by default that of the settings beside the YAML, else the installed one.
+        mindformers: Likewise.
+
+    Raises:
+        SwapconfError: The file cannot be read, or is no YAML.
+    """
+    from swapconf.study.study import study_for_check
+
+    return study_for_check(_document(file), _environment(), mindspore, mindformers)
+
+
+def explain(file: File, *, layer: int | None = None) -> list[Row]:
+    """The table of `swapconf explain`: what was asked for and what takes effect, equal layers in one row.
+
+    Raises:
+        SwapconfError: The file cannot be read, or is no YAML.
+        ValueError: The YAML does not give the number of layers, or is a PyNative one; the text says so.
+    """
+    from swapconf.report.explanation import rows
+
+    study = check(file)
+    if study.strategy is None:
+        raise ValueError(study.why_no_strategy)
+    return rows(study.strategy, layer)
+
+
+def dry_run(file: File, *, rank: int = 0, level: int = 1, fold: bool = True, keep: File | None = None,
+            timeout_seconds: float = 3600.0) -> RankReport:
+    """Run mindformers' own Trainer for one rank, with MindSpore simulating the device, in a child process.
+
+    Args:
+        file: The YAML.
+        rank: Which device of the cluster that the YAML describes.
+        level: 0 compiles; 1 adds memory, 2 operator workspace, 3 times (2 and 3 estimated where there is no CANN).
+        fold: Run fewer of many equal layers and micro-batches and extrapolate, where that holds.
+        keep: Folder for the trace, in ``rank_N`` of it; None for none.
+        timeout_seconds: For the whole of it.
+
+    Returns:
+        What became of the rank. Every fault of the run is an outcome of the report.
+
+    Raises:
+        SwapconfError: The file cannot be read, or is no YAML.
+        ValueError: The YAML has errors, and nothing was started; or there is no such rank.
+    """
+    from pathlib import Path
+
+    from swapconf.dryrun.fold.folded import rehearse
+    from swapconf.dryrun.rank_order import Order, cluster_of, ranks_of
+    from swapconf.study.settings import settings_of
+    from swapconf.study.study import study_for_run
+
+    document = _document(file)
+    study = study_for_run(document, _environment())
+    if study.is_refused:
+        raise ValueError("\n".join(str(finding) for finding in study.findings))
+    ranks_of(str(rank), cluster_of(document))
+    return rehearse(Order(document=document, rank=rank, level=level, fold=fold, timeout_seconds=timeout_seconds,
+                          keep=None if keep is None else Path(keep), settings=settings_of(document.file)[0]))
+
+
+def what_if(trace: File, file: File, *, policy: str = "mindspore", machine: Machine | None = None) -> Answer:
+    """What the strategy of a YAML would do to a run without swap and recompute, from the trace of that run.
+
+    Args:
+        trace: ``DIR/rank_N`` of ``swapconf dryrun --keep DIR``, made without swap and recompute.
+        file: The YAML with the strategy.
+        policy: The allocator of the prediction, as `swapconf fragmentation` names them.
+        machine: The card and host on which steps are timed; None for no times.
+
+    Raises:
+        SwapconfError: A file cannot be read.
+        ValueError: The YAML has errors, or the trace is no baseline for it; the text says why.
+    """
+    from pathlib import Path
+
+    from swapconf.whatif.question import Question
+
+    study = check(file)
+    if study.is_refused:
+        raise ValueError("\n".join(str(finding) for finding in study.findings))
+    return Question(Path(trace), study, policy, machine).answer()
 
 
 def install() -> None:
@@ -10,6 +122,20 @@ def install() -> None:
 
     The same as ``python -m swapconf run``, for scripts that would rather import it.
     """
-    from swapconf.train import session  # here, so that importing swapconf costs nothing
+    from swapconf.train import session
 
     session.install(session.source_of_process())
+
+
+def _document(file: File) -> Document:
+    from os import fspath
+
+    from swapconf.config.overrides import of_file
+
+    return of_file(fspath(file), ())
+
+
+def _environment() -> dict[str, str]:
+    from os import environ
+
+    return dict(environ)

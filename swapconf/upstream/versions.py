@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 
+from swapconf.upstream.releases import MINDFORMERS, OLDER_PAIRS
 from swapconf.words.phrases import phrase
 
 _FORM = re.compile(r"(\d+(?:\.\d+){1,3})(?:[-_.]?(?:a|b|c|rc|alpha|beta|pre|post|dev)\.?\d*)*(?:\+[\w.]+)?",
                       re.IGNORECASE)
 
-# by mindformers release, the MindSpore it is released for (VERSION_MAP.json of mindformers 2.1.0: "prefer" and the only
-# one of "support")
-OFFICIAL_PAIRS = {
-    "1.2.0": "2.3.0", "1.3.0": "2.4.0", "1.3.2": "2.4.10", "1.5.0": "2.6.0", "1.6.0": "2.7.0", "1.7.0": "2.7.1",
-    "1.8.0": "2.7.2", "1.9.0": "2.9.0", "2.0.0": "2.10.0", "2.1.0": "2.11.0",
-}
+# by mindformers release, the MindSpore it is released for ("prefer" of VERSION_MAP.json, and the only one of "support")
+OFFICIAL_PAIRS = {**OLDER_PAIRS, **{one.version: one.released_for for one in MINDFORMERS if one.released_for}}
 PYNATIVE = "2.0.0"  # the first mindformers with PyNative's sections
 EXCLUDE_BY_PATH = "2.1.0"  # from here on, `recompute.exclude_op` maps paths to layers; before, it listed operator names
 _EXISTING = {"mindspore": tuple(OFFICIAL_PAIRS.values()), "mindformers": tuple(OFFICIAL_PAIRS)}

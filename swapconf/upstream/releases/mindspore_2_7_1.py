@@ -1,0 +1,13 @@
+"""MindSpore 2.7.1."""
+
+from __future__ import annotations
+
+from swapconf.upstream.release import Release, Said
+from swapconf.words.phrases import phrase
+
+RELEASE = Release(
+    package="mindspore", version="2.7.1",
+    changes={
+        "recomputed_consumer_voids_swap": Said(value=False, source=phrase(
+            "in dry runs the tensor is moved, released and feeds the recomputed operator")),
+    })
