@@ -38,7 +38,7 @@ def test_explain_has_the_rows_of_the_command() -> None:
 
 def test_what_if_predicts_what_the_command_predicts() -> None:
     answer = swapconf.what_if(TRACE, CONFIG)
-    told = printed("whatif", CONFIG, "--from", TRACE, "--format", "json")
+    told = printed("whatif", TRACE, "--config", CONFIG, "--format", "json")
     assert isinstance(told, dict)
     assert answer.prediction.used_peak_bytes == told["used_peak_bytes"]
     assert answer.safe_bytes == told["safe_used_peak_bytes"]
