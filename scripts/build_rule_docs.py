@@ -13,15 +13,8 @@ from pathlib import Path
 from types import ModuleType
 
 from swapconf.config.config import Dialect
-from swapconf.config.reading_rules import CHECKING, READING, REWRITING, STRUCTURE
 from swapconf.decide.rules import RULES, dialects_of
-from swapconf.dryrun import outcome
-from swapconf.dryrun.effect import compare_copies, compare_recompute
-from swapconf.files import table_lines
-from swapconf.memory.fragmentation_findings import RULES as SIMULATED
-from swapconf.timing import hardware_names
-from swapconf.verify import deviation
-from swapconf.whatif import rule_pages
+from swapconf.words.rules import CHECKING, DRY_RUNS, LOGS, MEMORY, READING, REWRITING, STRUCTURE, TIMES
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "reference" / "rules.md"
 
@@ -50,11 +43,10 @@ def render() -> str:
     parts += ["### The file itself\n\n", _table(READING), "### Structure of the two sections\n\n", _table(STRUCTURE)]
     parts += ["### Rewriting a file\n\n", _table(REWRITING)]
     parts += ["### Settings, comments and folders\n\n", _table(CHECKING)]
-    parts += ["### Dry runs and their traces\n\n", _table({
-        **outcome.RULES, **compare_copies.RULES, **compare_recompute.RULES, **table_lines.RULES})]
-    parts += ["### Memory, from a trace\n\n", _table({**SIMULATED, **rule_pages.RULES})]
-    parts += ["### Logs of a run\n\n", _table(deviation.RULES)]
-    parts += ["### Time\n\n", _table(hardware_names.RULES)]
+    parts += ["### Dry runs and their traces\n\n", _table(DRY_RUNS)]
+    parts += ["### Memory, from a trace\n\n", _table(MEMORY)]
+    parts += ["### Logs of a run\n\n", _table(LOGS)]
+    parts += ["### Time\n\n", _table(TIMES)]
     parts += ["## Meaning\n\n", *map(_page, RULES)]
     parts += ["## Reasons that are not rules\n\n",
               "The JSON of `swapconf explain` names what asked for a decision in the place of a rule:\n\n",

@@ -8,16 +8,9 @@ import click
 
 from swapconf.cli.complete import rule_names
 from swapconf.cli.help import Command
-from swapconf.config.reading_rules import REWRITING
-from swapconf.dryrun import outcome
-from swapconf.dryrun.effect import compare_copies, compare_recompute
-from swapconf.files import table_lines
-from swapconf.memory.fragmentation_findings import RULES as SIMULATED
 from swapconf.study.pages import pages as checked
-from swapconf.timing import hardware_names
-from swapconf.verify import deviation
-from swapconf.whatif import rule_pages
 from swapconf.words.phrases import phrase
+from swapconf.words.rules import OTHERS, page
 
 
 @click.command(cls=Command)
@@ -36,8 +29,8 @@ def command(rule: str | None) -> None:
     """
     known = pages()
     if rule is None:
-        for page in known.values():
-            click.echo(page.splitlines()[0])
+        for text in known.values():
+            click.echo(text.splitlines()[0])
     elif rule in known:
         click.echo(known[rule])
     else:
@@ -49,7 +42,4 @@ def command(rule: str | None) -> None:
 
 def pages() -> dict[str, str]:
     """Of every rule, by name. Nothing that computes is loaded for it: the tab key asks for the names."""
-    tables = {**REWRITING, **outcome.RULES, **compare_copies.RULES, **compare_recompute.RULES,
-              **table_lines.RULES, **SIMULATED, **rule_pages.RULES,
-              **deviation.RULES, **hardware_names.RULES}
-    return {**checked(), **{name: f"{name}: {text} ({severity})" for name, (severity, text) in tables.items()}}
+    return {**checked(), **{name: page(name, rule) for name, rule in OTHERS.items()}}

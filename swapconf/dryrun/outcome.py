@@ -12,18 +12,6 @@ from swapconf.memory.advice import advice, host_line, peak_line
 from swapconf.words.findings import Finding
 from swapconf.words.phrases import joined, mark, phrase, show
 
-RULES = {
-    "framework-error": ("error", "A rank did not end well; the framework's own words are quoted."),
-    "does-not-fit": ("error", "The peak with fragments is above the device memory that the rank may use. MindSpore "
-                              "does not report this in a dry run."),
-    "level-not-reached": ("warning", "Level 2 or 3 was asked for, and cannot be estimated: MindSpore wrote no graph "
-                                     "(`memory_optimize_level` O1), which tells what its kernels work on."),
-    "memory-limit-cut": ("warning", "`context.max_device_memory` is above what MindSpore takes of the device; it cuts "
-                                    "the limit silently."),
-    "memory-pool-cut": ("note", "MindSpore's memory pool block is larger than the memory that is left, and is cut."),
-}
-
-
 ESTIMATED, RECORDED = "estimated", "recorded"  # how workspace is known
 
 

@@ -33,17 +33,6 @@ _HINTS = {
     HEADER: phrase("it was written by a version of MindSpore that is not known here, or it is another file"),
 }
 
-# (severity, manual page) by name
-RULES: dict[str, tuple[str, str]] = {
-    ENCODING: ("error", "A trace file is not UTF-8 text, or holds zero bytes, as after a full disk."),
-    TRUNCATED: ("error", "A trace file is empty or breaks off in the middle of a line: the run did not end by itself."),
-    HEADER: ("error", "The columns of a trace file are not those that MindSpore's memory tracker or a profiler "
-                      "writes."),
-    GARBLED: ("error", "A line of a trace file cannot be read, or contradicts the lines before it: rows are missing, "
-                       "repeated or changed."),
-    INCOMPLETE: ("error", "A trace file lacks what the other files of the same run speak of."),
-}
-
 
 class Damage:
     """What is wrong with one file, by line."""

@@ -16,15 +16,6 @@ if TYPE_CHECKING:
 GAP_LIMIT_BYTES = GIB  # MindSpeed's documentation recommends its method from here on
 COMMUNICATOR_BYTES = 2 * 200 * MIB  # HCCL_BUFFSIZE, 200 MiB by default, to send and to receive
 
-# (severity, manual page) by name
-RULES = {
-    "fragmentation-gap": ("warning", "The pool needs over 1 GiB more than is in use at once. The hint names the "
-                                     "setting with the lowest peak in a replay of the same allocations."),
-    "collectives-starved": ("warning", "What the pool may take leaves less of the device than the buffers of the "
-                                       "collective library (2 x HCCL_BUFFSIZE for each communicator) need. The pool "
-                                       "does not give memory back to other libraries."),
-}
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Device:

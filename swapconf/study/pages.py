@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from swapconf.config.reading_rules import CHECKING, READING, STRUCTURE
 from swapconf.decide.rules import RULES
 from swapconf.words import docstrings
+from swapconf.words.rules import CHECKING, READING, STRUCTURE, page
 
 
 @cache
 def pages() -> Mapping[str, str]:
     """By rule: ``name: one sentence``, and for most rules more below it."""
-    tables = {**READING, **STRUCTURE, **CHECKING}
-    told = {name: f"{name}: {text} ({severity})" for name, (severity, text) in tables.items()}
+    told = {name: page(name, rule) for name, rule in {**READING, **STRUCTURE, **CHECKING}.items()}
     return {**told, **{module.RULE: docstrings.of(module) for module in RULES}}

@@ -9,12 +9,6 @@ SHIPPED = Path(__file__).with_name("hardware")
 # of any figure of a profile: beyond these no time can be told, and no machine is
 LEAST_FIGURE, MOST_FIGURE = 1e-3, 1e9
 
-# (severity, manual page) by name
-RULES: dict[str, tuple[str, str]] = {
-    "hardware-profile": ("error", "A hardware profile cannot be read: it is not JSON, has another structure, a figure "
-                                  "that is not known, is not between 0.001 and 1,000,000,000 or has no source."),
-}
-
 
 def names() -> tuple[str, ...]:
     """Of the shipped profiles."""

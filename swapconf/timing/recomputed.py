@@ -1,7 +1,7 @@
 """TRACE -> WORK AGAIN: what a step computes a second time for the backward pass, in kernels and operations.
 
-What is recomputed is told by `swapconf.trace.phases`; what the model recomputes without being asked (casts of a norm) is
-among it, with and without a strategy.
+What is recomputed is told by `swapconf.trace.phases`; what the model recomputes without being asked (casts of a norm)
+is among it, with and without a strategy.
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ from swapconf.verify.deviation import (
     NO_LOG,
     NO_PEAK,
     OTHER_RUN,
-    RULES,
     SEVERAL,
     UNKNOWN,
     UNREAD,
@@ -30,6 +29,7 @@ from swapconf.verify.predicted_peaks import PredictedPeaks
 from swapconf.verify.worker_logs import Entry, Said, Told
 from swapconf.words.findings import Finding, Origin, Severity, in_order
 from swapconf.words.phrases import mark, phrase
+from swapconf.words.rules import LOGS
 from swapconf.words.units import MIB, show_bytes
 
 _MOST_NAMES = 4
@@ -91,7 +91,7 @@ def verify(folder: Path, study: Study, strategy: Strategy, cluster: Cluster, ran
         for deviation, excess_bytes in deviations.items():
             found[deviation][rank] = excess_bytes
         verdicts.append(RankVerdict(rank=rank, stage=cluster.stage_of(rank), said=said, predicted=peaks, rules=tuple(
-            sorted({item.rule for item in deviations if RULES[item.rule][0] != "note"}))))
+            sorted({item.rule for item in deviations if LOGS[item.rule][0] != "note"}))))
     findings = [_finding(deviation, ranks) for deviation, ranks in found.items()]
     return Verification(findings=in_order([*general, *findings]), ranks=tuple(verdicts))
 
@@ -201,5 +201,5 @@ def _finding(deviation: Deviation, excess_bytes: Mapping[int, int]) -> Finding:
         size = show_bytes(most)
         message = phrase("{message}, by up to {size}", message=message, size=size) if len(excess_bytes) > 1 else \
             phrase("{message}, by {size}", message=message, size=size)
-    return Finding(origin=deviation.origin, rule=deviation.rule, severity=Severity(RULES[deviation.rule][0]),
+    return Finding(origin=deviation.origin, rule=deviation.rule, severity=Severity(LOGS[deviation.rule][0]),
                    message=phrase("{ranks}: {message}", ranks=ranks, message=message), hint=deviation.hint)

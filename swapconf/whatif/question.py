@@ -142,7 +142,8 @@ class Question:
         return Point(
             prefetch=prefetch, peak_bytes=found.used_peak_bytes,
             twice_bytes=int(moves.size_bytes[moves.twice].sum()) // found.steps, crashes=bool(moves.underflows.any()),
-            time=None if self._clock is None else step_time.point_time(step_time.time(self._clock, launched, moves), moves))
+            time=None if self._clock is None else
+            step_time.point_time(step_time.time(self._clock, launched, moves), moves))
 
     def _times(self, launched: Schedule, moves: Moves) -> Times | None:
         if self._clock is None or self._machine is None:

@@ -232,7 +232,8 @@ def elf(data: bytes) -> None:
 
 
 def command_line(data: bytes) -> None:
-    cluster = rank_order.cluster_of(from_plain({"parallel_config": {"data_parallel": 4, "pipeline_stage": 2}}, nowhere()))
+    cluster = rank_order.cluster_of(
+        from_plain({"parallel_config": {"data_parallel": 4, "pipeline_stage": 2}}, nowhere()))
     for word in data.decode("utf-8", "replace").split("\n"):
         told_in_words(units.parse_bytes, word)
         told_in_words(rank_order.ranks_of, word, cluster)

@@ -23,13 +23,6 @@ from swapconf.words.phrases import phrase, plural
 
 MISSING, UNASKED = "decision-without-effect", "effect-without-decision"
 
-# (severity, manual page) by name
-RULES: dict[str, tuple[str, str]] = {
-    MISSING: ("warning", "A dry run shows that a swap which is decided moves nothing: lazy inline is off, the backward "
-                         "pass does not read the operator's output, or the memory was planned ahead."),
-    UNASKED: ("warning", "A dry run shows copies to the host where no swap is decided: the run used another YAML or "
-                         "other versions, or the model sets a swap by itself."),
-}
 
 _VIEWS = frozenset({"Reshape", "Transpose", "ExpandDims", "Squeeze", "Flatten"})
 _NOT_SAVED = phrase("the backward pass does not read what they write; swap the cell around them, or take them out")

@@ -30,15 +30,6 @@ from swapconf.words.phrases import phrase
 
 MISSING, UNDECIDED = "recompute-not-in-effect", "recompute-not-decided"
 
-# (severity, manual page) by name
-RULES: dict[str, tuple[str, str]] = {
-    MISSING: ("warning", "A dry run shows that the backward pass reads what the forward pass computed, although a "
-                         "recompute of it is decided: the memory is not freed. The run used another YAML or other "
-                         "versions, or another part of the model excludes the operator. Or a recompute of "
-                         "communication is decided in a layer where no communication is recomputed."),
-    UNDECIDED: ("warning", "A dry run shows operators that are recomputed where no recompute is decided: the run used "
-                           "another YAML or other versions, or the model recomputes by itself."),
-}
 
 _NEVER = frozenset({"TensorMove", "Receive", "Send"})  # MindSpore puts them in after recompute
 _OTHER_RUN = phrase("the run used another YAML or other versions than `swapconf explain`, or the model sets a "
