@@ -207,9 +207,7 @@ class Result:
         peaks = {"steps": self._steps, "is_trained": is_trained,
                  "max_memory_allocated_bytes": int(mindspore.runtime.max_memory_allocated()),
                  "max_memory_reserved_bytes": int(mindspore.runtime.max_memory_reserved())}
-        part = self._path.with_name(f".{self._path.name}.part")  # as files/writing.py, which a plain run need not have
-        part.write_text(json.dumps(peaks), encoding="utf-8")
-        part.replace(self._path)
+        replace_text(self._path, json.dumps(peaks))
 
     def write_after_each_step(self) -> None:
         """A child that runs out of time in a later step has told the peak of the first. No callback is in such a run

@@ -166,8 +166,8 @@ MEMORY: Pages = {
         "vocabulary or optimizer."),
     "pool-unexplained": ("note",
         "A what-if from a trace in which MindSpore's pool does not follow the rules that are known of it "
-        "(docs/evidence/pool.md), as with memory_optimize_level O1: the peak with fragments and the reserved memory of the "
-        "prediction are approximate. The used peak does not depend on the pool."),
+        "(docs/evidence/pool.md), as with memory_optimize_level O1: the peak with fragments and the reserved memory of "
+        "the prediction are approximate. The used peak does not depend on the pool."),
     "entry-saves-nothing": ("warning",
         "By a what-if, the peak is no lower with this entry of the YAML than without it, although it moves or "
         "recomputes tensors: the peak is at a moment when they are not in memory anyway, or their device copies "
