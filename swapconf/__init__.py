@@ -81,7 +81,7 @@ def dry_run(file: File, *, rank: int = 0, level: int = 1, fold: bool = True, kee
     from pathlib import Path
 
     from swapconf.dryrun.fold.folded import rehearse
-    from swapconf.dryrun.rank_order import Order, cluster_of, ranks_of
+    from swapconf.dryrun.rank_order import RankOrder, cluster_of, ranks_of
     from swapconf.study.settings import settings_of
     from swapconf.study.study import study_for_run
 
@@ -90,7 +90,7 @@ def dry_run(file: File, *, rank: int = 0, level: int = 1, fold: bool = True, kee
     if study.is_refused:
         raise ValueError("\n".join(str(finding) for finding in study.findings))
     ranks_of(str(rank), cluster_of(document))
-    return rehearse(Order(document=document, rank=rank, level=level, fold=fold, timeout_seconds=timeout_seconds,
+    return rehearse(RankOrder(document=document, rank=rank, level=level, fold=fold, timeout_seconds=timeout_seconds,
                           keep=None if keep is None else Path(keep), settings=settings_of(document.file)[0]))
 
 

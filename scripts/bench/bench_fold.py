@@ -16,7 +16,7 @@ from pathlib import Path
 from swapconf.config import overrides
 from swapconf.dryrun.fold.folded import rehearse
 from swapconf.dryrun.outcome import RankReport
-from swapconf.dryrun.rank_order import Order
+from swapconf.dryrun.rank_order import RankOrder
 
 CONFIG = Path(__file__).parents[2] / "configs/llama2_7b/example1_default_swap.yaml"
 FIELDS = ("used_peak_bytes", "with_fragments_peak_bytes", "host_bytes")
@@ -31,7 +31,7 @@ def main() -> None:
     changes = [f"model.model_config.num_layers={options.layers}", *options.changes]
     document = overrides.read(["--config", str(options.config)], changes)
     assert document is not None
-    order = Order(document=document, rank=0, children=2)
+    order = RankOrder(document=document, rank=0, children=2)
     whole, folded = rehearse(order), rehearse(replace(order, fold=True))
     print(f"{options.config.name}, {options.layers} layers; {folded.fold_note}")
     for name in FIELDS:

@@ -21,7 +21,7 @@ from typing import Any
 from swapconf.config import overrides
 from swapconf.config.nodes import Document
 from swapconf.dryrun.fold.folded import rehearse
-from swapconf.dryrun.rank_order import Order
+from swapconf.dryrun.rank_order import RankOrder
 from swapconf.study.study import study_document
 from swapconf.upstream.facts import Versions
 from swapconf.whatif.question import Question
@@ -69,7 +69,7 @@ def _document(*changes: str) -> Document:
 def _dry_run(document: Document, keep: Path) -> dict[str, Any]:
     path = keep / "rank_0/run.json"
     if not path.exists():
-        rehearse(Order(document=document, rank=0, keep=keep))
+        rehearse(RankOrder(document=document, rank=0, keep=keep))
     report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["report"]
     return report
 

@@ -30,7 +30,7 @@ from agreement_page import line, page
 
 from swapconf.config.nodes import Document
 from swapconf.dryrun.fold import folded
-from swapconf.dryrun.rank_order import Order
+from swapconf.dryrun.rank_order import RankOrder
 
 
 def main() -> None:
@@ -90,7 +90,7 @@ def _run(one: Case, target: Path, timeout: float, *, with_strategy: bool) -> Non
     work = target.with_name(f".{target.name}")
     shutil.rmtree(work, ignore_errors=True)
     start = time.monotonic()
-    report = folded.rehearse(Order(document=asked, rank=one.shape.rank, keep=work, timeout_seconds=timeout))
+    report = folded.rehearse(RankOrder(document=asked, rank=one.shape.rank, keep=work, timeout_seconds=timeout))
     (inner,) = work.glob("rank_*")
     shutil.rmtree(target, ignore_errors=True)
     inner.rename(target)

@@ -22,7 +22,7 @@ from swapconf.models.network import COMMUNICATION
 from swapconf.trace import trace_folder
 from swapconf.trace.trace import Trace
 from swapconf.whatif.bound import safe_peak_bytes
-from swapconf.whatif.predict import Prepared, placed, predict
+from swapconf.whatif.predict import PlacedBaseline, placed, predict
 from swapconf.whatif.prediction import Prediction
 from swapconf.whatif.prepare import prepare
 
@@ -106,7 +106,7 @@ def judge(case: Case, folder: Path) -> Verdict:
 
 
 @lru_cache(maxsize=2)
-def _prepared(folder: Path, seed: int, group: int) -> Prepared | str:
+def _prepared(folder: Path, seed: int, group: int) -> PlacedBaseline | str:
     """A baseline, or what is wrong with it."""
     first = case_of(seed, group * PER_SHAPE)
     network = study(document(first.shape)).network
@@ -151,7 +151,7 @@ def _differences(kind: str, decided: Any, carried: Any) -> Iterator[str]:
             yield f"cells: {kind} {what}: {len(sites)} sites, as {', '.join(shown[:3])}"
 
 
-def _figures(prepared: Prepared, strategy: Strategy, found: Prediction, truth: Trace) -> Figures:
+def _figures(prepared: PlacedBaseline, strategy: Strategy, found: Prediction, truth: Trace) -> Figures:
     return Figures(
         baseline=prepared.baseline.blocks.used_peak_bytes, peak=truth.used_peak_bytes,
         predicted_peak=found.used_peak_bytes, inside=true_inside(truth), predicted_inside=predicted_inside(found),

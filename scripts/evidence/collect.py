@@ -18,14 +18,14 @@ from cases import Case, cases
 from swapconf.config import overrides
 from swapconf.dryrun.capacity import jobs_at_once
 from swapconf.dryrun.fold import folded
-from swapconf.dryrun.outcome import Outcome
-from swapconf.dryrun.rank_order import Order
+from swapconf.dryrun.outcome import RankOutcome
+from swapconf.dryrun.rank_order import RankOrder
 
 
-def order(case: Case, folder: Path) -> Order:
+def order(case: Case, folder: Path) -> RankOrder:
     document = overrides.read(["--config", str(case.path)], case.changes)
     assert document is not None
-    return Order(document=document, rank=case.rank, keep=folder)
+    return RankOrder(document=document, rank=case.rank, keep=folder)
 
 
 def rehearse(case: Case, folder: Path) -> str:
@@ -38,7 +38,7 @@ def rehearse(case: Case, folder: Path) -> str:
     shutil.rmtree(target, ignore_errors=True)
     inner.rename(target)
     shutil.rmtree(work)
-    good = report.outcome in (Outcome.COMPLETED, Outcome.DOES_NOT_FIT)
+    good = report.outcome in (RankOutcome.COMPLETED, RankOutcome.DOES_NOT_FIT)
     return f"{case.name}: {report.outcome.value}, {report.seconds:.0f} s{'' if good else ': ' + report.detail}"
 
 

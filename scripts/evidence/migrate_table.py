@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from swapconf.config import yaml_config
-from swapconf.config.config import Config, DefaultSwap, Dialect, ListedSwap, Recompute, SwapOff
+from swapconf.config.config import Config, DefaultSwap, Dialect, ListedSwap, RecomputeConfig, SwapOff
 from swapconf.config.yaml_document import read_text
-from swapconf.migrate.migrate import Migration, Order, kinds, migrate, without_places
+from swapconf.migrate.migrate import Migration, MigrationOrder, kinds, migrate, without_places
 from swapconf.migrate.report import Fate
 from swapconf.migrate.to_pynative import to_pynative
 from swapconf.upstream.facts import Versions
@@ -106,11 +106,11 @@ def trips(file: Path) -> Iterator[tuple[Trip, Config]]:
     text = read_text(file)
     for target in Dialect:
         try:
-            there = migrate(text, file.name, Order(target=target, versions=VERSIONS))
+            there = migrate(text, file.name, MigrationOrder(target=target, versions=VERSIONS))
             source = there.before.dialect
             if source is target:
                 continue
-            back = migrate(there.text, file.name, Order(target=source, source=target, versions=VERSIONS,
+            back = migrate(there.text, file.name, MigrationOrder(target=source, source=target, versions=VERSIONS,
                                                         prefetch=first_prefetch(there.before)))
         except SwapconfError as error:
             config, _ = yaml_config.read(file)
@@ -149,7 +149,7 @@ def compared(there: Migration, back: Migration) -> str:
 def asked(config: Config) -> str:
     words = [] if isinstance(config.swap, SwapOff) else [
         "default swap" if isinstance(config.swap, DefaultSwap) else "swap"]
-    plain = Recompute()
+    plain = RecomputeConfig()
     words += ["recompute"] * (config.recompute.full is not None)
     words += ["select_recompute"] * (config.recompute.select != plain.select)
     words += ["select_comm_recompute"] * (config.recompute.select_comm != plain.select_comm)

@@ -20,7 +20,7 @@ from cases import ROOT
 from swapconf.config import overrides
 from swapconf.dryrun.capacity import jobs_at_once
 from swapconf.dryrun.fold.folded import rehearse
-from swapconf.dryrun.rank_order import Order
+from swapconf.dryrun.rank_order import RankOrder
 from swapconf.words.units import show_bytes
 
 PAGE = ROOT / "docs/evidence/plain-against-swapconf.md"
@@ -64,7 +64,7 @@ def record(run: Run, folder: Path) -> dict[str, Any]:
         document = overrides.read(["--config", str(run.example.relative_to(ROOT))],
                                   [f"runner_config.gradient_accumulation_steps={run.steps}"])
         assert document is not None
-        rehearse(Order(document=document, rank=0, plain=run.plain, keep=folder / run.name))
+        rehearse(RankOrder(document=document, rank=0, plain=run.plain, keep=folder / run.name))
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["report"]
     return found
 

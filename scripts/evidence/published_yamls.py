@@ -25,8 +25,8 @@ from swapconf.config.config import Config
 from swapconf.config.nodes import Document
 from swapconf.config.surroundings import NUM_LAYERS
 from swapconf.dryrun.fold import folded
-from swapconf.dryrun.outcome import Outcome, RankReport
-from swapconf.dryrun.rank_order import Order
+from swapconf.dryrun.outcome import RankOutcome, RankReport
+from swapconf.dryrun.rank_order import RankOrder
 from swapconf.files import json_object
 from swapconf.study.study import Study, study_for_run
 from swapconf.trace import run_record
@@ -92,7 +92,7 @@ def of_file(path: Path, keep: Path, timeout: float, *, again: bool = False) -> R
     if _at(document, "model.arch.auto_register") and not os.environ.get("REGISTER_PATH"):
         return Row(name=path.name, model=model, reason="the code of its model comes from a folder that is not here")
     changes = fewer(document, study)
-    order = Order(document=overrides.of_file(str(path), changes), rank=0, keep=keep, timeout_seconds=timeout)
+    order = RankOrder(document=overrides.of_file(str(path), changes), rank=0, keep=keep, timeout_seconds=timeout)
     report = _kept(order) if again else folded.rehearse(order)
     own = keep / "rank_0" / "result.json"
     peak = json_object.read(own).get("max_memory_allocated_bytes") if own.exists() else None
@@ -129,12 +129,12 @@ def _at(document: Document, path: str) -> Any:
     return node
 
 
-def _kept(order: Order) -> RankReport:
+def _kept(order: RankOrder) -> RankReport:
     """Of a run that is there already."""
     assert order.keep is not None
     found = run_record.report(order.keep / "rank_0")
     return RankReport(file=order.document.file, rank=order.rank, stage=found["stage"], level=found["level"],
-                      outcome=Outcome(found["outcome"]), detail=found["detail"], seconds=found["seconds"],
+                      outcome=RankOutcome(found["outcome"]), detail=found["detail"], seconds=found["seconds"],
                       used_peak_bytes=found["used_peak_bytes"])
 
 

@@ -30,10 +30,10 @@ from swapconf.timing.cost import Machine
 from swapconf.timing.costing import costs, workload
 from swapconf.timing.program import program
 from swapconf.timing.timeline import replay
-from swapconf.timing.timing import TO_DEVICE, TO_HOST, Kind, Program, Timeline
+from swapconf.timing.timing import TO_DEVICE, TO_HOST, KernelKind, Program, Timeline
 from swapconf.trace import trace_folder
 from swapconf.trace.trace_folder import order_file
-from swapconf.whatif.predict import Prepared, placed, prediction, schedule
+from swapconf.whatif.predict import PlacedBaseline, placed, prediction, schedule
 from swapconf.whatif.prepare import prepare
 from swapconf.whatif.step_time import Clock, clock
 from swapconf.whatif.step_time import time as timed
@@ -75,13 +75,13 @@ class Row:
     def error(self) -> float:
         return 100 * (self.predicted.step_us / self.true.step_us - 1)
 
-    def exposed_error(self, *kinds: Kind) -> float:
+    def exposed_error(self, *kinds: KernelKind) -> float:
         """In percent of the step."""
         return 100 * (exposed_us(self.predicted, *kinds) - exposed_us(self.true, *kinds)) / self.true.step_us
 
     @property
     def worst(self) -> float:
-        return max(abs(self.error), abs(self.exposed_error(*COPIES)), abs(self.exposed_error(Kind.COLLECTIVE)))
+        return max(abs(self.error), abs(self.exposed_error(*COPIES)), abs(self.exposed_error(KernelKind.COLLECTIVE)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,10 +94,10 @@ class Checked:
     wrong: list[str]
 
 
-COPIES = (Kind.TO_HOST, Kind.TO_DEVICE)
+COPIES = (KernelKind.TO_HOST, KernelKind.TO_DEVICE)
 
 
-def exposed_us(line: Timeline, *kinds: Kind) -> float:
+def exposed_us(line: Timeline, *kinds: KernelKind) -> float:
     return sum(line.exposed_of(kind) for kind in kinds)
 
 
@@ -115,7 +115,7 @@ def _rows(folder: Path, checked: list[Checked]) -> Iterator[Row]:
     machine = Machine(hardware=hardware.load(CARD))
 
     @cache
-    def prepared(name: str) -> tuple[Prepared, Clock]:
+    def prepared(name: str) -> tuple[PlacedBaseline, Clock]:
         trace = trace_folder.read(folder / name, rank=0)
         baseline = prepare(trace)
         network = strategy_of(next(case for case in cases() if case.name == name)).network
@@ -141,7 +141,7 @@ def _checked(case: Case, folder: Path, line: Timeline) -> Checked:
                                                 line.end_us.tolist()))
 
 
-def _row(case: Case, line: Timeline, prepared: Prepared, pace: Clock) -> Row:
+def _row(case: Case, line: Timeline, prepared: PlacedBaseline, pace: Clock) -> Row:
     strategy = strategy_of(case)
     timed(pace, (launched := schedule(prepared, strategy)), prediction(prepared, launched).moves)
     start = time.perf_counter()
@@ -163,14 +163,14 @@ def _page(rows: list[Row], checked: list[Checked]) -> Iterator[str]:
     yield ""
     yield from _summary("step", [row.error for row in rows])
     yield from _summary("exposed copies", [row.exposed_error(*COPIES) for row in rows])
-    yield from _summary("exposed collectives", [row.exposed_error(Kind.COLLECTIVE) for row in rows])
+    yield from _summary("exposed collectives", [row.exposed_error(KernelKind.COLLECTIVE) for row in rows])
     yield ""
     yield "| case | step ms true | predicted | error % | copies ms true | predicted | error % | collectives ms true " \
           "| predicted | error % | kernels true / predicted | ms to predict |"
     yield "|---|" + "---:|" * 11
     for row in rows:
         yield (f"| {row.case} | {_ms(row.true.step_us)} | {_ms(row.predicted.step_us)} | {row.error:+.2f} | "
-               f"{_both(row, *COPIES)} | {_both(row, Kind.COLLECTIVE)} | {len(row.true.program)} / "
+               f"{_both(row, *COPIES)} | {_both(row, KernelKind.COLLECTIVE)} | {len(row.true.program)} / "
                f"{len(row.predicted.program)} | {row.milliseconds:.1f} |")
     yield ""
     yield from _explained(rows)
@@ -178,7 +178,7 @@ def _page(rows: list[Row], checked: list[Checked]) -> Iterator[str]:
     yield from _events(checked)
 
 
-def _both(row: Row, *kinds: Kind) -> str:
+def _both(row: Row, *kinds: KernelKind) -> str:
     return (f"{_ms(exposed_us(row.true, *kinds))} | {_ms(exposed_us(row.predicted, *kinds))} | "
             f"{row.exposed_error(*kinds):+.2f}")
 

@@ -33,7 +33,7 @@ from swapconf.trace.lifetimes import Category, Lifetimes, usage
 from swapconf.trace.trace import Trace
 from swapconf.upstream.facts import Versions
 from swapconf.whatif.bound import safe_peak_bytes
-from swapconf.whatif.predict import Prepared, placed, predict
+from swapconf.whatif.predict import PlacedBaseline, placed, predict
 from swapconf.whatif.prediction import Prediction
 from swapconf.whatif.prepare import prepare
 
@@ -113,7 +113,7 @@ def main() -> None:
 
 def _rows(folder: Path) -> Iterator[Row]:
     @cache
-    def prepared(baseline: str) -> Prepared:
+    def prepared(baseline: str) -> PlacedBaseline:
         network = strategy_of(next(case for case in cases() if case.name == baseline)).network
         return placed(prepare(trace_folder.read(folder / baseline, rank=0)), network)
 
@@ -140,7 +140,7 @@ def strategy_of(case: Case) -> Strategy:
     return strategy
 
 
-def _row(case: Case, prepared: Prepared, truth: Trace) -> Row:
+def _row(case: Case, prepared: PlacedBaseline, truth: Trace) -> Row:
     strategy = strategy_of(case)
     predict(prepared, strategy)
     start = time.perf_counter()

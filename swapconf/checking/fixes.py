@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeAlias
 
-from swapconf.checking.request import Order
+from swapconf.checking.request import CheckRequest
 from swapconf.checking.run import study
-from swapconf.checking.spans import Source, Span
+from swapconf.checking.spans import SourceText, TextSpan
 from swapconf.config.nodes import Document
 from swapconf.config.yaml_document import parse
 from swapconf.decide.patterns import single_backslashes, unescaped_dot
@@ -25,7 +25,7 @@ from swapconf.decide.rules.case import matched
 from swapconf.study.study import Study
 from swapconf.words.findings import Finding, Origin, Severity, SwapconfError
 
-Propose: TypeAlias = "Callable[[Source, Finding, Study], Span | None]"
+Propose: TypeAlias = "Callable[[SourceText, Finding, Study], TextSpan | None]"
 
 _OURS = ("swap_config", "recompute_config")
 
@@ -40,7 +40,7 @@ class Reading:
     findings: tuple[Finding, ...]
 
     @classmethod
-    def of(cls, order: Order, text: str) -> Reading:
+    def of(cls, order: CheckRequest, text: str) -> Reading:
         """Raises SwapconfError when the text cannot be read."""
         document = parse(text, order.file)
         studied = study(order, document)
@@ -52,10 +52,10 @@ class Repair:
     """What a finding proposes."""
 
     finding: Finding
-    span: Span
+    span: TextSpan
 
 
-def repaired(order: Order, text: str) -> tuple[str, tuple[Finding, ...]]:
+def repaired(order: CheckRequest, text: str) -> tuple[str, tuple[Finding, ...]]:
     """The text after every repair that is safe, and the findings that are gone by it.
 
     Raises SwapconfError when there is nothing to read.
@@ -79,7 +79,7 @@ def _proposed(reading: Reading, kind: Mapping[str, Propose]) -> Iterator[Repair]
                 if finding.rule in kind and finding.origin.path.startswith(_OURS)]
     if not findings:
         return
-    source, effective = Source(reading.text), _in_effect(reading.study)
+    source, effective = SourceText(reading.text), _in_effect(reading.study)
     for finding in findings:
         span = kind[finding.rule](source, finding, reading.study)
         if span is not None and (span.text or not any(span.start <= source.offset(place) < span.end
@@ -104,7 +104,7 @@ def _apart(repairs: Iterable[Repair]) -> list[Repair]:
     return chosen
 
 
-def _made(order: Order, before: Reading, repairs: Sequence[Repair], *,
+def _made(order: CheckRequest, before: Reading, repairs: Sequence[Repair], *,
           meaning_stays: bool) -> tuple[list[Finding], Reading]:
     """The findings whose repairs were kept, and the reading after them: all at once, else each half by itself."""
     if not repairs:
@@ -171,20 +171,20 @@ def _bare(value: Any) -> Any:
 # --- what each rule proposes ----------------------------------------------------------------------------------------
 
 
-def _escape_dots(source: Source, finding: Finding, studied: Study) -> Span | None:
+def _escape_dots(source: SourceText, finding: Finding, studied: Study) -> TextSpan | None:
     pattern = source.scalar(finding.origin)
     templates = studied.network.templates if studied.network is not None else ()
     meant = next(filter(None, (unescaped_dot(pattern, template) for template in templates)), None) if pattern else None
     return source.replaced(finding.origin, meant) if meant else None
 
 
-def _halve_backslashes(source: Source, finding: Finding, studied: Study) -> Span | None:
+def _halve_backslashes(source: SourceText, finding: Finding, studied: Study) -> TextSpan | None:
     meant = single_backslashes(source.scalar(finding.origin) or "")
     templates = studied.network.templates if studied.network is not None else ()
     return source.replaced(finding.origin, meant) if meant and matched(meant, templates) else None
 
 
-def _write_plainly(source: Source, finding: Finding, _: Study) -> Span | None:
+def _write_plainly(source: SourceText, finding: Finding, _: Study) -> TextSpan | None:
     """Not a number that can be read in two ways: `020` may be 20 or 16, and a wrong number is found by nobody."""
     value, written = source.value(finding.origin), source.scalar(finding.origin) or ""
     known = isinstance(value, bool) or (isinstance(value, int) and written.lstrip("+-").isdigit()
@@ -192,11 +192,11 @@ def _write_plainly(source: Source, finding: Finding, _: Study) -> Span | None:
     return source.replaced(finding.origin, str(value)) if known else None
 
 
-def _drop_key(source: Source, finding: Finding, _: Study) -> Span | None:
+def _drop_key(source: SourceText, finding: Finding, _: Study) -> TextSpan | None:
     return source.without_key(finding.origin)
 
 
-def _drop_entry(source: Source, finding: Finding, _: Study) -> Span | None:
+def _drop_entry(source: SourceText, finding: Finding, _: Study) -> TextSpan | None:
     return source.without_entry(finding.origin)
 
 

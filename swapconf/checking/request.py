@@ -11,7 +11,7 @@ from swapconf.words.findings import Finding
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Order:
+class CheckRequest:
     """One file to check. ``named``: it was named on the command line, so it is checked whatever it holds. ``changes``:
     overrides of the command line, A.B.C=VALUE each."""
 

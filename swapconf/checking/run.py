@@ -7,7 +7,7 @@ import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from swapconf.checking.find import is_training, looks_like_training, may_be_training, yaml_files
-from swapconf.checking.request import Checked, Order
+from swapconf.checking.request import Checked, CheckRequest
 from swapconf.config import overrides
 from swapconf.config.nodes import Document
 from swapconf.config.yaml_document import beginning, parse, read_text
@@ -23,13 +23,13 @@ _AT_ONCE = 16  # files per message to a process
 
 def orders(paths: Iterable[str], environment: Mapping[str, str], mindspore: str | None,
            mindformers: str | None, *, named: bool = True,
-           changes: Sequence[str] = ()) -> tuple[list[Order], list[Finding]]:
+           changes: Sequence[str] = ()) -> tuple[list[CheckRequest], list[Finding]]:
     """One order per file, folders searched, and what is wrong with the settings.
 
     ``mindspore``, ``mindformers``: versions given on the command line, which win over the settings. ``named``: files
     that are given, not found in a folder, are checked whatever they hold. ``changes``: overrides for all of them.
     """
-    found: list[Order] = []
+    found: list[CheckRequest] = []
     chosen: dict[str, tuple[Settings, tuple[Finding, ...]]] = {}
     here = installed()
     for path in paths:
@@ -39,7 +39,7 @@ def orders(paths: Iterable[str], environment: Mapping[str, str], mindspore: str 
             if folder not in chosen:
                 chosen[folder] = settings_in(folder)
             settled = chosen[folder][0]
-            found.append(Order(file=file, named=named and not is_folder, settings=settled, environment=environment,
+            found.append(CheckRequest(file=file, named=named and not is_folder, settings=settled, environment=environment,
                                versions=settled.versions(mindspore, mindformers, here), changes=tuple(changes)))
     wrong = dict.fromkeys(finding for _, findings in chosen.values() for finding in findings)
     found.sort(key=lambda order: order.named)  # a file that is found and named counts as named
@@ -47,7 +47,7 @@ def orders(paths: Iterable[str], environment: Mapping[str, str], mindspore: str 
     return sorted(unique.values(), key=lambda order: order.file), list(wrong)
 
 
-def check_all(given: Sequence[Order], jobs: int | None = None) -> Iterator[Checked]:
+def check_all(given: Sequence[CheckRequest], jobs: int | None = None) -> Iterator[Checked]:
     """The files in the order given. ``jobs``: processes; None: as many as this process may use cores."""
     jobs = jobs or len(os.sched_getaffinity(0))
     if jobs == 1 or len(given) < _WORTH_A_POOL:
@@ -64,7 +64,7 @@ def _ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def check(order: Order) -> Checked:
+def check(order: CheckRequest) -> Checked:
     """One file. A file of a folder that is no training YAML has no findings."""
     text = ""
     try:
@@ -86,7 +86,7 @@ def _concerns_us(file: str, text: str) -> bool:
         return True  # nobody knows
 
 
-def check_text(order: Order, text: str) -> Checked:
+def check_text(order: CheckRequest, text: str) -> Checked:
     """The same for a text at hand. Raises SwapconfError when there is nothing to read in it."""
     document = parse(text, order.file)
     if not order.named and not is_training(document):
@@ -94,7 +94,7 @@ def check_text(order: Order, text: str) -> Checked:
     return Checked(file=order.file, findings=study(order, document).findings)
 
 
-def study(order: Order, document: Document) -> Study:
+def study(order: CheckRequest, document: Document) -> Study:
     """What a document means under the settings of an order, after its overrides. Raises ValueError for an override
     that cannot be made."""
     changed = overrides.changed(document, order.changes)

@@ -22,7 +22,7 @@ _BEFORE_ITEM = re.compile(r"[ \t]*-[ \t]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TextSpan:
     """Characters ``start`` to ``end`` (without it), and what is to stand there."""
 
     start: int
@@ -30,7 +30,7 @@ class Span:
     text: str = ""
 
 
-class Source:
+class SourceText:
     """A YAML that can be parsed. None is the answer wherever its form makes an edit unsure."""
 
     def __init__(self, text: str) -> None:
@@ -56,7 +56,7 @@ class Source:
         node = self._node(self._chain(place), place)
         return yaml.safe_load(self.text[_start(node):_end(node)]) if isinstance(node, yaml.ScalarNode) else None
 
-    def replaced(self, place: Origin, value: str) -> Span | None:
+    def replaced(self, place: Origin, value: str) -> TextSpan | None:
         """The scalar with another text, in the quotes that it has."""
         node = self._node(self._chain(place), place)
         if not isinstance(node, yaml.ScalarNode) or node.style in ("|", ">") or self.text[_start(node)] in "&!*":
@@ -65,14 +65,14 @@ class Source:
             value = "'" + value.replace("'", "''") + "'"
         elif node.style == '"':
             value = '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-        return Span(_start(node), _end(node), value)
+        return TextSpan(_start(node), _end(node), value)
 
-    def without_key(self, place: Origin) -> Span | None:
+    def without_key(self, place: Origin) -> TextSpan | None:
         """Without the key that starts at a place, and its value; the only key of a mapping stays."""
         chain = self._chain(place)
         return self._without(*chain[-1]) if chain and isinstance(chain[-1][0], yaml.MappingNode) else None
 
-    def without_entry(self, place: Origin) -> Span | None:
+    def without_entry(self, place: Origin) -> TextSpan | None:
         """Without the entry of ``layer_swap`` or ``op_swap`` in which a place is; the only entry stays."""
         steps = [step for step in self._chain(place)[:4] if isinstance(step[0], yaml.SequenceNode)]
         return self._without(*steps[0]) if steps else None
@@ -108,21 +108,21 @@ class Source:
         parts = parent.value[index] if isinstance(parent, yaml.MappingNode) else (parent.value[index],)
         return next((part for part in parts if _stands_at(part, place)), None)
 
-    def _without(self, parent: yaml.CollectionNode, index: int) -> Span | None:
+    def _without(self, parent: yaml.CollectionNode, index: int) -> TextSpan | None:
         ends = [(_start(child[0]), _end(child[1])) if isinstance(parent, yaml.MappingNode)
                 else (_start(child), _end(child)) for child in parent.value]
         if len(ends) == 1:
             return None
         start, end = ends[index]
         if parent.flow_style:
-            return Span(start, ends[index + 1][0]) if index + 1 < len(ends) else Span(ends[index - 1][1], end)
+            return TextSpan(start, ends[index + 1][0]) if index + 1 < len(ends) else TextSpan(ends[index - 1][1], end)
         return self._lines(start, end, _BEFORE_KEY if isinstance(parent, yaml.MappingNode) else _BEFORE_ITEM)
 
-    def _lines(self, start: int, end: int, before: re.Pattern[str]) -> Span | None:
+    def _lines(self, start: int, end: int, before: re.Pattern[str]) -> TextSpan | None:
         """Whole lines, if nothing else stands on them."""
         line = max(self.text.rfind("\n", 0, start), self.text.rfind("\r", 0, start)) + 1
         rest = _REST.match(self.text, end)
-        return Span(line, rest.end()) if rest and before.fullmatch(self.text, line, start) else None
+        return TextSpan(line, rest.end()) if rest and before.fullmatch(self.text, line, start) else None
 
 
 def _start(node: yaml.Node) -> int:

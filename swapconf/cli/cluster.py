@@ -16,7 +16,7 @@ from swapconf.words.phrases import joined, phrase
 
 if TYPE_CHECKING:
     from swapconf.dryrun.outcome import RankReport
-    from swapconf.dryrun.rank_order import Order
+    from swapconf.dryrun.rank_order import RankOrder
     from swapconf.memory.cluster_view import ClusterView
 
 
@@ -26,7 +26,7 @@ def cards_told(context: click.Context, cards_per_host: int) -> int | None:
     return cards_per_host if is_told else None
 
 
-def views(orders: Sequence[Order], reports: Sequence[RankReport], cards_per_host: int | None,
+def views(orders: Sequence[RankOrder], reports: Sequence[RankReport], cards_per_host: int | None,
           budget_bytes: int | None, keep: Path | None) -> list[ClusterView]:
     """One for each YAML, in their order."""
     from swapconf.dryrun.cluster import cluster_view

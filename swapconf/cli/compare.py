@@ -175,7 +175,7 @@ def _kept(keep: Path | None) -> Iterator[Path]:
 
 def _candidates(studies: dict[int, Study], keep: Path, options: ChildOptions) -> list[Candidate]:
     from swapconf.compare.rehearsed import Candidate
-    from swapconf.dryrun.rank_order import Order, cluster_of, ranks_of
+    from swapconf.dryrun.rank_order import RankOrder, cluster_of, ranks_of
 
     stems = [Path(study.document.file).stem for study in studies.values()]
     candidates = []
@@ -187,7 +187,7 @@ def _candidates(studies: dict[int, Study], keep: Path, options: ChildOptions) ->
         except ValueError as error:
             raise click.UsageError(phrase("{file}: {reason}", file=document.file, reason=error)) from None
         candidates.append(Candidate(title=document.file, keep=place, findings=study.findings, orders=tuple(
-            Order(document=document, rank=rank, fold=options.fold, timeout_seconds=options.timeout, keep=place,
+            RankOrder(document=document, rank=rank, fold=options.fold, timeout_seconds=options.timeout, keep=place,
                   settings=study.settings) for rank in ranks)))
     return candidates
 

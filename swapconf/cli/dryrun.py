@@ -37,7 +37,7 @@ from swapconf.words.phrases import joined, phrase, plural
 from swapconf.words.units import parse_bytes, show_bytes
 
 if TYPE_CHECKING:
-    from swapconf.dryrun.rank_order import Order
+    from swapconf.dryrun.rank_order import RankOrder
     from swapconf.study.study import Study
     from swapconf.timing.cost import Machine
 
@@ -141,15 +141,15 @@ def _studies(files: Sequence[str], changes: Sequence[str]) -> list[Study]:
     return [study_for_run(overrides.of_file(file, changes), os.environ) for file in files]
 
 
-def _orders(studies: Sequence[Study], options: _Options, machine: Machine | None) -> list[Order]:
-    from swapconf.dryrun.rank_order import Order, cluster_of, ranks_of
+def _orders(studies: Sequence[Study], options: _Options, machine: Machine | None) -> list[RankOrder]:
+    from swapconf.dryrun.rank_order import RankOrder, cluster_of, ranks_of
 
     orders = []
     for study in studies:
         document = study.document
         for rank in ranks_of(options.ranks, cluster_of(document)):
             keep = options.keep / Path(document.file).stem if options.keep and len(studies) > 1 else options.keep
-            orders.append(Order(document=document, rank=rank, level=options.level, plain=options.plain,
+            orders.append(RankOrder(document=document, rank=rank, level=options.level, plain=options.plain,
                                 real_data=options.real_data, fold=options.fold, timeout_seconds=options.timeout,
                                 keep=keep.resolve() if keep else None, machine=machine,
                                 settings=study.settings, register_path=options.register_path or ""))
@@ -167,7 +167,7 @@ def _stops_the_run(studies: Sequence[Study]) -> bool:
     return False
 
 
-def _run(orders: list[Order], jobs: int | None, dask: str | None, use_cache: bool) -> list[RankReport]:
+def _run(orders: list[RankOrder], jobs: int | None, dask: str | None, use_cache: bool) -> list[RankReport]:
     from swapconf.dryrun import capacity, fan_out, report_cache
 
     position = {(order.document.file, order.rank): index for index, order in enumerate(orders)}

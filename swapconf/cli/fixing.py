@@ -10,7 +10,7 @@ import click
 
 from swapconf.checking.find import is_training, may_be_training
 from swapconf.checking.fixes import repaired
-from swapconf.checking.request import Order
+from swapconf.checking.request import CheckRequest
 from swapconf.cli.common import say, writing
 from swapconf.config.yaml_document import parse, read_text
 from swapconf.files.opening import read_bytes
@@ -22,7 +22,7 @@ from swapconf.words.phrases import phrase, plural, show
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def repair(orders: Iterable[Order], *, write: bool, ask: bool, err: bool) -> None:
+def repair(orders: Iterable[CheckRequest], *, write: bool, ask: bool, err: bool) -> None:
     """Show the difference for every file that can be repaired; then write, if asked to and, with ``ask``, confirmed.
 
     ``err``: show it on stderr, because the findings on stdout are for a machine.
@@ -41,7 +41,7 @@ def repair(orders: Iterable[Order], *, write: bool, ask: bool, err: bool) -> Non
         _write(file, after)
 
 
-def _change(order: Order) -> tuple[str, str] | None:
+def _change(order: CheckRequest) -> tuple[str, str] | None:
     """The text of a file before and after, where it can be repaired."""
     try:
         text = read_text(order.file)

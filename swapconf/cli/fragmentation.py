@@ -109,7 +109,7 @@ def _rehearse(config: Path, rank: int, block_gib: int) -> RankReport:
     """The dry run of a YAML with another block size of the pool."""
     from swapconf.config import overrides
     from swapconf.dryrun.fold import folded
-    from swapconf.dryrun.rank_order import Order
+    from swapconf.dryrun.rank_order import RankOrder
     from swapconf.memory.knobs import BLOCK_SIZE
     from swapconf.study.study import study_for_run
 
@@ -119,7 +119,7 @@ def _rehearse(config: Path, rank: int, block_gib: int) -> RankReport:
         raise click.UsageError(str(error)) from None
     studied = study_for_run(document, os.environ)
     go_on(studied)
-    return folded.rehearse(Order(document=document, rank=rank, settings=studied.settings))
+    return folded.rehearse(RankOrder(document=document, rank=rank, settings=studied.settings))
 
 
 def _misses(row: _Row) -> bool:

@@ -16,7 +16,7 @@ from swapconf.timing.hardware_names import LEAST_FIGURE, MOST_FIGURE
 from swapconf.words.phrases import joined, phrase
 
 if TYPE_CHECKING:
-    from swapconf.timing.cost import Machine, Origin
+    from swapconf.timing.cost import FigureOrigin, Machine
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -76,7 +76,7 @@ def machine_options(default: str | None) -> Callable[[F], F]:
     return wrap
 
 
-def shares(known: Mapping[Origin, float]) -> str:
+def shares(known: Mapping[FigureOrigin, float]) -> str:
     """``measured 80%, estimated 20%``."""
     return joined(", ", (phrase("{origin} {share:.0%}", origin=phrase(origin.value), share=share)
                          for origin, share in known.items()))

@@ -13,7 +13,7 @@ from swapconf.cli.outputs import OutFile
 from swapconf.config.config import Dialect
 from swapconf.config.yaml_document import parse, read_text
 from swapconf.files.replace import rewrite_text
-from swapconf.migrate.migrate import Migration, Order, migrate
+from swapconf.migrate.migrate import Migration, MigrationOrder, migrate
 from swapconf.migrate.report import Fate
 from swapconf.report.findings_text import printable
 from swapconf.study.study import study_for_check
@@ -64,7 +64,7 @@ def command(file: str, target: str, source: str | None, out: str | None, in_plac
     text = read_text(file)
     study = study_for_check(parse(text, file), environment(), mindspore_version, mindformers_version)
     print_findings(study.findings, err=True)  # a config that no run takes may well be migrated to one that does
-    done = migrate(text, file, Order(target=Dialect(target), source=Dialect(source) if source else None,
+    done = migrate(text, file, MigrationOrder(target=Dialect(target), source=Dialect(source) if source else None,
                                      prefetch=prefetch, versions=study.versions))
     _print_report(done)
     if diff:

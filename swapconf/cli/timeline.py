@@ -169,8 +169,8 @@ def _streams(step: _Step) -> list[dict[str, Any]]:
 
 
 def _as_record(step: _Step) -> dict[str, Any]:
-    from swapconf.timing.cost import Origin
-    from swapconf.timing.timing import KINDS, Kind
+    from swapconf.timing.cost import FigureOrigin
+    from swapconf.timing.timing import KINDS, KernelKind
 
     line, program, card = step.line, step.line.program, step.machine.hardware
     return {
@@ -179,11 +179,11 @@ def _as_record(step: _Step) -> dict[str, Any]:
                           "step_us": step.whole_us} if step.few < step.count else None,
         "figures": {name: {"value": figure.value, "source": figure.source, "assumed": name in card.assumed}
                     for name, figure in card.figures.items()},
-        "share": {origin.value: step.costs.share(origin) for origin in Origin},
+        "share": {origin.value: step.costs.share(origin) for origin in FigureOrigin},
         "host_link_gbps": step.machine.host.link_gbps(step.machine.hardware),
         "critical_path_kernels": len(line.critical_path), "streams": _streams(step),
-        "exposed_us": {kind.value: line.exposed_of(kind) for kind in Kind if kind is not Kind.COMPUTE},
-        "occupancy": {kind.value: line.occupancy(kind) for kind in Kind},
+        "exposed_us": {kind.value: line.exposed_of(kind) for kind in KernelKind if kind is not KernelKind.COMPUTE},
+        "occupancy": {kind.value: line.occupancy(kind) for kind in KernelKind},
         "exposed": [{
             "name": program.names[kernel], "kind": KINDS[program.kind[kernel]].value,
             "stream": int(program.stream[kernel]), "start_us": float(line.start_us[kernel]),
@@ -209,7 +209,7 @@ def _exposed(line: Timeline) -> list[int]:
 
 
 def _print(step: _Step) -> None:
-    from swapconf.timing.timing import KINDS, Kind
+    from swapconf.timing.timing import KINDS, KernelKind
 
     line, program = step.line, step.line.program
     say(phrase("{trace}: {time:.3f} ms a step on {hardware} ({shares})", trace=step.folder, time=line.step_us / 1000,
@@ -227,7 +227,7 @@ def _print(step: _Step) -> None:
         (str(row["stream"]), row["does"], str(row["kernels"]), *(f"{row[name] / 1000:.3f}" for name in
          ("busy_us", "idle_us", "exposed_us"))) for row in _streams(step)])
     in_use = joined(", ", (phrase("{kind} {share:.1%}", kind=phrase(kind.value), share=line.occupancy(kind))
-                           for kind in Kind))
+                           for kind in KernelKind))
     say(phrase("in use: {kinds}; host link {rate:.1f} GB/s a card", kinds=in_use,
                rate=step.machine.host.link_gbps(step.machine.hardware)))
     say(phrase("memory: device {device}, host {host} a card", device=show_bytes(step.device_peak_bytes),

@@ -101,10 +101,10 @@ def _cached_peaks(study: Study, cluster: Cluster) -> Mapping[int, PredictedPeaks
     """Of earlier dry runs of the same YAML with the default options, of one rank for each stage."""
     from swapconf.dryrun import report_cache
     from swapconf.dryrun.outcome import as_record as record_of
-    from swapconf.dryrun.rank_order import Order
+    from swapconf.dryrun.rank_order import RankOrder
     from swapconf.verify.predicted_peaks import PredictedPeaks
 
-    reports = (report_cache.find(Order(document=study.document, rank=rank, fold=True, settings=study.settings))
+    reports = (report_cache.find(RankOrder(document=study.document, rank=rank, fold=True, settings=study.settings))
                for rank in cluster.first_ranks())
     return {report.rank: PredictedPeaks(used_bytes=report.used_peak_bytes, origin=str(record_of(report)["origin"]),
                                         with_fragments_bytes=report.with_fragments_peak_bytes)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from swapconf.compare.folders import RankTrace
-from swapconf.compare.traced import TIMES, Timed, rank_figures, together
-from swapconf.compare.variant import Figure, Variant
+from swapconf.compare.traced import TIMES, TimedRun, rank_figures, together
+from swapconf.compare.variant import ComparedFigure, Variant
 from swapconf.study.study import Study
 from swapconf.timing.cost import Machine
 from swapconf.timing.meetings import Call, calls
@@ -44,7 +44,7 @@ def of_baseline(title: str, ranks: Sequence[RankTrace], study: Study, machine: M
         pipeline=timed.pipeline, timeline=timed.picture(title, ranks, [answer.prediction.device for answer in answers]))
 
 
-def _time_of(ranks: Sequence[RankTrace], answers: Sequence[Answer], machine: Machine) -> Timed:
+def _time_of(ranks: Sequence[RankTrace], answers: Sequence[Answer], machine: Machine) -> TimedRun:
     """What exchanges data in the baseline does so under the strategy, once more where it runs again."""
     steps = [answer.times.step for answer in answers if answer.times is not None]
     by_rank: dict[int, tuple[Call, ...]] = {}
@@ -58,13 +58,13 @@ def _time_of(ranks: Sequence[RankTrace], answers: Sequence[Answer], machine: Mac
 def baseline(variant: Variant) -> Variant:
     """What the traces say, with kernels counted as a what-if counts them: nothing is recomputed by a strategy."""
     return replace(variant, notes=(*variant.notes, ONLY_ADDED), ranks=tuple(
-        replace(rank, values={**rank.values, Figure.RECOMPUTED_KERNELS: 0, Figure.RECOMPUTED_OPERATIONS: 0})
+        replace(rank, values={**rank.values, ComparedFigure.RECOMPUTED_KERNELS: 0, ComparedFigure.RECOMPUTED_OPERATIONS: 0})
         for rank in variant.ranks))
 
 
-def _figures(answer: Answer) -> dict[Figure, float]:
+def _figures(answer: Answer) -> dict[ComparedFigure, float]:
     found = answer.prediction
-    return {Figure.USED_PEAK: found.used_peak_bytes, Figure.WITH_FRAGMENTS: answer.placement.mapped_bytes,
-            Figure.HOST: found.moves.host.peak_bytes, Figure.MOVED: found.moved_bytes,
-            Figure.RECOMPUTED_KERNELS: found.recomputed,
-            Figure.RECOMPUTED_OPERATIONS: answer.times.added_operations if answer.times is not None else 0.0}
+    return {ComparedFigure.USED_PEAK: found.used_peak_bytes, ComparedFigure.WITH_FRAGMENTS: answer.placement.mapped_bytes,
+            ComparedFigure.HOST: found.moves.host.peak_bytes, ComparedFigure.MOVED: found.moved_bytes,
+            ComparedFigure.RECOMPUTED_KERNELS: found.recomputed,
+            ComparedFigure.RECOMPUTED_OPERATIONS: answer.times.added_operations if answer.times is not None else 0.0}

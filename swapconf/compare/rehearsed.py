@@ -11,11 +11,11 @@ from typing import Any
 
 from swapconf.compare import folders
 from swapconf.compare.traced import TIMES, of_traces
-from swapconf.compare.variant import Figure, RankFigures, Variant
+from swapconf.compare.variant import ComparedFigure, RankFigures, Variant
 from swapconf.dryrun import fan_out
 from swapconf.dryrun.adapted import adapted, digests
 from swapconf.dryrun.outcome import as_record
-from swapconf.dryrun.rank_order import Order
+from swapconf.dryrun.rank_order import RankOrder
 from swapconf.memory.peak import Peak, of_record
 from swapconf.timing.cost import Machine
 from swapconf.trace import run_record
@@ -23,8 +23,8 @@ from swapconf.upstream.facts import Versions
 from swapconf.words.findings import Finding, Origin, Severity, SwapconfError, in_order
 from swapconf.words.phrases import joined, phrase
 
-_FROM_REPORT = {Figure.USED_PEAK: "used_peak_bytes", Figure.WITH_FRAGMENTS: "with_fragments_peak_bytes",
-                Figure.HOST: "host_bytes"}
+_FROM_REPORT = {ComparedFigure.USED_PEAK: "used_peak_bytes", ComparedFigure.WITH_FRAGMENTS: "with_fragments_peak_bytes",
+                ComparedFigure.HOST: "host_bytes"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class Candidate:
 
     title: str
     keep: Path
-    orders: tuple[Order, ...]
+    orders: tuple[RankOrder, ...]
     findings: tuple[Finding, ...] = ()
 
 
@@ -59,12 +59,12 @@ def rehearse(candidates: Sequence[Candidate], jobs: int, machine: Machine, *, po
                  for candidate in candidates)
 
 
-def _key(order: Order) -> tuple[Path, int]:
+def _key(order: RankOrder) -> tuple[Path, int]:
     assert order.keep is not None
     return order.keep, order.rank
 
 
-def _kept(order: Order) -> Mapping[str, Any]:
+def _kept(order: RankOrder) -> Mapping[str, Any]:
     """The report of an equal run whose trace, if it left one, is still in its folder; empty where there is none."""
     assert order.keep is not None
     place = order.keep / f"rank_{order.rank}"
@@ -119,14 +119,14 @@ def _of_reports(blank: Variant, reports: Sequence[Mapping[str, Any]], why: str) 
     """Memory as the dry runs tell it."""
     ranks = []
     for report in reports:
-        values: dict[Figure, float] = {figure: report[key] for figure, key in _FROM_REPORT.items()
+        values: dict[ComparedFigure, float] = {figure: report[key] for figure, key in _FROM_REPORT.items()
                                        if report.get(key) is not None}
         sizes = [move["bytes"] for move in report["moved"]]
         if None not in sizes:
-            values[Figure.MOVED] = sum(sizes)
+            values[ComparedFigure.MOVED] = sum(sizes)
         ranks.append(RankFigures(rank=report["rank"], stage=report["stage"], values=values,
                                  peak=_peak(report)))
-    unknown = dict.fromkeys((*TIMES, Figure.RECOMPUTED_KERNELS, Figure.RECOMPUTED_OPERATIONS), why)
+    unknown = dict.fromkeys((*TIMES, ComparedFigure.RECOMPUTED_KERNELS, ComparedFigure.RECOMPUTED_OPERATIONS), why)
     return replace(blank, ranks=tuple(ranks), unknown=unknown,
                    origins={"memory": joined(", ", dict.fromkeys(map(run_record.origin, reports)))})
 

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from swapconf.compare.folders import RankTrace
-from swapconf.compare.variant import Figure, Pipeline, RankFigures, Variant
+from swapconf.compare.variant import ComparedFigure, PipelineFigures, RankFigures, Variant
 from swapconf.dryrun.effect.effect import observed
-from swapconf.dryrun.outcome import Outcome
+from swapconf.dryrun.outcome import RankOutcome
 from swapconf.memory import holders
 from swapconf.memory.peak import Peak
 from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.memory.view import of_trace
-from swapconf.timing.cost import Costs, Machine, Origin
+from swapconf.timing.cost import Costs, FigureOrigin, Machine
 from swapconf.timing.costing import costs, workload
 from swapconf.timing.joint import joint_replay
 from swapconf.timing.lanes import lanes
@@ -23,31 +23,31 @@ from swapconf.timing.program import program
 from swapconf.timing.recomputed import recomputed
 from swapconf.timing.schedule import expected_us, schedule
 from swapconf.timing.timeline_view import TimelineView
-from swapconf.timing.timing import JointTimeline, Kind, Program
+from swapconf.timing.timing import JointTimeline, KernelKind, Program
 from swapconf.trace import run_record
 from swapconf.trace.lifetimes import Lifetimes
 from swapconf.words.phrases import joined, phrase
 
-TIMES = (Figure.STEP, Figure.EXPOSED_COPIES, Figure.EXPOSED_COLLECTIVES, Figure.BUBBLE)
-AGAIN = (Figure.RECOMPUTED_KERNELS, Figure.RECOMPUTED_OPERATIONS)
+TIMES = (ComparedFigure.STEP, ComparedFigure.EXPOSED_COPIES, ComparedFigure.EXPOSED_COLLECTIVES, ComparedFigure.BUBBLE)
+AGAIN = (ComparedFigure.RECOMPUTED_KERNELS, ComparedFigure.RECOMPUTED_OPERATIONS)
 RECORDED = phrase("as recorded in the traces")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Timed:
+class TimedRun:
     """One step of several ranks. ``pipeline``: None where it has no stages. ``origin``: how the times are known."""
 
     joint: JointTimeline
     origin: str
-    pipeline: Pipeline | None = None
+    pipeline: PipelineFigures | None = None
 
     @property
-    def figures(self) -> dict[int, dict[Figure, float]]:
+    def figures(self) -> dict[int, dict[ComparedFigure, float]]:
         """By rank."""
         return {line.rank: {
-            Figure.STEP: self.joint.step_us, Figure.BUBBLE: line.bubble_us,
-            Figure.EXPOSED_COLLECTIVES: line.timeline.exposed_of(Kind.COLLECTIVE),
-            Figure.EXPOSED_COPIES: line.timeline.exposed_of(Kind.TO_HOST) + line.timeline.exposed_of(Kind.TO_DEVICE)}
+            ComparedFigure.STEP: self.joint.step_us, ComparedFigure.BUBBLE: line.bubble_us,
+            ComparedFigure.EXPOSED_COLLECTIVES: line.timeline.exposed_of(KernelKind.COLLECTIVE),
+            ComparedFigure.EXPOSED_COPIES: line.timeline.exposed_of(KernelKind.TO_HOST) + line.timeline.exposed_of(KernelKind.TO_DEVICE)}
             for line in self.joint.ranks}
 
     @property
@@ -77,14 +77,14 @@ def of_traces(title: str, ranks: Sequence[RankTrace], machine: Machine, policy: 
                        ranks=rank_figures(ranks, memory, peaks))
     for item in ranks:
         memory[item.rank] |= timed.figures[item.rank] | {
-            Figure.RECOMPUTED_KERNELS: again[item.rank].kernels,
-            Figure.RECOMPUTED_OPERATIONS: again[item.rank].operations}
+            ComparedFigure.RECOMPUTED_KERNELS: again[item.rank].kernels,
+            ComparedFigure.RECOMPUTED_OPERATIONS: again[item.rank].operations}
     return replace(found, origins={**origins, "time": timed.origin}, ranks=rank_figures(ranks, memory, peaks),
                    notes=timed.notes, pipeline=timed.pipeline,
                    timeline=timed.picture(title, ranks, [lifetimes(item.trace) for item in ranks]))
 
 
-def time_of(ranks: Sequence[RankTrace], machine: Machine) -> Timed:
+def time_of(ranks: Sequence[RankTrace], machine: Machine) -> TimedRun:
     """The joint step as it was run. Raises ValueError where a trace has no graph, the traces are not of one job, or the
     ranks would hang."""
     by_rank = {item.rank: calls(item.trace, item.rank) for item in ranks}
@@ -95,28 +95,28 @@ def time_of(ranks: Sequence[RankTrace], machine: Machine) -> Timed:
 
 
 def together(ranks: Sequence[RankTrace], programs: Sequence[Program], known: Sequence[Costs],
-             by_rank: Mapping[int, Sequence[Call]], machine: Machine) -> Timed:
+             by_rank: Mapping[int, Sequence[Call]], machine: Machine) -> TimedRun:
     """Programs of several ranks on one clock. ``by_rank``: which of their kernels need the others. Raises ValueError as
     above."""
     durations_us = [item.duration_us for item in known]
     joint = joint_replay(list(by_rank), programs, durations_us, meetings(by_rank), absent(by_rank))
     plan = None if joint.absent or len({item.stage for item in ranks}) < len(ranks) else schedule(by_rank)
-    pipeline = None if plan is None else Pipeline(
+    pipeline = None if plan is None else PipelineFigures(
         schedule=plan, imbalance=joint.imbalance, bubble_share=joint.bubble_share,
         formula_us=expected_us(plan, programs, durations_us, list(by_rank.values())))
-    return Timed(joint=joint, origin=_origin(known, machine), pipeline=pipeline)
+    return TimedRun(joint=joint, origin=_origin(known, machine), pipeline=pipeline)
 
 
-def _memory(item: RankTrace) -> dict[Figure, float]:
+def _memory(item: RankTrace) -> dict[ComparedFigure, float]:
     trace = item.trace
-    found: dict[Figure, float] = {
-        Figure.USED_PEAK: trace.used_peak_bytes, Figure.WITH_FRAGMENTS: trace.with_fragments_peak_bytes,
-        Figure.HOST: trace.host_peak_bytes}
+    found: dict[ComparedFigure, float] = {
+        ComparedFigure.USED_PEAK: trace.used_peak_bytes, ComparedFigure.WITH_FRAGMENTS: trace.with_fragments_peak_bytes,
+        ComparedFigure.HOST: trace.host_peak_bytes}
     moved = observed(trace, num_layers=sys.maxsize).total.size_bytes
-    return found if moved is None else {**found, Figure.MOVED: moved}
+    return found if moved is None else {**found, ComparedFigure.MOVED: moved}
 
 
-def rank_figures(ranks: Sequence[RankTrace], values: Mapping[int, Mapping[Figure, float]],
+def rank_figures(ranks: Sequence[RankTrace], values: Mapping[int, Mapping[ComparedFigure, float]],
                  peaks: Mapping[int, Peak] | None = None) -> tuple[RankFigures, ...]:
     """``values``, ``peaks``: by rank."""
     return tuple(RankFigures(rank=item.rank, stage=item.stage, values=values[item.rank],
@@ -131,7 +131,7 @@ def _title(title: str, item: RankTrace, ranks: Sequence[RankTrace]) -> str:
 def _origin(known: Sequence[Costs], machine: Machine) -> str:
     total = sum(float(item.duration_us.sum()) for item in known) or 1.0
     shares = {origin: sum(float(item.duration_us.sum()) * item.share(origin) for item in known) / total
-              for origin in Origin}
+              for origin in FigureOrigin}
     told = joined(", ", (phrase("{origin} {share:.0%}", origin=phrase(origin.value), share=share)
                          for origin, share in shares.items() if share))
     return phrase("on {hardware}: {origins}", hardware=machine.hardware.name, origins=told)
@@ -146,7 +146,7 @@ def _missing(joint: JointTimeline) -> tuple[str, ...]:
 
 
 def _troubles(ranks: Sequence[RankTrace]) -> tuple[str, ...]:
-    known = {outcome.value for outcome in Outcome}
+    known = {outcome.value for outcome in RankOutcome}
     return tuple(phrase("rank {rank}: {outcome}", rank=item.rank,
                         outcome=phrase(outcome) if outcome in known else outcome) for item in ranks
                  if (outcome := item.report.get("outcome", "completed")) != "completed")

@@ -134,7 +134,7 @@ class SelectRecompute:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Recompute:
+class RecomputeConfig:
     """``recompute_config``. The three switches keep mindformers' names and defaults.
 
     ``unusable``: counts nested for each interleave beside swap, where lists name layers; they ask for nothing.
@@ -221,7 +221,7 @@ class Config:
     file: str
     dialect: Dialect = Dialect.LEGACY
     swap: Swap = SwapOff()
-    recompute: Recompute = Recompute()
+    recompute: RecomputeConfig = RecomputeConfig()
     pipeline: Pipeline = Pipeline()
     runtime: Runtime = Runtime()
     model: Model = Model()

@@ -17,7 +17,7 @@ from swapconf.config.config import (
     LayerSwap,
     ListedSwap,
     OpSwap,
-    Recompute,
+    RecomputeConfig,
     SelectRecompute,
     Swap,
     SwapOff,
@@ -43,7 +43,7 @@ class Sections:
     mindformers: str
 
 
-def read(sections: Sections) -> tuple[Swap, Recompute, list[Finding]]:
+def read(sections: Sections) -> tuple[Swap, RecomputeConfig, list[Finding]]:
     """What the sections ask for, and the ranges that name no layers or stand in the wrong order."""
     findings: list[Finding] = []
     swap = _swap(sections, findings)
@@ -85,7 +85,7 @@ def _swap(sections: Sections, findings: list[Finding]) -> Swap:
                       given_entries=count, unusable=tuple(unusable))
 
 
-def _recompute(sections: Sections, findings: list[Finding]) -> Recompute:
+def _recompute(sections: Sections, findings: list[Finding]) -> RecomputeConfig:
     section = sections.recompute
     node = section.node.get("mode")
     mode = node.scalar if node is not None and section.sound("mode") else "None"
@@ -99,7 +99,7 @@ def _recompute(sections: Sections, findings: list[Finding]) -> Recompute:
             kept = tuple(str(item.scalar) for item in given.items)
         excluded = tuple(_modules(section, sections.num_layers, findings, "exclude_op"))
     comm_on = sections.comm.node.get("enable")
-    return Recompute(
+    return RecomputeConfig(
         full=full,
         select=tuple(_modules(section, sections.num_layers, findings)) if mode == "select" else (),
         select_comm=tuple(_modules(sections.comm, sections.num_layers, findings))

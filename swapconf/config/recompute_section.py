@@ -10,7 +10,7 @@ from swapconf.config.config import (
     LayerCounts,
     LayerIndices,
     LayerSelection,
-    Recompute,
+    RecomputeConfig,
     SelectRecompute,
 )
 from swapconf.config.nodes import Entry, Node
@@ -28,7 +28,7 @@ _BUILTIN = {
 }
 
 
-def read(section: Section, *, swap_on: bool, legacy: bool) -> tuple[Recompute, list[Finding]]:
+def read(section: Section, *, swap_on: bool, legacy: bool) -> tuple[RecomputeConfig, list[Finding]]:
     """What the section asks for, and what does not fit the meaning that its lists have."""
     reader = _Reader(section, swap_on, legacy)
     full = None
@@ -43,7 +43,7 @@ def read(section: Section, *, swap_on: bool, legacy: bool) -> tuple[Recompute, l
         node = section.node.get(key)
         return node.scalar if node is not None and isinstance(node.scalar, bool) else default
 
-    return Recompute(
+    return RecomputeConfig(
         full=full,
         select=lists["select_recompute"],
         select_comm=lists["select_comm_recompute"],

@@ -13,7 +13,7 @@ from swapconf.config.nodes import Entry
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class LineSpan:
     """Lines ``first`` up to, not including, ``end``, counted from 0; the key stands in line ``key``, and before it
     the comments that belong to it."""
 
@@ -29,7 +29,7 @@ def split(text: str) -> list[str]:
     return [*kept, lines[-1]] if lines[-1] else kept
 
 
-def span(lines: Sequence[str], entry: Entry) -> Span:
+def span(lines: Sequence[str], entry: Entry) -> LineSpan:
     """The lines of a ``key: value`` in block style: its own, and all that are indented deeper.
 
     Comments right above it, at its own column, belong to it; blank lines and comments behind it that are not indented
@@ -46,7 +46,7 @@ def span(lines: Sequence[str], entry: Entry) -> Span:
             break
         if text and (deeper or not text.startswith("#")):
             end = index + 1
-    return Span(first, key, end)
+    return LineSpan(first, key, end)
 
 
 def starts_line(lines: Sequence[str], entry: Entry) -> bool:

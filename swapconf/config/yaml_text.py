@@ -18,7 +18,7 @@ from swapconf.config.config import (
     LayerSwap,
     ListedSwap,
     OpSwap,
-    Recompute,
+    RecomputeConfig,
     SelectRecompute,
     SwapOff,
 )
@@ -97,7 +97,7 @@ def _swap(config: Config) -> dict[str, Any]:
     return {"swap": False}
 
 
-def _recompute(recompute: Recompute) -> dict[str, Any]:
+def _recompute(recompute: RecomputeConfig) -> dict[str, Any]:
     return {
         "recompute": _selection(recompute.full.layers) if recompute.full else False,
         "select_recompute": _named(recompute.select),

@@ -18,7 +18,7 @@ from swapconf.config.config import (
     LayerSwap,
     ListedSwap,
     OpSwap,
-    Recompute,
+    RecomputeConfig,
     SelectRecompute,
     SwapOff,
 )
@@ -66,7 +66,7 @@ def _config(base: Config, swaps: dict[tuple[str, int], set[int]], recomputes: di
                              **_PLACES)
                       for (path, prefetch), layers in sorted(swaps.items(), key=_outer_first) if path),
         given_entries=len(swaps))
-    recompute = Recompute(
+    recompute = RecomputeConfig(
         full=FullRecompute(layers=_selection(recomputes[""], everyone), origin=NOWHERE) if "" in recomputes else None,
         select=tuple(SelectRecompute(pattern=escaped(root), layers=_selection(layers, everyone), origin=NOWHERE)
                      for root, layers in sorted(recomputes.items()) if root),

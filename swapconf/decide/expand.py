@@ -17,10 +17,10 @@ from swapconf.decide.strategy import (
     Keep,
     LayerPlan,
     LayerStrategy,
-    Outcome,
     Reason,
     Recompute,
     Request,
+    RequestOutcome,
     Strategy,
     Swap,
 )
@@ -192,27 +192,27 @@ def _cause(root: str, by_model: bool) -> str:
 
 
 def _outcome(request: Request, template: LayerTemplate, decisions: dict[str, Decision], recomputed: _Recomputed,
-             wanted: dict[str, Request]) -> Outcome:
+             wanted: dict[str, Request]) -> RequestOutcome:
     below = primitives_below(request.operator, template)
     if request.is_swap:
         sites = tuple(p.path for p in below
                       if isinstance(decisions[p.path].action, Swap) and wanted[p.path] is request)
-        return Outcome(request, sites, None if sites or not below else _why_void(request, below, decisions, wanted))
+        return RequestOutcome(request, sites, None if sites or not below else _why_void(request, below, decisions, wanted))
     if request.kind in ("recompute", "select_recompute"):
         sites = tuple(p.path for p in below if recomputed.roots.get(p.path) == request.operator)
         gone = not sites and below and not any(recomputed.asked_for(p.path) for p in below)
-        return Outcome(request, sites, Reason(RECOMPUTE_VOID, phrase("every operator of it is excluded"))
+        return RequestOutcome(request, sites, Reason(RECOMPUTE_VOID, phrase("every operator of it is excluded"))
                        if gone else None)
     is_cell = bool(request.operator) and template.by_path[request.operator].kind == "cell"
     void = Reason(RECOMPUTE_VOID, phrase("{operator} is a cell; this list takes single operators",
                                          operator=request.operator)) if is_cell else None
-    return Outcome(request, () if is_cell else (request.operator,), void)
+    return RequestOutcome(request, () if is_cell else (request.operator,), void)
 
 
-def _unseen(request: Request, asked: tuple[Request, ...]) -> Outcome:
+def _unseen(request: Request, asked: tuple[Request, ...]) -> RequestOutcome:
     """The outcome in a layer of which no operator is known: a layer that is recomputed as a whole swaps nothing."""
     whole = request.is_swap and any(other.kind == "recompute" for other in asked)
-    return Outcome(request, (), Reason(R1, phrase("{cause}, and recompute wins over swap", cause=_cause("", False)))
+    return RequestOutcome(request, (), Reason(R1, phrase("{cause}, and recompute wins over swap", cause=_cause("", False)))
                    if whole else None)
 
 

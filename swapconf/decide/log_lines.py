@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from swapconf.decide.strategy import LayerStrategy, Outcome, Request
+from swapconf.decide.strategy import LayerStrategy, Request, RequestOutcome
 
 
 def lines(entry: LayerStrategy, swap_on: bool) -> tuple[str, ...]:
@@ -22,7 +22,7 @@ def lines(entry: LayerStrategy, swap_on: bool) -> tuple[str, ...]:
                   *_skip_lines(layer, outcomes)])
 
 
-def _recompute_lines(layer: int, outcomes: Sequence[Outcome], swap_on: bool) -> Iterator[str]:
+def _recompute_lines(layer: int, outcomes: Sequence[RequestOutcome], swap_on: bool) -> Iterator[str]:
     effective = [outcome.request for outcome in outcomes if outcome.void is None]
     if any(request.kind == "recompute" for request in effective):
         yield f"Set full recompute at layer {layer}"
@@ -46,14 +46,14 @@ def _swap_lines(layer: int, effective: Sequence[Request]) -> Iterator[str]:
         yield f"Set op_swap at layer {layer}: {', '.join(operators)}"
 
 
-def _skip_lines(layer: int, outcomes: Sequence[Outcome]) -> Iterator[str]:
+def _skip_lines(layer: int, outcomes: Sequence[RequestOutcome]) -> Iterator[str]:
     for outcome in outcomes:
         if outcome.void is not None:
             subject = _asked(outcome)
             yield f"Skip {subject[0]} at layer {layer}: {subject[1]}{outcome.void.text} [{outcome.void.rule}]"
 
 
-def _asked(outcome: Outcome) -> tuple[str, str]:
+def _asked(outcome: RequestOutcome) -> tuple[str, str]:
     request = outcome.request
     if request.kind == "layer_swap":
         return "layer swap", ""

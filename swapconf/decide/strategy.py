@@ -73,7 +73,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RequestOutcome:
     """What became of a request. ``void`` says why when nothing of it is in effect; ``sites``: primitives it decides."""
 
     request: Request
@@ -92,7 +92,7 @@ class LayerPlan:
     """
 
     decisions: Mapping[str, Decision]
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[RequestOutcome, ...]
     comm_recompute: Mapping[str, bool] = field(default_factory=dict)
 
     def actions(self) -> dict[str, Action]:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable
 
 from swapconf.dryrun.fold.folded import foldable
-from swapconf.dryrun.rank_order import Order, cluster_of
+from swapconf.dryrun.rank_order import RankOrder, cluster_of
 from swapconf.words.units import GIB, MIB
 
 BASE_BYTES = GIB
@@ -25,7 +25,7 @@ def child_bytes(num_layers: int | None) -> int:
     return UNKNOWN_BYTES if num_layers is None else BASE_BYTES + num_layers * LAYER_BYTES
 
 
-def layers_run(order: Order) -> int | None:
+def layers_run(order: RankOrder) -> int | None:
     """How many layers the largest child of an order has: of a folded model a few of each stage."""
     num_layers = order.study(order.document).config.model.num_layers
     if num_layers is None or not foldable(order):
@@ -33,7 +33,7 @@ def layers_run(order: Order) -> int | None:
     return min(num_layers, _LAYERS_OF_A_STAGE * cluster_of(order.document).num_stages)
 
 
-def jobs_at_once(orders: Iterable[Order], asked: int | None = None) -> int:
+def jobs_at_once(orders: Iterable[RankOrder], asked: int | None = None) -> int:
     """How many children this machine takes; what is asked for counts more."""
     if asked is not None:
         return max(1, asked)

@@ -21,8 +21,8 @@ from swapconf.dryrun.environment import level_to_run, prepare
 from swapconf.dryrun.job import WRITTEN, Folder, Job
 from swapconf.dryrun.judge import TAIL_BYTES, fault
 from swapconf.dryrun.launch import Finished, launch
-from swapconf.dryrun.outcome import Outcome, RankReport, as_record
-from swapconf.dryrun.rank_order import REGISTER_PATH, Order, cluster_of
+from swapconf.dryrun.outcome import RankOutcome, RankReport, as_record
+from swapconf.dryrun.rank_order import REGISTER_PATH, RankOrder, cluster_of
 from swapconf.dryrun.stand_in import columns
 from swapconf.files import json_object
 from swapconf.files.writing import refuse_links, replace_text
@@ -51,11 +51,11 @@ class Ran:
     reserved_bytes: int | None = None
 
 
-def run(order: Order, study: Study, part: str = "") -> Ran:
+def run(order: RankOrder, study: Study, part: str = "") -> Ran:
     """Dry-run one rank. Every fault is an outcome. ``part``: the folder below the rank's, when it has several runs."""
     cluster, level = cluster_of(order.document), level_to_run(os.environ, order.level)
     blank = RankReport(file=order.document.file, rank=order.rank, stage=cluster.stage_of(order.rank),
-                       level=level, outcome=Outcome.NOT_STARTED)
+                       level=level, outcome=RankOutcome.NOT_STARTED)
     settings: Any = order.document.root.plain()
     job = Job(settings=adapted(settings, Path.cwd()), code=code_folders(order.register_path, Path.cwd()),
               columns=columns(settings, legacy=study.config.model.legacy),
@@ -78,13 +78,13 @@ def run(order: Order, study: Study, part: str = "") -> Ran:
                 record(order, ran, ran.report, part)
             return ran
     except OSError as error:
-        outcome = Outcome.NO_SPACE if error.errno == errno.ENOSPC else Outcome.NOT_STARTED
+        outcome = RankOutcome.NO_SPACE if error.errno == errno.ENOSPC else RankOutcome.NOT_STARTED
         return Ran(report=replace(blank, outcome=outcome, detail=str(error)))
     except SwapconfError as error:
-        return Ran(report=replace(blank, outcome=Outcome.NOT_STARTED, detail=str(error), findings=error.findings))
+        return Ran(report=replace(blank, outcome=RankOutcome.NOT_STARTED, detail=str(error), findings=error.findings))
 
 
-def record(order: Order, ran: Ran, report: RankReport, part: str = "", **facts: object) -> None:
+def record(order: RankOrder, ran: Ran, report: RankReport, part: str = "", **facts: object) -> None:
     """``run.json`` beside the files that are kept, if they are: what was run, with what, and what came of it; in
     English, as commands read it that may be asked for another language. ``facts``: what else is known."""
     if order.keep is None:
@@ -100,13 +100,13 @@ def record(order: Order, ran: Ran, report: RankReport, part: str = "", **facts: 
     replace_text(kept(order.keep, order, part) / run_record.FILE, text)
 
 
-def kept(keep: Path, order: Order, part: str = "") -> Path:
+def kept(keep: Path, order: RankOrder, part: str = "") -> Path:
     """Where the files of a rank are kept, or those of a part of them."""
     return keep / f"rank_{order.rank}" / part
 
 
 @contextmanager
-def _place(order: Order, part: str) -> Iterator[Path]:
+def _place(order: RankOrder, part: str) -> Iterator[Path]:
     if order.keep is not None:
         place = kept(order.keep, order, part)
         refuse_links(kept(order.keep, order), (part,) if part else ())
@@ -117,14 +117,14 @@ def _place(order: Order, part: str) -> Iterator[Path]:
         yield Path(folder)
 
 
-def _ran(blank: RankReport, order: Order, study: Study, folder: Folder, finished: Finished) -> Ran:
+def _ran(blank: RankReport, order: RankOrder, study: Study, folder: Folder, finished: Finished) -> Ran:
     log = memory_log.read(folder.log)
     free = shutil.disk_usage(folder.path).free
     found = fault(finished, _tail(folder.log), free)
     report = replace(
         blank, seconds=finished.seconds, device_bytes=log.device_bytes, usable_bytes=log.usable_bytes,
         base_address=log.base_address, strategy_lines=log.strategy,
-        outcome=Outcome.COMPILED if order.level == 0 else Outcome.COMPLETED)
+        outcome=RankOutcome.COMPILED if order.level == 0 else RankOutcome.COMPLETED)
     if found is not None:
         where = study.config.origin(*found.paths) if found.paths else Origin(file=order.document.file)
         ended = phrase("{outcome} {where}", outcome=phrase(found.outcome.value), where=came_to.came_to(folder))
@@ -142,7 +142,7 @@ def _ran(blank: RankReport, order: Order, study: Study, folder: Folder, finished
     try:
         trace = _trace(folder, order.rank)
     except SwapconfError as error:
-        outcome = Outcome.NO_SPACE if free < SMALLEST_TRACE_BYTES else Outcome.BAD_TRACE
+        outcome = RankOutcome.NO_SPACE if free < SMALLEST_TRACE_BYTES else RankOutcome.BAD_TRACE
         return Ran(report=replace(report, outcome=outcome, detail=str(error), findings=error.findings), log=log)
     return Ran(report=replace(report, peak=holders.peak(trace) if trace is not None else None), log=log, trace=trace,
                reserved_bytes=reserved_bytes(folder.result))
@@ -169,7 +169,7 @@ def _tail(log: Path) -> str:
         return stream.read().decode("utf-8", "replace")
 
 
-def _gather(folder: Folder, order: Order) -> None:
+def _gather(folder: Folder, order: RankOrder) -> None:
     """Put the tracker's files beside the log."""
     for inner in (folder.path / f"rank_{order.rank}", folder.path / "rank_0"):
         if inner.is_dir():

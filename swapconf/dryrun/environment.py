@@ -56,7 +56,7 @@ class Installation:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Prepared:
+class ChildEnvironment:
     """``variables``: the complete environment of the child. ``changes``: those that differ from the base."""
 
     installation: Installation
@@ -98,7 +98,7 @@ class Prepared:
         }
 
 
-def prepare(python: str = sys.executable, base: Mapping[str, str] = os.environ, level: int = 1) -> Prepared:
+def prepare(python: str = sys.executable, base: Mapping[str, str] = os.environ, level: int = 1) -> ChildEnvironment:
     """The environment in which ``python`` dry-runs its MindSpore, from the variables of ``base``.
 
     A real CANN is used if there is one; else the shim is, and built first if need be (some seconds, once). Raises
@@ -118,7 +118,7 @@ def prepare(python: str = sys.executable, base: Mapping[str, str] = os.environ, 
                 "estimates the rest", level=level))
         runtime = ensure_shim(installation.folder, clean)
     changes = child_environment(runtime, clean, level, by_latest=not reached(installation.mindspore, _ANY_FOLDER))
-    return Prepared(installation=installation, runtime=runtime, variables={**clean, **changes}, changes=changes)
+    return ChildEnvironment(installation=installation, runtime=runtime, variables={**clean, **changes}, changes=changes)
 
 
 def level_to_run(base: Mapping[str, str], level: int) -> int:

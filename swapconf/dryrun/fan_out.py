@@ -11,7 +11,7 @@ from typing import Any
 
 from swapconf.dryrun.fold.folded import foldable, rehearse
 from swapconf.dryrun.outcome import RankReport
-from swapconf.dryrun.rank_order import Order, cluster_of
+from swapconf.dryrun.rank_order import RankOrder, cluster_of
 from swapconf.words import extras
 from swapconf.words.phrases import phrase
 
@@ -19,7 +19,7 @@ _SIDE_BY_SIDE = 2  # the children of a folded order
 _WATCH, _WATCH_SECONDS = "swapconf-parent-watch", 0.5
 
 
-def rehearse_all(orders: Sequence[Order], jobs: int, dask: str | None = None) -> Iterator[RankReport]:
+def rehearse_all(orders: Sequence[RankOrder], jobs: int, dask: str | None = None) -> Iterator[RankReport]:
     """Every order, with ``jobs`` children at once, each report as it comes. ``dask``: the address of a cluster to use
     instead.
 
@@ -41,7 +41,7 @@ def rehearse_all(orders: Sequence[Order], jobs: int, dask: str | None = None) ->
             joblib.delayed(_rehearse_in_worker)(order) for order in orders)
 
 
-def _rehearse_in_worker(order: Order) -> RankReport:
+def _rehearse_in_worker(order: RankOrder) -> RankReport:
     """Ends this process, and with it its child, when whoever asked is killed: the pool itself would run on."""
     if not any(thread.name == _WATCH for thread in threading.enumerate()):
         threading.Thread(target=_end_without, args=(os.getppid(),), name=_WATCH, daemon=True).start()

@@ -6,7 +6,7 @@ import re
 import signal
 
 from swapconf.dryrun.launch import Ending, Finished
-from swapconf.dryrun.outcome import Fault, Outcome
+from swapconf.dryrun.outcome import Fault, RankOutcome
 from swapconf.words.phrases import phrase
 
 TAIL_BYTES = 200_000
@@ -38,29 +38,29 @@ def fault(finished: Finished, tail: str, free_bytes: int) -> Fault | None:
     found = _fault(finished, tail)
     if found is not None and (free_bytes < _FULL_BYTES or _NO_SPACE.search(tail)):
         told = [line.strip() for line in tail.splitlines() if _NO_SPACE.search(line)]
-        return Fault(Outcome.NO_SPACE, told[-1] if told else phrase("{size} bytes are left", size=free_bytes))
+        return Fault(RankOutcome.NO_SPACE, told[-1] if told else phrase("{size} bytes are left", size=free_bytes))
     return found
 
 
 def _fault(finished: Finished, tail: str) -> Fault | None:
     if finished.ending is Ending.TIMED_OUT:
-        return Fault(Outcome.TIMED_OUT, phrase("ended after {seconds:.0f} s; the last lines were: {lines}",
+        return Fault(RankOutcome.TIMED_OUT, phrase("ended after {seconds:.0f} s; the last lines were: {lines}",
                                                seconds=finished.seconds, lines=_last(tail)))
     if finished.ending is Ending.SIGNALLED:
         name = signal.Signals(finished.code).name if finished.code in set(signal.Signals) else str(finished.code)
         if finished.code in (signal.SIGKILL, signal.SIGTERM):
-            return Fault(Outcome.KILLED, name)
-        return Fault(Outcome.CRASHED, phrase("{signal} in MindSpore, often a backward_prefetch that is too large; the "
+            return Fault(RankOutcome.KILLED, name)
+        return Fault(RankOutcome.CRASHED, phrase("{signal} in MindSpore, often a backward_prefetch that is too large; the "
                                              "last lines were: {lines}", signal=name, lines=_last(tail)))
     if finished.ending is Ending.EXITED and finished.code != 0:
         words = framework_error(tail)
         if _NOT_INSTALLED.search(words):
-            return Fault(Outcome.NOT_INSTALLED, words)
+            return Fault(RankOutcome.NOT_INSTALLED, words)
         if _UNNAMED.search(words):
             told = phrase("the YAML names no model: model.model_config has no `model_type`, and there is no "
                           "pretrained_model_dir; mindformers says: {words}", words=words)
-            return Fault(Outcome.STOPPED, told, ("model.model_config", "model"))
-        return Fault(Outcome.STOPPED, words, _places(words))
+            return Fault(RankOutcome.STOPPED, told, ("model.model_config", "model"))
+        return Fault(RankOutcome.STOPPED, words, _places(words))
     return None
 
 

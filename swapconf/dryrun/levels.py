@@ -14,8 +14,8 @@ from datetime import datetime, timezone
 
 from swapconf.dryrun.child import Ran, kept, record
 from swapconf.dryrun.effect.effect import Effect
-from swapconf.dryrun.outcome import ESTIMATED, RECORDED, Outcome, RankReport
-from swapconf.dryrun.rank_order import Order
+from swapconf.dryrun.outcome import ESTIMATED, RECORDED, RankOutcome, RankReport
+from swapconf.dryrun.rank_order import RankOrder
 from swapconf.dryrun.verdict import Peaks, verdict
 from swapconf.memory import holders
 from swapconf.memory.with_workspace import Grown, grow
@@ -37,7 +37,7 @@ BUFFER = "HCCL_BUFFSIZE"
 _BUFFER_MIB = 200
 
 
-def raised(order: Order, study: Study, ran: Ran, report: RankReport, effect: Effect) -> RankReport:
+def raised(order: RankOrder, study: Study, ran: Ran, report: RankReport, effect: Effect) -> RankReport:
     """The report of a rank at the level that was asked for. ``report``: at the level at which MindSpore ran."""
     assert ran.trace is not None
     try:
@@ -64,7 +64,7 @@ def raised(order: Order, study: Study, ran: Ran, report: RankReport, effect: Eff
         if profile is not None and order.keep is not None:
             profiler_writer.write(profile, kept(order.keep, order, LEVEL_3), datetime.now(timezone.utc))
     except OSError as error:
-        outcome = Outcome.NO_SPACE if error.errno == errno.ENOSPC else Outcome.BAD_TRACE
+        outcome = RankOutcome.NO_SPACE if error.errno == errno.ENOSPC else RankOutcome.BAD_TRACE
         told = Finding(origin=Origin(file=order.document.file), rule="framework-error", severity=Severity.ERROR,
                        message=phrase("rank {rank}: the estimates cannot be written: {error}", rank=report.rank,
                                       error=error), hint=outcome.remedy())
@@ -104,7 +104,7 @@ def at_level(level: int, report: RankReport, workspace: Workspace, trace: Trace)
                    workspace_kernel=names.get(int(workspace.event[largest]), ""))
 
 
-def keep_trace(order: Order, ran: Ran, grown: Grown, report: RankReport, part: str = "") -> None:
+def keep_trace(order: RankOrder, ran: Ran, grown: Grown, report: RankReport, part: str = "") -> None:
     """Write the trace with workspace in it, if it is estimated and files are kept; ``part`` as in `run`. Raises
     OSError."""
     if order.keep is not None and report.workspace == ESTIMATED:

@@ -15,7 +15,7 @@ from swapconf.words.phrases import joined, mark, phrase, show
 ESTIMATED, RECORDED = "estimated", "recorded"  # how workspace is known
 
 
-class Outcome(Enum):
+class RankOutcome(Enum):
     COMPLETED = mark("completed")
     COMPILED = mark("compiled")
     DOES_NOT_FIT = mark("does not fit the device memory")
@@ -30,7 +30,7 @@ class Outcome(Enum):
 
     @property
     def good(self) -> bool:
-        return self in (Outcome.COMPLETED, Outcome.COMPILED)
+        return self in (RankOutcome.COMPLETED, RankOutcome.COMPILED)
 
     def remedy(self, log: str = "") -> str:
         """What to do where a rank ended like this. ``log``: the path of its log, "" where it is not kept."""
@@ -39,14 +39,14 @@ class Outcome(Enum):
 
 
 _REMEDIES = {
-    Outcome.NOT_INSTALLED: phrase("this is about the environment, not about the YAML: install the module, or "
+    RankOutcome.NOT_INSTALLED: phrase("this is about the environment, not about the YAML: install the module, or "
                                   "versions of MindSpore and mindformers that belong together "
                                   "(docs/evidence/generations.md)"),
-    Outcome.CRASHED: phrase("try a smaller backward_prefetch"),
-    Outcome.KILLED: phrase("free memory, or run fewer ranks at once with `--jobs`"),
-    Outcome.TIMED_OUT: phrase("give it more time with `--timeout SECONDS`, or run fewer ranks at once with `--jobs`"),
-    Outcome.NO_SPACE: phrase("free disk space, or choose another disk with `--keep DIR` or the variable TMPDIR"),
-    Outcome.BAD_TRACE: phrase("run it again"),
+    RankOutcome.CRASHED: phrase("try a smaller backward_prefetch"),
+    RankOutcome.KILLED: phrase("free memory, or run fewer ranks at once with `--jobs`"),
+    RankOutcome.TIMED_OUT: phrase("give it more time with `--timeout SECONDS`, or run fewer ranks at once with `--jobs`"),
+    RankOutcome.NO_SPACE: phrase("free disk space, or choose another disk with `--keep DIR` or the variable TMPDIR"),
+    RankOutcome.BAD_TRACE: phrase("run it again"),
 }
 
 
@@ -86,7 +86,7 @@ class RankReport:
     rank: int
     stage: int
     level: int
-    outcome: Outcome
+    outcome: RankOutcome
     detail: str = ""
     used_peak_bytes: int | None = None
     with_fragments_peak_bytes: int | None = None
@@ -123,7 +123,7 @@ class RankReport:
 class Fault:
     """An outcome that is not good, as far as the process and its log tell."""
 
-    outcome: Outcome
+    outcome: RankOutcome
     detail: str = ""
     paths: tuple[str, ...] = ()
 

@@ -23,7 +23,7 @@ def register_path(folder: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class RankOrder:
     """``fold``: extrapolate from fewer layers where that is possible. ``keep``: the folder for the files, None for a
     temporary one. ``children``: how many child processes this order may have at once. ``machine``: for the times of
     level 3; None for the generic card. ``settings``: those that hold for the YAML. ``register_path``: the folder with

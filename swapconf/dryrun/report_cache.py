@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from swapconf.dryrun.adapted import adapted, digest, digests
-from swapconf.dryrun.outcome import LayerMoves, LayerRecomputes, Outcome, RankReport
-from swapconf.dryrun.rank_order import Order
+from swapconf.dryrun.outcome import LayerMoves, LayerRecomputes, RankOutcome, RankReport
+from swapconf.dryrun.rank_order import RankOrder
 from swapconf.files import cache_folder, json_object
 from swapconf.memory import peak
 from swapconf.upstream.facts import Versions
@@ -30,7 +30,7 @@ def folder() -> Path:
     return cache_folder.place(_NAME, os.environ)
 
 
-def find(order: Order) -> RankReport | None:
+def find(order: RankOrder) -> RankReport | None:
     """The report of an equal order; None when there is none that can be trusted."""
     try:
         if not folder().exists():
@@ -42,7 +42,7 @@ def find(order: Order) -> RankReport | None:
     return None if path.is_symlink() else read(path, order)
 
 
-def read(path: Path, order: Order) -> RankReport | None:
+def read(path: Path, order: RankOrder) -> RankReport | None:
     """The report in a file; None where it is damaged."""
     try:
         report = _report(json_object.read(path), order)
@@ -51,7 +51,7 @@ def read(path: Path, order: Order) -> RankReport | None:
     return report if _fits(report, RankReport) else None
 
 
-def store(order: Order, report: RankReport) -> None:
+def store(order: RankOrder, report: RankReport) -> None:
     """Keep a report; whole or not at all. A cache that cannot be written is no fault of the run."""
     content = {**asdict(report, dict_factory=_packed), "peak": peak.as_record(report.peak) if report.peak else None}
     text = json.dumps(content, default=lambda value: value.value)
@@ -60,7 +60,7 @@ def store(order: Order, report: RankReport) -> None:
         cache_folder.replace(_path(order), text)
 
 
-def _path(order: Order) -> Path:
+def _path(order: RankOrder) -> Path:
     settings: Any = order.document.root.plain()
     seen = adapted(settings, Path.cwd())
     content = {"form": _FORM, "swapconf": version("swapconf"), "versions": asdict(Versions.in_use()),
@@ -86,9 +86,9 @@ def _unpacked(kind: type, data: dict[str, Any]) -> dict[str, Any]:
     return {**data, **{name: unpacked(data[name]) for name, hint in get_type_hints(kind).items() if hint is str}}
 
 
-def _report(data: dict[str, Any], order: Order) -> RankReport:
+def _report(data: dict[str, Any], order: RankOrder) -> RankReport:
     data = _unpacked(RankReport, data)
-    data["outcome"] = Outcome(data["outcome"])
+    data["outcome"] = RankOutcome(data["outcome"])
     data["moved"] = tuple(LayerMoves(**move) for move in data["moved"])
     if data["recomputed"] is not None:
         data["recomputed"] = tuple(LayerRecomputes(**layer) for layer in data["recomputed"])

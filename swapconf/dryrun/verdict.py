@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from swapconf.dryrun.effect import compare_copies, compare_recompute
 from swapconf.dryrun.effect.effect import Effect
-from swapconf.dryrun.outcome import ESTIMATED, LayerMoves, LayerRecomputes, Outcome, RankReport
+from swapconf.dryrun.outcome import ESTIMATED, LayerMoves, LayerRecomputes, RankOutcome, RankReport
 from swapconf.memory.advice import advice
 from swapconf.memory.peak import Peak
 from swapconf.study.study import Study
@@ -52,7 +52,7 @@ def verdict(report: RankReport, study: Study, log: WorkerLog, peaks: Peaks, effe
         moved=tuple(LayerMoves(layer, copies.num_tensors, copies.size_bytes)
                     for layer, copies in effect.by_layer.items()),
         findings=in_order([*report.findings, *findings]),
-        outcome=Outcome.DOES_NOT_FIT if is_sure else Outcome.COMPLETED)
+        outcome=RankOutcome.DOES_NOT_FIT if is_sure else RankOutcome.COMPLETED)
 
 
 def _remedy(peak: Peak | None, limit: int) -> str:

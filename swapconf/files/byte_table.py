@@ -39,7 +39,7 @@ _VALUE = _values()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Layout:
+class TableLayout:
     """Where columns stand in a row of ``count`` values, or more if ``is_open``: counted from the left if positive."""
 
     count: int
@@ -47,7 +47,7 @@ class Layout:
     places: Mapping[str, int]
 
     @classmethod
-    def of(cls, header: str, columns: Sequence[str], damage: Damage) -> Layout:
+    def of(cls, header: str, columns: Sequence[str], damage: Damage) -> TableLayout:
         """The places of ``columns``. Raises SwapconfError where the header does not name one of them."""
         names = header.split(",")
         if missing := [name for name in columns if name not in names]:
@@ -67,27 +67,27 @@ class Layout:
         return {name: cells[place] for name, place in self.places.items()}
 
 
-def tables(path: str | Path, columns: Sequence[str], damage: Damage) -> Iterator[Table]:
+def tables(path: str | Path, columns: Sequence[str], damage: Damage) -> Iterator[ByteTable]:
     """The rows of a file, some at a time. Raises SwapconfError when it is no text or another file."""
-    layout: Layout | None = None
+    layout: TableLayout | None = None
     for first, data in chunks(path, damage):
         if layout is None:
             header, _, data = data.partition(b"\n")
-            layout, first = Layout.of(header.decode("utf-8").rstrip("\r"), columns, damage), first + 1
+            layout, first = TableLayout.of(header.decode("utf-8").rstrip("\r"), columns, damage), first + 1
         if data:
-            yield Table(data, layout, first)
+            yield ByteTable(data, layout, first)
     if layout is None:
         damage.add(TRUNCATED, phrase("the file is empty"))
     damage.refuse()
 
 
-class Table:
+class ByteTable:
     """The rows of some whole lines, each ended by a line feed; the first one is line ``first`` of its file.
 
     ``rows``: those with the right number of values, as indices of lines; the columns are told for these only.
     """
 
-    def __init__(self, data: bytes, layout: Layout, first: int) -> None:
+    def __init__(self, data: bytes, layout: TableLayout, first: int) -> None:
         self.data = data
         self.bytes: Bytes = np.frombuffer(data, dtype=np.uint8)
         self._layout = layout

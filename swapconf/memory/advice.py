@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from swapconf.memory.peak import Part, Peak
+from swapconf.memory.peak import Peak, PeakPart
 from swapconf.words.phrases import joined, mark, phrase
 from swapconf.words.units import show_bytes
 
 PASSES = {"forward": mark("forward pass"), "backward": mark("backward pass"), "optimizer": mark("optimizer")}
 _NOTHING = 0.95  # of the peak: where swap and recompute leave more than this, they do not help
 _MUCH = 0.25  # of the peak: what is named as its cause
-_STATE = (Part.WEIGHTS, Part.OPTIMIZER, Part.GRADIENTS)
+_STATE = (PeakPart.WEIGHTS, PeakPart.OPTIMIZER, PeakPart.GRADIENTS)
 
 
 def peak_line(peak: Peak) -> str:
@@ -34,7 +34,7 @@ def reach(peak: Peak) -> str:
     tell."""
     if not peak.at.when or not peak.at.used_bytes:
         return ""
-    rest, used, loss = show_bytes(peak.rest.used_bytes), show_bytes(peak.at.used_bytes), peak.at.bytes_of(Part.LOSS)
+    rest, used, loss = show_bytes(peak.rest.used_bytes), show_bytes(peak.at.used_bytes), peak.at.bytes_of(PeakPart.LOSS)
     if peak.is_grown:
         rest = phrase("about {size}", size=rest)
     if peak.at.when == "optimizer" and is_out_of_reach(peak):
@@ -50,7 +50,7 @@ def reach(peak: Peak) -> str:
 def remedy(peak: Peak) -> str:
     """What helps where swap and recompute of layers do not, or not much; else ""."""
     moment = peak.rest
-    of_loss = max(found.bytes_of(Part.LOSS) for found in (peak.at, moment)) > _MUCH * peak.at.used_bytes
+    of_loss = max(found.bytes_of(PeakPart.LOSS) for found in (peak.at, moment)) > _MUCH * peak.at.used_bytes
     if not peak.at.when or not (of_loss or is_out_of_reach(peak)):
         return ""
     if not of_loss and (moment.when == "optimizer" or moment.bytes_of(*_STATE) > moment.used_bytes / 2):

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapconf.memory.categories import alive
-from swapconf.memory.peak import Part, Peak, is_given_back, moment_of
+from swapconf.memory.peak import Peak, PeakPart, is_given_back, moment_of
 from swapconf.memory.trace_lifetimes import layer_of, lifetimes
 from swapconf.trace.lifetimes import CATEGORIES, Category, Lifetimes, usage
 from swapconf.trace.phases import Phase, phases
@@ -29,15 +29,15 @@ from swapconf.upstream.scopes import in_layer
 # the cells of all families of mindformers 1.5.0 to 1.9.0
 _HEAD = re.compile(r"/(?:lm_head|head|output_layer|loss|compute_language_model_loss)-\w+(?:/|$)")
 _BY_CATEGORY = {
-    Category.WEIGHT: Part.WEIGHTS, Category.OPTIMIZER: Part.OPTIMIZER, Category.GRADIENT: Part.GRADIENTS,
-    Category.ACTIVATION: Part.OUTSIDE, Category.RECOMPUTED: Part.RECOMPUTED, Category.SWAP: Part.SWAP,
-    Category.COMMUNICATION: Part.COMMUNICATION, Category.WORKSPACE: Part.WORKSPACE,
-    Category.CONSTANT: Part.CONSTANTS, Category.TEMPORARY: Part.TEMPORARY}
+    Category.WEIGHT: PeakPart.WEIGHTS, Category.OPTIMIZER: PeakPart.OPTIMIZER, Category.GRADIENT: PeakPart.GRADIENTS,
+    Category.ACTIVATION: PeakPart.OUTSIDE, Category.RECOMPUTED: PeakPart.RECOMPUTED, Category.SWAP: PeakPart.SWAP,
+    Category.COMMUNICATION: PeakPart.COMMUNICATION, Category.WORKSPACE: PeakPart.WORKSPACE,
+    Category.CONSTANT: PeakPart.CONSTANTS, Category.TEMPORARY: PeakPart.TEMPORARY}
 _OF_FORWARD = (Category.ACTIVATION, Category.COMMUNICATION)
-_OF_LOSS = frozenset({Part.GRADIENTS, Part.RECOMPUTED, Part.COMMUNICATION, Part.OUTSIDE})
+_OF_LOSS = frozenset({PeakPart.GRADIENTS, PeakPart.RECOMPUTED, PeakPart.COMMUNICATION, PeakPart.OUTSIDE})
 _WHEN = {Phase.FORWARD: "forward", Phase.RECOMPUTED: "backward", Phase.BACKWARD: "backward",
          Phase.OPTIMIZER: "optimizer"}
-_PARTS = tuple(Part)
+_PARTS = tuple(PeakPart)
 
 
 class _Region(IntEnum):
@@ -66,19 +66,19 @@ def peak(trace: Trace) -> Peak:
 
 
 def _in_layers(live: Lifetimes, part: NDArray[np.uint8], chosen: NDArray[np.bool_], when: str,
-               size_bytes: Mapping[Part, int]) -> Mapping[Part, int]:
+               size_bytes: Mapping[PeakPart, int]) -> Mapping[PeakPart, int]:
     """What of a moment every layer holds for itself. Gradients come and go with the backward pass of one layer, if they
     are not added up; the optimizer has those of all layers, and temporaries for each weight."""
     if when != "optimizer":
         return _sums(live, part, chosen & ((live.category != CATEGORIES.index(Category.GRADIENT)) | live.is_persistent))
     inside = dict(_sums(live, part, chosen))
-    if size_bytes[Part.WEIGHTS]:
-        share = inside[Part.WEIGHTS] / size_bytes[Part.WEIGHTS]
-        inside[Part.TEMPORARY] = round(size_bytes[Part.TEMPORARY] * share)
+    if size_bytes[PeakPart.WEIGHTS]:
+        share = inside[PeakPart.WEIGHTS] / size_bytes[PeakPart.WEIGHTS]
+        inside[PeakPart.TEMPORARY] = round(size_bytes[PeakPart.TEMPORARY] * share)
     return inside
 
 
-def _sums(live: Lifetimes, part: NDArray[np.uint8], chosen: NDArray[np.bool_]) -> Mapping[Part, int]:
+def _sums(live: Lifetimes, part: NDArray[np.uint8], chosen: NDArray[np.bool_]) -> Mapping[PeakPart, int]:
     sums = np.bincount(part[chosen], weights=live.size_bytes[chosen], minlength=len(_PARTS))
     return {item: int(size) for item, size in zip(_PARTS, sums, strict=True)}
 
@@ -94,9 +94,9 @@ def _parts(trace: Trace, live: Lifetimes, phase: Mapping[int, Phase]) -> tuple[N
         is_layers = where is not _Region.LOSS and (named[name] or where is _Region.LAYERS)
         part = _BY_CATEGORY[kind]
         if is_layers and kind in _OF_FORWARD and phase.get(start) is Phase.FORWARD:
-            part = Part.LAYERS
+            part = PeakPart.LAYERS
         elif where is _Region.LOSS and part in _OF_LOSS and not is_lasting:
-            part = Part.LOSS
+            part = PeakPart.LOSS
         found.append(_PARTS.index(part))
         inside.append(is_layers)
     return np.array(found, dtype=np.uint8), np.array(inside, dtype=np.bool_)

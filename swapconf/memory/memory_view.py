@@ -41,7 +41,7 @@ class EntryTotal:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Timeline:
+class MemoryCurves:
     """Bytes in use at chosen moments: of each of many equal spans of time the highest and the lowest, so that the peak
     is always among them.
 
@@ -103,7 +103,7 @@ class MemoryView:
     with_fragments_peak_bytes: int
     reserved_bytes: int
     peak_time: int
-    timeline: Timeline
+    timeline: MemoryCurves
     held_at_peak: tuple[Holding, ...]
     blocks: BlockMap
     notes: tuple[str, ...] = ()

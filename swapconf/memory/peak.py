@@ -1,6 +1,6 @@
 """PEAK: what holds the device memory of one rank at its peak, in a few parts, and what of it layers can give back.
 
-Small enough to travel in every report, so that nobody has to read the trace again. What a part may be stands in `Part`;
+Small enough to travel in every report, so that nobody has to read the trace again. What a part may be stands in `PeakPart`;
 `memory/holders.py` fills it from a trace.
 """
 
@@ -16,7 +16,7 @@ from swapconf.words.phrases import mark
 _WHEN = ("forward", "backward", "optimizer", "")
 
 
-class Part(Enum):
+class PeakPart(Enum):
     """What holds memory. ``LAYERS``: what the forward pass of layers made, which swap and recompute can give back.
     ``LOSS``: the head, the loss and their gradients, which they cannot."""
 
@@ -34,15 +34,15 @@ class Part(Enum):
     TEMPORARY = mark("temporaries")
 
 
-_GIVEN_BACK = frozenset({Part.LAYERS, Part.RECOMPUTED, Part.SWAP})
-_OF_EVERY_LAYER = frozenset({Part.WEIGHTS, Part.OPTIMIZER, Part.GRADIENTS, Part.LAYERS, Part.TEMPORARY})
+_GIVEN_BACK = frozenset({PeakPart.LAYERS, PeakPart.RECOMPUTED, PeakPart.SWAP})
+_OF_EVERY_LAYER = frozenset({PeakPart.WEIGHTS, PeakPart.OPTIMIZER, PeakPart.GRADIENTS, PeakPart.LAYERS, PeakPart.TEMPORARY})
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
     """``in_layers_bytes``: what of the size stays for every layer of its own, so that it grows with their number."""
 
-    part: Part
+    part: PeakPart
     size_bytes: int
     in_layers_bytes: int = 0
 
@@ -59,7 +59,7 @@ class Moment:
     def used_bytes(self) -> int:
         return sum(share.size_bytes for share in self.shares)
 
-    def bytes_of(self, *parts: Part) -> int:
+    def bytes_of(self, *parts: PeakPart) -> int:
         return sum(share.size_bytes for share in self.shares if share.part in parts)
 
     @property
@@ -93,8 +93,8 @@ def grown(peak: Peak, used_bytes: int, rest_bytes: int | None = None) -> Peak:
         rest = _times(peak.rest, _factor(peak.rest, rest_bytes), rest_bytes)
     if rest.used_bytes > used_bytes:
         at = rest = _times(peak.rest, _factor(peak.rest, used_bytes), used_bytes)
-    before = peak.at.bytes_of(Part.WEIGHTS)
-    host = round(peak.host_optimizer_bytes * at.bytes_of(Part.WEIGHTS) / before) if before else 0
+    before = peak.at.bytes_of(PeakPart.WEIGHTS)
+    host = round(peak.host_optimizer_bytes * at.bytes_of(PeakPart.WEIGHTS) / before) if before else 0
     return Peak(at, rest, host, is_grown=True)
 
 
@@ -114,14 +114,14 @@ def _times(moment: Moment, factor: float, used_bytes: int | None = None) -> Mome
     return Moment(moment.when, tuple(sorted(shares, key=lambda share: -share.size_bytes)))
 
 
-def moment_of(when: str, size_bytes: Mapping[Part, int], in_layers_bytes: Mapping[Part, int]) -> Moment:
+def moment_of(when: str, size_bytes: Mapping[PeakPart, int], in_layers_bytes: Mapping[PeakPart, int]) -> Moment:
     """``in_layers_bytes``: of any part; only those count that every layer holds for itself."""
     ordered = sorted(size_bytes.items(), key=lambda item: -item[1])
     return Moment(when, tuple(Share(part, size, in_layers_bytes.get(part, 0) if part in _OF_EVERY_LAYER else 0)
                               for part, size in ordered if size))
 
 
-def is_given_back(part: Part) -> bool:
+def is_given_back(part: PeakPart) -> bool:
     """Whether swap or recompute of layers can give it back."""
     return part in _GIVEN_BACK
 
@@ -146,7 +146,7 @@ def _as_record(moment: Moment) -> dict[str, Any]:
 
 def _of_record(data: Mapping[str, Any]) -> Moment:
     return Moment(_WHEN[_WHEN.index(data["when"])], tuple(
-        Share(Part(item["part"]), _natural(item["bytes"]), _natural(item["in_layers_bytes"]))
+        Share(PeakPart(item["part"]), _natural(item["bytes"]), _natural(item["in_layers_bytes"]))
         for item in data["parts"]))
 
 

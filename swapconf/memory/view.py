@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from swapconf.memory.allocators import place
 from swapconf.memory.categories import by_category, holdings_at_peak
-from swapconf.memory.memory_view import BlockMap, EntryTotal, MemoryView, Timeline
+from swapconf.memory.memory_view import BlockMap, EntryTotal, MemoryCurves, MemoryView
 from swapconf.memory.replay import Replay, replay
 from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.trace.lifetimes import NEVER, UNTOLD, Lifetimes, Placement, PoolRecord, high_water_bytes
@@ -52,18 +52,18 @@ def view(live: Lifetimes, placement: Placement, *, title: str, rank: int, origin
         entries=entries)
 
 
-def timeline(live: Lifetimes, num_spans: int = NUM_SPANS) -> Timeline:
+def timeline(live: Lifetimes, num_spans: int = NUM_SPANS) -> MemoryCurves:
     """At most ``2 * num_spans + 1`` moments: of each span of time the highest and the lowest, and the last of all."""
     used = live.used
     settled = np.diff(used.time, append=NEVER) > 0  # of events at one time, what is in use after all of them
     time, total = used.time[settled], used.bytes_after[settled]
     if not len(time):
-        return Timeline(time=time, by_category={})
+        return MemoryCurves(time=time, by_category={})
     span = (time - time[0]) * num_spans // (time[-1] - time[0] + 1)
     firsts = np.flatnonzero(np.diff(span, prepend=-1))
     chosen = np.unique([*_extremes(total, firsts), *_extremes(-total, firsts), len(time) - 1])
     moments = time[chosen]
-    return Timeline(time=moments, by_category={
+    return MemoryCurves(time=moments, by_category={
         category: curve.bytes_after[np.maximum(np.searchsorted(curve.time, moments, side="right") - 1, 0)]
         * (moments >= curve.time[0]) for category, curve in by_category(live).items()})
 

@@ -25,7 +25,7 @@ _SETTINGS = (*(name for names in MCORE_SWAP_KEYS.values() for name in names), *R
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Order:
+class MigrationOrder:
     """``prefetch``: in the unit of the target, where the units differ. ``source``: None for what the file spells."""
 
     target: Dialect
@@ -48,7 +48,7 @@ class Migration:
         return anything_lost(self.items)
 
 
-def migrate(text: str, file: str, order: Order) -> Migration:
+def migrate(text: str, file: str, order: MigrationOrder) -> Migration:
     """The YAML ``text`` in the dialect that ``order`` asks for.
 
     Raises SwapconfError when its sections have errors, or cannot be rewritten without touching something else.
@@ -73,7 +73,7 @@ def migrate(text: str, file: str, order: Order) -> Migration:
     return Migration(before=config, after=again, text=written, items=items)
 
 
-def _converted(config: Config, order: Order) -> tuple[Config, tuple[Item, ...]]:
+def _converted(config: Config, order: MigrationOrder) -> tuple[Config, tuple[Item, ...]]:
     if order.target is Dialect.PYNATIVE:
         return to_pynative(config, order.prefetch, order.versions.mindformers)
     if config.dialect is Dialect.PYNATIVE:
@@ -81,7 +81,7 @@ def _converted(config: Config, order: Order) -> tuple[Config, tuple[Item, ...]]:
     return replace(config, dialect=order.target), _within_graph_mode(config, order)
 
 
-def _within_graph_mode(config: Config, order: Order) -> tuple[Item, ...]:
+def _within_graph_mode(config: Config, order: MigrationOrder) -> tuple[Item, ...]:
     """Legacy and mcore have the same keys in other places; what matters is which model reads them."""
     if isinstance(config.swap, SwapOff):
         return ()

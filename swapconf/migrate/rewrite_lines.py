@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from swapconf.config.config import Config, Dialect, Recompute, SwapOff
+from swapconf.config.config import Config, Dialect, RecomputeConfig, SwapOff
 from swapconf.config.dialects import GRAPH_SECTIONS, PYNATIVE_SECTIONS, RECOMPUTE_KEYS, dialect_of, mcore_entries
 from swapconf.config.nodes import Document, Entry
-from swapconf.config.yaml_lines import Span, at_column, comments, has_block_value, span, split, starts_line
+from swapconf.config.yaml_lines import LineSpan, at_column, comments, has_block_value, span, split, starts_line
 from swapconf.config.yaml_text import Sections, dump, recompute_sections, swap_section
 from swapconf.words.phrases import phrase
 
@@ -31,7 +31,7 @@ class CannotRewrite(ValueError):
 class _Edit:
     """Lines that go, and lines that come at ``place`` (a line number from 0)."""
 
-    gone: tuple[Span, ...]
+    gone: tuple[LineSpan, ...]
     new: tuple[str, ...]
     place: int
 
@@ -87,7 +87,7 @@ class _Writer:
         top = [entry for name in (*PYNATIVE_SECTIONS[1:], GRAPH_SECTIONS[1]) for entry in self._top(name)]
         old = [*top, *self._in_model(RECOMPUTE_KEYS)]
         names = {entry.key for entry in old}
-        nothing = not old and self.made.recompute == Recompute()
+        nothing = not old and self.made.recompute == RecomputeConfig()
         if nothing or (not pynative and names == {GRAPH_SECTIONS[1]}):
             return None  # both dialects of graph mode read recompute_config
         gone = self._spans(old)
@@ -109,14 +109,14 @@ class _Writer:
                                 phrase("write one with a key per line"))
         return entry
 
-    def _spans(self, entries: list[Entry]) -> tuple[Span, ...]:
+    def _spans(self, entries: list[Entry]) -> tuple[LineSpan, ...]:
         for entry in entries:
             if not starts_line(self.lines, entry):
                 raise CannotRewrite(phrase("line {line}: `{key}` stands inside another line", line=entry.line,
                                            key=entry.key), phrase("give it a line of its own"))
         return tuple(span(self.lines, entry) for entry in entries)
 
-    def _place(self, old: list[Entry], gone: tuple[Span, ...]) -> int:
+    def _place(self, old: list[Entry], gone: tuple[LineSpan, ...]) -> int:
         """Where the section stood that is replaced, else the end of the file."""
         top = [part.first for entry, part in zip(old, gone, strict=True) if entry.column == 1]
         return min(top, default=len(self.lines))
@@ -140,7 +140,7 @@ class _Writer:
             return lines, old[0].column - 1
         return None
 
-    def _written(self, sections: Sections, gone: tuple[Span, ...], column: int) -> list[str]:
+    def _written(self, sections: Sections, gone: tuple[LineSpan, ...], column: int) -> list[str]:
         kept = [comment for part in gone for comment in comments(self.lines[part.first:part.end])]
         inside = any(True for part in gone for _ in comments(self.lines[part.key:part.end]))
         stale = [STALE] if inside and Dialect.PYNATIVE in (self.made.dialect, self._source) else []

@@ -16,7 +16,7 @@ from swapconf.config.config import (
     LayerSwap,
     ListedSwap,
     OpSwap,
-    Recompute,
+    RecomputeConfig,
     SelectRecompute,
     Swap,
     SwapOff,
@@ -43,7 +43,7 @@ def to_graph(config: Config, dialect: Dialect, prefetch_operators: int = 1) -> t
             "empty list, which swaps nothing")))
     recompute = work.recompute(by_index=listed)
     made = replace(config, dialect=dialect, swap=swap, recompute=recompute, origins={})
-    if swap != SwapOff() or recompute != Recompute():
+    if swap != SwapOff() or recompute != RecomputeConfig():
         work.items.append(to_check(
             Origin(file=config.file),
             phrase("only swap and recompute are rewritten; graph mode reads `runner_config`, `parallel_config` and "
@@ -104,7 +104,7 @@ class _Work:
 
     # --- recompute --------------------------------------------------------------------------------------------------
 
-    def recompute(self, *, by_index: bool) -> Recompute:
+    def recompute(self, *, by_index: bool) -> RecomputeConfig:
         asked = self.config.recompute
         if asked.kept_ops:
             self.items.append(lost(self.config.origin("recompute.exclude_op"),
@@ -122,7 +122,7 @@ class _Work:
             self.items.append(to_check(asked.select_exclude[0].origin,
                                        phrase("graph mode excludes single operators only; PyNative excludes a cell "
                                               "with all that is in it"), phrase("name the operators of the cell")))
-        return Recompute(full=full, select=tuple(self._modules(asked.select, by_index)),
+        return RecomputeConfig(full=full, select=tuple(self._modules(asked.select, by_index)),
                          select_comm=tuple(self._modules(asked.select_comm, by_index)),
                          select_exclude=tuple(self._modules(asked.select_exclude, by_index, kept)))
 

@@ -19,7 +19,7 @@ from swapconf.config.config import (
     LayerSwap,
     ListedSwap,
     OpSwap,
-    Recompute,
+    RecomputeConfig,
     SelectRecompute,
     Swap,
     SwapOff,
@@ -45,7 +45,7 @@ def to_pynative(config: Config, prefetch_layers: int = 1, mindformers: str = PYN
     recompute = work.recompute()
     swap = work.swap(recompute)
     made = replace(config, dialect=Dialect.PYNATIVE, swap=swap, recompute=recompute, origins={})
-    if swap != SwapOff() or recompute != Recompute():
+    if swap != SwapOff() or recompute != RecomputeConfig():
         work.items.append(to_check(
             Origin(file=config.file),
             phrase("only swap and recompute are rewritten; PyNative training reads `training`, `parallelism` and a "
@@ -95,14 +95,14 @@ class _Work:
 
     # --- recompute --------------------------------------------------------------------------------------------------
 
-    def recompute(self) -> Recompute:
+    def recompute(self) -> RecomputeConfig:
         asked = self.config.recompute
         whole = self.layers(asked.full.layers, asked.full.origin) if asked.full is not None else frozenset()
         if whole and asked.full is not None:
             self.items.append(carried(asked.full.origin, phrase("recompute of {layers}", layers=_words(whole))))
         self._not_carried()
         select = tuple(self._modules(asked.select, whole, mark("recompute of '{path}' in {layers}")))
-        return Recompute(
+        return RecomputeConfig(
             full=FullRecompute(layers=self.selection(whole), origin=asked.full.origin)
             if whole and asked.full is not None else None,
             select=select,
@@ -162,7 +162,7 @@ class _Work:
 
     # --- swap -------------------------------------------------------------------------------------------------------
 
-    def swap(self, recompute: Recompute) -> Swap:
+    def swap(self, recompute: RecomputeConfig) -> Swap:
         swap = self.config.swap
         if isinstance(swap, SwapOff):
             return swap
@@ -182,7 +182,7 @@ class _Work:
         self._prefetch(swap)
         return listed
 
-    def _listed(self, swap: ListedSwap, recompute: Recompute) -> ListedSwap:
+    def _listed(self, swap: ListedSwap, recompute: RecomputeConfig) -> ListedSwap:
         whole: frozenset[int] = frozenset()
         for entry in swap.layer_swap:
             whole |= self._free("", self.layers(entry.layers, entry.layers_origin), recompute, entry)
@@ -199,7 +199,7 @@ class _Work:
         one = (replace(first, layers=self.selection(whole), prefetch=self.prefetch_layers),) if first and whole else ()
         return ListedSwap(layer_swap=one, op_swap=made, given_entries=len(one) + len(made))
 
-    def _free(self, path: str, layers: frozenset[int], recompute: Recompute,
+    def _free(self, path: str, layers: frozenset[int], recompute: RecomputeConfig,
               entry: LayerSwap | OpSwap) -> frozenset[int]:
         """The layers in which PyNative can swap this: not recomputed, and with a layer that calls them back."""
         full = self._again(recompute.full.layers) if recompute.full else frozenset()
@@ -279,7 +279,7 @@ def _left_out(origin: Origin, path: str, recomputed: str, layers: frozenset[int]
                 phrase("name the modules that shall be swapped one by one"))
 
 
-def _recomputes(recompute: Recompute) -> bool:
+def _recomputes(recompute: RecomputeConfig) -> bool:
     return recompute.full is not None or bool(recompute.select) or bool(recompute.select_comm)
 
 

@@ -86,7 +86,7 @@ class Layout:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Variant:
+class FamilyVariant:
     """The templates for certain values of the switches. ``when``: the combinations it stands for."""
 
     when: tuple[Mapping[str, SwitchValue], ...]
@@ -107,10 +107,10 @@ class Family:
     flash_attention: str
     switches: Mapping[str, Switch]
     layout: Layout
-    variants: tuple[Variant, ...]
+    variants: tuple[FamilyVariant, ...]
     made_with: str = ""
 
-    def nearest(self, model_config: Mapping[str, object]) -> tuple[Variant, tuple[str, ...]]:
+    def nearest(self, model_config: Mapping[str, object]) -> tuple[FamilyVariant, tuple[str, ...]]:
         """The variant with the fewest switches that differ from the configuration, and those switches."""
         values = {name: switch.value(model_config) for name, switch in self.switches.items()}
         choices = (

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from swapconf.models.family import Family, Layout, Setting, Switch, Variant
+from swapconf.models.family import Family, FamilyVariant, Layout, Setting, Switch
 from swapconf.models.network import LayerTemplate, Operator
 
 
@@ -39,7 +39,7 @@ def load(family: str) -> Family:
         },
         layout=_layout(data["layout"]),
         variants=tuple(
-            Variant(
+            FamilyVariant(
                 when=tuple(item["when"]),
                 templates={name: _template(name, template) for name, template in item["templates"].items()},
             )

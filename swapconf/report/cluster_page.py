@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 
 from swapconf.memory.advice import PASSES, host_line, peak_line, reach, remedy
 from swapconf.memory.cluster_view import ClusterView, HostRow, RankRow
-from swapconf.memory.peak import Part, is_given_back
+from swapconf.memory.peak import PeakPart, is_given_back
 from swapconf.report import html
-from swapconf.report.memory_tables import Table, layers_in_words
+from swapconf.report.memory_tables import PrintedTable, layers_in_words
 from swapconf.report.next_steps import after_cluster
 from swapconf.words.phrases import in_use, joined, phrase, plural
 from swapconf.words.units import show_bytes
 
 # Tableau's, as in the pages of memory; the loss stands out
 COLOURS = {
-    Part.WEIGHTS: "#4e79a7", Part.OPTIMIZER: "#b07aa1", Part.GRADIENTS: "#e15759", Part.LAYERS: "#59a14f",
-    Part.RECOMPUTED: "#9bd18c", Part.SWAP: "#ff9da7", Part.LOSS: "#f28e2b", Part.OUTSIDE: "#b6992d",
-    Part.COMMUNICATION: "#76b7b2", Part.WORKSPACE: "#9c755f", Part.CONSTANTS: "#a7a9ac", Part.TEMPORARY: "#edc948"}
+    PeakPart.WEIGHTS: "#4e79a7", PeakPart.OPTIMIZER: "#b07aa1", PeakPart.GRADIENTS: "#e15759", PeakPart.LAYERS: "#59a14f",
+    PeakPart.RECOMPUTED: "#9bd18c", PeakPart.SWAP: "#ff9da7", PeakPart.LOSS: "#f28e2b", PeakPart.OUTSIDE: "#b6992d",
+    PeakPart.COMMUNICATION: "#76b7b2", PeakPart.WORKSPACE: "#9c755f", PeakPart.CONSTANTS: "#a7a9ac", PeakPart.TEMPORARY: "#edc948"}
 _FAR = 3  # a limit so many times above all peaks is told, not drawn
 _ROOM = 1.02
 
@@ -52,7 +52,7 @@ def page(views: Sequence[ClusterView], version: str) -> str:
     return html.template("cluster.html.j2").render(
         language=in_use(), titles=joined(", ", (view.title for view in views)), version=version,
         policy=html.policy(()), views=views, stages=[_stages(view, scale) for view in views],
-        legend=[(phrase(part.value), COLOURS[part]) for part in Part if part in parts],
+        legend=[(phrase(part.value), COLOURS[part]) for part in PeakPart if part in parts],
         figures=[figures_table(view) for view in views], parts=[parts_table(view) for view in views],
         hosts=[hosts_table(view) for view in views], verdicts=[verdict(view) for view in views],
         remedies=[remedies(view) for view in views],
@@ -92,7 +92,7 @@ def remedies(view: ClusterView) -> list[str]:
             for text, stages in found.items()]
 
 
-def figures_table(view: ClusterView) -> Table:
+def figures_table(view: ClusterView) -> PrintedTable:
     """One row for ranks that hold alike."""
     head = (phrase("stage"), phrase("rank"), phrase("outcome"), phrase("used peak"), phrase("with fragments"),
             phrase("reserved"), phrase("headroom"), phrase("host memory"), phrase("peak in"))
@@ -103,25 +103,25 @@ def figures_table(view: ClusterView) -> Table:
         rows.append((str(row.stage), _ranks(group), row.outcome, *map(show_bytes, (
             row.used_peak_bytes, row.with_fragments_peak_bytes, row.reserved_bytes, row.headroom_bytes,
             row.host_bytes)), when))
-    return Table(head, rows, frozenset({head[0], head[2], head[8]}))
+    return PrintedTable(head, rows, frozenset({head[0], head[2], head[8]}))
 
 
-def parts_table(view: ClusterView) -> Table:
+def parts_table(view: ClusterView) -> PrintedTable:
     """What holds the peak: one row a part, one column a stage; and what is left when layers keep nothing."""
     columns = [(group, peak) for group in _groups(view.rows) if (peak := group[0].peak) is not None]
     peaks = [peak for _, peak in columns]
     head = (phrase("at the peak"), *_short_names([group for group, _ in columns]))
-    rows = [(_part(part), *(show_bytes(size) if size else "-" for size in sizes)) for part in Part
+    rows = [(_part(part), *(show_bytes(size) if size else "-" for size in sizes)) for part in PeakPart
             if any(sizes := [peak.at.bytes_of(part) for peak in peaks])]
     if peaks:
         rows.append((phrase("together"), *(show_bytes(peak.at.used_bytes) for peak in peaks)))
     if any(peak.at.when for peak in peaks):
         rows.append((phrase("highest without activations of layers"),
                      *(show_bytes(peak.rest.used_bytes) if peak.at.when else "-" for peak in peaks)))
-    return Table(head, rows, frozenset(head[:1]))
+    return PrintedTable(head, rows, frozenset(head[:1]))
 
 
-def _part(part: Part) -> str:
+def _part(part: PeakPart) -> str:
     name = phrase(part.value)
     return phrase("{part} (swap, recompute)", part=name) if is_given_back(part) else name
 
@@ -133,11 +133,11 @@ def _short_names(groups: Sequence[Sequence[RankRow]]) -> list[str]:
             for stage, group in zip(stages, groups, strict=True)]
 
 
-def hosts_table(view: ClusterView) -> Table:
+def hosts_table(view: ClusterView) -> PrintedTable:
     head = (phrase("host"), phrase("its ranks"), phrase("host memory of one"))
     rows = [(str(row.first) if row.first == row.last else f"{row.first}-{row.last}", _cards(row),
              show_bytes(row.host_bytes)) for row in view.hosts]
-    return Table(head, rows, frozenset(head[:2]))
+    return PrintedTable(head, rows, frozenset(head[:2]))
 
 
 def _cards(row: HostRow) -> str:
@@ -167,12 +167,12 @@ def _lines(row: RankRow) -> tuple[str, ...]:
 def _segments(row: RankRow, scale: int) -> tuple[Segment, ...]:
     used, mapped = row.used_peak_bytes or 0, row.with_fragments_peak_bytes or 0
     shares = [(share.part, share.size_bytes) for share in row.peak.at.shares] if row.peak is not None else []
-    order = {part: index for index, part in enumerate(Part)}
+    order = {part: index for index, part in enumerate(PeakPart)}
     found = [Segment(name=phrase("{part} {size}", part=phrase(part.value), size=show_bytes(size)),
                      colour=COLOURS[part], share=round(100 * size / scale, 3))
              for part, size in sorted(shares, key=lambda item: order[item[0]])]
     if not shares and used:
-        found.append(Segment(name=phrase("used peak"), colour=COLOURS[Part.CONSTANTS],
+        found.append(Segment(name=phrase("used peak"), colour=COLOURS[PeakPart.CONSTANTS],
                              share=round(100 * used / scale, 3)))
     if mapped > used:
         found.append(Segment(name=phrase("fragments {size}", size=show_bytes(mapped - used)), colour="",

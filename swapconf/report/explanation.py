@@ -13,10 +13,10 @@ from swapconf.decide.strategy import (
     LayerPlan,
     LayerStrategy,
     ModuleDecision,
-    Outcome,
     Reason,
     Recompute,
     Request,
+    RequestOutcome,
     Strategy,
     Swap,
 )
@@ -69,7 +69,7 @@ def _names(group: Sequence[LayerStrategy]) -> str:
     return ", ".join([*runs(plain), *extra])
 
 
-def _rows(layers: str, entry: LayerStrategy, outcome: Outcome) -> Iterator[Row]:
+def _rows(layers: str, entry: LayerStrategy, outcome: RequestOutcome) -> Iterator[Row]:
     request = outcome.request
     below = {path: decision for path, decision in entry.plan.decisions.items() if _is_below(path, request.operator)}
     if not request.is_swap and request.kind not in ("recompute", "select_recompute"):
@@ -95,7 +95,7 @@ class _Told:
     prefetch: str = ""
 
 
-def _of_rule(outcome: Outcome) -> _Told:
+def _of_rule(outcome: RequestOutcome) -> _Told:
     """Of a request that says what others do or leave, such as one of communication or to exclude."""
     if outcome.void:
         return _Told(phrase("none"), str(len(outcome.sites)), outcome.void.text, True)
@@ -112,7 +112,7 @@ def _of_void(why: Reason, below: Mapping[str, Decision], *, is_known: bool) -> _
     return _Told(joined(" / ", effects), _of(0, len(below)), _with_rule(why), True)
 
 
-def _of_effect(template: LayerTemplate, outcome: Outcome, below: Mapping[str, Decision]) -> _Told:
+def _of_effect(template: LayerTemplate, outcome: RequestOutcome, below: Mapping[str, Decision]) -> _Told:
     request = outcome.request
     effect = phrase(_ACTIONS[Swap if request.is_swap else Recompute])
     prefetch = str(request.prefetch) if request.is_swap else ""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rich.cells import cell_len
 from rich.text import Text
 
-from swapconf.memory.memory_view import MemoryView, Timeline
+from swapconf.memory.memory_view import MemoryCurves, MemoryView
 from swapconf.trace.lifetimes import CATEGORIES, Category
 from swapconf.words.phrases import phrase, show
 from swapconf.words.units import show_bytes
@@ -53,7 +53,7 @@ def chart(view: MemoryView, width: int, *, in_colour: bool, height: int = HEIGHT
     return text.append_text(_legend(categories, width, in_colour))
 
 
-def _moments(line: Timeline, num_columns: int) -> NDArray[np.intp]:
+def _moments(line: MemoryCurves, num_columns: int) -> NDArray[np.intp]:
     """For each column the place of its highest moment; nothing happened in it: the last one before."""
     column = _column(line, line.time, num_columns)
     used = line.used_bytes
@@ -65,7 +65,7 @@ def _moments(line: Timeline, num_columns: int) -> NDArray[np.intp]:
     return chosen
 
 
-def _column(line: Timeline, time: NDArray[np.int64] | int, num_columns: int) -> NDArray[np.int64]:
+def _column(line: MemoryCurves, time: NDArray[np.int64] | int, num_columns: int) -> NDArray[np.int64]:
     first, last = int(line.time[0]), int(line.time[-1])
     return np.asarray((time - first) * num_columns // (last - first + 1), dtype=np.int64)
 

@@ -16,7 +16,7 @@ from swapconf.compare.variant import Variant
 from swapconf.memory.memory_view import MemoryView
 from swapconf.report import html
 from swapconf.report.memory_figures import COLOURS, blocks_figure, timeline_figure
-from swapconf.report.memory_tables import Table, categories_table, entries_table, layers_table, operators_table
+from swapconf.report.memory_tables import PrintedTable, categories_table, entries_table, layers_table, operators_table
 from swapconf.report.next_steps import next_step
 from swapconf.report.side_by_side import notes_of, overall_table, peaks_table, rank_table, ranks_of
 from swapconf.report.sweep_chart import choices
@@ -58,7 +58,7 @@ def page(views: Sequence[MemoryView], version: str, timelines: Sequence[Timeline
         summary=_summary(variants), summary_notes=[line for variant in variants for line in notes_of(variant)])
 
 
-def _summary(variants: Sequence[Variant]) -> list[tuple[str, Table]]:
+def _summary(variants: Sequence[Variant]) -> list[tuple[str, PrintedTable]]:
     good = [variant for variant in variants if not variant.failure]
     ranks = ranks_of(good)
     by_rank = [(name, rank_table(good, rank)) for rank, name in ranks if len(ranks) > 1]
@@ -71,7 +71,7 @@ def _milliseconds(time_us: float) -> str:
     return f"{time_us / 1000:.3f} ms"
 
 
-def _tables(view: MemoryView) -> list[tuple[str, Table]]:
+def _tables(view: MemoryView) -> list[tuple[str, PrintedTable]]:
     entries = [(phrase("By entry of the YAML"), entries_table(view.entries))] if view.entries else []
     return [*entries, (phrase("Alive at the peak, by category"), categories_table(view)),
             (phrase("By layer"), layers_table(view)), (phrase("By operator"), operators_table(view, NUM_OPERATORS))]

@@ -14,7 +14,7 @@ from swapconf.words.units import show_bytes
 OUTSIDE = phrase("outside")
 
 
-class Table(NamedTuple):
+class PrintedTable(NamedTuple):
     """``in_words``: the names of the columns that hold words; the others hold figures."""
 
     head: tuple[str, ...]
@@ -22,16 +22,16 @@ class Table(NamedTuple):
     in_words: frozenset[str]
 
 
-def categories_table(view: MemoryView) -> Table:
+def categories_table(view: MemoryView) -> PrintedTable:
     """One row a category."""
     total = view.used_peak_bytes
     rows = [(phrase(category.value), show_bytes(size), f"{size / total:.1%}")
             for category, size in view.category_bytes.items()]
     head = (phrase("at the peak"), phrase("bytes"), phrase("share"))
-    return Table(head, rows, frozenset(head[:1]))
+    return PrintedTable(head, rows, frozenset(head[:1]))
 
 
-def layers_table(view: MemoryView, num_rows: int | None = None) -> Table:
+def layers_table(view: MemoryView, num_rows: int | None = None) -> PrintedTable:
     """One row a layer, one column a category; the rows with the most, in order of layers."""
     categories = [category for category in CATEGORIES if category in view.category_bytes]
     ranked = sorted(view.layer_bytes, key=lambda layer: -sum(view.layer_bytes[layer].values()))
@@ -45,10 +45,10 @@ def layers_table(view: MemoryView, num_rows: int | None = None) -> Table:
     if rest:
         rows.append(row(_more(rest), rest))
     head = (phrase("layer"), phrase("bytes"), *(phrase(category.value) for category in categories))
-    return Table(head, rows, frozenset(head[:1]))
+    return PrintedTable(head, rows, frozenset(head[:1]))
 
 
-def operators_table(view: MemoryView, num_rows: int | None = None) -> Table:
+def operators_table(view: MemoryView, num_rows: int | None = None) -> PrintedTable:
     """One row an operator and category, over all layers, the largest first."""
     kept, rest = view.operators[:num_rows], view.operators[len(view.operators[:num_rows]):]
     rows: list[tuple[str, ...]] = [
@@ -58,19 +58,19 @@ def operators_table(view: MemoryView, num_rows: int | None = None) -> Table:
         rows.append((_more(rest), "", "", str(sum(total.num_blocks for total in rest)),
                      show_bytes(sum(total.size_bytes for total in rest))))
     head = (phrase("operator"), phrase("holds"), phrase("layers"), phrase("blocks"), phrase("bytes"))
-    return Table(head, rows, frozenset(head[:3]))
+    return PrintedTable(head, rows, frozenset(head[:3]))
 
 
 def _more(rest: Sequence[object]) -> str:
     return phrase("{number} more", number=len(rest))
 
 
-def entries_table(entries: Iterable[EntryTotal]) -> Table:
+def entries_table(entries: Iterable[EntryTotal]) -> PrintedTable:
     """One row an entry of the YAML."""
     rows = [(total.text, str(total.origin.line or "-"), show_bytes(total.saved_bytes), show_bytes(total.moved_bytes),
              str(total.recomputed)) for total in entries]
     head = (phrase("entry"), phrase("line"), phrase("saved at the peak"), phrase("moved per step"), phrase("run again"))
-    return Table(head, rows, frozenset(head[:1]))
+    return PrintedTable(head, rows, frozenset(head[:1]))
 
 
 def layers_in_words(layers: Sequence[int]) -> str:

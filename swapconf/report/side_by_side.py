@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from swapconf.compare.variant import Figure, Pipeline, Unit, Variant
+from swapconf.compare.variant import ComparedFigure, FigureUnit, PipelineFigures, Variant
 from swapconf.memory.advice import advice
-from swapconf.memory.peak import Part
+from swapconf.memory.peak import PeakPart
 from swapconf.memory.peak import as_record as peak_record
-from swapconf.report.memory_tables import Table
+from swapconf.report.memory_tables import PrintedTable
 from swapconf.words.phrases import joined, phrase, show
 from swapconf.words.units import show_bytes
 
@@ -27,55 +27,55 @@ def ranks_of(variants: Sequence[Variant]) -> list[tuple[int, str]]:
             for rank in sorted(stages)]
 
 
-def overall_table(variants: Sequence[Variant]) -> Table:
+def overall_table(variants: Sequence[Variant]) -> PrintedTable:
     return _table(variants, lambda variant, figure: variant.overall(figure))
 
 
-def rank_table(variants: Sequence[Variant], rank: int) -> Table:
+def rank_table(variants: Sequence[Variant], rank: int) -> PrintedTable:
     return _table(variants, lambda variant, figure: variant.of_rank(rank, figure))
 
 
-def peaks_table(variants: Sequence[Variant]) -> Table:
+def peaks_table(variants: Sequence[Variant]) -> PrintedTable:
     """What holds the highest peak of each variant, and what is left of it when layers keep nothing."""
     known = [(variant, rank.rank, rank.peak) for variant in variants
              if (rank := variant.highest) is not None and rank.peak is not None]
     head = (phrase("at the peak"), *(phrase("{title}, rank {rank}", title=variant.title, rank=rank)
                                      for variant, rank, _ in known))
-    rows = [(phrase(part.value), *(show_bytes(size) if size else "-" for size in sizes)) for part in Part
+    rows = [(phrase(part.value), *(show_bytes(size) if size else "-" for size in sizes)) for part in PeakPart
             if any(sizes := [peak.at.bytes_of(part) for _, _, peak in known])]
     if rows:
         rows.append((phrase("highest without activations of layers"), *(
             show_bytes(peak.rest.used_bytes) if peak.at.when else "-" for _, _, peak in known)))
-    return Table(head, rows, frozenset(head[:1]))
+    return PrintedTable(head, rows, frozenset(head[:1]))
 
 
-def _table(variants: Sequence[Variant], value: Callable[[Variant, Figure], float | None]) -> Table:
+def _table(variants: Sequence[Variant], value: Callable[[Variant, ComparedFigure], float | None]) -> PrintedTable:
     """One row a figure that any of them has; of each variant but the first also what is more or less."""
     head = ["", *(part for index, variant in enumerate(variants)
                   for part in ([variant.title, phrase("change"), phrase("relative")] if index else [variant.title]))]
     rows = []
-    for figure in Figure:
+    for figure in ComparedFigure:
         found = [value(variant, figure) for variant in variants]
         if any(item is not None for item in found):
             rows.append((phrase(figure.title), *(part for index, item in enumerate(found) for part in (
                 (with_unit(figure, item), *change(figure, item, found[0])) if index else (with_unit(figure, item),)))))
-    return Table(tuple(head), rows, frozenset({""}))
+    return PrintedTable(tuple(head), rows, frozenset({""}))
 
 
-def with_unit(figure: Figure, value: float | None) -> str:
+def with_unit(figure: ComparedFigure, value: float | None) -> str:
     """With its unit; ``-`` where it is not known."""
     if value is None:
         return "-"
-    if figure.unit is Unit.BYTES:
+    if figure.unit is FigureUnit.BYTES:
         return show_bytes(round(value))
-    if figure.unit is Unit.TIME:
+    if figure.unit is FigureUnit.TIME:
         return f"{value / 1000:.3f} ms"
-    if figure.unit is Unit.COUNT:
+    if figure.unit is FigureUnit.COUNT:
         return f"{value:,.0f}"
     return next((f"{value / size:.2f} {name}FLOP" for name, size in _OPERATIONS if value >= size), f"{value:.0f} FLOP")
 
 
-def change(figure: Figure, value: float | None, first: float | None) -> tuple[str, str]:
+def change(figure: ComparedFigure, value: float | None, first: float | None) -> tuple[str, str]:
     """(more or less than the first in its unit, and in per cent, or how many times the first)."""
     if value is None or first is None:
         return "-", "-"
@@ -89,7 +89,7 @@ def change(figure: Figure, value: float | None, first: float | None) -> tuple[st
     return more, phrase("{factor:,.0f} times", factor=factor) if factor > 10 else f"{factor - 1:+.1%}"
 
 
-def pipeline_line(found: Pipeline) -> str:
+def pipeline_line(found: PipelineFigures) -> str:
     """A sentence on how the stages share the step."""
     plan = found.schedule
     return phrase("pipeline of {stages} stages, {batches} micro-batches{cut}: bubbles {bubbles:.1%} of the step, "
@@ -137,8 +137,8 @@ def as_record(variant: Variant, first: Variant) -> dict[str, Any]:
     }
 
 
-def _figures(value: Callable[[Figure], float | None], first: Callable[[Figure], float | None]) -> dict[str, Any]:
-    found = {figure: (value(figure), first(figure)) for figure in Figure}
+def _figures(value: Callable[[ComparedFigure], float | None], first: Callable[[ComparedFigure], float | None]) -> dict[str, Any]:
+    found = {figure: (value(figure), first(figure)) for figure in ComparedFigure}
     return {
         "figures": {figure.key: mine for figure, (mine, _) in found.items()},
         "change": {figure.key: None if mine is None or base is None else mine - base

@@ -11,13 +11,13 @@ import numpy as np
 
 from swapconf.report.memory_figures import plotly_text
 from swapconf.timing.timeline_view import Lane, RankLanes, TimelineView
-from swapconf.timing.timing import KINDS, Floats, Kind
+from swapconf.timing.timing import KINDS, Floats, KernelKind
 from swapconf.upstream.scopes import in_layer
 from swapconf.words.phrases import joined, mark, phrase, show
 from swapconf.words.units import Unit
 
 # Tableau 10, as the categories of memory have them: computing, and what else holds or moves tensors
-COLOURS = {Kind.COMPUTE: "#4e79a7", Kind.COLLECTIVE: "#76b7b2", Kind.TO_HOST: "#f28e2b", Kind.TO_DEVICE: "#b07aa1"}
+COLOURS = {KernelKind.COMPUTE: "#4e79a7", KernelKind.COLLECTIVE: "#76b7b2", KernelKind.TO_HOST: "#f28e2b", KernelKind.TO_DEVICE: "#b07aa1"}
 STAGE_COLOURS = ("#4e79a7", "#e15759", "#59a14f", "#b07aa1", "#f28e2b", "#76b7b2", "#9c755f", "#ff9da7")
 BUBBLE_COLOUR = "#a7a9ac"
 # what timeline.js says, where it puts values for the names in braces

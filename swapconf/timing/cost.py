@@ -32,7 +32,7 @@ FIGURES: Mapping[str, str] = {
 }
 
 
-class Origin(Enum):
+class FigureOrigin(Enum):
     """``measured``: a profiler saw this kernel, or one of its type and shapes; ``calibrated``: estimated, times what a
     profiler saw of its type over what is estimated of that (of a copy: its bytes at the rate that was seen);
     ``estimated``: from shapes and peak rates alone, which is less than the kernel really takes."""
@@ -42,7 +42,7 @@ class Origin(Enum):
     ESTIMATED = mark("estimated")
 
 
-ORIGINS = tuple(Origin)
+ORIGINS = tuple(FigureOrigin)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,7 +127,7 @@ class Known:
     """A time, and how the kernels that it is made of are known: the part of their time, 0 to 1, by origin."""
 
     us: float
-    share: Mapping[Origin, float]
+    share: Mapping[FigureOrigin, float]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,15 +146,15 @@ class Costs:
     duration_us: NDArray[np.float64]
     origin: NDArray[np.uint8]
 
-    def share(self, origin: Origin) -> float:
+    def share(self, origin: FigureOrigin) -> float:
         """The part of the time, 0 to 1, that is known in this way."""
         total = float(self.duration_us.sum())
         mine = float(self.duration_us[self.origin == ORIGINS.index(origin)].sum())
         return mine / total if total else 0.0
 
-    def shares(self) -> dict[Origin, float]:
+    def shares(self) -> dict[FigureOrigin, float]:
         """Of the origins that occur."""
-        return {origin: share for origin in Origin if (share := self.share(origin))}
+        return {origin: share for origin in FigureOrigin if (share := self.share(origin))}
 
     def of(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Costs:
         """Of some kernels, in their order."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from swapconf.timing.cost import GIGA, ORIGINS, TERA, Costs, Hardware, Host, Measured, Origin
-from swapconf.timing.measured import Table
+from swapconf.timing.cost import GIGA, ORIGINS, TERA, Costs, FigureOrigin, Hardware, Host, Measured
+from swapconf.timing.measured import TimeTable
 from swapconf.timing.program import step_tasks
 from swapconf.trace.trace import Kernel, Task, Tensor, Trace
 from swapconf.trace.work import COPY, FLASH, FLASH_GRAD, Attention, Work, work
@@ -82,10 +82,10 @@ def costs(load: Workload, hardware: Hardware, host: Host | None = None, measured
     """``measured`` kernels replace the model, or calibrate it where only their type was seen."""
     shared = host or Host()
     estimated = np.array([_estimate(signature, hardware, shared) for signature in load.signatures], dtype=np.float64)
-    duration, origin = estimated[load.index], np.full(len(load.index), ORIGINS.index(Origin.ESTIMATED), dtype=np.uint8)
+    duration, origin = estimated[load.index], np.full(len(load.index), ORIGINS.index(FigureOrigin.ESTIMATED), dtype=np.uint8)
     if measured is None:
         return Costs(duration_us=duration, origin=origin)
-    table = Table(measured, lambda primitive, inputs, outputs: _estimate(
+    table = TimeTable(measured, lambda primitive, inputs, outputs: _estimate(
         Signature(primitive, inputs, outputs), hardware, shared))
     launches = np.bincount(load.index, minlength=len(load.signatures))
     table.spread((item.primitive, float(time) * int(times), int(times))

@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
-from swapconf.timing.cost import Measured, MeasuredCopy, Origin
+from swapconf.timing.cost import FigureOrigin, Measured, MeasuredCopy
 from swapconf.trace.trace import Tensor
 from swapconf.trace.work import COPY, work
 
@@ -20,7 +20,7 @@ _DECORATION = re.compile(r"^(?:hcom_?|aclnn|inner_?)|(?:v\d+|_+)$")
 _PRIMITIVE = re.compile(r"/(\w+)-op\d+$")
 
 
-class Table:
+class TimeTable:
     """``estimate``: microseconds by the model, of (primitive, inputs, outputs)."""
 
     def __init__(self, measured: Measured, estimate: Estimate) -> None:
@@ -56,26 +56,26 @@ class Table:
                 self._scale[name] = average * times[name] / modelled[name]
 
     def time_us(self, kernel: str, primitive: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...],
-                estimated_us: float) -> tuple[float, Origin]:
+                estimated_us: float) -> tuple[float, FigureOrigin]:
         """What a kernel takes, and how that is known."""
         if kernel in self._kernel:
-            return self._kernel[kernel], Origin.MEASURED
+            return self._kernel[kernel], FigureOrigin.MEASURED
         if primitive == COPY:
             return self._copy_us(not outputs, int(work(COPY, inputs, outputs).copied_bytes), estimated_us)
         name = plain(primitive)
         if (key := (name, shapes(inputs))) in self._shape:
-            return self._shape[key], Origin.MEASURED
+            return self._shape[key], FigureOrigin.MEASURED
         if name in self._scale:
-            return estimated_us * self._scale[name], Origin.CALIBRATED
-        return estimated_us, Origin.ESTIMATED
+            return estimated_us * self._scale[name], FigureOrigin.CALIBRATED
+        return estimated_us, FigureOrigin.ESTIMATED
 
 
-    def _copy_us(self, to_host: bool, size_bytes: int, estimated_us: float) -> tuple[float, Origin]:
+    def _copy_us(self, to_host: bool, size_bytes: int, estimated_us: float) -> tuple[float, FigureOrigin]:
         if (to_host, size_bytes) in self._copy:
-            return self._copy[to_host, size_bytes], Origin.MEASURED
+            return self._copy[to_host, size_bytes], FigureOrigin.MEASURED
         if to_host in self._us_a_byte:
-            return size_bytes * self._us_a_byte[to_host], Origin.CALIBRATED
-        return estimated_us, Origin.ESTIMATED
+            return size_bytes * self._us_a_byte[to_host], FigureOrigin.CALIBRATED
+        return estimated_us, FigureOrigin.ESTIMATED
 
 
 def plain(name: str) -> str:

@@ -8,10 +8,10 @@ import numpy as np
 
 from swapconf.timing.meetings import Call
 from swapconf.timing.timeline import replay
-from swapconf.timing.timing import COMPUTE, Floats, Program, Schedule
+from swapconf.timing.timing import COMPUTE, Floats, PipelineSchedule, Program
 
 
-def schedule(by_rank: Mapping[int, Sequence[Call]]) -> Schedule | None:
+def schedule(by_rank: Mapping[int, Sequence[Call]]) -> PipelineSchedule | None:
     """None where no rank sends anything to another. ``by_rank``: one rank of each stage, in the order of stages.
 
     The first stage sends each micro-batch on once from each of its parts of the model, and gets it back before each
@@ -22,7 +22,7 @@ def schedule(by_rank: Mapping[int, Sequence[Call]]) -> Schedule | None:
     micro_batches = sent - (len(messages) - sent)
     if len(by_rank) < 2 or micro_batches < 1:
         return None
-    return Schedule(num_stages=len(by_rank), num_micro_batches=micro_batches, num_chunks=sent // micro_batches)
+    return PipelineSchedule(num_stages=len(by_rank), num_micro_batches=micro_batches, num_chunks=sent // micro_batches)
 
 
 def micro_end(program: Program) -> int:
@@ -37,7 +37,7 @@ def _is_gradient(name: str) -> bool:
     return name.startswith("Gradients/") and "-" in name.rpartition("/")[0]
 
 
-def expected_us(plan: Schedule, programs: Sequence[Program], durations_us: Sequence[Floats],
+def expected_us(plan: PipelineSchedule, programs: Sequence[Program], durations_us: Sequence[Floats],
                 made: Sequence[Sequence[Call]]) -> float:
     """The step by the formula of 1F1B: each stage as it is alone, its messages taking no time. ``made``: the calls of
     each. What a stage does after its last micro-batch is added as it is, of the slowest."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from swapconf.timing.timing import Floats, Kind
+from swapconf.timing.timing import Floats, KernelKind
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -18,7 +18,7 @@ class Lane:
     """What runs of one kind. ``start_us``, ``end_us``: float64 [n], ``start_us`` ascending. ``name``: int32 [n], index
     into the ``names`` of the rank. ``exposed_us``: float64 [n], how long the main stream stood still for it."""
 
-    kind: Kind
+    kind: KernelKind
     start_us: Floats
     end_us: Floats
     name: NDArray[np.int32]

@@ -20,7 +20,7 @@ from swapconf.words.phrases import mark
 Floats = NDArray[np.float64]
 
 
-class Kind(Enum):
+class KernelKind(Enum):
     """What a kernel occupies."""
 
     COMPUTE = mark("compute")
@@ -29,7 +29,7 @@ class Kind(Enum):
     TO_DEVICE = "H2D"
 
 
-KINDS = tuple(Kind)
+KINDS = tuple(KernelKind)
 COMPUTE, COLLECTIVE, TO_HOST, TO_DEVICE = range(len(KINDS))
 
 
@@ -111,12 +111,12 @@ class Timeline:
         mine = self.program.stream == stream
         return float((self.end_us[mine] - self.start_us[mine]).sum())
 
-    def occupancy(self, kind: Kind) -> float:
+    def occupancy(self, kind: KernelKind) -> float:
         """The part of the step, 0 to 1, in which a kernel of this kind runs; for a copy, its link is in use."""
         mine = np.flatnonzero(self.program.kind == KINDS.index(kind))
         return covered_us(self.start_us[mine], self.end_us[mine]) / self.step_us if self.step_us else 0.0
 
-    def exposed_of(self, kind: Kind) -> float:
+    def exposed_of(self, kind: KernelKind) -> float:
         return float(self.exposed_us[self.program.kind == KINDS.index(kind)].sum())
 
     @cached_property
@@ -205,7 +205,7 @@ class JointTimeline:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Schedule:
+class PipelineSchedule:
     """How a pipeline is cut: ``num_chunks`` parts of the model on each stage (1: no interleave)."""
 
     num_stages: int

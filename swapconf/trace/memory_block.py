@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from swapconf.files.byte_table import Names, Places, Table, numbers, tables
+from swapconf.files.byte_table import ByteTable, Names, Places, numbers, tables
 from swapconf.files.table_lines import GARBLED, INCOMPLETE, Damage, number, shown
 from swapconf.trace.blocks import NO_TASK, Blocks, offsets, ranges
 from swapconf.trace.lifetimes import NEVER
@@ -48,7 +48,7 @@ def read(path: str | Path) -> Blocks:
     return blocks
 
 
-def _part(table: Table, names: Mapping[str, Names]) -> tuple[Parts, NDArray[np.bool_]]:
+def _part(table: ByteTable, names: Mapping[str, Names]) -> tuple[Parts, NDArray[np.bool_]]:
     """The columns of some rows, and which of the rows are right."""
     are_right = np.ones(len(table.rows), dtype=np.bool_)
     part: Parts = {}
@@ -72,7 +72,7 @@ def _part(table: Table, names: Mapping[str, Names]) -> tuple[Parts, NDArray[np.b
     return part, are_right
 
 
-def _users(table: Table) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+def _users(table: ByteTable) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
     """(tasks of all rows, how many of each row, which rows have such a list): ``{652-664}``, ``{}`` or nothing."""
     start, stop = table.cells(_USERS)
     in_braces = (stop - start >= 2) & (table.bytes[start] == _OPEN) & (table.bytes[stop - 1] == _CLOSE)

@@ -27,7 +27,7 @@ from swapconf.verify.deviation import (
     Deviation,
     counted,
 )
-from swapconf.verify.worker_logs import Entry, Said, Skipped
+from swapconf.verify.worker_logs import LoggedEntry, Said, Skipped
 from swapconf.words.findings import Origin
 from swapconf.words.phrases import phrase
 
@@ -44,8 +44,8 @@ class Comparison:
         self._folder = Origin(file=folder)
         self._section = study.config.origin("swap_config.swap", "swap_config")
         self._strategy = strategy
-        self._seen: dict[tuple[frozenset[Entry], object, bool, int], tuple[Deviation, ...]] = {}
-        self._decided: set[Entry] = set()
+        self._seen: dict[tuple[frozenset[LoggedEntry], object, bool, int], tuple[Deviation, ...]] = {}
+        self._decided: set[LoggedEntry] = set()
         self._void: dict[Key, str] = {}
         for entry in strategy.layers:
             for line in log_lines.lines(entry, strategy.swap_on):
@@ -58,9 +58,9 @@ class Comparison:
         self._silent_full = strategy.swap_on and full is not None and isinstance(full.layers, EveryLayer)
 
     @cached_property
-    def _stages(self) -> dict[int, set[Entry]]:
+    def _stages(self) -> dict[int, set[LoggedEntry]]:
         stage = {entry.layer.index: entry.layer.stage for entry in self._strategy.layers}
-        found: dict[int, set[Entry]] = defaultdict(set)
+        found: dict[int, set[LoggedEntry]] = defaultdict(set)
         for item in self._decided:
             found[stage[item.layer]].add(item)
         return found
@@ -99,18 +99,18 @@ class Comparison:
                 "raise pipeline_stage or gradient_accumulation_steps above 1, or use `swapconf run` (see `swapconf "
                 "rules lazy-inline-off`)"))
 
-    def _with_another_value(self, items: Set[Entry], extra: Iterable[Entry]) -> Iterator[Deviation]:
+    def _with_another_value(self, items: Set[LoggedEntry], extra: Iterable[LoggedEntry]) -> Iterator[Deviation]:
         """``items``: what is decided at places where ``extra``, which is logged, gives another prefetch."""
         logged = {_place(item): item.value for item in extra}
         return self._grouped(DIFFERS, items, lambda item, layers: phrase(
             "{what} at {layers}: backward_prefetch {decided} is decided, {logged} is logged", what=_what(item),
             layers=layers, decided=item.value, logged=logged[_place(item)]))
 
-    def _missing(self, items: Set[Entry], skipped: Iterable[Skipped]) -> Iterator[Deviation]:
+    def _missing(self, items: Set[LoggedEntry], skipped: Iterable[Skipped]) -> Iterator[Deviation]:
         """What is decided, but not set by the run."""
         rules = {_key(item): item.rule for item in skipped}
 
-        def message(item: Entry, layers: str) -> str:
+        def message(item: LoggedEntry, layers: str) -> str:
             if _key(item) in rules:
                 return phrase("{what} at {layers} is decided, but skipped [{rule}]{value}", what=_what(item),
                               layers=layers, rule=rules[_key(item)], value=_value(item))
@@ -119,7 +119,7 @@ class Comparison:
 
         return self._grouped(MISSING, items, message)
 
-    def _unexpected(self, items: Set[Entry]) -> Iterator[Deviation]:
+    def _unexpected(self, items: Set[LoggedEntry]) -> Iterator[Deviation]:
         """What the run sets, but is not decided; or what is decided to have no effect."""
         void = {item for item in items if _key(item) in self._void}
         yield from self._grouped(RECOMPUTED, void, lambda item, layers: phrase(
@@ -131,10 +131,10 @@ class Comparison:
 
     def _not_asked_for(self, skipped: Iterable[Skipped]) -> Iterator[Deviation]:
         strange = {_key(item) for item in skipped} - self._void.keys() - self._requests.keys()
-        return self._grouped(UNDECIDED, {Entry(*item) for item in strange}, lambda item, layers: phrase(
+        return self._grouped(UNDECIDED, {LoggedEntry(*item) for item in strange}, lambda item, layers: phrase(
             "{what} at {layers} is logged as skipped, but not asked for", what=_what(item), layers=layers))
 
-    def _unlogged(self, missing: Set[Entry], entries: Set[Entry], said: Said) -> set[Entry]:
+    def _unlogged(self, missing: Set[LoggedEntry], entries: Set[LoggedEntry], said: Said) -> set[LoggedEntry]:
         """What plain mindformers 1.9.0 sets without a line: of the operators that a pattern of recompute matches side
         by side it logs the last one, and with swap on it does not log that all layers are recomputed."""
         logged = {(item.layer, item.kind, self._pattern(item)) for item in entries}
@@ -142,13 +142,13 @@ class Comparison:
         return {item for item in missing if item.value is None and (
             silent if item.kind == _FULL else (item.layer, item.kind, self._pattern(item)) in logged)}
 
-    def _pattern(self, item: Entry) -> str | None:
+    def _pattern(self, item: LoggedEntry) -> str | None:
         request = self._requests.get(_key(item))
         return request.pattern if request is not None else None
 
-    def _grouped(self, rule: str, items: Iterable[Entry], message: Callable[[Entry, str], str]) -> Iterator[Deviation]:
+    def _grouped(self, rule: str, items: Iterable[LoggedEntry], message: Callable[[LoggedEntry, str], str]) -> Iterator[Deviation]:
         """Equal deviations of several layers in one. ``message``: of an entry, with the layers in words."""
-        groups: dict[tuple[Origin, str], list[Entry]] = defaultdict(list)
+        groups: dict[tuple[Origin, str], list[LoggedEntry]] = defaultdict(list)
         for item in items:
             request = self._requests.get(_key(item))
             origin = request.origin if request is not None else self._section
@@ -165,23 +165,23 @@ def _kind(kind: str) -> str:
     return {"default": "op_swap", "op swap": "op_swap", "recompute": _FULL}.get(name, name)
 
 
-def _key(item: Entry | Skipped) -> Key:
+def _key(item: LoggedEntry | Skipped) -> Key:
     return item.layer, _kind(item.kind), item.operator
 
 
-def _place(item: Entry) -> Key:
+def _place(item: LoggedEntry) -> Key:
     """What an entry is about, whatever its value."""
     return item.layer, item.kind, item.operator
 
 
-def _plain(entries: Iterable[Entry]) -> frozenset[Entry]:
+def _plain(entries: Iterable[LoggedEntry]) -> frozenset[LoggedEntry]:
     """mindformers writes ``on`` behind a recompute only where swap is off."""
     return frozenset(item._replace(kind=item.kind.removesuffix(" on")) for item in entries)
 
 
-def _what(item: Entry) -> str:
+def _what(item: LoggedEntry) -> str:
     return phrase("{kind} of {operator}", kind=item.kind, operator=item.operator or _WHOLE)
 
 
-def _value(item: Entry) -> str:
+def _value(item: LoggedEntry) -> str:
     return "" if item.value is None else phrase(" (backward_prefetch {prefetch})", prefetch=item.value)

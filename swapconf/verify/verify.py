@@ -26,7 +26,7 @@ from swapconf.verify.deviation import (
 from swapconf.verify.log_folder import Stream
 from swapconf.verify.one_rank import Comparison
 from swapconf.verify.predicted_peaks import PredictedPeaks
-from swapconf.verify.worker_logs import Entry, Said, Told
+from swapconf.verify.worker_logs import LoggedEntry, Said, Told
 from swapconf.words.findings import Finding, Origin, Severity, in_order
 from swapconf.words.phrases import mark, phrase
 from swapconf.words.rules import LOGS
@@ -126,7 +126,7 @@ def _by_rank(streams: list[Stream], told: Iterable[Told], cluster: Cluster
     logs: dict[int, Said] = {}
     places: dict[tuple[int, str], list[Path]] = defaultdict(list)
     trouble: list[tuple[str, str]] = []
-    known: dict[frozenset[Entry], frozenset[Entry]] = {}  # most ranks say the same, which is held once
+    known: dict[frozenset[LoggedEntry], frozenset[LoggedEntry]] = {}  # most ranks say the same, which is held once
     for stream, one in zip(streams, told, strict=True):
         trouble += one.trouble
         for name, said in one.by_rank.items():

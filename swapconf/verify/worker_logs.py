@@ -44,7 +44,7 @@ _TAG = re.compile(rb"\s*(?:\[\d+,(\d{1,6})\]<std(?:out|err)>|(\d{1,6}): |\[?rank
                   re.IGNORECASE)
 
 
-class Entry(NamedTuple):
+class LoggedEntry(NamedTuple):
     """One thing that a log says is set at a layer. ``kind``: in the words of the log; ``operator``: without a leading
     dot, "" for the whole layer; ``value``: its prefetch, None for a recompute."""
 
@@ -69,7 +69,7 @@ class Said:
 
     ``outside_lazy_inline``: how often MindSpore warns that a swap has no effect. ``size_bytes``: of the logs."""
 
-    entries: frozenset[Entry] = frozenset()
+    entries: frozenset[LoggedEntry] = frozenset()
     skipped: frozenset[Skipped] = frozenset()
     outside_lazy_inline: int = 0
     used_peak_bytes: int | None = None
@@ -85,7 +85,7 @@ class Told:
     trouble: tuple[tuple[str, str], ...] = ()
 
 
-def parse(line: str) -> tuple[set[Entry], set[Skipped]]:
+def parse(line: str) -> tuple[set[LoggedEntry], set[Skipped]]:
     """What one line says, as ``worker_log.lines`` or mindformers write it, with or without a logger's prefix."""
     scanner = _Scanner(tagged=False)
     scanner.scan(f"{line}\n".encode(), 0, len(line.encode()) + 1, 0)
@@ -169,7 +169,7 @@ def _plain(block: bytes) -> tuple[bytes, bytes]:
 
 @dataclass(slots=True)
 class _Notes:
-    entries: set[Entry] = field(default_factory=set)
+    entries: set[LoggedEntry] = field(default_factory=set)
     skipped: set[Skipped] = field(default_factory=set)
     outside: int = 0
     peaks: dict[bytes, int] = field(default_factory=dict)
@@ -241,15 +241,15 @@ def _hits(data: bytes, word: bytes, start: int, stop: int) -> Iterator[int]:
         at = data.find(word, at + 1, end)
 
 
-def _entries(layer: int, kind: str, rest: str) -> Iterator[Entry]:
+def _entries(layer: int, kind: str, rest: str) -> Iterator[LoggedEntry]:
     """As far as the line is in the documented form; lines of several threads can run into each other."""
     if kind == "layer swap":
         if value := _VALUE.match(rest):
-            yield Entry(layer, kind, "", int(value[0]))
+            yield LoggedEntry(layer, kind, "", int(value[0]))
     elif "select" not in kind and kind != "op_swap":
-        yield Entry(layer, kind, "")
+        yield LoggedEntry(layer, kind, "")
     else:
         pattern, at = _PAIR if kind == "op_swap" else _NAME, 0
         while match := pattern.match(rest, at):
-            yield Entry(layer, kind, match[1].lstrip("."), int(match[2]) if kind == "op_swap" else None)
+            yield LoggedEntry(layer, kind, match[1].lstrip("."), int(match[2]) if kind == "op_swap" else None)
             at = match.end()

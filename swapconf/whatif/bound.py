@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from swapconf.decide.strategy import Recompute, Strategy, Swap
-from swapconf.whatif.predict import Prepared, predict
+from swapconf.whatif.predict import PlacedBaseline, predict
 from swapconf.whatif.swap import Slack
 
 SLACK = Slack(late=24, early=8, share=8)
@@ -23,7 +23,7 @@ LARGEST = 2
 CONSTANT_BYTES = 512
 
 
-def safe_peak_bytes(prepared: Prepared, strategy: Strategy) -> int:
+def safe_peak_bytes(prepared: PlacedBaseline, strategy: Strategy) -> int:
     """The baseline's own peak, where nothing is asked for; else the bound described above."""
     if not any(isinstance(action, (Swap, Recompute)) for action in strategy.actions().values()):
         return prepared.baseline.blocks.used_peak_bytes
@@ -32,7 +32,7 @@ def safe_peak_bytes(prepared: Prepared, strategy: Strategy) -> int:
     return max(pessimistic.used_peak_bytes, plain.used_peak_bytes) + order_bytes(prepared) + added * CONSTANT_BYTES
 
 
-def order_bytes(prepared: Prepared) -> int:
+def order_bytes(prepared: PlacedBaseline) -> int:
     """What another order of kernels may hold in addition."""
     baseline = prepared.baseline
     made = baseline.maker >= 0

@@ -15,7 +15,7 @@ import numpy as np
 
 from swapconf.trace.lifetimes import TICKS
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.recompute import Program
+from swapconf.whatif.recompute import StrategyProgram
 from swapconf.whatif.swap import Windows
 
 REACH = 40  # kernels between the start of a backward pass and the head, at most
@@ -23,7 +23,7 @@ _MORE = 2  # a copy back, and what ties it to the start, stand between these and
 _ROOM = TICKS // 2  # before the first gradient, and before the copies that stand right in front of it
 
 
-def hurried(baseline: Baseline, program: Program, windows: Windows) -> Program:
+def hurried(baseline: Baseline, program: StrategyProgram, windows: Windows) -> StrategyProgram:
     """The same program, where no copy reaches so far."""
     begin = baseline.returnable[windows.face]
     at_start = ~windows.unread & (begin > 0) & (windows.returned < program.where[begin])
@@ -35,7 +35,7 @@ def hurried(baseline: Baseline, program: Program, windows: Windows) -> Program:
                                for start, kernels in moved for turn, kernel in enumerate(kernels)})
 
 
-def started(baseline: Baseline, program: Program, planned: Windows, windows: Windows) -> Windows:
+def started(baseline: Baseline, program: StrategyProgram, planned: Windows, windows: Windows) -> Windows:
     """``windows`` of the program with `hurried` kernels, where copies back stand as was ``planned`` without these. Of
     those at the start, each is launched before these kernels that is not nearer to the end of the step."""
     begin = baseline.returnable[windows.face]
@@ -50,7 +50,7 @@ def started(baseline: Baseline, program: Program, planned: Windows, windows: Win
                                               planned.returned))
 
 
-def head_first(baseline: Baseline, program: Program) -> Program:
+def head_first(baseline: Baseline, program: StrategyProgram) -> StrategyProgram:
     """The same program, where no last layer is recomputed, or the order is this one anyway."""
     again = set(baseline.kernels.passing[program.copies].tolist())
     places: dict[int, int] = {}
@@ -83,7 +83,7 @@ def _head(baseline: Baseline, begin: int) -> tuple[int, list[int]]:
     return 0, []
 
 
-def _launched(program: Program, places: Mapping[int, int]) -> Program:
+def _launched(program: StrategyProgram, places: Mapping[int, int]) -> StrategyProgram:
     """With some kernels of the baseline at other positions."""
     where, position = program.where.copy(), program.position.copy()
     for kernel, new in places.items():

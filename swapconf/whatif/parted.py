@@ -16,7 +16,7 @@ import numpy as np
 from swapconf.decide.strategy import Strategy, Swap
 from swapconf.trace.columns import Flags, Ints
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.recompute import Program
+from swapconf.whatif.recompute import StrategyProgram
 from swapconf.whatif.shared import served
 
 
@@ -54,7 +54,7 @@ def kinds(baseline: Baseline, flags: Mapping[int, Mapping[int, Hashable]]) -> li
     return found
 
 
-def parted(baseline: Baseline, program: Program, owns: Sequence[Own]) -> Program:
+def parted(baseline: Baseline, program: StrategyProgram, owns: Sequence[Own]) -> StrategyProgram:
     """``owns``: kernels ascending. What is made for one kind of layer is read by these alone."""
     kernels, passes = baseline.kernels, served(baseline)
     layer = np.where(passes >= 0, kernels.layer[passes], -1)[program.reader]

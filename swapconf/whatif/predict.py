@@ -16,7 +16,7 @@ from swapconf.whatif.cell_outputs import cell_outputs, descends, redistributing
 from swapconf.whatif.loss import head_first, hurried, started
 from swapconf.whatif.parted import Own, flags, kinds, parted, stand_ins
 from swapconf.whatif.prediction import Moves, Prediction
-from swapconf.whatif.recompute import Program, recompute, unseen
+from swapconf.whatif.recompute import StrategyProgram, recompute, unseen
 from swapconf.whatif.shared import remade
 from swapconf.whatif.sites import Sites, assign
 from swapconf.whatif.streams import in_order
@@ -29,7 +29,7 @@ _ONCE = frozenset({"Receive", "TensorMove"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prepared:
+class PlacedBaseline:
     """A baseline whose nodes are known as sites of a network; made once, asked often."""
 
     baseline: Baseline
@@ -42,14 +42,14 @@ class Prepared:
         return np.isin(self.baseline.kernels.primitives, list(_ONCE))
 
 
-def placed(baseline: Baseline, network: Network) -> Prepared:
+def placed(baseline: Baseline, network: Network) -> PlacedBaseline:
     """Also computes what the baseline derives from its columns, so that the first question is as fast as the next."""
     _ = baseline.below, baseline.edges, baseline.twin_block, baseline.upfront, baseline.returnable, baseline.step_starts
     _ = baseline.codes, baseline.num_made, baseline.num_readers, baseline.rows_of(0), baseline.splits, baseline.made
     _ = baseline.depth
     sites = assign(baseline, network)
     _ = sites.loose
-    prepared = Prepared(baseline=baseline, sites=sites)
+    prepared = PlacedBaseline(baseline=baseline, sites=sites)
     _ = prepared.is_once
     return prepared
 
@@ -67,19 +67,19 @@ class _Actions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Schedule:
+class LaunchPlan:
     """What a strategy has launched, and where: the kernels of the baseline with those that run again, and copies."""
 
-    program: Program
+    program: StrategyProgram
     windows: Windows
 
 
-def predict(prepared: Prepared, strategy: Strategy, slack: Slack | None = None) -> Prediction:
+def predict(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None = None) -> Prediction:
     """The same blocks as in the baseline, where the strategy does not touch them."""
     return prediction(prepared, schedule(prepared, strategy, slack))
 
 
-def schedule(prepared: Prepared, strategy: Strategy, slack: Slack | None = None) -> Schedule:
+def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None = None) -> LaunchPlan:
     """Positions of all that is launched; `prediction` turns them into memory, `predicted_program` into a program."""
     baseline, sites = prepared.baseline, prepared.sites
     actions = _actions(sites, strategy)
@@ -116,12 +116,12 @@ def schedule(prepared: Prepared, strategy: Strategy, slack: Slack | None = None)
         sooner = in_order(baseline, sooner)
         program, windows = sooner, freed(baseline, sooner, started(baseline, sooner, windows, swap(
             baseline, sooner, moving, reach, sites.of_moved, unread, slack)), slack)
-    return Schedule(program=program, windows=replace(
+    return LaunchPlan(program=program, windows=replace(
         windows, apart=_apart(prepared, actions, windows),
         underflows=underflows(baseline, program, windows, _views_apart(prepared, actions, program)[windows.face])))
 
 
-def _apart(prepared: Prepared, actions: _Actions, windows: Windows) -> Flags:
+def _apart(prepared: PlacedBaseline, actions: _Actions, windows: Windows) -> Flags:
     """Casts that several cells share in the baseline, of which not all move alike."""
     maker = prepared.sites.of_moved[windows.face]
     is_cast = (prepared.baseline.kernels.primitives == "Cast")[windows.face]
@@ -129,7 +129,7 @@ def _apart(prepared: Prepared, actions: _Actions, windows: Windows) -> Flags:
     return np.asarray(is_cast & (maker >= 0) & (maker != windows.site) & (actions.prefetch[maker] != windows.prefetch))
 
 
-def _views_apart(prepared: Prepared, actions: _Actions, program: Program) -> Flags:
+def _views_apart(prepared: PlacedBaseline, actions: _Actions, program: StrategyProgram) -> Flags:
     """[kernels] views that several cells share in the baseline, of which not all move alike: MindSpore does not merge
     them then, so that there is a kernel more."""
     primitive = prepared.baseline.kernels.primitives
@@ -141,7 +141,7 @@ def _views_apart(prepared: Prepared, actions: _Actions, program: Program) -> Fla
     return np.asarray(np.isin(primitive, list(VIEWS)) & (least < most))
 
 
-def _of_all_layers(prepared: Prepared, strategy: Strategy) -> dict[int, list[int]]:
+def _of_all_layers(prepared: PlacedBaseline, strategy: Strategy) -> dict[int, list[int]]:
     """By pass the kernels shared by all layers that are recomputed in that one's."""
     if not prepared.sites.shared:
         return {}
@@ -153,7 +153,7 @@ def _of_all_layers(prepared: Prepared, strategy: Strategy) -> dict[int, list[int
     return {number: chosen for number, chosen in wanted.items() if chosen}
 
 
-def _parted(prepared: Prepared, strategy: Strategy) -> list[Own]:
+def _parted(prepared: PlacedBaseline, strategy: Strategy) -> list[Own]:
     """What some layers have for themselves although all share it in the baseline."""
     known, kernels, paths = flags(strategy), prepared.baseline.kernels, dict(prepared.sites.shared)
     layers = np.unique(kernels.layer[kernels.passing[kernels.passing >= 0]]).tolist()
@@ -226,7 +226,7 @@ def _kept_sums(baseline: Baseline, sites: Sites, actions: _Actions, flagged: Fla
     return found
 
 
-def prediction(prepared: Prepared, launched: Schedule) -> Prediction:
+def prediction(prepared: PlacedBaseline, launched: LaunchPlan) -> Prediction:
     """The memory of a schedule; row i of ``moves`` is window i."""
     baseline, program, windows = prepared.baseline, launched.program, launched.windows
     blocks, count = baseline.blocks, len(baseline.blocks)
@@ -281,7 +281,7 @@ class _Blocks:
     end: Ints
 
 
-def _with_copies(blocks: Lifetimes, program: Program, start: Ints, end: Ints, moves: Moves,
+def _with_copies(blocks: Lifetimes, program: StrategyProgram, start: Ints, end: Ints, moves: Moves,
                  windows: Windows, more: _Blocks) -> Lifetimes:
     """All blocks, those that ran again and those that came back included, in order of birth."""
     back = ~moves.unread

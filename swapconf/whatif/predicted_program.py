@@ -30,7 +30,7 @@ from swapconf.trace.blocks import ranges
 from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import NEVER
 from swapconf.whatif.baseline_step import Step
-from swapconf.whatif.predict import Schedule
+from swapconf.whatif.predict import LaunchPlan
 from swapconf.whatif.prediction import Moves
 from swapconf.whatif.times import born_at
 
@@ -72,7 +72,7 @@ class _Launches:
         return np.flatnonzero(self.is_main)
 
 
-def predicted_program(step: Step, schedule: Schedule, moves: Moves) -> Predicted:
+def predicted_program(step: Step, schedule: LaunchPlan, moves: Moves) -> Predicted:
     """``moves``: those of the same schedule, row by row."""
     base, launches = step.program, _launches(step, schedule)
     part, source, move = launches.part, launches.source, launches.move
@@ -91,7 +91,7 @@ def predicted_program(step: Step, schedule: Schedule, moves: Moves) -> Predicted
         freed=freed, event=born_at(step.baseline, launches.position)))
 
 
-def _launches(step: Step, schedule: Schedule) -> _Launches:
+def _launches(step: Step, schedule: LaunchPlan) -> _Launches:
     program, windows, twin = schedule.program, schedule.windows, step.baseline.twin
     again = np.flatnonzero((step.item[program.copies] >= 0) & (twin[program.copies] < 0))
     where, copied = _in_turn(schedule)
@@ -116,7 +116,7 @@ def _launches(step: Step, schedule: Schedule) -> _Launches:
         kernel_at=rank[:len(step.kernel)], again_at=again_at, out_at=out_at, back_at=back_at)
 
 
-def _in_turn(schedule: Schedule) -> tuple[Ints, Ints]:
+def _in_turn(schedule: LaunchPlan) -> tuple[Ints, Ints]:
     """(positions of the kernels of the baseline, of copies to the host): what runs at the start of a micro-batch only
     to be copied does so in turn, each with its copy right behind it."""
     windows, where, copied = schedule.windows, schedule.program.where.copy(), schedule.windows.copied.copy()
@@ -147,7 +147,7 @@ def _kept(step: Step, launches: _Launches) -> _Pairs:
             np.concatenate([launches.kernel_at[awaited], latest]))
 
 
-def _readers(step: Step, schedule: Schedule, launches: _Launches) -> _Pairs:
+def _readers(step: Step, schedule: LaunchPlan, launches: _Launches) -> _Pairs:
     """The first kernel of the main stream that reads what a collective made, which may not be that of the baseline."""
     program, baseline = schedule.program, step.baseline
     maker = step.item[np.concatenate([baseline.maker, baseline.maker[program.origin]])[program.block]]
@@ -163,7 +163,7 @@ def _readers(step: Step, schedule: Schedule, launches: _Launches) -> _Pairs:
     return first[made], made
 
 
-def _copies(schedule: Schedule, launches: _Launches) -> _Pairs:
+def _copies(schedule: LaunchPlan, launches: _Launches) -> _Pairs:
     """Copies back wait for copies to the host, and readers for copies back."""
     windows = schedule.windows
     mine = np.flatnonzero(launches.back_at >= 0)
@@ -174,7 +174,7 @@ def _copies(schedule: Schedule, launches: _Launches) -> _Pairs:
     return np.concatenate([back, back, reader]), np.concatenate([out, latest, back])
 
 
-def _releases(schedule: Schedule, launches: _Launches, kind: NDArray[np.uint8]) -> _Pairs:
+def _releases(schedule: LaunchPlan, launches: _Launches, kind: NDArray[np.uint8]) -> _Pairs:
     """The main stream, and collectives launched before its next kernel, wait for copies to the host."""
     main, out_at = launches.main, launches.out_at
     mine = np.flatnonzero(out_at >= 0)

@@ -24,10 +24,10 @@ from swapconf.whatif.baseline import EXTRA
 from swapconf.whatif.baseline_step import added_operations
 from swapconf.whatif.belongs import other_run
 from swapconf.whatif.bound import safe_peak_bytes
-from swapconf.whatif.predict import Prepared, Schedule, placed, predict, prediction, schedule
+from swapconf.whatif.predict import LaunchPlan, PlacedBaseline, placed, predict, prediction, schedule
 from swapconf.whatif.prediction import Moves, Prediction
 from swapconf.whatif.prepare import prepare
-from swapconf.whatif.step_time import Timed
+from swapconf.whatif.step_time import TimedStep
 from swapconf.whatif.sweep import Point
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import joined, phrase
@@ -46,7 +46,7 @@ class Times:
     """``added_operations``: of the kernels that run again in a step. ``step``: on its streams, with the strategy."""
 
     machine: Machine
-    step: Timed
+    step: TimedStep
     before: StepTime
     after: StepTime
     added_operations: float
@@ -145,7 +145,7 @@ class Question:
             time=None if self._clock is None else
             step_time.point_time(step_time.time(self._clock, launched, moves), moves))
 
-    def _times(self, launched: Schedule, moves: Moves) -> Times | None:
+    def _times(self, launched: LaunchPlan, moves: Moves) -> Times | None:
         if self._clock is None or self._machine is None:
             return None
         step = step_time.time(self._clock, launched, moves)
@@ -179,7 +179,7 @@ def with_prefetch(config: Config, prefetch: int) -> Config:
     return config
 
 
-def _check(prepared: Prepared, network: Network, file: str) -> None:
+def _check(prepared: PlacedBaseline, network: Network, file: str) -> None:
     layers = prepared.baseline.kernels.layer
     known = {layer.index for layer in network.layers}
     seen = set(layers[(layers >= 0) & (layers < EXTRA)].tolist())

@@ -23,7 +23,7 @@ NO_SUMS: Mapping[int, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Program:
+class StrategyProgram:
     """The baseline with what runs again.
 
     ``where``: [kernels] the position of each kernel of the baseline. ``block``, ``position``, ``until``, ``face``,
@@ -51,7 +51,7 @@ class Program:
 
 def recompute(baseline: Baseline, of_read: Ints, flagged: Flags, flagged_read: Flags, of_moved: Ints,
               sums: Mapping[int, int] = NO_SUMS, outputs: Sequence[int] = (),
-              covered: Covered | None = None) -> Program:
+              covered: Covered | None = None) -> StrategyProgram:
     """``flagged``: [kernels] nodes to run again; ``flagged_read``: [reads] reads whose owner runs again.
     ``of_read``, ``of_moved``: the site that owns a read, and that moves the output of a node. ``sums``: by fused Add
     and norm, of which the norm alone would run again and read the sum that was kept, the site of the Add.
@@ -85,7 +85,7 @@ def recompute(baseline: Baseline, of_read: Ints, flagged: Flags, flagged_read: F
     nothing = np.full(len(redirected), -1, dtype=np.int64)
     at = place[reads.kernel[inner]]
     position = np.concatenate([where[reads.kernel[keep]], where[reads.kernel[redirected]], at, place[norms]])
-    return Program(
+    return StrategyProgram(
         where=where, position=position, until=position,
         block=np.concatenate([reads.block[keep], copied[reads.block[redirected]],
                               np.where(within, copied[reads.block[inner]], reads.block[inner]), _ints(kept.values())]),
@@ -98,12 +98,12 @@ def recompute(baseline: Baseline, of_read: Ints, flagged: Flags, flagged_read: F
     )
 
 
-def unseen(baseline: Baseline, program: Program) -> Flags:
+def unseen(baseline: Baseline, program: StrategyProgram) -> Flags:
     """[uses] that MindSpore does not see when it looks for what to swap: they read what stays on the device."""
     return tied(baseline, program) | taken(baseline, program)
 
 
-def tied(baseline: Baseline, program: Program) -> Flags:
+def tied(baseline: Baseline, program: StrategyProgram) -> Flags:
     """[uses] by what begins a region: MindSpore ties it to the gradient there, and does not see that it reads what
     moves, where that is of another pass, or one of several outputs; in a pipeline wherever that is. Not where something
     else of the backward pass reads the same; what reads a view that runs again reads nothing else."""
@@ -123,7 +123,7 @@ def tied(baseline: Baseline, program: Program) -> Flags:
     return np.asarray(found & ~np.isin(seen, seen[later & ~found]))
 
 
-def taken(baseline: Baseline, program: Program) -> Flags:
+def taken(baseline: Baseline, program: StrategyProgram) -> Flags:
     """[uses] of one of several outputs by what runs again, or through a view that does: MindSpore takes that output out
     of the tuple in the forward pass, and asks whether what takes it out is to be swapped."""
     several = (program.face >= 0) & (baseline.num_made > 1)[program.face]

@@ -25,7 +25,7 @@ NEAR = 8  # views and communication in a row that may bring a gradient, whatever
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class RegionPart:
     """``copies``: nodes that run again, ascending. ``first``: of each the first reader of its region. ``kernels``: of
     the baseline, ascending, without those that do already what a copy does. ``start``: the first of them that waits
     for a gradient."""
@@ -71,7 +71,7 @@ def positions(baseline: Baseline, again: Flags, flagged: Flags, wanted: Ints, ro
     return place, where
 
 
-def _parts(baseline: Baseline, again: Flags, label: Ints, wanted: Ints, readers: Ints) -> Iterator[Part]:
+def _parts(baseline: Baseline, again: Flags, label: Ints, wanted: Ints, readers: Ints) -> Iterator[RegionPart]:
     """Regions in the order of their first readers; those that overlap are one. ``label``: see `_connected`."""
     nodes = np.flatnonzero(again)
     group = label[wanted]
@@ -110,10 +110,10 @@ def _parts(baseline: Baseline, again: Flags, label: Ints, wanted: Ints, readers:
         yield _part(copies, open_first, open_last, views, done_already)
 
 
-def _part(copies: dict[int, int], first: int, last: int, views: list[int], done_already: Flags) -> Part:
+def _part(copies: dict[int, int], first: int, last: int, views: list[int], done_already: Flags) -> RegionPart:
     """``copies``: with the first reader of the region of each. ``views``: what stands before it in the baseline."""
     kernels, nodes = np.union1d(np.array(views, dtype=np.int64), np.arange(first, last + 1)), sorted(copies)
-    return Part(copies=np.array(nodes), first=np.array([copies[node] for node in nodes]), start=first,
+    return RegionPart(copies=np.array(nodes), first=np.array([copies[node] for node in nodes]), start=first,
                 kernels=kernels[~done_already[kernels]])
 
 
@@ -175,7 +175,7 @@ def _of_cells(baseline: Baseline, label: Ints, again: Flags, root: Ints) -> Ints
             return label
 
 
-def _region(baseline: Baseline, part: Part, redirected: Flags, kept: Flags) -> tuple[Region, Flags]:
+def _region(baseline: Baseline, part: RegionPart, redirected: Flags, kept: Flags) -> tuple[Region, Flags]:
     """Also which items are launched right behind the kernel that makes the gradient."""
     reads, kernels = baseline.reads, baseline.kernels
     copies, launched = part.copies.tolist(), part.kernels.tolist()

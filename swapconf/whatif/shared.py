@@ -16,10 +16,10 @@ import numpy as np
 from swapconf.trace.columns import Ints
 from swapconf.trace.lifetimes import TICKS
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.recompute import Program
+from swapconf.whatif.recompute import StrategyProgram
 
 
-def remade(baseline: Baseline, program: Program, wanted: Mapping[int, Sequence[int]]) -> Program:
+def remade(baseline: Baseline, program: StrategyProgram, wanted: Mapping[int, Sequence[int]]) -> StrategyProgram:
     """``wanted``: by number of a pass, the shared kernels that are recomputed there."""
     extra = _Extra(baseline, program)
     for number, kernels in wanted.items():
@@ -28,7 +28,7 @@ def remade(baseline: Baseline, program: Program, wanted: Mapping[int, Sequence[i
 
 
 class _Extra:
-    def __init__(self, baseline: Baseline, program: Program) -> None:
+    def __init__(self, baseline: Baseline, program: StrategyProgram) -> None:
         self._baseline, self._program = baseline, program
         self._pass = served(baseline)[program.reader]
         self._late = program.again | baseline.kernels.backward[program.reader]
@@ -65,7 +65,7 @@ class _Extra:
             self._inserted.append(at)
         self._rows += added
 
-    def program(self) -> Program:
+    def program(self) -> StrategyProgram:
         program, rows = self._program, np.array(self._rows, dtype=np.int64).reshape(-1, 2)
         if not self._copies:
             return program

@@ -16,7 +16,7 @@ from swapconf.trace.columns import Ints
 from swapconf.trace.trace import Trace
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.baseline_step import Step, step_of, table
-from swapconf.whatif.predict import Schedule
+from swapconf.whatif.predict import LaunchPlan
 from swapconf.whatif.predicted_program import predicted_program
 from swapconf.whatif.prediction import Moves
 from swapconf.whatif.sweep import LayerCopies, PointTime
@@ -33,7 +33,7 @@ class Clock:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Timed:
+class TimedStep:
     """``costs``: of each kernel of the timeline; ``row``: int64 [n], the kernel of the step without a strategy that it
     is or repeats, where that is below the number of those; ``move``: int64 [n], which of the Moves a copy belongs to,
     else -1."""
@@ -50,23 +50,23 @@ def clock(trace: Trace, baseline: Baseline, machine: Machine) -> Clock:
     return Clock(step=step, costs=table(step, machine.hardware, machine.host, machine.measured))
 
 
-def baseline_time(clock: Clock) -> Timed:
+def baseline_time(clock: Clock) -> TimedStep:
     """The step as the trace has it."""
     count = len(clock.step.program)
     costs = clock.costs.of(np.arange(count))
-    return Timed(timeline=replay(clock.step.program, costs.duration_us), costs=costs, row=np.arange(count),
+    return TimedStep(timeline=replay(clock.step.program, costs.duration_us), costs=costs, row=np.arange(count),
                  move=np.full(count, -1, dtype=np.int64))
 
 
-def time(clock: Clock, schedule: Schedule, moves: Moves) -> Timed:
+def time(clock: Clock, schedule: LaunchPlan, moves: Moves) -> TimedStep:
     """``moves``: those of the same schedule."""
     found = predicted_program(clock.step, schedule, moves)
     costs = clock.costs.of(found.row)
-    return Timed(timeline=replay(found.program, costs.duration_us), costs=costs, row=found.row,
+    return TimedStep(timeline=replay(found.program, costs.duration_us), costs=costs, row=found.row,
                  move=found.move)
 
 
-def step_time(timed: Timed) -> StepTime:
+def step_time(timed: TimedStep) -> StepTime:
     kind = timed.timeline.program.kind
 
     def exposed(*kinds: int) -> Known:
@@ -77,7 +77,7 @@ def step_time(timed: Timed) -> StepTime:
                     exposed_copy=exposed(*COPIES), exposed_collective=exposed(COLLECTIVE))
 
 
-def point_time(timed: Timed, moves: Moves) -> PointTime:
+def point_time(timed: TimedStep, moves: Moves) -> PointTime:
     """A layer is late where one of its copies, either way, lets the main stream stand still."""
     copies = np.flatnonzero(timed.move >= 0)
     late_us = np.bincount(moves.site[timed.move[copies]], weights=timed.timeline.exposed_us[copies],

@@ -13,7 +13,7 @@ import numpy as np
 
 from swapconf.trace.columns import Ints
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.recompute import Program
+from swapconf.whatif.recompute import StrategyProgram
 
 
 def released(position: Ints, stream: Ints, maker: Ints, maker_stream: Ints, launches: Ints) -> Ints:
@@ -33,7 +33,7 @@ def released(position: Ints, stream: Ints, maker: Ints, maker_stream: Ints, laun
     return until
 
 
-def in_order(baseline: Baseline, program: Program) -> Program:
+def in_order(baseline: Baseline, program: StrategyProgram) -> StrategyProgram:
     """The same program, with the end of each use. What is not run again keeps its order on each stream."""
     kernel_stream, count = baseline.kernels.stream, len(baseline.maker)
     turn = program.where.copy()

@@ -19,7 +19,7 @@ from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import TICKS
 from swapconf.whatif.baseline import HALF, Baseline
 from swapconf.whatif.copy_queue import LONGEST, queued
-from swapconf.whatif.recompute import Program
+from swapconf.whatif.recompute import StrategyProgram
 from swapconf.whatif.shared import served as serves
 
 
@@ -85,7 +85,7 @@ class Slack:
     share: int = 0
 
 
-def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints, of_moved: Ints,
+def swap(baseline: Baseline, program: StrategyProgram, moving: Flags, prefetch: Ints, of_moved: Ints,
          unread: Unread, slack: Slack | None = None) -> Windows:
     """``moving``: [uses] served by a copy from the host; ``prefetch``: [uses] the prefetch of the site that owns it;
     ``of_moved``: [kernels] the site of a face, after which the copy is named where it is among the owners."""
@@ -134,7 +134,7 @@ def swap(baseline: Baseline, program: Program, moving: Flags, prefetch: Ints, of
     ), slack)
 
 
-def freed(baseline: Baseline, program: Program, windows: Windows, slack: Slack | None = None) -> Windows:
+def freed(baseline: Baseline, program: StrategyProgram, windows: Windows, slack: Slack | None = None) -> Windows:
     """The same copies, ``released`` as all of them, and what is launched between them, have it."""
     copied, face = windows.copied, windows.face
     early = baseline.upfront[face] >= 0
@@ -151,7 +151,7 @@ def freed(baseline: Baseline, program: Program, windows: Windows, slack: Slack |
     return replace(windows, released=_freed_with_later(copied, next_launch))
 
 
-def _by_batch(baseline: Baseline, program: Program, served: Ints, group: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+def _by_batch(baseline: Baseline, program: StrategyProgram, served: Ints, group: Ints) -> tuple[Ints, Ints, Ints, Ints]:
     """(tensor, micro-batch, first and last use) of each tensor in each micro-batch. Only what belongs to no pass, such
     as the tables of the rotary embedding, has several."""
     batch = np.zeros(len(served), dtype=np.int64)

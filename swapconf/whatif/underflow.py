@@ -12,11 +12,11 @@ import numpy as np
 from swapconf.trace.columns import Flags
 from swapconf.trace.lifetimes import TICKS
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.recompute import Program
+from swapconf.whatif.recompute import StrategyProgram
 from swapconf.whatif.swap import Windows
 
 
-def underflows(baseline: Baseline, program: Program, windows: Windows, more: Flags) -> Flags:
+def underflows(baseline: Baseline, program: StrategyProgram, windows: Windows, more: Flags) -> Flags:
     """[windows] the prefetch reaches back before the start of the step when copies are not counted, but not when they
     are. ``more``: [windows] what moves is a view of its own, as it is flagged otherwise than those that MindSpore has
     merged with it in the baseline, so that there is a kernel more."""

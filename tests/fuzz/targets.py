@@ -194,7 +194,7 @@ def peaks(data: bytes) -> None:
 
 
 def cached_report(data: bytes) -> None:
-    found = report_cache.read(file_of(data, "report.json"), rank_order.Order(document=nowhere("train.yaml"), rank=0))
+    found = report_cache.read(file_of(data, "report.json"), rank_order.RankOrder(document=nowhere("train.yaml"), rank=0))
     if found is not None:
         json.dumps(as_record(found))
         checked(found.findings)

@@ -17,7 +17,7 @@ from swapconf.config.config import (
     LayerSwap,
     ListedSwap,
     OpSwap,
-    Recompute,
+    RecomputeConfig,
     SelectRecompute,
     Swap,
     SwapOff,
@@ -96,13 +96,13 @@ def swaps(names: st.SearchStrategy[str] = patterns) -> st.SearchStrategy[Swap]:
     return st.one_of(st.just(SwapOff()), default, listed)
 
 
-def recomputes(*, counted: bool, names: st.SearchStrategy[str] = patterns) -> st.SearchStrategy[Recompute]:
+def recomputes(*, counted: bool, names: st.SearchStrategy[str] = patterns) -> st.SearchStrategy[RecomputeConfig]:
     layers = selections(counted=counted)
     named = st.dictionaries(names, layers, max_size=3).map(lambda chosen: tuple(
         SelectRecompute(pattern=name, layers=where, origin=Origin(file="law.yaml", path=name))
         for name, where in chosen.items()))
     full = st.one_of(st.none(), st.builds(FullRecompute, layers=layers, origin=st.just(NOWHERE)))
-    return st.builds(Recompute, full=full, select=named, select_comm=named, select_exclude=named,
+    return st.builds(RecomputeConfig, full=full, select=named, select_comm=named, select_exclude=named,
                      select_comm_exclude=named,
                      mp_comm_recompute=st.booleans(), recompute_slice_activation=st.booleans(),
                      parallel_optimizer_comm_recompute=st.booleans())

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swapconf.checking.fixes import Reading, meaning, repaired
-from swapconf.checking.request import Order
+from swapconf.checking.request import CheckRequest
 from swapconf.config.config import Config
 from swapconf.config.yaml_comments import comments
 from swapconf.config.yaml_text import format_config
@@ -17,7 +17,7 @@ from swapconf.upstream.facts import Versions
 from swapconf.words.findings import Severity
 from tests.laws.strategies import configs
 
-ORDER = Order(file="law.yaml", named=True, settings=Settings(), versions=Versions(), environment={})
+ORDER = CheckRequest(file="law.yaml", named=True, settings=Settings(), versions=Versions(), environment={})
 MODEL = "model: {model_config: {type: LlamaConfig, num_layers: 4}}  # the model\n"
 NAMES = st.sampled_from([
     r"attention", r"attention\.wq", "attention.wq", "feed_forward.w1", "feed_forward/w2", r"feed_forward\.mul",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from swapconf.timing.joint import Deadlock, joint_replay
 from swapconf.timing.meetings import Meeting
 from swapconf.timing.timeline import replay
-from swapconf.timing.timing import COLLECTIVE, COMPUTE, Floats, JointTimeline, Program, Schedule, Waits
+from swapconf.timing.timing import COLLECTIVE, COMPUTE, Floats, JointTimeline, PipelineSchedule, Program, Waits
 from tests.laws.test_timeline import edges, programs, unfreed
 
 
@@ -99,7 +99,7 @@ def test_two_ranks_that_call_in_another_order_hang_on_one_stream_only() -> None:
 Work = tuple[bool, int, int]
 
 
-def one_f_one_b(stage: int, plan: Schedule) -> list[Work]:
+def one_f_one_b(stage: int, plan: PipelineSchedule) -> list[Work]:
     """The order of Narayanan et al. 2021: some forward passes, then one of each in turn, then what is left."""
     stages, chunks = plan.num_stages, plan.num_chunks
     total = plan.num_micro_batches * chunks
@@ -118,7 +118,7 @@ def one_f_one_b(stage: int, plan: Schedule) -> list[Work]:
     return [*forward[:warm_up], *mixed, *backward[total - warm_up:]]
 
 
-def pipeline(plan: Schedule, forward_us: list[int], backward_us: list[int],
+def pipeline(plan: PipelineSchedule, forward_us: list[int], backward_us: list[int],
              transfer_us: int) -> tuple[list[Program], list[Floats], tuple[Meeting, ...]]:
     """``forward_us``, ``backward_us``: of one chunk, by stage. Each kind of message has a stream of its own."""
     last, chunks = plan.num_stages - 1, plan.num_chunks
@@ -153,14 +153,14 @@ def pipeline(plan: Schedule, forward_us: list[int], backward_us: list[int],
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> Schedule:
+def plans(draw: st.DrawFn) -> PipelineSchedule:
     stages, chunks = draw(st.integers(2, 5)), draw(st.integers(1, 3))
     rounds = draw(st.integers(1, 3))
-    return Schedule(num_stages=stages, num_chunks=chunks, num_micro_batches=stages * rounds)
+    return PipelineSchedule(num_stages=stages, num_chunks=chunks, num_micro_batches=stages * rounds)
 
 
 @given(plans(), st.integers(1, 20), st.integers(1, 20))
-def test_equal_stages_without_communication_take_what_the_formula_says(plan: Schedule, forward: int,
+def test_equal_stages_without_communication_take_what_the_formula_says(plan: PipelineSchedule, forward: int,
                                                                        backward: int) -> None:
     """The formulas are written out here: (m + p - 1)(tf + tb), and with an interleave a v-th of the bubble."""
     job = pipeline(plan, [forward] * plan.num_stages, [backward] * plan.num_stages, 0)
@@ -173,7 +173,7 @@ def test_equal_stages_without_communication_take_what_the_formula_says(plan: Sch
 
 
 @given(plans(), st.data())
-def test_unequal_stages_take_no_less_than_the_formula_and_transfers_only_add(plan: Schedule,
+def test_unequal_stages_take_no_less_than_the_formula_and_transfers_only_add(plan: PipelineSchedule,
                                                                              data: st.DataObject) -> None:
     times = st.lists(st.integers(1, 20), min_size=plan.num_stages, max_size=plan.num_stages)
     forward, backward = data.draw(times), data.draw(times)

@@ -17,7 +17,7 @@ from swapconf.config.config import (
     LayerSwap,
     ListedSwap,
     OpSwap,
-    Recompute,
+    RecomputeConfig,
     SelectRecompute,
     SwapOff,
 )
@@ -30,7 +30,7 @@ from swapconf.decide.expand import expand
 from swapconf.decide.patterns import matches
 from swapconf.decide.rules import check_all
 from swapconf.decide.rules.case import Case
-from swapconf.migrate.migrate import Order, migrate, without_places
+from swapconf.migrate.migrate import MigrationOrder, migrate, without_places
 from swapconf.migrate.pattern_forms import to_elements, to_module_path
 from swapconf.migrate.report import Fate, anything_lost
 from swapconf.migrate.to_graph import to_graph
@@ -100,8 +100,8 @@ def document(cfg: Config, *, legacy: bool = False) -> str:
 @settings(max_examples=40)
 @given(configs(names=st.text(min_size=1, max_size=12)))
 def test_legacy_to_mcore_and_back_is_the_identity(cfg: Config) -> None:
-    there = migrate(document(cfg), "law.yaml", Order(target=Dialect.MCORE, versions=VERSIONS))
-    back = migrate(there.text, "law.yaml", Order(target=Dialect.LEGACY, versions=VERSIONS))
+    there = migrate(document(cfg), "law.yaml", MigrationOrder(target=Dialect.MCORE, versions=VERSIONS))
+    back = migrate(there.text, "law.yaml", MigrationOrder(target=Dialect.LEGACY, versions=VERSIONS))
     assert not there.lost
     for part in ("swap", "recompute"):
         assert without_places(getattr(back.after, part)) == without_places(getattr(cfg, part))
@@ -111,7 +111,7 @@ def test_legacy_to_mcore_and_back_is_the_identity(cfg: Config) -> None:
 @settings(max_examples=15)
 @given(configs(names=patterns).filter(lambda cfg: cfg.swap_on))
 def test_a_swap_that_a_legacy_model_would_not_read_is_lost(cfg: Config) -> None:
-    there = migrate(document(cfg, legacy=True), "law.yaml", Order(target=Dialect.MCORE, versions=VERSIONS))
+    there = migrate(document(cfg, legacy=True), "law.yaml", MigrationOrder(target=Dialect.MCORE, versions=VERSIONS))
     assert there.lost
 
 
@@ -137,10 +137,10 @@ def sayable(draw: st.DrawFn) -> Config:
             if rest else ()
         layer_swap = (LayerSwap(layers=whole, prefetch=1, **places("layer")),) if whole else ()
         swaps = ListedSwap(layer_swap=layer_swap, op_swap=ops, given_entries=len(layer_swap) + len(ops))
-        return config(NUM_LAYERS, swap=swaps, recompute=Recompute(full=draw(st.sampled_from([
+        return config(NUM_LAYERS, swap=swaps, recompute=RecomputeConfig(full=draw(st.sampled_from([
             None, FullRecompute(layers=LayerIndices((NUM_LAYERS - 1,)), origin=NOWHERE)]))))
     select = tuple(SelectRecompute(pattern=name, layers=EveryLayer(), origin=NOWHERE) for name in names)
-    return config(NUM_LAYERS, swap=SwapOff(), recompute=Recompute(select=select, select_comm=select))
+    return config(NUM_LAYERS, swap=SwapOff(), recompute=RecomputeConfig(select=select, select_comm=select))
 
 
 @given(sayable())
@@ -172,7 +172,7 @@ def test_no_decision_changes_silently(template: LayerTemplate, cfg: Config) -> N
     Operators that the model itself keeps from being recomputed are told by ``migrate``, which knows the network."""
     assume(all(primitive.preset_recompute is not False for primitive in template.primitives))
     # what is always lost is left out, so that most examples reach the comparison
-    cfg = replace(cfg, recompute=Recompute(full=cfg.recompute.full, select=cfg.recompute.select))
+    cfg = replace(cfg, recompute=RecomputeConfig(full=cfg.recompute.full, select=cfg.recompute.select))
     if isinstance(cfg.swap, ListedSwap):
         cfg = replace(cfg, swap=replace(
             cfg.swap, layer_swap=tuple(replace(entry, prefetch=1) for entry in cfg.swap.layer_swap),

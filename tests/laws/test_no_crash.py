@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from swapconf.config.config import Dialect
 from swapconf.config.yaml_document import parse
 from swapconf.decide.log_lines import lines
-from swapconf.migrate.migrate import Order, migrate
+from swapconf.migrate.migrate import MigrationOrder, migrate
 from swapconf.report.explanation import as_json, module_rows, modules_as_json, rows
 from swapconf.report.findings_text import as_lines
 from swapconf.study.study import Study, study_document, study_file
@@ -98,7 +98,7 @@ def test_any_mapping_is_migrated_or_refused(document: dict[str, Any], target: Di
 
 def migrated(document: Any, target: Dialect) -> None:
     with contextlib.suppress(SwapconfError):
-        done = migrate(yaml.safe_dump(document), "law.yaml", Order(target=target, versions=Versions()))
+        done = migrate(yaml.safe_dump(document), "law.yaml", MigrationOrder(target=target, versions=Versions()))
         assert all(item.text for item in done.items)
         assert done.after.dialect is target
 

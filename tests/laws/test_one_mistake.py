@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swapconf.checking.request import Order
+from swapconf.checking.request import CheckRequest
 from swapconf.checking.run import check_text
 from swapconf.study.settings import Settings
 from swapconf.upstream.facts import Versions
 from swapconf.words.findings import Finding, Severity, SwapconfError
 
-ORDER = Order(file="law.yaml", named=True, settings=Settings(), versions=Versions(), environment={})
+ORDER = CheckRequest(file="law.yaml", named=True, settings=Settings(), versions=Versions(), environment={})
 COMMON = {
     "use_parallel": "use_parallel: True\n",
     "context": 'context:\n  mode: 0\n  device_target: "Ascend"\n  memory_optimize_level: "O0"\n',

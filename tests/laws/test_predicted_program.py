@@ -13,12 +13,12 @@ from swapconf.decide.strategy import Strategy
 from swapconf.timing import hardware
 from swapconf.timing.cost import Costs, Host, Machine
 from swapconf.timing.timeline import replay, serial
-from swapconf.timing.timing import TO_DEVICE, TO_HOST, Floats, Kind, Program
+from swapconf.timing.timing import TO_DEVICE, TO_HOST, Floats, KernelKind, Program
 from swapconf.trace.trace import Trace
-from swapconf.whatif.predict import Prepared, placed, prediction, schedule
+from swapconf.whatif.predict import PlacedBaseline, placed, prediction, schedule
 from swapconf.whatif.prediction import Prediction
 from swapconf.whatif.prepare import prepare
-from swapconf.whatif.step_time import Clock, Timed, baseline_time, clock, point_time, time
+from swapconf.whatif.step_time import Clock, TimedStep, baseline_time, clock, point_time, time
 from tests.helpers import EXAMPLE, golden, strategy_of
 
 SWAPPED = (r"attention\.wq", r"attention\.wv", "attention_norm", "ffn_norm", "add", r"attention\.flash_attention",
@@ -44,7 +44,7 @@ def strategy(swapped: tuple[tuple[str, int], ...], again: tuple[str, ...]) -> St
 
 
 @cache
-def prepared() -> Prepared:
+def prepared() -> PlacedBaseline:
     return placed(prepare(trace()), strategy((), ()).network)
 
 
@@ -61,7 +61,7 @@ def free() -> Clock:
     return Clock(step=known.step, costs=Costs(duration_us=lasting, origin=known.costs.origin))
 
 
-def ask(swapped: Chosen, again: list[str], on: Clock) -> tuple[Prediction, Timed]:
+def ask(swapped: Chosen, again: list[str], on: Clock) -> tuple[Prediction, TimedStep]:
     launched = schedule(prepared(), strategy(tuple(swapped), tuple(again)))
     found = prediction(prepared(), launched)
     return found, time(on, launched, found.moves)
@@ -107,7 +107,7 @@ def test_copies_that_take_no_time_cost_nothing(swapped: Chosen) -> None:
     """The trace has one micro-batch, so that swap leaves all other kernels, if some of the loss earlier."""
     _, timed = ask(swapped, [], free())
     program = timed.timeline.program
-    assert timed.timeline.exposed_of(Kind.TO_HOST) == timed.timeline.exposed_of(Kind.TO_DEVICE) == 0
+    assert timed.timeline.exposed_of(KernelKind.TO_HOST) == timed.timeline.exposed_of(KernelKind.TO_DEVICE) == 0
     assert timed.timeline.step_us == pytest.approx(baseline_time(pace()).timeline.step_us, rel=1e-9)
     assert sorted(name for name, move in zip(program.names, timed.move, strict=True) if move < 0) == sorted(
         pace().step.program.names)
@@ -126,7 +126,7 @@ def test_a_larger_prefetch_never_makes_a_copy_back_start_later(swapped: Chosen, 
     assert (starts(*early) <= starts(*late) + 1e-6).all()
 
 
-def starts(found: Prediction, timed: Timed) -> Floats:
+def starts(found: Prediction, timed: TimedStep) -> Floats:
     """By move, when its copy back starts."""
     at = np.zeros(len(found.moves))
     back = np.flatnonzero(timed.timeline.program.kind == TO_DEVICE)

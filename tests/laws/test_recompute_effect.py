@@ -8,7 +8,7 @@ from collections.abc import Collection
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from swapconf.config.config import Config, FullRecompute, LayerIndices, ListedSwap, Recompute
+from swapconf.config.config import Config, FullRecompute, LayerIndices, ListedSwap, RecomputeConfig
 from swapconf.decide.expand import expand
 from swapconf.decide.strategy import Recompute as Recomputed
 from swapconf.decide.strategy import Strategy
@@ -42,7 +42,7 @@ def run_of(strategy: Strategy, layers: Collection[str]) -> Effect:
 def whole(layers: Collection[int]) -> Config:
     """Recompute of whole layers, by index."""
     full = FullRecompute(layers=LayerIndices(tuple(sorted(layers))), origin=NOWHERE)
-    return config(COUNT, swap=ListedSwap(given_entries=0), recompute=Recompute(full=full))
+    return config(COUNT, swap=ListedSwap(given_entries=0), recompute=RecomputeConfig(full=full))
 
 
 def has_a_clear_kernel(template: LayerTemplate) -> bool:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from swapconf.decide.strategy import Strategy
 from swapconf.trace.columns import Ints
 from swapconf.trace.lifetimes import CATEGORIES, Category, Usage
-from swapconf.whatif.predict import Prepared, placed, predict
+from swapconf.whatif.predict import PlacedBaseline, placed, predict
 from swapconf.whatif.prediction import Prediction
 from swapconf.whatif.prepare import prepare
 from tests.helpers import EXAMPLE, golden, strategy_of
@@ -31,7 +31,7 @@ def strategy(chosen: tuple[tuple[str, int], ...]) -> Strategy:
 
 
 @cache
-def prepared() -> Prepared:
+def prepared() -> PlacedBaseline:
     return placed(prepare(golden("llama_l2_none")), strategy(()).network)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from swapconf.dryrun.environment import Prepared, prepare
+from swapconf.dryrun.environment import ChildEnvironment, prepare
 from tests.helpers import ROOT
 
 pytestmark = pytest.mark.mindspore
@@ -20,7 +20,7 @@ ONE_TENSOR = TARGET + "print((mindspore.Tensor([1.0]) + 1).shape)"
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> ChildEnvironment:
     base = {**os.environ, "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache"))}
     result = prepare(sys.executable, base)
     if result.source != "shim":
@@ -33,7 +33,7 @@ def run(variables: dict[str, str], folder: Path, program: str) -> subprocess.Com
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
 
 
-def test_built_in_seconds_and_found_at_once(prepared: Prepared) -> None:
+def test_built_in_seconds_and_found_at_once(prepared: ChildEnvironment) -> None:
     summary = prepared.summary()["shim"]
     assert summary["symbols"] > 1000
     assert summary["build_seconds"] < 60  # 4 s on two idle cores
@@ -58,12 +58,12 @@ def test_one_layer_runs_and_the_process_ends_cleanly(tmp_path: Path) -> None:
     ONE_TENSOR,
     ONE_TENSOR + "; raise SystemExit(0)",
 ])
-def test_every_way_to_the_end_of_the_process_is_clean(prepared: Prepared, tmp_path: Path, program: str) -> None:
+def test_every_way_to_the_end_of_the_process_is_clean(prepared: ChildEnvironment, tmp_path: Path, program: str) -> None:
     done = run({**prepared.variables, "RANK_ID": "0", "RANK_SIZE": "8"}, tmp_path, program)
     assert done.returncode == 0, done.stdout[-2000:]
 
 
-def test_without_simulation_nothing_runs_on_the_shim(prepared: Prepared, tmp_path: Path) -> None:
+def test_without_simulation_nothing_runs_on_the_shim(prepared: ChildEnvironment, tmp_path: Path) -> None:
     """Nobody can train on it by mistake: MindSpore finds a device without memory."""
     variables = {name: value for name, value in prepared.variables.items() if name != "MS_SIMULATION_LEVEL"}
     done = run(variables, tmp_path, ONE_TENSOR)
@@ -71,13 +71,13 @@ def test_without_simulation_nothing_runs_on_the_shim(prepared: Prepared, tmp_pat
     assert "Get Device MOC memory size failed" in done.stdout
 
 
-def test_this_process_is_as_before(prepared: Prepared) -> None:
+def test_this_process_is_as_before(prepared: ChildEnvironment) -> None:
     shim = str(prepared.shim_dir)
     assert not any(shim in value for value in os.environ.values())
     assert "MS_SIMULATION_LEVEL" not in os.environ
 
 
-def test_threads_of_the_simulated_device_wait_instead_of_running_for_nothing(prepared: Prepared,
+def test_threads_of_the_simulated_device_wait_instead_of_running_for_nothing(prepared: ChildEnvironment,
                                                                              tmp_path: Path) -> None:
     idle = ONE_TENSOR + ("; import time; spent, start = time.process_time(), time.monotonic(); time.sleep(3); "
                          "print('share', (time.process_time() - spent) / (time.monotonic() - start))")

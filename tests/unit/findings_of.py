@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from swapconf.checking.request import Order
+from swapconf.checking.request import CheckRequest
 from swapconf.checking.run import check_text
 from swapconf.study.settings import Settings
 from swapconf.upstream.facts import Versions
@@ -34,7 +34,7 @@ model: {model_type: qwen3, num_hidden_layers: 8}
 
 def found(text: str, versions: Versions | None = None, environment: Mapping[str, str] | None = None) -> \
         tuple[Finding, ...]:
-    order = Order(file="f.yaml", named=True, settings=Settings(), versions=versions or Versions(),
+    order = CheckRequest(file="f.yaml", named=True, settings=Settings(), versions=versions or Versions(),
                   environment=environment or {})
     try:
         return check_text(order, text).findings

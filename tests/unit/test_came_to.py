@@ -7,7 +7,7 @@ from pathlib import Path
 
 from swapconf.dryrun.came_to import Came, Reader, Station, came_to, peak_bytes
 from swapconf.dryrun.job import Folder
-from swapconf.dryrun.outcome import Outcome
+from swapconf.dryrun.outcome import RankOutcome
 
 
 def test_from_the_model_to_its_steps(tmp_path: Path) -> None:
@@ -29,8 +29,8 @@ def test_nonsense_in_the_files_of_a_child_tells_nothing(tmp_path: Path) -> None:
 
 
 def test_where_the_log_is() -> None:
-    assert Outcome.STOPPED.remedy("there/worker.log") == "correct the config; the whole log is there/worker.log"
-    assert Outcome.CRASHED.remedy() == "try a smaller backward_prefetch; `--keep DIR` keeps the whole log"
+    assert RankOutcome.STOPPED.remedy("there/worker.log") == "correct the config; the whole log is there/worker.log"
+    assert RankOutcome.CRASHED.remedy() == "try a smaller backward_prefetch; `--keep DIR` keeps the whole log"
 
 
 LINE = "[INFO] PIPELINE(7,7f0,python):2026-11-22 [pipeline.cc:404] operator()] Status record: {} {} action.\n"

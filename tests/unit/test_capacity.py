@@ -10,15 +10,15 @@ import pytest
 from swapconf.config import overrides
 from swapconf.dryrun import capacity
 from swapconf.dryrun.capacity import child_bytes, jobs_at_once, layers_run
-from swapconf.dryrun.rank_order import Order
+from swapconf.dryrun.rank_order import RankOrder
 from swapconf.words.units import GIB
 
 FILE = Path(__file__).parents[1] / "traces/llama.yaml"
 
 
-def order(num_layers: int, stages: int = 1, *, fold: bool = False) -> Order:
+def order(num_layers: int, stages: int = 1, *, fold: bool = False) -> RankOrder:
     changes = (f"model.model_config.num_layers={num_layers}", f"parallel_config.pipeline_stage={stages}")
-    return Order(document=overrides.of_file(str(FILE), changes), rank=0, fold=fold)
+    return RankOrder(document=overrides.of_file(str(FILE), changes), rank=0, fold=fold)
 
 
 @pytest.fixture(autouse=True)

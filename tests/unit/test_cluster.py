@@ -18,8 +18,8 @@ from swapconf.cli.main import main
 from swapconf.dryrun import environment, fan_out
 from swapconf.dryrun.cluster import cluster_view
 from swapconf.dryrun.job import Cluster
-from swapconf.dryrun.outcome import Outcome, RankReport, as_record
-from swapconf.dryrun.rank_order import Order
+from swapconf.dryrun.outcome import RankOutcome, RankReport, as_record
+from swapconf.dryrun.rank_order import RankOrder
 from swapconf.dryrun.verdict import _remedy
 from swapconf.memory.cluster_view import ClusterView, HostRow, RankRow, hosts
 from swapconf.report.next_steps import after_cluster
@@ -32,7 +32,7 @@ pytest.importorskip("jinja2")
 from swapconf.report.cluster_page import figures_table, hosts_table, page, parts_table, remedies, verdict
 
 CLUSTER = Cluster(data_parallel=4, num_stages=4)
-BLANK = RankReport(file="train.yaml", rank=0, stage=0, level=1, outcome=Outcome.COMPLETED, limit_bytes=60 * GIB)
+BLANK = RankReport(file="train.yaml", rank=0, stage=0, level=1, outcome=RankOutcome.COMPLETED, limit_bytes=60 * GIB)
 HOSTILE = "<script>alert(1)</script>"
 
 
@@ -42,7 +42,7 @@ def reports() -> list[RankReport]:
                      used_peak_bytes=peak.at.used_bytes, with_fragments_peak_bytes=peak.at.used_bytes + GIB)
              for stage, peak, host in ((0, LAYERS, 2), (1, replace(OPTIMIZER, host_optimizer_bytes=3 * GIB), 3),
                                        (3, LOSS, 0))]
-    found.insert(2, replace(BLANK, rank=8, stage=2, outcome=Outcome.TIMED_OUT))
+    found.insert(2, replace(BLANK, rank=8, stage=2, outcome=RankOutcome.TIMED_OUT))
     return found
 
 
@@ -155,7 +155,7 @@ def test_a_limit_far_above_all_peaks_is_not_drawn() -> None:
 
 
 def test_a_rank_that_ran_out_of_time_shows_what_it_came_to() -> None:
-    late = replace(BLANK, rank=8, stage=2, outcome=Outcome.TIMED_OUT, used_peak_bytes=5 * GIB)
+    late = replace(BLANK, rank=8, stage=2, outcome=RankOutcome.TIMED_OUT, used_peak_bytes=5 * GIB)
     found = cluster_view("train.yaml", [late], CLUSTER)
     assert '<div class="size">5.00G</div>' in page([found], "1")
     assert verdict(found) == ["No rank came as far as its peak."]
@@ -208,7 +208,7 @@ def test_the_page_ends_with_the_command_to_run_next(given: ClusterView, command:
 
 
 def test_the_command_writes_the_page_and_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def rehearsed(orders: Sequence[Order], _jobs: int, _dask: str | None) -> Iterator[RankReport]:
+    def rehearsed(orders: Sequence[RankOrder], _jobs: int, _dask: str | None) -> Iterator[RankReport]:
         for order in orders:
             assert order.board is not None
             yield replace(BLANK, file=order.document.file, rank=order.rank, stage=order.rank // 8, peak=LOSS,

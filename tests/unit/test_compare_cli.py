@@ -14,12 +14,12 @@ from click.testing import CliRunner, Result
 
 from swapconf.cli.main import main
 from swapconf.compare.rehearsed import Candidate, _peak, rehearse
-from swapconf.compare.variant import Figure
+from swapconf.compare.variant import ComparedFigure
 from swapconf.config.yaml_document import parse
 from swapconf.dryrun import fan_out
 from swapconf.dryrun.child import Ran, record
-from swapconf.dryrun.outcome import LayerMoves, Outcome, RankReport
-from swapconf.dryrun.rank_order import Order
+from swapconf.dryrun.outcome import LayerMoves, RankOutcome, RankReport
+from swapconf.dryrun.rank_order import RankOrder
 from swapconf.memory.peak import as_record
 from swapconf.timing import hardware
 from swapconf.timing.cost import Host, Machine
@@ -175,12 +175,12 @@ def machine() -> Machine:
 def candidate(keep: Path, name: str, **settings: Any) -> Candidate:
     document = parse(YAML, f"{name}.yaml")
     return Candidate(title=f"{name}.yaml", keep=keep / name, orders=tuple(
-        Order(document=document, rank=rank, keep=keep / name, **settings) for rank in (0, 4)))
+        RankOrder(document=document, rank=rank, keep=keep / name, **settings) for rank in (0, 4)))
 
 
-def report(order: Order, **changes: Any) -> RankReport:
+def report(order: RankOrder, **changes: Any) -> RankReport:
     return RankReport(file=order.document.file, rank=order.rank, stage=order.rank // 4, level=1,
-                      **{"outcome": Outcome.COMPLETED, "used_peak_bytes": 100, "with_fragments_peak_bytes": 120,
+                      **{"outcome": RankOutcome.COMPLETED, "used_peak_bytes": 100, "with_fragments_peak_bytes": 120,
                          "host_bytes": 8, "moved": (LayerMoves("0", 1, 64),), **changes})
 
 
@@ -190,12 +190,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     file what was run."""
     made: list[str] = []
 
-    def rehearse_all(orders: Sequence[Order], jobs: int, dask: str | None = None) -> Iterator[RankReport]:
+    def rehearse_all(orders: Sequence[RankOrder], jobs: int, dask: str | None = None) -> Iterator[RankReport]:
         for order in orders:
             made.append(f"{order.document.file} {order.rank}")
             assert order.keep is not None
             if order.document.file == "broken.yaml":
-                yield report(order, outcome=Outcome.CRASHED, detail="core dumped", used_peak_bytes=None)
+                yield report(order, outcome=RankOutcome.CRASHED, detail="core dumped", used_peak_bytes=None)
             elif order.document.file == "folded.yaml":
                 yield report(order, folded=(4, 6), fold_note="extrapolated")
             else:
@@ -210,15 +210,15 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_every_yaml_is_run_and_a_crash_is_its_own(tmp_path: Path, asked: list[str]) -> None:
     good, broken = rehearse([candidate(tmp_path, "good"), candidate(tmp_path, "broken")], 1, machine())
     assert asked == ["good.yaml 0", "good.yaml 4", "broken.yaml 0", "broken.yaml 4"]
-    assert good.overall(Figure.STEP) == pytest.approx(36.864)
+    assert good.overall(ComparedFigure.STEP) == pytest.approx(36.864)
     assert good.pipeline is not None
     assert broken.failure.startswith("rank 0 crashed inside MindSpore: core dumped; rank 4")
 
 
 def test_a_folded_run_has_memory_and_says_why_it_has_no_time(tmp_path: Path, asked: list[str]) -> None:
     [folded] = rehearse([candidate(tmp_path, "folded")], 1, machine())
-    assert [folded.overall(figure) for figure in (Figure.USED_PEAK, Figure.MOVED, Figure.STEP)] == [100, 128, None]
-    assert "--no-fold" in folded.unknown[Figure.STEP]
+    assert [folded.overall(figure) for figure in (ComparedFigure.USED_PEAK, ComparedFigure.MOVED, ComparedFigure.STEP)] == [100, 128, None]
+    assert "--no-fold" in folded.unknown[ComparedFigure.STEP]
     assert folded.origins["memory"].endswith("extrapolated")
 
 
@@ -241,7 +241,7 @@ def test_a_kept_run_is_used_again_only_where_it_is_the_same(tmp_path: Path, aske
     asked.clear()
     [again] = rehearse([same], 1, machine(), reuse=True)
     assert asked == []
-    assert again.overall(Figure.STEP) == pytest.approx(36.864)
+    assert again.overall(ComparedFigure.STEP) == pytest.approx(36.864)
     rehearse([candidate(tmp_path, "good", plain=True)], 1, machine(), reuse=True)
     rehearse([same], 1, machine())
     assert len(asked) == 4
@@ -253,7 +253,7 @@ def test_a_kept_folded_run_is_used_again_unless_the_whole_model_is_asked_for(tmp
     asked.clear()
     [again] = rehearse([same], 1, machine(), reuse=True)
     assert asked == []
-    assert again.overall(Figure.USED_PEAK) == 1
+    assert again.overall(ComparedFigure.USED_PEAK) == 1
     whole = replace(same, orders=tuple(replace(order, fold=False) for order in same.orders))
     rehearse([whole], 1, machine(), reuse=True)
     assert len(asked) == 2

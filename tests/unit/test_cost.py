@@ -14,7 +14,7 @@ import pytest
 
 from swapconf.profile import kernel_details, profiler_folder, trace_view
 from swapconf.timing import hardware, hardware_names
-from swapconf.timing.cost import FIGURES, ORIGINS, Costs, Host, Measured, MeasuredCopy, MeasuredKernel, Origin
+from swapconf.timing.cost import FIGURES, ORIGINS, Costs, FigureOrigin, Host, Measured, MeasuredCopy, MeasuredKernel
 from swapconf.timing.costing import Signature, Workload, costs, group_gbps, seconds, workload
 from swapconf.timing.measured import plain
 from swapconf.trace import trace_folder
@@ -248,7 +248,7 @@ class Calibrated:
         inputs = self.signatures[self.slow].inputs
         return [number for number in self.of("MatMul") if self.signatures[number].inputs == inputs]
 
-    def origins(self, numbers: Iterable[int]) -> set[Origin]:
+    def origins(self, numbers: Iterable[int]) -> set[FigureOrigin]:
         return {ORIGINS[self.found.origin[number]] for number in numbers}
 
 
@@ -268,24 +268,24 @@ def calibrated() -> Calibrated:
 
 
 def test_nothing_measured_is_all_estimated(calibrated: Calibrated) -> None:
-    assert calibrated.plainly.share(Origin.ESTIMATED) == 1.0
+    assert calibrated.plainly.share(FigureOrigin.ESTIMATED) == 1.0
 
 
 def test_what_was_measured_by_name_takes_all_that_was_seen_of_that_name(calibrated: Calibrated) -> None:
     assert calibrated.found.duration_us[calibrated.first] == 11.0
-    assert calibrated.origins([calibrated.first]) == {Origin.MEASURED}
+    assert calibrated.origins([calibrated.first]) == {FigureOrigin.MEASURED}
 
 
 def test_what_was_measured_by_shape_holds_wherever_the_shape_is(calibrated: Calibrated) -> None:
     three = 3 * float(calibrated.plainly.duration_us[calibrated.slow])
     assert calibrated.found.duration_us[calibrated.like_slow] == pytest.approx(three)
-    assert calibrated.origins(calibrated.like_slow) == {Origin.MEASURED}
+    assert calibrated.origins(calibrated.like_slow) == {FigureOrigin.MEASURED}
 
 
 def test_other_shapes_of_a_measured_primitive_are_calibrated(calibrated: Calibrated) -> None:
     rest = sorted({*calibrated.of("MatMul")} - {*calibrated.like_slow, calibrated.first})
     assert calibrated.found.duration_us[rest] == pytest.approx(3 * calibrated.plainly.duration_us[rest])
-    assert calibrated.origins(rest) == {Origin.CALIBRATED}
+    assert calibrated.origins(rest) == {FigureOrigin.CALIBRATED}
 
 
 def test_what_was_measured_by_type_is_right_on_average(calibrated: Calibrated) -> None:
@@ -296,11 +296,11 @@ def test_what_was_not_measured_is_estimated_as_before(calibrated: Calibrated) ->
     everything = range(len(calibrated.signatures))
     rest = sorted({*everything} - {*calibrated.of("MatMul"), *calibrated.of("Add")})
     assert calibrated.found.duration_us[rest].tolist() == calibrated.plainly.duration_us[rest].tolist()
-    assert calibrated.origins(rest) == {Origin.ESTIMATED}
+    assert calibrated.origins(rest) == {FigureOrigin.ESTIMATED}
 
 
 def test_the_shares_of_all_origins_are_the_whole(calibrated: Calibrated) -> None:
-    assert sum(calibrated.found.share(item) for item in Origin) == pytest.approx(1.0)
+    assert sum(calibrated.found.share(item) for item in FigureOrigin) == pytest.approx(1.0)
 
 
 def view(tmp_path: Path, events: object) -> Measured:
@@ -350,9 +350,9 @@ def test_copies_take_what_was_seen_of_their_size_and_direction() -> None:
         MeasuredCopy(to_host=True, size_bytes=3 * seen + 1, duration_us=8.0))))
     for number in out:
         if size[number] == seen:
-            assert (found.duration_us[number], ORIGINS[found.origin[number]]) == (3.0, Origin.MEASURED)
+            assert (found.duration_us[number], ORIGINS[found.origin[number]]) == (3.0, FigureOrigin.MEASURED)
         else:
             assert found.duration_us[number] == pytest.approx(size[number] * 11 / (4 * seen + 1))
-            assert ORIGINS[found.origin[number]] is Origin.CALIBRATED
+            assert ORIGINS[found.origin[number]] is FigureOrigin.CALIBRATED
     assert (found.duration_us[back] == plainly.duration_us[back]).all()
-    assert {ORIGINS[found.origin[number]] for number in back} == {Origin.ESTIMATED}
+    assert {ORIGINS[found.origin[number]] for number in back} == {FigureOrigin.ESTIMATED}

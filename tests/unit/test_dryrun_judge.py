@@ -6,7 +6,7 @@ import pytest
 
 from swapconf.dryrun.judge import fault, framework_error
 from swapconf.dryrun.launch import Ending, Finished
-from swapconf.dryrun.outcome import Outcome
+from swapconf.dryrun.outcome import RankOutcome
 
 TRACEBACK = """\
 Traceback (most recent call last):
@@ -26,7 +26,7 @@ def finished(ending: Ending, code: int = 0) -> Finished:
     return Finished(ending=ending, code=code, seconds=12.0)
 
 
-def outcome(ending: Ending, code: int = 0, tail: str = "") -> Outcome | None:
+def outcome(ending: Ending, code: int = 0, tail: str = "") -> RankOutcome | None:
     found = fault(finished(ending, code), tail, PLENTY)
     return found.outcome if found else None
 
@@ -34,24 +34,24 @@ def outcome(ending: Ending, code: int = 0, tail: str = "") -> Outcome | None:
 def test_a_full_disk_is_told_even_where_the_log_has_no_room_for_the_message() -> None:
     found = fault(finished(Ending.EXITED, 1), "2026-11-20 - INFO - start", free_bytes=0)
     assert found is not None
-    assert found.outcome is Outcome.NO_SPACE
+    assert found.outcome is RankOutcome.NO_SPACE
     assert fault(finished(Ending.EXITED, 0), "all well", free_bytes=0) is None
 
 
 @pytest.mark.parametrize(("ending", "code", "tail", "expected"), [
     (Ending.EXITED, 0, "all well", None),
     (Ending.HUNG_AT_EXIT, 15, "peaks", None),
-    (Ending.EXITED, 1, TRACEBACK, Outcome.STOPPED),
+    (Ending.EXITED, 1, TRACEBACK, RankOutcome.STOPPED),
     (Ending.EXITED, 1, TRACEBACK.replace("ValueError: num_heads", "RuntimeError: No module named num_heads"),
-     Outcome.STOPPED),
-    (Ending.EXITED, 1, MISSING, Outcome.NOT_INSTALLED),
-    (Ending.EXITED, 1, "OSError: [Errno 28] No space left on device", Outcome.NO_SPACE),
-    (Ending.SIGNALLED, signal.SIGSEGV, "", Outcome.CRASHED),
-    (Ending.SIGNALLED, signal.SIGABRT, "", Outcome.CRASHED),
-    (Ending.SIGNALLED, signal.SIGKILL, "", Outcome.KILLED),
-    (Ending.TIMED_OUT, 15, "still compiling", Outcome.TIMED_OUT),
+     RankOutcome.STOPPED),
+    (Ending.EXITED, 1, MISSING, RankOutcome.NOT_INSTALLED),
+    (Ending.EXITED, 1, "OSError: [Errno 28] No space left on device", RankOutcome.NO_SPACE),
+    (Ending.SIGNALLED, signal.SIGSEGV, "", RankOutcome.CRASHED),
+    (Ending.SIGNALLED, signal.SIGABRT, "", RankOutcome.CRASHED),
+    (Ending.SIGNALLED, signal.SIGKILL, "", RankOutcome.KILLED),
+    (Ending.TIMED_OUT, 15, "still compiling", RankOutcome.TIMED_OUT),
 ])
-def test_each_ending_has_one_outcome(ending: Ending, code: int, tail: str, expected: Outcome | None) -> None:
+def test_each_ending_has_one_outcome(ending: Ending, code: int, tail: str, expected: RankOutcome | None) -> None:
     assert outcome(ending, code, tail) is expected
 
 

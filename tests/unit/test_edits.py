@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from swapconf.config.config import Config, ListedSwap, Recompute
+from swapconf.config.config import Config, ListedSwap, RecomputeConfig
 from swapconf.decide.edits import Edit, Offload, RecomputeCell, RecomputeComm, RecomputePrimitive, edits
 from swapconf.decide.strategy import Strategy, Swap
 from swapconf.train.cells import apply, read_layer
@@ -26,12 +26,12 @@ def test_a_cell_is_flagged_as_one_only_where_all_below_it_agree() -> None:
 
 
 def test_swap_goes_only_where_recompute_does_not_win() -> None:
-    asked = ops(op("attention", 3), recompute=Recompute(select=(select(r"attention\.flash_attention"),)))
+    asked = ops(op("attention", 3), recompute=RecomputeConfig(select=(select(r"attention\.flash_attention"),)))
     assert of_layer(asked) == (RecomputeCell("attention.flash_attention", {}), Offload("attention.wq", 3))
 
 
 def test_recompute_comes_first_then_exclusion_communication_and_swap() -> None:
-    recompute = Recompute(select=(select(r"feed_forward\.mul"),), select_exclude=(select(r"norm\.cast"),),
+    recompute = RecomputeConfig(select=(select(r"feed_forward\.mul"),), select_exclude=(select(r"norm\.cast"),),
                           select_comm=(select(r"norm\.norm"),))
     assert of_layer(ops(op("add", 2), recompute=recompute)) == (
         RecomputePrimitive("feed_forward.mul", True), RecomputePrimitive("norm.cast", False),
@@ -40,8 +40,8 @@ def test_recompute_comes_first_then_exclusion_communication_and_swap() -> None:
 
 def test_options_reach_whole_layers_and_slicing_only_them() -> None:
     switches: dict[str, Any] = {"mp_comm_recompute": False, "recompute_slice_activation": True}
-    assert of_layer(config(recompute=Recompute(full=full(), **switches))) == (RecomputeCell("", switches),)
-    assert of_layer(config(recompute=Recompute(select=(select("attention"),), **switches))) == (
+    assert of_layer(config(recompute=RecomputeConfig(full=full(), **switches))) == (RecomputeCell("", switches),)
+    assert of_layer(config(recompute=RecomputeConfig(select=(select("attention"),), **switches))) == (
         RecomputeCell("attention", {"mp_comm_recompute": False}),)
 
 
@@ -111,7 +111,7 @@ def decided(result: Strategy, layer: int) -> dict[str, int]:
 def test_applied_flags_are_exactly_the_decisions() -> None:
     cases = (ops(op("attention", 3)), ops(op("attention", 1), op(r"attention\.flash_attention", 7)),
              config(swap=ListedSwap(layer_swap=(whole(3),), op_swap=(op("add", 2),), given_entries=2)),
-             ops(op("feed_forward", 4), recompute=Recompute(select=(select(r"feed_forward\.w2"),))))
+             ops(op("feed_forward", 4), recompute=RecomputeConfig(select=(select(r"feed_forward\.w2"),))))
     for cfg in cases:
         result = strategy(cfg)
         layer = build()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from swapconf.config.config import Config, DefaultSwap, ListedSwap, Recompute
+from swapconf.config.config import Config, DefaultSwap, ListedSwap, RecomputeConfig
 from swapconf.decide.expand import expand
 from swapconf.decide.strategy import Strategy
 from swapconf.dryrun.effect.compare_copies import MISSING, UNASKED, compare
@@ -43,7 +43,7 @@ def told(strategy: Strategy, effect: Effect) -> list[Finding]:
 
 LAYER_SWAP = config(2, swap=ListedSwap(layer_swap=(whole(1, line=3),), given_entries=1))
 FLASH_SWAP = ops(op(FLASH, 1, line=4))
-FFN_NORM_SWAP = ops(op("ffn_norm", 1, line=5), recompute=Recompute(select=(select("feed_forward", 1),)))
+FFN_NORM_SWAP = ops(op("ffn_norm", 1, line=5), recompute=RecomputeConfig(select=(select("feed_forward", 1),)))
 CASES = {
     "llama_l2_layerswap_n1": (2, LAYER_SWAP),
     "llama_l2_none": (2, config(2)),

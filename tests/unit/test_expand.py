@@ -15,7 +15,7 @@ from swapconf.config.config import (
     LayerSwap,
     ListedSwap,
     OpSwap,
-    Recompute,
+    RecomputeConfig,
     SelectRecompute,
 )
 from swapconf.decide.expand import R1, R2, decide, expand
@@ -115,20 +115,20 @@ def test_first_layer_entry_wins() -> None:
     (r"att.*\.flash.*", "(attention|feed_forward)", FLASH),
 ])
 def test_r1_same_ancestor_descendant_and_regex(swapped: str, recomputed: str, site: str) -> None:
-    result = strategy(ops(op(swapped, 3), recompute=Recompute(select=(select(recomputed, 1),))))
+    result = strategy(ops(op(swapped, 3), recompute=RecomputeConfig(select=(select(recomputed, 1),))))
     assert decision(result, 1, site).reason.rule == R1
     assert isinstance(action(result, 1, site), Recomputed)
     assert action(result, 0, site) == Swap(3)
 
 
 def test_r1_leaves_the_rest_of_the_swap() -> None:
-    result = strategy(ops(op("attention", 3), recompute=Recompute(select=(select(r"attention\.flash_attention", 1),))))
+    result = strategy(ops(op("attention", 3), recompute=RecomputeConfig(select=(select(r"attention\.flash_attention", 1),))))
     assert action(result, 1, "attention.wq.matmul") == Swap(3)
 
 
 def test_r1_whole_layer_voids_the_swap_there() -> None:
     swap = ListedSwap(layer_swap=(whole(3),), given_entries=1)
-    result = strategy(config(swap=swap, recompute=Recompute(full=full(2))))
+    result = strategy(config(swap=swap, recompute=RecomputeConfig(full=full(2))))
     outcome = next(o for o in result.layers[2].plan.outcomes if o.request.is_swap)
     assert outcome.void is not None
     assert outcome.void.rule == R1
@@ -137,14 +137,14 @@ def test_r1_whole_layer_voids_the_swap_there() -> None:
 
 def test_a_flag_of_the_model_against_recompute_is_stronger_than_a_cell() -> None:
     net = network(template=ROUTED)
-    result = strategy(config(recompute=Recompute(full=full(1))), net)
+    result = strategy(config(recompute=RecomputeConfig(full=full(1))), net)
     assert action(result, 1, "feed_forward.router") == Keep()
-    named = strategy(config(recompute=Recompute(select=(select(r"feed_forward\.router", 1),))), net)
+    named = strategy(config(recompute=RecomputeConfig(select=(select(r"feed_forward\.router", 1),))), net)
     assert action(named, 1, "feed_forward.router") == Recomputed("feed_forward.router")
 
 
 def test_r2_is_void_as_documented_and_in_effect_as_measured() -> None:
-    cfg = ops(op("norm", 3), recompute=Recompute(select=(select("attention", 1),)))
+    cfg = ops(op("norm", 3), recompute=RecomputeConfig(select=(select("attention", 1),)))
     documented = decision(strategy(cfg, versions=DOCUMENTED), 1, "norm.norm")
     measured = decision(strategy(cfg), 1, "norm.norm")
     assert (documented.action, documented.reason.rule) == (Keep(), R2)
@@ -159,14 +159,14 @@ def test_r2_is_not_about_what_the_model_itself_recomputes() -> None:
 
 
 def test_exclusion_has_the_highest_priority() -> None:
-    recompute = Recompute(full=full(), select_exclude=(select(r"feed_forward\.mul"),))
+    recompute = RecomputeConfig(full=full(), select_exclude=(select(r"feed_forward\.mul"),))
     result = strategy(ops(op("feed_forward", 4), recompute=recompute))
     assert action(result, 0, "feed_forward.mul") == Keep()
     assert action(result, 0, "feed_forward.w2.matmul") == Recomputed("")
 
 
 def test_communication_is_an_axis_of_its_own() -> None:
-    recompute = Recompute(select_comm=(select(r".*\.norm", 1),), select_comm_exclude=(select(r"norm\.norm", 2),))
+    recompute = RecomputeConfig(select_comm=(select(r".*\.norm", 1),), select_comm_exclude=(select(r"norm\.norm", 2),))
     result = strategy(config(recompute=recompute))
     assert [entry.plan.comm_recompute for entry in result.layers] == [
         {}, {"norm.norm": True}, {"norm.norm": False}, {}]
@@ -174,7 +174,7 @@ def test_communication_is_an_axis_of_its_own() -> None:
 
 
 def test_a_cell_in_a_list_of_single_operators_is_void() -> None:
-    result = strategy(config(recompute=Recompute(select_comm=(select("attention", 1),))))
+    result = strategy(config(recompute=RecomputeConfig(select_comm=(select("attention", 1),))))
     (outcome,) = result.layers[1].plan.outcomes
     assert outcome.void is not None
     assert outcome.void.rule == "recompute-void"
@@ -187,7 +187,7 @@ def test_equal_layers_share_one_plan() -> None:
 
 def test_recompute_options_are_only_what_differs_from_mindspore() -> None:
     assert strategy(config()).recompute_options == {}
-    chosen = Recompute(mp_comm_recompute=False, recompute_slice_activation=True)
+    chosen = RecomputeConfig(mp_comm_recompute=False, recompute_slice_activation=True)
     assert strategy(config(recompute=chosen)).recompute_options == {
         "mp_comm_recompute": False, "recompute_slice_activation": True}
 
@@ -203,7 +203,7 @@ def test_equal_layers_that_the_same_entries_select_share_one_answer() -> None:
 
 
 def test_what_is_excluded_from_recompute_is_not_swapped_either() -> None:
-    recompute = Recompute(select_exclude=(select(r"feed_forward\.mul", 1),))
+    recompute = RecomputeConfig(select_exclude=(select(r"feed_forward\.mul", 1),))
     decided = strategy(config(swap=ListedSwap(layer_swap=(whole(4),)), recompute=recompute)).layers
     assert decided[0].plan.decisions["feed_forward.mul"].action == Swap(4)
     assert decided[1].plan.decisions["feed_forward.mul"].action == Keep()

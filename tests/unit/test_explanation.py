@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from swapconf.config.config import Config, ListedSwap, Recompute
+from swapconf.config.config import Config, ListedSwap, RecomputeConfig
 from swapconf.decide.expand import expand
 from swapconf.models import catalog
 from swapconf.models.network import Layer, LayerTemplate, Network
@@ -31,7 +31,7 @@ def test_one_layer() -> None:
 
 
 def test_sites_that_differ_get_a_row_of_their_own_with_the_rule() -> None:
-    cfg = ops(op("attention", 3, 0), recompute=Recompute(select=(select(r"attention\.wq", 0),)))
+    cfg = ops(op("attention", 3, 0), recompute=RecomputeConfig(select=(select(r"attention\.wq", 0),)))
     assert table(cfg) == [("0", "attention.wq", "recompute", "", "1 of 1"), ("0", "attention", "swap", "3", "1 of 2"),
                           ("0", "  wq.matmul", "recompute", "", "1")]
     assert reasons(cfg)[-1] == "attention.wq is recomputed, and recompute wins over swap [R1-recompute-wins]"
@@ -43,12 +43,12 @@ def test_a_later_entry_is_named_where_it_overrides() -> None:
 
 
 def test_void_requests_say_why() -> None:
-    cfg = ops(op("attention", 3, 0), recompute=Recompute(full=full(0)))
+    cfg = ops(op("attention", 3, 0), recompute=RecomputeConfig(full=full(0)))
     assert ("0", "attention", "recompute", "", "0 of 2") in table(cfg)
 
 
 def test_r2_is_told_for_its_sites_only() -> None:
-    cfg = ops(op("norm", 3, 1), recompute=Recompute(select=(select("attention", 1),)))
+    cfg = ops(op("norm", 3, 1), recompute=RecomputeConfig(select=(select("attention", 1),)))
     (told,) = [row for row in rows(strategy(cfg)) if "[R2-" in row.reason]
     assert told.operator.strip() == "norm"
     assert "MindSpore 2.9.0" in told.reason
@@ -68,7 +68,7 @@ def test_json_has_every_site_and_the_lines() -> None:
 def test_what_is_asked_of_a_model_that_nobody_knows_is_told_and_not_counted() -> None:
     unknown = Network(family=None, layers=tuple(Layer(index=index, name=str(index), template=LayerTemplate(
         name="unknown", cell="?", operators=())) for index in range(4)))
-    asked = ops(op("attention", 4, 2, 3), recompute=Recompute(full=full(1), select=(select("mlp", 3),)))
+    asked = ops(op("attention", 4, 2, 3), recompute=RecomputeConfig(full=full(1), select=(select("mlp", 3),)))
     assert isinstance(asked.swap, ListedSwap)
     swap = ListedSwap(layer_swap=(whole(2, 0, 1),), op_swap=asked.swap.op_swap, given_entries=2)
     table = [(row.layers, row.operator, row.effect, row.sites, row.void)
@@ -84,7 +84,7 @@ def test_what_depends_on_the_layout_is_left_open() -> None:
     layers = tuple(Layer(index=index, name=str(index), template=template)
                    for index, template in enumerate(catalog.templates_for("llama", {}, 2)))
     asked = ops(op(r"attention\.reshape", 5), op(r"attention\.wq", 5))
-    asked = replace(asked, recompute=Recompute(select_comm=(select(r"ffn_norm\.norm"),)))
+    asked = replace(asked, recompute=RecomputeConfig(select_comm=(select(r"ffn_norm\.norm"),)))
     told = {row.operator: row.reason for row in rows(strategy(asked, Network(family="llama", layers=layers)))}
     assert told["attention.reshape"] == "as asked, where MindSpore keeps the view; a dry run tells"
     assert told["attention.wq"] == "as asked"

@@ -9,12 +9,12 @@ import pytest
 from click.testing import Result
 
 from swapconf.checking.fixes import Reading, meaning, repaired
-from swapconf.checking.request import Order
+from swapconf.checking.request import CheckRequest
 from swapconf.study.settings import Settings
 from swapconf.upstream.facts import Versions
 from tests.helpers import ROOT, invoke
 
-ORDER = Order(file="a.yaml", named=True, settings=Settings(), versions=Versions(), environment={})
+ORDER = CheckRequest(file="a.yaml", named=True, settings=Settings(), versions=Versions(), environment={})
 REST = """\
 parallel_config: {pipeline_stage: 2}   # two
 model:
@@ -72,7 +72,7 @@ def test_many_repairs_cost_few_studies(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     of = Reading.of
 
-    def noted(order: Order, text: str) -> Reading:
+    def noted(order: CheckRequest, text: str) -> Reading:
         read.append(text)
         return of(order, text)
 

@@ -12,8 +12,8 @@ from swapconf.dryrun.child import Ran
 from swapconf.dryrun.fold import folded as module
 from swapconf.dryrun.fold.folded import foldable, rehearse
 from swapconf.dryrun.fold.micro_batches import micro_batches
-from swapconf.dryrun.outcome import Outcome, RankReport
-from swapconf.dryrun.rank_order import Order
+from swapconf.dryrun.outcome import RankOutcome, RankReport
+from swapconf.dryrun.rank_order import RankOrder
 from swapconf.study.study import Study
 from swapconf.trace.blocks import Blocks
 from swapconf.trace.trace import Block, Kernel, Task, Tensor, Trace, WorkerLog
@@ -76,12 +76,12 @@ def mindspore(monkeypatch: pytest.MonkeyPatch) -> Callable[[Shape], list[Any]]:
     ran: list[Any] = []
 
     def install(shape: Shape) -> list[Any]:
-        def run(order: Order, study: Study, part: str = "") -> Ran:
+        def run(order: RankOrder, study: Study, part: str = "") -> Ran:
             layers = study.config.model.num_layers or 0
             counted = micro_batches(order.document, study.config.pipeline).count if shape.slice else 1
             ran.append(layers if not shape.slice else (layers, counted))
             report = RankReport(file=order.document.file, rank=order.rank, stage=0, level=order.level,
-                                outcome=Outcome.COMPLETED)
+                                outcome=RankOutcome.COMPLETED)
             return Ran(report=report, log=WorkerLog(), trace=trace(shape, layers, counted), reserved_bytes=2 << 30)
 
         monkeypatch.setattr(module, "run", run)
@@ -90,8 +90,8 @@ def mindspore(monkeypatch: pytest.MonkeyPatch) -> Callable[[Shape], list[Any]]:
     return install
 
 
-def order(settings: dict[str, Any] | None = None, layers: int = 32) -> Order:
-    return Order(document=document(settings or swap(layer_swap=[{"backward_prefetch": 1, "layers": True}]), layers),
+def order(settings: dict[str, Any] | None = None, layers: int = 32) -> RankOrder:
+    return RankOrder(document=document(settings or swap(layer_swap=[{"backward_prefetch": 1, "layers": True}]), layers),
                  rank=0, fold=True)
 
 
@@ -110,14 +110,14 @@ def test_fragments_that_are_only_estimated_refuse_nothing(mindspore: Callable[[S
     """Those of a whole run do, and so does the used peak of a folded one."""
     shape = Shape(fragments=200 * MIB)
     room = (shape.peak_bytes(32) + 100 * MIB) // MIB
-    for megabytes, fold, outcome in ((room, True, Outcome.COMPLETED), (room, False, Outcome.DOES_NOT_FIT),
-                                     (room - 200, True, Outcome.DOES_NOT_FIT)):
+    for megabytes, fold, outcome in ((room, True, RankOutcome.COMPLETED), (room, False, RankOutcome.DOES_NOT_FIT),
+                                     (room - 200, True, RankOutcome.DOES_NOT_FIT)):
         mindspore(shape)
         report = rehearse(replace(order({"swap_config.swap": False,
                                          "context.max_device_memory": f"{megabytes}MB"}), fold=fold))
         assert report.outcome is outcome
         (told,) = (finding for finding in report.findings if finding.rule == "does-not-fit")
-        assert told.severity is (Severity.WARNING if outcome is Outcome.COMPLETED else Severity.ERROR)
+        assert told.severity is (Severity.WARNING if outcome is RankOutcome.COMPLETED else Severity.ERROR)
 
 
 def test_moves_and_host_memory_are_those_of_all_layers(mindspore: Callable[[Shape], list[Any]]) -> None:
@@ -192,7 +192,7 @@ def test_a_model_that_deals_its_layers_in_its_own_way_is_run_whole(
     ran = mindspore(Shape())
     run = module.run  # type: ignore[attr-defined]
 
-    def one_layer_less(order: Order, study: Study, part: str = "") -> Ran:
+    def one_layer_less(order: RankOrder, study: Study, part: str = "") -> Ran:
         done = run(order, study, part)
         fewer = trace(Shape(), (study.config.model.num_layers or 0) - 1)
         kernels = tuple(replace(kernel, primitive="MatMul") for kernel in fewer.kernels)
@@ -211,7 +211,7 @@ def test_what_the_pool_reserves_follows_the_peak_unless_it_was_taken_in_advance(
     mindspore(Shape(activation=700 * MIB))
     run = module.run  # type: ignore[attr-defined]
 
-    def with_pool(order: Order, study: Study, part: str = "") -> Ran:
+    def with_pool(order: RankOrder, study: Study, part: str = "") -> Ran:
         done = run(order, study, part)
         assert done.trace is not None
         return replace(done, reserved_bytes=reserved(done.trace.with_fragments_peak_bytes) * GIB)
@@ -232,17 +232,17 @@ def test_a_part_that_fails_is_told_and_the_whole_model_is_not_run(
     ran = mindspore(Shape())
     run = module.run  # type: ignore[attr-defined]
 
-    def late(order: Order, study: Study, part: str = "") -> Ran:
+    def late(order: RankOrder, study: Study, part: str = "") -> Ran:
         done = run(order, study, part)
         told = Finding(origin=Origin(file="f"), rule="framework-error", severity=Severity.ERROR,
                        message="rank 0: reached its time limit in step 1", hint=f"the log is rank_0/{part}/worker.log")
-        ended = replace(done.report, outcome=Outcome.TIMED_OUT, used_peak_bytes=77, findings=(told,))
+        ended = replace(done.report, outcome=RankOutcome.TIMED_OUT, used_peak_bytes=77, findings=(told,))
         return replace(done, trace=None, report=ended) if part == "layers_6" else done
 
     monkeypatch.setattr(module, "run", late)
     report = rehearse(order())
     assert sorted(ran) == [4, 6]
-    assert (report.outcome, report.used_peak_bytes, report.folded) == (Outcome.TIMED_OUT, None, None)
+    assert (report.outcome, report.used_peak_bytes, report.folded) == (RankOutcome.TIMED_OUT, None, None)
     assert report.fold_note == "a run with 6 layers reached its time limit, so the whole model was not run"
     (finding,) = report.findings
     assert "in step 1 (a run with 6 layers, from which the whole model was to be extrapolated)" in finding.message
@@ -270,7 +270,7 @@ def test_level_2_is_folded_with_the_workspace_in_it(mindspore: Callable[[Shape],
     ran = mindspore(shape)
     run = module.run  # type: ignore[attr-defined]
 
-    def run_with_graph(order: Order, study: Study, part: str = "") -> Ran:
+    def run_with_graph(order: RankOrder, study: Study, part: str = "") -> Ran:
         done = run(order, study, part)
         assert done.trace is not None
         return replace(done, trace=with_graph(done.trace), report=replace(done.report, level=1))

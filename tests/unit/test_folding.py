@@ -12,7 +12,7 @@ import pytest
 from swapconf.config import overrides
 from swapconf.config.nodes import Document
 from swapconf.dryrun.fold.fewer_layers import with_fewer_layers
-from swapconf.dryrun.fold.folding import CannotFold, Fold, Row, Size, check, folds
+from swapconf.dryrun.fold.folding import CannotFold, Fold, LayerRow, Size, check, folds
 from swapconf.dryrun.fold.micro_batches import MicroBatches, micro_batches, with_micro_batches
 from swapconf.study.study import Study, study_document
 from swapconf.upstream.facts import Versions
@@ -83,7 +83,7 @@ def test_every_layer_that_stays_is_treated_as_before(settings: dict[str, Any], l
 
 
 def test_layers_leave_from_the_middle() -> None:
-    plan = Fold(rows=(Row(0, 2), Row(2, 10), Row(12, 1)), whole=Size((2, 10, 1), 1), small=Size((2, 4, 1), 1))
+    plan = Fold(rows=(LayerRow(0, 2), LayerRow(2, 10), LayerRow(12, 1)), whole=Size((2, 10, 1), 1), small=Size((2, 4, 1), 1))
     assert plan.kept(plan.small) == (0, 1, 2, 3, 10, 11, 12)
     assert plan.kept(plan.whole) == tuple(range(13))
 

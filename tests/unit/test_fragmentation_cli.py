@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from swapconf.dryrun.outcome import Outcome, RankReport
+from swapconf.dryrun.outcome import RankOutcome, RankReport
 from swapconf.memory.allocators import POLICIES, mindspore
 from swapconf.memory.fragmentation import causes, study
 from swapconf.memory.fragmentation_findings import COMMUNICATOR_BYTES, Device, findings
@@ -112,7 +112,7 @@ def test_confirm_rehearses_the_recommended_block_size(monkeypatch: pytest.Monkey
 
     def rehearse(order: Any) -> RankReport:
         asked.append(order)
-        return RankReport(file="", rank=0, stage=0, level=1, outcome=Outcome.COMPLETED,
+        return RankReport(file="", rank=0, stage=0, level=1, outcome=RankOutcome.COMPLETED,
                           with_fragments_peak_bytes=predicted + found_more)
 
     monkeypatch.setattr("swapconf.dryrun.fold.folded.rehearse", rehearse)

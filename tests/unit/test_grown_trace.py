@@ -16,8 +16,8 @@ from swapconf.dryrun.fold import folded as module
 from swapconf.dryrun.fold import grown_trace
 from swapconf.dryrun.fold.folded import rehearse
 from swapconf.dryrun.fold.micro_batches import micro_batches
-from swapconf.dryrun.outcome import Outcome, RankReport
-from swapconf.dryrun.rank_order import Order
+from swapconf.dryrun.outcome import RankOutcome, RankReport
+from swapconf.dryrun.rank_order import RankOrder
 from swapconf.study.study import Study
 from swapconf.trace import grown_trace_writer, run_record, trace_folder
 from swapconf.trace.trace import Trace, WorkerLog
@@ -33,13 +33,13 @@ def spoiled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     layers."""
     found: list[int] = []
 
-    def run(order: Order, study: Study, part: str = "") -> Ran:
+    def run(order: RankOrder, study: Study, part: str = "") -> Ran:
         if order.keep is not None:
             (order.keep / "rank_0" / part).mkdir(parents=True, exist_ok=True)
         layers = study.config.model.num_layers or 0
         trace = toy(layers, micro_batches(order.document, study.config.pipeline).count)
         report = RankReport(file=order.document.file, rank=order.rank, stage=0, level=order.level,
-                            outcome=Outcome.COMPLETED)
+                            outcome=RankOutcome.COMPLETED)
         return Ran(report=report, log=WorkerLog(), reserved_bytes=2 << 30,
                    trace=_without_last(trace) if layers in found else trace)
 
@@ -53,8 +53,8 @@ def _without_last(trace: Trace) -> Trace:
                                         for kernel in trace.kernels))
 
 
-def order(keep: Path, settings: dict[str, Any] | None = None, layers: int = 16) -> Order:
-    return Order(document=document({**NONE, **(settings or {})}, layers), rank=0, fold=True, keep=keep)
+def order(keep: Path, settings: dict[str, Any] | None = None, layers: int = 16) -> RankOrder:
+    return RankOrder(document=document({**NONE, **(settings or {})}, layers), rank=0, fold=True, keep=keep)
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_a_trace_that_cannot_be_grown_for_whatever_reason_costs_no_report(
 
     monkeypatch.setattr(grown_trace, "whole", odd)
     report = rehearse(order(tmp_path))
-    assert report.outcome is Outcome.COMPLETED
+    assert report.outcome is RankOutcome.COMPLETED
     assert "a constant of 512 bytes" in report.fold_note
 
 

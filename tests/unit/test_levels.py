@@ -16,8 +16,8 @@ from swapconf.cli.main import main
 from swapconf.dryrun import environment, fan_out, levels, report_cache
 from swapconf.dryrun.child import Ran, kept
 from swapconf.dryrun.fold import folded
-from swapconf.dryrun.outcome import Outcome, RankReport
-from swapconf.dryrun.rank_order import Order
+from swapconf.dryrun.outcome import RankOutcome, RankReport
+from swapconf.dryrun.rank_order import RankOrder
 from swapconf.memory.with_workspace import grow
 from swapconf.profile import profiler_folder
 from swapconf.study.study import Study
@@ -43,15 +43,15 @@ def mindspore(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, recorded: Trace) 
     held = [recorded]
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
-    def run(order: Order, study: Study, part: str = "") -> Ran:
+    def run(order: RankOrder, study: Study, part: str = "") -> Ran:
         if order.keep is not None:
             kept(order.keep, order, part).mkdir(parents=True)
             for file in RECORDED.iterdir():
                 shutil.copy(file, kept(order.keep, order, part))
-        report = RankReport(file=order.document.file, rank=order.rank, stage=0, level=1, outcome=Outcome.COMPLETED)
+        report = RankReport(file=order.document.file, rank=order.rank, stage=0, level=1, outcome=RankOutcome.COMPLETED)
         return Ran(report=report, log=WorkerLog(usable_bytes=60 * GIB), trace=held[0], reserved_bytes=2 * GIB)
 
-    def in_this_process(orders: Sequence[Order], jobs: int, dask: str | None = None) -> Iterator[RankReport]:
+    def in_this_process(orders: Sequence[RankOrder], jobs: int, dask: str | None = None) -> Iterator[RankReport]:
         yield from map(folded.rehearse, orders)
 
     monkeypatch.setattr(folded, "run", run)
@@ -172,7 +172,7 @@ def test_a_folder_that_cannot_be_written_is_an_outcome(tmp_path: Path, monkeypat
     result = dryrun("--level", "2", "--keep", tmp_path, "--format", "json")
     (found,) = json.loads(result.stdout)
     assert result.exit_code == 1
-    assert found["outcome"] == Outcome.NO_SPACE.value
+    assert found["outcome"] == RankOutcome.NO_SPACE.value
 
 
 @pytest.mark.parametrize(("told", "buffer_mib"), [(None, 200), ("64", 64), ("many", 200)])

@@ -13,14 +13,14 @@ import pytest
 from click.testing import CliRunner
 
 from swapconf.cli.main import main
-from swapconf.config.config import Config, Dialect, LayerIndices, ListedSwap, Recompute, SwapOff
+from swapconf.config.config import Config, Dialect, LayerIndices, ListedSwap, RecomputeConfig, SwapOff
 from swapconf.config.dialects import dialect_of
 from swapconf.config.yaml_config import from_document
 from swapconf.config.yaml_document import parse
 from swapconf.config.yaml_lines import comments
 from swapconf.files.replace import rewrite_text
 from swapconf.migrate import migrate as module
-from swapconf.migrate.migrate import Migration, Order, migrate
+from swapconf.migrate.migrate import Migration, MigrationOrder, migrate
 from swapconf.migrate.report import Fate, Item
 from swapconf.migrate.rewrite_lines import STALE
 from swapconf.upstream.facts import Versions
@@ -45,7 +45,7 @@ model:
 
 
 def done(text: str, target: Dialect, **order: Any) -> Migration:
-    return migrate(text, "train.yaml", Order(target=target, versions=Versions(), **order))
+    return migrate(text, "train.yaml", MigrationOrder(target=target, versions=Versions(), **order))
 
 
 def told(migration: Migration, fate: Fate) -> list[str]:
@@ -181,8 +181,8 @@ def test_a_layer_that_is_recomputed_and_swapped_stays_recomputed_only() -> None:
 
 
 def test_a_converter_that_forgets_something_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def forgetful(config: Config, order: Order) -> tuple[Config, tuple[Item, ...]]:
-        return replace(config, dialect=order.target, swap=SwapOff(), recompute=Recompute()), ()
+    def forgetful(config: Config, order: MigrationOrder) -> tuple[Config, tuple[Item, ...]]:
+        return replace(config, dialect=order.target, swap=SwapOff(), recompute=RecomputeConfig()), ()
 
     monkeypatch.setattr(module, "_converted", forgetful)
     text = (ROOT / "configs/small/example2_layer_swap.yaml").read_text(encoding="utf-8")
@@ -377,7 +377,7 @@ recompute_config:
 
 
 def to(target: Dialect, text: str, mindformers: str) -> Migration:
-    return migrate(text, "train.yaml", Order(target=target, versions=Versions(mindformers=mindformers)))
+    return migrate(text, "train.yaml", MigrationOrder(target=target, versions=Versions(mindformers=mindformers)))
 
 
 def test_exclusion_by_path_has_a_form_from_2_1_0_on_and_comes_back() -> None:

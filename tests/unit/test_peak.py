@@ -9,7 +9,7 @@ import pytest
 
 from swapconf.memory.advice import advice, host_line, is_out_of_reach, peak_line, reach, remedy
 from swapconf.memory.holders import peak
-from swapconf.memory.peak import Moment, Part, Peak, Share, as_record, grown, of_record
+from swapconf.memory.peak import Moment, Peak, PeakPart, Share, as_record, grown, of_record
 from swapconf.trace.lifetimes import Category
 from swapconf.words.units import GIB
 from tests.helpers import NAMES, columns, golden
@@ -18,8 +18,8 @@ from tests.unit.test_replay import peak_of
 
 def moment(when: str, **gib: float) -> Moment:
     """Parts by name in GiB; of weights, optimizer state and activations of layers all is in layers."""
-    inside = {Part.WEIGHTS, Part.OPTIMIZER, Part.LAYERS}
-    shares = [Share(Part[name.upper()], round(size * GIB), round(size * GIB) if Part[name.upper()] in inside else 0)
+    inside = {PeakPart.WEIGHTS, PeakPart.OPTIMIZER, PeakPart.LAYERS}
+    shares = [Share(PeakPart[name.upper()], round(size * GIB), round(size * GIB) if PeakPart[name.upper()] in inside else 0)
               for name, size in gib.items()]
     return Moment(when, tuple(sorted(shares, key=lambda share: -share.size_bytes)))
 
@@ -37,8 +37,8 @@ def test_the_parts_add_up_to_the_peak_and_agree_with_the_categories(name: str) -
     found, live = peak(golden(name)), columns(name)
     assert found.at.used_bytes == golden(name).used_peak_bytes
     assert found.rest.used_bytes <= found.at.used_bytes
-    for part, category in ((Part.WEIGHTS, Category.WEIGHT), (Part.OPTIMIZER, Category.OPTIMIZER),
-                           (Part.CONSTANTS, Category.CONSTANT), (Part.TEMPORARY, Category.TEMPORARY)):
+    for part, category in ((PeakPart.WEIGHTS, Category.WEIGHT), (PeakPart.OPTIMIZER, Category.OPTIMIZER),
+                           (PeakPart.CONSTANTS, Category.CONSTANT), (PeakPart.TEMPORARY, Category.TEMPORARY)):
         assert found.at.bytes_of(part) == peak_of(live, category)
     assert all(0 <= share.in_layers_bytes <= share.size_bytes for share in found.at.shares)
 
@@ -57,8 +57,8 @@ def test_what_follows_from_the_logits_is_of_the_head_and_the_loss() -> None:
         live.name.tolist(), live.size_bytes, live.start, live.end, strict=True) if start <= time < end}
     (sliced,) = (size for name, size in alive.items() if name.endswith("/StridedSliceGrad-op0"))
     assert sliced == (16 << 20) + 512
-    assert found.at.bytes_of(Part.LOSS) > sliced
-    assert found.at.bytes_of(Part.GRADIENTS) == 0
+    assert found.at.bytes_of(PeakPart.LOSS) > sliced
+    assert found.at.bytes_of(PeakPart.GRADIENTS) == 0
     assert peak_of(live, Category.GRADIENT) > sliced
 
 
@@ -99,8 +99,8 @@ def test_more_layers_grow_what_each_layer_holds() -> None:
     assert found.is_grown
     assert reach(found).endswith("or gets below about 41.00G")
     assert found.at.used_bytes == round(42.6 * GIB)
-    assert found.at.bytes_of(Part.LOSS) == LOSS.at.bytes_of(Part.LOSS)
-    assert found.at.bytes_of(Part.WEIGHTS) == pytest.approx(8 * GIB, rel=1e-6)
+    assert found.at.bytes_of(PeakPart.LOSS) == LOSS.at.bytes_of(PeakPart.LOSS)
+    assert found.at.bytes_of(PeakPart.WEIGHTS) == pytest.approx(8 * GIB, rel=1e-6)
     assert found.rest.used_bytes == pytest.approx((30.7 + 11.9 - 1.6) * GIB, rel=1e-6)
 
 
@@ -108,11 +108,11 @@ def test_the_optimizer_has_temporaries_for_the_weights_of_every_layer() -> None:
     """Their names tell no layer. Outside of the optimizer temporaries are nobody's."""
     name = next(name for name in NAMES if peak(golden(name)).rest.when == "forward")
     parts = {share.part: share for share in peak(golden(name)).rest.shares}
-    assert parts[Part.TEMPORARY].in_layers_bytes == 0
+    assert parts[PeakPart.TEMPORARY].in_layers_bytes == 0
     trace = golden("mcore/qwen3_l2_none")
     found = peak(trace).rest
     weights, temporary = (next(share for share in found.shares if share.part is part)
-                          for part in (Part.WEIGHTS, Part.TEMPORARY))
+                          for part in (PeakPart.WEIGHTS, PeakPart.TEMPORARY))
     assert found.when == "optimizer"
     assert 0 < weights.in_layers_bytes < weights.size_bytes
     assert temporary.in_layers_bytes / temporary.size_bytes == pytest.approx(

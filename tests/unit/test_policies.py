@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from swapconf.memory.allocators import POLICIES, default_policy, expandable, lifetime, mindspore, offline, place
-from swapconf.memory.allocators.lifetime import Kind
+from swapconf.memory.allocators.lifetime import PoolKind
 from swapconf.memory.allocators.mindspore import Pool
 from swapconf.memory.free_space import FreeSpace
 from swapconf.memory.offline_search import NEAR, search
@@ -171,9 +171,9 @@ def test_kinds() -> None:
     last = 10 + 2 * lifetime.SHORT_LIFE
     live = blocks((1, NEVER, 512, Category.WEIGHT), (2, NEVER, 512, Category.OPTIMIZER), (3, NEVER, 512),
                   (4, last + 5, 512), (5, last - 1, 512), *crowd, (last, last + 9, 512), persistent=(0, 1))
-    kinds = [Kind(kind) for kind in lifetime.kinds(live)]
-    assert kinds[:5] == [Kind.INITIAL, Kind.OPTIMIZER, Kind.KEPT, Kind.WAITING, Kind.SHORT]
-    assert set(kinds[5:]) == {Kind.SHORT}
+    kinds = [PoolKind(kind) for kind in lifetime.kinds(live)]
+    assert kinds[:5] == [PoolKind.INITIAL, PoolKind.OPTIMIZER, PoolKind.KEPT, PoolKind.WAITING, PoolKind.SHORT]
+    assert set(kinds[5:]) == {PoolKind.SHORT}
 
 
 def test_a_large_long_lived_tensor_has_a_piece_of_exactly_its_size() -> None:

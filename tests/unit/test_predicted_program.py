@@ -17,14 +17,14 @@ from swapconf.timing.cost import Hardware, Machine
 from swapconf.timing.costing import costs, operations, workload
 from swapconf.timing.program import program
 from swapconf.timing.timeline import memory, prefetches, replay
-from swapconf.timing.timing import KINDS, Kind, Program, Timeline
+from swapconf.timing.timing import KINDS, KernelKind, Program, Timeline
 from swapconf.trace import trace_folder
 from swapconf.trace.lifetimes import TICKS
 from swapconf.upstream.facts import Versions
 from swapconf.whatif.baseline_step import added_operations
-from swapconf.whatif.predict import Prepared, placed, prediction, schedule
+from swapconf.whatif.predict import PlacedBaseline, placed, prediction, schedule
 from swapconf.whatif.prepare import prepare
-from swapconf.whatif.step_time import Clock, Timed, baseline_time, clock, step_time, time
+from swapconf.whatif.step_time import Clock, TimedStep, baseline_time, clock, step_time, time
 from tests.helpers import EXAMPLE, ROOT, golden, strategy_of
 
 LAYER_SWAP = "swap_config={swap: True, layer_swap: [{backward_prefetch: 1, layers: True}]}"
@@ -38,7 +38,7 @@ def strategy(*changes: str) -> Strategy:
 
 
 @cache
-def started() -> tuple[Prepared, Clock]:
+def started() -> tuple[PlacedBaseline, Clock]:
     trace = golden("llama_l2_none")
     baseline = prepare(trace)
     return placed(baseline, strategy(OFF).network), clock(trace, baseline, Machine(hardware=card()))
@@ -48,7 +48,7 @@ def card() -> Hardware:
     return hardware.load("ascend_910b2")
 
 
-def predicted(*changes: str) -> Timed:
+def predicted(*changes: str) -> TimedStep:
     prepared, pace = started()
     launched = schedule(prepared, strategy(*changes))
     return time(pace, launched, prediction(prepared, launched).moves)
@@ -70,7 +70,7 @@ def test_whole_layer_swap_waits_for_what_the_true_run_waits_for() -> None:
     assert len(found.program) == len(truth.program)
     assert by_kind(found.program) == by_kind(truth.program)
     assert found.step_us == pytest.approx(truth.step_us, rel=0.01)
-    assert found.exposed_of(Kind.TO_DEVICE) == pytest.approx(truth.exposed_of(Kind.TO_DEVICE), rel=0.05)
+    assert found.exposed_of(KernelKind.TO_DEVICE) == pytest.approx(truth.exposed_of(KernelKind.TO_DEVICE), rel=0.05)
     assert len(prefetches(found)) == len(prefetches(truth)) == 50
 
 
@@ -101,7 +101,7 @@ def test_recompute_in_several_micro_batches_takes_the_time_of_the_true_run(name:
     found = time(clock(trace, baseline, Machine(hardware=card())), launched, prediction(prepared, launched).moves)
     truth = replay(program(real := trace_folder.read(folder, rank=0)), costs(workload(real), card()).duration_us)
     assert found.timeline.step_us == pytest.approx(truth.step_us, rel=0.001)
-    collectives = [(line.program.kind == KINDS.index(Kind.COLLECTIVE)).sum() for line in (found.timeline, truth)]
+    collectives = [(line.program.kind == KINDS.index(KernelKind.COLLECTIVE)).sum() for line in (found.timeline, truth)]
     assert collectives[0] == collectives[1]
 
 
@@ -117,7 +117,7 @@ def test_no_copy_back_starts_before_the_backward_pass() -> None:
     last_forward = max(index for index, name in enumerate(step.names)
                        if "layers-CellList" in name and name.startswith("Default") and not name.endswith("H2D")
                        and "/" in name and "_norm-LlamaRMSNorm/Cast" not in name and "D2H" not in name)
-    assert np.flatnonzero(step.kind == KINDS.index(Kind.TO_DEVICE)).min() > last_forward
+    assert np.flatnonzero(step.kind == KINDS.index(KernelKind.TO_DEVICE)).min() > last_forward
 
 
 def test_recompute_adds_the_operations_of_what_runs_again() -> None:

@@ -27,7 +27,7 @@ from swapconf.profile import (
 from swapconf.profile.simulated import step_profile
 from swapconf.profile.step_profile import StepProfile, length_ns
 from swapconf.timing import costing, hardware, program, timeline
-from swapconf.timing.cost import ORIGINS, Costs, Origin
+from swapconf.timing.cost import ORIGINS, Costs, FigureOrigin
 from swapconf.timing.timing import COLLECTIVE, COMPUTE, TO_DEVICE, TO_HOST, Timeline
 from swapconf.trace.lifetimes import NEVER
 from swapconf.trace.trace import Trace
@@ -151,7 +151,7 @@ def test_what_is_written_gives_the_same_step_when_it_is_read_as_a_measured_profi
     again = costing.costs(load, hardware.load("generic"), measured=measured)  # another card: nothing may be estimated
     takes_time = found.end_ns > found.start_ns
     assert np.abs(again.duration_us - known.duration_us)[takes_time].max() <= 0.001
-    assert {ORIGINS[code] for code in again.origin[takes_time]} == {Origin.MEASURED}
+    assert {ORIGINS[code] for code in again.origin[takes_time]} == {FigureOrigin.MEASURED}
     assert timeline.replay(line.program, again.duration_us).step_us == pytest.approx(line.step_us, rel=1e-4)
 
 

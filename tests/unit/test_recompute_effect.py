@@ -10,12 +10,12 @@ from itertools import permutations
 
 import pytest
 
-from swapconf.config.config import Config, Recompute
+from swapconf.config.config import Config, RecomputeConfig
 from swapconf.decide.strategy import Strategy
 from swapconf.dryrun.effect.compare_recompute import MISSING, UNDECIDED, compare
 from swapconf.dryrun.effect.effect import Effect, Held, Launch, observed
 from swapconf.dryrun.fold.extrapolation import extrapolated
-from swapconf.dryrun.fold.folding import Fold, Row, Size
+from swapconf.dryrun.fold.folding import Fold, LayerRow, Size
 from swapconf.dryrun.fold.samples import Sample
 from swapconf.models import catalog
 from swapconf.models.network import Layer, Network
@@ -30,7 +30,7 @@ from tests.unit.networks import config
 from tests.unit.test_effect import FFN_NORM_SWAP, FLASH_SWAP, LAYER_SWAP, SECTION, decided, llama
 from tests.unit.test_expand import full, op, ops, select
 
-ALL = config(2, recompute=Recompute(full=full()))
+ALL = config(2, recompute=RecomputeConfig(full=full()))
 FFN = "llama_l3_ffnnorm_swap_ffn_recompute"
 CASES = {
     "llama_l2_layerswap_n1": (2, LAYER_SWAP),
@@ -56,7 +56,7 @@ def rules(cfg: Config, name: str) -> list[tuple[str, str]]:
 
 
 def feed_forward(*layers: int, swapped: bool = True) -> Config:
-    recompute = Recompute(select=(select("feed_forward", *layers),))
+    recompute = RecomputeConfig(select=(select("feed_forward", *layers),))
     return ops(op("ffn_norm", 1), recompute=recompute) if swapped else config(3, recompute=recompute)
 
 
@@ -201,7 +201,7 @@ def test_all_is_recomputed_and_nothing_decided() -> None:
 
 def test_operators_of_a_layer_that_stay() -> None:
     """The whole layer 1 is decided, its feed_forward only was recomputed."""
-    ((rule, message),) = rules(config(3, recompute=Recompute(full=full(1))), FFN)
+    ((rule, message),) = rules(config(3, recompute=RecomputeConfig(full=full(1))), FFN)
     assert rule == MISSING
     assert "attention_norm (RmsNorm)" in message
     assert "in layer 1: a recompute is decided, but the backward pass reads what the forward pass computed" in message
@@ -209,14 +209,14 @@ def test_operators_of_a_layer_that_stay() -> None:
 
 
 def test_one_entry_of_two() -> None:
-    both = Recompute(select=(select("feed_forward", 1), select("attention", 1, line=7)))
+    both = RecomputeConfig(select=(select("feed_forward", 1), select("attention", 1, line=7)))
     (finding,) = told(decided(config(3, recompute=both), llama(3)), seen(FFN))
     assert (finding.rule, finding.origin.line) == (MISSING, 7)
     assert "a recompute of attention is decided in layer 1" in finding.message
 
 
 def test_operators_beside_those_decided() -> None:
-    ((rule, message),) = rules(config(3, recompute=Recompute(select=(select(r"feed_forward\.w1", 1),))), FFN)
+    ((rule, message),) = rules(config(3, recompute=RecomputeConfig(select=(select(r"feed_forward\.w1", 1),))), FFN)
     assert rule == UNDECIDED
     assert "feed_forward.w3 (MatMul)" in message
     assert "feed_forward.w1 " not in message
@@ -224,17 +224,17 @@ def test_operators_beside_those_decided() -> None:
 
 def test_an_operator_that_is_excluded_stays() -> None:
     pattern = r"attention\.flash_attention\.flash_attention"
-    cfg = config(2, recompute=Recompute(full=full(), select_exclude=(select(pattern),)))
+    cfg = config(2, recompute=RecomputeConfig(full=full(), select_exclude=(select(pattern),)))
     ((rule, message),) = rules(cfg, "llama_l2_recompute")
     assert (rule, message.partition(" in layers")[0]) == (
         UNDECIDED, "attention.flash_attention (FlashAttentionScore)")
-    assert rules(config(2, recompute=Recompute(select_exclude=(select(pattern),))), "llama_l2_none") == []
+    assert rules(config(2, recompute=RecomputeConfig(select_exclude=(select(pattern),))), "llama_l2_none") == []
 
 
 @pytest.mark.parametrize("pattern", [r"feed_forward\.mul", r"feed_forward\.w1\.activation\.silu"])
 def test_what_nobody_reads_in_the_backward_pass_is_not_missed(pattern: str) -> None:
     """`recompute-nothing` has told that before the run."""
-    assert rules(config(2, recompute=Recompute(select=(select(pattern),))), "llama_l2_none") == []
+    assert rules(config(2, recompute=RecomputeConfig(select=(select(pattern),))), "llama_l2_none") == []
 
 
 def test_the_output_of_a_recomputed_cell_stays() -> None:
@@ -298,12 +298,12 @@ def test_communication_of_what_is_not_decided() -> None:
     effect = replace(seen("llama_l2_none"), recomputed=(gathered,))
     (finding,) = told(decided(config(2), llama(2)), effect)
     assert "attention.wo (AllReduce) in layer 0: recomputed" in finding.message
-    comm = config(2, recompute=Recompute(select_comm=(select(r"attention\.wo\.matmul"),)))
+    comm = config(2, recompute=RecomputeConfig(select_comm=(select(r"attention\.wo\.matmul"),)))
     assert told(decided(comm, llama(2)), effect) == []
 
 
 def test_communication_that_is_decided_and_not_recomputed() -> None:
-    cfg = config(2, recompute=Recompute(select_comm=(select(r".*_norm\.norm", 1),)))
+    cfg = config(2, recompute=RecomputeConfig(select_comm=(select(r".*_norm\.norm", 1),)))
     gathered = Held(Place("1", "attention.wv"), "AllGather", frozenset({Launch(Place("1", "attention.wq"), "MatMul")}))
     plain = seen("llama_l2_none")
     effect = replace(plain, held=plain.held | {gathered})
@@ -321,7 +321,7 @@ def test_communication_that_is_decided_and_not_recomputed() -> None:
 def test_layers_of_other_ranks_are_left_alone() -> None:
     """A pipeline stage computes its own layers only."""
     effect = replace(seen("llama_l2_recompute"), layers=frozenset({"1"}))
-    assert told(decided(config(2, recompute=Recompute(full=full(1))), llama(2)), effect) == []
+    assert told(decided(config(2, recompute=RecomputeConfig(full=full(1))), llama(2)), effect) == []
 
 
 def test_what_stands_in_no_layer_is_the_models_own() -> None:
@@ -339,13 +339,13 @@ def test_a_model_that_is_not_in_the_catalog() -> None:
 def test_a_model_that_the_catalog_approximates() -> None:
     """Primitives are not told apart, entries are."""
     near = replace(llama(3), approximated=("rotary_dtype",))
-    assert told(decided(config(3, recompute=Recompute(full=full(1))), near), seen(FFN)) == []
+    assert told(decided(config(3, recompute=RecomputeConfig(full=full(1))), near), seen(FFN)) == []
     (finding,) = told(decided(feed_forward(2, swapped=False), near), seen("llama_l3_flash_n1"))
     assert "a recompute of feed_forward is decided in layer 2, but nothing of it is recomputed" in finding.message
 
 
 def test_layers_that_no_run_had_recompute_what_the_others_do() -> None:
-    plan = Fold(rows=(Row(0, 10),), whole=Size((10,), 1), small=Size((4,), 1), steps=(Size((6,), 1),))
+    plan = Fold(rows=(LayerRow(0, 10),), whole=Size((10,), 1), small=Size((4,), 1), steps=(Size((6,), 1),))
 
     def made(layers: Iterable[int]) -> Effect:
         places = [Place(str(index), "feed_forward") for index in layers]
@@ -363,7 +363,7 @@ def test_layers_that_no_run_had_recompute_what_the_others_do() -> None:
 
 def test_what_only_the_first_layer_of_a_row_does_stays_with_it_in_all_micro_batches() -> None:
     """The smallest run has no layer in the middle of the row: what micro-batches add there follows the layer itself."""
-    plan = Fold(rows=(Row(0, 10),), whole=Size((10,), 256), small=Size((2,), 9), steps=(Size((3,), 9), Size((2,), 10)))
+    plan = Fold(rows=(LayerRow(0, 10),), whole=Size((10,), 256), small=Size((2,), 9), steps=(Size((3,), 9), Size((2,), 10)))
 
     def made(size: Size) -> Effect:
         again = [Launch(Place(str(index), "norm"), "Mul") for index in plan.kept(size)]

@@ -10,8 +10,8 @@ from swapconf.cli.dryrun import _print
 from swapconf.config.yaml_document import parse
 from swapconf.dryrun import report_cache
 from swapconf.dryrun.job import Cluster
-from swapconf.dryrun.outcome import LayerMoves, LayerRecomputes, Outcome, RankReport, as_record
-from swapconf.dryrun.rank_order import Order, cluster_of, ranks_of
+from swapconf.dryrun.outcome import LayerMoves, LayerRecomputes, RankOutcome, RankReport, as_record
+from swapconf.dryrun.rank_order import RankOrder, cluster_of, ranks_of
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import joined, phrase, plural, show
 from tests.unit.test_peak import LOSS
@@ -41,32 +41,32 @@ def test_wrong_ranks(words: str, told: str) -> None:
 
 
 @pytest.fixture
-def order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Order:
+def order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RankOrder:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    return Order(document=parse(YAML, "a.yaml"), rank=4)
+    return RankOrder(document=parse(YAML, "a.yaml"), rank=4)
 
 
 REPORT = RankReport(
-    file="a.yaml", rank=4, stage=1, level=1, outcome=Outcome.COMPLETED, used_peak_bytes=5, seconds=1.5,
+    file="a.yaml", rank=4, stage=1, level=1, outcome=RankOutcome.COMPLETED, used_peak_bytes=5, seconds=1.5,
     moved=(LayerMoves("0", 2, 64),), recomputed=(LayerRecomputes("1", 7),),
     strategy_lines=("Set op_swap at layer 0: .attention, value=1",),
     findings=(Finding(origin=Origin(file="a.yaml", line=1, column=2, path="x"), rule="r", severity=Severity.NOTE,
                       message="m", hint="h"),))
 
 
-def test_a_report_comes_back_from_the_cache(order: Order) -> None:
+def test_a_report_comes_back_from_the_cache(order: RankOrder) -> None:
     assert report_cache.find(order) is None
     report_cache.store(order, REPORT)
     assert report_cache.find(order) == REPORT
 
 
-def test_what_holds_the_peak_comes_back_too(order: Order) -> None:
+def test_what_holds_the_peak_comes_back_too(order: RankOrder) -> None:
     report = replace(REPORT, peak=replace(LOSS, host_optimizer_bytes=7))
     report_cache.store(order, report)
     assert report_cache.find(order) == report
 
 
-def test_a_report_of_a_rank_without_a_graph_comes_back_too(order: Order) -> None:
+def test_a_report_of_a_rank_without_a_graph_comes_back_too(order: RankOrder) -> None:
     report = replace(REPORT, recomputed=None)
     report_cache.store(order, report)
     assert report_cache.find(order) == report
@@ -91,7 +91,7 @@ WORDED = replace(
     findings=(replace(REPORT.findings[0], message=phrase("nothing found in {files}", files="x"), hint=FILES),))
 
 
-def test_a_phrase_stays_one_in_the_cache(order: Order, chinese: None) -> None:
+def test_a_phrase_stays_one_in_the_cache(order: RankOrder, chinese: None) -> None:
     report_cache.store(order, WORDED)
     found = report_cache.find(order)
     assert found == WORDED
@@ -105,7 +105,7 @@ def test_a_phrase_stays_one_in_the_cache(order: Order, chinese: None) -> None:
     ["a", "", []], ["a", "", {"b": [1]}], ["{a:c}", "", {"a": -1}], ["{a:>99999999999999}", "", {"a": "b"}], {"a": "b"},
     None, 1])
 @pytest.mark.parametrize("place", ["detail", "fold_note", "hint"])
-def test_a_damaged_phrase_is_no_report(order: Order, packed: object, place: str) -> None:
+def test_a_damaged_phrase_is_no_report(order: RankOrder, packed: object, place: str) -> None:
     report_cache.store(order, WORDED)
     (entry,) = report_cache.folder().iterdir()
     content = json.loads(entry.read_text())
@@ -121,22 +121,22 @@ def test_a_record_is_in_the_language_in_use_and_one_to_keep_is_not(chinese: None
     assert shown["outcome"] == "completed"
 
 
-def test_another_order_is_another_entry(order: Order) -> None:
+def test_another_order_is_another_entry(order: RankOrder) -> None:
     report_cache.store(order, REPORT)
     changed = parse(YAML.replace("model_parallel: 2", "model_parallel: 1"), "a.yaml")
-    assert report_cache.find(Order(document=order.document, rank=0)) is None
-    assert report_cache.find(Order(document=order.document, rank=4, plain=True)) is None
-    assert report_cache.find(Order(document=changed, rank=4)) is None
+    assert report_cache.find(RankOrder(document=order.document, rank=0)) is None
+    assert report_cache.find(RankOrder(document=order.document, rank=4, plain=True)) is None
+    assert report_cache.find(RankOrder(document=changed, rank=4)) is None
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"outcome": "no such"}'])
-def test_a_damaged_entry_is_no_entry(order: Order, content: str) -> None:
+def test_a_damaged_entry_is_no_entry(order: RankOrder, content: str) -> None:
     report_cache.store(order, REPORT)
     (entry,) = report_cache.folder().iterdir()
     entry.write_text(content)
     assert report_cache.find(order) is None
 
 
-def test_nothing_half_written_stays(order: Order) -> None:
+def test_nothing_half_written_stays(order: RankOrder) -> None:
     report_cache.store(order, REPORT)
     assert [path.suffix for path in report_cache.folder().iterdir()] == [".json"]

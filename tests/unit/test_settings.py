@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from swapconf.cli.main import main
 from swapconf.config.yaml_document import parse
-from swapconf.dryrun.rank_order import Order
+from swapconf.dryrun.rank_order import RankOrder
 from swapconf.study import settings
 from swapconf.study.settings import Settings, settings_of
 from swapconf.words.findings import Severity
@@ -104,6 +104,6 @@ def test_other_commands_know_the_families_and_silence_what_check_silences(tmp_pa
     document = parse(config.read_text(), str(config))
     settings, _ = settings_of(document.file)
     assert settings.families == {"OurConfig": "llama"}
-    network = Order(document=document, rank=0, settings=settings).study(document).network
+    network = RankOrder(document=document, rank=0, settings=settings).study(document).network
     assert network is not None
     assert network.family == "llama"

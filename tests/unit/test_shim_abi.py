@@ -13,7 +13,7 @@ pytest.importorskip("elftools")
 
 from swapconf.dryrun.shim.c_source import c_source
 from swapconf.dryrun.shim.compiler import compile_shim
-from swapconf.dryrun.shim.elf import Machine, read_library
+from swapconf.dryrun.shim.elf import ElfMachine, read_library
 from swapconf.dryrun.shim.plan import Plan, StandIn
 from swapconf.dryrun.shim.symbols import behaviour, may_define
 
@@ -117,7 +117,7 @@ def test_objects_are_valid_and_neighbours_untouched(tmp_path: Path) -> None:
     subprocess.run([CXX, "-shared", "-fPIC", tmp_path / "program.cc", "-o", probe], check=True)
     needed = sorted(symbol for symbol in read_library(probe).undefined if "2ge" in symbol and may_define(symbol))
     assert len(needed) == 11, needed
-    plan = Plan(machine=Machine(os.uname().machine), sonames=(),
+    plan = Plan(machine=ElfMachine(os.uname().machine), sonames=(),
                 stand_ins=tuple(StandIn(symbol=symbol, behaviour=behaviour(symbol)) for symbol in needed))
     (tmp_path / "shim.c").write_text(c_source(plan))
     compile_shim(plan, tmp_path / "shim.c", tmp_path / "libshim.so", os.environ)

@@ -26,7 +26,7 @@ from swapconf.dryrun.shim.build import LIBRARY, Shim, ensure_shim
 from swapconf.dryrun.shim.c_source import PROCESS_REPORT, c_source
 from swapconf.dryrun.shim.cache import MARKER
 from swapconf.dryrun.shim.compiler import compile_shim, find_compilers
-from swapconf.dryrun.shim.elf import Machine, machine_of, read_library
+from swapconf.dryrun.shim.elf import ElfMachine, machine_of, read_library
 from swapconf.dryrun.shim.libraries import read_closure
 from swapconf.dryrun.shim.plan import Plan, StandIn, make_plan
 from swapconf.dryrun.shim.symbols import Constructor, HiddenResult, Zero
@@ -310,7 +310,7 @@ def test_a_broken_compiler_is_passed_over(tmp_path: Path) -> None:
 
 @needs_cc
 def test_a_compiler_for_another_machine_is_refused(tmp_path: Path) -> None:
-    other = next(machine for machine in Machine if machine is not host_machine())
+    other = next(machine for machine in ElfMachine if machine is not host_machine())
     plan = plan_of(other, "aclInit", Zero())
     (tmp_path / "shim.c").write_text(c_source(plan))
     with pytest.raises(DryRunError, match=f"but MindSpore's libraries are for {other.value}"):
@@ -319,7 +319,7 @@ def test_a_compiler_for_another_machine_is_refused(tmp_path: Path) -> None:
 
 def test_aarch64_returns_hidden_results_through_x8(tmp_path: Path) -> None:
     pytest.importorskip("ziglang")
-    plan = Plan(machine=Machine.AARCH64, sonames=(), stand_ins=(
+    plan = Plan(machine=ElfMachine.AARCH64, sonames=(), stand_ins=(
         StandIn(symbol="aclInit", behaviour=Zero()),
         StandIn(symbol="constructor", behaviour=Constructor(3)),
         StandIn(symbol="result", behaviour=HiddenResult(3)),
@@ -327,7 +327,7 @@ def test_aarch64_returns_hidden_results_through_x8(tmp_path: Path) -> None:
     (tmp_path / "shim.c").write_text(c_source(plan))
     target = tmp_path / LIBRARY
     compile_shim(plan, tmp_path / "shim.c", target, {**os.environ, "CC": f"{sys.executable} -m ziglang cc"})
-    assert machine_of(target) is Machine.AARCH64
+    assert machine_of(target) is ElfMachine.AARCH64
     store, ret = 0xF800851F, 0xD65F03C0  # str xzr, [x8], #8 and ret
     assert words_of_function(target, "result", 4) == [store, store, store, ret]
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
@@ -385,11 +385,11 @@ def test_the_entry_says_how_it_was_made(fake: Path, environment: dict[str, str])
     assert facts["symbols"] == len(read_library(shim.cann / "lib64" / LIBRARY).defined)
 
 
-def host_machine() -> Machine:
-    return Machine(os.uname().machine)
+def host_machine() -> ElfMachine:
+    return ElfMachine(os.uname().machine)
 
 
-def plan_of(machine: Machine, symbol: str, behaviour: Zero) -> Plan:
+def plan_of(machine: ElfMachine, symbol: str, behaviour: Zero) -> Plan:
     return Plan(machine=machine, sonames=(), stand_ins=(StandIn(symbol=symbol, behaviour=behaviour),))
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 pytest.importorskip("elftools")
 
 from swapconf.dryrun.shim.c_source import c_source
-from swapconf.dryrun.shim.elf import Machine
+from swapconf.dryrun.shim.elf import ElfMachine
 from swapconf.dryrun.shim.plan import Plan, StandIn
 from swapconf.dryrun.shim.symbols import (
     Behaviour,
@@ -93,7 +93,7 @@ def test_refuses_names_that_would_not_be_one_word_of_c(symbol: str) -> None:
 def test_source_has_one_line_for_each_stand_in() -> None:
     symbols = ("aclInit", "aclCreateTensor", "aclrtGetSocName", "_ZN2ge8OperatorC1EPKc", "_ZNK2ge5Shape7GetDimsEv",
                "_ZN2ge13StatusFactory8InstanceEv")
-    plan = Plan(machine=Machine.X86_64, sonames=(),
+    plan = Plan(machine=ElfMachine.X86_64, sonames=(),
                 stand_ins=tuple(StandIn(symbol=symbol, behaviour=behaviour(symbol)) for symbol in symbols))
     assert c_source(plan).splitlines()[-6:] == [
         "ZERO(aclInit)",
@@ -109,7 +109,7 @@ def test_source_has_one_line_for_each_stand_in() -> None:
 def test_whatever_a_library_names_becomes_one_word_of_c_or_nothing(symbol: str) -> None:
     if not may_define(symbol):
         return
-    plan = Plan(machine=Machine.X86_64, sonames=(), stand_ins=(StandIn(symbol=symbol, behaviour=behaviour(symbol)),))
-    empty = Plan(machine=Machine.X86_64, sonames=(), stand_ins=())
+    plan = Plan(machine=ElfMachine.X86_64, sonames=(), stand_ins=(StandIn(symbol=symbol, behaviour=behaviour(symbol)),))
+    empty = Plan(machine=ElfMachine.X86_64, sonames=(), stand_ins=())
     added = c_source(plan).removeprefix(c_source(empty))
     assert re.fullmatch(r"[A-Z_]+\([A-Za-z_][A-Za-z0-9_]*(, (\d+|\"[\w.]+\"))?\)\n", added)

@@ -11,7 +11,7 @@ import pytest
 
 from swapconf.compare import folders
 from swapconf.compare.folders import RankTrace
-from swapconf.compare.traced import Timed, time_of
+from swapconf.compare.traced import TimedRun, time_of
 from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.timing import hardware
 from swapconf.timing.cost import Host, Machine
@@ -21,7 +21,7 @@ from swapconf.timing.lanes import lanes
 from swapconf.timing.meetings import Call, absent, calls, meetings
 from swapconf.timing.program import program
 from swapconf.timing.schedule import expected_us, micro_end, schedule
-from swapconf.timing.timing import COLLECTIVE, COMPUTE, Kind, Schedule
+from swapconf.timing.timing import COLLECTIVE, COMPUTE, KernelKind, PipelineSchedule
 from swapconf.trace import trace_folder
 from tests.unit.stage_traces import MICRO_BATCHES, traces, write
 
@@ -67,7 +67,7 @@ def test_the_step_is_the_one_reckoned_by_hand(job: Path) -> None:
     first, second = joint.ranks
     assert second.bubbles_us.tolist() == [[0, 5], [56, 66]]
     assert first.bubbles_us.tolist() == [[10, 20], [35, 38], [48, 56]]
-    assert first.timeline.exposed_of(Kind.COLLECTIVE) + first.bubble_us + first.busy_us == joint.step_us
+    assert first.timeline.exposed_of(KernelKind.COLLECTIVE) + first.bubble_us + first.busy_us == joint.step_us
 
 
 def test_traces_that_do_not_belong_together_are_refused(job: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_missing_stage_is_named_and_taken_to_be_on_time(job: Path) -> None:
 
 
 def test_a_slower_stage_is_imbalance_for_itself_and_bubbles_for_the_other(tmp_path: Path, job: Path) -> None:
-    def timed(folder: Path) -> Timed:
+    def timed(folder: Path) -> TimedRun:
         return time_of(folders.read(folder), machine())
 
     even, odd = timed(job), timed(write(tmp_path / "odd", first_layer_side=4096))
@@ -109,7 +109,7 @@ def test_a_slower_stage_is_imbalance_for_itself_and_bubbles_for_the_other(tmp_pa
     assert even.pipeline is not None
     assert odd.pipeline.imbalance > 0.3 > even.pipeline.imbalance
     assert odd.joint.ranks[1].bubble_us > 2 * even.joint.ranks[1].bubble_us
-    assert odd.pipeline.schedule == Schedule(num_stages=2, num_micro_batches=MICRO_BATCHES)
+    assert odd.pipeline.schedule == PipelineSchedule(num_stages=2, num_micro_batches=MICRO_BATCHES)
     assert odd.pipeline.formula_us < odd.joint.step_us
 
 
@@ -151,7 +151,7 @@ def test_the_cut_of_a_pipeline_is_read_off_the_messages_of_its_first_stage(micro
 
     forward = [message(0, False)] * (micro_batches * chunks) + [message(4, False)] * (micro_batches * (chunks - 1))
     backward = [message(4 - call.sender, True) for call in forward]
-    assert schedule({0: [*forward, *backward], 4: []}) == Schedule(
+    assert schedule({0: [*forward, *backward], 4: []}) == PipelineSchedule(
         num_stages=2, num_micro_batches=micro_batches, num_chunks=chunks)
     assert schedule({0: [*forward, *backward]}) is None
     assert schedule({0: [Call(0, ("norm",), frozenset({0, 4}))], 4: []}) is None

@@ -15,7 +15,7 @@ from swapconf.timing.cost import Host
 from swapconf.timing.costing import costs, workload
 from swapconf.timing.program import program, step_tasks
 from swapconf.timing.timeline import memory, prefetches, replay, serial
-from swapconf.timing.timing import KINDS, TO_DEVICE, TO_HOST, Floats, Kind, Program, Timeline
+from swapconf.timing.timing import KINDS, TO_DEVICE, TO_HOST, Floats, KernelKind, Program, Timeline
 from swapconf.trace import trace_folder
 from swapconf.trace.columns import Flags
 from swapconf.trace.trace import Trace
@@ -111,7 +111,7 @@ def test_free_copies_cost_nothing_and_slow_ones_cost_their_sum(folder: Path) -> 
     is_copy = (line.program.kind == TO_HOST) | (line.program.kind == TO_DEVICE)
     lasting = line.end_us - line.start_us
     free = replay(line.program, np.where(is_copy, 0.0, lasting))
-    assert free.exposed_of(Kind.TO_HOST) == free.exposed_of(Kind.TO_DEVICE) == 0
+    assert free.exposed_of(KernelKind.TO_HOST) == free.exposed_of(KernelKind.TO_DEVICE) == 0
     assert without(line.program, is_copy, lasting) == pytest.approx(free.step_us, rel=1e-9)
     assert replay(serial(line.program), lasting).step_us == pytest.approx(lasting.sum())
 
@@ -138,7 +138,7 @@ def test_cards_that_share_a_host_copy_slower_and_never_faster() -> None:
     folder = TRACES / "llama_l2_layerswap_n1"
     alone = timed(folder, Host(cards=1, bandwidth_gbps=40))
     shared = timed(folder, Host(cards=8, bandwidth_gbps=40))
-    copies = [index for index, kind in enumerate(KINDS) if kind in (Kind.TO_HOST, Kind.TO_DEVICE)]
+    copies = [index for index, kind in enumerate(KINDS) if kind in (KernelKind.TO_HOST, KernelKind.TO_DEVICE)]
     is_copy = np.isin(alone.program.kind, copies)
     took = [(line.end_us - line.start_us)[is_copy].sum() for line in (alone, shared)]
     assert took[1] / took[0] == pytest.approx(hardware.load("ascend_910b2").value("host_link_gbps") / 5)
@@ -147,7 +147,7 @@ def test_cards_that_share_a_host_copy_slower_and_never_faster() -> None:
 
 def test_swap_is_slower_than_none_and_the_same_where_it_costs_nothing() -> None:
     none, swap = timed(TRACES / "llama_l2_none"), timed(TRACES / "llama_l2_layerswap_n1")
-    assert none.exposed_of(Kind.TO_HOST) == 0
+    assert none.exposed_of(KernelKind.TO_HOST) == 0
     assert swap.step_us > none.step_us
     assert swap.step_us - swap.exposed_us.sum() == pytest.approx(swap.busy_us(swap.program.main_stream))
 

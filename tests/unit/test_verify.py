@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from swapconf.cli.main import main
 from swapconf.verify import log_folder, worker_logs
 from swapconf.verify.deviation import counted
-from swapconf.verify.worker_logs import Entry, Said, Skipped, parse, read
+from swapconf.verify.worker_logs import LoggedEntry, Said, Skipped, parse, read
 from tests.helpers import document_of
 
 HOOK = "2026-11-20 15:01:24,300 - mindformers/run/output/log[swapconf/train/hook.py:116] - INFO - "
@@ -95,25 +95,25 @@ def said(path: Path) -> Said:
 
 @pytest.mark.parametrize(("line", "entries"), [
     (f"{UTILS}Set op_swap at layer 0:  attention.flash_attention, value=10",
-     {Entry(0, "op_swap", "attention.flash_attention", 10)}),
-    (f"{UTILS}Set layer swap at layer 2                             and value is: 1", {Entry(2, "layer swap", "", 1)}),
-    (f"{HOOK}Set layer swap at layer 2 and value is: 1", {Entry(2, "layer swap", "", 1)}),
+     {LoggedEntry(0, "op_swap", "attention.flash_attention", 10)}),
+    (f"{UTILS}Set layer swap at layer 2                             and value is: 1", {LoggedEntry(2, "layer swap", "", 1)}),
+    (f"{HOOK}Set layer swap at layer 2 and value is: 1", {LoggedEntry(2, "layer swap", "", 1)}),
     (f"{HOOK}Set op_swap at layer 1: .attention, value=20, .feed_forward, value=15",
-     {Entry(1, "op_swap", "attention", 20), Entry(1, "op_swap", "feed_forward", 15)}),
-    ("Set full recompute at layer 12", {Entry(12, "full recompute", "")}),
+     {LoggedEntry(1, "op_swap", "attention", 20), LoggedEntry(1, "op_swap", "feed_forward", 15)}),
+    ("Set full recompute at layer 12", {LoggedEntry(12, "full recompute", "")}),
     ("Set select recompute on at layer 0: feed_forward.mul, attention",
-     {Entry(0, "select recompute on", "feed_forward.mul"), Entry(0, "select recompute on", "attention")}),
+     {LoggedEntry(0, "select recompute on", "feed_forward.mul"), LoggedEntry(0, "select recompute on", "attention")}),
     ("Set select comm recompute exclude at layer 0: norm.cast",
-     {Entry(0, "select comm recompute exclude", "norm.cast")}),
+     {LoggedEntry(0, "select comm recompute exclude", "norm.cast")}),
     ("Set op_swap at layer 0: .attention, value=20, .feed_forw 2026-11-20 other words", {
-        Entry(0, "op_swap", "attention", 20)}),
-    ("50%|\r51%|\r" + LINES[0] + "\r", {Entry(0, "op_swap", "attention", 20)}),
+        LoggedEntry(0, "op_swap", "attention", 20)}),
+    ("50%|\r51%|\r" + LINES[0] + "\r", {LoggedEntry(0, "op_swap", "attention", 20)}),
     ("Set op_swap at layer x: .attention, value=20", set()),
     ("Set the mood at layer 3: dim", set()),
     ("Formative op swap at layer 3", set()),
     ("Set layer swap at layer 2 and value is: ", set()),
 ])
-def test_what_a_line_says(line: str, entries: set[Entry]) -> None:
+def test_what_a_line_says(line: str, entries: set[LoggedEntry]) -> None:
     assert parse(line) == (entries, set())
 
 
@@ -170,7 +170,7 @@ def test_rotated_parts_are_one_stream_the_oldest_first(tmp_path: Path) -> None:
                         (".1", "ute at layer 1\n"), ("", "Used peak memory usage (without fragments): 9M")):
         (tmp_path / f"worker_0.log{part}").write_text(lines)
     found = said(tmp_path)
-    assert found.entries == {Entry(1, "full recompute", "")}
+    assert found.entries == {LoggedEntry(1, "full recompute", "")}
     assert found.used_peak_bytes == 9 * MIB
     (tmp_path / "worker_0.log").unlink()
     assert said(tmp_path).used_peak_bytes == 7 * MIB
@@ -201,7 +201,7 @@ def test_a_compressed_part_is_told(logs: Path, config: Path) -> None:
 
 def test_a_line_that_breaks_off_says_nothing(tmp_path: Path) -> None:
     (tmp_path / "worker_0.log").write_text(LINES[0] + "\n" + LINES[1][:-1])
-    assert said(tmp_path).entries == {Entry(0, "op_swap", "attention", 20)}
+    assert said(tmp_path).entries == {LoggedEntry(0, "op_swap", "attention", 20)}
 
 
 def test_garbage_and_huge_lines(tmp_path: Path) -> None:
@@ -482,11 +482,11 @@ def test_what_is_no_prediction(logs: Path, config: Path, tmp_path: Path, text: s
 
 def test_earlier_dry_runs_are_found(logs: Path, config: Path) -> None:
     from swapconf.dryrun import report_cache
-    from swapconf.dryrun.outcome import Outcome, RankReport
-    from swapconf.dryrun.rank_order import Order
+    from swapconf.dryrun.outcome import RankOutcome, RankReport
+    from swapconf.dryrun.rank_order import RankOrder
 
-    report_cache.store(Order(document=document_of(config), rank=0, fold=True), RankReport(
-        file=str(config), rank=0, stage=0, level=1, outcome=Outcome.COMPLETED, used_peak_bytes=899 * MIB,
+    report_cache.store(RankOrder(document=document_of(config), rank=0, fold=True), RankReport(
+        file=str(config), rank=0, stage=0, level=1, outcome=RankOutcome.COMPLETED, used_peak_bytes=899 * MIB,
         with_fragments_peak_bytes=2**40))
     assert findings(logs, config) == [
         ("peak-above-predicted", "ranks 0-3: the used peak is above the predicted 899.0M, by up to 1.0M")]

@@ -20,7 +20,7 @@ from swapconf.trace.blocks import Blocks
 from swapconf.trace.lifetimes import TICKS
 from swapconf.trace.trace import Trace
 from swapconf.whatif.bound import safe_peak_bytes
-from swapconf.whatif.predict import Prepared, placed, predict, schedule
+from swapconf.whatif.predict import PlacedBaseline, placed, predict, schedule
 from swapconf.whatif.prediction import Prediction
 from swapconf.whatif.prepare import place_of, prepare
 from swapconf.whatif.question import Mismatch, Question, _findings, with_prefetch
@@ -37,7 +37,7 @@ def study(*changes: str) -> Study:
 
 
 @cache
-def baseline() -> Prepared:
+def baseline() -> PlacedBaseline:
     network = study().network
     assert network is not None
     return placed(prepare(golden("llama_l2_none")), network)

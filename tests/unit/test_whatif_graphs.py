@@ -14,8 +14,8 @@ from swapconf.trace.trace import Kernel
 from swapconf.whatif.baseline import HALF, Baseline
 from swapconf.whatif.cell_outputs import cell_outputs
 from swapconf.whatif.passes import rehomed
-from swapconf.whatif.recompute import Program, recompute
-from swapconf.whatif.regions import Part, _region
+from swapconf.whatif.recompute import StrategyProgram, recompute
+from swapconf.whatif.regions import RegionPart, _region
 from swapconf.whatif.swap import Unread, swap
 from swapconf.whatif.underflow import underflows
 from tests.unit.baselines import of_kernels
@@ -93,7 +93,7 @@ def test_what_reads_no_layer_stays_a_table_of_its_own() -> None:
 FUSED = (node(0, 0), node(1, 1, 0, makes=3, primitive="AddRmsNorm"), node(1, 1, 1), gradient(1), gradient(2, 3))
 
 
-def again(sums: Mapping[int, int]) -> Program:
+def again(sums: Mapping[int, int]) -> StrategyProgram:
     graph = baseline(*FUSED)
     flagged = np.array([True, True, True, False, False])
     rows = graph.kernels.backward[graph.reads.kernel] & (graph.reads.block != 3)
@@ -141,7 +141,7 @@ def test_a_norm_whose_output_is_kept_runs_again_for_its_own_gradient_alone() -> 
 def test_what_reads_a_gradient_from_another_stage_waits_no_longer_than_the_rest(
         primitive: str, late: set[int]) -> None:
     graph = baseline(node(0, 0), Item(primitive=primitive, backward=True, stream=1), gradient(0, 1), gradient(2))
-    part = Part(copies=np.array([0]), first=np.array([2]), kernels=np.array([2, 3]), start=2)
+    part = RegionPart(copies=np.array([0]), first=np.array([2]), kernels=np.array([2, 3]), start=2)
     reads, blocks = (np.zeros(count, dtype=np.bool_) for count in (len(graph.reads.block), len(graph.maker)))
     assert _region(graph, part, reads, blocks)[0].late == late
 

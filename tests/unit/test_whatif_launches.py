@@ -9,7 +9,7 @@ import pytest
 
 from swapconf.trace.lifetimes import TICKS
 from swapconf.trace.trace import Trace
-from swapconf.whatif.predict import Schedule, predict, schedule
+from swapconf.whatif.predict import LaunchPlan, predict, schedule
 from swapconf.whatif.shared import served
 from swapconf.whatif.swap import _ahead, _freed_with_later
 from tests.helpers import golden
@@ -20,7 +20,7 @@ LAYER_SWAP = "swap_config={{swap: True, layer_swap: [{{backward_prefetch: {prefe
 RECOMPUTE = ("swap_config={swap: False}", "recompute_config.recompute=True")
 
 
-def of_llama(*changes: str) -> Schedule:
+def of_llama(*changes: str) -> LaunchPlan:
     strategy = llama.study(*changes).strategy
     assert strategy is not None
     return schedule(llama.baseline(), strategy)

@@ -16,7 +16,7 @@ from swapconf.decide.strategy import Strategy
 from swapconf.study.study import Study
 from swapconf.trace.trace import Trace
 from swapconf.whatif.bound import safe_peak_bytes
-from swapconf.whatif.predict import Prepared, placed, predict
+from swapconf.whatif.predict import PlacedBaseline, placed, predict
 from swapconf.whatif.prepare import place_of, prepare
 from swapconf.whatif.question import Question
 from tests.helpers import ROOT, golden, study_of
@@ -41,7 +41,7 @@ def strategy(*changes: str) -> Strategy:
 
 
 @cache
-def baseline() -> Prepared:
+def baseline() -> PlacedBaseline:
     network = asked().network
     assert network is not None
     return placed(prepare(golden("mcore/qwen3_l2_none")), network)

@@ -10,7 +10,7 @@ import pytest
 
 from swapconf.config.nodes import nowhere
 from swapconf.dryrun import child, report_cache
-from swapconf.dryrun.rank_order import Order
+from swapconf.dryrun.rank_order import RankOrder
 from swapconf.files.writing import refuse_links, replace_text, write_named
 from tests.unit.test_rehearsal import REPORT
 
@@ -69,7 +69,7 @@ def test_a_kept_dry_run_goes_through_no_link_below_its_folder(tmp_path: Path, pl
     elsewhere.mkdir()
     (keep / planted).parent.mkdir(parents=True)
     (keep / planted).symlink_to(elsewhere)
-    order = Order(document=nowhere(), rank=0, keep=keep)
+    order = RankOrder(document=nowhere(), rank=0, keep=keep)
     with pytest.raises(OSError, match="is a link"), child._place(order, "whole" if "whole" in planted else ""):
         pytest.fail("would write there")
     assert list(elsewhere.iterdir()) == []
@@ -79,12 +79,12 @@ def test_a_kept_dry_run_goes_through_no_link_below_its_folder(tmp_path: Path, pl
 
 
 @pytest.fixture
-def order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Order:
+def order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RankOrder:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    return Order(document=nowhere("a.yaml"), rank=4)
+    return RankOrder(document=nowhere("a.yaml"), rank=4)
 
 
-def test_the_cache_of_reports_is_private(order: Order) -> None:
+def test_the_cache_of_reports_is_private(order: RankOrder) -> None:
     before = os.umask(0)
     try:
         report_cache.store(order, REPORT)
@@ -112,13 +112,13 @@ def entry_made_a_link(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [open_to_others, made_a_link, entry_made_a_link])
-def test_a_cache_that_others_could_have_written_is_not_read(order: Order, spoil: object) -> None:
+def test_a_cache_that_others_could_have_written_is_not_read(order: RankOrder, spoil: object) -> None:
     report_cache.store(order, REPORT)
     spoil(report_cache.folder())  # type: ignore[operator]
     assert report_cache.find(order) is None
 
 
-def test_a_cache_of_another_user_is_neither_read_nor_written(order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_of_another_user_is_neither_read_nor_written(order: RankOrder, monkeypatch: pytest.MonkeyPatch) -> None:
     report_cache.store(order, REPORT)
     user, [entry] = os.geteuid(), report_cache.folder().iterdir()
     entry_before = entry.stat().st_mtime_ns

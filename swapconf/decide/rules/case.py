@@ -10,7 +10,7 @@ from swapconf.config.config import Config, Dialect, FullRecompute, LayerSelectio
 from swapconf.decide.patterns import BadPattern, matches
 from swapconf.decide.requests import stage_map
 from swapconf.decide.stages import BadDeal, StageMap
-from swapconf.decide.strategy import LayerPlan, LayerStrategy, Outcome, Reason, Strategy
+from swapconf.decide.strategy import LayerPlan, LayerStrategy, Reason, RequestOutcome, Strategy
 from swapconf.models.network import LayerTemplate, Network
 from swapconf.upstream.facts import Versions
 from swapconf.words.findings import Finding, Origin, Severity
@@ -66,7 +66,7 @@ class Case:
             for origin, reason in known[entry.plan].items():
                 yield entry.layer.index, origin, reason
 
-    def outcomes(self) -> Iterator[tuple[LayerStrategy, Outcome]]:
+    def outcomes(self) -> Iterator[tuple[LayerStrategy, RequestOutcome]]:
         for entry in self.strategy.layers if self.strategy is not None else ():
             for outcome in entry.plan.outcomes:
                 yield entry, outcome
@@ -116,7 +116,7 @@ def usable(pattern: str) -> bool:
 
 
 def _wholly_void(entry: LayerStrategy) -> dict[Origin, Reason]:
-    outcomes: dict[Origin, list[Outcome]] = {}
+    outcomes: dict[Origin, list[RequestOutcome]] = {}
     for outcome in entry.plan.outcomes:
         if outcome.request.is_swap:
             outcomes.setdefault(outcome.request.origin, []).append(outcome)

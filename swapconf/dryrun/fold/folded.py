@@ -20,13 +20,13 @@ from swapconf.dryrun.effect.effect import Effect, observed
 from swapconf.dryrun.fold.extrapolation import doubt, extrapolated, holds, used_peak_bytes
 from swapconf.dryrun.fold.fewer_layers import with_fewer_layers
 from swapconf.dryrun.fold.folding import CannotFold, Fold, Size, check, folds
-from swapconf.dryrun.fold.grown_trace import Source, attempt, keep_whole, pool_of
+from swapconf.dryrun.fold.grown_trace import GrownFrom, attempt, keep_whole, pool_of
 from swapconf.dryrun.fold.micro_batches import MicroBatches, micro_batches, with_micro_batches
 from swapconf.dryrun.fold.part_words import basis, part_name, size_words
 from swapconf.dryrun.fold.samples import Sample, sample
 from swapconf.dryrun.levels import at_level, keep_trace, raised
-from swapconf.dryrun.outcome import Outcome, RankReport
-from swapconf.dryrun.rank_order import Order, cluster_of
+from swapconf.dryrun.outcome import RankOutcome, RankReport
+from swapconf.dryrun.rank_order import RankOrder, cluster_of
 from swapconf.dryrun.verdict import Peaks, verdict, without_trace
 from swapconf.memory.peak import Peak, grown
 from swapconf.memory.with_workspace import grow
@@ -51,7 +51,7 @@ class PartFailed(Exception):
         self.report = report
 
 
-def rehearse(order: Order) -> RankReport:
+def rehearse(order: RankOrder) -> RankReport:
     """Dry-run one rank. Every fault is an outcome of the report; only a wrong order raises."""
     start = time.monotonic()
     study = order.study(order.document)
@@ -71,7 +71,7 @@ def rehearse(order: Order) -> RankReport:
 _WORTH_TELLING = 9  # layers or micro-batches, from which on one would expect that not all of them are run
 
 
-def foldable(order: Order) -> bool:
+def foldable(order: RankOrder) -> bool:
     """Whether it will at least be tried to run something smaller."""
     if not order.fold or order.level not in _FOLDED:
         return False
@@ -81,7 +81,7 @@ def foldable(order: Order) -> bool:
         return False
 
 
-def _whole(order: Order, study: Study) -> RankReport:
+def _whole(order: RankOrder, study: Study) -> RankReport:
     ran = run(order, study)
     if not ran.report.outcome.good or order.level == 0:
         return ran.report
@@ -96,30 +96,30 @@ def _whole(order: Order, study: Study) -> RankReport:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class FoldRun:
     """One run of a fold, ready to start. ``name``: of its folder below that of the rank."""
 
     size: Size
-    order: Order
+    order: RankOrder
     study: Study
     name: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class MeasuredRun:
     """A part that was run. ``report``: at the level that was asked for, without peaks. ``reserved_bytes``: at that
     level."""
 
-    part: Part
+    part: FoldRun
     ran: Ran
     sample: Sample
     report: RankReport
     reserved_bytes: int | None
 
 
-def _folded(order: Order, study: Study) -> RankReport:
+def _folded(order: RankOrder, study: Study) -> RankReport:
     """Raises CannotFold, before or after the folded runs, and PartFailed."""
-    known: dict[Size, Measured] = {}
+    known: dict[Size, MeasuredRun] = {}
     found = CannotFold(phrase("nothing was tried"))
     for plan in _plans(order, study):
         try:
@@ -131,7 +131,7 @@ def _folded(order: Order, study: Study) -> RankReport:
     raise found
 
 
-def _plans(order: Order, study: Study) -> tuple[Fold, ...]:
+def _plans(order: RankOrder, study: Study) -> tuple[Fold, ...]:
     layers, config = study.config.model.num_layers, study.config
     if order.plain or layers is None or not layers or stage_map(config, layers).guessed:
         strategy = None  # which layers are equal is only known with swapconf, for a deal that is understood
@@ -142,11 +142,11 @@ def _plans(order: Order, study: Study) -> tuple[Fold, ...]:
                  dense if isinstance(dense, int) else 0)
 
 
-def _micro_batches(order: Order, study: Study) -> MicroBatches:
+def _micro_batches(order: RankOrder, study: Study) -> MicroBatches:
     return micro_batches(order.document, study.config.pipeline)
 
 
-def _by(plan: Fold, order: Order, study: Study, known: dict[Size, Measured]) -> RankReport:
+def _by(plan: Fold, order: RankOrder, study: Study, known: dict[Size, MeasuredRun]) -> RankReport:
     """The report from the runs of a fold. ``known``: parts that were run already; this adds to them."""
     parts = [_part(order, study, plan, size) for size in plan.runs]
     checking = _part(order, study, plan, plan.check) if plan.steps else None
@@ -183,11 +183,11 @@ def _by(plan: Fold, order: Order, study: Study, known: dict[Size, Measured]) -> 
     return keep_whole(order, plan, found, report, (whole.used_peak_bytes - fewer) // max(more, 1))
 
 
-def _source(one: Measured) -> Source:
-    return Source(size=one.part.size, ran=one.ran)
+def _source(one: MeasuredRun) -> GrownFrom:
+    return GrownFrom(size=one.part.size, ran=one.ran)
 
 
-def _further(order: Order, study: Study, plan: Fold, size: Size, known: dict[Size, Measured]) -> Source | None:
+def _further(order: RankOrder, study: Study, plan: Fold, size: Size, known: dict[Size, MeasuredRun]) -> GrownFrom | None:
     """One more run, which only a trace that is kept is worth; None where it does not end well."""
     if order.keep is None:
         return None
@@ -198,7 +198,7 @@ def _further(order: Order, study: Study, plan: Fold, size: Size, known: dict[Siz
     return _source(one)
 
 
-def _peak(measured: Sequence[Measured], big: Measured, plan: Fold, used_bytes: int) -> Peak | None:
+def _peak(measured: Sequence[MeasuredRun], big: MeasuredRun, plan: Fold, used_bytes: int) -> Peak | None:
     """What holds the peak of the whole model: the parts of the biggest run, grown. The moment when layers keep nothing
     is on a line, as every place of the step is, where all runs have it in the same pass."""
     found = [one.report.peak for one in measured[:len(plan.runs)] if one.report.peak is not None]
@@ -213,7 +213,7 @@ def _biggest(plan: Fold) -> int:
     return max(range(len(plan.runs)), key=lambda number: sum(plan.runs[number].layers))
 
 
-def _part(order: Order, study: Study, plan: Fold, size: Size) -> Part:
+def _part(order: RankOrder, study: Study, plan: Fold, size: Size) -> FoldRun:
     document = with_micro_batches(order.document, _micro_batches(order, study), size.micro_batches)
     if plan.rows and size.layers != plan.whole.layers:
         kept = plan.kept(size)
@@ -221,15 +221,15 @@ def _part(order: Order, study: Study, plan: Fold, size: Size) -> Part:
         folded = order.study(document)
         if study.strategy is not None:
             check(folded.strategy, study.strategy, kept)
-    return Part(size=size, order=replace(order, document=document), study=order.study(document),
+    return FoldRun(size=size, order=replace(order, document=document), study=order.study(document),
                 name=part_name(plan, size))
 
 
-def _run(parts: Sequence[Part], plan: Fold, at_once: int, known: dict[Size, Measured]) -> list[Measured]:
+def _run(parts: Sequence[FoldRun], plan: Fold, at_once: int, known: dict[Size, MeasuredRun]) -> list[MeasuredRun]:
     """The children wait for processes, so threads are enough to have several of them. Raises PartFailed."""
     todo = [part for part in parts if part.size not in known]
 
-    def start(part: Part) -> Ran:
+    def start(part: FoldRun) -> Ran:
         return run(part.order, part.study, part.name)
 
     with ThreadPoolExecutor(max_workers=max(1, at_once)) as pool:
@@ -238,15 +238,15 @@ def _run(parts: Sequence[Part], plan: Fold, at_once: int, known: dict[Size, Meas
     return [known[part.size] for part in parts]
 
 
-def _measured(ran: Ran, part: Part, plan: Fold) -> Measured:
-    if ran.report.outcome is not Outcome.COMPLETED:
+def _measured(ran: Ran, part: FoldRun, plan: Fold) -> MeasuredRun:
+    if ran.report.outcome is not RankOutcome.COMPLETED:
         raise PartFailed(_failed(ran, part, plan))
     if ran.trace is None:
         raise NothingToRead(phrase("with {part} it leaves no trace", part=size_words(plan, part.size)))
     effect = observed(ran.trace, part.study.config.model.num_layers or 0)
     _check_deal(effect, part, plan)
     if part.order.level < 2:
-        return Measured(part=part, ran=ran, sample=sample(ran.trace, effect, plan, part.size), report=ran.report,
+        return MeasuredRun(part=part, ran=ran, sample=sample(ran.trace, effect, plan, part.size), report=ran.report,
                         reserved_bytes=ran.reserved_bytes)
     try:
         raised_trace = grow(ran.trace, pool_of(part.order, ran))
@@ -254,11 +254,11 @@ def _measured(ran: Ran, part: Part, plan: Fold) -> Measured:
         keep_trace(part.order, ran, raised_trace, report, part.name)
     except (ValueError, OSError) as error:
         raise NothingToRead(str(error)) from None
-    return Measured(part=part, ran=ran, sample=sample(raised_trace.trace, effect, plan, part.size), report=report,
+    return MeasuredRun(part=part, ran=ran, sample=sample(raised_trace.trace, effect, plan, part.size), report=report,
                     reserved_bytes=raised_trace.reserved_bytes)
 
 
-def _check_deal(effect: Effect, part: Part, plan: Fold) -> None:
+def _check_deal(effect: Effect, part: FoldRun, plan: Fold) -> None:
     """A model that deals its layers to stages in its own way ran others than these. Raises CannotFold."""
     seen = {int(name) for name in effect.layers if name.isdigit()}
     own = {index for row in plan.rows if row.own for index in row.indices}
@@ -268,7 +268,7 @@ def _check_deal(effect: Effect, part: Part, plan: Fold) -> None:
                                 part=size_words(plan, part.size), wanted=len(wanted)))
 
 
-def _failed(ran: Ran, part: Part, plan: Fold) -> RankReport:
+def _failed(ran: Ran, part: FoldRun, plan: Fold) -> RankReport:
     """The part's outcome as that of the rank, in words of which part it was; its peak says nothing of the whole."""
     words = size_words(plan, part.size)
     findings: tuple[Finding, ...] = tuple(replace(finding, message=phrase(
@@ -279,7 +279,7 @@ def _failed(ran: Ran, part: Part, plan: Fold) -> RankReport:
         outcome=phrase(ran.report.outcome.value)))
 
 
-def _reserved(measured: Sequence[Measured], big: Measured, whole: Sample) -> int | None:
+def _reserved(measured: Sequence[MeasuredRun], big: MeasuredRun, whole: Sample) -> int | None:
     """MindSpore takes whole GiB; what it takes beyond the peak does not depend on the number of layers. Where it takes
     the same whatever the peak is, it took one block in advance (`max_device_memory`)."""
     if big.reserved_bytes is None:

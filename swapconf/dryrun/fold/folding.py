@@ -34,7 +34,7 @@ class CannotFold(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LayerRow:
     """``length`` layers from ``first`` on, in one share: equal ones of the rank's own stage, or those of another stage,
     of which so many stay (``stays``)."""
 
@@ -65,7 +65,7 @@ class Fold:
     from; a step differs from ``small`` in some rows or in the micro-batches. ``why_check``: why a further run has to
     confirm them, "" where it need not."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[LayerRow, ...]
     whole: Size
     small: Size
     steps: tuple[Size, ...] = ()
@@ -169,34 +169,34 @@ def check(folded: Strategy | None, whole: Strategy, kept: Sequence[int]) -> None
                                     layer=twin.layer.name))
 
 
-def _rows(strategy: Strategy, stage: int, num_dense: int) -> tuple[Row, ...]:
+def _rows(strategy: Strategy, stage: int, num_dense: int) -> tuple[LayerRow, ...]:
     layers = _decoder_layers(strategy)
     shares = [[*share] for _, share in groupby(layers, key=lambda entry: (entry.layer.interleave, entry.layer.stage))]
-    rows: list[Row] = []
+    rows: list[LayerRow] = []
     for share in shares:
         first, length = share[0].layer.index, len(share)
         if share[0].layer.stage == stage:
             rows += _equal_rows(share, num_dense)
         elif share is shares[-1] and length > 1:  # extra layers are made like the last one
-            rows += [Row(first, length - 1, stays=0), Row(first + length - 1, 1, stays=1)]
+            rows += [LayerRow(first, length - 1, stays=0), LayerRow(first + length - 1, 1, stays=1)]
         else:
-            rows.append(Row(first, length, stays=1))
+            rows.append(LayerRow(first, length, stays=1))
     return tuple(rows)
 
 
-def _equal_rows(share: Iterable[LayerStrategy], num_dense: int) -> list[Row]:
-    rows: list[Row] = []
+def _equal_rows(share: Iterable[LayerStrategy], num_dense: int) -> list[LayerRow]:
+    rows: list[LayerRow] = []
     before: LayerStrategy | None = None
     for entry in share:
         if before is not None and entry.layer.index != num_dense and _equal(before, entry):
             rows[-1] = replace(rows[-1], length=rows[-1].length + 1)
         else:
-            rows.append(Row(entry.layer.index, 1))
+            rows.append(LayerRow(entry.layer.index, 1))
         before = entry
     return rows
 
 
-def _choices(rows: Sequence[Row], smallest: int, stride: int) -> list[dict[int, int]]:
+def _choices(rows: Sequence[LayerRow], smallest: int, stride: int) -> list[dict[int, int]]:
     """Which rows to shorten, and to how many layers: none; those of other stages; the longest ones of the own stage,
     too."""
     others = {number: row.stays for number, row in enumerate(rows) if row.stays is not None}
@@ -206,7 +206,7 @@ def _choices(rows: Sequence[Row], smallest: int, stride: int) -> list[dict[int, 
                           for fewest in sorted(set(long.values())))]
 
 
-def _fold(rows: tuple[Row, ...], left: Mapping[int, int], stride: int, found: MicroBatches, least: int,
+def _fold(rows: tuple[LayerRow, ...], left: Mapping[int, int], stride: int, found: MicroBatches, least: int,
           is_unknown: bool) -> Fold:
     whole = Size(tuple(row.length for row in rows), found.count)
     small = Size(tuple(left.get(number, row.length) for number, row in enumerate(rows)), least)

@@ -17,7 +17,7 @@ from swapconf.dryrun.growing.reason import CannotGrow
 from swapconf.dryrun.growing.whole import Run, renumbered, whole
 from swapconf.dryrun.levels import keep_trace
 from swapconf.dryrun.outcome import RankReport
-from swapconf.dryrun.rank_order import Order
+from swapconf.dryrun.rank_order import RankOrder
 from swapconf.memory.with_workspace import Grown, grow
 from swapconf.trace import grown_trace_writer, run_record
 from swapconf.trace.lifetimes import PoolRecord
@@ -29,7 +29,7 @@ _MORE = 3  # steps beyond the smallest run: as many more runs are worth a trace,
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class GrownFrom:
     """One run of a fold."""
 
     size: Size
@@ -42,7 +42,7 @@ class Attempt:
     ``reason``. ``used``: the runs that it is made of. ``raised``: with workspace, above level 1."""
 
     trace: Trace | None = None
-    used: Sequence[Source] = ()
+    used: Sequence[GrownFrom] = ()
     raised: Grown | None = None
     reason: str = ""
 
@@ -54,7 +54,7 @@ class Attempt:
         return None if trace is None or len(self.used) == 1 else trace.with_fragments_peak_bytes - trace.used_peak_bytes
 
 
-def attempt(order: Order, plan: Fold, sources: Sequence[Source], further: Callable[[Size], Source | None]) -> Attempt:
+def attempt(order: RankOrder, plan: Fold, sources: Sequence[GrownFrom], further: Callable[[Size], GrownFrom | None]) -> Attempt:
     """``sources``: the runs of ``plan.runs``, in their order, then others. ``further``: makes one more run, None where
     there is to be none."""
     if order.keep is None and not plan.folded_rows:
@@ -67,13 +67,13 @@ def attempt(order: Order, plan: Fold, sources: Sequence[Source], further: Callab
     return Attempt(trace=trace, used=used, raised=raised)
 
 
-def pool_of(order: Order, ran: Ran) -> PoolRecord:
+def pool_of(order: RankOrder, ran: Ran) -> PoolRecord:
     """What a run said of its pool."""
     return run_record.pool_of(order.document.root.plain(), {
         "reserved_bytes": ran.reserved_bytes, "usable_bytes": ran.report.usable_bytes})
 
 
-def keep_whole(order: Order, plan: Fold, found: Attempt, report: RankReport, micro_batch_bytes: int) -> RankReport:
+def keep_whole(order: RankOrder, plan: Fold, found: Attempt, report: RankReport, micro_batch_bytes: int) -> RankReport:
     """The report, which says what the trace was grown from, or why there is none. ``micro_batch_bytes``: what one more
     adds to the used peak."""
     if order.keep is None:
@@ -94,8 +94,8 @@ def keep_whole(order: Order, plan: Fold, found: Attempt, report: RankReport, mic
                                             note=report.fold_note, reason=reason))
 
 
-def _grown(order: Order, plan: Fold, sources: Sequence[Source],
-           further: Callable[[Size], Source | None]) -> tuple[Trace, tuple[Source, ...]]:
+def _grown(order: RankOrder, plan: Fold, sources: Sequence[GrownFrom],
+           further: Callable[[Size], GrownFrom | None]) -> tuple[Trace, tuple[GrownFrom, ...]]:
     """The trace, and the runs that it is made of. Raises CannotGrow."""
     rows = plan.folded_rows
     if len(rows) > 1:
@@ -134,7 +134,7 @@ def _first_own(plan: Fold) -> int:
     return next((number for number, row in enumerate(plan.rows) if row.own), -1)
 
 
-def _run(order: Order, plan: Fold, source: Source, row: int) -> Run:
+def _run(order: RankOrder, plan: Fold, source: GrownFrom, row: int) -> Run:
     trace = source.ran.trace
     assert trace is not None
     if row < 0:
@@ -143,7 +143,7 @@ def _run(order: Order, plan: Fold, source: Source, row: int) -> Run:
                size=source.size.layers[row], pool=pool_of(order, source.ran))
 
 
-def _words(plan: Fold, used: Sequence[Source], micro_batch_bytes: int) -> str:
+def _words(plan: Fold, used: Sequence[GrownFrom], micro_batch_bytes: int) -> str:
     parts = [phrase("grown from dry runs of {sizes} layers", sizes=joined(" and ", map(str, _layers(plan, used))))
              if len(used) > 1 else phrase("the trace of a smaller dry run")]
     if plan.folds_micro_batches:
@@ -153,11 +153,11 @@ def _words(plan: Fold, used: Sequence[Source], micro_batch_bytes: int) -> str:
     return joined(", ", parts)
 
 
-def _layers(plan: Fold, used: Sequence[Source]) -> list[int]:
+def _layers(plan: Fold, used: Sequence[GrownFrom]) -> list[int]:
     return [sum(left for row, left in zip(plan.rows, one.size.layers, strict=True) if row.own) for one in used]
 
 
-def _facts(plan: Fold, used: Sequence[Source], micro_batch_bytes: int) -> dict[str, Any]:
+def _facts(plan: Fold, used: Sequence[GrownFrom], micro_batch_bytes: int) -> dict[str, Any]:
     """Of the stage of the rank."""
     return {"layers": _layers(plan, used), "of_layers": sum(
         left for row, left in zip(plan.rows, plan.whole.layers, strict=True) if row.own),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from swapconf.dryrun import DryRunError
-from swapconf.dryrun.shim.elf import Machine, read_library
+from swapconf.dryrun.shim.elf import ElfMachine, read_library
 from swapconf.dryrun.shim.plan import Plan
 from swapconf.words import extras
 from swapconf.words.phrases import joined, phrase, plural
@@ -87,7 +87,7 @@ def _compile(compiler: Compiler, plan: Plan, source: Path, target: Path, environ
     return _check(plan, target)
 
 
-def _target(compiler: Compiler, machine: Machine) -> tuple[str, ...]:
+def _target(compiler: Compiler, machine: ElfMachine) -> tuple[str, ...]:
     """zig compiles for any machine; the others for theirs, which ``_check`` verifies."""
     return ("-target", f"{machine.value}-linux-gnu") if "ziglang" in compiler.command else ()
 

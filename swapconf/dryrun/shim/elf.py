@@ -23,14 +23,14 @@ _UNDEFINED = 0
 _FIRST_NAMED_VERSION = 2  # 0 and 1 in .gnu.version: a local and an unversioned global symbol
 
 
-class Machine(Enum):
+class ElfMachine(Enum):
     """A processor architecture that MindSpore has an Ascend plugin for; the value is its name in a target triple."""
 
     X86_64 = "x86_64"
     AARCH64 = "aarch64"
 
 
-_MACHINES = {62: Machine.X86_64, 183: Machine.AARCH64}  # e_machine
+_MACHINES = {62: ElfMachine.X86_64, 183: ElfMachine.AARCH64}  # e_machine
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,7 +42,7 @@ class Library:
     """
 
     path: Path
-    machine: Machine
+    machine: ElfMachine
     search: tuple[Path, ...]
     needed: tuple[str, ...]
     undefined: frozenset[str]
@@ -50,7 +50,7 @@ class Library:
     defined: frozenset[str]
 
 
-def machine_of(path: Path) -> Machine | None:
+def machine_of(path: Path) -> ElfMachine | None:
     """The architecture of a 64-bit little-endian ELF file; None for any other file."""
     with path.open("rb") as file:
         head = file.read(20)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from swapconf.dryrun import DryRunError
 from swapconf.dryrun.shim import loader
-from swapconf.dryrun.shim.elf import Library, Machine, machine_of, read_library
+from swapconf.dryrun.shim.elf import ElfMachine, Library, machine_of, read_library
 from swapconf.words.phrases import phrase
 
 PLUGIN = "lib/plugin/libmindspore_ascend.so*"
@@ -33,7 +33,7 @@ class Closure:
     """
 
     folder: Path
-    machine: Machine
+    machine: ElfMachine
     plugin: tuple[Library, ...]
     others: tuple[Library, ...]
     missing: frozenset[str]
@@ -70,7 +70,7 @@ def read_closure(folder: Path) -> Closure:
     )
 
 
-def _load(roots: Iterable[Path], hosts: Mapping[str, Path], machine: Machine
+def _load(roots: Iterable[Path], hosts: Mapping[str, Path], machine: ElfMachine
           ) -> tuple[dict[Path, Library], frozenset[str]]:
     """The libraries reached from ``roots``, and the sonames that lead nowhere."""
     loaded: dict[Path, Library] = {}
@@ -96,7 +96,7 @@ def _load(roots: Iterable[Path], hosts: Mapping[str, Path], machine: Machine
     return loaded, frozenset(soname for soname in lost if _FILE_NAME.fullmatch(soname) and not RUNTIME.match(soname))
 
 
-def _find(soname: str, search: Iterable[Path], machine: Machine) -> Path | None:
+def _find(soname: str, search: Iterable[Path], machine: ElfMachine) -> Path | None:
     candidates = (*(folder / soname for folder in search), *loader.find(soname))
     return next((_normal(path) for path in candidates if path.is_file() and machine_of(path) is machine), None)
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from swapconf.dryrun.shim.elf import Library, Machine, read_strings
+from swapconf.dryrun.shim.elf import ElfMachine, Library, read_strings
 from swapconf.dryrun.shim.libraries import Closure
 from swapconf.dryrun.shim.symbols import Behaviour, behaviour, may_define
 
@@ -36,7 +36,7 @@ class StandIn:
 class Plan:
     """``sonames``: the file names under which the shim is found."""
 
-    machine: Machine
+    machine: ElfMachine
     stand_ins: tuple[StandIn, ...]
     sonames: tuple[str, ...]
 

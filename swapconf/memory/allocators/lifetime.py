@@ -49,7 +49,7 @@ _ALIGN = 512
 _STRIDE = 1 << 45  # more than any piece
 
 
-class Kind(IntEnum):
+class PoolKind(IntEnum):
     SHORT = 0
     INITIAL = 1
     OPTIMIZER = 2
@@ -62,16 +62,16 @@ def kinds(lifetimes: Lifetimes) -> NDArray[np.uint8]:
     followers = np.searchsorted(lifetimes.start, lifetimes.end) - np.arange(len(lifetimes)) - 1
     never = lifetimes.end == NEVER
     is_state = lifetimes.category == CATEGORIES.index(Category.OPTIMIZER)
-    kind = np.where(followers > SHORT_LIFE, Kind.WAITING, Kind.SHORT)
-    kind = np.where(never, np.where(lifetimes.is_persistent, Kind.INITIAL, Kind.KEPT), kind)
-    return np.where(never & lifetimes.is_persistent & is_state, Kind.OPTIMIZER, kind).astype(np.uint8)
+    kind = np.where(followers > SHORT_LIFE, PoolKind.WAITING, PoolKind.SHORT)
+    kind = np.where(never, np.where(lifetimes.is_persistent, PoolKind.INITIAL, PoolKind.KEPT), kind)
+    return np.where(never & lifetimes.is_persistent & is_state, PoolKind.OPTIMIZER, kind).astype(np.uint8)
 
 
 def place(lifetimes: Lifetimes, gives_back: bool = True) -> Placement:
     """Where the pools put each block. A segment is a piece of the device, numbered as it was asked for."""
     device = _Device(gives_back)
     piece_bytes = max(min(lifetimes.used_peak_bytes // MIN_PIECES, MAX_PIECE_BYTES) // _ALIGN * _ALIGN, _ALIGN)
-    pools = [_Pool(device, piece_bytes, shares_large=kind is Kind.SHORT) for kind in Kind]
+    pools = [_Pool(device, piece_bytes, shares_large=kind is PoolKind.SHORT) for kind in PoolKind]
     owner = [pools[kind] for kind in kinds(lifetimes).tolist()]
     sizes = lifetimes.size_bytes.tolist()
     address = [0] * len(sizes)
