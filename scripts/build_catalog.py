@@ -55,8 +55,9 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--family", action="append", choices=list(FAMILIES), help="default: every family")
-    parser.add_argument("--out", type=lambda text: Path(text).resolve(),
-                        default=ROOT / "swapconf" / "models" / "families")
+    parser.add_argument(
+        "--out", type=lambda text: Path(text).resolve(), default=ROOT / "swapconf" / "models" / "families"
+    )
     parser.add_argument("--first-variant", action="store_true", help="only the first variant of each family")
     parser.add_argument("--trees-only", action="store_true", help="do not compile")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)

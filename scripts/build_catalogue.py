@@ -28,8 +28,15 @@ from swapconf.cli.main import main as swapconf
 ROOT = Path(__file__).resolve().parents[1]
 LOCALE = ROOT / "swapconf" / "words" / "locale"
 KEYWORDS = {"phrase": None, "mark": None, "plural": (2, 3)}
-_CHANGING = ('"Project-Id', '"Report-Msgid', '"POT-Creation-Date', '"PO-Revision-Date', '"Last-Translator',
-             '"Language-Team', '"Generated-By')  # of the header: would differ from one build to the next
+_CHANGING = (
+    '"Project-Id',
+    '"Report-Msgid',
+    '"POT-Creation-Date',
+    '"PO-Revision-Date',
+    '"Last-Translator',
+    '"Language-Team',
+    '"Generated-By',
+)  # of the header: would differ from one build to the next
 _NO_DATE = datetime(2026, 1, 1, tzinfo=timezone.utc)
 HEAD = "# Messages of swapconf. Made by scripts/build_catalogue.py; write translations here and run it again."
 
@@ -49,16 +56,18 @@ def collected() -> Catalog:
     found = Catalog(project="swapconf", header_comment=HEAD)
     methods: list[tuple[str, Any]] = [("**.py", "python"), ("**.schema.json", expectations), ("**.j2", "jinja2")]
     loud = {"**.j2": {"silent": "false"}}  # else jinja passes over a template that it cannot read
-    for file, _, message, _, _ in extract_from_dir(ROOT / "swapconf", method_map=methods, options_map=loud,
-                                                   keywords=KEYWORDS):
+    for file, _, message, _, _ in extract_from_dir(
+        ROOT / "swapconf", method_map=methods, options_map=loud, keywords=KEYWORDS
+    ):
         found.add(message, locations=[(f"swapconf/{file}", 0)])
     for text, file in help_texts():
         found.add(text, locations=[(file, 0)])
     return found
 
 
-def expectations(stream: BinaryIO, _keywords: Any, _tags: Any, options: Any) -> Iterator[
-        tuple[int, None, str, list[str]]]:
+def expectations(
+    stream: BinaryIO, _keywords: Any, _tags: Any, options: Any
+) -> Iterator[tuple[int, None, str, list[str]]]:
     """Babel's extraction from a schema: what a value is expected to be, which findings quote."""
     for line, text in enumerate(stream, start=1):
         for found in re.findall(r'"x-expected": ("(?:[^"\\]|\\.)*")', text.decode()):
@@ -106,8 +115,11 @@ def as_mo(catalogue: Catalog) -> bytes:
 
 def missing(catalogue: Catalog) -> list[Any]:
     """The phrases without a translation."""
-    return [message.id for message in catalogue if message.id and not any(
-        [message.string] if isinstance(message.string, str) else message.string or ())]
+    return [
+        message.id
+        for message in catalogue
+        if message.id and not any([message.string] if isinstance(message.string, str) else message.string or ())
+    ]
 
 
 def languages() -> list[str]:

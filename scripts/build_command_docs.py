@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write docs/reference/commands.md: every command, from the help texts of swapconf.cli.
 
-    python scripts/build_command_docs.py
+python scripts/build_command_docs.py
 """
 
 from __future__ import annotations
@@ -51,8 +51,12 @@ def _links(modules: Iterable[str]) -> str:
 def _command(command: click.Command, context: click.Context, title: str) -> str:
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     parts = [f"## {title}\n\n", _block([usage], "text"), *map(_paragraph, paragraphs(command.help))]
-    rows = [record for option in command.params if isinstance(option, click.Option)
-            if (record := option.get_help_record(context)) is not None]
+    rows = [
+        record
+        for option in command.params
+        if isinstance(option, click.Option)
+        if (record := option.get_help_record(context)) is not None
+    ]
     rows.append((", ".join(context.help_option_names), OF_HELP))
     return "".join([*parts, "| option | meaning |\n|---|---|\n", *(_row(*row) for row in rows), "\n"])
 

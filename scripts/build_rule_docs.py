@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write docs/reference/rules.md: the manual page of every rule, from the docstrings of swapconf.decide.rules.
 
-    python scripts/build_rule_docs.py
+python scripts/build_rule_docs.py
 """
 
 from __future__ import annotations
@@ -48,9 +48,12 @@ def render() -> str:
     parts += ["### Logs of a run\n\n", _table(LOGS)]
     parts += ["### Time\n\n", _table(TIMES)]
     parts += ["## Meaning\n\n", *map(_page, RULES)]
-    parts += ["## Reasons that are not rules\n\n",
-              "The JSON of `swapconf explain` names what asked for a decision in the place of a rule:\n\n",
-              "| reason | meaning |\n|---|---|\n", *(f"| `{name}` | {text} |\n" for name, text in REASONS.items())]
+    parts += [
+        "## Reasons that are not rules\n\n",
+        "The JSON of `swapconf explain` names what asked for a decision in the place of a rule:\n\n",
+        "| reason | meaning |\n|---|---|\n",
+        *(f"| `{name}` | {text} |\n" for name, text in REASONS.items()),
+    ]
     return "".join(parts)
 
 

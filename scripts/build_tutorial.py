@@ -38,15 +38,27 @@ def main() -> None:
 
 def rendered(text: str, folder: Path) -> str:
     """The page with what its commands print in an empty folder."""
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}",
-                   "SWAPCONF_LANG": "en", "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}".rstrip(":")}
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}",
+        "SWAPCONF_LANG": "en",
+        "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}".rstrip(":"),
+    }
 
     def run(block: re.Match[str]) -> str:
         lines = []
         for line in block[1].splitlines():
             if line.startswith("$ "):
-                done = subprocess.run(["bash", "-c", line[2:]], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
-                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+                done = subprocess.run(
+                    ["bash", "-c", line[2:]],
+                    cwd=folder,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    text=True,
+                    check=False,
+                )
                 lines += [line, *(printed.rstrip() for printed in done.stdout.rstrip().splitlines())]
         return "```console\n" + "\n".join(lines) + "\n```"
 

@@ -23,7 +23,6 @@ _INTERLEAVED: Config = {
 }
 
 
-
 _SELECTS: Config = {"parallel_config": {"recompute": {"select_recompute": True}}}
 
 
@@ -35,8 +34,7 @@ def _flash(**build: object) -> VariantCase:
 def _self_recomputing(**build: object) -> VariantCase:
     """Without flash attention, any select_recompute makes the attention recompute itself, whatever it selects."""
     parallel_config = {"recompute": {"select_recompute": {"no_such_operator": True}}}
-    return VariantCase(build={**build, "parallel_config": parallel_config},
-                       when=(_SELECTS,))
+    return VariantCase(build={**build, "parallel_config": parallel_config}, when=(_SELECTS,))
 
 
 LLAMA = FamilyCase(

@@ -155,11 +155,7 @@ QWEN3_MOE = FamilyCase(
         "apply_rope_fusion": ("flag",),
     },
     layout={"templates": ["moe"], "num_layers": ["num_hidden_layers", "num_layers"]},
-    variants=(
-        VariantCase(build={}),
-        VariantCase(build=_CONTIGUOUS),
-        VariantCase(build=_FP32_RESIDUAL),
-    ),
+    variants=(VariantCase(build={}), VariantCase(build=_CONTIGUOUS), VariantCase(build=_FP32_RESIDUAL)),
 )
 
 DEEPSEEK_V3 = FamilyCase(

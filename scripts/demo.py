@@ -52,15 +52,33 @@ class Example:
 
 
 EXAMPLES = (
-    Example(4, "example4_swap_with_recompute.yaml", "train it: operators are swapped, others recomputed", "",
-            ("Set select recompute at layer 0: feed_forward", *_OP_SWAP[:3],
-             "Set select recompute at layer 3: feed_forward", _OP_SWAP[3])),
+    Example(
+        4,
+        "example4_swap_with_recompute.yaml",
+        "train it: operators are swapped, others recomputed",
+        "",
+        (
+            "Set select recompute at layer 0: feed_forward",
+            *_OP_SWAP[:3],
+            "Set select recompute at layer 3: feed_forward",
+            _OP_SWAP[3],
+        ),
+    ),
     Example(3, "example3_op_swap.yaml", "train two steps: operators are swapped", " --num_samples 8", _OP_SWAP),
-    Example(2, "example2_layer_swap.yaml", "train two steps: whole layers are swapped", " --num_samples 8",
-            ("Set layer swap at layer 0 and value is: 20", "Set layer swap at layer 3 and value is: 20")),
-    Example(1, "example1_default_swap.yaml",
-            "build it: flash attention is swapped, which has no CPU kernel to train with", " --build_only True",
-            tuple(f"Set op_swap at layer {layer}: attention.flash_attention, value=10" for layer in range(4))),
+    Example(
+        2,
+        "example2_layer_swap.yaml",
+        "train two steps: whole layers are swapped",
+        " --num_samples 8",
+        ("Set layer swap at layer 0 and value is: 20", "Set layer swap at layer 3 and value is: 20"),
+    ),
+    Example(
+        1,
+        "example1_default_swap.yaml",
+        "build it: flash attention is swapped, which has no CPU kernel to train with",
+        " --build_only True",
+        tuple(f"Set op_swap at layer {layer}: attention.flash_attention, value=10" for layer in range(4)),
+    ),
 )
 
 
@@ -100,8 +118,17 @@ def only_one(output: Path) -> Iterator[None]:
 
 def make_data(output: Path) -> None:
     print("== A tiny data set")
-    words = [sys.executable, str(REPOSITORY / "scripts" / "make_data.py"), str(output / "data/small/train.mindrecord"),
-             "--seq-length", "128", "--samples", "80", "--vocab-size", "512"]
+    words = [
+        sys.executable,
+        str(REPOSITORY / "scripts" / "make_data.py"),
+        str(output / "data/small/train.mindrecord"),
+        "--seq-length",
+        "128",
+        "--samples",
+        "80",
+        "--vocab-size",
+        "512",
+    ]
     code, text = run(words, output, {})
     if code:
         raise DemoError(f"the data set could not be made:\n{text}")
@@ -111,10 +138,23 @@ def make_data(output: Path) -> None:
 def show(example: Example, output: Path) -> None:
     """Run one example in its own folder, print what it logged, and compare that with the documentation."""
     folder = prepare(output, example)
-    command = (f"run_mindformer.py --config configs/small/{example.config} "
-               f"--run_mode train --use_parallel True{example.options}")
-    launch = ["bash", os.path.relpath(REPOSITORY / "scripts" / "msrun_launcher.sh", folder), command, str(WORKERS),
-              str(WORKERS), "127.0.0.1", str(free_port()), "0", LOG_FOLDER, "True", "300"]
+    command = (
+        f"run_mindformer.py --config configs/small/{example.config} "
+        f"--run_mode train --use_parallel True{example.options}"
+    )
+    launch = [
+        "bash",
+        os.path.relpath(REPOSITORY / "scripts" / "msrun_launcher.sh", folder),
+        command,
+        str(WORKERS),
+        str(WORKERS),
+        "127.0.0.1",
+        str(free_port()),
+        "0",
+        LOG_FOLDER,
+        "True",
+        "300",
+    ]
     print(f"\n== Example {example.number}: {example.what}")
     print(f"$ cd {shlex.quote(str(folder))}")
     print(f"$ {' '.join(word if word != command else chr(34) + word + chr(34) for word in launch)}", flush=True)
@@ -160,8 +200,10 @@ def show_lines(example: Example, log: Path) -> None:
             print(found, end="")
         wanted = "".join(f"INFO - {line}\n" for line in example.lines)
         if found != wanted:
-            raise DemoError(f"example {example.number}: {file} should hold these lines, but holds other ones\n"
-                            f"{wanted}found:\n{found}")
+            raise DemoError(
+                f"example {example.number}: {file} should hold these lines, but holds other ones\n"
+                f"{wanted}found:\n{found}"
+            )
     print(f"These {len(example.lines)} lines are the documented ones, in the log of every worker.")
 
 
@@ -170,9 +212,17 @@ def show_lines(example: Example, log: Path) -> None:
 
 def run(words: list[str], folder: Path, environment: Mapping[str, str]) -> tuple[int, str]:
     """Exit code and output of a command; it and all that it started are gone afterwards, whatever happens."""
-    with subprocess.Popen(words, cwd=folder, env=environment or None, stdin=subprocess.DEVNULL, text=True,
-                          errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          start_new_session=True) as process:
+    with subprocess.Popen(
+        words,
+        cwd=folder,
+        env=environment or None,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        errors="replace",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    ) as process:
         try:
             text, _ = process.communicate(timeout=TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
@@ -197,8 +247,11 @@ def end(pid: int) -> None:
 
 def clean_environment() -> dict[str, str]:
     """Without what would turn the example into another run: a dry run, another rank, plain mindformers."""
-    return {name: value for name, value in os.environ.items()
-            if not name.startswith(("MS_", "RANK_", "SWAPCONF_")) and name != "DEVICE_ID"}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("MS_", "RANK_", "SWAPCONF_")) and name != "DEVICE_ID"
+    }
 
 
 def free_port() -> int:

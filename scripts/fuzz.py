@@ -26,14 +26,25 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="targets at once (default: %(default)s)")
     parser.add_argument("--out", type=Path, default=Path("output/fuzz"), help="failing inputs (default: %(default)s)")
     options = parser.parse_args()
-    counts = dict.fromkeys(options.target, options.inputs // len(options.target)) if options.target \
+    counts = (
+        dict.fromkeys(options.target, options.inputs // len(options.target))
+        if options.target
         else campaign.shares(options.inputs)
+    )
     row = "{:<16} {:>8} {:>10} {:>8} {:>7}".format
     print(row("target", "inputs", "slowest ms", "peak MB", "failed"), flush=True)
     total = failed = 0
     for figures in campaign.run_all(counts, options.seed, options.out, options.jobs):
-        print(row(figures.target, figures.inputs, f"{figures.slowest_ms:.0f}", f"{figures.peak_mb:.0f}",
-                  len(figures.failed)), flush=True)
+        print(
+            row(
+                figures.target,
+                figures.inputs,
+                f"{figures.slowest_ms:.0f}",
+                f"{figures.peak_mb:.0f}",
+                len(figures.failed),
+            ),
+            flush=True,
+        )
         for file, what in figures.failed.items():
             print(f"    {file}: {what}", flush=True)
         total, failed = total + figures.inputs, failed + len(figures.failed)

@@ -44,10 +44,12 @@ def main() -> None:
 def files() -> Iterator[tuple[Path, bytes]]:
     """Each file, and what it has to hold."""
     yield from build_catalogue.files()
-    for page, text in ((build_rule_docs.TARGET, build_rule_docs.render()),
-                       (build_command_docs.TARGET, build_command_docs.render()),
-                       (levels_table.PAGE, levels_table.with_rules()),
-                       (published.PAGE, published.page())):
+    for page, text in (
+        (build_rule_docs.TARGET, build_rule_docs.render()),
+        (build_command_docs.TARGET, build_command_docs.render()),
+        (levels_table.PAGE, levels_table.with_rules()),
+        (published.PAGE, published.page()),
+    ):
         yield page, text.encode()
 
 

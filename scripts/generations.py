@@ -31,8 +31,11 @@ TIMEOUT_SECONDS = 1800
 CONFIG = "configs/llama2_7b/example4_swap_with_recompute.yaml"
 _SMALL = ("hidden_size=512", "num_heads=8", "seq_length=1024", "vocab_size=1024", "multiple_of=256")
 SHAPE = tuple(f"model.model_config.{setting}" for setting in _SMALL)
-R2 = (*SHAPE, "swap_config={swap: true, op_swap: [{op_name: ffn_norm, backward_prefetch: 1, layers: true}]}",
-      "recompute_config={select_recompute: {feed_forward: [1]}}")
+R2 = (
+    *SHAPE,
+    "swap_config={swap: true, op_swap: [{op_name: ffn_norm, backward_prefetch: 1, layers: true}]}",
+    "recompute_config={select_recompute: {feed_forward: [1]}}",
+)
 
 INTRODUCTION = f"""# Generations of mindformers and MindSpore
 
@@ -71,8 +74,14 @@ class Pair:
         return self.mindformers == "2.0.0"
 
 
-PAIRS = (Pair("1.6.0", "2.7.2"), Pair("1.7.0", "2.7.1"), Pair("1.8.0", "2.7.2"), Pair("1.9.0", "2.9.0"),
-         Pair("2.0.0", "2.10.0"), Pair("2.1.0", "2.10.0"))
+PAIRS = (
+    Pair("1.6.0", "2.7.2"),
+    Pair("1.7.0", "2.7.1"),
+    Pair("1.8.0", "2.7.2"),
+    Pair("1.9.0", "2.9.0"),
+    Pair("2.0.0", "2.10.0"),
+    Pair("2.1.0", "2.10.0"),
+)
 
 
 class PairError(Exception):
@@ -109,8 +118,9 @@ class Result:
 
     @property
     def agrees(self) -> bool:
-        by_explain = {layer for layer, (count, _) in self.swapconf.moved.items() if count} == \
-            set(map(str, self.explained))
+        by_explain = {layer for layer, (count, _) in self.swapconf.moved.items() if count} == set(
+            map(str, self.explained)
+        )
         return self.swapconf.moved == self.plain.moved and by_explain and not self.swapconf.findings
 
     @property
@@ -150,8 +160,12 @@ class Place:
         paths = [str(ROOT), *([str(PLACEHOLDERS)] if self.pair.needs_placeholder else [])]
         if self.pair.mindformers == "1.6.0":  # what `swapconf check` asks for there
             base["ENABLE_LAZY_INLINE_NO_PIPELINE"] = "1"
-        return {**base, "PATH": f"{self.environment / 'bin'}:{base.get('PATH', '')}", "PYTHONPATH": ":".join(paths),
-                "XDG_CACHE_HOME": str(self.folder / "cache")}
+        return {
+            **base,
+            "PATH": f"{self.environment / 'bin'}:{base.get('PATH', '')}",
+            "PYTHONPATH": ":".join(paths),
+            "XDG_CACHE_HOME": str(self.folder / "cache"),
+        }
 
 
 def make(place: Place) -> None:
@@ -160,21 +174,48 @@ def make(place: Place) -> None:
     if marker.exists():
         return
     run([sys.executable, "-m", "venv", str(place.environment)], place.folder, dict(os.environ))
-    own = Path(run([place.python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], place.folder,
-                   dict(os.environ)).strip())
+    own = Path(
+        run(
+            [place.python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+            place.folder,
+            dict(os.environ),
+        ).strip()
+    )
     shared = [folder for folder in sys.path if folder.endswith("site-packages")]
     (own / "shared.pth").write_text("\n".join(shared), encoding="utf-8")
     # --force-reinstall: pip sees the shared packages, too, which may hold the very version
-    run([place.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps",
-         "--force-reinstall", f"mindspore=={place.pair.mindspore}", f"mindformers=={place.pair.mindformers}"],
-        place.folder, dict(os.environ))
+    run(
+        [
+            place.python,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--force-reinstall",
+            f"mindspore=={place.pair.mindspore}",
+            f"mindformers=={place.pair.mindformers}",
+        ],
+        place.folder,
+        dict(os.environ),
+    )
     marker.touch()
 
 
 def run(words: Sequence[str], folder: Path, variables: dict[str, str]) -> str:
     """What a command prints. Raises PairError where it fails."""
-    done = subprocess.run(words, cwd=folder, env=variables, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          errors="replace", timeout=TIMEOUT_SECONDS, check=False)
+    done = subprocess.run(
+        words,
+        cwd=folder,
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=TIMEOUT_SECONDS,
+        check=False,
+    )
     if done.returncode:
         raise PairError(f"{' '.join(words)} ended with {done.returncode}:\n{demo.tail(done.stdout + done.stderr)}")
     return done.stdout
@@ -200,40 +241,93 @@ def train(place: Place, *, plain: bool = False) -> Trained:
     """Example 4 on the CPU with two workers, by the documented command."""
     variables = {**place.variables(), **({"SWAPCONF_DISABLE": "1"} if plain else {})}
     if not (place.work / "data").exists():
-        run([place.python, str(ROOT / "scripts/make_data.py"), str(place.work / "data/small/train.mindrecord"),
-             "--seq-length", "128", "--samples", "80", "--vocab-size", "512"], place.work, variables)
+        run(
+            [
+                place.python,
+                str(ROOT / "scripts/make_data.py"),
+                str(place.work / "data/small/train.mindrecord"),
+                "--seq-length",
+                "128",
+                "--samples",
+                "80",
+                "--vocab-size",
+                "512",
+            ],
+            place.work,
+            variables,
+        )
     folder = demo.prepare(place.work, EXAMPLE)
     command = f"run_mindformer.py --config configs/small/{EXAMPLE.config} --run_mode train --use_parallel True"
-    run(["bash", str(ROOT / "scripts/msrun_launcher.sh"), command, str(demo.WORKERS), str(demo.WORKERS), "127.0.0.1",
-         str(demo.free_port()), "0", demo.LOG_FOLDER, "True", "300"], folder, variables)
-    logs = [(folder / demo.LOG_FOLDER / f"worker_{worker}.log").read_text(encoding="utf-8", errors="replace")
-            for worker in range(demo.WORKERS)]
-    return Trained(lines=tuple(tuple(demo.logged(text)) for text in logs),
-                   losses=tuple(map(float, demo.LOSS.findall(logs[0]))),
-                   stepped_aside=all(STEPS_ASIDE in text for text in logs))
+    run(
+        [
+            "bash",
+            str(ROOT / "scripts/msrun_launcher.sh"),
+            command,
+            str(demo.WORKERS),
+            str(demo.WORKERS),
+            "127.0.0.1",
+            str(demo.free_port()),
+            "0",
+            demo.LOG_FOLDER,
+            "True",
+            "300",
+        ],
+        folder,
+        variables,
+    )
+    logs = [
+        (folder / demo.LOG_FOLDER / f"worker_{worker}.log").read_text(encoding="utf-8", errors="replace")
+        for worker in range(demo.WORKERS)
+    ]
+    return Trained(
+        lines=tuple(tuple(demo.logged(text)) for text in logs),
+        losses=tuple(map(float, demo.LOSS.findall(logs[0]))),
+        stepped_aside=all(STEPS_ASIDE in text for text in logs),
+    )
 
 
 def dry_run(place: Place, changes: Sequence[str], *options: str) -> DryRun:
-    words = [place.python, "-m", "swapconf", "dryrun", str(ROOT / CONFIG), "--ranks", "0", "--jobs", "1",
-             "--no-cache", "--format", "json", *options]
+    words = [
+        place.python,
+        "-m",
+        "swapconf",
+        "dryrun",
+        str(ROOT / CONFIG),
+        "--ranks",
+        "0",
+        "--jobs",
+        "1",
+        "--no-cache",
+        "--format",
+        "json",
+        *options,
+    ]
     text = run([*words, *(word for change in changes for word in ("--set", change))], place.work, place.variables())
     (report,) = json.loads(text)
-    differing = [finding for finding in report["findings"]
-                 if finding["rule"] in ("decision-without-effect", "effect-without-decision")]
-    return DryRun(peak_bytes=report["used_peak_bytes"],
-                  moved={move["layer"]: (move["tensors"], move["bytes"]) for move in report["moved"]},
-                  findings=tuple(f"{finding['rule']}: {finding['message']}" for finding in differing))
+    differing = [
+        finding
+        for finding in report["findings"]
+        if finding["rule"] in ("decision-without-effect", "effect-without-decision")
+    ]
+    return DryRun(
+        peak_bytes=report["used_peak_bytes"],
+        moved={move["layer"]: (move["tensors"], move["bytes"]) for move in report["moved"]},
+        findings=tuple(f"{finding['rule']}: {finding['message']}" for finding in differing),
+    )
 
 
 def explained(place: Place) -> tuple[int, ...]:
     """The layers in which `swapconf explain` says that a swap is in effect, in the case of R2."""
     file = place.work / "r2.yaml"
-    file.write_text(run([place.python, "-c", _WRITE_R2, str(ROOT / CONFIG), *R2], place.work, place.variables()),
-                    encoding="utf-8")
-    layers = json.loads(run([place.python, "-m", "swapconf", "explain", str(file), "--format", "json"], place.work,
-                            place.variables()))["layers"]
-    return tuple(int(layer["layer"]) for layer in layers
-                 if any(site["effective"].startswith("swap") for site in layer["sites"]))
+    file.write_text(
+        run([place.python, "-c", _WRITE_R2, str(ROOT / CONFIG), *R2], place.work, place.variables()), encoding="utf-8"
+    )
+    layers = json.loads(
+        run([place.python, "-m", "swapconf", "explain", str(file), "--format", "json"], place.work, place.variables())
+    )["layers"]
+    return tuple(
+        int(layer["layer"]) for layer in layers if any(site["effective"].startswith("swap") for site in layer["sites"])
+    )
 
 
 _WRITE_R2 = """
@@ -255,32 +349,57 @@ def measure(place: Place) -> Result:
         plain = train(place, plain=True)
         wanted = plain.lines[0]
         if trained.losses != plain.losses:
-            raise PairError(f"{place.pair.name}: stepping aside, it trains otherwise than plain mindformers: "
-                            f"{trained.losses}, {plain.losses}")
-    found = min(sum(one == other for one, other in zip(lines, wanted, strict=False)) if len(lines) == len(wanted)
-                else 0 for lines in trained.lines)
+            raise PairError(
+                f"{place.pair.name}: stepping aside, it trains otherwise than plain mindformers: "
+                f"{trained.losses}, {plain.losses}"
+            )
+    found = min(
+        sum(one == other for one, other in zip(lines, wanted, strict=False)) if len(lines) == len(wanted) else 0
+        for lines in trained.lines
+    )
     return Result(
-        pair=place.pair.name, stepped_aside=trained.stepped_aside, lines=found, expected=len(wanted),
+        pair=place.pair.name,
+        stepped_aside=trained.stepped_aside,
+        lines=found,
+        expected=len(wanted),
         example=dry_run(place, SHAPE, "--keep", str(place.work / "traces")),
-        swapconf=dry_run(place, R2), plain=dry_run(place, R2, "--plain"), explained=explained(place),
-        minutes=(time.monotonic() - begin) / 60, gigabytes=gigabytes(place.environment))
+        swapconf=dry_run(place, R2),
+        plain=dry_run(place, R2, "--plain"),
+        explained=explained(place),
+        minutes=(time.monotonic() - begin) / 60,
+        gigabytes=gigabytes(place.environment),
+    )
 
 
 # --- the table ------------------------------------------------------------------------------------------------------
 
 
 def load(data: dict[str, Any]) -> Result:
-    runs = {name: DryRun(peak_bytes=data[name]["peak_bytes"], findings=tuple(data[name]["findings"]),
-                         moved={layer: (count, size) for layer, (count, size) in data[name]["moved"].items()})
-            for name in ("example", "swapconf", "plain")}
+    runs = {
+        name: DryRun(
+            peak_bytes=data[name]["peak_bytes"],
+            findings=tuple(data[name]["findings"]),
+            moved={layer: (count, size) for layer, (count, size) in data[name]["moved"].items()},
+        )
+        for name in ("example", "swapconf", "plain")
+    }
     return Result(**{**data, **runs, "explained": tuple(data["explained"])})
 
 
 def row(result: Result) -> str:
     lines = f"{result.lines} of {result.expected}" + (", steps aside" if result.stepped_aside else "")
-    cells = (result.pair, lines, f"{result.example.peak_bytes:,} B", str(result.example.tensors),
-             _by_layer(result.swapconf), _by_layer(result.plain), ", ".join(map(str, result.explained)),
-             "yes" if result.agrees else "no", f"{result.minutes:.0f}", f"{result.gigabytes:.1f}")
+    cells = (
+        result.pair,
+        lines,
+        f"{result.example.peak_bytes:,} B",
+        str(result.example.tensors),
+        _by_layer(result.swapconf),
+        _by_layer(result.plain),
+        ", ".join(map(str, result.explained)),
+        "yes" if result.agrees else "no",
+        f"{result.minutes:.0f}",
+        f"{result.gigabytes:.1f}",
+    )
     return "| " + " | ".join(cells) + " |"
 
 
@@ -290,8 +409,18 @@ def _by_layer(seen: DryRun) -> str:
 
 
 def page(results: Sequence[Result]) -> str:
-    head = ("mindformers + MindSpore", "lines", "peak", "moved", "R2: swapconf", "R2: plain", "R2: explained in layers",
-            "agree", "minutes", "GB")
+    head = (
+        "mindformers + MindSpore",
+        "lines",
+        "peak",
+        "moved",
+        "R2: swapconf",
+        "R2: plain",
+        "R2: explained in layers",
+        "agree",
+        "minutes",
+        "GB",
+    )
     table = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|", *map(row, results)]
     return INTRODUCTION + "\n".join(table) + "\n"
 
@@ -319,8 +448,11 @@ def main() -> int:
             failed = True
             print(f"{place.pair.name}: {error}", file=sys.stderr, flush=True)
     if options.table:
-        kept = [load(json.loads(place.result.read_text(encoding="utf-8")))
-                for place in [Place(pair, folder) for pair in PAIRS] if place.result.exists()]
+        kept = [
+            load(json.loads(place.result.read_text(encoding="utf-8")))
+            for place in [Place(pair, folder) for pair in PAIRS]
+            if place.result.exists()
+        ]
         PAGE.write_text(page(kept), encoding="utf-8")
     return int(failed)
 

@@ -191,8 +191,10 @@ def rehearse(config: Any) -> None:
     worker.prepare_mindspore()
     worker.leave_out(config, int(os.environ["MS_SIMULATION_LEVEL"]))
     if not os.path.exists(str(config.train_dataset.data_loader.dataset_dir)):
-        needed = [(column.name, column.argument, column.kind, list(column.shape))
-                  for column in columns(config, legacy=config.use_legacy is not False)]
+        needed = [
+            (column.name, column.argument, column.kind, list(column.shape))
+            for column in columns(config, legacy=config.use_legacy is not False)
+        ]
         worker.stand_in_data(config, f"{config.output_dir}/stand_in_data/rank_{os.environ.get('RANK_ID', '0')}", needed)
 
 
@@ -256,6 +258,7 @@ def main() -> None:
     import mindspore
     from mindformers import Trainer
     from mindformers.core.context import build_context
+
     if importlib.util.find_spec("mindformers.utils.file_utils"):
         from mindformers.utils.file_utils import set_output_path
     else:  # before mindformers 1.8.0

@@ -36,10 +36,20 @@ def train_one_layer() -> None:
     mindspore.set_context(mode=mindspore.GRAPH_MODE, jit_config={"jit_level": "O0"})
     mindspore.set_device("Ascend")
     mindspore.communication.init()
-    network = LlamaForCausalLM(LlamaConfig(
-        batch_size=1, seq_length=256, hidden_size=128, num_layers=1, num_heads=4, vocab_size=512, multiple_of=16,
-        compute_dtype="bfloat16", param_init_type="float32", use_flash_attention=True,
-    ))
+    network = LlamaForCausalLM(
+        LlamaConfig(
+            batch_size=1,
+            seq_length=256,
+            hidden_size=128,
+            num_layers=1,
+            num_heads=4,
+            vocab_size=512,
+            multiple_of=16,
+            compute_dtype="bfloat16",
+            param_init_type="float32",
+            use_flash_attention=True,
+        )
+    )
     network.set_train()
     step = nn.TrainOneStepCell(network, nn.AdamWeightDecay(network.trainable_params()))
     print("loss", step(mindspore.Tensor(numpy.ones((1, 257), numpy.int32))))
@@ -57,9 +67,16 @@ def dry_run() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         started = time.monotonic()
         variables = {**prepared.variables, "RANK_ID": "0", "RANK_SIZE": "8"}
-        done = subprocess.run([sys.executable, os.path.abspath(__file__), "--train"], env=variables, cwd=folder,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-                              timeout=TIMEOUT_S)
+        done = subprocess.run(
+            [sys.executable, os.path.abspath(__file__), "--train"],
+            env=variables,
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=TIMEOUT_S,
+        )
     peak = PEAK.search(done.stdout)
     if done.returncode != 0 or not peak:
         print(done.stdout[-4000:], file=sys.stderr)

@@ -59,8 +59,15 @@ def explain(file: File, *, layer: int | None = None) -> list[Row]:
     return rows(study.strategy, layer)
 
 
-def dry_run(file: File, *, rank: int = 0, level: int = 1, fold: bool = True, keep: File | None = None,
-            timeout_seconds: float = 3600.0) -> RankReport:
+def dry_run(
+    file: File,
+    *,
+    rank: int = 0,
+    level: int = 1,
+    fold: bool = True,
+    keep: File | None = None,
+    timeout_seconds: float = 3600.0,
+) -> RankReport:
     """Run mindformers' own Trainer for one rank, with MindSpore simulating the device, in a child process.
 
     Args:
@@ -90,8 +97,17 @@ def dry_run(file: File, *, rank: int = 0, level: int = 1, fold: bool = True, kee
     if study.is_refused:
         raise ValueError("\n".join(str(finding) for finding in study.findings))
     ranks_of(str(rank), cluster_of(document))
-    return rehearse(RankOrder(document=document, rank=rank, level=level, fold=fold, timeout_seconds=timeout_seconds,
-                          keep=None if keep is None else Path(keep), settings=settings_of(document.file)[0]))
+    return rehearse(
+        RankOrder(
+            document=document,
+            rank=rank,
+            level=level,
+            fold=fold,
+            timeout_seconds=timeout_seconds,
+            keep=None if keep is None else Path(keep),
+            settings=settings_of(document.file)[0],
+        )
+    )
 
 
 def what_if(trace: File, file: File, *, policy: str = "mindspore", machine: Machine | None = None) -> Answer:

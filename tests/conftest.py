@@ -33,8 +33,13 @@ TOLD = "told"  # a property of a test that is to be read although nothing failed
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """It stands here, as the process that sums up does not load the conftest of a folder whose tests others run."""
-    told = [text for outcome in ("passed", "failed") for report in terminalreporter.getreports(outcome)
-            for name, text in report.user_properties if name == TOLD and report.when == "call"]
+    told = [
+        text
+        for outcome in ("passed", "failed")
+        for report in terminalreporter.getreports(outcome)
+        for name, text in report.user_properties
+        if name == TOLD and report.when == "call"
+    ]
     if told:
         terminalreporter.section("agreement on random strategies")
         for text in told:

@@ -53,8 +53,12 @@ def study_of(file: str | Path, *changes: str, versions: Versions = RECORDED_WITH
     return study_document(document_of(file, *changes), versions, os.environ)
 
 
-def study_of_values(values: Any, file: str = "train.yaml", versions: Versions | None = None,
-                    environment: Mapping[str, str] | None = None) -> Study:
+def study_of_values(
+    values: Any,
+    file: str = "train.yaml",
+    versions: Versions | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Study:
     """What a YAML with these values, mostly a mapping, means for any versions and in an empty environment."""
     return study_document(from_plain(values, nowhere(file)), versions or Versions(), environment or {})
 

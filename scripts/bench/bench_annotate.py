@@ -32,17 +32,27 @@ Section = dict[str, Any]
 
 def cases(num_layers: int) -> dict[str, tuple[Section, Section]]:
     """What is asked for: ``swap_config`` and ``recompute_config``."""
+
     def attention(layers: Any) -> Section:
         return {"op_name": "attention", "backward_prefetch": 20, "layers": layers}
 
     return {
         "default swap": ({"swap": True, "default_prefetch": 10}, {}),
         "layer swap": ({"swap": True, "layer_swap": [{"backward_prefetch": 20, "layers": True}]}, {}),
-        "operator swap": ({"swap": True, "op_swap": [
-            attention(True),
-            {"op_name": r"feed_forward\.w.", "backward_prefetch": 15, "layers": list(range(0, num_layers, 2))}]}, {}),
-        "swap and recompute": ({"swap": True, "op_swap": [attention(True)]},
-                               {"select_recompute": {"feed_forward": list(range(0, num_layers, 3))}}),
+        "operator swap": (
+            {
+                "swap": True,
+                "op_swap": [
+                    attention(True),
+                    {"op_name": r"feed_forward\.w.", "backward_prefetch": 15, "layers": list(range(0, num_layers, 2))},
+                ],
+            },
+            {},
+        ),
+        "swap and recompute": (
+            {"swap": True, "op_swap": [attention(True)]},
+            {"select_recompute": {"feed_forward": list(range(0, num_layers, 3))}},
+        ),
         "recompute only": ({"swap": False}, {"select_recompute": True, "select_comm_recompute": True}),
     }
 
@@ -82,8 +92,10 @@ def measure(num_layers: int, repeats: int, out: TextIO) -> None:
     hook.install(session)
     ours = _contender(asked)
 
-    print(f"{num_layers} layers; milliseconds, median (least to most) of {repeats}; first: the first call of a process",
-          file=out)
+    print(
+        f"{num_layers} layers; milliseconds, median (least to most) of {repeats}; first: the first call of a process",
+        file=out,
+    )
     print(f"{'':19}{'mindformers':>22}{'swapconf':>22}{'ratio':>7}{'swapconf first':>16}{'review':>8}", file=out)
     for case, (swap, recompute) in asked.items():
         start = time.perf_counter()
@@ -94,8 +106,12 @@ def measure(num_layers: int, repeats: int, out: TextIO) -> None:
             for contender in (theirs, ours):
                 times[id(contender)].append(contender.annotate(case, _layers(num_layers)))
         base, (first, *own) = times[id(theirs)][1:], times[id(ours)]
-        print(f"{case:19}{_spread(base):>22}{_spread(own):>22}{statistics.median(own) / statistics.median(base):7.2f}"
-              f"{first * 1e3:16.1f}{review * 1e3:8.1f}", file=out, flush=True)
+        print(
+            f"{case:19}{_spread(base):>22}{_spread(own):>22}{statistics.median(own) / statistics.median(base):7.2f}"
+            f"{first * 1e3:16.1f}{review * 1e3:8.1f}",
+            file=out,
+            flush=True,
+        )
 
 
 def _contender(asked: dict[str, tuple[Section, Section]]) -> Contender:
@@ -107,24 +123,36 @@ def _contender(asked: dict[str, tuple[Section, Section]]) -> Contender:
     )
     from mindformers.parallel_core.training_graph.transformer import utils
 
-    return Contender(utils.LayerSetting, {
-        case: TransformerOpParallelConfig(swap=TransformerSwapConfig(**swap),
-                                          recompute=TransformerRecomputeConfig(**recompute))
-        for case, (swap, recompute) in asked.items()})
+    return Contender(
+        utils.LayerSetting,
+        {
+            case: TransformerOpParallelConfig(
+                swap=TransformerSwapConfig(**swap), recompute=TransformerRecomputeConfig(**recompute)
+            )
+            for case, (swap, recompute) in asked.items()
+        },
+    )
 
 
 def _layers(num_layers: int) -> list[Any]:
     from mindformers.models.llama.llama_transformer import LLamaDecodeLayer
 
-    return [LLamaDecodeLayer(32, index, dim=64, n_heads=4, multiple_of=16, use_flash_attention=True, fused_kernel=True)
-            for index in range(num_layers)]
+    return [
+        LLamaDecodeLayer(32, index, dim=64, n_heads=4, multiple_of=16, use_flash_attention=True, fused_kernel=True)
+        for index in range(num_layers)
+    ]
 
 
 def _training_config(num_layers: int, swap: Section, recompute: Section) -> Section:
     """What the session is shown of the training YAML."""
-    return {"model": {"arch": {"type": "LlamaForCausalLM"},
-                      "model_config": {"type": "LlamaConfig", "num_layers": num_layers, "use_flash_attention": True}},
-            "swap_config": swap, "recompute_config": recompute}
+    return {
+        "model": {
+            "arch": {"type": "LlamaForCausalLM"},
+            "model_config": {"type": "LlamaConfig", "num_layers": num_layers, "use_flash_attention": True},
+        },
+        "swap_config": swap,
+        "recompute_config": recompute,
+    }
 
 
 def _spread(seconds: list[float]) -> str:

@@ -41,8 +41,10 @@ config.use_parallel = False
 build_context(config)
 Trainer(config).train()
 """
-SAME_ERROR = {"swapconf check": "swap_config.layer_swap[0].layers: error:",
-              "starting mindformers": "Invalid layer_swap configuration: True."}
+SAME_ERROR = {
+    "swapconf check": "swap_config.layer_swap[0].layers: error:",
+    "starting mindformers": "Invalid layer_swap configuration: True.",
+}
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 
 
@@ -55,16 +57,20 @@ def main() -> None:
         config = Path(folder) / "bad.yaml"
         config.write_text(_shipped_config().read_text(encoding="utf-8") + MISTAKE, encoding="utf-8")
         lines = len(config.read_text(encoding="utf-8").splitlines())
-        commands = {"swapconf check": [sys.executable, "-m", "swapconf", "check", str(config)],
-                    "starting mindformers": [sys.executable, "-c", START_MINDFORMERS, str(config)]}
+        commands = {
+            "swapconf check": [sys.executable, "-m", "swapconf", "check", str(config)],
+            "starting mindformers": [sys.executable, "-c", START_MINDFORMERS, str(config)],
+        }
         seconds: dict[str, list[float]] = {name: [] for name in commands}
         for turn in range(options.repeats + 1):
             for name, command in commands.items():
                 elapsed = _run(name, command, folder, options.cold)
                 if turn:  # the first turn writes the byte code of both
                     seconds[name].append(elapsed)
-    print(f"{Path(SHIPPED).name} with a mistake, {lines} lines; {'cold' if options.cold else 'warm'} file cache; "
-          f"seconds, median (least to most) of {options.repeats}")
+    print(
+        f"{Path(SHIPPED).name} with a mistake, {lines} lines; {'cold' if options.cold else 'warm'} file cache; "
+        f"seconds, median (least to most) of {options.repeats}"
+    )
     for name, found in seconds.items():
         print(f"{name:22}{statistics.median(found):7.3f} ({min(found):.3f} to {max(found):.3f})")
     check, start = (statistics.median(found) for found in seconds.values())

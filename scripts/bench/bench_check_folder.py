@@ -22,8 +22,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = (200, 300)
-OPERATORS = ("attention", r"attention\.flash_attention", "feed_forward", r"feed_forward\.w1", "attention.wq",
-             "Attention", r"mlp\.linear_fc1", "self_attention")
+OPERATORS = (
+    "attention",
+    r"attention\.flash_attention",
+    "feed_forward",
+    r"feed_forward\.w1",
+    "attention.wq",
+    "Attention",
+    r"mlp\.linear_fc1",
+    "self_attention",
+)
 INTERVAL_SECONDS = 0.02
 
 
@@ -60,23 +68,38 @@ def variant(base: str, chance: random.Random) -> str:
     end = next(index for index in range(start + 1, len(lines)) if lines[index][:1] not in ("", " ", "#"))
     swap = ["swap_config:", "  swap: True", "  op_swap:"]
     for operator in chance.sample(OPERATORS, 3):
-        swap += [f"    - op_name: '{operator}'", f"      backward_prefetch: {chance.randint(1, 50)}",
-                 f"      layers: {sorted(chance.sample(range(5), 3))}"]
+        swap += [
+            f"    - op_name: '{operator}'",
+            f"      backward_prefetch: {chance.randint(1, 50)}",
+            f"      layers: {sorted(chance.sample(range(5), 3))}",
+        ]
     lines[start:end] = swap
     while len(lines) < chance.randint(*LINES):
         number = len(lines)
-        lines += [f"eval_dataset_{number}:  # not read by swapconf", "  data_loader:", "    type: MindDataset",
-                  f"    dataset_dir: './data/{number}'", "    shuffle: False",
-                  "  input_columns: ['input_ids', 'labels']", f"  seed: {chance.randint(0, 9999)}",
-                  "  prefetch_size: 1", ""]
+        lines += [
+            f"eval_dataset_{number}:  # not read by swapconf",
+            "  data_loader:",
+            "    type: MindDataset",
+            f"    dataset_dir: './data/{number}'",
+            "    shuffle: False",
+            "  input_columns: ['input_ids', 'labels']",
+            f"  seed: {chance.randint(0, 9999)}",
+            "  prefetch_size: 1",
+            "",
+        ]
     return "\n".join(lines) + "\n"
 
 
 def measure(folder: Path) -> tuple[float, int]:
     """Seconds and highest memory in bytes of one check."""
     start = time.perf_counter()
-    with subprocess.Popen([sys.executable, "-m", "swapconf", "check", str(folder)], cwd=ROOT,
-                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-m", "swapconf", "check", str(folder)],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
         peak = 0
         while process.poll() is None:
             peak = max(peak, sum(resident_bytes(number) for number in family(process.pid)))

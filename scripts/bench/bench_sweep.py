@@ -43,10 +43,15 @@ def main() -> None:
     points = question.sweep(range(1, options.variants + 1))
     seconds, used = time.perf_counter() - start, time.process_time() - used
     best = best_overall(points)
-    print(f"reading and preparing once: {loading:.1f} s; {len(points):,} prefetches in {seconds:.1f} s, of which "
-          f"{used:.1f} s on one core (target {TARGET_SECONDS} s), {1000 * seconds / len(points):.0f} ms each")
-    print("best overall: none" if best is None or best.time is None else
-          f"best overall: {best.prefetch}, {best.time.step_us / 1000:.1f} ms a step")
+    print(
+        f"reading and preparing once: {loading:.1f} s; {len(points):,} prefetches in {seconds:.1f} s, of which "
+        f"{used:.1f} s on one core (target {TARGET_SECONDS} s), {1000 * seconds / len(points):.0f} ms each"
+    )
+    print(
+        "best overall: none"
+        if best is None or best.time is None
+        else f"best overall: {best.prefetch}, {best.time.step_us / 1000:.1f} ms a step"
+    )
 
 
 if __name__ == "__main__":

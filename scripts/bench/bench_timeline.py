@@ -38,9 +38,11 @@ def main() -> None:
         rooms = prefetches(line)
         seconds.append(time.perf_counter() - start)
     median = statistics.median(seconds)
-    print(f"{len(line.program):,} kernels in a step, {len(rooms):,} prefetches; median {1000 * median:.0f} ms of "
-          f"{options.repeats} (target 200 ms for 32 layers), reading the trace {reading:.2f} s: "
-          f"{reading / median:.0f} times longer")
+    print(
+        f"{len(line.program):,} kernels in a step, {len(rooms):,} prefetches; median {1000 * median:.0f} ms of "
+        f"{options.repeats} (target 200 ms for 32 layers), reading the trace {reading:.2f} s: "
+        f"{reading / median:.0f} times longer"
+    )
 
 
 if __name__ == "__main__":

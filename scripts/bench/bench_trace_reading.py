@@ -28,8 +28,10 @@ ROOT = Path(__file__).parents[2]
 TARGET_SECONDS, TARGET_MIB = 30, 2048
 NEVER = 2**63 - 1
 VARIANTS = 48
-STACK = ("File:/usr/local/lib/python3.11/site-packages/mindspore/nn/cell.py;Line:1371;Function:__call__|"
-         "File:/usr/local/lib/python3.11/traceback.py;Line:228;Function:extract_stack|")
+STACK = (
+    "File:/usr/local/lib/python3.11/site-packages/mindspore/nn/cell.py;Line:1371;Function:__call__|"
+    "File:/usr/local/lib/python3.11/traceback.py;Line:228;Function:extract_stack|"
+)
 MEASURE = """
 import resource, sys, time
 import numpy
@@ -70,11 +72,15 @@ def main() -> None:
         if ours is None or naive is None:
             raise SystemExit(1)
         met = ours[1] <= TARGET_SECONDS and ours[2] <= TARGET_MIB
-        print(f"swapconf takes {ours[1] / naive[1]:.2f} of the CPU time of csv.DictReader; target of "
-              f"{TARGET_SECONDS} s CPU and {TARGET_MIB:,} MiB {'met' if met else 'MISSED'}")
+        print(
+            f"swapconf takes {ours[1] / naive[1]:.2f} of the CPU time of csv.DictReader; target of "
+            f"{TARGET_SECONDS} s CPU and {TARGET_MIB:,} MiB {'met' if met else 'MISSED'}"
+        )
         path.unlink()
-        for file, reader, make in (("execute_order.csv", "execute_order", _order),
-                                   ("tracker_graph.ir", "tracker_graph", _graph)):
+        for file, reader, make in (
+            ("execute_order.csv", "execute_order", _order),
+            ("tracker_graph.ir", "tracker_graph", _graph),
+        ):
             path = _written(folder / file, make(options.trace, options.kernels))
             _measured("swapconf", path, _setup(reader), "len(reader.read(sys.argv[1]))")
             path.unlink()
@@ -96,13 +102,28 @@ def _blocks(trace: Path) -> Iterator[str]:
     names = header.split(",")
     if "python_stack" not in names:
         names.insert(names.index("is_persistent"), "python_stack")
-        rows = [",".join([*row.split(",")[:names.index("python_stack")], STACK,
-                          *row.split(",")[names.index("python_stack"):]]) for row in rows]
+        rows = [
+            ",".join(
+                [*row.split(",")[: names.index("python_stack")], STACK, *row.split(",")[names.index("python_stack") :]]
+            )
+            for row in rows
+        ]
     yield ",".join(names) + "\n"
-    places = [names.index(name) for name in ("start_time_stamp", "end_time_stamp", "producer_task", "task_name",
-                                             "node_name", "user_tasks", "last_user_task", "python_stack")]
+    places = [
+        names.index(name)
+        for name in (
+            "start_time_stamp",
+            "end_time_stamp",
+            "producer_task",
+            "task_name",
+            "node_name",
+            "user_tasks",
+            "last_user_task",
+            "python_stack",
+        )
+    ]
     start, end, task, task_name, node, users, last, stack = places
-    cells = [[*row.split(",")[:stack], STACK, *row.split(",")[-(len(names) - stack - 1):]] for row in rows]
+    cells = [[*row.split(",")[:stack], STACK, *row.split(",")[-(len(names) - stack - 1) :]] for row in rows]
     times = [int(time) for row in cells for time in (*_users(row[users]), row[start], row[end], row[last] or "0")]
     length = max(time for time in times if time != NEVER) + 2
     repeat = 0
@@ -162,15 +183,23 @@ def _shifted(shift: int, found: re.Match[str]) -> str:
 
 def _measured(what: str, path: Path, setup: str, read: str) -> tuple[float, float, float] | None:
     """(seconds, CPU seconds, MiB) of one process that reads the file."""
-    done = subprocess.run([sys.executable, "-c", MEASURE.format(setup=setup, read=read), str(path)], cwd=ROOT,
-                          capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE.format(setup=setup, read=read), str(path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         print(f"{what:20} cannot: {done.stderr.strip().splitlines()[-1]}")
         return None
     count, seconds, cpu, mib = (float(value) for value in done.stdout.split())
     size = path.stat().st_size
-    print(f"{what:20} {path.name:18} {size / 2**20:7,.0f} MiB, {count:11,.0f} rows of {size / count:4.0f} bytes: "
-          f"{seconds:6.1f} s ({cpu:6.1f} s CPU), {mib:6,.0f} MiB", flush=True)
+    print(
+        f"{what:20} {path.name:18} {size / 2**20:7,.0f} MiB, {count:11,.0f} rows of {size / count:4.0f} bytes: "
+        f"{seconds:6.1f} s ({cpu:6.1f} s CPU), {mib:6,.0f} MiB",
+        flush=True,
+    )
     return seconds, cpu, mib
 
 

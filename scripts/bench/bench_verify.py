@@ -31,8 +31,10 @@ model:
 KINDS = 4
 PREFIX = "2026-11-20 18:16:{:02d},{:03d} - mindformers/output/log[mindformers/core/callback/callback.py:533] - INFO - "
 STEP = "{{ Epoch:[  1/  1], step:[{:5d}/10000], loss: {:.3f}, per_step_time: {:d}ms, lr: 3.0e-05, overflow cond: False"
-WARNING = "[WARNING] ME(26827,7f1f43fbcb80,python):2026-11-20-18:16:59.974.300 [mindspore/ccsrc/runtime/" \
-          "hardware_abstract/collective/collective_manager.cc:943] Create dummy communication group {:x}"
+WARNING = (
+    "[WARNING] ME(26827,7f1f43fbcb80,python):2026-11-20-18:16:59.974.300 [mindspore/ccsrc/runtime/"
+    "hardware_abstract/collective/collective_manager.cc:943] Create dummy communication group {:x}"
+)
 
 
 def main() -> None:
@@ -60,8 +62,10 @@ def main() -> None:
     assert len(record["ranks"]) == options.logs
     total = sum(rank["log_bytes"] for rank in record["ranks"])
     cpu_seconds = used.children_user + used.children_system - cpu.children_user - cpu.children_system
-    print(f"{options.logs:,} logs, {total / 1e9:.2f} GB: {seconds:.1f} s (target 30 s), {cpu_seconds:.1f} s of CPU, "
-          f"{total / seconds / 1e6:,.0f} MB/s; peak memory of all processes {peak_bytes / 1e6:.0f} MB (target 300 MB)")
+    print(
+        f"{options.logs:,} logs, {total / 1e9:.2f} GB: {seconds:.1f} s (target 30 s), {cpu_seconds:.1f} s of CPU, "
+        f"{total / seconds / 1e6:,.0f} MB/s; peak memory of all processes {peak_bytes / 1e6:.0f} MB (target 300 MB)"
+    )
 
 
 def _write(folder: Path, logs: int, size_bytes: int) -> None:
@@ -71,11 +75,17 @@ def _write(folder: Path, logs: int, size_bytes: int) -> None:
             lines.append(f"{PREFIX.format(0, layer)}Set op_swap at layer {layer}:  attention.flash_attention, value=10")
         while size < size_bytes:
             step = len(lines)
-            lines.append(WARNING.format(chance.getrandbits(128)) if step % 5 == 0 else
-                         PREFIX.format(step % 60, step % 1000) + STEP.format(step, chance.random(), step % 997))
+            lines.append(
+                WARNING.format(chance.getrandbits(128))
+                if step % 5 == 0
+                else PREFIX.format(step % 60, step % 1000) + STEP.format(step, chance.random(), step % 997)
+            )
             size += len(lines[-1]) + 1
-        lines += ["Used peak memory usage (without fragments): 12167M", "Actual peak memory usage (with fragments): "
-                  "13248M", ""]
+        lines += [
+            "Used peak memory usage (without fragments): 12167M",
+            "Actual peak memory usage (with fragments): 13248M",
+            "",
+        ]
         (folder / f"kind{kind}").write_text("\n".join(lines), encoding="utf-8")
     for rank in range(logs):
         os.link(folder / f"kind{rank % KINDS}", folder / f"worker_{rank}.log")

@@ -54,10 +54,14 @@ def main() -> None:
             seconds.append(time.perf_counter() - start)
     median, true = statistics.median(seconds), report["used_peak_bytes"]
     print(f"{options.layers} layers, {len(prediction.device):,} blocks; reading and preparing once: {loading:.1f} s")
-    print(f"one what-if: median {1000 * median:.1f} ms, from {1000 * min(seconds):.1f} to {1000 * max(seconds):.1f} ms "
-          f"(target 50 ms); the dry run: {report['seconds']:.0f} s: {report['seconds'] / median:,.0f} times slower")
-    print(f"used peak: predicted {prediction.used_peak_bytes:,}, dry run {true:,}: "
-          f"{100 * (prediction.used_peak_bytes - true) / true:+.3f} %")
+    print(
+        f"one what-if: median {1000 * median:.1f} ms, from {1000 * min(seconds):.1f} to {1000 * max(seconds):.1f} ms "
+        f"(target 50 ms); the dry run: {report['seconds']:.0f} s: {report['seconds'] / median:,.0f} times slower"
+    )
+    print(
+        f"used peak: predicted {prediction.used_peak_bytes:,}, dry run {true:,}: "
+        f"{100 * (prediction.used_peak_bytes - true) / true:+.3f} %"
+    )
 
 
 def _document(*changes: str) -> Document:

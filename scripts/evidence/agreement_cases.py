@@ -94,7 +94,8 @@ def _drawn_from(found: Study) -> Network:
 def _decides(found: Study) -> bool:
     """Something takes effect."""
     return found.strategy is not None and any(
-        outcome.sites for entry in found.strategy.layers for outcome in entry.plan.outcomes)
+        outcome.sites for entry in found.strategy.layers for outcome in entry.plan.outcomes
+    )
 
 
 def _shape(seed: int, group: int) -> Shape:

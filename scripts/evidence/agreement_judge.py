@@ -101,8 +101,13 @@ def judge(case: Case, folder: Path) -> Verdict:
     graph = [f"graph: {finding.message}" for finding in findings if finding.hint not in hints]
     disagreements = (*_cells(strategy, folder / case.name), *_log(strategy, record), *graph)
     details = (case.shape.family, case.shape.layout, case.words, *disagreements, *unseen, *worker_lines(strategy))
-    return Verdict(case=case, disagreements=disagreements, spared=unseen, details=details,
-                   figures=_figures(prepared, strategy, found, truth))
+    return Verdict(
+        case=case,
+        disagreements=disagreements,
+        spared=unseen,
+        details=details,
+        figures=_figures(prepared, strategy, found, truth),
+    )
 
 
 @lru_cache(maxsize=2)
@@ -133,8 +138,12 @@ def _cells(strategy: Strategy, folder: Path) -> Iterator[str]:
     """Decisions against the flags on the cells that the run built."""
     real = flags.read(folder / "flags.json")
     # whether a layer has its communication as primitives depends on the tensor parallelism, not on the model
-    talking = {(entry.layer.name, operator.path) for entry in strategy.layers
-               for operator in entry.layer.template.primitives if operator.type in COMMUNICATION}
+    talking = {
+        (entry.layer.name, operator.path)
+        for entry in strategy.layers
+        for operator in entry.layer.template.primitives
+        if operator.type in COMMUNICATION
+    }
     actions = {site: action for site, action in strategy.actions().items() if site not in talking}
     swapped = {site: action.prefetch for site, action in actions.items() if isinstance(action, Swap)}
     again = {site for site, action in actions.items() if isinstance(action, Recompute)}
@@ -144,8 +153,10 @@ def _cells(strategy: Strategy, folder: Path) -> Iterator[str]:
 
 
 def _differences(kind: str, decided: Any, carried: Any) -> Iterator[str]:
-    for what, sites in (("decided, not on the cells", set(decided) - set(carried)),
-                        ("on the cells, not decided", set(carried) - set(decided))):
+    for what, sites in (
+        ("decided, not on the cells", set(decided) - set(carried)),
+        ("on the cells, not decided", set(carried) - set(decided)),
+    ):
         if sites:
             shown = sorted(map(str, sites))
             yield f"cells: {kind} {what}: {len(sites)} sites, as {', '.join(shown[:3])}"
@@ -153,8 +164,14 @@ def _differences(kind: str, decided: Any, carried: Any) -> Iterator[str]:
 
 def _figures(prepared: PlacedBaseline, strategy: Strategy, found: Prediction, truth: Trace) -> Figures:
     return Figures(
-        baseline=prepared.baseline.blocks.used_peak_bytes, peak=truth.used_peak_bytes,
-        predicted_peak=found.used_peak_bytes, inside=true_inside(truth), predicted_inside=predicted_inside(found),
-        host=truth.host_peak_bytes, predicted_host=found.moves.host.peak_bytes,
+        baseline=prepared.baseline.blocks.used_peak_bytes,
+        peak=truth.used_peak_bytes,
+        predicted_peak=found.used_peak_bytes,
+        inside=true_inside(truth),
+        predicted_inside=predicted_inside(found),
+        host=truth.host_peak_bytes,
+        predicted_host=found.moves.host.peak_bytes,
         moves=sum(kernel.copies_to_host for kernel in truth.step),
-        predicted_moves=len(found.moves) // max(found.steps, 1), safe=safe_peak_bytes(prepared, strategy))
+        predicted_moves=len(found.moves) // max(found.steps, 1),
+        safe=safe_peak_bytes(prepared, strategy),
+    )

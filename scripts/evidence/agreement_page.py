@@ -14,13 +14,22 @@ WORST = 1.0
 def line(verdict: Verdict) -> str:
     """One case on one line, for whoever waits."""
     case, figures = verdict.case, verdict.figures
-    told = "crash, as predicted" if verdict.crash and not verdict.misses else "" if figures is None else (
-        f"peak {figures.error:+.3f} % inside {figures.inside_error:+.3f} % away {figures.away:+.1f} % "
-        f"safe {figures.over:+.1f} % host {figures.predicted_host - figures.host:+d} "
-        f"moves {figures.moves}/{figures.predicted_moves}")
+    told = (
+        "crash, as predicted"
+        if verdict.crash and not verdict.misses
+        else ""
+        if figures is None
+        else (
+            f"peak {figures.error:+.3f} % inside {figures.inside_error:+.3f} % away {figures.away:+.1f} % "
+            f"safe {figures.over:+.1f} % host {figures.predicted_host - figures.host:+d} "
+            f"moves {figures.moves}/{figures.predicted_moves}"
+        )
+    )
     marks = "".join(f"\n    {text}" for text in (*verdict.disagreements, *verdict.misses, *verdict.spared))
-    return f"{case.seed}:{case.number} {case.shape.family} {case.shape.layout} rank {case.shape.rank} " \
-           f"[{case.kind}] {told}{marks}"
+    return (
+        f"{case.seed}:{case.number} {case.shape.family} {case.shape.layout} rank {case.shape.rank} "
+        f"[{case.kind}] {told}{marks}"
+    )
 
 
 def page(verdicts: Sequence[Verdict], asked: str, note: str = "") -> str:
@@ -41,8 +50,10 @@ def _page(verdicts: Sequence[Verdict], asked: str, note: str) -> Iterator[str]:
     if figures := [verdict.figures for verdict in verdicts if verdict.figures is not None]:
         yield from _summaries(figures)
     yield ""
-    yield "| case | family | layout, rank | strategy | peak without | true peak | away % | error % | inside % | " \
-          "safe % | host error | moves true / predicted | agree |"
+    yield (
+        "| case | family | layout, rank | strategy | peak without | true peak | away % | error % | inside % | "
+        "safe % | host error | moves true / predicted | agree |"
+    )
     yield "|---|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---|"
     for verdict in verdicts:
         yield _row(verdict)
@@ -57,8 +68,10 @@ def _outcomes(verdicts: Sequence[Verdict]) -> Iterator[str]:
     missed = sum(bool(verdict.misses) for verdict in verdicts)
     spared = sum(bool(verdict.spared) for verdict in verdicts)
     yield f"- explain, cells, graph and log: {wrong} of {len(verdicts)} cases disagree"
-    yield f"- MindSpore died of the strategy while it compiled, as predicted: {foreseen} cases; not " \
-          f"foreseen in {missed}; said that it may, and it did not, in {spared}"
+    yield (
+        f"- MindSpore died of the strategy while it compiled, as predicted: {foreseen} cases; not "
+        f"foreseen in {missed}; said that it may, and it did not, in {spared}"
+    )
 
 
 def _summaries(figures: Sequence[Figures]) -> Iterator[str]:
@@ -71,10 +84,14 @@ def _summaries(figures: Sequence[Figures]) -> Iterator[str]:
     yield _summary("peak", [entry.error for entry in figures])
     yield _summary("peak inside", [entry.inside_error for entry in figures])
     yield f"- peak more than {FAR:.0f} % away from that without a strategy: {far} of {count} cases"
-    yield f"- copies to the host: as many as predicted in {same_moves}, the most host memory as predicted in " \
-          f"{same_host} of {count} cases"
-    yield f"- safe bound: below the truth in {sum(entry.safe < entry.peak for entry in figures)} of {count} cases; " \
-          f"over it by {median(over):.1f} % in the median, {max(over):.1f} % at most"
+    yield (
+        f"- copies to the host: as many as predicted in {same_moves}, the most host memory as predicted in "
+        f"{same_host} of {count} cases"
+    )
+    yield (
+        f"- safe bound: below the truth in {sum(entry.safe < entry.peak for entry in figures)} of {count} cases; "
+        f"over it by {median(over):.1f} % in the median, {max(over):.1f} % at most"
+    )
 
 
 def _row(verdict: Verdict) -> str:
@@ -85,9 +102,11 @@ def _row(verdict: Verdict) -> str:
     if verdict.figures is None:
         return f"{start} | crash | | | | | | | {agree} |"
     found: Figures = verdict.figures
-    return (f"{start} {found.baseline} | {found.peak} | {found.away:+.1f} | {found.error:+.3f} | "
-            f"{found.inside_error:+.3f} | {found.over:+.1f} | {found.predicted_host - found.host:+d} | "
-            f"{found.moves} / {found.predicted_moves} | {agree} |")
+    return (
+        f"{start} {found.baseline} | {found.peak} | {found.away:+.1f} | {found.error:+.3f} | "
+        f"{found.inside_error:+.3f} | {found.over:+.1f} | {found.predicted_host - found.host:+d} | "
+        f"{found.moves} / {found.predicted_moves} | {agree} |"
+    )
 
 
 def _told(verdict: Verdict) -> Iterator[str]:
@@ -101,5 +120,7 @@ def _told(verdict: Verdict) -> Iterator[str]:
 
 def _summary(name: str, errors: Sequence[float]) -> str:
     sizes = [abs(error) for error in errors]
-    return f"- {name}: median error {median(sizes):.3f} %, worst {max(sizes):.3f} %; more than {WORST:.0f} % off in " \
-           f"{sum(size > WORST for size in sizes)} of {len(sizes)} cases"
+    return (
+        f"- {name}: median error {median(sizes):.3f} %, worst {max(sizes):.3f} %; more than {WORST:.0f} % off in "
+        f"{sum(size > WORST for size in sizes)} of {len(sizes)} cases"
+    )

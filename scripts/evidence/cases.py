@@ -61,20 +61,39 @@ def _llama(num_layers: int, **settings: Any) -> dict[str, Any]:
 
 
 # at the hidden size of configs/small, the constants of the graph would weigh as much as the tensors
-_MCORE = {"hidden_size": 512, "num_attention_heads": 8, "seq_length": 512, "max_position_embeddings": 512,
-          "vocab_size": 1024, "intermediate_size": 1536}
+_MCORE = {
+    "hidden_size": 512,
+    "num_attention_heads": 8,
+    "seq_length": 512,
+    "max_position_embeddings": 512,
+    "vocab_size": 1024,
+    "intermediate_size": 1536,
+}
 _QWEN3 = _model(**_MCORE, num_key_value_heads=4, head_dim=64)
-_DEEPSEEK_V3 = _model(**_MCORE, kv_lora_rank=256, q_lora_rank=384, qk_rope_head_dim=32, qk_nope_head_dim=64,
-                      v_head_dim=64, moe_intermediate_size=512, moe_shared_expert_intermediate_size=512)
+_DEEPSEEK_V3 = _model(
+    **_MCORE,
+    kv_lora_rank=256,
+    q_lora_rank=384,
+    qk_rope_head_dim=32,
+    qk_nope_head_dim=64,
+    v_head_dim=64,
+    moe_intermediate_size=512,
+    moe_shared_expert_intermediate_size=512,
+)
 
 _PP2 = _layout(pipeline_stage=2, data_parallel=2, model_parallel=2, micro_batch_num=4)
 _PP4 = _layout(pipeline_stage=4, data_parallel=1, model_parallel=2, micro_batch_num=4)
 _ONCE = {"runner_config.gradient_accumulation_steps": 1}
-_INTERLEAVE = {"parallel.pipeline_config": {"pipeline_interleave": True, "pipeline_scheduler": "1f1b"},
-               **_model(pp_interleave_num=2)}
+_INTERLEAVE = {
+    "parallel.pipeline_config": {"pipeline_interleave": True, "pipeline_scheduler": "1f1b"},
+    **_model(pp_interleave_num=2),
+}
 
-_PP2_DP4 = {**_layout(pipeline_stage=2, data_parallel=4, model_parallel=1, micro_batch_num=2, vocab_emb_dp=False),
-            "parallel.enable_parallel_optimizer": True, **_ONCE}
+_PP2_DP4 = {
+    **_layout(pipeline_stage=2, data_parallel=4, model_parallel=1, micro_batch_num=2, vocab_emb_dp=False),
+    "parallel.enable_parallel_optimizer": True,
+    **_ONCE,
+}
 
 
 def _wide(vocab_size: int, **settings: Any) -> dict[str, Any]:
@@ -112,8 +131,14 @@ def _layer(prefetch: int, layers: Any = True) -> dict[str, Any]:
 
 
 def _op(*entries: tuple[str, int, Any]) -> dict[str, Any]:
-    return {"swap_config": {"swap": True, "op_swap": [
-        {"op_name": name, "backward_prefetch": prefetch, "layers": layers} for name, prefetch, layers in entries]}}
+    return {
+        "swap_config": {
+            "swap": True,
+            "op_swap": [
+                {"op_name": name, "backward_prefetch": prefetch, "layers": layers} for name, prefetch, layers in entries
+            ],
+        }
+    }
 
 
 def _recompute(**settings: Any) -> dict[str, Any]:
@@ -143,11 +168,15 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "attention-ffn": _op(("attention", 20, True), ("feed_forward", 15, [1, 2])),
     "layer01-recompute23": {**_layer(10, [0, 1]), **_recompute(recompute=[2, 3])},
     "attention-recompute1": {**_op(("attention", 10, True)), **_recompute(recompute=[1])},
-    "attention-select-ffn": {**_op(("attention", 10, True)),
-                             **_recompute(select_recompute={"feed_forward": [0, 1, 2, 3]})},
+    "attention-select-ffn": {
+        **_op(("attention", 10, True)),
+        **_recompute(select_recompute={"feed_forward": [0, 1, 2, 3]}),
+    },
     "norm-ffn-recomputed": {**_op(("ffn_norm", 1, True)), **_recompute(select_recompute={"feed_forward": [1]})},
-    "example4": {**_op(("attention", 20, [0, 1, 2]), ("attention", 10, [3]), ("feed_forward", 15, [1, 2])),
-                 **_recompute(select_recompute={"feed_forward": [0, 3]})},
+    "example4": {
+        **_op(("attention", 20, [0, 1, 2]), ("attention", 10, [3]), ("feed_forward", 15, [1, 2])),
+        **_recompute(select_recompute={"feed_forward": [0, 3]}),
+    },
     **{f"block-{size}": {**_OFF, "context.mempool_block_size": size} for size in ("1.5GB", "3GB", "8GB", "32GB")},
     "limit-16GB": {**_OFF, "context.max_device_memory": "16GB"},
 }
@@ -157,11 +186,39 @@ MATRIX: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
     "qwen3-l4": (("none", "layer-n10", "recompute", "default"), (0, 4)),
     "deepseek_v3-l4": (("none", "layer-n10", "recompute", "default"), (0, 4)),
     "llama4096-l4": (("none", "layer-n20", "example4", "recompute"), (0,)),
-    "llama512-l4": (("none", "layer-n1", "recompute", "layer-n10", "attention", "ffn", "select-ffn", "example4",
-                     "default", "layer-n50", "layer-n200", "layer-n1000", "layer01-recompute23", "layer-n20",
-                     "layer-n100", "layer-last", "layer-0-2-n50", "attention-recompute1", "select-attention", "norms",
-                     "attention-ffn", "attention-select-ffn", "norm-ffn-recomputed", "wq", "w2", "add", "layer-n5",
-                     "recompute-2"), (0,)),
+    "llama512-l4": (
+        (
+            "none",
+            "layer-n1",
+            "recompute",
+            "layer-n10",
+            "attention",
+            "ffn",
+            "select-ffn",
+            "example4",
+            "default",
+            "layer-n50",
+            "layer-n200",
+            "layer-n1000",
+            "layer01-recompute23",
+            "layer-n20",
+            "layer-n100",
+            "layer-last",
+            "layer-0-2-n50",
+            "attention-recompute1",
+            "select-attention",
+            "norms",
+            "attention-ffn",
+            "attention-select-ffn",
+            "norm-ffn-recomputed",
+            "wq",
+            "w2",
+            "add",
+            "layer-n5",
+            "recompute-2",
+        ),
+        (0,),
+    ),
     "llama512-l2": (("none", "recompute", "layer-n1", "layer-n1000", "layer-n2"), (0,)),
     "llama512-l6": (("none", "recompute", "layer-n1"), (0,)),
     "llama512-l12": (("none", "layer-n10", "layer-n500"), (0,)),
@@ -186,6 +243,8 @@ def cases() -> Iterator[Case]:
         config, settings = MODELS[model]
         for turn, strategy in enumerate(strategies):
             changes = _changes({**settings, **STRATEGIES[strategy]})
-            found += [(turn, Case(model=model, strategy=strategy, config=config, changes=changes, rank=rank))
-                      for rank in ranks]
+            found += [
+                (turn, Case(model=model, strategy=strategy, config=config, changes=changes, rank=rank))
+                for rank in ranks
+            ]
     yield from (case for _, case in sorted(found, key=lambda item: item[0]))

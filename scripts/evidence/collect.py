@@ -44,8 +44,11 @@ def rehearse(case: Case, folder: Path) -> str:
 
 def records(folder: Path) -> dict[str, dict[str, Any]]:
     """What is there of the cases: ``run.json`` by name."""
-    return {case.name: json.loads(path.read_text(encoding="utf-8")) for case in cases()
-            if (path := folder / case.name / "run.json").exists()}
+    return {
+        case.name: json.loads(path.read_text(encoding="utf-8"))
+        for case in cases()
+        if (path := folder / case.name / "run.json").exists()
+    }
 
 
 def main() -> None:
@@ -61,7 +64,8 @@ def main() -> None:
     known = records(folder)
     todo = [case for case in cases() if case.name not in known and options.only in case.name]
     done = joblib.Parallel(n_jobs=jobs_at_once((), options.jobs), return_as="generator_unordered")(
-        joblib.delayed(rehearse)(case, folder) for case in todo)
+        joblib.delayed(rehearse)(case, folder) for case in todo
+    )
     for index, line in enumerate(done, 1):
         print(f"{index}/{len(todo)} {line}", flush=True)
 

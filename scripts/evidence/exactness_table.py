@@ -15,8 +15,16 @@ from pathlib import Path
 from cases import ROOT, Case, cases
 
 PAGE = ROOT / "docs/evidence/exactness.md"
-HEAD = ("model and layout", "strategy", "rank", "replayed", "max_memory_allocated", "difference", "with fragments",
-        "tensors moved")
+HEAD = (
+    "model and layout",
+    "strategy",
+    "rank",
+    "replayed",
+    "max_memory_allocated",
+    "difference",
+    "with fragments",
+    "tensors moved",
+)
 INTRODUCTION = """# Peaks against MindSpore's own
 
 Every row is one dry run of one rank at level 1 (operator workspace excluded) with mindspore 2.9.0 and mindformers
@@ -34,8 +42,16 @@ def row(case: Case, folder: Path) -> tuple[str, bool]:
     own = json.loads((folder / case.name / "result.json").read_text(encoding="utf-8"))
     replayed, measured = report["used_peak_bytes"], own["max_memory_allocated_bytes"]
     tensors = sum(move["tensors"] for move in report["moved"])
-    cells = (case.model, case.strategy, str(case.rank), f"{replayed:,}", f"{measured:,}", str(replayed - measured),
-             f"{report['with_fragments_peak_bytes']:,}", str(tensors))
+    cells = (
+        case.model,
+        case.strategy,
+        str(case.rank),
+        f"{replayed:,}",
+        f"{measured:,}",
+        str(replayed - measured),
+        f"{report['with_fragments_peak_bytes']:,}",
+        str(tensors),
+    )
     return "| " + " | ".join(cells) + " |", replayed == measured
 
 
@@ -59,12 +75,20 @@ def main() -> None:
     parser.add_argument("--add", action="store_true", help="keep what the page has of other cases")
     options = parser.parse_args()
     found = kept() if options.add else {}
-    found |= {_key(case): row(case, options.folder) for case in cases()
-              if (options.folder / case.name / "result.json").exists()}
+    found |= {
+        _key(case): row(case, options.folder)
+        for case in cases()
+        if (options.folder / case.name / "result.json").exists()
+    }
     rows = [found[key] for key in sorted(found)]
     equal = sum(same for _, same in rows)
-    text = [f"{equal} of {len(rows)} equal to the byte.", "", "| " + " | ".join(HEAD) + " |", "|---" * len(HEAD) + "|",
-            *(line for line, _ in rows)]
+    text = [
+        f"{equal} of {len(rows)} equal to the byte.",
+        "",
+        "| " + " | ".join(HEAD) + " |",
+        "|---" * len(HEAD) + "|",
+        *(line for line, _ in rows),
+    ]
     PAGE.write_text(INTRODUCTION + "\n".join(text) + "\n", encoding="utf-8")
     print(text[0])
     raise SystemExit(equal != len(rows))

@@ -70,12 +70,17 @@ def rows(folder: Path) -> Iterator[Row]:
         found = replay(trace, live, run_record.pool(path.parent))
         recomputed = live.category == CATEGORIES.index(Category.RECOMPUTED)
         named = any(live.names[name].startswith("recompute_") for name in live.name[recomputed])
-        yield Row(name=path.parent.name, replay=found, fragmentation=study(
-            live, found.pool, is_exact=found.is_exact, thorough=True),
-                  kept=lifetime.place(live, gives_back=False),
-                  saves_activations=named or any(kernel.copies_to_host for kernel in trace.kernels),
-                  agrees=(_recorded(path.parent) in (None, (live.used_peak_bytes, found.placement.reserved_bytes))
-                          and trace.with_fragments_peak_bytes == found.placement.mapped_bytes))
+        yield Row(
+            name=path.parent.name,
+            replay=found,
+            fragmentation=study(live, found.pool, is_exact=found.is_exact, thorough=True),
+            kept=lifetime.place(live, gives_back=False),
+            saves_activations=named or any(kernel.copies_to_host for kernel in trace.kernels),
+            agrees=(
+                _recorded(path.parent) in (None, (live.used_peak_bytes, found.placement.reserved_bytes))
+                and trace.with_fragments_peak_bytes == found.placement.mapped_bytes
+            ),
+        )
         print(path.parent.name, flush=True)
 
 
@@ -89,38 +94,58 @@ def _recorded(folder: Path) -> tuple[int, int] | None:
 
 
 def render(found: list[Row]) -> str:
-    return "".join([HEAD, "\n## In short\n\n", *_summary(found), "\n## Settings\n\n", *_knobs(), "\n## Every trace\n\n",
-                    "MiB. Traces with swap or recompute have a star.\n\n",
-                    "| trace | policy | allocated | with fragments | reserved | gap | ratio | requests |\n",
-                    "|---|---|---:|---:|---:|---:|---:|---:|\n", *(line for row in found for line in _lines(row))])
+    return "".join(
+        [
+            HEAD,
+            "\n## In short\n\n",
+            *_summary(found),
+            "\n## Settings\n\n",
+            *_knobs(),
+            "\n## Every trace\n\n",
+            "MiB. Traces with swap or recompute have a star.\n\n",
+            "| trace | policy | allocated | with fragments | reserved | gap | ratio | requests |\n",
+            "|---|---|---:|---:|---:|---:|---:|---:|\n",
+            *(line for row in found for line in _lines(row)),
+        ]
+    )
 
 
 def _summary(found: list[Row]) -> Iterator[str]:
     starred = [row for row in found if row.saves_activations]
     blocks = sum(row.replay.num_blocks for row in found)
     yield f"- {len(found)} traces, {len(starred)} of them with swap or recompute.\n"
-    yield f"- Replay: {sum(row.replay.num_same for row in found):,} of {blocks:,} addresses as in MindSpore; used " \
-          "peak, peak with fragments and reserved memory to the byte in " \
-          f"{sum(row.agrees for row in found)} of {len(found)}.\n"
+    yield (
+        f"- Replay: {sum(row.replay.num_same for row in found):,} of {blocks:,} addresses as in MindSpore; used "
+        "peak, peak with fragments and reserved memory to the byte in "
+        f"{sum(row.agrees for row in found)} of {len(found)}.\n"
+    )
     if starred:
         worst = max(starred, key=lambda row: _share(row, "lifetime"))
-        yield f"- `lifetime` against `mindspore`, with swap or recompute: its gap is at most " \
-              f"{_share(worst, 'lifetime'):.1%} of `mindspore`'s (`{worst.name}`).\n"
+        yield (
+            f"- `lifetime` against `mindspore`, with swap or recompute: its gap is at most "
+            f"{_share(worst, 'lifetime'):.1%} of `mindspore`'s (`{worst.name}`).\n"
+        )
     least, most = (limit(_over(row.kept) for row in found) for limit in (min, max))
     times = max(row.fragmentation.placements["lifetime"].device_requests / row.kept.device_requests for row in found)
-    yield "- That is the effect of giving back: if `lifetime` kept every piece, it would hold " \
-          f"{least:.0%} to {most:.0%} more than is in use. Giving back takes up to {times:.1f} times as many " \
-          "requests.\n"
+    yield (
+        "- That is the effect of giving back: if `lifetime` kept every piece, it would hold "
+        f"{least:.0%} to {most:.0%} more than is in use. Giving back takes up to {times:.1f} times as many "
+        "requests.\n"
+    )
     worst = max(found, key=lambda row: _over(row.fragmentation.placements["offline"]))
-    yield f"- `offline`: at most {_over(worst.fragmentation.placements['offline']):.2%} over the lower bound " \
-          f"(`{worst.name}`), searched as with `--thorough`.\n"
+    yield (
+        f"- `offline`: at most {_over(worst.fragmentation.placements['offline']):.2%} over the lower bound "
+        f"(`{worst.name}`), searched as with `--thorough`.\n"
+    )
     for row in found:
         placement = row.fragmentation.placements["mindspore"]
         size, fewest = row.fragmentation.best_block_gib, row.fragmentation.best_mapped_bytes
         saved = 0 if fewest is None else placement.mapped_bytes - fewest
         if placement.gap_bytes > GIB and saved > 0:
-            yield f"- `{row.name}`: a gap of {_mib(placement.gap_bytes)} MiB; `context.mempool_block_size: {size}GB` " \
-                  f"would need {_mib(saved)} MiB less.\n"
+            yield (
+                f"- `{row.name}`: a gap of {_mib(placement.gap_bytes)} MiB; `context.mempool_block_size: {size}GB` "
+                f"would need {_mib(saved)} MiB less.\n"
+            )
 
 
 def _share(row: Row, policy: str) -> float:
@@ -142,8 +167,11 @@ def _lines(row: Row) -> Iterator[str]:
     for index, policy in enumerate(POLICIES):
         placement = row.fragmentation.placements[policy]
         name = f"{row.name}{' *' if row.saves_activations else ''}" if index == 0 else ""
-        sizes = " | ".join(map(_mib, (placement.used_peak_bytes, placement.mapped_bytes, placement.reserved_bytes,
-                                      placement.gap_bytes)))
+        sizes = " | ".join(
+            map(
+                _mib, (placement.used_peak_bytes, placement.mapped_bytes, placement.reserved_bytes, placement.gap_bytes)
+            )
+        )
         yield f"| {name} | {policy} | {sizes} | {placement.fragmentation_ratio:.2%} | {placement.device_requests} |\n"
 
 

@@ -58,8 +58,9 @@ class Kernels:
     waits: list[tuple[int, ...]] = field(default_factory=list)
     joined: list[int] = field(default_factory=list)
 
-    def compute(self, primitive: str, inputs: list[Tensor], outputs: list[Tensor],
-                attention: Attention | None = None) -> None:
+    def compute(
+        self, primitive: str, inputs: list[Tensor], outputs: list[Tensor], attention: Attention | None = None
+    ) -> None:
         done = work(primitive, inputs, outputs, attention=attention)
         self._add(1e6 * seconds(done, self.hardware), 0, tuple(self.joined))
         self.joined.clear()
@@ -85,16 +86,20 @@ class Kernels:
         self.compute("MatMul", [half(rows, inner), half(inner, columns)], [half(rows, columns)])
 
     def batched(self, number: int, rows: int, inner: int, columns: int) -> None:
-        self.compute("BatchMatMul", [half(number, rows, inner), half(number, inner, columns)],
-                     [half(number, rows, columns)])
+        self.compute(
+            "BatchMatMul", [half(number, rows, inner), half(number, inner, columns)], [half(number, rows, columns)]
+        )
 
     def step_us(self) -> float:
         count = len(self.times_us)
         program = Program(
-            names=tuple(map(str, range(count))), waits=Waits.of_rows(self.waits),
+            names=tuple(map(str, range(count))),
+            waits=Waits.of_rows(self.waits),
             stream=np.array(self.streams, dtype=np.int32),
             kind=np.array([COLLECTIVE if stream else COMPUTE for stream in self.streams], dtype=np.uint8),
-            event=np.arange(count, dtype=np.int64), freed=np.full(count, NEVER, dtype=np.int64))
+            event=np.arange(count, dtype=np.int64),
+            freed=np.full(count, NEVER, dtype=np.int64),
+        )
         return timeline.replay(program, np.array(self.times_us)).step_us
 
 

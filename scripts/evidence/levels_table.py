@@ -20,16 +20,34 @@ from swapconf.trace import trace_folder
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "levels.md"
 CARD = "ascend_910b2"
-CASES = ("llama4096-l2.none", "llama4096-l4.none", "llama4096-l4.layer-n20", "llama512-l4.none",
-         "llama512-l4.layer-n10", "llama512-l4.recompute", "llama512-pp4.none", "llama512-pp4.none@6", "qwen3-l4.none",
-         "deepseek_v3-l4.none")
+CASES = (
+    "llama4096-l2.none",
+    "llama4096-l4.none",
+    "llama4096-l4.layer-n20",
+    "llama512-l4.none",
+    "llama512-l4.layer-n10",
+    "llama512-l4.recompute",
+    "llama512-pp4.none",
+    "llama512-pp4.none@6",
+    "qwen3-l4.none",
+    "deepseek_v3-l4.none",
+)
 
 
 def rules() -> str:
     rows = [f"| {rule.operators} | {rule.formula} | {rule.basis.value} | {rule.source} |" for rule in RULES.values()]
-    return "\n".join(["| operators | bytes | basis | source |", "|---|---|---|---|", *rows,
-                      "| views, `MoveTo`, collectives | none | | views and copies compute nothing; HCCL has buffers of "
-                      "its own |"]) + "\n"
+    return (
+        "\n".join(
+            [
+                "| operators | bytes | basis | source |",
+                "|---|---|---|---|",
+                *rows,
+                "| views, `MoveTo`, collectives | none | | views and copies compute nothing; HCCL has buffers of "
+                "its own |",
+            ]
+        )
+        + "\n"
+    )
 
 
 def figures(folder: Path) -> str:
@@ -41,8 +59,10 @@ def figures(folder: Path) -> str:
         largest = grown.workspace.largest
         kernel = next(task.primitive for task in trace.tasks if task.event == grown.workspace.event[largest])
         step = simulated(grown, machine)
-        rows.append(f"| {name} | {_mib(trace.used_peak_bytes)} | {_mib(grown.trace.used_peak_bytes)} | "
-                    f"{_mib(int(grown.workspace.size_bytes[largest]))} | {kernel} | {step.step_ns / 1e6:.2f} |")
+        rows.append(
+            f"| {name} | {_mib(trace.used_peak_bytes)} | {_mib(grown.trace.used_peak_bytes)} | "
+            f"{_mib(int(grown.workspace.size_bytes[largest]))} | {kernel} | {step.step_ns / 1e6:.2f} |"
+        )
     card = machine.hardware.name
     head = f"| case | used peak, level 1 (MiB) | level 2 | largest workspace | of | step on {card} (ms) |"
     return "\n".join([head, "|---|---|---|---|---|---|", *rows]) + "\n"

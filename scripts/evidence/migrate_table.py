@@ -76,9 +76,15 @@ def main() -> None:
     examples = [*sorted((ROOT / "configs").rglob("*.yaml"))]
     corpus = sorted(arguments.folder.rglob("*.yaml"))
     pynative = sorted((ROOT / "tests" / "examples").glob("valid_pynative*.yaml"))
-    parts = [HEAD, "## The documented examples\n\n", *table(examples, ROOT / "configs"),
-             f"\n## {len(corpus)} training YAMLs that mindformers ships\n\n", *table(corpus, arguments.folder),
-             "\n## Documented PyNative sections\n\n", *table(pynative, ROOT / "tests" / "examples")]
+    parts = [
+        HEAD,
+        "## The documented examples\n\n",
+        *table(examples, ROOT / "configs"),
+        f"\n## {len(corpus)} training YAMLs that mindformers ships\n\n",
+        *table(corpus, arguments.folder),
+        "\n## Documented PyNative sections\n\n",
+        *table(pynative, ROOT / "tests" / "examples"),
+    ]
     arguments.out.write_text("".join(parts), encoding="utf-8")
     print(f"wrote {arguments.out}")
 
@@ -97,8 +103,9 @@ def table(files: list[Path], root: Path) -> Iterator[str]:
             totals[trip.target, trip.back if trip.back.startswith("same") else "differ"] += 1
     yield "\n"
     for target in dict.fromkeys(target for target, _ in totals):
-        told = ", ".join(f"{count} {word}" for (which, word), count in sorted(totals.items(), key=str)
-                         if which is target)
+        told = ", ".join(
+            f"{count} {word}" for (which, word), count in sorted(totals.items(), key=str) if which is target
+        )
         yield f"To {target.value} and back: {told}.\n"
 
 
@@ -110,8 +117,11 @@ def trips(file: Path) -> Iterator[tuple[Trip, Config]]:
             source = there.before.dialect
             if source is target:
                 continue
-            back = migrate(there.text, file.name, MigrationOrder(target=source, source=target, versions=VERSIONS,
-                                                        prefetch=first_prefetch(there.before)))
+            back = migrate(
+                there.text,
+                file.name,
+                MigrationOrder(target=source, source=target, versions=VERSIONS, prefetch=first_prefetch(there.before)),
+            )
         except SwapconfError as error:
             config, _ = yaml_config.read(file)
             yield Trip(target, f"refused: {error.findings[0].message}", REFUSED, False), config
@@ -121,8 +131,11 @@ def trips(file: Path) -> Iterator[tuple[Trip, Config]]:
 
 def first_prefetch(config: Config) -> int:
     swap = config.swap
-    prefetches = [entry.prefetch for entries in (swap.layer_swap, swap.op_swap) for entry in entries] \
-        if isinstance(swap, ListedSwap) else []
+    prefetches = (
+        [entry.prefetch for entries in (swap.layer_swap, swap.op_swap) for entry in entries]
+        if isinstance(swap, ListedSwap)
+        else []
+    )
     return prefetches[0] if prefetches else 1
 
 
@@ -147,8 +160,9 @@ def compared(there: Migration, back: Migration) -> str:
 
 
 def asked(config: Config) -> str:
-    words = [] if isinstance(config.swap, SwapOff) else [
-        "default swap" if isinstance(config.swap, DefaultSwap) else "swap"]
+    words = (
+        [] if isinstance(config.swap, SwapOff) else ["default swap" if isinstance(config.swap, DefaultSwap) else "swap"]
+    )
     plain = RecomputeConfig()
     words += ["recompute"] * (config.recompute.full is not None)
     words += ["select_recompute"] * (config.recompute.select != plain.select)

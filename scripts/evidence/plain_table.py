@@ -61,8 +61,9 @@ def record(run: Run, folder: Path) -> dict[str, Any]:
     """The report of one run, from the folder where it is already there."""
     path = folder / f"{run.name}/rank_0/run.json"
     if not path.exists():
-        document = overrides.read(["--config", str(run.example.relative_to(ROOT))],
-                                  [f"runner_config.gradient_accumulation_steps={run.steps}"])
+        document = overrides.read(
+            ["--config", str(run.example.relative_to(ROOT))], [f"runner_config.gradient_accumulation_steps={run.steps}"]
+        )
         assert document is not None
         rehearse(RankOrder(document=document, rank=0, plain=run.plain, keep=folder / run.name))
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["report"]
@@ -77,27 +78,55 @@ def row(run: Run, report: dict[str, Any]) -> str:
     size = show_bytes(sum(move["bytes"] or 0 for move in moved))
     ended = report["outcome"] if report["outcome"] != "stopped with an error" else f"stopped: {report['detail'][:120]}"
     done = report["used_peak_bytes"] is not None
-    cells = (run.example.stem.replace("_", " "), str(run.steps), "mindformers" if run.plain else "swapconf",
-             f"{len(lines)} ({swap} of swap)", f"{tensors} tensors, {size}" if done else "-",
-             show_bytes(report["used_peak_bytes"]), show_bytes(report["with_fragments_peak_bytes"]),
-             show_bytes(report["host_bytes"]), ended)
+    cells = (
+        run.example.stem.replace("_", " "),
+        str(run.steps),
+        "mindformers" if run.plain else "swapconf",
+        f"{len(lines)} ({swap} of swap)",
+        f"{tensors} tensors, {size}" if done else "-",
+        show_bytes(report["used_peak_bytes"]),
+        show_bytes(report["with_fragments_peak_bytes"]),
+        show_bytes(report["host_bytes"]),
+        ended,
+    )
     return "| " + " | ".join(cells) + " |"
 
 
 def page(reports: dict[Run, dict[str, Any]]) -> str:
-    head = ("example", "accumulation steps", "by", "`Set` lines", "moved in a step", "used peak", "with fragments",
-            "host", "ended")
-    table = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|",
-             *(row(run, report) for run, report in reports.items())]
-    wrong = [f"- {run.example.stem}, {run.steps} step{'s' * (run.steps > 1)}: `{line}`"
-             for run, report in reports.items() if run.plain and not report["moved"]
-             for line in [line for line in report["strategy_lines"] if "swap" in line][:1]]
+    head = (
+        "example",
+        "accumulation steps",
+        "by",
+        "`Set` lines",
+        "moved in a step",
+        "used peak",
+        "with fragments",
+        "host",
+        "ended",
+    )
+    table = [
+        "| " + " | ".join(head) + " |",
+        "|---" * len(head) + "|",
+        *(row(run, report) for run, report in reports.items()),
+    ]
+    wrong = [
+        f"- {run.example.stem}, {run.steps} step{'s' * (run.steps > 1)}: `{line}`"
+        for run, report in reports.items()
+        if run.plain and not report["moved"]
+        for line in [line for line in report["strategy_lines"] if "swap" in line][:1]
+    ]
     lies = ["", "## Lines of plain mindformers for a swap that moves nothing", "", *wrong] if wrong else []
     samples = ["", "## The lines of both", ""]
     for run, report in reports.items():
         if run.steps == max(other.steps for other in reports):
-            samples += [f"{run.example.stem}, {'mindformers' if run.plain else 'swapconf'}:", "", "```",
-                        *report["strategy_lines"], "```", ""]
+            samples += [
+                f"{run.example.stem}, {'mindformers' if run.plain else 'swapconf'}:",
+                "",
+                "```",
+                *report["strategy_lines"],
+                "```",
+                "",
+            ]
     return INTRODUCTION + "\n".join([*table, *lies, *samples]).rstrip() + "\n"
 
 
@@ -108,7 +137,8 @@ def main() -> None:
     options = parser.parse_args()
     folder, todo = options.folder.resolve(), runs()
     found = joblib.Parallel(n_jobs=jobs_at_once((), options.jobs), batch_size=1)(
-        joblib.delayed(record)(run, folder) for run in todo)
+        joblib.delayed(record)(run, folder) for run in todo
+    )
     PAGE.write_text(page(dict(zip(todo, found, strict=True))), encoding="utf-8")
 
 

@@ -22,8 +22,21 @@ TARGET = Path(__file__).resolve().parents[2] / "tests" / "unit" / "pool_sequence
 GIB, GRAIN, TAIL = 1 << 30, 512, 32
 COUNT = 60
 # unit and limit of the pool in GB, and what the sequence is drawn with
-SETTINGS = ((2, 58, 100), (1, 58, 102), (3, 58, 103), (1.5, 58, 104), (8, 58, 105), (32, 58, 106), (64, 58, 107),
-            (2, 16, 109), (2, 17.5, 110), (8, 20, 111), (3, 10, 112), (16, 16, 113), (0.5, 58, 115))
+SETTINGS = (
+    (2, 58, 100),
+    (1, 58, 102),
+    (3, 58, 103),
+    (1.5, 58, 104),
+    (8, 58, 105),
+    (32, 58, 106),
+    (64, 58, 107),
+    (2, 16, 109),
+    (2, 17.5, 110),
+    (8, 20, 111),
+    (3, 10, 112),
+    (16, 16, 113),
+    (0.5, 58, 115),
+)
 _BASE = re.compile(r"MindSpore memory base address: (0x[0-9a-f]+)")
 _WHOLE = (64 * GIB * 15 // 16) - (10 << 20)  # what MindSpore takes of a simulated device
 
@@ -39,7 +52,8 @@ def sequence(seed: int) -> list[tuple[int, int]]:
         else:
             whole = chance.choice([1, 1, 1, 2, 2, 3, 4, 5, 6, 8, 0.25, 0.5, 1.5, 2.5])
             size = int(whole * GIB) + chance.choice(
-                [-1024, -513, -512, -33, -32, -31, 0, 1, 512, GIB // 3, GIB // 7, 4096])
+                [-1024, -513, -512, -33, -32, -31, 0, 1, 512, GIB // 3, GIB // 7, 4096]
+            )
             found.append((number, size))
             live.append(number)
             number += 1
@@ -73,22 +87,28 @@ def child(unit: str, limit: str, seed: str) -> None:
 
 
 def measured(unit: float, limit: float, seed: int) -> dict[str, Any]:
-    done = subprocess.run([sys.executable, __file__, f"{unit:g}", f"{limit:g}", str(seed)], capture_output=True,
-                          text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, __file__, f"{unit:g}", f"{limit:g}", str(seed)], capture_output=True, text=True, check=True
+    )
     base = _BASE.search(done.stdout + done.stderr)
     told = re.search(r"ADDRESSES (.*)", done.stdout)
     assert base is not None
     assert told is not None
     events = [[number, -(-(size + TAIL) // GRAIN) if size else 0] for number, size in sequence(seed)]
     limit_bytes = int(limit * GIB) if limit <= 32 else _WHOLE
-    return {"growth_bytes": int(unit * GIB), "limit_bytes": limit_bytes, "events": events,
-            "addresses": [(address - int(base[1], 16)) // GRAIN for address in json.loads(told[1])]}
+    return {
+        "growth_bytes": int(unit * GIB),
+        "limit_bytes": limit_bytes,
+        "events": events,
+        "addresses": [(address - int(base[1], 16)) // GRAIN for address in json.loads(told[1])],
+    }
 
 
 def main() -> None:
     found = [measured(unit, limit, seed) for unit, limit, seed in SETTINGS]
-    TARGET.write_text("[\n" + ",\n".join(json.dumps(item, separators=(",", ":")) for item in found) + "\n]\n",
-                      encoding="utf-8")
+    TARGET.write_text(
+        "[\n" + ",\n".join(json.dumps(item, separators=(",", ":")) for item in found) + "\n]\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -90,9 +90,12 @@ class Row:
     @property
     def is_right(self) -> bool:
         placement = self.replay.placement
-        return self.replay.is_exact and self.foretold_bytes in (None, self.with_fragments_bytes) and (
-            placement.used_peak_bytes, placement.mapped_bytes, placement.reserved_bytes) == (
-                self.used_bytes, self.with_fragments_bytes, self.reserved_bytes)
+        return (
+            self.replay.is_exact
+            and self.foretold_bytes in (None, self.with_fragments_bytes)
+            and (placement.used_peak_bytes, placement.mapped_bytes, placement.reserved_bytes)
+            == (self.used_bytes, self.with_fragments_bytes, self.reserved_bytes)
+        )
 
 
 def rows(folder: Path) -> Iterator[Row]:
@@ -117,29 +120,49 @@ def row(place: Path) -> Row:
     if baseline is not None and (baseline / "run.json").exists():
         before = lifetimes(trace_folder.read(baseline, rank))
         foretold = mindspore.place(before, found.pool).mapped_bytes
-    return Row(name=place.name, replay=found, largest_bytes=int(live.size_bytes.max()),
-               piece_bytes=mindspore.piece_bytes(live, found.pool), foretold_bytes=foretold,
-               used_bytes=json.loads((place / "result.json").read_text(encoding="utf-8"))["max_memory_allocated_bytes"],
-               with_fragments_bytes=trace.with_fragments_peak_bytes, reserved_bytes=told.reserved_bytes)
+    return Row(
+        name=place.name,
+        replay=found,
+        largest_bytes=int(live.size_bytes.max()),
+        piece_bytes=mindspore.piece_bytes(live, found.pool),
+        foretold_bytes=foretold,
+        used_bytes=json.loads((place / "result.json").read_text(encoding="utf-8"))["max_memory_allocated_bytes"],
+        with_fragments_bytes=trace.with_fragments_peak_bytes,
+        reserved_bytes=told.reserved_bytes,
+    )
 
 
 def render(found: list[Row]) -> str:
     right = sum(item.is_right for item in found)
     head = ("case", "largest", "pieces", "addresses", "used peak", "with fragments", "reserved", "foretold")
-    return INTRODUCTION + _wrapped(RULES) + f"**{right} of {len(found)} cases right to the byte, " \
-        f"{sum(item.replay.num_same for item in found):,} of {sum(item.replay.num_blocks for item in found):,} " \
-        "addresses.**\n\n" + _wrapped(COLUMNS) + "\n".join(
-            [f"| {' | '.join(head)} |", "|---" * len(head) + "|", *map(_line, found)]) + "\n\n" + _wrapped(NOT_COVERED)
+    return (
+        INTRODUCTION + _wrapped(RULES) + f"**{right} of {len(found)} cases right to the byte, "
+        f"{sum(item.replay.num_same for item in found):,} of {sum(item.replay.num_blocks for item in found):,} "
+        "addresses.**\n\n"
+        + _wrapped(COLUMNS)
+        + "\n".join([f"| {' | '.join(head)} |", "|---" * len(head) + "|", *map(_line, found)])
+        + "\n\n"
+        + _wrapped(NOT_COVERED)
+    )
 
 
 def _line(item: Row) -> str:
     placement = item.replay.placement
-    off = (placement.used_peak_bytes - item.used_bytes, placement.mapped_bytes - item.with_fragments_bytes,
-           placement.reserved_bytes - item.reserved_bytes)
-    cells = (f"`{item.name}`", show_bytes(item.largest_bytes), _pieces(item.piece_bytes),
-             f"{item.replay.num_same:,} of {item.replay.num_blocks:,}", f"{item.used_bytes:,} ({off[0]})",
-             f"{item.with_fragments_bytes:,} ({off[1]})", f"{item.reserved_bytes / GIB:.2f}G ({off[2]})",
-             "" if item.foretold_bytes is None else f"{item.foretold_bytes - item.with_fragments_bytes}")
+    off = (
+        placement.used_peak_bytes - item.used_bytes,
+        placement.mapped_bytes - item.with_fragments_bytes,
+        placement.reserved_bytes - item.reserved_bytes,
+    )
+    cells = (
+        f"`{item.name}`",
+        show_bytes(item.largest_bytes),
+        _pieces(item.piece_bytes),
+        f"{item.replay.num_same:,} of {item.replay.num_blocks:,}",
+        f"{item.used_bytes:,} ({off[0]})",
+        f"{item.with_fragments_bytes:,} ({off[1]})",
+        f"{item.reserved_bytes / GIB:.2f}G ({off[2]})",
+        "" if item.foretold_bytes is None else f"{item.foretold_bytes - item.with_fragments_bytes}",
+    )
     return f"| {' | '.join(cells)} |"
 
 
@@ -148,8 +171,16 @@ def _pieces(sizes: tuple[int, ...]) -> str:
 
 
 def _wrapped(text: str) -> str:
-    lines = (textwrap.fill(line, 120, subsequent_indent="  " if line.startswith("- ") else "",
-                           break_long_words=False, break_on_hyphens=False) for line in text.splitlines())
+    lines = (
+        textwrap.fill(
+            line,
+            120,
+            subsequent_indent="  " if line.startswith("- ") else "",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for line in text.splitlines()
+    )
     return "\n".join(lines) + "\n"
 
 

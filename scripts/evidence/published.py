@@ -54,15 +54,25 @@ def page() -> str:
     predicted = layer_ms(paper, card)
     factor = paper["layer_ms"][0]["combined"] / sum(predicted[0])
     off = [100 * (found[-1] - found[3]) for found in increases(paper, card)]
-    parts = [INTRODUCTION.format(factor=factor), "## Time of a layer, A100\n\n",
-             _paragraph(f"{paper['source']}. This is Table 4, of the 22B model."),
-             _layer_table(paper, predicted, factor), "\n", _overhead_table(paper, predicted),
-             "\n## Time of an iteration, A100\n\n", _paragraph(
-                 "Table 5 of the same paper; *present work* is selective recompute with sequence parallelism. One "
-                 "iteration is the micro-batches and the bubbles of the (interleaved) 1F1B schedule, with the product "
-                 "of the last stage; the optimizer and sends between stages are left out."),
-             _iteration_table(paper, card, factor), "\n",
-             EXPLANATION.format(least=f"{min(off):.0f}", most=f"{max(off):.0f}"), "\n## Ascend\n\n", _ascend(ascend)]
+    parts = [
+        INTRODUCTION.format(factor=factor),
+        "## Time of a layer, A100\n\n",
+        _paragraph(f"{paper['source']}. This is Table 4, of the 22B model."),
+        _layer_table(paper, predicted, factor),
+        "\n",
+        _overhead_table(paper, predicted),
+        "\n## Time of an iteration, A100\n\n",
+        _paragraph(
+            "Table 5 of the same paper; *present work* is selective recompute with sequence parallelism. One "
+            "iteration is the micro-batches and the bubbles of the (interleaved) 1F1B schedule, with the product "
+            "of the last stage; the optimizer and sends between stages are left out."
+        ),
+        _iteration_table(paper, card, factor),
+        "\n",
+        EXPLANATION.format(least=f"{min(off):.0f}", most=f"{max(off):.0f}"),
+        "\n## Ascend\n\n",
+        _ascend(ascend),
+    ]
     return "".join(parts)
 
 
@@ -72,9 +82,15 @@ def _data(name: str) -> Any:
 
 def gpt(paper: Any, model: str, *, sequence_parallel: bool) -> Layer:
     told = paper["models"][model]
-    return Layer(hidden=told["hidden"], ffn=4 * told["hidden"], heads=told["heads"], sequence=paper["sequence"],
-                 batch=told["micro_batch"], tensor_parallel=told["tensor_parallel"],
-                 sequence_parallel=sequence_parallel)
+    return Layer(
+        hidden=told["hidden"],
+        ffn=4 * told["hidden"],
+        heads=told["heads"],
+        sequence=paper["sequence"],
+        batch=told["micro_batch"],
+        tensor_parallel=told["tensor_parallel"],
+        sequence_parallel=sequence_parallel,
+    )
 
 
 def layer_ms(paper: Any, card: Hardware) -> list[tuple[float, float]]:
@@ -90,22 +106,37 @@ def _layer_table(paper: Any, predicted: Sequence[tuple[float, float]], factor: f
     rows = []
     for row, times in zip(paper["layer_ms"], predicted, strict=True):
         for part, time in (("forward", times[0]), ("backward", times[1]), ("combined", sum(times))):
-            rows.append((row["experiment"] if part == "forward" else "", part, f"{row[part]:.1f}", f"{time:.1f}",
-                         _error(time, row[part]), f"{time * factor:.1f}", _error(time * factor, row[part])))
+            rows.append(
+                (
+                    row["experiment"] if part == "forward" else "",
+                    part,
+                    f"{row[part]:.1f}",
+                    f"{time:.1f}",
+                    _error(time, row[part]),
+                    f"{time * factor:.1f}",
+                    _error(time * factor, row[part]),
+                )
+            )
     return _table(("experiment", "pass", "measured ms", "peak rates ms", "error", "calibrated ms", "error"), rows)
 
 
 def overheads(paper: Any, predicted: Sequence[tuple[float, float]]) -> list[tuple[str, float, float]]:
     """(experiment, measured, predicted) over the row without recompute, of the combined time; 0.39 is 39 %."""
     base, base_predicted = paper["layer_ms"][0]["combined"], sum(predicted[0])
-    return [(row["experiment"], row["combined"] / base - 1, sum(times) / base_predicted - 1)
-            for row, times in zip(paper["layer_ms"][1:], predicted[1:], strict=True)]
+    return [
+        (row["experiment"], row["combined"] / base - 1, sum(times) / base_predicted - 1)
+        for row, times in zip(paper["layer_ms"][1:], predicted[1:], strict=True)
+    ]
 
 
 def _overhead_table(paper: Any, predicted: Sequence[tuple[float, float]]) -> str:
-    return _table(("overhead of", "measured", "predicted", "off by"), [
-        (name, f"{measured:+.1%}", f"{found:+.1%}", f"{100 * (found - measured):+.1f} points")
-        for name, measured, found in overheads(paper, predicted)])
+    return _table(
+        ("overhead of", "measured", "predicted", "off by"),
+        [
+            (name, f"{measured:+.1%}", f"{found:+.1%}", f"{100 * (found - measured):+.1f} points")
+            for name, measured, found in overheads(paper, predicted)
+        ],
+    )
 
 
 def iteration_s(paper: Any, model: str, card: Hardware, recompute: str, *, sequence_parallel: bool) -> float:
@@ -133,19 +164,50 @@ def increases(paper: Any, card: Hardware) -> list[tuple[str, float, float, float
     for row in paper["iteration_s"]:
         full = iteration_s(paper, row["model"], card, "full", sequence_parallel=False)
         present = iteration_s(paper, row["model"], card, "selective", sequence_parallel=True)
-        found.append((row["model"], row["full"], row["present"], row["full"] / row["present"] - 1, full, present,
-                      full / present - 1))
+        found.append(
+            (
+                row["model"],
+                row["full"],
+                row["present"],
+                row["full"] / row["present"] - 1,
+                full,
+                present,
+                full / present - 1,
+            )
+        )
     return found
 
 
 def _iteration_table(paper: Any, card: Hardware, factor: float) -> str:
     rows = []
     for model, full, present, increase, full_found, present_found, increase_found in increases(paper, card):
-        rows.append((model, f"{full:.2f}", f"{full_found * factor:.2f}", _error(full_found * factor, full),
-                     f"{present:.2f}", f"{present_found * factor:.2f}", _error(present_found * factor, present),
-                     f"{increase:+.1%}", f"{increase_found:+.1%}"))
-    return _table(("model", "full recompute s", "calibrated", "error", "present work s", "calibrated", "error",
-                   "throughput", "predicted"), rows)
+        rows.append(
+            (
+                model,
+                f"{full:.2f}",
+                f"{full_found * factor:.2f}",
+                _error(full_found * factor, full),
+                f"{present:.2f}",
+                f"{present_found * factor:.2f}",
+                _error(present_found * factor, present),
+                f"{increase:+.1%}",
+                f"{increase_found:+.1%}",
+            )
+        )
+    return _table(
+        (
+            "model",
+            "full recompute s",
+            "calibrated",
+            "error",
+            "present work s",
+            "calibrated",
+            "error",
+            "throughput",
+            "predicted",
+        ),
+        rows,
+    )
 
 
 # --- Ascend -----------------------------------------------------------------------------------------------------------
@@ -154,8 +216,16 @@ def _iteration_table(paper: Any, card: Hardware, factor: float) -> str:
 def llama(told: Any, model: str) -> Layer:
     shape = told["models"][model]
     parallel = shape["tensor_parallel"]
-    return Layer(hidden=shape["hidden"], ffn=shape["ffn"], heads=shape["heads"], sequence=told["sequence"],
-                 batch=shape["micro_batch"], tensor_parallel=parallel, sequence_parallel=parallel > 1, llama=True)
+    return Layer(
+        hidden=shape["hidden"],
+        ffn=shape["ffn"],
+        heads=shape["heads"],
+        sequence=told["sequence"],
+        batch=shape["micro_batch"],
+        tensor_parallel=parallel,
+        sequence_parallel=parallel > 1,
+        llama=True,
+    )
 
 
 def utilisation(told: Any, model: str, card: Hardware) -> float:
@@ -188,25 +258,42 @@ def _ascend(told: Any) -> str:
     (_, first, first_found), (_, second, second_found) = found
     text = _paragraph(
         "No public table with step times of *swap* on Ascend and all shapes was found: the manuals of MindSpeed and "
-        "MindSpore Transformers describe swap without figures. What there is:")
+        "MindSpore Transformers describe swap without figures. What there is:"
+    )
     text += _paragraph(
         f"{used['source']}. Shapes are those of the published training scripts. The prediction by peak rates, here for "
-        f"an {card.name}, must be above what was measured.")
-    text += _table(("model", "measured MFU", "by peak rates", "measured / predicted"), [
-        (model, f"{measured:.1%}", f"{predicted:.1%}", f"{measured / predicted:.2f}")
-        for model, measured, predicted in found])
+        f"an {card.name}, must be above what was measured."
+    )
+    text += _table(
+        ("model", "measured MFU", "by peak rates", "measured / predicted"),
+        [
+            (model, f"{measured:.1%}", f"{predicted:.1%}", f"{measured / predicted:.2f}")
+            for model, measured, predicted in found
+        ],
+    )
     ratio, ratio_found = second / first, second_found / first_found
     text += "\n" + _paragraph(
         f"The 13B model reaches {ratio:.3f} of the 7B model's MFU; predicted are {ratio_found:.3f} "
         f"({_error(ratio_found, ratio)}): the collectives of 8-way tensor parallelism weigh too much in it. "
         "Either the run hides more of them than our layer does, or the links are faster than the public figure in the "
-        "profile, or the measured run was split otherwise than the published script; nothing public tells which.")
+        "profile, or the measured run was split otherwise than the published script; nothing public tells which."
+    )
     text += _paragraph(
         f"{gained['source']}. What an adaptive choice gains cannot be more than what no recompute at all would gain: "
-        "a check in one direction only.")
-    return text + _table(("model", "measured gain", "at most, predicted", "holds"), [
-        (row["model"], f"{row['gain']:+.1%}", f"{ceiling(told, row['model'], card):+.1%}",
-         "yes" if row["gain"] <= ceiling(told, row["model"], card) else "no") for row in gained["rows"]])
+        "a check in one direction only."
+    )
+    return text + _table(
+        ("model", "measured gain", "at most, predicted", "holds"),
+        [
+            (
+                row["model"],
+                f"{row['gain']:+.1%}",
+                f"{ceiling(told, row['model'], card):+.1%}",
+                "yes" if row["gain"] <= ceiling(told, row["model"], card) else "no",
+            )
+            for row in gained["rows"]
+        ],
+    )
 
 
 def _paragraph(text: str) -> str:

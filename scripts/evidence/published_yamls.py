@@ -118,8 +118,14 @@ def fewer(document: Document, study: Study) -> tuple[str, ...]:
 
 
 def _key(document: Document, config: Config) -> str:
-    return next((f"model.model_config.{name}" for name in NUM_LAYERS
-                 if _at(document, f"model.model_config.{name}") is not None), "model.model_config.num_layers")
+    return next(
+        (
+            f"model.model_config.{name}"
+            for name in NUM_LAYERS
+            if _at(document, f"model.model_config.{name}") is not None
+        ),
+        "model.model_config.num_layers",
+    )
 
 
 def _at(document: Document, path: str) -> Any:
@@ -133,16 +139,25 @@ def _kept(order: RankOrder) -> RankReport:
     """Of a run that is there already."""
     assert order.keep is not None
     found = run_record.report(order.keep / "rank_0")
-    return RankReport(file=order.document.file, rank=order.rank, stage=found["stage"], level=found["level"],
-                      outcome=RankOutcome(found["outcome"]), detail=found["detail"], seconds=found["seconds"],
-                      used_peak_bytes=found["used_peak_bytes"])
+    return RankReport(
+        file=order.document.file,
+        rank=order.rank,
+        stage=found["stage"],
+        level=found["level"],
+        outcome=RankOutcome(found["outcome"]),
+        detail=found["detail"],
+        seconds=found["seconds"],
+        used_peak_bytes=found["used_peak_bytes"],
+    )
 
 
 def _line(row: Row) -> str:
     if row.report is None:
         return f"{row.name}: not run: {row.reason}"
-    return f"{row.name}: {row.report.outcome.value}, {row.report.seconds:.0f} s, peak {row.report.used_peak_bytes}, " \
-           f"MindSpore's own {row.own_peak} {'' if row.is_exact else row.report.detail[:400]}"
+    return (
+        f"{row.name}: {row.report.outcome.value}, {row.report.seconds:.0f} s, peak {row.report.used_peak_bytes}, "
+        f"MindSpore's own {row.own_peak} {'' if row.is_exact else row.report.detail[:400]}"
+    )
 
 
 def _page(rows: list[Row], note: str) -> Iterator[str]:
@@ -153,8 +168,10 @@ def _page(rows: list[Row], note: str) -> Iterator[str]:
     yield "2.9.0 and MindSpore Transformers 1.9.0: one dry run (level 1) of rank 0 each. Nothing is changed but what"
     yield "the third column says. *Peak* is replayed from the trace; *own* is MindSpore's `max_memory_allocated`."
     yield ""
-    yield f"{sum(row.report is not None and row.report.outcome.good for row in done)} of {len(done)} completed, " \
-          f"{sum(row.is_exact for row in done)} of them with a peak equal to the byte."
+    yield (
+        f"{sum(row.report is not None and row.report.outcome.good for row in done)} of {len(done)} completed, "
+        f"{sum(row.is_exact for row in done)} of them with a peak equal to the byte."
+    )
     yield ""
     if note:
         yield from (note, "")
@@ -166,10 +183,13 @@ def _page(rows: list[Row], note: str) -> Iterator[str]:
             yield f"{start} | not run: {row.reason} | | | |"
         else:
             changed = "; ".join(change.removeprefix("model.model_config.") for change in row.changes)
-            yield f"{start} {changed} | {row.report.outcome.value} | {row.report.used_peak_bytes:,} | " \
-                  f"{row.own_peak:,} | {row.report.seconds:.0f} |" if row.is_exact else \
-                  f"{start} {changed} | {row.report.outcome.value}: {row.report.detail[:200]} | " \
-                  f"{row.report.used_peak_bytes} | {row.own_peak} | {row.report.seconds:.0f} |"
+            yield (
+                f"{start} {changed} | {row.report.outcome.value} | {row.report.used_peak_bytes:,} | "
+                f"{row.own_peak:,} | {row.report.seconds:.0f} |"
+                if row.is_exact
+                else f"{start} {changed} | {row.report.outcome.value}: {row.report.detail[:200]} | "
+                f"{row.report.used_peak_bytes} | {row.own_peak} | {row.report.seconds:.0f} |"
+            )
 
 
 if __name__ == "__main__":

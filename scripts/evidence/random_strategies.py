@@ -14,8 +14,20 @@ from swapconf.decide.patterns import SEPARATOR, escaped
 from swapconf.models.network import Network
 
 PREFETCHES = (1, 1, 2, 3, 5, 8, 10, 15, 20, 30, 40, 50, 60, 80, 100, 150, 200, 300, 500, 1000)
-KINDS = {"default": 2, "layer": 12, "op": 10, "layer op": 10, "full": 12, "select": 8, "full select": 6,
-         "layer full": 10, "layer select": 9, "op full": 8, "op select": 6, "layer op full select": 10}
+KINDS = {
+    "default": 2,
+    "layer": 12,
+    "op": 10,
+    "layer op": 10,
+    "full": 12,
+    "select": 8,
+    "full select": 6,
+    "layer full": 10,
+    "layer select": 9,
+    "op full": 8,
+    "op select": 6,
+    "layer op full select": 10,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +48,10 @@ def strategy(rng: Random, network: Network, num_stages: int, num_interleaves: in
     drawing = Drawing(rng=rng, network=network, num_stages=num_stages, num_interleaves=num_interleaves)
     parts = kind.split()
     swaps = bool({"default", "layer", "op"} & set(parts))
-    return kind, {"swap_config": _swap(drawing, parts) if swaps else {"swap": False},
-                  **{f"recompute_config.{key}": value for key, value in _recompute(drawing, parts, swaps).items()}}
+    return kind, {
+        "swap_config": _swap(drawing, parts) if swaps else {"swap": False},
+        **{f"recompute_config.{key}": value for key, value in _recompute(drawing, parts, swaps).items()},
+    }
 
 
 def _swap(drawing: Drawing, parts: list[str]) -> dict[str, Any]:
@@ -46,15 +60,19 @@ def _swap(drawing: Drawing, parts: list[str]) -> dict[str, Any]:
     if "default" in parts:
         return {**section, "default_prefetch": rng.choice(PREFETCHES)}
     if "layer" in parts:
-        section["layer_swap"] = [{"backward_prefetch": rng.choice(PREFETCHES), "layers": _layers(drawing, 0.75)}
-                                 for _ in range(rng.choice([1, 1, 1, 2]))]
+        section["layer_swap"] = [
+            {"backward_prefetch": rng.choice(PREFETCHES), "layers": _layers(drawing, 0.75)}
+            for _ in range(rng.choice([1, 1, 1, 2]))
+        ]
         if len(section["layer_swap"]) > 1:  # mindformers refuses a list beside `True` with another prefetch
             for entry in section["layer_swap"]:
                 entry["layers"] = _indices(drawing, 0.5)
     if "op" in parts:
         names = dict.fromkeys(_pattern(drawing, 0.8) for _ in range(rng.choice([1, 2, 2, 3, 4])))
-        section["op_swap"] = [{"op_name": name, "backward_prefetch": rng.choice(PREFETCHES),
-                               "layers": _layers(drawing, 0.75)} for name in names]
+        section["op_swap"] = [
+            {"op_name": name, "backward_prefetch": rng.choice(PREFETCHES), "layers": _layers(drawing, 0.75)}
+            for name in names
+        ]
     return section
 
 
@@ -73,8 +91,12 @@ def _recompute(drawing: Drawing, parts: list[str], swaps: bool) -> dict[str, Any
 
 
 def _selection(drawing: Drawing, count: int, swaps: bool, of_cells: float) -> dict[str, Any]:
-    return {_pattern(drawing, of_cells): _layers(drawing, 0.7) if swaps else
-            drawing.rng.choice([True, _counts(drawing, nested=False)]) for _ in range(count)}
+    return {
+        _pattern(drawing, of_cells): _layers(drawing, 0.7)
+        if swaps
+        else drawing.rng.choice([True, _counts(drawing, nested=False)])
+        for _ in range(count)
+    }
 
 
 def _layers(drawing: Drawing, share: float) -> Any:
@@ -89,8 +111,10 @@ def _indices(drawing: Drawing, share: float) -> list[int]:
 def _counts(drawing: Drawing, nested: bool = True) -> list[Any]:
     rng, most = drawing.rng, max(drawing.num_layers // drawing.num_stages, 1)
     if nested and drawing.num_interleaves > 1 and rng.random() < 0.5:
-        return [[rng.randint(0, max(most // 2, 1)) for _ in range(drawing.num_stages)]
-                for _ in range(drawing.num_interleaves)]
+        return [
+            [rng.randint(0, max(most // 2, 1)) for _ in range(drawing.num_stages)]
+            for _ in range(drawing.num_interleaves)
+        ]
     return [rng.randint(max(most // 2, 1), most) for _ in range(drawing.num_stages)]
 
 
@@ -98,14 +122,18 @@ def _pattern(drawing: Drawing, of_cells: float) -> str:
     rng = drawing.rng
     template = rng.choice(drawing.network.templates)
     if rng.random() < of_cells:
-        cells = [operator.path for operator in template.operators if operator.kind == "cell"
-                 and any(below.executed for below in template.primitives
-                         if below.path.startswith(f"{operator.path}."))]
+        cells = [
+            operator.path
+            for operator in template.operators
+            if operator.kind == "cell"
+            and any(below.executed for below in template.primitives if below.path.startswith(f"{operator.path}."))
+        ]
         highest = [path for path in cells if path.count(".") == min(map(len, (c.split(".") for c in cells))) - 1]
         path = rng.choice(highest if rng.random() < 0.7 else cells)
     else:
-        path = rng.choice([operator.path for operator in template.primitives
-                           if operator.executed is not False or rng.random() < 0.1])
+        path = rng.choice(
+            [operator.path for operator in template.primitives if operator.executed is not False or rng.random() < 0.1]
+        )
     return escaped(path) if rng.random() < 0.7 else _loosened(rng, path)
 
 

@@ -48,20 +48,30 @@ WORTH_EXPLAINING = 0.5  # percent of the step
 
 # what was counted where a case deviates: (part of its name, what was found); the last one is for all
 FOUND: tuple[tuple[str, str], ...] = (
-    ("llama512-l4-once", "The baseline divides each gradient in a kernel of its own (42 RealDiv), the run with swap "
-     "has 3 of them."),
-    ("deepseek_v3-l4.recompute", "Tables of the rotary embedding (Sin, Cos, Muls) and parts of the router and of the "
-     "exchange of tokens (StridedSlice, AddExt, AllGather, AlltoAllV) run again more often than predicted; why is "
-     "not known yet."),
-    ("layer-n1000", "The prefetch is longer than the step, so that no copy back is tied to a kernel; in which order "
-     "MindSpore launches such copies is not known."),
+    (
+        "llama512-l4-once",
+        "The baseline divides each gradient in a kernel of its own (42 RealDiv), the run with swap has 3 of them.",
+    ),
+    (
+        "deepseek_v3-l4.recompute",
+        "Tables of the rotary embedding (Sin, Cos, Muls) and parts of the router and of the "
+        "exchange of tokens (StridedSlice, AddExt, AllGather, AlltoAllV) run again more often than predicted; why is "
+        "not known yet.",
+    ),
+    (
+        "layer-n1000",
+        "The prefetch is longer than the step, so that no copy back is tied to a kernel; in which order "
+        "MindSpore launches such copies is not known.",
+    ),
     ("layer01-recompute23", "Copies back for kernels that run again are predicted about 100 kernels too early."),
     ("example4", "Some copies back for kernels that run again are predicted 18 kernels too early."),
     ("qwen3-l4.layer", "The prediction has 26 MoveTo less than the run (408 of 434); all other kernels are alike."),
     ("", ""),
 )
-PLACED = ("Of {} copies back, {} stand as many kernels ahead of their first reader as predicted. That MindSpore moves "
-          "communication after it has placed the copies would explain the others; it is inferred, not measured.")
+PLACED = (
+    "Of {} copies back, {} stand as many kernels ahead of their first reader as predicted. That MindSpore moves "
+    "communication after it has placed the copies would explain the others; it is inferred, not measured."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,9 +146,12 @@ def _true(folder: Path, machine: Machine) -> Timeline:
 
 def _checked(case: Case, folder: Path, line: Timeline) -> Checked:
     nodes = event_graph.read(order_file(folder / case.name))
-    return Checked(case=case.name, kernels=len(line.program), events=sum("StreamRecv" in node.name for node in nodes),
-                   wrong=event_graph.violations(nodes, line.program.names, line.start_us.tolist(),
-                                                line.end_us.tolist()))
+    return Checked(
+        case=case.name,
+        kernels=len(line.program),
+        events=sum("StreamRecv" in node.name for node in nodes),
+        wrong=event_graph.violations(nodes, line.program.names, line.start_us.tolist(), line.end_us.tolist()),
+    )
 
 
 def _row(case: Case, line: Timeline, prepared: PlacedBaseline, pace: Clock) -> Row:
@@ -165,13 +178,17 @@ def _page(rows: list[Row], checked: list[Checked]) -> Iterator[str]:
     yield from _summary("exposed copies", [row.exposed_error(*COPIES) for row in rows])
     yield from _summary("exposed collectives", [row.exposed_error(KernelKind.COLLECTIVE) for row in rows])
     yield ""
-    yield "| case | step ms true | predicted | error % | copies ms true | predicted | error % | collectives ms true " \
-          "| predicted | error % | kernels true / predicted | ms to predict |"
+    yield (
+        "| case | step ms true | predicted | error % | copies ms true | predicted | error % | collectives ms true "
+        "| predicted | error % | kernels true / predicted | ms to predict |"
+    )
     yield "|---|" + "---:|" * 11
     for row in rows:
-        yield (f"| {row.case} | {_ms(row.true.step_us)} | {_ms(row.predicted.step_us)} | {row.error:+.2f} | "
-               f"{_both(row, *COPIES)} | {_both(row, KernelKind.COLLECTIVE)} | {len(row.true.program)} / "
-               f"{len(row.predicted.program)} | {row.milliseconds:.1f} |")
+        yield (
+            f"| {row.case} | {_ms(row.true.step_us)} | {_ms(row.predicted.step_us)} | {row.error:+.2f} | "
+            f"{_both(row, *COPIES)} | {_both(row, KernelKind.COLLECTIVE)} | {len(row.true.program)} / "
+            f"{len(row.predicted.program)} | {row.milliseconds:.1f} |"
+        )
     yield ""
     yield from _explained(rows)
     yield ""
@@ -179,8 +196,10 @@ def _page(rows: list[Row], checked: list[Checked]) -> Iterator[str]:
 
 
 def _both(row: Row, *kinds: KernelKind) -> str:
-    return (f"{_ms(exposed_us(row.true, *kinds))} | {_ms(exposed_us(row.predicted, *kinds))} | "
-            f"{row.exposed_error(*kinds):+.2f}")
+    return (
+        f"{_ms(exposed_us(row.true, *kinds))} | {_ms(exposed_us(row.predicted, *kinds))} | "
+        f"{row.exposed_error(*kinds):+.2f}"
+    )
 
 
 def _ms(time_us: float) -> str:
@@ -226,8 +245,10 @@ def _events(checked: list[Checked]) -> Iterator[str]:
     yield "StreamSend and StreamRecv, has ended; the step is as long as the longest path through these rows, and no"
     yield "shorter than any stream is busy."
     yield ""
-    yield f"- {len(checked)} traces, {sum(item.kernels for item in checked):,} kernels, " \
-          f"{sum(item.events for item in checked):,} events: {len(wrong)} traces with a violation"
+    yield (
+        f"- {len(checked)} traces, {sum(item.kernels for item in checked):,} kernels, "
+        f"{sum(item.events for item in checked):,} events: {len(wrong)} traces with a violation"
+    )
     yield ""
     yield "| trace | kernels | events | violations |"
     yield "|---|---:|---:|---:|"

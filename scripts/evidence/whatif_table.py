@@ -46,28 +46,60 @@ MindSpore keeps constants of the compiled graph on the device, most of them scal
 depends on the graph. What they take in addition to the baseline is told where it is the whole difference at the peak.
 """
 CAUSES: tuple[tuple[str, str], ...] = (
-    ("llama512-l4-seq.layer-n10", "The baseline computes the cast before the last norm once for both passes, so that "
-     "its input is not read by the backward pass; with swap it is, and two more tensors move."),
-    ("llama512-l4-once.layer-n1", "Inside, the two gradients of a Linear change places: the "
-     "one of its input and the one of its weight wait for different copies, and without accumulation the latter is "
-     "cast and reduced over the data parallel group at once."),
-    ("qwen3-l4.layer-n10@4", "On the last stage the casts of weights that move run a little later in a micro-batch "
-     "than at its start. Not predicted are the copies of the outputs of the norms of query and key, which nobody "
-     "reads back, and those of the tables of the rotary embedding, which all layers share."),
-    ("qwen3-l4.recompute@4", "Inside: the true run still holds what the stage received, 524,800 bytes, which the "
-     "prediction has released by then; the rest are constants."),
-    ("deepseek_v3-l4.layer-n10@4", "Inside: the highest place is another one, in the true run a few kernels later, "
-     "where more copies of the weights of experts are back."),
-    ("deepseek_v3-l4.recompute@4", "Inside: the gradients of a MoE layer and what runs again for them are ordered "
-     "otherwise around the exchange of tokens between experts, which runs on a stream of its own; more is predicted "
-     "to be alive than is."),
-    *((f"llama512-pp4.layer-n100{rank}", "What does not depend on one another, as casts of weights, is launched "
-       "in another order than in the baseline: copies on the device are released up to 15 kernels earlier or "
-       "later, while those of the backward pass already come back.") for rank in ("", "@2", "@4")),
-    *((case, "On the last stage, kernels of the loss that do not depend on one another run in another order with swap: "
-       "Exp and Sub before the gradients begin, in the baseline behind the first of them. So a peak is predicted "
-       f"there that is none; at the place of the true peak the prediction is {there} off.") for case, there in (
-        ("llama512-pp2-interleave.layer-n200@4", "0.08 %"), ("llama512-pp4.layer-n100@6", "0.002 %"))),
+    (
+        "llama512-l4-seq.layer-n10",
+        "The baseline computes the cast before the last norm once for both passes, so that "
+        "its input is not read by the backward pass; with swap it is, and two more tensors move.",
+    ),
+    (
+        "llama512-l4-once.layer-n1",
+        "Inside, the two gradients of a Linear change places: the "
+        "one of its input and the one of its weight wait for different copies, and without accumulation the latter is "
+        "cast and reduced over the data parallel group at once.",
+    ),
+    (
+        "qwen3-l4.layer-n10@4",
+        "On the last stage the casts of weights that move run a little later in a micro-batch "
+        "than at its start. Not predicted are the copies of the outputs of the norms of query and key, which nobody "
+        "reads back, and those of the tables of the rotary embedding, which all layers share.",
+    ),
+    (
+        "qwen3-l4.recompute@4",
+        "Inside: the true run still holds what the stage received, 524,800 bytes, which the "
+        "prediction has released by then; the rest are constants.",
+    ),
+    (
+        "deepseek_v3-l4.layer-n10@4",
+        "Inside: the highest place is another one, in the true run a few kernels later, "
+        "where more copies of the weights of experts are back.",
+    ),
+    (
+        "deepseek_v3-l4.recompute@4",
+        "Inside: the gradients of a MoE layer and what runs again for them are ordered "
+        "otherwise around the exchange of tokens between experts, which runs on a stream of its own; more is predicted "
+        "to be alive than is.",
+    ),
+    *(
+        (
+            f"llama512-pp4.layer-n100{rank}",
+            "What does not depend on one another, as casts of weights, is launched "
+            "in another order than in the baseline: copies on the device are released up to 15 kernels earlier or "
+            "later, while those of the backward pass already come back.",
+        )
+        for rank in ("", "@2", "@4")
+    ),
+    *(
+        (
+            case,
+            "On the last stage, kernels of the loss that do not depend on one another run in another order with swap: "
+            "Exp and Sub before the gradients begin, in the baseline behind the first of them. So a peak is predicted "
+            f"there that is none; at the place of the true peak the prediction is {there} off.",
+        )
+        for case, there in (
+            ("llama512-pp2-interleave.layer-n200@4", "0.08 %"),
+            ("llama512-pp4.layer-n100@6", "0.002 %"),
+        )
+    ),
 )
 
 PAGE = ROOT / "docs" / "evidence" / "what-if.md"
@@ -148,12 +180,20 @@ def _row(case: Case, prepared: PlacedBaseline, truth: Trace) -> Row:
     peak = found.used_peak_bytes
     milliseconds = 1e3 * (time.perf_counter() - start)
     copies = sum(kernel.copies_to_host for kernel in truth.step)
-    return Row(case=case.name, true_bytes=truth.used_peak_bytes, predicted_bytes=peak, milliseconds=milliseconds,
-               safe_bytes=safe_peak_bytes(prepared, strategy), true_inside_bytes=true_inside(truth),
-               predicted_inside_bytes=predicted_inside(found), true_moves=copies,
-               predicted_moves=len(found.moves) // found.steps, true_host_bytes=truth.host_peak_bytes,
-               predicted_host_bytes=found.moves.host.peak_bytes,
-               added_constant_bytes=_constants(lifetimes(truth)) - _constants(found.device))
+    return Row(
+        case=case.name,
+        true_bytes=truth.used_peak_bytes,
+        predicted_bytes=peak,
+        milliseconds=milliseconds,
+        safe_bytes=safe_peak_bytes(prepared, strategy),
+        true_inside_bytes=true_inside(truth),
+        predicted_inside_bytes=predicted_inside(found),
+        true_moves=copies,
+        predicted_moves=len(found.moves) // found.steps,
+        true_host_bytes=truth.host_peak_bytes,
+        predicted_host_bytes=found.moves.host.peak_bytes,
+        added_constant_bytes=_constants(lifetimes(truth)) - _constants(found.device),
+    )
 
 
 def _constants(live: Lifetimes) -> int:
@@ -165,8 +205,13 @@ def is_inside(kernel: str) -> bool:
 
 
 def true_inside(trace: Trace) -> int:
-    makers = {output: task.name for task in reversed(trace.tasks) if task.is_kernel
-              for output in task.outputs if output not in task.inputs}
+    makers = {
+        output: task.name
+        for task in reversed(trace.tasks)
+        if task.is_kernel
+        for output in task.outputs
+        if output not in task.inputs
+    }
     blocks = [block for block in trace.blocks if not block.on_host]
     end = [2**63 - 1 if block.end is None else block.end for block in blocks]
     start = np.array([block.start for block in blocks])
@@ -197,15 +242,19 @@ def _page(rows: list[Row], crashes: list[tuple[str, int]]) -> Iterator[str]:
     yield from _summary("peak of whole-layer swap and full recompute", whole)
     below = [row.case for row in rows if row.safe_bytes < row.true_bytes]
     over = [row.over for row in rows]
-    yield f"- safe bound: below the truth in {len(below)} of {len(rows)} cases{' '.join(['', *below])}; over it by " \
-          f"{median(over):.1f} % in the median, {max(over):.1f} % at most"
+    yield (
+        f"- safe bound: below the truth in {len(below)} of {len(rows)} cases{' '.join(['', *below])}; over it by "
+        f"{median(over):.1f} % in the median, {max(over):.1f} % at most"
+    )
     yield ""
     yield "| case | true peak | predicted | error % | inside % | safe % | moves true / predicted | host error | ms |"
     yield "|---|---:|---:|---:|---:|---:|---:|---:|---:|"
     for row in rows:
-        yield (f"| {row.case} | {row.true_bytes} | {row.predicted_bytes} | {row.error:+.3f} | "
-               f"{row.inside_error:+.3f} | {row.over:+.1f} | {row.true_moves} / {row.predicted_moves} | "
-               f"{row.predicted_host_bytes - row.true_host_bytes:+d} | {row.milliseconds:.1f} |")
+        yield (
+            f"| {row.case} | {row.true_bytes} | {row.predicted_bytes} | {row.error:+.3f} | "
+            f"{row.inside_error:+.3f} | {row.over:+.1f} | {row.true_moves} / {row.predicted_moves} | "
+            f"{row.predicted_host_bytes - row.true_host_bytes:+d} | {row.milliseconds:.1f} |"
+        )
     yield ""
     for case, copies in crashes:
         yield f"`{case}` has no line: MindSpore died of it while it compiled. That was predicted, for {copies} copies."
@@ -216,7 +265,7 @@ def _page(rows: list[Row], crashes: list[tuple[str, int]]) -> Iterator[str]:
 
 
 def _by_hand(page: str) -> str:
-    return page[page.index(BY_HAND):].rstrip()
+    return page[page.index(BY_HAND) :].rstrip()
 
 
 def _summary(name: str, errors: list[float]) -> Iterator[str]:
@@ -235,8 +284,11 @@ def _explained(rows: Iterable[Row]) -> Iterator[str]:
         if abs(row.error) > WORTH_EXPLAINING / 4 and abs(rest) < WORTH_EXPLAINING / 10:
             causes.insert(0, f"Constants: {added:+,} bytes.")
         if causes or max(abs(row.error), abs(row.inside_error)) > WORTH_EXPLAINING:
-            unknown = "The peak is right; inside, kernels run in another order." if abs(row.error) <= WORTH_EXPLAINING \
+            unknown = (
+                "The peak is right; inside, kernels run in another order."
+                if abs(row.error) <= WORTH_EXPLAINING
                 else "Cause not found yet."
+            )
             causes = causes or [unknown]
             yield f"- `{row.case}` ({row.error:+.2f} %, inside {row.inside_error:+.2f} %): {' '.join(causes)}"
 

@@ -28,15 +28,24 @@ def editor_schema(name: str) -> dict[str, Any]:
     if name != "training":
         return schema(name)
     whole = schema("training")
-    operators = {f"{family}_{kind}": part for family in catalog.families()
-                 for kind, part in _operator_schemas(family).items()}
+    operators = {
+        f"{family}_{kind}": part for family in catalog.families() for kind, part in _operator_schemas(family).items()
+    }
     sections = (*SECTIONS, *(f"{_PYNATIVE}{section}" for section in PYNATIVE_SECTIONS))
     moved = {section: _moved(schema(section), section) for section in sections}
-    return {**whole,
-            "properties": {section: {"$ref": f"#/definitions/{section}"} for section in SECTIONS},
-            "definitions": {**moved, **operators},
-            "allOf": [*({"if": _is_family(family), "then": {"properties": _completions(family)}}
-                        for family in catalog.families()), _of_another_family(), _of_pynative()]}
+    return {
+        **whole,
+        "properties": {section: {"$ref": f"#/definitions/{section}"} for section in SECTIONS},
+        "definitions": {**moved, **operators},
+        "allOf": [
+            *(
+                {"if": _is_family(family), "then": {"properties": _completions(family)}}
+                for family in catalog.families()
+            ),
+            _of_another_family(),
+            _of_pynative(),
+        ],
+    }
 
 
 def _moved(part: Any, section: str) -> Any:
@@ -49,8 +58,11 @@ def _moved(part: Any, section: str) -> Any:
         return [_moved(item, section) for item in part]
     if not isinstance(part, dict):
         return part
-    moved = {key: _moved(value, section) for key, value in part.items()
-             if key != "$schema" and not (key == "examples" and "\\" in json.dumps(value))}
+    moved = {
+        key: _moved(value, section)
+        for key, value in part.items()
+        if key != "$schema" and not (key == "examples" and "\\" in json.dumps(value))
+    }
     if "$ref" in moved:
         moved["$ref"] = moved["$ref"].replace("#/definitions/", f"#/definitions/{section}/definitions/")
     return moved
@@ -67,10 +79,16 @@ def _is_family(family: str) -> dict[str, Any]:
         named = [{"properties": {"type": _one_of(known["config_types"])}, "required": ["type"]}]
     else:
         classes = _one_of(known["architectures"])
-        named = [{"properties": {"model_type": _one_of(known["model_types"])}, "required": ["model_type"]},
-                 {"properties": {"architectures": {"anyOf": [classes, {"type": "array", "minItems": 1,
-                                                                       "items": classes}]}},
-                  "required": ["architectures"], "not": {"required": ["model_type"]}}]
+        named = [
+            {"properties": {"model_type": _one_of(known["model_types"])}, "required": ["model_type"]},
+            {
+                "properties": {
+                    "architectures": {"anyOf": [classes, {"type": "array", "minItems": 1, "items": classes}]}
+                },
+                "required": ["architectures"],
+                "not": {"required": ["model_type"]},
+            },
+        ]
     model = {"properties": {"model_config": {"anyOf": named}}, "required": ["model_config"]}
     return {"properties": {"model": model}, "required": ["model"]}
 
@@ -84,17 +102,23 @@ def _of_another_family() -> dict[str, Any]:
     names: dict[str, str] = {}
     for family in catalog.families():
         names.setdefault(catalog.load(family).flash_attention, f"flash attention of {family}")
-    entry = _entry({"anyOf": [{"enum": list(names), "enumDescriptions": list(names.values())},
-                              {"type": ["string", "array"]}]})
-    return {"if": {"not": {"anyOf": [_is_family(family) for family in catalog.families()]}},
-            "then": {"properties": {"swap_config": entry}}}
+    entry = _entry(
+        {"anyOf": [{"enum": list(names), "enumDescriptions": list(names.values())}, {"type": ["string", "array"]}]}
+    )
+    return {
+        "if": {"not": {"anyOf": [_is_family(family) for family in catalog.families()]}},
+        "then": {"properties": {"swap_config": entry}},
+    }
 
 
 def _of_pynative() -> dict[str, Any]:
     """The sections of PyNative, in a YAML without those of graph mode."""
-    return {"if": {"not": {"anyOf": [{"required": [section]} for section in GRAPH_SECTIONS]}},
-            "then": {"properties": {section: {"$ref": f"#/definitions/{_PYNATIVE}{section}"}
-                                    for section in PYNATIVE_SECTIONS}}}
+    return {
+        "if": {"not": {"anyOf": [{"required": [section]} for section in GRAPH_SECTIONS]}},
+        "then": {
+            "properties": {section: {"$ref": f"#/definitions/{_PYNATIVE}{section}"} for section in PYNATIVE_SECTIONS}
+        },
+    }
 
 
 def _entry(op_name: dict[str, Any]) -> dict[str, Any]:
@@ -106,19 +130,36 @@ def _entry(op_name: dict[str, Any]) -> dict[str, Any]:
 def _completions(family: str) -> dict[str, Any]:
     """What is offered for the model's operators; nothing is refused because of it."""
     described = schema("recompute_config")["properties"]
-    keys = {key: {"$ref": f"#/definitions/{family}_{'communication' if 'comm' in key else 'operators'}",
-                  "description": described[key]["description"]} for key in described if key.startswith("select_")}
+    keys = {
+        key: {
+            "$ref": f"#/definitions/{family}_{'communication' if 'comm' in key else 'operators'}",
+            "description": described[key]["description"],
+        }
+        for key in described
+        if key.startswith("select_")
+    }
     entry = _entry({"$ref": f"#/definitions/{family}_op_name"})
-    return {"swap_config": entry, "recompute_config": {"properties": keys},
-            **({} if index()[family]["legacy"] else {"model": _mcore(entry)})}
+    return {
+        "swap_config": entry,
+        "recompute_config": {"properties": keys},
+        **({} if index()[family]["legacy"] else {"model": _mcore(entry)}),
+    }
 
 
 def _mcore(entry: dict[str, Any]) -> dict[str, Any]:
     """The spellings of swap_config's keys in ``model.model_config``."""
-    keys = {name: {"$ref": f"#/definitions/swap_config/properties/{key}"}
-            for key, names in MCORE_SWAP_KEYS.items() for name in names}
-    return {"properties": {"model_config": {"properties": {
-        **keys, "op_swap": {"allOf": [keys["op_swap"], entry["properties"]["op_swap"]]}}}}}
+    keys = {
+        name: {"$ref": f"#/definitions/swap_config/properties/{key}"}
+        for key, names in MCORE_SWAP_KEYS.items()
+        for name in names
+    }
+    return {
+        "properties": {
+            "model_config": {
+                "properties": {**keys, "op_swap": {"allOf": [keys["op_swap"], entry["properties"]["op_swap"]]}}
+            }
+        }
+    }
 
 
 def _operator_schemas(family: str) -> dict[str, Any]:
@@ -127,23 +168,34 @@ def _operator_schemas(family: str) -> dict[str, Any]:
     name = {"anyOf": [{"enum": list(swapped), "enumDescriptions": list(swapped.values())}, {"type": "string"}]}
     recomputed = _offered(family, lambda operator: operator.executed is not False)
     communicating = _offered(family, lambda operator: operator.type in COMMUNICATION, cells=False)
-    return {"op_name": {"anyOf": [*name["anyOf"], {"type": "array", "items": name}]},
-            "operators": _keys(recomputed), "communication": _keys(communicating)}
+    return {
+        "op_name": {"anyOf": [*name["anyOf"], {"type": "array", "items": name}]},
+        "operators": _keys(recomputed),
+        "communication": _keys(communicating),
+    }
 
 
 def _keys(offered: Mapping[str, str]) -> dict[str, Any]:
     """Operators as keys of a mapping. Those with a backslash are snippets, as completed keys would lose it."""
     selection = {"$ref": "#/definitions/recompute_config/definitions/selection"}
-    snippets = [{"label": pattern, "description": text, "body": {pattern: True}}
-                for pattern, text in offered.items() if "\\" in pattern]
-    return {"properties": {pattern: selection for pattern in offered if "\\" not in pattern},
-            "defaultSnippets": snippets}
+    snippets = [
+        {"label": pattern, "description": text, "body": {pattern: True}}
+        for pattern, text in offered.items()
+        if "\\" in pattern
+    ]
+    return {
+        "properties": {pattern: selection for pattern in offered if "\\" not in pattern},
+        "defaultSnippets": snippets,
+    }
 
 
 def _offered(family: str, wanted: Callable[[Operator], bool], *, cells: bool = True) -> dict[str, str]:
     """Patterns of operators, each with what it is: cells, and the primitives that are wanted."""
-    return {escaped(operator.path): f"{operator.type}, a {operator.kind}" for operator in _operators(family)
-            if (cells if operator.kind == "cell" else wanted(operator))}
+    return {
+        escaped(operator.path): f"{operator.type}, a {operator.kind}"
+        for operator in _operators(family)
+        if (cells if operator.kind == "cell" else wanted(operator))
+    }
 
 
 @cache

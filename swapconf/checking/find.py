@@ -20,8 +20,17 @@ _MAX_IGNORE_BYTES = 2**20
 _NEVER = {".git", ".hg", ".svn", "node_modules", "__pycache__"}
 _OURS = ("swap_config", "recompute_config")
 # beside model.model_config, what a YAML for training has and one for inference or serving need not have
-_TRAINING = ("trainer", "runner_config", "runner_wrapper", "optimizer", "lr_schedule", "train_dataset",
-             "parallel_config", "training_args", "distribute_parallel_config")
+_TRAINING = (
+    "trainer",
+    "runner_config",
+    "runner_wrapper",
+    "optimizer",
+    "lr_schedule",
+    "train_dataset",
+    "parallel_config",
+    "training_args",
+    "distribute_parallel_config",
+)
 # the PyNative form: sections with common names, beside what else that form has
 _PYNATIVE, _BESIDE = ("swap", "recompute", "recompute_comm"), ("training", "parallelism")
 
@@ -35,10 +44,14 @@ def yaml_files(folder: str) -> Iterator[str]:
         return
     for parent, folders, files in os.walk(folder):
         here = Path(parent)
-        folders[:] = sorted(name for name in folders
-                            if name not in _NEVER and not ignores.cover(here / name, is_folder=True))
-        yield from (os.path.normpath(here / name) for name in sorted(files)
-                    if name.endswith(SUFFIXES) and not ignores.cover(here / name) and is_readable(here / name))
+        folders[:] = sorted(
+            name for name in folders if name not in _NEVER and not ignores.cover(here / name, is_folder=True)
+        )
+        yield from (
+            os.path.normpath(here / name)
+            for name in sorted(files)
+            if name.endswith(SUFFIXES) and not ignores.cover(here / name) and is_readable(here / name)
+        )
 
 
 class _Ignores:

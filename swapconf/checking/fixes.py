@@ -75,15 +75,17 @@ def repaired(order: CheckRequest, text: str) -> tuple[str, tuple[Finding, ...]]:
 
 
 def _proposed(reading: Reading, kind: Mapping[str, Propose]) -> Iterator[Repair]:
-    findings = [finding for finding in reading.findings
-                if finding.rule in kind and finding.origin.path.startswith(_OURS)]
+    findings = [
+        finding for finding in reading.findings if finding.rule in kind and finding.origin.path.startswith(_OURS)
+    ]
     if not findings:
         return
     source, effective = SourceText(reading.text), _in_effect(reading.study)
     for finding in findings:
         span = kind[finding.rule](source, finding, reading.study)
-        if span is not None and (span.text or not any(span.start <= source.offset(place) < span.end
-                                                      for place in effective)):
+        if span is not None and (
+            span.text or not any(span.start <= source.offset(place) < span.end for place in effective)
+        ):
             yield Repair(finding, span)
 
 
@@ -91,8 +93,14 @@ def _in_effect(studied: Study) -> tuple[Origin, ...]:
     """The entries of which something is in effect, so that they cannot go."""
     strategy = studied.strategy
     plans = dict.fromkeys(entry.plan for entry in strategy.layers) if strategy is not None else ()
-    return tuple({outcome.request.origin: None for plan in plans for outcome in plan.outcomes
-                  if (outcome.sites if outcome.request.is_swap else outcome.void is None)})
+    return tuple(
+        {
+            outcome.request.origin: None
+            for plan in plans
+            for outcome in plan.outcomes
+            if (outcome.sites if outcome.request.is_swap else outcome.void is None)
+        }
+    )
 
 
 def _apart(repairs: Iterable[Repair]) -> list[Repair]:
@@ -104,14 +112,15 @@ def _apart(repairs: Iterable[Repair]) -> list[Repair]:
     return chosen
 
 
-def _made(order: CheckRequest, before: Reading, repairs: Sequence[Repair], *,
-          meaning_stays: bool) -> tuple[list[Finding], Reading]:
+def _made(
+    order: CheckRequest, before: Reading, repairs: Sequence[Repair], *, meaning_stays: bool
+) -> tuple[list[Finding], Reading]:
     """The findings whose repairs were kept, and the reading after them: all at once, else each half by itself."""
     if not repairs:
         return [], before
     text = before.text
     for repair in reversed(repairs):
-        text = text[:repair.span.start] + repair.span.text + text[repair.span.end:]
+        text = text[: repair.span.start] + repair.span.text + text[repair.span.end :]
     try:
         after: Reading | None = Reading.of(order, text)
     except SwapconfError:
@@ -187,8 +196,9 @@ def _halve_backslashes(source: SourceText, finding: Finding, studied: Study) -> 
 def _write_plainly(source: SourceText, finding: Finding, _: Study) -> TextSpan | None:
     """Not a number that can be read in two ways: `020` may be 20 or 16, and a wrong number is found by nobody."""
     value, written = source.value(finding.origin), source.scalar(finding.origin) or ""
-    known = isinstance(value, bool) or (isinstance(value, int) and written.lstrip("+-").isdigit()
-                                        and int(written) == value)
+    known = isinstance(value, bool) or (
+        isinstance(value, int) and written.lstrip("+-").isdigit() and int(written) == value
+    )
     return source.replaced(finding.origin, str(value)) if known else None
 
 

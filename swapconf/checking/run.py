@@ -21,9 +21,15 @@ _WORTH_A_POOL = 48  # files; below, starting the processes takes longer than che
 _AT_ONCE = 16  # files per message to a process
 
 
-def orders(paths: Iterable[str], environment: Mapping[str, str], mindspore: str | None,
-           mindformers: str | None, *, named: bool = True,
-           changes: Sequence[str] = ()) -> tuple[list[CheckRequest], list[Finding]]:
+def orders(
+    paths: Iterable[str],
+    environment: Mapping[str, str],
+    mindspore: str | None,
+    mindformers: str | None,
+    *,
+    named: bool = True,
+    changes: Sequence[str] = (),
+) -> tuple[list[CheckRequest], list[Finding]]:
     """One order per file, folders searched, and what is wrong with the settings.
 
     ``mindspore``, ``mindformers``: versions given on the command line, which win over the settings. ``named``: files
@@ -39,8 +45,16 @@ def orders(paths: Iterable[str], environment: Mapping[str, str], mindspore: str 
             if folder not in chosen:
                 chosen[folder] = settings_in(folder)
             settled = chosen[folder][0]
-            found.append(CheckRequest(file=file, named=named and not is_folder, settings=settled, environment=environment,
-                               versions=settled.versions(mindspore, mindformers, here), changes=tuple(changes)))
+            found.append(
+                CheckRequest(
+                    file=file,
+                    named=named and not is_folder,
+                    settings=settled,
+                    environment=environment,
+                    versions=settled.versions(mindspore, mindformers, here),
+                    changes=tuple(changes),
+                )
+            )
     wrong = dict.fromkeys(finding for _, findings in chosen.values() for finding in findings)
     found.sort(key=lambda order: order.named)  # a file that is found and named counts as named
     unique = {os.path.abspath(order.file): order for order in found}
@@ -107,6 +121,10 @@ def empty_folders(paths: Iterable[str], checked: Sequence[Checked]) -> Iterator[
     for path in paths:
         top = os.path.join(os.path.abspath(path), "")
         if os.path.isdir(path) and not any(file.startswith(top) for file in training):
-            yield Finding(origin=Origin(file=path), rule="no-training-yaml", severity=Severity.WARNING,
-                          message=phrase("there is no training YAML in this folder"),
-                          hint=phrase("name another folder, or the files themselves"))
+            yield Finding(
+                origin=Origin(file=path),
+                rule="no-training-yaml",
+                severity=Severity.WARNING,
+                message=phrase("there is no training YAML in this folder"),
+                hint=phrase("name another folder, or the files themselves"),
+            )

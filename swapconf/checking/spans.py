@@ -54,7 +54,7 @@ class SourceText:
     def value(self, place: Origin) -> Any:
         """What YAML 1.1 reads in that scalar."""
         node = self._node(self._chain(place), place)
-        return yaml.safe_load(self.text[_start(node):_end(node)]) if isinstance(node, yaml.ScalarNode) else None
+        return yaml.safe_load(self.text[_start(node) : _end(node)]) if isinstance(node, yaml.ScalarNode) else None
 
     def replaced(self, place: Origin, value: str) -> TextSpan | None:
         """The scalar with another text, in the quotes that it has."""
@@ -109,8 +109,10 @@ class SourceText:
         return next((part for part in parts if _stands_at(part, place)), None)
 
     def _without(self, parent: yaml.CollectionNode, index: int) -> TextSpan | None:
-        ends = [(_start(child[0]), _end(child[1])) if isinstance(parent, yaml.MappingNode)
-                else (_start(child), _end(child)) for child in parent.value]
+        ends = [
+            (_start(child[0]), _end(child[1])) if isinstance(parent, yaml.MappingNode) else (_start(child), _end(child))
+            for child in parent.value
+        ]
         if len(ends) == 1:
             return None
         start, end = ends[index]

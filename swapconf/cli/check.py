@@ -38,9 +38,15 @@ FORMATS = ("text", "json", "github", "gitlab", "junit", "sarif")
 @click.command(cls=Command)
 @click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER...", type=FILE)
 @click.option("--strict", is_flag=True, help="Warnings fail the check too.")
-@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True,
-              help="json: a list of {file, line, column, path, rule, severity, message, hint}. github: annotations. "
-                   "gitlab: a Code Quality report.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="json: a list of {file, line, column, path, rule, severity, message, hint}. github: annotations. "
+    "gitlab: a Code Quality report.",
+)
 @click.option("--output", type=OUT_FILE, help="Write here instead of to the terminal.")
 @click.option("--fix", is_flag=True, help="Make the repairs that are safe. Shows them, and asks before it writes.")
 @click.option("--diff", is_flag=True, help="Only show what --fix would change.")
@@ -49,9 +55,20 @@ FORMATS = ("text", "json", "github", "gitlab", "junit", "sarif")
 @click.option("--jobs", type=click.IntRange(1), help="Processes for many files (default: one per usable core).")
 @set_option
 @version_options
-def command(paths: tuple[str, ...], strict: bool, form: str, output: Path | None, fix: bool, diff: bool, yes: bool,
-            only_training: bool, jobs: int | None, changes: tuple[str, ...], mindspore_version: str | None,
-            mindformers_version: str | None) -> None:
+def command(
+    paths: tuple[str, ...],
+    strict: bool,
+    form: str,
+    output: Path | None,
+    fix: bool,
+    diff: bool,
+    yes: bool,
+    only_training: bool,
+    jobs: int | None,
+    changes: tuple[str, ...],
+    mindspore_version: str | None,
+    mindformers_version: str | None,
+) -> None:
     """Find what is wrong in the swap and recompute sections of training YAMLs.
 
     Run it after every change of a YAML; it needs neither MindSpore nor mindformers. All findings are printed at once,
@@ -76,15 +93,19 @@ def command(paths: tuple[str, ...], strict: bool, form: str, output: Path | None
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     if changes and (fix or diff):
         raise click.UsageError(phrase("--fix and --diff repair what the file says: they take no --set"))
-    orders, told = run.orders(paths, environment(), mindspore_version, mindformers_version, named=not only_training,
-                              changes=changes)
+    orders, told = run.orders(
+        paths, environment(), mindspore_version, mindformers_version, named=not only_training, changes=changes
+    )
     if fix or diff:
         from swapconf.cli import fixing
 
         fixing.repair(orders, write=fix and not diff, ask=not yes, err=form != "text")
     try:
-        checked = [one for one in shown(run.check_all(orders, jobs), len(orders), phrase("check"), _WORTH_A_BAR)
-                   if one.training]
+        checked = [
+            one
+            for one in shown(run.check_all(orders, jobs), len(orders), phrase("check"), _WORTH_A_BAR)
+            if one.training
+        ]
     except ValueError as error:  # an override that a file has no place for
         raise click.UsageError(str(error)) from None
     found = [*told, *run.empty_folders(paths, checked), *(finding for one in checked for finding in one.findings)]

@@ -38,8 +38,9 @@ class ChildOptions:
 
 JOBS = click.option("--jobs", type=click.IntRange(1), help="Children at once (default: by cores and memory).")
 DASK = click.option("--dask", metavar="ADDRESS", help="Run on this Dask cluster instead of here.")
-TIMEOUT = click.option("--timeout", type=SECONDS, default=3600.0, show_default=True, metavar="SECONDS",
-                       help="Limit per rank.")
+TIMEOUT = click.option(
+    "--timeout", type=SECONDS, default=3600.0, show_default=True, metavar="SECONDS", help="Limit per rank."
+)
 
 
 def ranks_option(text: str, default: str = "stages") -> Callable[[F], F]:

@@ -44,8 +44,9 @@ class Children:
         self._done += 1
         self._progress.step()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -53,8 +54,11 @@ class Children:
         self._folder.cleanup()
 
     def _lines(self) -> list[str]:
-        return [show(line_of(child, many_files=self._has_many(children)))
-                for children in (self._watch.children(),) for child in children]
+        return [
+            show(line_of(child, many_files=self._has_many(children)))
+            for children in (self._watch.children(),)
+            for child in children
+        ]
 
     def _has_many(self, children: list[Child]) -> bool:
         return len({child.file for child in children}) > 1
@@ -67,8 +71,15 @@ class Children:
                 key, station = (child.file, child.rank, child.part), _station(child)
                 if self._told.get(key) != station:
                     self._told[key] = station
-                    say(phrase("{child} ({done} of {total} ranks done)", done=self._done, total=self._total,
-                               child=line_of(child, many_files=self._has_many(children))), err=True)
+                    say(
+                        phrase(
+                            "{child} ({done} of {total} ranks done)",
+                            done=self._done,
+                            total=self._total,
+                            child=line_of(child, many_files=self._has_many(children)),
+                        ),
+                        err=True,
+                    )
 
 
 def _station(child: Child) -> str:
@@ -87,5 +98,10 @@ def line_of(child: Child, *, many_files: bool) -> str:
     left = left_seconds(child.came, child.seconds, child.since)
     if left is None:
         return phrase("{name}: {doing}, {seconds:.0f} s", name=name, doing=child.came.words, seconds=child.seconds)
-    return phrase("{name}: {doing}, {seconds:.0f} s, about {left:.0f} s left", name=name, doing=child.came.words,
-                  seconds=child.seconds, left=left)
+    return phrase(
+        "{name}: {doing}, {seconds:.0f} s, about {left:.0f} s left",
+        name=name,
+        doing=child.came.words,
+        seconds=child.seconds,
+        left=left,
+    )

@@ -11,23 +11,39 @@ from importlib import import_module
 
 from swapconf.words.phrases import mark, translated
 
-TEXTS = frozenset({
-    mark("Error: {message}"), mark("Try '{command} {option}' for help."),
-    mark("Invalid value: {message}"), mark("Invalid value for {param_hint}: {message}"),
-    mark("Missing argument"), mark("Missing option"), mark("Missing parameter"),
-    mark("Missing parameter: {param_name}"), mark("Missing command."),
-    mark("Choose from:\n\t{choices}"),
-    mark("No such option {name!r}."), mark("No such option: {name}"), mark("No such command {name!r}."),
-    mark("Did you mean {possibility}?"), mark("(Did you mean one of: {possibilities}?)"),
-    mark("(Possible options: {possibilities})"),
-    mark("Got unexpected extra argument ({args})"), mark("Got unexpected extra arguments ({args})"),
-    mark("Option {name!r} does not take a value."), mark("Option {name!r} requires an argument."),
-    mark("Argument {name!r} takes {nargs} values."),
-    mark("{value!r} is not one of {choices}."), mark("{value!r} is not {choice}."),
-    mark("{value!r} is not a valid {number_type}."), mark("{value} is not in the range {range}."),
-    mark("{name} {filename!r} does not exist."), mark("{name} {filename!r} is a file."),
-    mark("{name} {filename!r} is a directory."), mark("{name} {filename!r} is not readable."),
-})
+TEXTS = frozenset(
+    {
+        mark("Error: {message}"),
+        mark("Try '{command} {option}' for help."),
+        mark("Invalid value: {message}"),
+        mark("Invalid value for {param_hint}: {message}"),
+        mark("Missing argument"),
+        mark("Missing option"),
+        mark("Missing parameter"),
+        mark("Missing parameter: {param_name}"),
+        mark("Missing command."),
+        mark("Choose from:\n\t{choices}"),
+        mark("No such option {name!r}."),
+        mark("No such option: {name}"),
+        mark("No such command {name!r}."),
+        mark("Did you mean {possibility}?"),
+        mark("(Did you mean one of: {possibilities}?)"),
+        mark("(Possible options: {possibilities})"),
+        mark("Got unexpected extra argument ({args})"),
+        mark("Got unexpected extra arguments ({args})"),
+        mark("Option {name!r} does not take a value."),
+        mark("Option {name!r} requires an argument."),
+        mark("Argument {name!r} takes {nargs} values."),
+        mark("{value!r} is not one of {choices}."),
+        mark("{value!r} is not {choice}."),
+        mark("{value!r} is not a valid {number_type}."),
+        mark("{value} is not in the range {range}."),
+        mark("{name} {filename!r} does not exist."),
+        mark("{name} {filename!r} is a file."),
+        mark("{name} {filename!r} is a directory."),
+        mark("{name} {filename!r} is not readable."),
+    }
+)
 _MODULES = ("core", "exceptions", "parser", "types")
 
 

@@ -26,17 +26,29 @@ def cards_told(context: click.Context, cards_per_host: int) -> int | None:
     return cards_per_host if is_told else None
 
 
-def views(orders: Sequence[RankOrder], reports: Sequence[RankReport], cards_per_host: int | None,
-          budget_bytes: int | None, keep: Path | None) -> list[ClusterView]:
+def views(
+    orders: Sequence[RankOrder],
+    reports: Sequence[RankReport],
+    cards_per_host: int | None,
+    budget_bytes: int | None,
+    keep: Path | None,
+) -> list[ClusterView]:
     """One for each YAML, in their order."""
     from swapconf.dryrun.cluster import cluster_view
     from swapconf.dryrun.rank_order import cluster_of
 
     documents = {order.document.file: order.document for order in orders}
-    return [cluster_view(file, [report for report in reports if report.file == file], cluster_of(document),
-                         cards_per_host=cards_per_host, budget_bytes=budget_bytes,
-                         kept_in=str(keep / Path(file).stem if len(documents) > 1 else keep) if keep else "")
-            for file, document in documents.items()]
+    return [
+        cluster_view(
+            file,
+            [report for report in reports if report.file == file],
+            cluster_of(document),
+            cards_per_host=cards_per_host,
+            budget_bytes=budget_bytes,
+            kept_in=str(keep / Path(file).stem if len(documents) > 1 else keep) if keep else "",
+        )
+        for file, document in documents.items()
+    ]
 
 
 def tightest_line(view: ClusterView) -> str:

@@ -29,10 +29,18 @@ EXIT_UNREADABLE = 2
 
 def version_options(function: F) -> F:
     """``--mindspore-version`` and ``--mindformers-version``: what the run will use, if not what is installed here."""
-    function = click.option("--mindformers-version", metavar="V", callback=_version,
-                            help="mindformers of the run (default: the installed one, else 1.9.0).")(function)
-    return click.option("--mindspore-version", metavar="V", callback=_version,
-                        help="MindSpore of the run (default: the installed one, else 2.9.0).")(function)
+    function = click.option(
+        "--mindformers-version",
+        metavar="V",
+        callback=_version,
+        help="mindformers of the run (default: the installed one, else 1.9.0).",
+    )(function)
+    return click.option(
+        "--mindspore-version",
+        metavar="V",
+        callback=_version,
+        help="MindSpore of the run (default: the installed one, else 2.9.0).",
+    )(function)
 
 
 def _version(_context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -46,20 +54,35 @@ def _version(_context: click.Context, parameter: click.Parameter, value: str | N
 
 def set_option(function: F) -> F:
     """``--set`` and ``--unset``: what holds instead of the file, for one call; both as ``changes``."""
+
     @wraps(function)
     def command(*arguments: Any, changes: tuple[str, ...], removed: tuple[str, ...], **options: Any) -> Any:
         return function(*arguments, changes=(*changes, *(f"{name}=" for name in removed)), **options)
 
-    chosen = click.option("--unset", "removed", multiple=True, metavar="A.B.C",
-                          help="Leave out a key, as `--set A.B.C=` does; repeatable.")(command)
-    return cast(F, click.option("--set", "changes", multiple=True, metavar="A.B.C=VALUE",
-                                help="Override a key of every YAML given; repeatable.")(chosen))
+    chosen = click.option(
+        "--unset",
+        "removed",
+        multiple=True,
+        metavar="A.B.C",
+        help="Leave out a key, as `--set A.B.C=` does; repeatable.",
+    )(command)
+    return cast(
+        F,
+        click.option(
+            "--set",
+            "changes",
+            multiple=True,
+            metavar="A.B.C=VALUE",
+            help="Override a key of every YAML given; repeatable.",
+        )(chosen),
+    )
 
 
 def format_option(text: str | None = None) -> Callable[[F], F]:
     """``--format``, as ``form``: text, or JSON for programs."""
-    return click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True,
-                        help=text)
+    return click.option(
+        "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help=text
+    )
 
 
 def as_one(name: str, kind: type[Any]) -> Callable[[F], F]:
@@ -79,10 +102,13 @@ def as_one(name: str, kind: type[Any]) -> Callable[[F], F]:
 
 def register_option(function: F) -> F:
     """``--register-path``: as that of mindformers' own script; a relative path means the folder of the command."""
-    return click.option("--register-path", metavar="DIR", envvar="REGISTER_PATH",
-                        type=click.Path(file_okay=False, resolve_path=True),
-                        help="Folder with the code of `auto_register` (default: the variable REGISTER_PATH).",
-                        )(function)
+    return click.option(
+        "--register-path",
+        metavar="DIR",
+        envvar="REGISTER_PATH",
+        type=click.Path(file_okay=False, resolve_path=True),
+        help="Folder with the code of `auto_register` (default: the variable REGISTER_PATH).",
+    )(function)
 
 
 def go_on(studied: Study) -> None:
@@ -127,5 +153,6 @@ def writing(file: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise click.ClickException(phrase("{file} cannot be written ({reason})", file=file,
-                                          reason=error.strerror or error)) from None
+        raise click.ClickException(
+            phrase("{file} cannot be written ({reason})", file=file, reason=error.strerror or error)
+        ) from None

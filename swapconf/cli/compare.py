@@ -51,14 +51,20 @@ class _Read:
 
 @click.command(cls=Command)
 @click.argument("inputs", nargs=-1, required=True, metavar="YAML|DIR...", type=click.Path(path_type=Path))
-@click.option("--from", "baseline", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR",
-              help="Predict the YAMLs by what-if from the traces in DIR, of a run without swap and recompute.")
+@click.option(
+    "--from",
+    "baseline",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="DIR",
+    help="Predict the YAMLs by what-if from the traces in DIR, of a run without swap and recompute.",
+)
 @set_option
 @ranks_option("Which ranks of a YAML to run; stages: one for each pipeline stage.")
 @JOBS
 @DASK
-@keep_option("Keep the traces in DIR/YAML/rank_N. Traces of the same run that are there already are used.",
-             file_okay=False)
+@keep_option(
+    "Keep the traces in DIR/YAML/rank_N. Traces of the same run that are there already are used.", file_okay=False
+)
 @fold_option("As in `swapconf dryrun`. A folded run has times only if its trace could be grown.")
 @TIMEOUT
 @no_cache_option("Run again even if --keep DIR holds the same run.")
@@ -66,8 +72,15 @@ class _Read:
 @format_option()
 @html_option("the timelines and the memory of all")
 @as_one("options", ChildOptions)
-def command(inputs: tuple[Path, ...], baseline: Path | None, changes: tuple[str, ...], options: ChildOptions,
-            machine: MachineOptions, form: str, html: Path | None) -> None:
+def command(
+    inputs: tuple[Path, ...],
+    baseline: Path | None,
+    changes: tuple[str, ...],
+    options: ChildOptions,
+    machine: MachineOptions,
+    form: str,
+    html: Path | None,
+) -> None:
     """Compare training YAMLs, or runs that `swapconf dryrun --keep DIR` left behind, side by side.
 
     Use it to choose between configs: peak memory, host memory, step time, exposed stalls, bubbles of the pipeline and
@@ -118,11 +131,14 @@ def _read(path: Path, changes: Sequence[str], on: Machine) -> _Read:
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     except SwapconfError as error:
-        return _Read(variant=rehearsed.failed(str(path), error.findings, phrase("cannot be read")),
-                     code=EXIT_UNREADABLE)
+        return _Read(
+            variant=rehearsed.failed(str(path), error.findings, phrase("cannot be read")), code=EXIT_UNREADABLE
+        )
     if study.is_refused:
-        return _Read(variant=rehearsed.failed(str(path), study.findings, phrase("has errors, so it was not run")),
-                     code=EXIT_ERRORS)
+        return _Read(
+            variant=rehearsed.failed(str(path), study.findings, phrase("has errors, so it was not run")),
+            code=EXIT_ERRORS,
+        )
     return _Read(study=study)
 
 
@@ -186,9 +202,24 @@ def _candidates(studies: dict[int, Study], keep: Path, options: ChildOptions) ->
             ranks = ranks_of(options.ranks, cluster_of(document))
         except ValueError as error:
             raise click.UsageError(phrase("{file}: {reason}", file=document.file, reason=error)) from None
-        candidates.append(Candidate(title=document.file, keep=place, findings=study.findings, orders=tuple(
-            RankOrder(document=document, rank=rank, fold=options.fold, timeout_seconds=options.timeout, keep=place,
-                  settings=study.settings) for rank in ranks)))
+        candidates.append(
+            Candidate(
+                title=document.file,
+                keep=place,
+                findings=study.findings,
+                orders=tuple(
+                    RankOrder(
+                        document=document,
+                        rank=rank,
+                        fold=options.fold,
+                        timeout_seconds=options.timeout,
+                        keep=place,
+                        settings=study.settings,
+                    )
+                    for rank in ranks
+                ),
+            )
+        )
     return candidates
 
 
@@ -204,10 +235,19 @@ def _run(candidates: Sequence[Candidate], options: ChildOptions, on: Machine, po
     prepare(sys.executable, os.environ, 1)  # once, before the children, so that the shim is built once
     orders = [order for candidate in candidates for order in candidate.orders]
     with Children(len(orders), phrase("dry run")) as progress:
-        watched = [replace(candidate, orders=tuple(replace(order, board=progress.board) for order in candidate.orders))
-                   for candidate in candidates]
-        return rehearse(watched, capacity.jobs_at_once(orders, options.jobs), on, policy=policy, dask=options.dask,
-                        reuse=options.keep is not None and not options.no_cache, progress=progress.step)
+        watched = [
+            replace(candidate, orders=tuple(replace(order, board=progress.board) for order in candidate.orders))
+            for candidate in candidates
+        ]
+        return rehearse(
+            watched,
+            capacity.jobs_at_once(orders, options.jobs),
+            on,
+            policy=policy,
+            dask=options.dask,
+            reuse=options.keep is not None and not options.no_cache,
+            progress=progress.step,
+        )
 
 
 def _code(variant: Variant, item: _Read) -> int:
@@ -241,5 +281,9 @@ def _print(compared: Sequence[Variant], told: Sequence[Finding]) -> None:
 def _write(compared: Sequence[Variant], file: Path) -> None:
     from swapconf.cli.memory import write_page
 
-    write_page([view for variant in compared for view in variant.views], file,
-               [variant.timeline for variant in compared if variant.timeline is not None], compared)
+    write_page(
+        [view for variant in compared for view in variant.views],
+        file,
+        [variant.timeline for variant in compared if variant.timeline is not None],
+        compared,
+    )

@@ -54,9 +54,14 @@ class _Options(ChildOptions):
 
 @click.command(cls=Command)
 @click.argument("files", nargs=-1, metavar="FILE...", type=FILE)
-@click.option("--level", type=click.IntRange(0, 3), default=1, show_default=True,
-              help="0: compile only; 1: adds memory; 2: adds operator workspace; 3: adds times. Without CANN 2 and 3 "
-                   "are estimated from 1.")
+@click.option(
+    "--level",
+    type=click.IntRange(0, 3),
+    default=1,
+    show_default=True,
+    help="0: compile only; 1: adds memory; 2: adds operator workspace; 3: adds times. Without CANN 2 and 3 "
+    "are estimated from 1.",
+)
 @ranks_option("Which ranks to run; stages: one for each pipeline stage.")
 @set_option
 @register_option
@@ -74,8 +79,16 @@ class _Options(ChildOptions):
 @machine_options("generic")
 @click.option("--env", "show_env", is_flag=True, help="Print the child's environment as shell lines, and stop.")
 @as_one("options", _Options)
-def command(files: tuple[str, ...], changes: tuple[str, ...], options: _Options, machine: MachineOptions,
-            budget: str | None, form: str, html: Path | None, show_env: bool) -> None:
+def command(
+    files: tuple[str, ...],
+    changes: tuple[str, ...],
+    options: _Options,
+    machine: MachineOptions,
+    budget: str | None,
+    form: str,
+    html: Path | None,
+    show_env: bool,
+) -> None:
     """Run mindformers' own Trainer on training YAMLs, with MindSpore simulating the device.
 
     Before a card is used: does the job compile, does it fit, what does the swap really move? Each rank runs in a child
@@ -149,10 +162,21 @@ def _orders(studies: Sequence[Study], options: _Options, machine: Machine | None
         document = study.document
         for rank in ranks_of(options.ranks, cluster_of(document)):
             keep = options.keep / Path(document.file).stem if options.keep and len(studies) > 1 else options.keep
-            orders.append(RankOrder(document=document, rank=rank, level=options.level, plain=options.plain,
-                                real_data=options.real_data, fold=options.fold, timeout_seconds=options.timeout,
-                                keep=keep.resolve() if keep else None, machine=machine,
-                                settings=study.settings, register_path=options.register_path or ""))
+            orders.append(
+                RankOrder(
+                    document=document,
+                    rank=rank,
+                    level=options.level,
+                    plain=options.plain,
+                    real_data=options.real_data,
+                    fold=options.fold,
+                    timeout_seconds=options.timeout,
+                    keep=keep.resolve() if keep else None,
+                    machine=machine,
+                    settings=study.settings,
+                    register_path=options.register_path or "",
+                )
+            )
     return orders
 
 
@@ -171,8 +195,11 @@ def _run(orders: list[RankOrder], jobs: int | None, dask: str | None, use_cache:
     from swapconf.dryrun import capacity, fan_out, report_cache
 
     position = {(order.document.file, order.rank): index for index, order in enumerate(orders)}
-    known = {index: report for index, order in enumerate(orders)
-             if use_cache and (report := report_cache.find(order)) is not None}
+    known = {
+        index: report
+        for index, order in enumerate(orders)
+        if use_cache and (report := report_cache.find(order)) is not None
+    }
     todo = [order for index, order in enumerate(orders) if index not in known]
     found: list[RankReport] = [replace(report, cached=True) for report in known.values()]
     if todo:
@@ -189,21 +216,50 @@ def _run(orders: list[RankOrder], jobs: int | None, dask: str | None, use_cache:
 def _print(reports: Sequence[RankReport], limit: int | None) -> None:
     from swapconf.cli.tables import print_rows
 
-    head = (phrase("file"), phrase("rank"), phrase("stage"), phrase("outcome"), phrase("used peak"),
-            phrase("with fragments"), phrase("reserved"), phrase("host"), phrase("headroom"), phrase("moved"),
-            phrase("recomputed"), phrase("seconds"))
-    rows = [(Path(report.file).name, str(report.rank), str(report.stage), phrase(report.outcome.value),
-             show_bytes(report.used_peak_bytes), show_bytes(report.with_fragments_peak_bytes),
-             show_bytes(report.reserved_bytes), show_bytes(report.host_bytes), show_bytes(report.headroom_bytes),
-             _moved(report), _recomputed(report),
-             phrase("cached") if report.cached else f"{report.seconds:.0f}") for report in reports]
-    print_rows(head, rows, ("file", "outcome"),
-               styles=("" if report.outcome.good else "bold red" for report in reports))
+    head = (
+        phrase("file"),
+        phrase("rank"),
+        phrase("stage"),
+        phrase("outcome"),
+        phrase("used peak"),
+        phrase("with fragments"),
+        phrase("reserved"),
+        phrase("host"),
+        phrase("headroom"),
+        phrase("moved"),
+        phrase("recomputed"),
+        phrase("seconds"),
+    )
+    rows = [
+        (
+            Path(report.file).name,
+            str(report.rank),
+            str(report.stage),
+            phrase(report.outcome.value),
+            show_bytes(report.used_peak_bytes),
+            show_bytes(report.with_fragments_peak_bytes),
+            show_bytes(report.reserved_bytes),
+            show_bytes(report.host_bytes),
+            show_bytes(report.headroom_bytes),
+            _moved(report),
+            _recomputed(report),
+            phrase("cached") if report.cached else f"{report.seconds:.0f}",
+        )
+        for report in reports
+    ]
+    print_rows(
+        head, rows, ("file", "outcome"), styles=("" if report.outcome.good else "bold red" for report in reports)
+    )
     for report in reports:
         if report.device_bytes is not None:
-            say(phrase("Device MOC memory size {size}, MindSpore may use {usable}, base address {address}",
-                       size=show_bytes(report.device_bytes), usable=show_bytes(report.usable_bytes),
-                       address=report.base_address))
+            say(
+                phrase(
+                    "Device MOC memory size {size}, MindSpore may use {usable}, base address {address}",
+                    size=show_bytes(report.device_bytes),
+                    usable=show_bytes(report.usable_bytes),
+                    address=report.base_address,
+                )
+            )
             break
     if any(report.level == 1 for report in reports):
         say(phrase("dry run level 1: operator workspace is not included"))
@@ -216,19 +272,34 @@ def _print(reports: Sequence[RankReport], limit: int | None) -> None:
     for report in reports:
         peak = report.with_fragments_peak_bytes
         if limit is not None and peak is not None and peak > limit:
-            say(phrase("rank {rank}: {size} is over the budget of {budget}", rank=report.rank, size=show_bytes(peak),
-                       budget=show_bytes(limit)), fg="red")
+            say(
+                phrase(
+                    "rank {rank}: {size} is over the budget of {budget}",
+                    rank=report.rank,
+                    size=show_bytes(peak),
+                    budget=show_bytes(limit),
+                ),
+                fg="red",
+            )
 
 
 def _added(report: RankReport) -> str:
     """What levels 2 and 3 say beyond the table."""
     parts = [origin(report)]
     if report.workspace_bytes:
-        parts.append(phrase("the largest is {size}, of {kernel}", size=show_bytes(report.workspace_bytes),
-                            kernel=report.workspace_kernel))
+        parts.append(
+            phrase(
+                "the largest is {size}, of {kernel}",
+                size=show_bytes(report.workspace_bytes),
+                kernel=report.workspace_kernel,
+            )
+        )
     if report.outside_bytes:
-        parts.append(phrase("HCCL takes {size} besides (its own buffers, in no column above)",
-                            size=show_bytes(report.outside_bytes)))
+        parts.append(
+            phrase(
+                "HCCL takes {size} besides (its own buffers, in no column above)", size=show_bytes(report.outside_bytes)
+            )
+        )
     if report.step_us is not None:
         parts.append(phrase("{milliseconds:.3f} ms a step", milliseconds=report.step_us / 1000))
     return joined("; ", parts)
@@ -239,8 +310,12 @@ def _moved(report: RankReport) -> str:
         return "-"
     sizes = [move.size_bytes for move in report.moved]
     total = None if None in sizes else sum(size for size in sizes if size is not None)
-    return plural(sum(move.tensors for move in report.moved), "{count} tensor, {size}", "{count} tensors, {size}",
-                  size=show_bytes(total))
+    return plural(
+        sum(move.tensors for move in report.moved),
+        "{count} tensor, {size}",
+        "{count} tensors, {size}",
+        size=show_bytes(total),
+    )
 
 
 def _recomputed(report: RankReport) -> str:
@@ -252,6 +327,7 @@ def _recomputed(report: RankReport) -> str:
 def _exit_code(reports: Sequence[RankReport], limit: int | None) -> int:
     if limit is not None and any((report.with_fragments_peak_bytes or 0) > limit for report in reports):
         return EXIT_OVER_BUDGET
-    bad = any(not report.outcome.good or any(f.severity is Severity.ERROR for f in report.findings)
-              for report in reports)
+    bad = any(
+        not report.outcome.good or any(f.severity is Severity.ERROR for f in report.findings) for report in reports
+    )
     return EXIT_ERRORS if bad else 0

@@ -32,8 +32,14 @@ from swapconf.words.phrases import phrase, plural
 @format_option("json: every site of every layer, not folded.")
 @set_option
 @version_options
-def command(file: str, layer: int | None, form: str, changes: tuple[str, ...], mindspore_version: str | None,
-            mindformers_version: str | None) -> None:
+def command(
+    file: str,
+    layer: int | None,
+    form: str,
+    changes: tuple[str, ...],
+    mindspore_version: str | None,
+    mindformers_version: str | None,
+) -> None:
     """Show what a training YAML asks for and what takes effect, layer by layer and operator by operator.
 
     Use it before a run: which requests take effect, why others do not, and which lines every worker will log. Equal
@@ -44,7 +50,7 @@ def command(file: str, layer: int | None, form: str, changes: tuple[str, ...], m
     swapconf explain configs/small/qwen3_default_swap.yaml --layer 0 --format json
 
     Exit codes: 0 shown; 1 shown, with findings of severity error; 2 the file could not be read, does not give the
-    number of layers, or the command line is wrong. """
+    number of layers, or the command line is wrong."""
     try:
         study = study_for_check(overrides.of_file(file, changes), environment(), mindspore_version, mindformers_version)
     except ValueError as error:
@@ -55,11 +61,15 @@ def command(file: str, layer: int | None, form: str, changes: tuple[str, ...], m
         raise SystemExit(EXIT_ERRORS if study.is_refused else 0)
     strategy = study.strategy
     if strategy is None:
-        raise click.ClickException(phrase("the YAML does not give the number of layers, so there is nothing to lay "
-                                          "out"))
+        raise click.ClickException(
+            phrase("the YAML does not give the number of layers, so there is nothing to lay out")
+        )
     if layer is not None and not 0 <= layer < strategy.network.num_layers:
-        raise click.UsageError(phrase("--layer {layer}: the model has layers 0 to {last}", layer=layer,
-                                      last=strategy.network.num_layers - 1))
+        raise click.UsageError(
+            phrase(
+                "--layer {layer}: the model has layers 0 to {last}", layer=layer, last=strategy.network.num_layers - 1
+            )
+        )
     lines = {entry.layer.name: log_lines.lines(entry, strategy.swap_on) for entry in strategy.layers}
     if form == "json":
         click.echo(explanation.as_json(strategy, lines, layer))
@@ -74,20 +84,33 @@ def command(file: str, layer: int | None, form: str, changes: tuple[str, ...], m
 
 
 def _explain_modules(decided: tuple[ModuleDecision, ...], layer: int | None, form: str) -> None:
-    chosen = [replace(decision, layers=decision.layers if layer is None else (layer,)) for decision in decided
-              if layer is None or layer in decision.layers]
+    chosen = [
+        replace(decision, layers=decision.layers if layer is None else (layer,))
+        for decision in decided
+        if layer is None or layer in decision.layers
+    ]
     if form == "json":
         click.echo(explanation.modules_as_json(chosen))
         return
     from swapconf.cli.tables import print_rows  # loads rich
 
-    head = (phrase("layer"), phrase("module"), phrase("asked"), phrase("in effect"), phrase("prefetch"),
-            phrase("reason"))
+    head = (
+        phrase("layer"),
+        phrase("module"),
+        phrase("asked"),
+        phrase("in effect"),
+        phrase("prefetch"),
+        phrase("reason"),
+    )
     rows = explanation.module_rows(chosen)
     if rows:
-        print_rows(head, ((row.layers, row.operator, row.requested, row.effect, row.prefetch, row.reason)
-                          for row in rows), head, title=phrase("PyNative mode: modules as the YAML names them"),
-                   styles=("yellow" if row.void else "" for row in rows))
+        print_rows(
+            head,
+            ((row.layers, row.operator, row.requested, row.effect, row.prefetch, row.reason) for row in rows),
+            head,
+            title=phrase("PyNative mode: modules as the YAML names them"),
+            styles=("yellow" if row.void else "" for row in rows),
+        )
     else:
         say(phrase("Nothing is asked for: every activation stays on the device."))
 
@@ -95,15 +118,32 @@ def _explain_modules(decided: tuple[ModuleDecision, ...], layer: int | None, for
 def _print_table(strategy: Strategy, layer: int | None) -> None:
     from swapconf.cli.tables import print_rows  # loads rich
 
-    title = plural(strategy.network.num_layers, "{count} layer, {family}", "{count} layers, {family}",
-                   family=strategy.network.family or phrase("unknown family, operators not known"))
-    head = (phrase("layer"), phrase("operator"), phrase("asked"), phrase("in effect"), phrase("prefetch"),
-            phrase("sites"), phrase("reason"))
+    title = plural(
+        strategy.network.num_layers,
+        "{count} layer, {family}",
+        "{count} layers, {family}",
+        family=strategy.network.family or phrase("unknown family, operators not known"),
+    )
+    head = (
+        phrase("layer"),
+        phrase("operator"),
+        phrase("asked"),
+        phrase("in effect"),
+        phrase("prefetch"),
+        phrase("sites"),
+        phrase("reason"),
+    )
     rows = list(explanation.rows(strategy, layer))
     if rows:
-        print_rows(head, ((row.layers, row.operator, row.requested, row.effect, row.prefetch, row.sites, row.reason)
-                          for row in rows),
-                   [name for name in head if name != "prefetch"], title=title,
-                   styles=("yellow" if row.void else "" for row in rows))
+        print_rows(
+            head,
+            (
+                (row.layers, row.operator, row.requested, row.effect, row.prefetch, row.sites, row.reason)
+                for row in rows
+            ),
+            [name for name in head if name != "prefetch"],
+            title=title,
+            styles=("yellow" if row.void else "" for row in rows),
+        )
     else:
         say(phrase("Nothing is asked for: every activation stays on the device."))

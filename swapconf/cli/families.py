@@ -25,5 +25,11 @@ def command() -> None:
     """
     for name in catalog.families():
         family = catalog.load(name)
-        say(phrase("{name:<16} {title}  (flash attention: {operator})", name=name, title=family.title,
-                   operator=family.flash_attention))
+        say(
+            phrase(
+                "{name:<16} {title}  (flash attention: {operator})",
+                name=name,
+                title=family.title,
+                operator=family.flash_attention,
+            )
+        )

@@ -44,10 +44,17 @@ class _Row:
 @click.command(cls=Command)
 @click.argument("traces", nargs=-1, required=True, metavar="TRACE...", type=click.Path(path_type=Path))
 @format_option()
-@click.option("--confirm", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="YAML",
-              help="Dry-run this YAML, the one of the trace, with the recommended pool setting.")
-@click.option("--thorough", is_flag=True, help="Search for up to minutes, until the offline plan is within 1 % of the "
-                                               "lower bound.")
+@click.option(
+    "--confirm",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="YAML",
+    help="Dry-run this YAML, the one of the trace, with the recommended pool setting.",
+)
+@click.option(
+    "--thorough",
+    is_flag=True,
+    help="Search for up to minutes, until the offline plan is within 1 % of the lower bound.",
+)
 def command(traces: tuple[Path, ...], form: str, confirm: Path | None, thorough: bool) -> None:
     """Compare memory allocators on the traces of dry runs, folders that `swapconf dryrun --keep DIR` left behind.
 
@@ -93,12 +100,22 @@ def _study(given: Path, policy: str, confirm: Path | None, thorough: bool) -> _R
     live = lifetimes(trace)
     replayed = replay(trace, live, run_record.pool(folder))
     result = fragmentation.study(live, replayed.pool, is_exact=replayed.is_exact, thorough=thorough)
-    device = Device(device_bytes=report.get("device_bytes"), limit_bytes=report.get("limit_bytes"),
-                    num_communicators=_num_communicators(trace))
+    device = Device(
+        device_bytes=report.get("device_bytes"),
+        limit_bytes=report.get("limit_bytes"),
+        num_communicators=_num_communicators(trace),
+    )
     best = result.best_block_gib
     confirmed = _rehearse(confirm, rank, best) if confirm is not None and best is not None else None
-    return _Row(folder=folder, rank=rank, grown=run_record.grown(report), replay=replayed, fragmentation=result,
-                confirmed=confirmed, findings=tuple(findings(result, policy, device, str(folder))))
+    return _Row(
+        folder=folder,
+        rank=rank,
+        grown=run_record.grown(report),
+        replay=replayed,
+        fragmentation=result,
+        confirmed=confirmed,
+        findings=tuple(findings(result, policy, device, str(folder))),
+    )
 
 
 def _num_communicators(trace: Trace) -> int:
@@ -131,21 +148,48 @@ def _misses(row: _Row) -> bool:
 def _as_record(row: _Row, policy: str) -> dict[str, Any]:
     result = row.fragmentation
     return {
-        "trace": str(row.folder), "grown": show(row.grown), "rank": row.rank, "policy": policy,
+        "trace": str(row.folder),
+        "grown": show(row.grown),
+        "rank": row.rank,
+        "policy": policy,
         "lower_bound_bytes": result.lower_bound_bytes,
-        "replay": {"exact": row.replay.is_exact, "same_addresses": row.replay.num_same,
-                   "blocks": row.replay.num_blocks, "growth_bytes": row.replay.pool.growth_bytes},
-        "policies": [{
-            "policy": name, "allocated_bytes": placement.used_peak_bytes, "mapped_bytes": placement.mapped_bytes,
-            "reserved_bytes": placement.reserved_bytes, "gap_bytes": placement.gap_bytes,
-            "fragmentation_ratio": round(placement.fragmentation_ratio, 6),
-            "device_requests": placement.device_requests} for name, placement in result.placements.items()],
-        "causes": [{"hole_bytes": cause.hole_bytes, "block_bytes": cause.size_bytes, "layer": cause.layer,
-                    "category": cause.category.value, "name": cause.name} for cause in result.causes[:NUM_CAUSES]],
-        "mapped_bytes_by_block_gib": dict(result.mapped_by_block_size), "best_block_gib": result.best_block_gib,
-        "confirmed": None if row.confirmed is None else {
-            "outcome": row.confirmed.outcome.value, "as_predicted": not _misses(row),
-            "mapped_bytes": row.confirmed.with_fragments_peak_bytes},
+        "replay": {
+            "exact": row.replay.is_exact,
+            "same_addresses": row.replay.num_same,
+            "blocks": row.replay.num_blocks,
+            "growth_bytes": row.replay.pool.growth_bytes,
+        },
+        "policies": [
+            {
+                "policy": name,
+                "allocated_bytes": placement.used_peak_bytes,
+                "mapped_bytes": placement.mapped_bytes,
+                "reserved_bytes": placement.reserved_bytes,
+                "gap_bytes": placement.gap_bytes,
+                "fragmentation_ratio": round(placement.fragmentation_ratio, 6),
+                "device_requests": placement.device_requests,
+            }
+            for name, placement in result.placements.items()
+        ],
+        "causes": [
+            {
+                "hole_bytes": cause.hole_bytes,
+                "block_bytes": cause.size_bytes,
+                "layer": cause.layer,
+                "category": cause.category.value,
+                "name": cause.name,
+            }
+            for cause in result.causes[:NUM_CAUSES]
+        ],
+        "mapped_bytes_by_block_gib": dict(result.mapped_by_block_size),
+        "best_block_gib": result.best_block_gib,
+        "confirmed": None
+        if row.confirmed is None
+        else {
+            "outcome": row.confirmed.outcome.value,
+            "as_predicted": not _misses(row),
+            "mapped_bytes": row.confirmed.with_fragments_peak_bytes,
+        },
         "findings": [show(str(finding)) for finding in row.findings],
     }
 
@@ -155,29 +199,67 @@ def _print(row: _Row, policy: str) -> None:
     say(printable(str(row.folder)), bold=True)
     if row.grown:
         say(phrase("placed anew, {grown}", grown=row.grown))
-    cells = [(phrase("{policy} (in use)", policy=name) if name == policy else name, *map(show_bytes, (
-        placement.used_peak_bytes, placement.mapped_bytes, placement.reserved_bytes, placement.gap_bytes)),
-        f"{placement.fragmentation_ratio:.2%}", str(placement.device_requests))
-        for name, placement in result.placements.items()]
+    cells = [
+        (
+            phrase("{policy} (in use)", policy=name) if name == policy else name,
+            *map(
+                show_bytes,
+                (placement.used_peak_bytes, placement.mapped_bytes, placement.reserved_bytes, placement.gap_bytes),
+            ),
+            f"{placement.fragmentation_ratio:.2%}",
+            str(placement.device_requests),
+        )
+        for name, placement in result.placements.items()
+    ]
     bound = show_bytes(result.lower_bound_bytes)
-    _table((phrase("policy"), phrase("allocated"), phrase("with fragments"), phrase("reserved"), phrase("gap"),
-            phrase("ratio"), phrase("device requests")),
-           [*cells, (phrase("lower bound"), bound, bound, bound, "0B", "0.00%", "-")])
+    _table(
+        (
+            phrase("policy"),
+            phrase("allocated"),
+            phrase("with fragments"),
+            phrase("reserved"),
+            phrase("gap"),
+            phrase("ratio"),
+            phrase("device requests"),
+        ),
+        [*cells, (phrase("lower bound"), bound, bound, bound, "0B", "0.00%", "-")],
+    )
     if not row.replay.is_exact:
-        say(phrase("only {same} of {blocks} addresses follow MindSpore's known rules; the figures of `mindspore` are "
-                   "approximate, and no setting is recommended", same=row.replay.num_same,
-                   blocks=row.replay.num_blocks), fg="red")
+        say(
+            phrase(
+                "only {same} of {blocks} addresses follow MindSpore's known rules; the figures of `mindspore` are "
+                "approximate, and no setting is recommended",
+                same=row.replay.num_same,
+                blocks=row.replay.num_blocks,
+            ),
+            fg="red",
+        )
     if result.causes:
         say(phrase("Largest holes in MindSpore's pool when it last grew, and the block above each:"))
-        _table((phrase("hole"), phrase("block"), phrase("holds"), phrase("layer"), phrase("made by")), [
-            (show_bytes(cause.hole_bytes), show_bytes(cause.size_bytes), phrase(cause.category.value),
-             str(cause.layer) if cause.layer >= 0 else "-", cause.name) for cause in result.causes[:NUM_CAUSES]])
+        _table(
+            (phrase("hole"), phrase("block"), phrase("holds"), phrase("layer"), phrase("made by")),
+            [
+                (
+                    show_bytes(cause.hole_bytes),
+                    show_bytes(cause.size_bytes),
+                    phrase(cause.category.value),
+                    str(cause.layer) if cause.layer >= 0 else "-",
+                    cause.name,
+                )
+                for cause in result.causes[:NUM_CAUSES]
+            ],
+        )
     print_findings(row.findings)
     if row.confirmed is not None:
-        say(phrase("mempool_block_size {block}GB: predicted {predicted}, dry run {peak} ({outcome})",
-                   block=result.best_block_gib, predicted=show_bytes(result.best_mapped_bytes),
-                   peak=show_bytes(row.confirmed.with_fragments_peak_bytes),
-                   outcome=phrase(row.confirmed.outcome.value)))
+        say(
+            phrase(
+                "mempool_block_size {block}GB: predicted {predicted}, dry run {peak} ({outcome})",
+                block=result.best_block_gib,
+                predicted=show_bytes(result.best_mapped_bytes),
+                peak=show_bytes(row.confirmed.with_fragments_peak_bytes),
+                outcome=phrase(row.confirmed.outcome.value),
+            )
+        )
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -58,8 +58,10 @@ class Formatter(click.HelpFormatter):
             super().write_text(text)
             return
         indent = " " * self.current_indent
-        parts = (part.split("\n")[1:] if part.startswith(_RAW) else wrapped(translated(part), self.width - len(indent))
-                 for part in paragraphs(text))
+        parts = (
+            part.split("\n")[1:] if part.startswith(_RAW) else wrapped(translated(part), self.width - len(indent))
+            for part in paragraphs(text)
+        )
         self.write("\n\n".join("\n".join(f"{indent}{line}" for line in lines) for lines in parts) + "\n")
 
     def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
@@ -86,8 +88,13 @@ def _with_extra(text: str) -> str:
     parts = []
     for part in extra.removesuffix("]").split("; "):
         word, colon, value = part.partition(": ")
-        parts.append(show(phrase("default: {value}", value=value)) if colon and word == "default" else
-                     show(phrase("required")) if part == "required" else part)
+        parts.append(
+            show(phrase("default: {value}", value=value))
+            if colon and word == "default"
+            else show(phrase("required"))
+            if part == "required"
+            else part
+        )
     return f"{translated(said)}  [{'; '.join(parts)}]".lstrip()
 
 

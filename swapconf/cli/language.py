@@ -41,5 +41,11 @@ def _shows_chinese(stream: TextIO | None) -> bool:
 
 
 def option() -> click.Option:
-    return click.Option(["--lang"], type=click.Choice(phrases.LANGUAGES), expose_value=False, is_eager=True,
-                        callback=choose, help="Language of messages (default: SWAPCONF_LANG, else the locale).")
+    return click.Option(
+        ["--lang"],
+        type=click.Choice(phrases.LANGUAGES),
+        expose_value=False,
+        is_eager=True,
+        callback=choose,
+        help="Language of messages (default: SWAPCONF_LANG, else the locale).",
+    )

@@ -43,9 +43,11 @@ class MachineOptions:
         from swapconf.timing.cost import Host, Machine
 
         assert self.profile is not None
-        return Machine(hardware=hardware.load(self.profile),
-                       measured=profiler_folder.read(self.measured) if self.measured else None,
-                       host=Host(cards=self.cards_per_host, bandwidth_gbps=self.host_bandwidth or float("inf")))
+        return Machine(
+            hardware=hardware.load(self.profile),
+            measured=profiler_folder.read(self.measured) if self.measured else None,
+            host=Host(cards=self.cards_per_host, bandwidth_gbps=self.host_bandwidth or float("inf")),
+        )
 
 
 def machine_options(default: str | None) -> Callable[[F], F]:
@@ -53,18 +55,38 @@ def machine_options(default: str | None) -> Callable[[F], F]:
     card where none is given; None: then there are no times."""
     told = "" if default else " Without it no time is told."
     options = (
-        click.option("--hardware", "profile", default=default, show_default=bool(default), metavar="NAME|FILE",
-                     shell_complete=hardware_profiles,
-                     help="ascend_910b1, ascend_910b2, ascend_910b3, ascend_910b4, ascend_910_93, ascend_910a, "
-                          f"generic, or a file of your own.{told}"),
-        click.option("--measured", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR",
-                     help="Take times from ASCEND_PROFILER_OUTPUT of a real run (kernel_details.csv, op_statistic.csv, "
-                          "trace_view.json) instead of estimating them."),
-        click.option("--cards-per-host", type=click.IntRange(1, MOST_CARDS), default=1, show_default=True, metavar="N",
-                     help="How many cards of a host copy at once."),
-        click.option("--host-bandwidth", type=Number(LEAST_FIGURE, MOST_FIGURE), metavar="GB/S",
-                     help="What these cards share for their copies, in 10^9 bytes a second for each direction "
-                          "(default: only the link of each card limits them)."),
+        click.option(
+            "--hardware",
+            "profile",
+            default=default,
+            show_default=bool(default),
+            metavar="NAME|FILE",
+            shell_complete=hardware_profiles,
+            help="ascend_910b1, ascend_910b2, ascend_910b3, ascend_910b4, ascend_910_93, ascend_910a, "
+            f"generic, or a file of your own.{told}",
+        ),
+        click.option(
+            "--measured",
+            type=click.Path(path_type=Path, exists=True, file_okay=False),
+            metavar="DIR",
+            help="Take times from ASCEND_PROFILER_OUTPUT of a real run (kernel_details.csv, op_statistic.csv, "
+            "trace_view.json) instead of estimating them.",
+        ),
+        click.option(
+            "--cards-per-host",
+            type=click.IntRange(1, MOST_CARDS),
+            default=1,
+            show_default=True,
+            metavar="N",
+            help="How many cards of a host copy at once.",
+        ),
+        click.option(
+            "--host-bandwidth",
+            type=Number(LEAST_FIGURE, MOST_FIGURE),
+            metavar="GB/S",
+            help="What these cards share for their copies, in 10^9 bytes a second for each direction "
+            "(default: only the link of each card limits them).",
+        ),
     )
 
     def wrap(function: F) -> F:
@@ -78,12 +100,18 @@ def machine_options(default: str | None) -> Callable[[F], F]:
 
 def shares(known: Mapping[FigureOrigin, float]) -> str:
     """``measured 80%, estimated 20%``."""
-    return joined(", ", (phrase("{origin} {share:.0%}", origin=phrase(origin.value), share=share)
-                         for origin, share in known.items()))
+    return joined(
+        ", ",
+        (phrase("{origin} {share:.0%}", origin=phrase(origin.value), share=share) for origin, share in known.items()),
+    )
 
 
 def print_assumed(machine: Machine) -> None:
     """What is not publicly known of the card."""
     if machine.hardware.assumed:
-        say(phrase("not publicly known of it, taken from the generic profile: {figures}",
-                   figures=", ".join(sorted(machine.hardware.assumed))))
+        say(
+            phrase(
+                "not publicly known of it, taken from the generic profile: {figures}",
+                figures=", ".join(sorted(machine.hardware.assumed)),
+            )
+        )

@@ -41,13 +41,15 @@ class LazyGroup(click.Group):
         click_texts.speak()
         return super().main(*args, **settings)
 
-    def resolve_command(self, context: click.Context, args: list[str]
-                        ) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         close = get_close_matches(name, self.list_commands(context), n=1)
         if self.get_command(context, name) is None and close:
-            context.fail(show(phrase("no command is named {name!r}; `{meant}` was probably meant", name=name,
-                                     meant=close[0])))
+            context.fail(
+                show(phrase("no command is named {name!r}; `{meant}` was probably meant", name=name, meant=close[0]))
+            )
         return super().resolve_command(context, args)
 
     def list_commands(self, context: click.Context) -> list[str]:

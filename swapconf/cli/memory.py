@@ -66,8 +66,13 @@ def _view(given: Path) -> MemoryView:
     folder = trace_folders.trace_folder(given)
     report = run_record.report(folder)
     trace = trace_folder.read(folder, _number(report, "rank") or 0)
-    return view.of_trace(trace, title=str(given), origin=run_record.origin(report) or phrase("measured"),
-                         told=run_record.pool(folder), policy=default_policy(os.environ))
+    return view.of_trace(
+        trace,
+        title=str(given),
+        origin=run_record.origin(report) or phrase("measured"),
+        told=run_record.pool(folder),
+        policy=default_policy(os.environ),
+    )
 
 
 def _number(report: Mapping[str, Any], key: str) -> int | None:
@@ -77,12 +82,24 @@ def _number(report: Mapping[str, Any], key: str) -> int | None:
 
 def _as_record(folder: Path, view: MemoryView) -> dict[str, Any]:
     return {
-        "trace": str(folder), "rank": view.rank, "origin": show(view.origin),
-        "used_peak_bytes": view.used_peak_bytes, "with_fragments_peak_bytes": view.with_fragments_peak_bytes,
-        "reserved_bytes": view.reserved_bytes, "peak_event": view.peak_event,
+        "trace": str(folder),
+        "rank": view.rank,
+        "origin": show(view.origin),
+        "used_peak_bytes": view.used_peak_bytes,
+        "with_fragments_peak_bytes": view.with_fragments_peak_bytes,
+        "reserved_bytes": view.reserved_bytes,
+        "peak_event": view.peak_event,
         "categories": {category.value: size for category, size in view.category_bytes.items()},
-        "at_peak": [{"category": held.category.value, "layer": held.layer, "operator": held.operator,
-                     "blocks": held.num_blocks, "bytes": held.size_bytes} for held in view.held_at_peak],
+        "at_peak": [
+            {
+                "category": held.category.value,
+                "layer": held.layer,
+                "operator": held.operator,
+                "blocks": held.num_blocks,
+                "bytes": held.size_bytes,
+            }
+            for held in view.held_at_peak
+        ],
         "notes": [show(note) for note in view.notes],
     }
 
@@ -97,10 +114,21 @@ def _print(view: MemoryView) -> None:
     width = console.width if console.is_terminal else _PIPE_WIDTH
     in_colour = console.color_system is not None and not console.no_color and not console.options.ascii_only
     console.print(Text(printable(view.title), style="bold"), soft_wrap=True)
-    console.print(Text(printable(phrase(
-        "used peak {used}, with fragments {mapped}, reserved {reserved}; rank {rank}, {origin}", rank=view.rank,
-        used=show_bytes(view.used_peak_bytes), mapped=show_bytes(view.with_fragments_peak_bytes),
-        reserved=show_bytes(view.reserved_bytes), origin=view.origin))), soft_wrap=True)
+    console.print(
+        Text(
+            printable(
+                phrase(
+                    "used peak {used}, with fragments {mapped}, reserved {reserved}; rank {rank}, {origin}",
+                    rank=view.rank,
+                    used=show_bytes(view.used_peak_bytes),
+                    mapped=show_bytes(view.with_fragments_peak_bytes),
+                    reserved=show_bytes(view.reserved_bytes),
+                    origin=view.origin,
+                )
+            )
+        ),
+        soft_wrap=True,
+    )
     for note in view.notes:
         console.print(Text(show(note), style="yellow"), soft_wrap=True)
     console.print()
@@ -112,14 +140,18 @@ def _print_tables(view: MemoryView) -> None:
     from swapconf.cli.tables import print_rows
     from swapconf.report.memory_tables import categories_table, layers_table, operators_table
 
-    for head, rows, in_words in (categories_table(view), layers_table(view, NUM_ROWS),
-                                 operators_table(view, NUM_ROWS)):
+    for head, rows, in_words in (categories_table(view), layers_table(view, NUM_ROWS), operators_table(view, NUM_ROWS)):
         click.echo()
         print_rows(head, ([printable(cell) for cell in row] for row in rows), in_words)
 
 
-def write_page(views: Sequence[MemoryView], file: Path, timelines: Sequence[TimelineView] = (),
-               variants: Sequence[Variant] = (), sweep: Sequence[Point] = ()) -> None:
+def write_page(
+    views: Sequence[MemoryView],
+    file: Path,
+    timelines: Sequence[TimelineView] = (),
+    variants: Sequence[Variant] = (),
+    sweep: Sequence[Point] = (),
+) -> None:
     """Write the page; the message of a ClickException says why it cannot be."""
     from swapconf.report import memory_page
 

@@ -30,12 +30,28 @@ _STYLES = {Fate.LOST: "red", Fate.CHANGED: "yellow", Fate.CARRIED: "green", Fate
 @click.option("--out", type=OutFile(), help="Write the whole YAML to this file.")
 @click.option("--in-place", is_flag=True, help="Write it back to FILE.")
 @click.option("--diff", is_flag=True, help="Print the changed lines; nothing else is written to the standard output.")
-@click.option("--prefetch", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
-              help="The prefetch to write where its unit changes: in layers for pynative, else in operators.")
+@click.option(
+    "--prefetch",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="The prefetch to write where its unit changes: in layers for pynative, else in operators.",
+)
 @click.option("--accept-loss", is_flag=True, help="Write even if something cannot be carried over, and exit with 0.")
 @version_options
-def command(file: str, target: str, source: str | None, out: str | None, in_place: bool, diff: bool, prefetch: int,
-            accept_loss: bool, mindspore_version: str | None, mindformers_version: str | None) -> None:
+def command(
+    file: str,
+    target: str,
+    source: str | None,
+    out: str | None,
+    in_place: bool,
+    diff: bool,
+    prefetch: int,
+    accept_loss: bool,
+    mindspore_version: str | None,
+    mindformers_version: str | None,
+) -> None:
     """Write the swap and recompute of a training YAML in another dialect of mindformers.
 
     To take a config to an mcore model or to mindformers 2.0, and back. Only the lines of swap and recompute change;
@@ -64,8 +80,16 @@ def command(file: str, target: str, source: str | None, out: str | None, in_plac
     text = read_text(file)
     study = study_for_check(parse(text, file), environment(), mindspore_version, mindformers_version)
     print_findings(study.findings, err=True)  # a config that no run takes may well be migrated to one that does
-    done = migrate(text, file, MigrationOrder(target=Dialect(target), source=Dialect(source) if source else None,
-                                     prefetch=prefetch, versions=study.versions))
+    done = migrate(
+        text,
+        file,
+        MigrationOrder(
+            target=Dialect(target),
+            source=Dialect(source) if source else None,
+            prefetch=prefetch,
+            versions=study.versions,
+        ),
+    )
     _print_report(done)
     if diff:
         lines = unified_diff(text.splitlines(True), done.text.splitlines(True), file, out or file)
@@ -83,8 +107,10 @@ def command(file: str, target: str, source: str | None, out: str | None, in_plac
 
 def _print_report(done: Migration) -> None:
     if not done.items:
-        say(phrase("nothing to change") if done.before == done.after else phrase("nothing asks for swap or recompute"),
-            err=True)
+        say(
+            phrase("nothing to change") if done.before == done.after else phrase("nothing asks for swap or recompute"),
+            err=True,
+        )
     for fate in Fate:
         lines = list(dict.fromkeys(str(item) for item in done.items if item.fate is fate))
         if lines:

@@ -21,8 +21,13 @@ from swapconf.words.phrases import phrase
 
 @click.command(cls=Command)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=FILE)
-@click.option("--schema", "given", metavar="PATH|URL", type=FILE,
-              help=f"The schema (default: the nearest {FILE_NAME} in a folder above the file).")
+@click.option(
+    "--schema",
+    "given",
+    metavar="PATH|URL",
+    type=FILE,
+    help=f"The schema (default: the nearest {FILE_NAME} in a folder above the file).",
+)
 def command(files: tuple[str, ...], given: str | None) -> None:
     """Add `# yaml-language-server: $schema=...` to YAMLs, or correct it.
 
@@ -35,7 +40,7 @@ def command(files: tuple[str, ...], given: str | None) -> None:
     swapconf modeline --schema ../swapconf.schema.json train.yaml
 
     Exit codes: 0 every file has the line; 2 a file could not be read or written, no schema was found, or the command
-    line is wrong. """
+    line is wrong."""
     for file in files:
         read_text(file)  # refuses what no YAML reader takes
         schema = given if given is not None and "://" in given else _path(file, given)
@@ -58,5 +63,9 @@ def _nearest(folder: Path) -> Path:
     for parent in (folder, *folder.parents):
         if (parent / FILE_NAME).is_file():
             return parent / FILE_NAME
-    raise click.UsageError(phrase("there is no {schema} in a folder above; `swapconf schema --write .` makes one, or "
-                                  "give --schema", schema=FILE_NAME))
+    raise click.UsageError(
+        phrase(
+            "there is no {schema} in a folder above; `swapconf schema --write .` makes one, or give --schema",
+            schema=FILE_NAME,
+        )
+    )

@@ -23,8 +23,18 @@ class Number(click.FloatRange):
         except ValueError:
             number = float("nan")
         if not isfinite(number) or not self.least <= number <= self.most:
-            self.fail(show(phrase("'{text}' is not a number from {least:g} to {most:,.0f}", text=value,
-                                  least=self.least, most=self.most)), param, ctx)
+            self.fail(
+                show(
+                    phrase(
+                        "'{text}' is not a number from {least:g} to {most:,.0f}",
+                        text=value,
+                        least=self.least,
+                        most=self.most,
+                    )
+                ),
+                param,
+                ctx,
+            )
         return number
 
 

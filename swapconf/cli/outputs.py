@@ -44,5 +44,6 @@ OUT_FILE = OutFile(path_type=Path)
 
 def html_option(what: str) -> Callable[[F], F]:
     """``--html``. ``what``: the page shows, for the help."""
-    return click.option("--html", type=Page(), metavar="FILE",
-                        help=f"Write one page with {what}; it opens without a network.")
+    return click.option(
+        "--html", type=Page(), metavar="FILE", help=f"Write one page with {what}; it opens without a network."
+    )

@@ -34,10 +34,20 @@ class Progress:
             )
             from rich.text import Text
 
-            self._bar = Progress(TextColumn(show(self._title)), BarColumn(), MofNCompleteColumn(),
-                                 TimeElapsedColumn(), TextColumn(show(phrase("expected"))), TimeRemainingColumn())
-            self._live = Live(get_renderable=lambda: Group(self._bar, *map(Text, self._lines())),
-                              console=Console(stderr=True), transient=True, refresh_per_second=4)
+            self._bar = Progress(
+                TextColumn(show(self._title)),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                TextColumn(show(phrase("expected"))),
+                TimeRemainingColumn(),
+            )
+            self._live = Live(
+                get_renderable=lambda: Group(self._bar, *map(Text, self._lines())),
+                console=Console(stderr=True),
+                transient=True,
+                refresh_per_second=4,
+            )
             self._live.start()
             self._task = self._bar.add_task("", total=self._total)
         return self

@@ -35,9 +35,11 @@ def command(rule: str | None) -> None:
         click.echo(known[rule])
     else:
         close = get_close_matches(rule, known, n=1)
-        raise click.UsageError(phrase("no rule is named {name!r}; `{meant}` was probably meant", name=rule,
-                                      meant=close[0]) if close else
-                               phrase("no rule named {rule!r}; `swapconf rules` lists them", rule=rule))
+        raise click.UsageError(
+            phrase("no rule is named {name!r}; `{meant}` was probably meant", name=rule, meant=close[0])
+            if close
+            else phrase("no rule named {rule!r}; `swapconf rules` lists them", rule=rule)
+        )
 
 
 def pages() -> dict[str, str]:

@@ -22,8 +22,14 @@ from swapconf.words.findings import SwapconfError
 from swapconf.words.phrases import phrase
 
 
-@click.command(cls=PassingOn, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False,
-                                                "help_option_names": ["--help"]})
+@click.command(
+    cls=PassingOn,
+    context_settings={
+        "ignore_unknown_options": True,
+        "allow_interspersed_args": False,
+        "help_option_names": ["--help"],
+    },
+)
 @click.argument("script", type=click.Path(exists=True, dir_okay=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(script: str, arguments: tuple[str, ...]) -> None:
@@ -38,7 +44,7 @@ def command(script: str, arguments: tuple[str, ...]) -> None:
     msrun --worker_num=8 python -m swapconf run run_mindformer.py --config FILE --use_parallel True
 
     Exit codes: 1 the config has errors, and the script was not started; 2 the YAML or the script could not be read, or
-    the command line is wrong; else the script's own. """
+    the command line is wrong; else the script's own."""
     session.install(*_checked_config(arguments))
     sys.argv = [script, *arguments]
     sys.path.insert(0, str(Path(script).resolve().parent))

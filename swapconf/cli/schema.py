@@ -18,8 +18,13 @@ FILE_NAME = "swapconf.schema.json"  # the one that a modeline points to, unless 
 
 @click.command(cls=Command)
 @click.argument("name", type=click.Choice(NAMES), default="training", metavar=f"[{'|'.join(NAMES)}]")
-@click.option("--write", "target", type=click.Path(path_type=Path), metavar="FOLDER|FILE.json",
-              help=f"Write it here; in a folder, as {FILE_NAME} with the sections beside it.")
+@click.option(
+    "--write",
+    "target",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER|FILE.json",
+    help=f"Write it here; in a folder, as {FILE_NAME} with the sections beside it.",
+)
 def command(name: str, target: Path | None) -> None:
     """Print a JSON Schema of the training YAML, or install it where an editor finds it.
 
@@ -37,8 +42,11 @@ def command(name: str, target: Path | None) -> None:
     if target is None:
         click.echo(_text(name))
         return
-    files = {target: name} if target.suffix == ".json" else \
-        {target / (FILE_NAME if each == "training" else f"{each}.schema.json"): each for each in NAMES}
+    files = (
+        {target: name}
+        if target.suffix == ".json"
+        else {target / (FILE_NAME if each == "training" else f"{each}.schema.json"): each for each in NAMES}
+    )
     for file, each in files.items():
         with writing(file):
             file.parent.mkdir(parents=True, exist_ok=True)

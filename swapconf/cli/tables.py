@@ -15,8 +15,14 @@ from swapconf.report.findings_text import printable
 _NO_LIMIT = 10_000
 
 
-def print_rows(head: Sequence[str], rows: Iterable[Sequence[str]], in_words: Collection[str], *,
-               styles: Iterable[str] | None = None, title: str | None = None) -> None:
+def print_rows(
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    in_words: Collection[str],
+    *,
+    styles: Iterable[str] | None = None,
+    title: str | None = None,
+) -> None:
     """Rows under a head. ``in_words``: the names of the columns that hold words; the others hold figures and stand on
     the right. ``styles``: one for each row. No cell is read as markup, and none commands the terminal. On a terminal as
     wide as it is; in a pipe no line is folded and none ends in spaces."""
@@ -24,8 +30,9 @@ def print_rows(head: Sequence[str], rows: Iterable[Sequence[str]], in_words: Col
     console = Console()
     room = console.width if console.is_terminal else _NO_LIMIT
     gap, widths = _layout([list(column) for column in zip(names, *cells, strict=True)], room)
-    table = Table(title=title and printable(title), title_justify="left", box=None, pad_edge=False,
-                  padding=(0, gap, 0, 0))
+    table = Table(
+        title=title and printable(title), title_justify="left", box=None, pad_edge=False, padding=(0, gap, 0, 0)
+    )
     for name, shown, width in zip(head, names, widths, strict=True):
         table.add_column(Text(shown), overflow="fold", width=width, justify="left" if name in in_words else "right")
     for row, style in zip(cells, styles if styles is not None else [""] * len(cells), strict=True):

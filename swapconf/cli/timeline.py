@@ -58,15 +58,22 @@ class _Step:
 @click.command(cls=Command)
 @click.argument("trace", type=click.Path(path_type=Path))
 @machine_options("generic")
-@click.option("--host-memory", metavar="SIZE",
-              help="Host memory that these cards share, for example 1.5TB; exit 1 if the copies do not fit.")
-@click.option("--trace-view", type=OUT_FILE, metavar="FILE",
-              help="Write the step as the profiler's trace_view.json, for Perfetto, chrome://tracing and MindStudio "
-                   "Insight.")
+@click.option(
+    "--host-memory",
+    metavar="SIZE",
+    help="Host memory that these cards share, for example 1.5TB; exit 1 if the copies do not fit.",
+)
+@click.option(
+    "--trace-view",
+    type=OUT_FILE,
+    metavar="FILE",
+    help="Write the step as the profiler's trace_view.json, for Perfetto, chrome://tracing and MindStudio Insight.",
+)
 @format_option()
 @html_option("the streams and the memory over the clock")
-def command(trace: Path, machine: MachineOptions, host_memory: str | None, trace_view: Path | None, form: str,
-            html: Path | None) -> None:
+def command(
+    trace: Path, machine: MachineOptions, host_memory: str | None, trace_view: Path | None, form: str, html: Path | None
+) -> None:
     """Replay one step of a dry run on its streams, from the folder that `swapconf dryrun --keep DIR` left behind.
 
     Use it to see what swap costs in time: how long a step takes, where the main stream stalls, and how far each
@@ -82,7 +89,7 @@ def command(trace: Path, machine: MachineOptions, host_memory: str | None, trace
     swapconf timeline traces/rank_0 --cards-per-host 8 --host-bandwidth 100 --host-memory 1.5TB
 
     Exit codes: 0 done; 1 the copies do not fit into --host-memory; 2 a file could not be read or written, or the
-    command line is wrong. """
+    command line is wrong."""
     limit = _size(host_memory) if host_memory else None
     step = _study(trace, machine.load())
     if form == "json":
@@ -95,9 +102,16 @@ def command(trace: Path, machine: MachineOptions, host_memory: str | None, trace
         _write_page(step, html)
     needed = step.host_peak_bytes * machine.cards_per_host
     if limit is not None and needed > limit:
-        say(plural(machine.cards_per_host, "{count} card holds {needed} on the host, which has {limit}",
-                   "{count} cards hold {needed} on the host, which has {limit}",
-                   needed=show_bytes(needed), limit=show_bytes(limit)), err=True)
+        say(
+            plural(
+                machine.cards_per_host,
+                "{count} card holds {needed} on the host, which has {limit}",
+                "{count} cards hold {needed} on the host, which has {limit}",
+                needed=show_bytes(needed),
+                limit=show_bytes(limit),
+            ),
+            err=True,
+        )
         raise SystemExit(EXIT_ERRORS)
 
 
@@ -140,17 +154,35 @@ def _study(given: Path, machine: Machine) -> _Step:
     try:
         work, steps = costing.workload(trace), program.program(trace)
     except ValueError as error:
-        raise SwapconfError([Finding(
-            origin=Place(file=str(folder)), rule="trace-incomplete", severity=Severity.ERROR, message=str(error),
-            hint=phrase("keep the files of a run together; or run it again with memory_optimize_level O0"))]) from None
+        raise SwapconfError(
+            [
+                Finding(
+                    origin=Place(file=str(folder)),
+                    rule="trace-incomplete",
+                    severity=Severity.ERROR,
+                    message=str(error),
+                    hint=phrase("keep the files of a run together; or run it again with memory_optimize_level O0"),
+                )
+            ]
+        ) from None
     known = costing.costs(work, machine.hardware, machine.host, machine.measured)
     line = timeline.replay(steps, known.duration_us)
     _, used = timeline.memory(line, lifetimes(trace))
     few, count = run_record.micro_batches(folder)
-    return _Step(folder=folder, trace=trace, grown=run_record.grown(report), machine=machine, costs=known, line=line,
-                 prefetches=timeline.prefetches(line), device_peak_bytes=int(used.max(initial=0)),
-                 host_peak_bytes=trace.host_peak_bytes, few=few, count=count,
-                 round_us=steady.round_us(line, few) if few < count else None)
+    return _Step(
+        folder=folder,
+        trace=trace,
+        grown=run_record.grown(report),
+        machine=machine,
+        costs=known,
+        line=line,
+        prefetches=timeline.prefetches(line),
+        device_peak_bytes=int(used.max(initial=0)),
+        host_peak_bytes=trace.host_peak_bytes,
+        few=few,
+        count=count,
+        round_us=steady.round_us(line, few) if few < count else None,
+    )
 
 
 def _streams(step: _Step) -> list[dict[str, Any]]:
@@ -160,11 +192,16 @@ def _streams(step: _Step) -> list[dict[str, Any]]:
     rows = []
     for stream in sorted(set(program.stream.tolist())):
         mine = program.stream == stream
-        rows.append({
-            "stream": stream,
-            "does": joined("/", (phrase(KINDS[kind].value) for kind in sorted(set(program.kind[mine].tolist())))),
-            "kernels": int(mine.sum()), "busy_us": line.busy_us(stream), "idle_us": line.step_us - line.busy_us(stream),
-            "exposed_us": float(line.exposed_us[mine].sum())})
+        rows.append(
+            {
+                "stream": stream,
+                "does": joined("/", (phrase(KINDS[kind].value) for kind in sorted(set(program.kind[mine].tolist())))),
+                "kernels": int(mine.sum()),
+                "busy_us": line.busy_us(stream),
+                "idle_us": line.step_us - line.busy_us(stream),
+                "exposed_us": float(line.exposed_us[mine].sum()),
+            }
+        )
     return rows
 
 
@@ -174,26 +211,51 @@ def _as_record(step: _Step) -> dict[str, Any]:
 
     line, program, card = step.line, step.line.program, step.machine.hardware
     return {
-        "trace": str(step.folder), "grown": show(step.grown), "hardware": card.name, "step_us": line.step_us,
-        "micro_batches": {"in_trace": step.few, "in_step": step.count, "round_us": step.round_us,
-                          "step_us": step.whole_us} if step.few < step.count else None,
-        "figures": {name: {"value": figure.value, "source": figure.source, "assumed": name in card.assumed}
-                    for name, figure in card.figures.items()},
+        "trace": str(step.folder),
+        "grown": show(step.grown),
+        "hardware": card.name,
+        "step_us": line.step_us,
+        "micro_batches": {
+            "in_trace": step.few,
+            "in_step": step.count,
+            "round_us": step.round_us,
+            "step_us": step.whole_us,
+        }
+        if step.few < step.count
+        else None,
+        "figures": {
+            name: {"value": figure.value, "source": figure.source, "assumed": name in card.assumed}
+            for name, figure in card.figures.items()
+        },
         "share": {origin.value: step.costs.share(origin) for origin in FigureOrigin},
         "host_link_gbps": step.machine.host.link_gbps(step.machine.hardware),
-        "critical_path_kernels": len(line.critical_path), "streams": _streams(step),
+        "critical_path_kernels": len(line.critical_path),
+        "streams": _streams(step),
         "exposed_us": {kind.value: line.exposed_of(kind) for kind in KernelKind if kind is not KernelKind.COMPUTE},
         "occupancy": {kind.value: line.occupancy(kind) for kind in KernelKind},
-        "exposed": [{
-            "name": program.names[kernel], "kind": KINDS[program.kind[kernel]].value,
-            "stream": int(program.stream[kernel]), "start_us": float(line.start_us[kernel]),
-            "end_us": float(line.end_us[kernel]), "exposed_us": float(line.exposed_us[kernel]),
-            "origin": _origin(step, kernel),
-        } for kernel in _exposed(line)],
-        "prefetches": [{
-            "name": program.names[item.kernel], "late_us": item.late_us, "later_us": item.later_us,
-            "earlier_us": item.earlier_us} for item in step.prefetches],
-        "device_peak_bytes": step.device_peak_bytes, "host_peak_bytes": step.host_peak_bytes,
+        "exposed": [
+            {
+                "name": program.names[kernel],
+                "kind": KINDS[program.kind[kernel]].value,
+                "stream": int(program.stream[kernel]),
+                "start_us": float(line.start_us[kernel]),
+                "end_us": float(line.end_us[kernel]),
+                "exposed_us": float(line.exposed_us[kernel]),
+                "origin": _origin(step, kernel),
+            }
+            for kernel in _exposed(line)
+        ],
+        "prefetches": [
+            {
+                "name": program.names[item.kernel],
+                "late_us": item.late_us,
+                "later_us": item.later_us,
+                "earlier_us": item.earlier_us,
+            }
+            for item in step.prefetches
+        ],
+        "device_peak_bytes": step.device_peak_bytes,
+        "host_peak_bytes": step.host_peak_bytes,
     }
 
 
@@ -212,40 +274,99 @@ def _print(step: _Step) -> None:
     from swapconf.timing.timing import KINDS, KernelKind
 
     line, program = step.line, step.line.program
-    say(phrase("{trace}: {time:.3f} ms a step on {hardware} ({shares})", trace=step.folder, time=line.step_us / 1000,
-               hardware=step.machine.hardware.name, shares=shares(step.costs.shares())), bold=True)
+    say(
+        phrase(
+            "{trace}: {time:.3f} ms a step on {hardware} ({shares})",
+            trace=step.folder,
+            time=line.step_us / 1000,
+            hardware=step.machine.hardware.name,
+            shares=shares(step.costs.shares()),
+        ),
+        bold=True,
+    )
     if step.grown:
         say(phrase("the step is {grown}", grown=step.grown))
     if step.whole_us is not None:
-        say(phrase("each micro-batch more takes {round:.3f} ms: with all {count} a step takes {time:.3f} ms",
-                   round=(step.round_us or 0.0) / 1000, count=step.count, time=step.whole_us / 1000))
+        say(
+            phrase(
+                "each micro-batch more takes {round:.3f} ms: with all {count} a step takes {time:.3f} ms",
+                round=(step.round_us or 0.0) / 1000,
+                count=step.count,
+                time=step.whole_us / 1000,
+            )
+        )
     elif step.few < step.count:
         say(phrase("how long a step with all {count} micro-batches takes is not known", count=step.count))
     print_assumed(step.machine)
-    _table((phrase("stream"), phrase("does"), phrase("kernels"), phrase("busy ms"), phrase("idle ms"),
-            phrase("exposed ms")), [
-        (str(row["stream"]), row["does"], str(row["kernels"]), *(f"{row[name] / 1000:.3f}" for name in
-         ("busy_us", "idle_us", "exposed_us"))) for row in _streams(step)])
-    in_use = joined(", ", (phrase("{kind} {share:.1%}", kind=phrase(kind.value), share=line.occupancy(kind))
-                           for kind in KernelKind))
-    say(phrase("in use: {kinds}; host link {rate:.1f} GB/s a card", kinds=in_use,
-               rate=step.machine.host.link_gbps(step.machine.hardware)))
-    say(phrase("memory: device {device}, host {host} a card", device=show_bytes(step.device_peak_bytes),
-               host=show_bytes(step.host_peak_bytes)))
+    _table(
+        (
+            phrase("stream"),
+            phrase("does"),
+            phrase("kernels"),
+            phrase("busy ms"),
+            phrase("idle ms"),
+            phrase("exposed ms"),
+        ),
+        [
+            (
+                str(row["stream"]),
+                row["does"],
+                str(row["kernels"]),
+                *(f"{row[name] / 1000:.3f}" for name in ("busy_us", "idle_us", "exposed_us")),
+            )
+            for row in _streams(step)
+        ],
+    )
+    in_use = joined(
+        ", ", (phrase("{kind} {share:.1%}", kind=phrase(kind.value), share=line.occupancy(kind)) for kind in KernelKind)
+    )
+    say(
+        phrase(
+            "in use: {kinds}; host link {rate:.1f} GB/s a card",
+            kinds=in_use,
+            rate=step.machine.host.link_gbps(step.machine.hardware),
+        )
+    )
+    say(
+        phrase(
+            "memory: device {device}, host {host} a card",
+            device=show_bytes(step.device_peak_bytes),
+            host=show_bytes(step.host_peak_bytes),
+        )
+    )
     if longest := _exposed(line)[:NUM_ROWS]:
         say(phrase("What the main stream waits for longest:"))
-        _table((phrase("exposed us"), phrase("takes us"), phrase("kind"), phrase("known"), phrase("name")), [(
-            f"{line.exposed_us[kernel]:.1f}", f"{line.end_us[kernel] - line.start_us[kernel]:.1f}",
-            phrase(KINDS[program.kind[kernel]].value), phrase(_origin(step, kernel)), program.names[kernel])
-            for kernel in longest])
+        _table(
+            (phrase("exposed us"), phrase("takes us"), phrase("kind"), phrase("known"), phrase("name")),
+            [
+                (
+                    f"{line.exposed_us[kernel]:.1f}",
+                    f"{line.end_us[kernel] - line.start_us[kernel]:.1f}",
+                    phrase(KINDS[program.kind[kernel]].value),
+                    phrase(_origin(step, kernel)),
+                    program.names[kernel],
+                )
+                for kernel in longest
+            ],
+        )
     if step.prefetches:
         late = [item for item in step.prefetches if item.late_us > 0]
         twice = [item for item in step.prefetches if item.earlier_us < 0]
-        say(phrase("prefetches: {number}, waited for {late}, tensor held twice {twice}", number=len(step.prefetches),
-                   late=len(late), twice=len(twice)))
-        _table((phrase("late us"), phrase("later us"), phrase("earlier us"), phrase("name")), [
-            (f"{item.late_us:.1f}", f"{item.later_us:.1f}", f"{item.earlier_us:.1f}", program.names[item.kernel])
-            for item in sorted(step.prefetches, key=lambda item: -item.late_us)[:NUM_ROWS]])
+        say(
+            phrase(
+                "prefetches: {number}, waited for {late}, tensor held twice {twice}",
+                number=len(step.prefetches),
+                late=len(late),
+                twice=len(twice),
+            )
+        )
+        _table(
+            (phrase("late us"), phrase("later us"), phrase("earlier us"), phrase("name")),
+            [
+                (f"{item.late_us:.1f}", f"{item.later_us:.1f}", f"{item.earlier_us:.1f}", program.names[item.kernel])
+                for item in sorted(step.prefetches, key=lambda item: -item.late_us)[:NUM_ROWS]
+            ],
+        )
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

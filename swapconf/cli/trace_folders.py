@@ -20,20 +20,39 @@ def trace_folder(given: Path) -> Path:
     if len(below) == 1:
         return below[0]
     if not given.is_dir():
-        raise _refused(given, phrase("this is a file, not the folder of a trace") if given.exists() else
-                       phrase("there is no such folder"), phrase("check the path"))
+        raise _refused(
+            given,
+            phrase("this is a file, not the folder of a trace")
+            if given.exists()
+            else phrase("there is no such folder"),
+            phrase("check the path"),
+        )
     if below:
         raise _refused(given, phrase("the traces of {ranks} ranks are in this folder", ranks=len(below)), _names(below))
     deeper = sorted({path.parent for pattern in ("*", "*/rank_*") for path in given.glob(f"{pattern}/{_BLOCKS}")})
-    raise _refused(given, phrase("has no memory_block.csv"),
-                   _names(deeper) if deeper else phrase("run `swapconf dryrun --keep DIR`"))
+    raise _refused(
+        given,
+        phrase("has no memory_block.csv"),
+        _names(deeper) if deeper else phrase("run `swapconf dryrun --keep DIR`"),
+    )
 
 
 def _names(folders: Sequence[Path]) -> str:
-    return phrase("name one of {folders}",
-                  folders=", ".join([*map(str, folders[:_MOST_NAMES]), *["..."] * (len(folders) > _MOST_NAMES)]))
+    return phrase(
+        "name one of {folders}",
+        folders=", ".join([*map(str, folders[:_MOST_NAMES]), *["..."] * (len(folders) > _MOST_NAMES)]),
+    )
 
 
 def _refused(given: Path, message: str, hint: str) -> SwapconfError:
-    return SwapconfError([Finding(origin=Origin(file=str(given)), rule="file-not-found", severity=Severity.ERROR,
-                                  message=message, hint=hint)])
+    return SwapconfError(
+        [
+            Finding(
+                origin=Origin(file=str(given)),
+                rule="file-not-found",
+                severity=Severity.ERROR,
+                message=message,
+                hint=hint,
+            )
+        ]
+    )

@@ -39,15 +39,30 @@ _MOST_JOBS = 3  # unless asked for more: each takes about 60 MB
 @click.option("--config", "file", required=True, metavar="FILE", type=FILE, help="The training YAML that was run.")
 @set_option
 @ranks_option("Which ranks must have a log; stages: the first one of each pipeline stage.", default="all")
-@click.option("--predicted", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE.json",
-              help="Compare peaks with this output of `swapconf dryrun --format json` (default: earlier dry runs).")
-@click.option("--slack", default="0", show_default=True, metavar="2GB",
-              help="How much higher than predicted a peak may be.")
+@click.option(
+    "--predicted",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE.json",
+    help="Compare peaks with this output of `swapconf dryrun --format json` (default: earlier dry runs).",
+)
+@click.option(
+    "--slack", default="0", show_default=True, metavar="2GB", help="How much higher than predicted a peak may be."
+)
 @click.option("--jobs", type=click.IntRange(1), help="Logs to read at once (default: by cores, at most 3).")
 @format_option()
 @version_options
-def command(folder: Path, file: str, changes: tuple[str, ...], ranks: str, predicted: Path | None, slack: str,
-            jobs: int | None, form: str, mindspore_version: str | None, mindformers_version: str | None) -> None:
+def command(
+    folder: Path,
+    file: str,
+    changes: tuple[str, ...],
+    ranks: str,
+    predicted: Path | None,
+    slack: str,
+    jobs: int | None,
+    form: str,
+    mindspore_version: str | None,
+    mindformers_version: str | None,
+) -> None:
     """Compare what the worker logs below LOGDIR say with what the YAML decides for each rank.
 
     After a run: did every rank do what the YAML says, and did it stay below the predicted peak? It reads the logs of
@@ -82,13 +97,23 @@ def command(folder: Path, file: str, changes: tuple[str, ...], ranks: str, predi
     if study.strategy is None:
         raise click.UsageError(phrase("{reason}, so there is nothing to compare with", reason=study.why_no_strategy))
     try:
-        found = verify(folder, study, study.strategy, cluster, wanted, peaks, slack_bytes,
-                       jobs or min(len(os.sched_getaffinity(0)), _MOST_JOBS))
+        found = verify(
+            folder,
+            study,
+            study.strategy,
+            cluster,
+            wanted,
+            peaks,
+            slack_bytes,
+            jobs or min(len(os.sched_getaffinity(0)), _MOST_JOBS),
+        )
     except OSError as error:
         raise click.UsageError(f"{folder}: {error.strerror or error}") from None
     if all(verdict.said is None for verdict in found.ranks):
-        say(phrase("{folder}: there is no log of a rank here (worker_RANK.log, rank_RANK/info.log)", folder=folder),
-            err=True)
+        say(
+            phrase("{folder}: there is no log of a rank here (worker_RANK.log, rank_RANK/info.log)", folder=folder),
+            err=True,
+        )
         raise SystemExit(EXIT_UNREADABLE)
     if form == "json":
         click.echo(json.dumps(as_record(found), indent=2))
@@ -104,28 +129,42 @@ def _cached_peaks(study: Study, cluster: Cluster) -> Mapping[int, PredictedPeaks
     from swapconf.dryrun.rank_order import RankOrder
     from swapconf.verify.predicted_peaks import PredictedPeaks
 
-    reports = (report_cache.find(RankOrder(document=study.document, rank=rank, fold=True, settings=study.settings))
-               for rank in cluster.first_ranks())
-    return {report.rank: PredictedPeaks(used_bytes=report.used_peak_bytes, origin=str(record_of(report)["origin"]),
-                                        with_fragments_bytes=report.with_fragments_peak_bytes)
-            for report in reports if report is not None}
+    reports = (
+        report_cache.find(RankOrder(document=study.document, rank=rank, fold=True, settings=study.settings))
+        for rank in cluster.first_ranks()
+    )
+    return {
+        report.rank: PredictedPeaks(
+            used_bytes=report.used_peak_bytes,
+            origin=str(record_of(report)["origin"]),
+            with_fragments_bytes=report.with_fragments_peak_bytes,
+        )
+        for report in reports
+        if report is not None
+    }
 
 
 def as_record(found: Verification) -> dict[str, Any]:
     """The JSON form. Bytes as whole numbers."""
     return {
         "agrees": found.agrees,
-        "ranks": [{
-            "rank": verdict.rank, "stage": verdict.stage, "rules": list(verdict.rules),
-            "log_bytes": verdict.said.size_bytes if verdict.said else None,
-            "log_entries": len(verdict.said.entries) if verdict.said else None,
-            "used_peak_bytes": verdict.said.used_peak_bytes if verdict.said else None,
-            "with_fragments_peak_bytes": verdict.said.with_fragments_peak_bytes if verdict.said else None,
-            "predicted_used_peak_bytes": verdict.predicted.used_bytes if verdict.predicted else None,
-            "predicted_with_fragments_peak_bytes":
-                verdict.predicted.with_fragments_bytes if verdict.predicted else None,
-            "predicted_by": show(verdict.predicted.origin) if verdict.predicted else None,
-        } for verdict in found.ranks],
+        "ranks": [
+            {
+                "rank": verdict.rank,
+                "stage": verdict.stage,
+                "rules": list(verdict.rules),
+                "log_bytes": verdict.said.size_bytes if verdict.said else None,
+                "log_entries": len(verdict.said.entries) if verdict.said else None,
+                "used_peak_bytes": verdict.said.used_peak_bytes if verdict.said else None,
+                "with_fragments_peak_bytes": verdict.said.with_fragments_peak_bytes if verdict.said else None,
+                "predicted_used_peak_bytes": verdict.predicted.used_bytes if verdict.predicted else None,
+                "predicted_with_fragments_peak_bytes": verdict.predicted.with_fragments_bytes
+                if verdict.predicted
+                else None,
+                "predicted_by": show(verdict.predicted.origin) if verdict.predicted else None,
+            }
+            for verdict in found.ranks
+        ],
         "findings": [finding.as_record() for finding in found.findings],
     }
 
@@ -133,8 +172,16 @@ def as_record(found: Verification) -> dict[str, Any]:
 def _print(found: Verification) -> None:
     from swapconf.cli.tables import print_rows
 
-    head = (phrase("ranks"), phrase("stage"), phrase("log"), phrase("used peak"), phrase("predicted"),
-            phrase("with fragments"), phrase("predicted"), phrase("verdict"))
+    head = (
+        phrase("ranks"),
+        phrase("stage"),
+        phrase("log"),
+        phrase("used peak"),
+        phrase("predicted"),
+        phrase("with fragments"),
+        phrase("predicted"),
+        phrase("verdict"),
+    )
     rows, styles = [], []
     groups: dict[tuple[object, ...], list[RankVerdict]] = {}
     for verdict in found.ranks:
@@ -142,12 +189,18 @@ def _print(found: Verification) -> None:
     for group in groups.values():
         first, said = group[0], [verdict.said for verdict in group if verdict.said]
         peaks = first.predicted
-        rows.append((", ".join(runs(verdict.rank for verdict in group)), str(first.stage),
-                     show_bytes(sum(one.size_bytes for one in said) if said else None),
-                     _span([one.used_peak_bytes for one in said]), show_bytes(peaks.used_bytes if peaks else None),
-                     _span([one.with_fragments_peak_bytes for one in said]),
-                     show_bytes(peaks.with_fragments_bytes if peaks else None),
-                     ", ".join(first.rules) or phrase("agrees")))
+        rows.append(
+            (
+                ", ".join(runs(verdict.rank for verdict in group)),
+                str(first.stage),
+                show_bytes(sum(one.size_bytes for one in said) if said else None),
+                _span([one.used_peak_bytes for one in said]),
+                show_bytes(peaks.used_bytes if peaks else None),
+                _span([one.with_fragments_peak_bytes for one in said]),
+                show_bytes(peaks.with_fragments_bytes if peaks else None),
+                ", ".join(first.rules) or phrase("agrees"),
+            )
+        )
         styles.append("bold red" if first.rules else "")
     print_rows(head, rows, ("ranks", "verdict"), styles=styles)
     print_findings(found.findings)

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from swapconf.whatif.sweep import Point
 
 _SWEEP = re.compile(r"backward_prefetch=(\d{1,6})\.\.(\d{1,6})(?:\.\.(\d{1,6}))?")
-_TITLES = {"step": mark("step"), "exposed_copy": mark("exposed copy"),
-           "exposed_collective": mark("exposed collective")}
+_TITLES = {"step": mark("step"), "exposed_copy": mark("exposed copy"), "exposed_collective": mark("exposed collective")}
 
 
 @click.command(cls=Command)
@@ -36,14 +35,24 @@ _TITLES = {"step": mark("step"), "exposed_copy": mark("exposed copy"),
 @click.option("--config", "file", required=True, metavar="FILE", type=FILE, help="The training YAML to ask about.")
 @set_option
 @format_option()
-@click.option("--sweep", metavar="backward_prefetch=1..400",
-              help="Print the peak for every prefetch, and the step time with --hardware. "
-                   "A..B..STEP takes every STEP-th.")
+@click.option(
+    "--sweep",
+    metavar="backward_prefetch=1..400",
+    help="Print the peak for every prefetch, and the step time with --hardware. A..B..STEP takes every STEP-th.",
+)
 @machine_options(None)
 @html_option("the pictures before and after")
 @click.option("--safe", is_flag=True, help="Also print an upper bound of the true dry run's peak, to use as a gate.")
-def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: str | None, machine: MachineOptions,
-            html: Path | None, safe: bool) -> None:
+def command(
+    trace: Path,
+    file: str,
+    changes: tuple[str, ...],
+    form: str,
+    sweep: str | None,
+    machine: MachineOptions,
+    html: Path | None,
+    safe: bool,
+) -> None:
     """Predict the memory of one rank under any swap and recompute, in milliseconds, without running anything.
 
     Use it to search for a config: what each entry saves, how the peak moves with the prefetch and, with --hardware,
@@ -80,8 +89,9 @@ def command(trace: Path, file: str, changes: tuple[str, ...], form: str, sweep: 
     try:
         study = study_for_check(overrides.of_file(file, changes), os.environ)
         go_on(study)
-        question = Question(trace, study, default_policy(os.environ),
-                            machine.load() if machine.profile is not None else None)
+        question = Question(
+            trace, study, default_policy(os.environ), machine.load() if machine.profile is not None else None
+        )
         print_findings(question.findings, err=True)
         points = question.sweep(_shown(_prefetches(sweep))) if sweep else ()
         answer = question.answer()
@@ -120,15 +130,26 @@ def as_record(answer: Answer, points: Sequence[Point], origin: str) -> dict[str,
 
     found = answer.prediction
     return {
-        "used_peak_bytes": found.used_peak_bytes, "with_fragments_peak_bytes": answer.placement.mapped_bytes,
+        "used_peak_bytes": found.used_peak_bytes,
+        "with_fragments_peak_bytes": answer.placement.mapped_bytes,
         "reserved_bytes": answer.placement.reserved_bytes,
-        "safe_used_peak_bytes": answer.safe_bytes, "baseline_used_peak_bytes": answer.baseline_peak_bytes,
+        "safe_used_peak_bytes": answer.safe_bytes,
+        "baseline_used_peak_bytes": answer.baseline_peak_bytes,
         "categories": {category.value: size for category, size in bytes_at_peak(found.device).items()},
         "host_peak_bytes": found.moves.host.peak_bytes,
-        "moved_bytes_per_step": found.moved_bytes, "recomputed_kernels_per_step": found.recomputed,
-        "entries": [{"path": entry.origin.path, "line": entry.origin.line, "entry": entry.text,
-                     "saved_bytes": entry.saved_bytes, "moved_bytes_per_step": entry.moved_bytes,
-                     "recomputed_kernels_per_step": entry.recomputed} for entry in answer.entries],
+        "moved_bytes_per_step": found.moved_bytes,
+        "recomputed_kernels_per_step": found.recomputed,
+        "entries": [
+            {
+                "path": entry.origin.path,
+                "line": entry.origin.line,
+                "entry": entry.text,
+                "saved_bytes": entry.saved_bytes,
+                "moved_bytes_per_step": entry.moved_bytes,
+                "recomputed_kernels_per_step": entry.recomputed,
+            }
+            for entry in answer.entries
+        ],
         "time": {} if answer.times is None else _time_record(answer.times),
         "sweep": [_point_record(point) for point in points],
         "best": _best_record(points),
@@ -139,12 +160,19 @@ def as_record(answer: Answer, points: Sequence[Point], origin: str) -> dict[str,
 
 def _time_record(times: Times) -> dict[str, Any]:
     def record(time: StepTime) -> dict[str, Any]:
-        return {f"{name}_us": {"value": known.us, "share": {origin.value: part for origin, part in known.share.items()}}
-                for name, known in _figures(time).items()}
+        return {
+            f"{name}_us": {"value": known.us, "share": {origin.value: part for origin, part in known.share.items()}}
+            for name, known in _figures(time).items()
+        }
 
-    return {"hardware": times.machine.hardware.name, "assumed": sorted(times.machine.hardware.assumed),
-            "host_link_gbps": times.machine.host.link_gbps(times.machine.hardware), "baseline": record(times.before),
-            "predicted": record(times.after), "added_operations_per_step": times.added_operations}
+    return {
+        "hardware": times.machine.hardware.name,
+        "assumed": sorted(times.machine.hardware.assumed),
+        "host_link_gbps": times.machine.host.link_gbps(times.machine.hardware),
+        "baseline": record(times.before),
+        "predicted": record(times.after),
+        "added_operations_per_step": times.added_operations,
+    }
 
 
 def _figures(time: StepTime) -> dict[str, Known]:
@@ -152,8 +180,12 @@ def _figures(time: StepTime) -> dict[str, Known]:
 
 
 def _point_record(point: Point) -> dict[str, Any]:
-    known = {"backward_prefetch": point.prefetch, "used_peak_bytes": point.peak_bytes,
-             "two_copies_bytes": point.twice_bytes, "crashes": point.crashes}
+    known = {
+        "backward_prefetch": point.prefetch,
+        "used_peak_bytes": point.peak_bytes,
+        "two_copies_bytes": point.twice_bytes,
+        "crashes": point.crashes,
+    }
     if point.time is None:
         return known
     return known | {"step_us": point.time.step_us, "exposed_copy_us": point.time.exposed_copy_us}
@@ -165,12 +197,19 @@ def _best_record(points: Sequence[Point]) -> dict[str, Any]:
     best = best_overall(points)
     if best is None:
         return {}
-    return {"backward_prefetch": best.prefetch, "layers": {choice.layer: {
-        "backward_prefetch": choice.best,
-        "without_waiting": choice.punctual and {"backward_prefetch": choice.punctual[0],
-                                                "two_copies_bytes": choice.punctual[1]},
-        "without_two_copies": choice.single and {"backward_prefetch": choice.single[0], "late_us": choice.single[1]},
-    } for choice in best_of_layers(points)}}
+    return {
+        "backward_prefetch": best.prefetch,
+        "layers": {
+            choice.layer: {
+                "backward_prefetch": choice.best,
+                "without_waiting": choice.punctual
+                and {"backward_prefetch": choice.punctual[0], "two_copies_bytes": choice.punctual[1]},
+                "without_two_copies": choice.single
+                and {"backward_prefetch": choice.single[0], "late_us": choice.single[1]},
+            }
+            for choice in best_of_layers(points)
+        },
+    }
 
 
 def _print(answer: Answer, safe: bool) -> None:
@@ -179,14 +218,25 @@ def _print(answer: Answer, safe: bool) -> None:
 
     found, before = answer.prediction, answer.baseline_peak_bytes
     peak = found.used_peak_bytes
-    say(phrase("used peak {peak} ({bytes} bytes), without swap and recompute {before}; with fragments {mapped}",
-               peak=show_bytes(peak), bytes=peak, before=show_bytes(before),
-               mapped=show_bytes(answer.placement.mapped_bytes)))
+    say(
+        phrase(
+            "used peak {peak} ({bytes} bytes), without swap and recompute {before}; with fragments {mapped}",
+            peak=show_bytes(peak),
+            bytes=peak,
+            before=show_bytes(before),
+            mapped=show_bytes(answer.placement.mapped_bytes),
+        )
+    )
     if safe:
         say(phrase("at most   {size} ({bytes} bytes)", size=show_bytes(answer.safe_bytes), bytes=answer.safe_bytes))
-    say(phrase("host peak {peak}, moved in each step {moved}, kernels run again in each step {kernels}",
-               peak=show_bytes(found.moves.host.peak_bytes), moved=show_bytes(found.moved_bytes),
-               kernels=found.recomputed))
+    say(
+        phrase(
+            "host peak {peak}, moved in each step {moved}, kernels run again in each step {kernels}",
+            peak=show_bytes(found.moves.host.peak_bytes),
+            moved=show_bytes(found.moved_bytes),
+            kernels=found.recomputed,
+        )
+    )
     if answer.entries:
         print_rows(*entries_table(answer.entries))
     if answer.times is not None:
@@ -197,12 +247,31 @@ def _print_times(times: Times) -> None:
     from swapconf.cli.tables import print_rows
 
     after = _figures(times.after)
-    say(phrase("one step on {hardware}, host link {rate:.1f} GB/s a card:", hardware=times.machine.hardware.name,
-               rate=times.machine.host.link_gbps(times.machine.hardware)))
-    print_rows((phrase("what"), phrase("without ms"), phrase("predicted ms"), phrase("change ms"), phrase("known")), [(
-        phrase(_TITLES[name]), f"{known.us / 1000:.3f}", f"{after[name].us / 1000:.3f}",
-        f"{(after[name].us - known.us) / 1000:+.3f}", shares(after[name].share))
-        for name, known in _figures(times.before).items()], ("what", "known"))
-    say(phrase("recompute adds {operations:.2f} GFLOP a step (counted from shapes)",
-               operations=times.added_operations / 1e9))
+    say(
+        phrase(
+            "one step on {hardware}, host link {rate:.1f} GB/s a card:",
+            hardware=times.machine.hardware.name,
+            rate=times.machine.host.link_gbps(times.machine.hardware),
+        )
+    )
+    print_rows(
+        (phrase("what"), phrase("without ms"), phrase("predicted ms"), phrase("change ms"), phrase("known")),
+        [
+            (
+                phrase(_TITLES[name]),
+                f"{known.us / 1000:.3f}",
+                f"{after[name].us / 1000:.3f}",
+                f"{(after[name].us - known.us) / 1000:+.3f}",
+                shares(after[name].share),
+            )
+            for name, known in _figures(times.before).items()
+        ],
+        ("what", "known"),
+    )
+    say(
+        phrase(
+            "recompute adds {operations:.2f} GFLOP a step (counted from shapes)",
+            operations=times.added_operations / 1e9,
+        )
+    )
     print_assumed(times.machine)

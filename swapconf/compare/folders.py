@@ -34,28 +34,49 @@ def read(folder: Path) -> tuple[RankTrace, ...]:
     alone = (folder / trace_folder.BLOCKS).exists()
     places = [folder] if alone else [path.parent for path in folder.glob(f"rank_*/{trace_folder.BLOCKS}")]
     if not places:
-        raise SwapconfError([Finding(
-            origin=Origin(file=str(folder)), rule="file-not-found", severity=Severity.ERROR,
-            message=phrase("neither memory_block.csv nor a folder rank_*/ that has one is in here"),
-            hint=phrase("give a training YAML, or the DIR of `swapconf dryrun --keep DIR`; where a folded run "
-                        "could not leave a trace of the whole model, run it with --no-fold"))])
+        raise SwapconfError(
+            [
+                Finding(
+                    origin=Origin(file=str(folder)),
+                    rule="file-not-found",
+                    severity=Severity.ERROR,
+                    message=phrase("neither memory_block.csv nor a folder rank_*/ that has one is in here"),
+                    hint=phrase(
+                        "give a training YAML, or the DIR of `swapconf dryrun --keep DIR`; where a folded run "
+                        "could not leave a trace of the whole model, run it with --no-fold"
+                    ),
+                )
+            ]
+        )
     found = []
     for place in places:
         report = run_record.report(place)
         number = report.get("rank", _number(place))
         found.append((number, place, report))
     found.sort(key=lambda item: item[0])
-    return tuple(RankTrace(rank=rank, trace=trace_folder.read(place, rank), report=report,
-                           pool=run_record.pool(place), stage=report.get("stage", index))
-                 for index, (rank, place, report) in enumerate(found))
+    return tuple(
+        RankTrace(
+            rank=rank,
+            trace=trace_folder.read(place, rank),
+            report=report,
+            pool=run_record.pool(place),
+            stage=report.get("stage", index),
+        )
+        for index, (rank, place, report) in enumerate(found)
+    )
 
 
 def of_trace(folder: Path, trace: Trace) -> RankTrace:
     """The same for one folder whose trace has been read already."""
     report = run_record.report(folder)
     rank = report.get("rank", _number(folder))
-    return RankTrace(rank=rank, trace=replace(trace, rank=rank), report=report, pool=run_record.pool(folder),
-                     stage=report.get("stage", 0))
+    return RankTrace(
+        rank=rank,
+        trace=replace(trace, rank=rank),
+        report=report,
+        pool=run_record.pool(folder),
+        stage=report.get("stage", 0),
+    )
 
 
 def _number(folder: Path) -> int:

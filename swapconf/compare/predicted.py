@@ -16,32 +16,46 @@ from swapconf.whatif.question import Answer, Question
 from swapconf.words.findings import in_order
 from swapconf.words.phrases import joined, phrase
 
-ONLY_ADDED = phrase("kernels run again, and their operations, are those of the strategy, without what the model "
-                    "itself computes again where the strategy does not")
+ONLY_ADDED = phrase(
+    "kernels run again, and their operations, are those of the strategy, without what the model "
+    "itself computes again where the strategy does not"
+)
 
 
-def of_baseline(title: str, ranks: Sequence[RankTrace], study: Study, machine: Machine,
-                policy: str = "mindspore") -> Variant:
+def of_baseline(
+    title: str, ranks: Sequence[RankTrace], study: Study, machine: Machine, policy: str = "mindspore"
+) -> Variant:
     """Raises Mismatch where a trace is no baseline for the config. Times are missing, and why is said, where the ranks
     do not go together."""
     questions = [Question(Path(item.trace.folder), study, policy, machine) for item in ranks]
     answers = [question.answer() for question in questions]
     values = {item.rank: _figures(answer) for item, answer in zip(ranks, answers, strict=True)}
     found = Variant(
-        title=title, notes=(ONLY_ADDED,), ranks=rank_figures(ranks, values),
+        title=title,
+        notes=(ONLY_ADDED,),
+        ranks=rank_figures(ranks, values),
         origins={"memory": joined("; ", dict.fromkeys(question.origin for question in questions))},
-        findings=in_order([*study.findings, *(told for question in questions for told in question.findings),
-                           *(told for answer in answers for told in answer.findings)]),
-        views=tuple(question.views(answer)[1] for question, answer in zip(questions, answers, strict=True)))
+        findings=in_order(
+            [
+                *study.findings,
+                *(told for question in questions for told in question.findings),
+                *(told for answer in answers for told in answer.findings),
+            ]
+        ),
+        views=tuple(question.views(answer)[1] for question, answer in zip(questions, answers, strict=True)),
+    )
     try:
         timed = _time_of(ranks, answers, machine)
     except ValueError as error:
         return replace(found, unknown=dict.fromkeys(TIMES, str(error)))
     return replace(
-        found, notes=(ONLY_ADDED, *timed.notes),
+        found,
+        notes=(ONLY_ADDED, *timed.notes),
         origins={**found.origins, "time": phrase("predicted, {origin}", origin=timed.origin)},
         ranks=rank_figures(ranks, {rank: {**values[rank], **timed.figures[rank]} for rank in values}),
-        pipeline=timed.pipeline, timeline=timed.picture(title, ranks, [answer.prediction.device for answer in answers]))
+        pipeline=timed.pipeline,
+        timeline=timed.picture(title, ranks, [answer.prediction.device for answer in answers]),
+    )
 
 
 def _time_of(ranks: Sequence[RankTrace], answers: Sequence[Answer], machine: Machine) -> TimedRun:
@@ -50,21 +64,34 @@ def _time_of(ranks: Sequence[RankTrace], answers: Sequence[Answer], machine: Mac
     by_rank: dict[int, tuple[Call, ...]] = {}
     for item, step in zip(ranks, steps, strict=True):
         known = {call.kernel: call for call in calls(item.trace, item.rank)}
-        by_rank[item.rank] = tuple(replace(known[row], kernel=kernel) for kernel, row in enumerate(step.row.tolist())
-                                   if row in known)
+        by_rank[item.rank] = tuple(
+            replace(known[row], kernel=kernel) for kernel, row in enumerate(step.row.tolist()) if row in known
+        )
     return together(ranks, [step.timeline.program for step in steps], [step.costs for step in steps], by_rank, machine)
 
 
 def baseline(variant: Variant) -> Variant:
     """What the traces say, with kernels counted as a what-if counts them: nothing is recomputed by a strategy."""
-    return replace(variant, notes=(*variant.notes, ONLY_ADDED), ranks=tuple(
-        replace(rank, values={**rank.values, ComparedFigure.RECOMPUTED_KERNELS: 0, ComparedFigure.RECOMPUTED_OPERATIONS: 0})
-        for rank in variant.ranks))
+    return replace(
+        variant,
+        notes=(*variant.notes, ONLY_ADDED),
+        ranks=tuple(
+            replace(
+                rank,
+                values={**rank.values, ComparedFigure.RECOMPUTED_KERNELS: 0, ComparedFigure.RECOMPUTED_OPERATIONS: 0},
+            )
+            for rank in variant.ranks
+        ),
+    )
 
 
 def _figures(answer: Answer) -> dict[ComparedFigure, float]:
     found = answer.prediction
-    return {ComparedFigure.USED_PEAK: found.used_peak_bytes, ComparedFigure.WITH_FRAGMENTS: answer.placement.mapped_bytes,
-            ComparedFigure.HOST: found.moves.host.peak_bytes, ComparedFigure.MOVED: found.moved_bytes,
-            ComparedFigure.RECOMPUTED_KERNELS: found.recomputed,
-            ComparedFigure.RECOMPUTED_OPERATIONS: answer.times.added_operations if answer.times is not None else 0.0}
+    return {
+        ComparedFigure.USED_PEAK: found.used_peak_bytes,
+        ComparedFigure.WITH_FRAGMENTS: answer.placement.mapped_bytes,
+        ComparedFigure.HOST: found.moves.host.peak_bytes,
+        ComparedFigure.MOVED: found.moved_bytes,
+        ComparedFigure.RECOMPUTED_KERNELS: found.recomputed,
+        ComparedFigure.RECOMPUTED_OPERATIONS: answer.times.added_operations if answer.times is not None else 0.0,
+    }

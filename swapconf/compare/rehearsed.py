@@ -23,8 +23,11 @@ from swapconf.upstream.facts import Versions
 from swapconf.words.findings import Finding, Origin, Severity, SwapconfError, in_order
 from swapconf.words.phrases import joined, phrase
 
-_FROM_REPORT = {ComparedFigure.USED_PEAK: "used_peak_bytes", ComparedFigure.WITH_FRAGMENTS: "with_fragments_peak_bytes",
-                ComparedFigure.HOST: "host_bytes"}
+_FROM_REPORT = {
+    ComparedFigure.USED_PEAK: "used_peak_bytes",
+    ComparedFigure.WITH_FRAGMENTS: "with_fragments_peak_bytes",
+    ComparedFigure.HOST: "host_bytes",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +41,16 @@ class Candidate:
     findings: tuple[Finding, ...] = ()
 
 
-def rehearse(candidates: Sequence[Candidate], jobs: int, machine: Machine, *, policy: str = "mindspore",
-             reuse: bool = False, dask: str | None = None,
-             progress: Callable[[], None] = lambda: None) -> tuple[Variant, ...]:
+def rehearse(
+    candidates: Sequence[Candidate],
+    jobs: int,
+    machine: Machine,
+    *,
+    policy: str = "mindspore",
+    reuse: bool = False,
+    dask: str | None = None,
+    progress: Callable[[], None] = lambda: None,
+) -> tuple[Variant, ...]:
     """Dry-runs all ranks of all candidates, ``jobs`` at once. One that fails does not stop the others. ``reuse``: take
     a kept run with the same settings and versions for a new one. ``progress``: called after each new run."""
     known: dict[tuple[Path, int], Mapping[str, Any]] = {}
@@ -55,8 +65,10 @@ def rehearse(candidates: Sequence[Candidate], jobs: int, machine: Machine, *, po
     for report in fan_out.rehearse_all(waiting, jobs, dask) if waiting else ():
         known[_key(by_name[report.file, report.rank])] = as_record(report)
         progress()
-    return tuple(_variant(candidate, [known[_key(order)] for order in candidate.orders], machine, policy)
-                 for candidate in candidates)
+    return tuple(
+        _variant(candidate, [known[_key(order)] for order in candidate.orders], machine, policy)
+        for candidate in candidates
+    )
 
 
 def _key(order: RankOrder) -> tuple[Path, int]:
@@ -73,12 +85,14 @@ def _kept(order: RankOrder) -> Mapping[str, Any]:
     plain: Any = order.document.root.plain()
     settings = json.loads(json.dumps(plain, default=str))  # as it was written
     beside = digests(adapted(plain, Path.cwd()), order.register_path)
-    same = ((found.get("settings"), found.get("level"), found.get("plain"), found.get("real_data"))
-            == (settings, order.level, order.plain, order.real_data)
-            and (found.get("register_path"), found.get("inputs")) == (order.register_path, beside)
-            and isinstance(ran_in, dict)
-            and (found.get("swapconf"), ran_in.get("mindspore"), ran_in.get("mindformers"))
-            == (version("swapconf"), versions.mindspore, versions.mindformers))
+    same = (
+        (found.get("settings"), found.get("level"), found.get("plain"), found.get("real_data"))
+        == (settings, order.level, order.plain, order.real_data)
+        and (found.get("register_path"), found.get("inputs")) == (order.register_path, beside)
+        and isinstance(ran_in, dict)
+        and (found.get("swapconf"), ran_in.get("mindspore"), ran_in.get("mindformers"))
+        == (version("swapconf"), versions.mindspore, versions.mindformers)
+    )
     has_trace = (place / "memory_block.csv").exists()
     # of a folded run without a trace its figures are all that there is
     is_there = has_trace if report.get("folded") is None else order.fold and (has_trace or not report.get("grown"))
@@ -86,19 +100,44 @@ def _kept(order: RankOrder) -> Mapping[str, Any]:
 
 
 def _variant(candidate: Candidate, reports: Sequence[Mapping[str, Any]], machine: Machine, policy: str) -> Variant:
-    findings = tuple(Finding(
-        origin=Origin(file=found["file"], line=found["line"], column=found["column"], path=found["path"]),
-        rule=found["rule"], severity=Severity(found["severity"]), message=found["message"], hint=found["hint"])
-        for report in reports for found in report["findings"])
+    findings = tuple(
+        Finding(
+            origin=Origin(file=found["file"], line=found["line"], column=found["column"], path=found["path"]),
+            rule=found["rule"],
+            severity=Severity(found["severity"]),
+            message=found["message"],
+            hint=found["hint"],
+        )
+        for report in reports
+        for found in report["findings"]
+    )
     blank = Variant(title=candidate.title, findings=in_order([*candidate.findings, *findings]))
     broken = [report for report in reports if report["used_peak_bytes"] is None]
     if broken:
-        return replace(blank, failure=joined("; ", (
-            phrase("rank {rank} {outcome}: {detail}", rank=report["rank"], outcome=phrase(report["outcome"]),
-                   detail=report["detail"]) for report in broken)))
+        return replace(
+            blank,
+            failure=joined(
+                "; ",
+                (
+                    phrase(
+                        "rank {rank} {outcome}: {detail}",
+                        rank=report["rank"],
+                        outcome=phrase(report["outcome"]),
+                        detail=report["detail"],
+                    )
+                    for report in broken
+                ),
+            ),
+        )
     if any(report["folded"] and not _is_grown(candidate.keep, report) for report in reports):
-        return _of_reports(blank, reports, phrase("the dry run was folded, and there is no trace of the whole model "
-                                                  "with all its micro-batches; run it with --no-fold"))
+        return _of_reports(
+            blank,
+            reports,
+            phrase(
+                "the dry run was folded, and there is no trace of the whole model "
+                "with all its micro-batches; run it with --no-fold"
+            ),
+        )
     try:
         ranks = folders.read(candidate.keep)
     except SwapconfError as error:
@@ -111,24 +150,31 @@ def _variant(candidate: Candidate, reports: Sequence[Mapping[str, Any]], machine
 def _is_grown(keep: Path, report: Mapping[str, Any]) -> bool:
     """Whether a folded run left a trace with all layers and micro-batches."""
     facts = run_record.read(keep / f"rank_{report['rank']}").get("grown")
-    return bool(report.get("grown")) and isinstance(facts, dict) \
+    return (
+        bool(report.get("grown"))
+        and isinstance(facts, dict)
         and facts.get("micro_batches") == facts.get("of_micro_batches")
+    )
 
 
 def _of_reports(blank: Variant, reports: Sequence[Mapping[str, Any]], why: str) -> Variant:
     """Memory as the dry runs tell it."""
     ranks = []
     for report in reports:
-        values: dict[ComparedFigure, float] = {figure: report[key] for figure, key in _FROM_REPORT.items()
-                                       if report.get(key) is not None}
+        values: dict[ComparedFigure, float] = {
+            figure: report[key] for figure, key in _FROM_REPORT.items() if report.get(key) is not None
+        }
         sizes = [move["bytes"] for move in report["moved"]]
         if None not in sizes:
             values[ComparedFigure.MOVED] = sum(sizes)
-        ranks.append(RankFigures(rank=report["rank"], stage=report["stage"], values=values,
-                                 peak=_peak(report)))
+        ranks.append(RankFigures(rank=report["rank"], stage=report["stage"], values=values, peak=_peak(report)))
     unknown = dict.fromkeys((*TIMES, ComparedFigure.RECOMPUTED_KERNELS, ComparedFigure.RECOMPUTED_OPERATIONS), why)
-    return replace(blank, ranks=tuple(ranks), unknown=unknown,
-                   origins={"memory": joined(", ", dict.fromkeys(map(run_record.origin, reports)))})
+    return replace(
+        blank,
+        ranks=tuple(ranks),
+        unknown=unknown,
+        origins={"memory": joined(", ", dict.fromkeys(map(run_record.origin, reports)))},
+    )
 
 
 def _peak(report: Mapping[str, Any]) -> Peak | None:

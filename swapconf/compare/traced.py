@@ -44,11 +44,16 @@ class TimedRun:
     @property
     def figures(self) -> dict[int, dict[ComparedFigure, float]]:
         """By rank."""
-        return {line.rank: {
-            ComparedFigure.STEP: self.joint.step_us, ComparedFigure.BUBBLE: line.bubble_us,
-            ComparedFigure.EXPOSED_COLLECTIVES: line.timeline.exposed_of(KernelKind.COLLECTIVE),
-            ComparedFigure.EXPOSED_COPIES: line.timeline.exposed_of(KernelKind.TO_HOST) + line.timeline.exposed_of(KernelKind.TO_DEVICE)}
-            for line in self.joint.ranks}
+        return {
+            line.rank: {
+                ComparedFigure.STEP: self.joint.step_us,
+                ComparedFigure.BUBBLE: line.bubble_us,
+                ComparedFigure.EXPOSED_COLLECTIVES: line.timeline.exposed_of(KernelKind.COLLECTIVE),
+                ComparedFigure.EXPOSED_COPIES: line.timeline.exposed_of(KernelKind.TO_HOST)
+                + line.timeline.exposed_of(KernelKind.TO_DEVICE),
+            }
+            for line in self.joint.ranks
+        }
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -56,8 +61,16 @@ class TimedRun:
 
     def picture(self, title: str, ranks: Sequence[RankTrace], live: Sequence[Lifetimes]) -> TimelineView:
         """``live``: by rank, with times as in the events of its program."""
-        return TimelineView(title=title, origin=self.origin, step_us=self.joint.step_us, notes=self.notes, ranks=tuple(
-            lanes(line, item.stage, blocks) for line, item, blocks in zip(self.joint.ranks, ranks, live, strict=True)))
+        return TimelineView(
+            title=title,
+            origin=self.origin,
+            step_us=self.joint.step_us,
+            notes=self.notes,
+            ranks=tuple(
+                lanes(line, item.stage, blocks)
+                for line, item, blocks in zip(self.joint.ranks, ranks, live, strict=True)
+            ),
+        )
 
 
 def of_traces(title: str, ranks: Sequence[RankTrace], machine: Machine, policy: str = "mindspore") -> Variant:
@@ -66,22 +79,36 @@ def of_traces(title: str, ranks: Sequence[RankTrace], machine: Machine, policy: 
     peaks = {item.rank: holders.peak(item.trace) for item in ranks}
     origins = {"memory": joined(", ", dict.fromkeys(run_record.origin(item.report) or RECORDED for item in ranks))}
     found = Variant(
-        title=title, origins=origins, troubles=_troubles(ranks),
-        views=tuple(of_trace(item.trace, title=_title(title, item, ranks), origin=origins["memory"],
-                             told=item.pool, policy=policy) for item in ranks))
+        title=title,
+        origins=origins,
+        troubles=_troubles(ranks),
+        views=tuple(
+            of_trace(
+                item.trace, title=_title(title, item, ranks), origin=origins["memory"], told=item.pool, policy=policy
+            )
+            for item in ranks
+        ),
+    )
     try:
         timed = time_of(ranks, machine)
         again = {item.rank: recomputed(item.trace) for item in ranks}
     except ValueError as error:
-        return replace(found, unknown=dict.fromkeys((*TIMES, *AGAIN), str(error)),
-                       ranks=rank_figures(ranks, memory, peaks))
+        return replace(
+            found, unknown=dict.fromkeys((*TIMES, *AGAIN), str(error)), ranks=rank_figures(ranks, memory, peaks)
+        )
     for item in ranks:
         memory[item.rank] |= timed.figures[item.rank] | {
             ComparedFigure.RECOMPUTED_KERNELS: again[item.rank].kernels,
-            ComparedFigure.RECOMPUTED_OPERATIONS: again[item.rank].operations}
-    return replace(found, origins={**origins, "time": timed.origin}, ranks=rank_figures(ranks, memory, peaks),
-                   notes=timed.notes, pipeline=timed.pipeline,
-                   timeline=timed.picture(title, ranks, [lifetimes(item.trace) for item in ranks]))
+            ComparedFigure.RECOMPUTED_OPERATIONS: again[item.rank].operations,
+        }
+    return replace(
+        found,
+        origins={**origins, "time": timed.origin},
+        ranks=rank_figures(ranks, memory, peaks),
+        notes=timed.notes,
+        pipeline=timed.pipeline,
+        timeline=timed.picture(title, ranks, [lifetimes(item.trace) for item in ranks]),
+    )
 
 
 def time_of(ranks: Sequence[RankTrace], machine: Machine) -> TimedRun:
@@ -94,59 +121,97 @@ def time_of(ranks: Sequence[RankTrace], machine: Machine) -> TimedRun:
     return together(ranks, [program(item.trace) for item in ranks], known, by_rank, machine)
 
 
-def together(ranks: Sequence[RankTrace], programs: Sequence[Program], known: Sequence[Costs],
-             by_rank: Mapping[int, Sequence[Call]], machine: Machine) -> TimedRun:
+def together(
+    ranks: Sequence[RankTrace],
+    programs: Sequence[Program],
+    known: Sequence[Costs],
+    by_rank: Mapping[int, Sequence[Call]],
+    machine: Machine,
+) -> TimedRun:
     """Programs of several ranks on one clock. ``by_rank``: which of their kernels need the others. Raises ValueError as
     above."""
     durations_us = [item.duration_us for item in known]
     joint = joint_replay(list(by_rank), programs, durations_us, meetings(by_rank), absent(by_rank))
     plan = None if joint.absent or len({item.stage for item in ranks}) < len(ranks) else schedule(by_rank)
-    pipeline = None if plan is None else PipelineFigures(
-        schedule=plan, imbalance=joint.imbalance, bubble_share=joint.bubble_share,
-        formula_us=expected_us(plan, programs, durations_us, list(by_rank.values())))
+    pipeline = (
+        None
+        if plan is None
+        else PipelineFigures(
+            schedule=plan,
+            imbalance=joint.imbalance,
+            bubble_share=joint.bubble_share,
+            formula_us=expected_us(plan, programs, durations_us, list(by_rank.values())),
+        )
+    )
     return TimedRun(joint=joint, origin=_origin(known, machine), pipeline=pipeline)
 
 
 def _memory(item: RankTrace) -> dict[ComparedFigure, float]:
     trace = item.trace
     found: dict[ComparedFigure, float] = {
-        ComparedFigure.USED_PEAK: trace.used_peak_bytes, ComparedFigure.WITH_FRAGMENTS: trace.with_fragments_peak_bytes,
-        ComparedFigure.HOST: trace.host_peak_bytes}
+        ComparedFigure.USED_PEAK: trace.used_peak_bytes,
+        ComparedFigure.WITH_FRAGMENTS: trace.with_fragments_peak_bytes,
+        ComparedFigure.HOST: trace.host_peak_bytes,
+    }
     moved = observed(trace, num_layers=sys.maxsize).total.size_bytes
     return found if moved is None else {**found, ComparedFigure.MOVED: moved}
 
 
-def rank_figures(ranks: Sequence[RankTrace], values: Mapping[int, Mapping[ComparedFigure, float]],
-                 peaks: Mapping[int, Peak] | None = None) -> tuple[RankFigures, ...]:
+def rank_figures(
+    ranks: Sequence[RankTrace],
+    values: Mapping[int, Mapping[ComparedFigure, float]],
+    peaks: Mapping[int, Peak] | None = None,
+) -> tuple[RankFigures, ...]:
     """``values``, ``peaks``: by rank."""
-    return tuple(RankFigures(rank=item.rank, stage=item.stage, values=values[item.rank],
-                             peak=None if peaks is None else peaks[item.rank]) for item in ranks)
+    return tuple(
+        RankFigures(
+            rank=item.rank, stage=item.stage, values=values[item.rank], peak=None if peaks is None else peaks[item.rank]
+        )
+        for item in ranks
+    )
 
 
 def _title(title: str, item: RankTrace, ranks: Sequence[RankTrace]) -> str:
-    return title if len(ranks) == 1 else \
-        phrase("{title}, rank {rank} (stage {stage})", title=title, rank=item.rank, stage=item.stage)
+    return (
+        title
+        if len(ranks) == 1
+        else phrase("{title}, rank {rank} (stage {stage})", title=title, rank=item.rank, stage=item.stage)
+    )
 
 
 def _origin(known: Sequence[Costs], machine: Machine) -> str:
     total = sum(float(item.duration_us.sum()) for item in known) or 1.0
-    shares = {origin: sum(float(item.duration_us.sum()) * item.share(origin) for item in known) / total
-              for origin in FigureOrigin}
-    told = joined(", ", (phrase("{origin} {share:.0%}", origin=phrase(origin.value), share=share)
-                         for origin, share in shares.items() if share))
+    shares = {
+        origin: sum(float(item.duration_us.sum()) * item.share(origin) for item in known) / total
+        for origin in FigureOrigin
+    }
+    told = joined(
+        ", ",
+        (
+            phrase("{origin} {share:.0%}", origin=phrase(origin.value), share=share)
+            for origin, share in shares.items()
+            if share
+        ),
+    )
     return phrase("on {hardware}: {origins}", hardware=machine.hardware.name, origins=told)
 
 
 def _missing(joint: JointTimeline) -> tuple[str, ...]:
     if not joint.absent:
         return ()
-    return (phrase("There are no traces of the ranks {ranks}, with which these exchange data. They are taken to be on "
-                   "time, so the step and its bubbles are at least this long.",
-                   ranks=", ".join(map(str, joint.absent))),)
+    return (
+        phrase(
+            "There are no traces of the ranks {ranks}, with which these exchange data. They are taken to be on "
+            "time, so the step and its bubbles are at least this long.",
+            ranks=", ".join(map(str, joint.absent)),
+        ),
+    )
 
 
 def _troubles(ranks: Sequence[RankTrace]) -> tuple[str, ...]:
     known = {outcome.value for outcome in RankOutcome}
-    return tuple(phrase("rank {rank}: {outcome}", rank=item.rank,
-                        outcome=phrase(outcome) if outcome in known else outcome) for item in ranks
-                 if (outcome := item.report.get("outcome", "completed")) != "completed")
+    return tuple(
+        phrase("rank {rank}: {outcome}", rank=item.rank, outcome=phrase(outcome) if outcome in known else outcome)
+        for item in ranks
+        if (outcome := item.report.get("outcome", "completed")) != "completed"
+    )

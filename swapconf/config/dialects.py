@@ -15,11 +15,22 @@ GRAPH_SECTIONS = ("swap_config", "recompute_config")
 # sections that only the PyNative trainer knows (mindformers 2.0.0, pynative/config/config.py, TrainConfig)
 _PYNATIVE_ONLY = ("training", "parallelism")
 # canonical key -> the names that mindformers gives it in model_config; the converters of 1.9.0 refuse the second
-MCORE_SWAP_KEYS = {"swap": ("swap", "cpu_offloading"), "layer_swap": ("layer_swap", "cpu_offloading_num_layers"),
-                   "op_swap": ("op_swap",), "default_prefetch": ("default_prefetch",)}
-RECOMPUTE_KEYS = ("recompute", "select_recompute", "select_comm_recompute", "select_recompute_exclude",
-                  "select_comm_recompute_exclude", "mp_comm_recompute", "recompute_slice_activation",
-                  "parallel_optimizer_comm_recompute")
+MCORE_SWAP_KEYS = {
+    "swap": ("swap", "cpu_offloading"),
+    "layer_swap": ("layer_swap", "cpu_offloading_num_layers"),
+    "op_swap": ("op_swap",),
+    "default_prefetch": ("default_prefetch",),
+}
+RECOMPUTE_KEYS = (
+    "recompute",
+    "select_recompute",
+    "select_comm_recompute",
+    "select_recompute_exclude",
+    "select_comm_recompute_exclude",
+    "mp_comm_recompute",
+    "recompute_slice_activation",
+    "parallel_optimizer_comm_recompute",
+)
 
 
 def dialect_of(document: Document, *, legacy: bool) -> Dialect:
@@ -39,8 +50,12 @@ def mcore_entries(document: Document) -> dict[str, Entry]:
     """The swap settings inside ``model.model_config``, by canonical key."""
     model = document.root.get("model")
     settings = model.get("model_config") if model else None
-    return {key: settings.entries[name] for key, names in MCORE_SWAP_KEYS.items() for name in names
-            if settings and name in settings.entries}
+    return {
+        key: settings.entries[name]
+        for key, names in MCORE_SWAP_KEYS.items()
+        for name in names
+        if settings and name in settings.entries
+    }
 
 
 def is_pynative_section(entry: Entry) -> bool:
@@ -55,27 +70,45 @@ def clashes(document: Document, dialect: Dialect) -> Iterator[Finding]:
     if graph is None:
         return
     path, other = graph
-    native = [entry for name, entry in document.root.entries.items()
-              if name in PYNATIVE_SECTIONS and is_pynative_section(entry)]
+    native = [
+        entry
+        for name, entry in document.root.entries.items()
+        if name in PYNATIVE_SECTIONS and is_pynative_section(entry)
+    ]
     sign = next((name for name in _PYNATIVE_ONLY if name in document.root.entries), None)
     if dialect is Dialect.PYNATIVE and sign is not None:
         yield from _graph_sections_in_pynative(document, sign)
         return
     for entry in native:
         yield Finding(
-            origin=document.key_origin(entry, entry.key), rule=RULE, severity=Severity.ERROR,
-            message=phrase("`{section}` is the PyNative form, and line {line} has the graph-mode form `{path}`; "
-                           "a run reads one of the two", section=entry.key, line=other.line, path=path),
-            hint=phrase("keep one; `swapconf migrate` rewrites one form as another"))
+            origin=document.key_origin(entry, entry.key),
+            rule=RULE,
+            severity=Severity.ERROR,
+            message=phrase(
+                "`{section}` is the PyNative form, and line {line} has the graph-mode form `{path}`; "
+                "a run reads one of the two",
+                section=entry.key,
+                line=other.line,
+                path=path,
+            ),
+            hint=phrase("keep one; `swapconf migrate` rewrites one form as another"),
+        )
 
 
 def _graph_sections_in_pynative(document: Document, sign: str) -> Iterator[Finding]:
     for path, entry in _graph_entries(document):
         yield Finding(
-            origin=document.key_origin(entry, path), rule=RULE, severity=Severity.ERROR,
-            message=phrase("`{path}` is the graph-mode form, and this is a PyNative YAML (it has `{section}`), which "
-                           "reads `swap`, `recompute` and `recompute_comm`", path=path, section=sign),
-            hint=phrase("`swapconf migrate FILE --from legacy --to pynative` rewrites it"))
+            origin=document.key_origin(entry, path),
+            rule=RULE,
+            severity=Severity.ERROR,
+            message=phrase(
+                "`{path}` is the graph-mode form, and this is a PyNative YAML (it has `{section}`), which "
+                "reads `swap`, `recompute` and `recompute_comm`",
+                path=path,
+                section=sign,
+            ),
+            hint=phrase("`swapconf migrate FILE --from legacy --to pynative` rewrites it"),
+        )
 
 
 def _graph_entries(document: Document) -> Iterator[tuple[str, Entry]]:

@@ -26,8 +26,9 @@ def parse(text: str) -> range:
         raise BadRange(phrase("expected a layer such as '5' or a range such as '0-19'"))
     first, last = int(found[1]), int(found[2] or found[1])
     if first > last:
-        raise BadRange(phrase("the range starts after its end; '{first}-{last}' was probably meant",
-                              first=last, last=first))
+        raise BadRange(
+            phrase("the range starts after its end; '{first}-{last}' was probably meant", first=last, last=first)
+        )
     if last > MAX_LAYER:
         raise BadRange(phrase("no model has a layer {layer}", layer=last))
     return range(first, last + 1)

@@ -29,8 +29,19 @@ from swapconf.words.phrases import phrase
 
 # other things have keys of these names, too (`optimizer.swap`), so they count in these places only
 _COMMON = ("swap", "recompute", "recompute_comm")
-_THEIR_PLACES = ("", "model", "model.model_config", "context", "parallel", "parallel_config", "trainer",
-                 "runner_config", "training", "training_args", "parallelism")
+_THEIR_PLACES = (
+    "",
+    "model",
+    "model.model_config",
+    "context",
+    "parallel",
+    "parallel_config",
+    "trainer",
+    "runner_config",
+    "training",
+    "training_args",
+    "parallelism",
+)
 _REFUSING = ("parallel_config", "runner_config")
 _MAX_KEYS = 2_000  # a training YAML has a few hundred; keeps a file of nothing but keys from costing seconds
 _CLOSE = 0.86
@@ -63,21 +74,33 @@ class _Vocabulary:
 
 _MCORE_KEYS = tuple(name for names in MCORE_SWAP_KEYS.values() for name in names)
 _GRAPH = _Vocabulary(
-    homes={**{name: name for name in GRAPH_SECTIONS}, **dict.fromkeys(_MCORE_KEYS, "swap_config"),
-           **dict.fromkeys(RECOMPUTE_KEYS, "recompute_config")},
-    read=frozenset((*GRAPH_SECTIONS, *(f"model.model_config.{key}" for key in (*_MCORE_KEYS, *RECOMPUTE_KEYS)))))
+    homes={
+        **{name: name for name in GRAPH_SECTIONS},
+        **dict.fromkeys(_MCORE_KEYS, "swap_config"),
+        **dict.fromkeys(RECOMPUTE_KEYS, "recompute_config"),
+    },
+    read=frozenset((*GRAPH_SECTIONS, *(f"model.model_config.{key}" for key in (*_MCORE_KEYS, *RECOMPUTE_KEYS)))),
+)
 _PYNATIVE = _Vocabulary(
-    homes={**{name: name for name in PYNATIVE_SECTIONS},
-           "layer_swap": "swap", "op_swap": "swap", "default_prefetch": "swap",
-           "full_recompute_layer": "recompute", "select_module": "recompute", "exclude_op": "recompute"},
+    homes={
+        **{name: name for name in PYNATIVE_SECTIONS},
+        "layer_swap": "swap",
+        "op_swap": "swap",
+        "default_prefetch": "swap",
+        "full_recompute_layer": "recompute",
+        "select_module": "recompute",
+        "exclude_op": "recompute",
+    },
     others=GRAPH_SECTIONS,
-    read=frozenset((*PYNATIVE_SECTIONS, *GRAPH_SECTIONS)))
+    read=frozenset((*PYNATIVE_SECTIONS, *GRAPH_SECTIONS)),
+)
 
 
 def check(document: Document, dialect: Dialect) -> Iterator[Finding]:
     """One finding for each section that is misspelt, and for the keys of one section that stand in one wrong place."""
-    if not any(name in document.root.entries for name in ("model", *GRAPH_SECTIONS, *PYNATIVE_SECTIONS)) \
-            and not any(meant(key, GRAPH_SECTIONS) for key in islice(document.root.entries, _MAX_KEYS)):
+    if not any(name in document.root.entries for name in ("model", *GRAPH_SECTIONS, *PYNATIVE_SECTIONS)) and not any(
+        meant(key, GRAPH_SECTIONS) for key in islice(document.root.entries, _MAX_KEYS)
+    ):
         return  # not for training: some other tool's file
     odd = list(_oddly_indented(document))
     yield from odd
@@ -188,8 +211,13 @@ def _finding(document: Document, group: list[_Stray]) -> Finding:
         rule, message = "section-misplaced", _unread(group, parent, refused)
         hint = _where(document, first)
     strange = told(first.entry.key)
-    return Finding(origin=document.key_origin(first.entry, first.path), rule=rule, severity=severity, message=message,
-                   hint=phrase("{strange}; {hint}", strange=strange, hint=hint) if strange else hint)
+    return Finding(
+        origin=document.key_origin(first.entry, first.path),
+        rule=rule,
+        severity=severity,
+        message=message,
+        hint=phrase("{strange}; {hint}", strange=strange, hint=hint) if strange else hint,
+    )
 
 
 def _unread(group: list[_Stray], parent: str, refused: bool) -> str:
@@ -209,17 +237,24 @@ def _where(document: Document, stray: _Stray) -> str:
     home = document.root.entries.get(stray.home)
     if home is None:
         return phrase("write it below `{section}:` at the top level", section=stray.home)
-    return phrase("move it into `{section}` of line {line}; below it, indented, was probably meant",
-                  section=stray.home, line=home.line)
+    return phrase(
+        "move it into `{section}` of line {line}; below it, indented, was probably meant",
+        section=stray.home,
+        line=home.line,
+    )
 
 
 def _empty_sections(document: Document, dialect: Dialect, told_of: set[str]) -> Iterator[Finding]:
     for name in PYNATIVE_SECTIONS if dialect is Dialect.PYNATIVE else GRAPH_SECTIONS:
         entry = document.root.entries.get(name)
         if entry is not None and name not in told_of and entry.value.kind == "scalar" and entry.value.scalar is None:
-            yield Finding(origin=document.key_origin(entry, name), rule="section-empty", severity=Severity.WARNING,
-                          message=phrase("this section is empty: it asks for nothing"),
-                          hint=phrase("indent its keys below it, or remove it"))
+            yield Finding(
+                origin=document.key_origin(entry, name),
+                rule="section-empty",
+                severity=Severity.WARNING,
+                message=phrase("this section is empty: it asks for nothing"),
+                hint=phrase("indent its keys below it, or remove it"),
+            )
 
 
 def _oddly_indented(document: Document) -> Iterator[Finding]:
@@ -229,7 +264,14 @@ def _oddly_indented(document: Document) -> Iterator[Finding]:
         names_operators = any(step in (*RECOMPUTE_KEYS, "select_module") for step in _parent(path).split("."))
         if indented_by(entry.key) and not names_operators and _parent(path) not in told_of:
             told_of.add(_parent(path))
-            yield Finding(origin=document.key_origin(entry, path), rule="odd-indentation", severity=Severity.ERROR,
-                          message=phrase("`{key}` is not the key that it seems: {strange}", key=entry.key.strip(),
-                                         strange=told(indented_by(entry.key))),
-                          hint=phrase("indent it and the lines like it with ordinary spaces"))
+            yield Finding(
+                origin=document.key_origin(entry, path),
+                rule="odd-indentation",
+                severity=Severity.ERROR,
+                message=phrase(
+                    "`{key}` is not the key that it seems: {strange}",
+                    key=entry.key.strip(),
+                    strange=told(indented_by(entry.key)),
+                ),
+                hint=phrase("indent it and the lines like it with ordinary spaces"),
+            )

@@ -18,7 +18,7 @@ def with_modeline(content: bytes, schema: str) -> bytes:
     which ends as the file's first line does. ``schema``: a URL, or a path from the folder of the YAML, without blanks.
     """
     mark = codecs.BOM_UTF8 if content.startswith(codecs.BOM_UTF8) else b""
-    body = content[len(mark):]
+    body = content[len(mark) :]
     header = _HEADER.match(body)
     present = _MODELINE.search(body, endpos=header.end() if header else 0)
     if present:

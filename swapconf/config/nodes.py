@@ -84,15 +84,23 @@ def borrowed(value: Any, place: Node) -> Node:
         entries = {}
         for key, item in value.items():
             known = place.entries.get(str(key))
-            entries[str(key)] = Entry(str(key), known.line if known else place.line,
-                                      known.column if known else place.column,
-                                      borrowed(item, known.value if known else Node("", place.line, place.column)))
+            entries[str(key)] = Entry(
+                str(key),
+                known.line if known else place.line,
+                known.column if known else place.column,
+                borrowed(item, known.value if known else Node("", place.line, place.column)),
+            )
         return Node("mapping", place.line, place.column, entries=entries)
     if isinstance(value, (list, tuple)):
         spare = Node("", place.line, place.column)
         places = [*place.items, *[spare] * (len(value) - len(place.items))]
-        return Node("list", place.line, place.column, items=tuple(map(borrowed, value, places)),
-                    is_tuple=isinstance(value, tuple))
+        return Node(
+            "list",
+            place.line,
+            place.column,
+            items=tuple(map(borrowed, value, places)),
+            is_tuple=isinstance(value, tuple),
+        )
     same = place.kind == "scalar" and type(place.scalar) is type(value) and place.scalar == value
     scalar = value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
     return Node("scalar", place.line, place.column, scalar=scalar, text=place.text if same else None)

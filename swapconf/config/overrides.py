@@ -23,8 +23,13 @@ _MOST_NAMES = 12
 _ABSENT = object()
 
 # options of mindformers' own script that set a key which decides about swap
-_NAMED = {"use_parallel": "use_parallel", "run_mode": "run_mode", "device_target": "context.device_target",
-          "mode": "context.mode", "gradient_accumulation_steps": "runner_config.gradient_accumulation_steps"}
+_NAMED = {
+    "use_parallel": "use_parallel",
+    "run_mode": "run_mode",
+    "device_target": "context.device_target",
+    "mode": "context.mode",
+    "gradient_accumulation_steps": "runner_config.gradient_accumulation_steps",
+}
 
 
 def config_file(words: Sequence[str]) -> str | None:
@@ -69,8 +74,13 @@ def _with(document: Document, values: Any, paths: Sequence[str]) -> Document:
     """The document with other values at some paths; what its reading found elsewhere still holds."""
     if not paths:
         return document
-    findings = tuple(finding for finding in document.findings if not any(
-        finding.origin.path == path or finding.origin.path.startswith((f"{path}.", f"{path}[")) for path in paths))
+    findings = tuple(
+        finding
+        for finding in document.findings
+        if not any(
+            finding.origin.path == path or finding.origin.path.startswith((f"{path}.", f"{path}[")) for path in paths
+        )
+    )
     return replace(from_plain(values, document), findings=findings)
 
 
@@ -92,8 +102,14 @@ def _override(values: dict[str, Any], path: list[str], text: str) -> bool:
     """Whether it is one; what is none, the script has to judge."""
     meant = get_close_matches(path[0], _OURS, n=1, cutoff=0.8) if path[0] not in {*values, *_OURS} else []
     if meant:
-        raise ValueError(phrase("--{option}: the file has no section `{section}`; `{name}` was probably meant",
-                                option=".".join(path), section=path[0], name=meant[0]))
+        raise ValueError(
+            phrase(
+                "--{option}: the file has no section `{section}`; `{name}` was probably meant",
+                option=".".join(path),
+                section=path[0],
+                name=meant[0],
+            )
+        )
     try:
         value = parse_value(text)
     except SwapconfError:
@@ -118,23 +134,41 @@ def _change(values: dict[str, Any], change: str) -> str:
     try:
         value = parse_value(text)
     except SwapconfError as error:
-        raise ValueError(phrase("'{change}': the value cannot be read: {problem}", change=change,
-                                problem=error.findings[0].message)) from None
+        raise ValueError(
+            phrase("'{change}': the value cannot be read: {problem}", change=change, problem=error.findings[0].message)
+        ) from None
     node: Any = values
     for depth, step in enumerate(path[:-1]):
         if step not in node:
-            raise ValueError(phrase("'{change}': the file has no section `{section}`; {hint}", change=change,
-                                    section=".".join(path[:depth + 1]), hint=_sections(node, path[:depth], step)))
+            raise ValueError(
+                phrase(
+                    "'{change}': the file has no section `{section}`; {hint}",
+                    change=change,
+                    section=".".join(path[: depth + 1]),
+                    hint=_sections(node, path[:depth], step),
+                )
+            )
         node = node[step]
         if not isinstance(node, dict):
-            raise ValueError(phrase("'{change}': `{section}` is no section but {kind}; set it as a whole",
-                                    change=change, section=".".join(path[:depth + 1]),
-                                    kind=phrase("a list") if isinstance(node, list) else phrase("a single value")))
+            raise ValueError(
+                phrase(
+                    "'{change}': `{section}` is no section but {kind}; set it as a whole",
+                    change=change,
+                    section=".".join(path[: depth + 1]),
+                    kind=phrase("a list") if isinstance(node, list) else phrase("a single value"),
+                )
+            )
     if text:
         node[path[-1]] = value
     elif node.pop(path[-1], _ABSENT) is _ABSENT:
-        raise ValueError(phrase("'{change}': the file has no key `{key}` to leave out; {hint}", change=change, key=name,
-                                hint=_keys(node, path[-1])))
+        raise ValueError(
+            phrase(
+                "'{change}': the file has no key `{key}` to leave out; {hint}",
+                change=change,
+                key=name,
+                hint=_keys(node, path[-1]),
+            )
+        )
     return name
 
 

@@ -60,7 +60,14 @@ def _over(root: Node, given: dict[str, Any], place: Entry) -> Node:
 def _finding(document: Document, entry: Entry, path: Path, error: Exception) -> Finding:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return Finding(
-        origin=document.key_origin(entry, KEY), rule=RULE, severity=Severity.NOTE,
-        message=phrase("{path} cannot be read ({reason}), from which mindformers takes the model; only what the YAML "
-                       "itself says of it is known", path=path, reason=reason),
-        hint=phrase("put the config.json of the model there; the weights are not needed here"))
+        origin=document.key_origin(entry, KEY),
+        rule=RULE,
+        severity=Severity.NOTE,
+        message=phrase(
+            "{path} cannot be read ({reason}), from which mindformers takes the model; only what the YAML "
+            "itself says of it is known",
+            path=path,
+            reason=reason,
+        ),
+        hint=phrase("put the config.json of the model there; the weights are not needed here"),
+    )

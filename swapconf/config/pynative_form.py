@@ -22,9 +22,12 @@ def check(sections: Sections) -> Iterator[Finding]:
     yield from _recompute(sections.recompute)
     yield from _exclude_op(sections)
     if _value(sections.comm, "enable") is True and not _filled(sections.comm, "select_module"):
-        yield _finding(sections.comm, ("enable",),
-                       phrase("mindformers stops: communication recompute needs `select_module`"),
-                       phrase("map operator paths to layer ranges in `select_module`, or write enable: False"))
+        yield _finding(
+            sections.comm,
+            ("enable",),
+            phrase("mindformers stops: communication recompute needs `select_module`"),
+            phrase("map operator paths to layer ranges in `select_module`, or write enable: False"),
+        )
 
 
 def _swap(section: Section) -> Iterator[Finding]:
@@ -34,17 +37,29 @@ def _swap(section: Section) -> Iterator[Finding]:
         return  # the wrong key for `enable`, which is told
     if not on:
         for key in lists:
-            yield _finding(section, (key,), phrase("no effect: `enable` is not True"),
-                           phrase("write `enable: True`, or remove it"),
-                           Severity.NOTE if "enable" in section.node.entries else Severity.WARNING)
+            yield _finding(
+                section,
+                (key,),
+                phrase("no effect: `enable` is not True"),
+                phrase("write `enable: True`, or remove it"),
+                Severity.NOTE if "enable" in section.node.entries else Severity.WARNING,
+            )
     elif not lists:
-        yield _finding(section, ("enable",), phrase("nothing is swapped: PyNative has no default strategy"),
-                       phrase("list layers in `layer_swap` or modules in `op_swap`"), Severity.WARNING)
+        yield _finding(
+            section,
+            ("enable",),
+            phrase("nothing is swapped: PyNative has no default strategy"),
+            phrase("list layers in `layer_swap` or modules in `op_swap`"),
+            Severity.WARNING,
+        )
     layer_swap = section.node.get("layer_swap")
     for index in range(1, len(layer_swap.items) if on and layer_swap is not None else 0):
-        yield _finding(section, ("layer_swap", index),
-                       phrase("mindformers reads the first entry of layer_swap only"),
-                       phrase("add its layers to the list of the first entry"))
+        yield _finding(
+            section,
+            ("layer_swap", index),
+            phrase("mindformers reads the first entry of layer_swap only"),
+            phrase("add its layers to the list of the first entry"),
+        )
 
 
 def _recompute(section: Section) -> Iterator[Finding]:
@@ -52,19 +67,37 @@ def _recompute(section: Section) -> Iterator[Finding]:
         return  # nobody knows which mode was meant
     mode = _value(section, "mode")
     if mode == "full" and not _filled(section, "full_recompute_layer"):
-        yield _finding(section, ("mode",), phrase("mindformers stops: mode full needs `full_recompute_layer`"),
-                       phrase("list layer ranges in `full_recompute_layer`"))
+        yield _finding(
+            section,
+            ("mode",),
+            phrase("mindformers stops: mode full needs `full_recompute_layer`"),
+            phrase("list layer ranges in `full_recompute_layer`"),
+        )
     if mode == "select" and not _filled(section, "select_module"):
-        yield _finding(section, ("mode",), phrase("mindformers stops: mode select needs `select_module`"),
-                       phrase("map module paths to layer ranges in `select_module`"))
+        yield _finding(
+            section,
+            ("mode",),
+            phrase("mindformers stops: mode select needs `select_module`"),
+            phrase("map module paths to layer ranges in `select_module`"),
+        )
     if mode == "full" and _filled(section, "select_module"):
-        yield _finding(section, ("select_module",), phrase("no effect with mode full"),
-                       phrase("write mode: select to use it"), Severity.WARNING)
+        yield _finding(
+            section,
+            ("select_module",),
+            phrase("no effect with mode full"),
+            phrase("write mode: select to use it"),
+            Severity.WARNING,
+        )
     if mode in (None, "None"):
         for key in ("full_recompute_layer", "select_module", "exclude_op"):
             if _filled(section, key):
-                yield _finding(section, (key,), phrase("no effect: mode is None"),
-                               phrase("write mode: full or mode: select"), Severity.NOTE if mode else Severity.WARNING)
+                yield _finding(
+                    section,
+                    (key,),
+                    phrase("no effect: mode is None"),
+                    phrase("write mode: full or mode: select"),
+                    Severity.NOTE if mode else Severity.WARNING,
+                )
 
 
 def _exclude_op(sections: Sections) -> Iterator[Finding]:
@@ -75,16 +108,31 @@ def _exclude_op(sections: Sections) -> Iterator[Finding]:
     if node is None or not section.sound("exclude_op") or not reached(mindformers, PYNATIVE):
         return
     if reached(mindformers, EXCLUDE_BY_PATH) and node.kind == "list":
-        yield _finding(section, ("exclude_op",),
-                       phrase("mindformers {version} takes a mapping from path to layer ranges here; a list of "
-                              "operator names is the form of 2.0", version=mindformers),
-                       phrase("name modules or operators by path, such as {example}",
-                              example="'self_attention\\.core_attention': ['0-3']"))
+        yield _finding(
+            section,
+            ("exclude_op",),
+            phrase(
+                "mindformers {version} takes a mapping from path to layer ranges here; a list of "
+                "operator names is the form of 2.0",
+                version=mindformers,
+            ),
+            phrase(
+                "name modules or operators by path, such as {example}",
+                example="'self_attention\\.core_attention': ['0-3']",
+            ),
+        )
     elif not reached(mindformers, EXCLUDE_BY_PATH) and node.kind == "mapping":
-        yield _finding(section, ("exclude_op",),
-                       phrase("mindformers {version} takes a list of operator names here; a mapping from path to layer "
-                              "ranges is the form of {first} and later", version=mindformers, first=EXCLUDE_BY_PATH),
-                       phrase("list parts of operator names, such as {example}", example="['AllGather']"))
+        yield _finding(
+            section,
+            ("exclude_op",),
+            phrase(
+                "mindformers {version} takes a list of operator names here; a mapping from path to layer "
+                "ranges is the form of {first} and later",
+                version=mindformers,
+                first=EXCLUDE_BY_PATH,
+            ),
+            phrase("list parts of operator names, such as {example}", example="['AllGather']"),
+        )
 
 
 def _value(section: Section, key: str) -> object:
@@ -97,6 +145,5 @@ def _filled(section: Section, key: str) -> bool:
     return node is not None and bool(node.items or node.entries)
 
 
-def _finding(section: Section, place: Place, message: str, hint: str,
-             severity: Severity = Severity.ERROR) -> Finding:
+def _finding(section: Section, place: Place, message: str, hint: str, severity: Severity = Severity.ERROR) -> Finding:
     return Finding(origin=section.origin(place), rule=RULE, severity=severity, message=message, hint=hint)

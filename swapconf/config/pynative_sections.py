@@ -73,16 +73,32 @@ def _swap(sections: Sections, findings: list[Finding]) -> Swap:
             origin = section.origin(place)
             layers_origin = section.origin((*place, "layers"))
             if key == "op_swap":
-                made.append(OpSwap(pattern=str(section.at((*place, "op_name")).scalar), layers=layers,
-                                   prefetch=prefetch, origin=section.origin((*place, "op_name")),
-                                   layers_origin=layers_origin, prefetch_origin=prefetch_origin))
+                made.append(
+                    OpSwap(
+                        pattern=str(section.at((*place, "op_name")).scalar),
+                        layers=layers,
+                        prefetch=prefetch,
+                        origin=section.origin((*place, "op_name")),
+                        layers_origin=layers_origin,
+                        prefetch_origin=prefetch_origin,
+                    )
+                )
             else:
-                (unusable if index else made).append(LayerSwap(
-                    layers=layers, prefetch=prefetch, origin=origin, layers_origin=layers_origin,
-                    prefetch_origin=prefetch_origin))
-    return ListedSwap(layer_swap=tuple(entry for entry in made if isinstance(entry, LayerSwap)),
-                      op_swap=tuple(entry for entry in made if isinstance(entry, OpSwap)),
-                      given_entries=count, unusable=tuple(unusable))
+                (unusable if index else made).append(
+                    LayerSwap(
+                        layers=layers,
+                        prefetch=prefetch,
+                        origin=origin,
+                        layers_origin=layers_origin,
+                        prefetch_origin=prefetch_origin,
+                    )
+                )
+    return ListedSwap(
+        layer_swap=tuple(entry for entry in made if isinstance(entry, LayerSwap)),
+        op_swap=tuple(entry for entry in made if isinstance(entry, OpSwap)),
+        given_entries=count,
+        unusable=tuple(unusable),
+    )
 
 
 def _recompute(sections: Sections, findings: list[Finding]) -> RecomputeConfig:
@@ -92,8 +108,10 @@ def _recompute(sections: Sections, findings: list[Finding]) -> RecomputeConfig:
     full, kept = None, tuple[str, ...]()
     excluded = tuple[SelectRecompute, ...]()
     if mode != "None" and _filled(section, "full_recompute_layer"):
-        full = FullRecompute(layers=_layers(section, ("full_recompute_layer",), sections.num_layers, findings),
-                             origin=section.origin(("full_recompute_layer",)))
+        full = FullRecompute(
+            layers=_layers(section, ("full_recompute_layer",), sections.num_layers, findings),
+            origin=section.origin(("full_recompute_layer",)),
+        )
     if mode != "None" and (given := section.node.get("exclude_op")) is not None and _is_form_of(given, sections):
         if section.sound("exclude_op"):
             kept = tuple(str(item.scalar) for item in given.items)
@@ -103,9 +121,11 @@ def _recompute(sections: Sections, findings: list[Finding]) -> RecomputeConfig:
         full=full,
         select=tuple(_modules(section, sections.num_layers, findings)) if mode == "select" else (),
         select_comm=tuple(_modules(sections.comm, sections.num_layers, findings))
-        if comm_on is not None and comm_on.scalar is True else (),
+        if comm_on is not None and comm_on.scalar is True
+        else (),
         select_exclude=excluded,
-        kept_ops=kept)
+        kept_ops=kept,
+    )
 
 
 def _is_form_of(exclude_op: Node, sections: Sections) -> bool:
@@ -120,14 +140,18 @@ def _filled(section: Section, key: str) -> bool:
     return node is not None and bool(node.items) and section.sound(key)
 
 
-def _modules(section: Section, num_layers: int | None, findings: list[Finding],
-             key: str = "select_module") -> Iterator[SelectRecompute]:
+def _modules(
+    section: Section, num_layers: int | None, findings: list[Finding], key: str = "select_module"
+) -> Iterator[SelectRecompute]:
     node = section.node.get(key)
     for entry in node.entries.values() if node is not None else ():
         place: Place = (key, entry.key)
         if section.sound(*place):
-            yield SelectRecompute(pattern=entry.key, layers=_layers(section, place, num_layers, findings),
-                                  origin=section.document.key_origin(entry, section.name(place)))
+            yield SelectRecompute(
+                pattern=entry.key,
+                layers=_layers(section, place, num_layers, findings),
+                origin=section.document.key_origin(entry, section.name(place)),
+            )
 
 
 def _layers(section: Section, place: Place, num_layers: int | None, findings: list[Finding]) -> LayerSelection:
@@ -141,9 +165,14 @@ def _layers(section: Section, place: Place, num_layers: int | None, findings: li
             findings.append(_bad(section, (*place, index), str(error), phrase("correct the range")))
             continue
         if layers.start <= last:
-            findings.append(_bad(section, (*place, index),
-                                 phrase("layer {layer} comes after layer {last}", layer=layers.start, last=last),
-                                 phrase("list ranges in ascending order, apart from each other")))
+            findings.append(
+                _bad(
+                    section,
+                    (*place, index),
+                    phrase("layer {layer} comes after layer {last}", layer=layers.start, last=last),
+                    phrase("list ranges in ascending order, apart from each other"),
+                )
+            )
         last = max(last, layers.stop - 1)
         chosen.update(layers)
     if num_layers and chosen == set(range(num_layers)):

@@ -16,16 +16,19 @@ _TRAPS = (  # PyYAML reads YAML 1.1: plain scalars that are not what they look l
     (re.compile(r"[-+]?0[0-7_]+"), int, mark("YAML 1.1 reads `{text}` as octal, so it means {value}")),
     (re.compile(r"[-+]?\d[\d_]*(:[0-5]?\d)+"), int, mark("YAML 1.1 reads `{text}` as base 60, so it means {value}")),
     (re.compile(r"(?i)yes|no|on|off"), bool, mark("YAML 1.1 reads `{text}` as {value}")),
-    (re.compile(r"[-+]?\d+(\.\d*)?[eE]\d+"), str,
-     mark("YAML 1.1 reads `{text}` as text: its numbers need 1.0e+3")),
+    (re.compile(r"[-+]?\d+(\.\d*)?[eE]\d+"), str, mark("YAML 1.1 reads `{text}` as text: its numbers need 1.0e+3")),
 )
 
 
 # (section, key that stands there) -> the key that was meant, where no likeness of the names leads to it
-_OTHER_NAMES = {("pynative_swap", "swap"): "enable", ("pynative_recompute", "recompute"): "mode",
-                ("pynative_recompute_comm", "recompute_comm"): "enable", ("swap_config", "enable"): "swap",
-                ("pynative_recompute", "select_recompute"): "select_module",
-                ("pynative_recompute", "enable"): "mode"}
+_OTHER_NAMES = {
+    ("pynative_swap", "swap"): "enable",
+    ("pynative_recompute", "recompute"): "mode",
+    ("pynative_recompute_comm", "recompute_comm"): "enable",
+    ("swap_config", "enable"): "swap",
+    ("pynative_recompute", "select_recompute"): "select_module",
+    ("pynative_recompute", "enable"): "mode",
+}
 _OWNERS = {"swap_config": "recompute_config", "recompute_config": "swap_config"}
 
 
@@ -60,12 +63,14 @@ def describe(node: Node) -> str:
 def remedy(node: Node, expected: dict[str, Any], schema_name: str) -> str:
     """What to write for a value of the wrong type. ``expected``: the part of the schema that it breaks."""
     value, kinds = node.scalar, expected.get("type", [])
-    return (_of_word(str(value), expected.get("enum", ()))
-            or (_of_lookalikes(value) if isinstance(value, str) else "")
-            or _of_trap(node, kinds)
-            or (_of_text(value.strip(), kinds, is_plain=node.text is not None) if isinstance(value, str) else "")
-            or (_of_number(value, expected, schema_name) if isinstance(value, int) else "")
-            or _expected(expected))
+    return (
+        _of_word(str(value), expected.get("enum", ()))
+        or (_of_lookalikes(value) if isinstance(value, str) else "")
+        or _of_trap(node, kinds)
+        or (_of_text(value.strip(), kinds, is_plain=node.text is not None) if isinstance(value, str) else "")
+        or (_of_number(value, expected, schema_name) if isinstance(value, int) else "")
+        or _expected(expected)
+    )
 
 
 def _of_word(text: str, words: Sequence[object]) -> str:
@@ -96,8 +101,11 @@ def _of_text(word: str, kinds: Sequence[str], *, is_plain: bool) -> str:
         return phrase("'Auto' means 1 in MindSpore; write 1")
     if "integer" in kinds and word.lstrip("+-").isdigit():
         if is_plain:  # 08, 09: octal digits are 0 to 7
-            return phrase("YAML 1.1 reads `{text}` as text, because a number that starts with 0 is octal; write "
-                          "{value}", text=word, value=int(word))
+            return phrase(
+                "YAML 1.1 reads `{text}` as text, because a number that starts with 0 is octal; write {value}",
+                text=word,
+                value=int(word),
+            )
         return phrase("write {value} without quotes", value=int(word))
     if "array" in kinds and word[:1] in "([":
         return phrase("a Python tuple or quoted list is text in YAML; write [{items}]", items=word.strip("()[] "))

@@ -75,8 +75,9 @@ def check_section(blank: Section, schema_name: str) -> Section:
     for place, leaf in _scalars(node):
         if type(leaf.scalar) is float and leaf.scalar.is_integer() and place not in broken:
             message = phrase("expected a whole number, found {found}", found=leaf.scalar)
-            findings.append(_finding(blank, place, "bad-type", message,
-                                     phrase("write {value}", value=int(leaf.scalar))))
+            findings.append(
+                _finding(blank, place, "bad-type", message, phrase("write {value}", value=int(leaf.scalar)))
+            )
             broken.add(place)
         trap = trap_of(leaf)
         if trap and place not in broken:
@@ -88,9 +89,13 @@ def check_section(blank: Section, schema_name: str) -> Section:
 
 def _given_up(blank: Section, findings: list[Finding]) -> Section:
     """The section as an empty one: what was not looked at must not be used."""
-    more = _finding(blank, (), "too-many-mistakes",
-                    phrase("this section has {count} mistakes or more", count=len(findings)),
-                    phrase("nothing else is said of it before they are corrected"))
+    more = _finding(
+        blank,
+        (),
+        "too-many-mistakes",
+        phrase("this section has {count} mistakes or more", count=len(findings)),
+        phrase("nothing else is said of it before they are corrected"),
+    )
     return replace(blank, node=Node("mapping", blank.node.line, blank.node.column), findings=(*findings, more))
 
 
@@ -112,14 +117,20 @@ def _explain(section: Section, error: ValidationError, place: Place, schema_name
         yield from _unknown_keys(section, list(rule.get("properties", {})), place, schema_name)
     elif error.validator == "required":
         key = next(name for name in limit if f"'{name}'" in error.message)
-        yield _finding(section, place, "missing-key", phrase("`{key}` is missing", key=key),
-                       phrase("add `{key}:` with {expected}", key=key, expected=_expected(rule["properties"][key])))
+        yield _finding(
+            section,
+            place,
+            "missing-key",
+            phrase("`{key}` is missing", key=key),
+            phrase("add `{key}:` with {expected}", key=key, expected=_expected(rule["properties"][key])),
+        )
     elif error.validator == "minimum":
         message = phrase("{value} is below {limit}", value=error.instance, limit=limit)
         yield _finding(section, place, "bad-value", message, phrase("give {expected}", expected=wanted))
     elif error.validator == "minItems":
-        yield _finding(section, place, "bad-value", phrase("the list is empty"),
-                       phrase("give {expected}", expected=wanted))
+        yield _finding(
+            section, place, "bad-value", phrase("the list is empty"), phrase("give {expected}", expected=wanted)
+        )
     else:
         node = section.at(place)
         message = phrase("expected {expected}, found {found}", expected=wanted, found=describe(node))
@@ -148,9 +159,13 @@ def _unknown_keys(section: Section, known: list[str], place: Place, schema_name:
         origin = section.document.key_origin(entry, section.name((*place, key)))
         # mindformers itself stops on an unknown key of a section, and ignores one in an entry
         severity = Severity.WARNING if place else Severity.ERROR
-        yield Finding(origin=origin, rule="unknown-key", severity=severity,
-                      message=phrase("unknown key `{key}`", key=key),
-                      hint=meant_key(key, known, schema_name, top=not place))
+        yield Finding(
+            origin=origin,
+            rule="unknown-key",
+            severity=severity,
+            message=phrase("unknown key `{key}`", key=key),
+            hint=meant_key(key, known, schema_name, top=not place),
+        )
 
 
 def _scalars(node: Node, place: Place = ()) -> Iterator[tuple[Place, Node]]:
@@ -162,6 +177,7 @@ def _scalars(node: Node, place: Place = ()) -> Iterator[tuple[Place, Node]]:
         yield from _scalars(entry.value, (*place, key))
 
 
-def _finding(section: Section, place: Place, rule: str, message: str, hint: str,
-             severity: Severity = Severity.ERROR) -> Finding:
+def _finding(
+    section: Section, place: Place, rule: str, message: str, hint: str, severity: Severity = Severity.ERROR
+) -> Finding:
     return Finding(origin=section.origin(place), rule=rule, severity=severity, message=message, hint=hint)

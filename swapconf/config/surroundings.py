@@ -17,8 +17,12 @@ from swapconf.words.phrases import phrase
 # mindformers' names for the same setting; the first that is given counts
 NUM_LAYERS = ("num_layers", "num_hidden_layers", "n_layers", "n_layer", "num_layer")
 _NUM_MTP_LAYERS = ("mtp_num_layers", "num_nextn_predict_layers", "mtp_depth")
-_CLASSES = ("model.model_config.type", "model.model_config.model_type", "model.model_config.architectures",
-            "model.arch.type")
+_CLASSES = (
+    "model.model_config.type",
+    "model.model_config.model_type",
+    "model.model_config.architectures",
+    "model.arch.type",
+)
 _NUM_INTERLEAVES = ("pp_interleave_num", "virtual_pipeline_model_parallel_size")
 _MAX_LAYERS = 1_000  # far above any model; keeps a typo from costing memory
 
@@ -41,11 +45,15 @@ def read(document: Document) -> Surroundings:
         file=document.file,
         pipeline=reader.pipeline(),
         runtime=reader.runtime(),
-        model=Model(legacy=legacy, section=section,
-                    moe=_plain(document.root.get("moe_config")),
-                    num_layers=reader.count(*_in_model(NUM_LAYERS), least=0, most=_MAX_LAYERS),
-                    num_mtp_layers=reader.count(*_in_model(_NUM_MTP_LAYERS), least=0, most=_MAX_LAYERS) or 0),
-        origins=reader.origins)
+        model=Model(
+            legacy=legacy,
+            section=section,
+            moe=_plain(document.root.get("moe_config")),
+            num_layers=reader.count(*_in_model(NUM_LAYERS), least=0, most=_MAX_LAYERS),
+            num_mtp_layers=reader.count(*_in_model(_NUM_MTP_LAYERS), least=0, most=_MAX_LAYERS) or 0,
+        ),
+        origins=reader.origins,
+    )
     return Surroundings(config, tuple(reader.findings))
 
 
@@ -110,8 +118,15 @@ class _Reader:
         return None
 
     def pipeline(self) -> Pipeline:
-        stages = self.count("parallel_config.pipeline_stage", "parallel_config.pipeline_model_parallel_size",
-                            "parallelism.pipeline_parallel", most=_MAX_LAYERS) or 1
+        stages = (
+            self.count(
+                "parallel_config.pipeline_stage",
+                "parallel_config.pipeline_model_parallel_size",
+                "parallelism.pipeline_parallel",
+                most=_MAX_LAYERS,
+            )
+            or 1
+        )
         interleaved = self.value("parallel.pipeline_config.pipeline_interleave") is True
         scheduler = self.word("parallel.pipeline_config.pipeline_scheduler")
         interleaves = self.count(*(f"model.model_config.{name}" for name in _NUM_INTERLEAVES), most=_MAX_LAYERS) or 1
@@ -122,20 +137,38 @@ class _Reader:
             zero_bubble_v=interleaved and scheduler == "zero_bubble_v",
             start_stage=self.count("model.model_config.start_stage", least=0) or 0,
             gradient_aggregation_group=self.count("parallel_config.gradient_aggregation_group") or 4,
-            model_parallel=self.count("parallel_config.model_parallel", "parallel_config.tensor_model_parallel_size",
-                                      "parallelism.tensor_parallel") or 1,
-            context_parallel=self.count("parallel_config.context_parallel", "parallel_config.context_parallel_size",
-                                        "parallelism.context_parallel") or 1,
-            sequence_parallel=any(self.value(f"parallel_config.{name}") is True for name in (
-                "use_seq_parallel", "sequence_parallel")))
+            model_parallel=self.count(
+                "parallel_config.model_parallel",
+                "parallel_config.tensor_model_parallel_size",
+                "parallelism.tensor_parallel",
+            )
+            or 1,
+            context_parallel=self.count(
+                "parallel_config.context_parallel",
+                "parallel_config.context_parallel_size",
+                "parallelism.context_parallel",
+            )
+            or 1,
+            sequence_parallel=any(
+                self.value(f"parallel_config.{name}") is True for name in ("use_seq_parallel", "sequence_parallel")
+            ),
+        )
 
     def runtime(self) -> Runtime:
         mode = self.value("context.mode")
-        graph = {0: True, 1: False, "GRAPH_MODE": True, "PYNATIVE_MODE": False}.get(mode) \
-            if isinstance(mode, (int, str)) else None
+        graph = (
+            {0: True, 1: False, "GRAPH_MODE": True, "PYNATIVE_MODE": False}.get(mode)
+            if isinstance(mode, (int, str))
+            else None
+        )
         parallel_mode = self.value("parallel.parallel_mode")
-        stand_alone = True if self.value("use_parallel") is False else \
-            str(parallel_mode).lower() == "stand_alone" if parallel_mode is not None else None
+        stand_alone = (
+            True
+            if self.value("use_parallel") is False
+            else str(parallel_mode).lower() == "stand_alone"
+            if parallel_mode is not None
+            else None
+        )
         return Runtime(
             device_target=self.word("context.device_target"),
             graph_mode=graph,
@@ -145,7 +178,8 @@ class _Reader:
             gradient_accumulation_steps=self.count("runner_config.gradient_accumulation_steps"),
             batch_size=self.count("runner_config.batch_size"),
             disable_lazy_inline=self.value("model.model_config.disable_lazy_inline") is True,
-            max_device_memory=self.word("context.max_device_memory"))
+            max_device_memory=self.word("context.max_device_memory"),
+        )
 
     def _offset(self, path: str) -> tuple[tuple[int, ...], ...]:
         node = self.node(path)
@@ -153,16 +187,22 @@ class _Reader:
             return ((0,),)
         nested = bool(node.items) and all(item.kind == "list" for item in node.items)
         rows = [item.items for item in node.items] if nested else [node.items if node.kind == "list" else (node,)]
-        numbers = [[leaf.scalar for leaf in row if type(leaf.scalar) is int and abs(leaf.scalar) <= _MAX_LAYERS]
-                   for row in rows]
+        numbers = [
+            [leaf.scalar for leaf in row if type(leaf.scalar) is int and abs(leaf.scalar) <= _MAX_LAYERS]
+            for row in rows
+        ]
         if all(len(row) == len(leaves) > 0 for row, leaves in zip(numbers, rows, strict=True)):
             return tuple(map(tuple, numbers))
-        self._unusable(path, node,
-                       phrase("a whole number, a list of them (one per stage) or a list of such lists"))
+        self._unusable(path, node, phrase("a whole number, a list of them (one per stage) or a list of such lists"))
         return ((0,),)
 
     def _unusable(self, path: str, node: Node, expected: str, hint: str = "") -> None:
-        self.findings.append(Finding(
-            origin=self.document.origin(node, path), rule="bad-value", severity=Severity.ERROR,
-            message=phrase("expected {expected}, found {found}", expected=expected, found=describe(node)),
-            hint=hint or phrase("correct the value")))
+        self.findings.append(
+            Finding(
+                origin=self.document.origin(node, path),
+                rule="bad-value",
+                severity=Severity.ERROR,
+                message=phrase("expected {expected}, found {found}", expected=expected, found=describe(node)),
+                hint=hint or phrase("correct the value"),
+            )
+        )

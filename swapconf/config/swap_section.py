@@ -35,14 +35,19 @@ def read(section: Section) -> Swap:
         known = given is not None and section.sound("default_prefetch")
         origin = section.document.key_origin(node.entries["swap"], section.name(("swap",)))
         return DefaultSwap(prefetch=given.scalar if known else DEFAULT_PREFETCH, origin=origin)
-    entries = [(place, made) for key in ("layer_swap", "op_swap") for place in _places(node, key)
-               for made in _made(section, key, place)]
+    entries = [
+        (place, made)
+        for key in ("layer_swap", "op_swap")
+        for place in _places(node, key)
+        for made in _made(section, key, place)
+    ]
     usable = [made for place, made in entries if section.sound(*place)]
     return ListedSwap(
         layer_swap=tuple(made for made in usable if isinstance(made, LayerSwap)),
         op_swap=tuple(made for made in usable if isinstance(made, OpSwap)),
         given_entries=sum(len(_places(node, key)) for key in ("layer_swap", "op_swap")),
-        unusable=tuple(made for place, made in entries if not section.sound(*place)))
+        unusable=tuple(made for place, made in entries if not section.sound(*place)),
+    )
 
 
 def _made(section: Section, key: str, place: Place) -> Iterator[LayerSwap | OpSwap]:
@@ -52,10 +57,12 @@ def _made(section: Section, key: str, place: Place) -> Iterator[LayerSwap | OpSw
     given = section.at(place).entries
     parts: dict[str, Any] = {
         "layers": _layers(given["layers"].value) if _given(section, place, "layers") else EveryLayer(),
-        "prefetch": given["backward_prefetch"].value.scalar if _given(section, place, "backward_prefetch")
+        "prefetch": given["backward_prefetch"].value.scalar
+        if _given(section, place, "backward_prefetch")
         else DEFAULT_PREFETCH,
         "layers_origin": section.origin((*place, "layers") if "layers" in given else place),
-        "prefetch_origin": section.origin((*place, "backward_prefetch") if "backward_prefetch" in given else place)}
+        "prefetch_origin": section.origin((*place, "backward_prefetch") if "backward_prefetch" in given else place),
+    }
     if key == "layer_swap":
         yield LayerSwap(origin=section.origin(place), **parts)
     elif _given(section, place, "op_name"):
@@ -107,8 +114,12 @@ def refused_by_mindformers(section: Section) -> Iterator[Finding]:
         layers = section.at(place).get("layers")
         nested = layers is not None and any(item.kind == "list" for item in layers.items)
         if layers is not None and section.sound(*place) and (layers.is_tuple or nested):
-            yield Finding(origin=section.origin((*place, "layers")), rule="plain-mindformers-differs",
-                          severity=Severity.WARNING,
-                          message=phrase("plain mindformers refuses nested lists here, though documented") if nested
-                          else phrase("plain mindformers refuses a tuple here, though documented"),
-                          hint=phrase("run it through swapconf, or write one flat list"))
+            yield Finding(
+                origin=section.origin((*place, "layers")),
+                rule="plain-mindformers-differs",
+                severity=Severity.WARNING,
+                message=phrase("plain mindformers refuses nested lists here, though documented")
+                if nested
+                else phrase("plain mindformers refuses a tuple here, though documented"),
+                hint=phrase("run it through swapconf, or write one flat list"),
+            )

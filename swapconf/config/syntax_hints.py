@@ -21,8 +21,13 @@ def of(problem: str, places: Sequence[tuple[int, int]], text: str) -> tuple[int,
     if problem.startswith("found unknown escape character"):
         quoted = next((match for match in _QUOTED.finditer(written) if match.start() < column <= match.end()), None)
         if quoted is not None and len(quoted[1]) <= _LONGEST and "'" not in quoted[1]:
-            return line, quoted.start() + 1, phrase(
-                "in double quotes a backslash begins an escape; write it in single quotes: '{text}'", text=quoted[1])
+            return (
+                line,
+                quoted.start() + 1,
+                phrase(
+                    "in double quotes a backslash begins an escape; write it in single quotes: '{text}'", text=quoted[1]
+                ),
+            )
         return line, column, phrase("in double quotes a backslash begins an escape; use single quotes")
     for number in _around(places, len(lines)):
         bare = _COMMENT.sub("", lines[number - 1])

@@ -28,8 +28,11 @@ class Comment:
 
 def comments(text: str) -> tuple[Comment, ...]:
     """Every comment of a YAML that can be parsed."""
-    spans = [(event.start_mark.index, event.end_mark.index) for event in yaml.parse(text, Loader=Loader)
-             if isinstance(event, yaml.ScalarEvent) and event.start_mark and event.end_mark]
+    spans = [
+        (event.start_mark.index, event.end_mark.index)
+        for event in yaml.parse(text, Loader=Loader)
+        if isinstance(event, yaml.ScalarEvent) and event.start_mark and event.end_mark
+    ]
     starts = [0, *(match.end() for match in _BREAK.finditer(text))]
     begins = [begin for begin, _ in spans]
     return tuple(_comment(text, match, starts) for match in _outside(text, begins, spans))
@@ -49,14 +52,14 @@ def _outside(text: str, begins: list[int], spans: list[tuple[int, int]]) -> Iter
 def _comment(text: str, match: re.Match[str], starts: list[int]) -> Comment:
     line = bisect_right(starts, match.start())
     column = match.start() - starts[line - 1] + 1
-    alone = not text[starts[line - 1]:match.start()].strip()
+    alone = not text[starts[line - 1] : match.start()].strip()
     return Comment(text=match.group(), line=line, column=column, about=_below(text, starts, line) if alone else line)
 
 
 def _below(text: str, starts: list[int], line: int) -> int:
     for number in range(line + 1, len(starts) + 1):
         end = starts[number] if number < len(starts) else len(text)
-        content = text[starts[number - 1]:end].strip()
+        content = text[starts[number - 1] : end].strip()
         if content and not content.startswith("#"):
             return number
     return line

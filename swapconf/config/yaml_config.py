@@ -34,8 +34,9 @@ def read(path: str | Path, mindformers: str = ANY_VERSION) -> tuple[Config, tupl
     return from_document(parse(read_text(path), str(path)), mindformers=mindformers)
 
 
-def from_document(document: Document, dialect: Dialect | None = None,
-                  mindformers: str = ANY_VERSION) -> tuple[Config, tuple[Finding, ...]]:
+def from_document(
+    document: Document, dialect: Dialect | None = None, mindformers: str = ANY_VERSION
+) -> tuple[Config, tuple[Finding, ...]]:
     """The config in a document and every finding of its reading, in order.
 
     ``dialect``: read this one's sections, even where the model of the YAML does not (a migration does so).
@@ -45,40 +46,68 @@ def from_document(document: Document, dialect: Dialect | None = None,
     chosen = dialect or dialect_of(document, legacy=around.config.model.legacy)
     base = replace(around.config, dialect=chosen)
     config, found = _pynative(document, base, mindformers) if chosen is Dialect.PYNATIVE else _graph(document, base)
-    return config, in_order([*document.findings, *around.findings, *clashes(document, chosen),
-                             *misplaced.check(document, chosen), *found])
+    return config, in_order(
+        [*document.findings, *around.findings, *clashes(document, chosen), *misplaced.check(document, chosen), *found]
+    )
 
 
 def _graph(document: Document, base: Config) -> tuple[Config, list[Finding]]:
     legacy = base.model.legacy
     in_model = not legacy or base.dialect is Dialect.MCORE
     swaps, swap_twice = _section(document, "swap_config", MCORE_SWAP_KEYS, in_model)
-    recomputes, recompute_twice = _section(document, "recompute_config", {key: (key,) for key in RECOMPUTE_KEYS},
-                                           in_model)
+    recomputes, recompute_twice = _section(
+        document, "recompute_config", {key: (key,) for key in RECOMPUTE_KEYS}, in_model
+    )
     swap = swap_section.read(swaps)
     recompute, misfits = recompute_section.read(recomputes, swap_on=not isinstance(swap, SwapOff), legacy=legacy)
-    config = replace(base, swap=swap, recompute=recompute,
-                     origins={**base.origins, **_origins(swaps, "swap_config"),
-                              **_origins(recomputes, "recompute_config")})
-    return config, [*swap_twice, *recompute_twice, *swaps.findings, *recomputes.findings,
-                    *swap_section.refused_by_mindformers(swaps), *misfits]
+    config = replace(
+        base,
+        swap=swap,
+        recompute=recompute,
+        origins={**base.origins, **_origins(swaps, "swap_config"), **_origins(recomputes, "recompute_config")},
+    )
+    return config, [
+        *swap_twice,
+        *recompute_twice,
+        *swaps.findings,
+        *recomputes.findings,
+        *swap_section.refused_by_mindformers(swaps),
+        *misfits,
+    ]
 
 
 def _pynative(document: Document, base: Config, mindformers: str) -> tuple[Config, list[Finding]]:
-    blanks = [Section(document, entry.value if entry else Node("mapping", 0, 0), name)
-              for name in PYNATIVE_SECTIONS for entry in [document.root.entries.get(name)]]
+    blanks = [
+        Section(document, entry.value if entry else Node("mapping", 0, 0), name)
+        for name in PYNATIVE_SECTIONS
+        for entry in [document.root.entries.get(name)]
+    ]
     swap_part, recompute_part, comm = (check_section(blank, f"pynative_{blank.path}") for blank in blanks)
     sections = Sections(swap_part, recompute_part, comm, base.num_named_layers, mindformers)
     swap, recompute, misfits = pynative_sections.read(sections)
-    config = replace(base, swap=swap, recompute=recompute, origins={
-        **base.origins, **_origins(swap_part, "swap"), **_origins(recompute_part, "recompute"),
-        **_origins(comm, "recompute_comm")})
-    return config, [*swap_part.findings, *recompute_part.findings, *comm.findings, *misfits,
-                    *pynative_form.check(sections)]
+    config = replace(
+        base,
+        swap=swap,
+        recompute=recompute,
+        origins={
+            **base.origins,
+            **_origins(swap_part, "swap"),
+            **_origins(recompute_part, "recompute"),
+            **_origins(comm, "recompute_comm"),
+        },
+    )
+    return config, [
+        *swap_part.findings,
+        *recompute_part.findings,
+        *comm.findings,
+        *misfits,
+        *pynative_form.check(sections),
+    ]
 
 
-def _section(document: Document, name: str, keys: dict[str, tuple[str, ...]],
-             in_model: bool) -> tuple[Section, list[Finding]]:
+def _section(
+    document: Document, name: str, keys: dict[str, tuple[str, ...]], in_model: bool
+) -> tuple[Section, list[Finding]]:
     """The checked section, gathered from the place that is read; ``in_model``: model_config is one."""
     own, inner = document.root.entries.get(name), _in_model_config(document, keys)
     if inner and own and own.value.plain() == FILLED_IN.get(name):
@@ -88,8 +117,9 @@ def _section(document: Document, name: str, keys: dict[str, tuple[str, ...]],
     if inner and own and own.value.entries:
         findings = [_given_twice(document, name, own, inner)]
     elif inner and in_model:
-        section = Section(document, inner, _MODEL_CONFIG,
-                          written={key: entry.key for key, entry in inner.entries.items()})
+        section = Section(
+            document, inner, _MODEL_CONFIG, written={key: entry.key for key, entry in inner.entries.items()}
+        )
     elif inner:
         findings = [_of_legacy_model(document, name, entry) for entry in inner.entries.values()]
     return check_section(section, name), findings
@@ -101,30 +131,44 @@ def _in_model_config(document: Document, keys: dict[str, tuple[str, ...]]) -> No
     settings = model.get("model_config") if model else None
     if settings is None:
         return None
-    found = {key: settings.entries[written] for key, spellings in keys.items() for written in spellings
-             if written in settings.entries}
+    found = {
+        key: settings.entries[written]
+        for key, spellings in keys.items()
+        for written in spellings
+        if written in settings.entries
+    }
     return Node("mapping", settings.line, settings.column, entries=found) if found else None
 
 
 def _given_twice(document: Document, name: str, own: Entry, inner: Node) -> Finding:
     key, entry = next(iter(inner.entries.items()))
     return Finding(
-        origin=document.key_origin(entry, f"{_MODEL_CONFIG}.{entry.key}"), rule="section-given-twice",
+        origin=document.key_origin(entry, f"{_MODEL_CONFIG}.{entry.key}"),
+        rule="section-given-twice",
         severity=Severity.ERROR,
-        message=phrase("`{key}` is set here and there is a `{section}` at line {line} as well", key=key,
-                       section=name, line=own.line),
-        hint=phrase("keep one of the two; `{section}` works for every model under swapconf", section=name))
+        message=phrase(
+            "`{key}` is set here and there is a `{section}` at line {line} as well",
+            key=key,
+            section=name,
+            line=own.line,
+        ),
+        hint=phrase("keep one of the two; `{section}` works for every model under swapconf", section=name),
+    )
 
 
 def _of_legacy_model(document: Document, name: str, entry: Entry) -> Finding:
     return Finding(
-        origin=document.key_origin(entry, f"{_MODEL_CONFIG}.{entry.key}"), rule="section-misplaced",
+        origin=document.key_origin(entry, f"{_MODEL_CONFIG}.{entry.key}"),
+        rule="section-misplaced",
         severity=Severity.ERROR if asks(entry.value) else Severity.WARNING,
         message=phrase("a legacy model does not read `{key}` here", key=entry.key),
-        hint=phrase("move it to `{section}:` at the top level", section=name))
+        hint=phrase("move it to `{section}:` at the top level", section=name),
+    )
 
 
 def _origins(section: Section, name: str) -> dict[str, Origin]:
     """Places by canonical name, whatever the spelling: `swap_config.swap` and so on."""
-    return {f"{name}.{key}": section.document.key_origin(entry, section.name((key,)))
-            for key, entry in section.node.entries.items()}
+    return {
+        f"{name}.{key}": section.document.key_origin(entry, section.name((key,)))
+        for key, entry in section.node.entries.items()
+    }

@@ -32,8 +32,24 @@ MAX_DIGITS = 40
 
 _NUMBERS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
 _MERGE = "tag:yaml.org,2002:merge"
-_SAFE_TAGS = {f"tag:yaml.org,2002:{name}" for name in (
-    "null", "bool", "int", "float", "binary", "timestamp", "omap", "pairs", "set", "str", "seq", "map", "merge")}
+_SAFE_TAGS = {
+    f"tag:yaml.org,2002:{name}"
+    for name in (
+        "null",
+        "bool",
+        "int",
+        "float",
+        "binary",
+        "timestamp",
+        "omap",
+        "pairs",
+        "set",
+        "str",
+        "seq",
+        "map",
+        "merge",
+    )
+}
 
 
 def read_text(path: str | Path) -> str:
@@ -47,18 +63,32 @@ def read_text(path: str | Path) -> str:
         raise _refusal(name, "file-not-found", phrase("this is a folder"), phrase("name a YAML file in it")) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise _refusal(name, "file-not-found", phrase("cannot be read ({reason})", reason=reason),
-                       phrase("check the path and its permissions")) from None
+        raise _refusal(
+            name,
+            "file-not-found",
+            phrase("cannot be read ({reason})", reason=reason),
+            phrase("check the path and its permissions"),
+        ) from None
     if len(data) > MAX_BYTES:
-        raise _refusal(name, "yaml-too-large", phrase("larger than {size:,} bytes", size=MAX_BYTES),
-                       phrase("a training YAML has a few hundred lines; give that file"))
+        raise _refusal(
+            name,
+            "yaml-too-large",
+            phrase("larger than {size:,} bytes", size=MAX_BYTES),
+            phrase("a training YAML has a few hundred lines; give that file"),
+        )
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         column = error.start - data.rfind(b"\n", 0, error.start)
-        raise _refusal(name, "yaml-encoding", phrase("byte 0x{byte:02x} is not UTF-8", byte=data[error.start]),
-                       phrase("save the file as UTF-8"), line, column) from None
+        raise _refusal(
+            name,
+            "yaml-encoding",
+            phrase("byte 0x{byte:02x} is not UTF-8", byte=data[error.start]),
+            phrase("save the file as UTF-8"),
+            line,
+            column,
+        ) from None
 
 
 def beginning(path: str | Path) -> str:
@@ -70,12 +100,20 @@ def parse(text: str, file: str) -> Document:
     """The document in ``text``. Raises SwapconfError when there is no mapping to work with."""
     root = _composed(text, file)
     if root is None:
-        raise _refusal(file, "yaml-empty", phrase("the file holds no configuration"),
-                       phrase("a training YAML starts with sections such as `model:` and `swap_config:`"))
+        raise _refusal(
+            file,
+            "yaml-empty",
+            phrase("the file holds no configuration"),
+            phrase("a training YAML starts with sections such as `model:` and `swap_config:`"),
+        )
     if not isinstance(root, yaml.MappingNode):
-        raise _refusal(file, "yaml-not-mapping",
-                       phrase("the top level is a {kind}, not a mapping", kind=_KINDS[type(root)]),
-                       phrase("write sections as `name: value` lines"), *_place(root))
+        raise _refusal(
+            file,
+            "yaml-not-mapping",
+            phrase("the top level is a {kind}, not a mapping", kind=_KINDS[type(root)]),
+            phrase("write sections as `name: value` lines"),
+            *_place(root),
+        )
     builder = _Builder(file)
     node = builder.node(root, "")
     return Document(file=file, root=node, findings=tuple(builder.findings), text=text)
@@ -103,8 +141,9 @@ def _composed(text: str, file: str) -> yaml.Node | None:
     except UnicodeEncodeError:  # a word of a command line need not be text
         raise _refusal(file, "yaml-encoding", phrase("holds half a character"), phrase("write it as UTF-8")) from None
     except RecursionError:
-        raise _refusal(file, "yaml-too-deep", phrase("nested too deeply"),
-                       phrase("keep below {levels} levels", levels=MAX_DEPTH)) from None
+        raise _refusal(
+            file, "yaml-too-deep", phrase("nested too deeply"), phrase("keep below {levels} levels", levels=MAX_DEPTH)
+        ) from None
     return root
 
 
@@ -119,14 +158,29 @@ def _check_events(text: str, file: str) -> None:
         mark = event.start_mark
         place = (mark.line + 1, mark.column + 1) if mark else (0, 0)
         if depth > MAX_DEPTH:
-            raise _refusal(file, "yaml-too-deep", phrase("nested deeper than {levels} levels", levels=MAX_DEPTH),
-                           phrase("flatten it: no mindformers section needs this"), *place)
+            raise _refusal(
+                file,
+                "yaml-too-deep",
+                phrase("nested deeper than {levels} levels", levels=MAX_DEPTH),
+                phrase("flatten it: no mindformers section needs this"),
+                *place,
+            )
         if count > MAX_EVENTS:
-            raise _refusal(file, "yaml-too-large", phrase("more than {values:,} values", values=MAX_EVENTS),
-                           phrase("a training YAML has a few hundred lines; give that file"), *place)
+            raise _refusal(
+                file,
+                "yaml-too-large",
+                phrase("more than {values:,} values", values=MAX_EVENTS),
+                phrase("a training YAML has a few hundred lines; give that file"),
+                *place,
+            )
         if documents > 1:
-            raise _refusal(file, "yaml-syntax", phrase("a second document starts here"),
-                           phrase("mindformers reads one document per file; remove the `---`"), *place)
+            raise _refusal(
+                file,
+                "yaml-syntax",
+                phrase("a second document starts here"),
+                phrase("mindformers reads one document per file; remove the `---`"),
+                *place,
+            )
 
 
 class _Builder:
@@ -148,13 +202,25 @@ class _Builder:
         if key in self._done:
             return self._done[key]
         if key in self._open:
-            raise self._refuse(raw, path, "yaml-alias-bomb", phrase("an alias stands inside the value that it names"),
-                               phrase("write the value out"))
+            raise self._refuse(
+                raw,
+                path,
+                "yaml-alias-bomb",
+                phrase("an alias stands inside the value that it names"),
+                phrase("write the value out"),
+            )
         self._open.add(key)
         if raw.tag not in _SAFE_TAGS:
-            self.findings.append(_finding(
-                self.file, "yaml-tag", phrase("mindformers' safe loader refuses the tag {tag!r}", tag=raw.tag),
-                phrase("write a plain value; for a tuple write a list: [0, 1]"), *_place(raw), path))
+            self.findings.append(
+                _finding(
+                    self.file,
+                    "yaml-tag",
+                    phrase("mindformers' safe loader refuses the tag {tag!r}", tag=raw.tag),
+                    phrase("write a plain value; for a tuple write a list: [0, 1]"),
+                    *_place(raw),
+                    path,
+                )
+            )
         if isinstance(raw, yaml.MappingNode):
             built, size = self._mapping(raw, path)
         elif isinstance(raw, yaml.SequenceNode):
@@ -165,9 +231,13 @@ class _Builder:
             assert isinstance(raw, yaml.ScalarNode)
             built, size = self._scalar(raw, path), 1
         if size > MAX_EXPANDED_NODES:
-            raise self._refuse(raw, path, "yaml-alias-bomb",
-                               phrase("aliases blow this up to more than {values:,} values", values=MAX_EXPANDED_NODES),
-                               phrase("write out the few values that are needed"))
+            raise self._refuse(
+                raw,
+                path,
+                "yaml-alias-bomb",
+                phrase("aliases blow this up to more than {values:,} values", values=MAX_EXPANDED_NODES),
+                phrase("write out the few values that are needed"),
+            )
         self._open.discard(key)
         self._done[key] = built, size
         return built, size
@@ -189,11 +259,21 @@ class _Builder:
             size += weight
             if name in entries:
                 first = entries[name]
-                self.findings.append(_finding(
-                    self.file, "yaml-duplicate-key",
-                    phrase("the key `{key}` stands twice; PyYAML silently drops the value of line {line}",
-                           key=name, line=first.line),
-                    phrase("keep one of the two"), line, column, f"{path}.{name}" if path else name))
+                self.findings.append(
+                    _finding(
+                        self.file,
+                        "yaml-duplicate-key",
+                        phrase(
+                            "the key `{key}` stands twice; PyYAML silently drops the value of line {line}",
+                            key=name,
+                            line=first.line,
+                        ),
+                        phrase("keep one of the two"),
+                        line,
+                        column,
+                        f"{path}.{name}" if path else name,
+                    )
+                )
             entries[name] = Entry(name, line, column, value)
         return Node("mapping", *_place(raw), entries={**merged, **entries}), size
 
@@ -201,15 +281,24 @@ class _Builder:
         sources = raw.value if isinstance(raw, yaml.SequenceNode) else [raw]
         for source in sources:
             if not isinstance(source, yaml.MappingNode):
-                raise self._refuse(source, path, "yaml-syntax",
-                                   phrase("`<<` merges something that is not a mapping"),
-                                   phrase("merge an alias of a mapping: `<<: *name`"))
+                raise self._refuse(
+                    source,
+                    path,
+                    "yaml-syntax",
+                    phrase("`<<` merges something that is not a mapping"),
+                    phrase("merge an alias of a mapping: `<<: *name`"),
+                )
             yield self._sized(source, path)
 
     def _key(self, raw: yaml.Node, path: str) -> str:
         if not isinstance(raw, yaml.ScalarNode):
-            raise self._refuse(raw, path, "yaml-syntax", phrase("a {kind} cannot be a key", kind=_KINDS[type(raw)]),
-                               phrase("use plain text as key"))
+            raise self._refuse(
+                raw,
+                path,
+                "yaml-syntax",
+                phrase("a {kind} cannot be a key", kind=_KINDS[type(raw)]),
+                phrase("use plain text as key"),
+            )
         return str(raw.value)
 
     def _scalar(self, raw: yaml.ScalarNode, path: str) -> Node:
@@ -219,9 +308,16 @@ class _Builder:
 
     def _value(self, raw: yaml.ScalarNode, path: str) -> Scalar:
         if raw.tag in _NUMBERS and len(raw.value) > MAX_DIGITS:
-            self.findings.append(_finding(
-                self.file, "yaml-huge-number", phrase("a number of {characters} characters", characters=len(raw.value)),
-                phrase("no setting takes such a number"), *_place(raw), path))
+            self.findings.append(
+                _finding(
+                    self.file,
+                    "yaml-huge-number",
+                    phrase("a number of {characters} characters", characters=len(raw.value)),
+                    phrase("no setting takes such a number"),
+                    *_place(raw),
+                    path,
+                )
+            )
             return None
         construct: Any = _CONSTRUCTORS.get(raw.tag)
         if construct is None:
@@ -229,10 +325,18 @@ class _Builder:
         try:
             value: Scalar = construct(_SCALARS, raw)
         except (ValueError, OverflowError, IndexError, KeyError, AttributeError, yaml.YAMLError):  # as PyYAML's own do
-            self.findings.append(_finding(
-                self.file, "yaml-tag",
-                phrase("mindformers' safe loader cannot read {text!r} as {tag!r}", text=raw.value[:40], tag=raw.tag),
-                phrase("leave out the tag, or write a value of its kind"), *_place(raw), path))
+            self.findings.append(
+                _finding(
+                    self.file,
+                    "yaml-tag",
+                    phrase(
+                        "mindformers' safe loader cannot read {text!r} as {tag!r}", text=raw.value[:40], tag=raw.tag
+                    ),
+                    phrase("leave out the tag, or write a value of its kind"),
+                    *_place(raw),
+                    path,
+                )
+            )
             return str(raw.value)
         return value
 
@@ -241,11 +345,16 @@ class _Builder:
         return SwapconfError([*self.findings, _finding(self.file, rule, message, hint, line, column, path)])
 
 
-_KINDS = {yaml.SequenceNode: phrase("list"), yaml.MappingNode: phrase("mapping"),
-          yaml.ScalarNode: phrase("single value")}
+_KINDS = {
+    yaml.SequenceNode: phrase("list"),
+    yaml.MappingNode: phrase("mapping"),
+    yaml.ScalarNode: phrase("single value"),
+}
 _SCALARS = yaml.constructor.SafeConstructor()
-_CONSTRUCTORS = {f"tag:yaml.org,2002:{name}": getattr(yaml.constructor.SafeConstructor, f"construct_yaml_{name}")
-                 for name in ("null", "bool", "int", "float", "str")}
+_CONSTRUCTORS = {
+    f"tag:yaml.org,2002:{name}": getattr(yaml.constructor.SafeConstructor, f"construct_yaml_{name}")
+    for name in ("null", "bool", "int", "float", "str")
+}
 
 
 def _place(raw: yaml.Node) -> tuple[int, int]:

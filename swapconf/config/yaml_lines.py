@@ -51,7 +51,7 @@ def span(lines: Sequence[str], entry: Entry) -> LineSpan:
 
 def starts_line(lines: Sequence[str], entry: Entry) -> bool:
     """Whether nothing stands before the key; in a flow mapping (`{a: 1, b: 2}`) something does."""
-    return not lines[entry.line - 1][:entry.column - 1].strip()
+    return not lines[entry.line - 1][: entry.column - 1].strip()
 
 
 def has_block_value(entry: Entry) -> bool:
@@ -61,8 +61,9 @@ def has_block_value(entry: Entry) -> bool:
 
 def at_column(lines: Iterable[str], column: int, wanted: int) -> list[str]:
     """Lines whose outermost ones stand at ``column``, moved to ``wanted`` (both from 0)."""
-    return [line if not line.strip() else " " * max(_indent(line) + wanted - column, 0) + line.lstrip(" ")
-            for line in lines]
+    return [
+        line if not line.strip() else " " * max(_indent(line) + wanted - column, 0) + line.lstrip(" ") for line in lines
+    ]
 
 
 def comments(lines: Iterable[str]) -> Iterator[str]:

@@ -51,8 +51,10 @@ def recompute_sections(config: Config) -> Sections:
     """The section that recomputes, by its name at the top level; PyNative has another one for communication."""
     if config.dialect is Dialect.PYNATIVE:
         comm = config.recompute.select_comm
-        return {"recompute": _pynative_recompute(config),
-                **({"recompute_comm": {"enable": True, "select_module": _modules(config, comm)}} if comm else {})}
+        return {
+            "recompute": _pynative_recompute(config),
+            **({"recompute_comm": {"enable": True, "select_module": _modules(config, comm)}} if comm else {}),
+        }
     return {"recompute_config": _recompute(config.recompute)}
 
 
@@ -76,8 +78,9 @@ def _list(dumper: yaml.SafeDumper, value: list[Any]) -> yaml.Node:
 
 
 _Dumper.add_representer(list, _list)
-_Dumper.add_representer(_Quoted, lambda dumper, value: dumper.represent_scalar(
-    "tag:yaml.org,2002:str", str(value), style="'"))
+_Dumper.add_representer(
+    _Quoted, lambda dumper, value: dumper.represent_scalar("tag:yaml.org,2002:str", str(value), style="'")
+)
 _Dumper.add_representer(bool, lambda dumper, value: dumper.represent_scalar("tag:yaml.org,2002:bool", str(value)))
 
 
@@ -88,11 +91,14 @@ def _swap(config: Config) -> dict[str, Any]:
     if isinstance(swap, ListedSwap):
         section: dict[str, Any] = {"swap": True}
         if swap.layer_swap or not swap.op_swap:
-            section["layer_swap"] = [{"backward_prefetch": entry.prefetch, "layers": _selection(entry.layers)}
-                                     for entry in swap.layer_swap]
+            section["layer_swap"] = [
+                {"backward_prefetch": entry.prefetch, "layers": _selection(entry.layers)} for entry in swap.layer_swap
+            ]
         if swap.op_swap:
-            section["op_swap"] = [{"op_name": entry.pattern, "backward_prefetch": entry.prefetch,
-                                   "layers": _selection(entry.layers)} for entry in swap.op_swap]
+            section["op_swap"] = [
+                {"op_name": entry.pattern, "backward_prefetch": entry.prefetch, "layers": _selection(entry.layers)}
+                for entry in swap.op_swap
+            ]
         return section
     return {"swap": False}
 
@@ -146,8 +152,9 @@ def _pynative_swap(config: Config) -> dict[str, Any]:
     if swap.layer_swap:
         section["layer_swap"] = [{"layers": _ranges(config, swap.layer_swap[0].layers)}]
     if swap.op_swap:
-        section["op_swap"] = [{"op_name": entry.pattern, "layers": _ranges(config, entry.layers)}
-                              for entry in swap.op_swap]
+        section["op_swap"] = [
+            {"op_name": entry.pattern, "layers": _ranges(config, entry.layers)} for entry in swap.op_swap
+        ]
     return section
 
 

@@ -38,11 +38,17 @@ class Budget:
     def admit(self, pattern: str) -> None:
         """Raises Spent for a pattern that is not to be tried."""
         if pattern in self.hopeless:
-            raise Spent(phrase("matching takes longer than {seconds} s; simplify its repetitions",
-                               seconds=MATCH_SECONDS))
+            raise Spent(
+                phrase("matching takes longer than {seconds} s; simplify its repetitions", seconds=MATCH_SECONDS)
+            )
         if self.left_seconds <= 0:
-            raise Spent(phrase("the patterns of this file take longer than {seconds} s together, and this one is not "
-                               "tried any more; simplify those that repeat something", seconds=FILE_SECONDS))
+            raise Spent(
+                phrase(
+                    "the patterns of this file take longer than {seconds} s together, and this one is not "
+                    "tried any more; simplify those that repeat something",
+                    seconds=FILE_SECONDS,
+                )
+            )
         if len(self.known) >= MAX_PATTERNS and pattern not in self.known:
             raise Spent(phrase("there are more than {limit} patterns in this file", limit=MAX_PATTERNS))
         self.known.add(pattern)

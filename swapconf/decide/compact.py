@@ -56,23 +56,38 @@ def compact(strategy: Strategy, base: Config, versions: Versions) -> Config:
     return config
 
 
-def _config(base: Config, swaps: dict[tuple[str, int], set[int]], recomputes: dict[str, set[int]],
-            everyone: frozenset[int]) -> Config:
+def _config(
+    base: Config, swaps: dict[tuple[str, int], set[int]], recomputes: dict[str, set[int]], everyone: frozenset[int]
+) -> Config:
     plain = not swaps and all(layers == everyone for layers in recomputes.values())
-    swap = SwapOff() if plain else ListedSwap(
-        layer_swap=tuple(LayerSwap(layers=LayerIndices(tuple(sorted(layers))), prefetch=prefetch, **_PLACES)
-                         for (path, prefetch), layers in sorted(swaps.items()) if not path),
-        op_swap=tuple(OpSwap(pattern=escaped(path), layers=LayerIndices(tuple(sorted(layers))), prefetch=prefetch,
-                             **_PLACES)
-                      for (path, prefetch), layers in sorted(swaps.items(), key=_outer_first) if path),
-        given_entries=len(swaps))
+    swap = (
+        SwapOff()
+        if plain
+        else ListedSwap(
+            layer_swap=tuple(
+                LayerSwap(layers=LayerIndices(tuple(sorted(layers))), prefetch=prefetch, **_PLACES)
+                for (path, prefetch), layers in sorted(swaps.items())
+                if not path
+            ),
+            op_swap=tuple(
+                OpSwap(pattern=escaped(path), layers=LayerIndices(tuple(sorted(layers))), prefetch=prefetch, **_PLACES)
+                for (path, prefetch), layers in sorted(swaps.items(), key=_outer_first)
+                if path
+            ),
+            given_entries=len(swaps),
+        )
+    )
     recompute = RecomputeConfig(
         full=FullRecompute(layers=_selection(recomputes[""], everyone), origin=NOWHERE) if "" in recomputes else None,
-        select=tuple(SelectRecompute(pattern=escaped(root), layers=_selection(layers, everyone), origin=NOWHERE)
-                     for root, layers in sorted(recomputes.items()) if root),
+        select=tuple(
+            SelectRecompute(pattern=escaped(root), layers=_selection(layers, everyone), origin=NOWHERE)
+            for root, layers in sorted(recomputes.items())
+            if root
+        ),
         mp_comm_recompute=base.recompute.mp_comm_recompute,
         recompute_slice_activation=base.recompute.recompute_slice_activation,
-        parallel_optimizer_comm_recompute=base.recompute.parallel_optimizer_comm_recompute)
+        parallel_optimizer_comm_recompute=base.recompute.parallel_optimizer_comm_recompute,
+    )
     return replace(base, swap=swap, recompute=recompute)
 
 
@@ -92,8 +107,13 @@ def _selection(layers: set[int], everyone: frozenset[int]) -> LayerSelection:
 def _recompute_roots(entry: LayerStrategy, actions: dict[str, Action]) -> list[str]:
     """The operators that a config must name; what the model itself recomputes needs no name."""
     preset = {primitive.path for primitive in entry.layer.template.primitives if primitive.preset_recompute}
-    return sorted({action.root for path, action in actions.items()
-                   if isinstance(action, RecomputeAction) and not (action.root == path and path in preset)})
+    return sorted(
+        {
+            action.root
+            for path, action in actions.items()
+            if isinstance(action, RecomputeAction) and not (action.root == path and path in preset)
+        }
+    )
 
 
 def _swap_entries(template: LayerTemplate, actions: dict[str, Action]) -> list[tuple[str, int]]:
@@ -103,8 +123,11 @@ def _swap_entries(template: LayerTemplate, actions: dict[str, Action]) -> list[t
     cells = [operator.path for operator in template.operators if operator.kind == "cell"]
     for path in ["", *sorted(cells, key=lambda path: path.count(".")), *(p.path for p in template.primitives)]:
         below = [primitive.path for primitive in primitives_below(path, template)]
-        prefetch = {action.prefetch if isinstance(action, Swap) else 0 for action in map(actions.__getitem__, below)
-                    if not isinstance(action, RecomputeAction)}
+        prefetch = {
+            action.prefetch if isinstance(action, Swap) else 0
+            for action in map(actions.__getitem__, below)
+            if not isinstance(action, RecomputeAction)
+        }
         open_sites = [site for site in below if isinstance(actions[site], Swap) and site not in done]
         if open_sites and len(prefetch) == 1:
             chosen.append((path, prefetch.pop()))

@@ -69,8 +69,9 @@ def edits(plan: LayerPlan, template: LayerTemplate, options: Mapping[str, bool])
 
 
 def _offloads(plan: LayerPlan, template: LayerTemplate) -> list[Offload]:
-    prefetch = {path: decision.action.prefetch for path, decision in plan.decisions.items()
-                if isinstance(decision.action, Swap)}
+    prefetch = {
+        path: decision.action.prefetch for path, decision in plan.decisions.items() if isinstance(decision.action, Swap)
+    }
     below: dict[str, list[int | None]] = {}  # cell ("" too) -> the prefetch of each primitive below it
     for primitive in template.primitives:
         value = prefetch.get(primitive.path)

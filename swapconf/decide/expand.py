@@ -6,7 +6,7 @@ an exclusion overrides every request to recompute.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from swapconf.config.config import Config
@@ -49,8 +49,7 @@ def expand(config: Config, network: Network, versions: Versions) -> Strategy:
     """The strategy that a config means for a network. Total: whatever is unusable asks for nothing."""
     requests, decider = Requests(config, network), Decider(config, versions)
     layers = tuple(LayerStrategy(layer, decider.plan(layer.template, requests.at(layer))) for layer in network.layers)
-    return Strategy(network=network, layers=layers, swap_on=config.swap_on,
-                    recompute_options=decider.recompute_options)
+    return Strategy(network=network, layers=layers, swap_on=config.swap_on, recompute_options=decider.recompute_options)
 
 
 class Decider:
@@ -65,8 +64,9 @@ class Decider:
     def plan(self, template: LayerTemplate, asked: tuple[Request, ...]) -> LayerPlan:
         key = template, asked
         if key not in self._plans:
-            self._plans[key] = decide(template, asked, bool(self._consumer_voids.value), self._version,
-                                      self._consumer_voids.source)
+            self._plans[key] = decide(
+                template, asked, bool(self._consumer_voids.value), self._version, self._consumer_voids.source
+            )
         return self._plans[key]
 
 
@@ -86,8 +86,9 @@ def _options(config: Config) -> dict[str, bool]:
     return chosen
 
 
-def decide(template: LayerTemplate, asked: tuple[Request, ...], consumer_voids: bool, version: str,
-           source: str = "") -> LayerPlan:
+def decide(
+    template: LayerTemplate, asked: tuple[Request, ...], consumer_voids: bool, version: str, source: str = ""
+) -> LayerPlan:
     """The plan of one layer from the requests made there, in their order of application.
 
     ``consumer_voids``: rule R2 as documented (a recomputed consumer voids the swap) or as measured (it does not), in
@@ -96,29 +97,62 @@ def decide(template: LayerTemplate, asked: tuple[Request, ...], consumer_voids: 
     if not template.operators:
         return LayerPlan({}, tuple(_unseen(request, asked) for request in asked))
     recomputed, rule = _recomputed(template, asked), _ConsumerRule(consumer_voids, version, source)
-    wanted = {primitive.path: request for request in asked if request.is_swap
-              for primitive in primitives_below(request.operator, template)}  # the last request stays
-    decisions = {primitive.path: _decision(primitive, wanted.get(primitive.path), recomputed, rule)
-                 for primitive in template.primitives}
-    flagged = {path for path in excluded(asked) & set(decisions)
-               if template.by_path[path].type not in _SWAPPED_ALL_THE_SAME}
+    wanted = {
+        primitive.path: request
+        for request in asked
+        if request.is_swap
+        for primitive in primitives_below(request.operator, template)
+    }  # the last request stays
+    decisions = {
+        primitive.path: _decision(primitive, wanted.get(primitive.path), recomputed, rule)
+        for primitive in template.primitives
+    }
+    flagged = {
+        path for path in excluded(asked) & set(decisions) if template.by_path[path].type not in _SWAPPED_ALL_THE_SAME
+    }
     for path, decision in decisions.items():
         if isinstance(decision.action, Swap):
-            if path in flagged:
-                decisions[path] = Decision(Keep(), _EXCLUDED, decision.requested)
-            elif template.by_path[path].type not in _OF_SEVERAL_OUTPUTS and (
-                    readers := [reader for reader in template.by_path[path].consumers if reader in flagged]):
-                decisions[path] = Decision(Keep(), Reason(R1, phrase(
-                    "its output is read by {reader}, whose recompute is excluded, and MindSpore swaps nothing "
-                    "that something with such a flag reads", reader=readers[0])), decision.requested)
-            elif path in recomputed.left_out and template.by_path[path].type not in _OF_SEVERAL_OUTPUTS:
-                decisions[path] = Decision(Keep(), Reason(R1, phrase(
-                    "{cause}, but for this operator, which the model itself excludes, and MindSpore swaps nothing that "
-                    "a recompute leaves out", cause=_cause(recomputed.left_out[path], False))), decision.requested)
+            reason = _kept_in_place(template.by_path[path], flagged, recomputed.left_out)
+            if reason is not None:
+                decisions[path] = Decision(Keep(), reason, decision.requested)
     outcomes = tuple(_outcome(request, template, decisions, recomputed, wanted) for request in asked)
-    comm = {request.operator: request.kind == "select_comm_recompute" for request in asked
-            if "comm" in request.kind and template.by_path[request.operator].kind == "primitive"}
+    comm = {
+        request.operator: request.kind == "select_comm_recompute"
+        for request in asked
+        if "comm" in request.kind and template.by_path[request.operator].kind == "primitive"
+    }
     return LayerPlan(decisions, outcomes, comm)
+
+
+def _kept_in_place(primitive: Operator, flagged: Set[str], left_out: Mapping[str, str]) -> Reason | None:
+    """Why MindSpore does not swap a primitive for which a swap is asked, as far as flags of recompute are the cause.
+
+    ``flagged``: primitives whose recompute the YAML excludes; ``left_out``: see `_Recomputed`.
+    """
+    if primitive.path in flagged:
+        return _EXCLUDED
+    if primitive.type in _OF_SEVERAL_OUTPUTS:
+        return None
+    readers = [reader for reader in primitive.consumers if reader in flagged]
+    if readers:
+        return Reason(
+            R1,
+            phrase(
+                "its output is read by {reader}, whose recompute is excluded, and MindSpore swaps nothing "
+                "that something with such a flag reads",
+                reader=readers[0],
+            ),
+        )
+    if primitive.path in left_out:
+        return Reason(
+            R1,
+            phrase(
+                "{cause}, but for this operator, which the model itself excludes, and MindSpore swaps "
+                "nothing that a recompute leaves out",
+                cause=_cause(left_out[primitive.path], False),
+            ),
+        )
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +194,7 @@ def _recomputed(template: LayerTemplate, asked: tuple[Request, ...]) -> _Recompu
     return _Recomputed(roots, frozenset(by_model & set(roots)), left_out)
 
 
-def _decision(primitive: Operator, request: Request | None, recomputed: _Recomputed,
-              rule: _ConsumerRule) -> Decision:
+def _decision(primitive: Operator, request: Request | None, recomputed: _Recomputed, rule: _ConsumerRule) -> Decision:
     root = recomputed.roots.get(primitive.path)
     if root is not None:
         cause = _cause(root, primitive.path in recomputed.by_model)
@@ -176,13 +209,33 @@ def _decision(primitive: Operator, request: Request | None, recomputed: _Recompu
     if not consumers:
         return Decision(Swap(request.prefetch), Reason(request.kind, _AS_ASKED), request)
     if rule.voids:
-        return Decision(Keep(), Reason(R2, phrase(
-            "its output is read by the recomputed {reader}, which voids the swap in {version} ({source})",
-            reader=consumers[0], version=rule.version, source=rule.source)), request)
-    return Decision(Swap(request.prefetch), Reason(R2, phrase(
-        "its output is read by the recomputed {reader}; in {version} the swap takes effect all the same "
-        "({source})",
-        reader=consumers[0], version=rule.version, source=rule.source)), request)
+        return Decision(
+            Keep(),
+            Reason(
+                R2,
+                phrase(
+                    "its output is read by the recomputed {reader}, which voids the swap in {version} ({source})",
+                    reader=consumers[0],
+                    version=rule.version,
+                    source=rule.source,
+                ),
+            ),
+            request,
+        )
+    return Decision(
+        Swap(request.prefetch),
+        Reason(
+            R2,
+            phrase(
+                "its output is read by the recomputed {reader}; in {version} the swap takes effect all the same "
+                "({source})",
+                reader=consumers[0],
+                version=rule.version,
+                source=rule.source,
+            ),
+        ),
+        request,
+    )
 
 
 def _cause(root: str, by_model: bool) -> str:
@@ -191,38 +244,60 @@ def _cause(root: str, by_model: bool) -> str:
     return phrase("{operator} is recomputed", operator=root) if root else phrase("the whole layer is recomputed")
 
 
-def _outcome(request: Request, template: LayerTemplate, decisions: dict[str, Decision], recomputed: _Recomputed,
-             wanted: dict[str, Request]) -> RequestOutcome:
+def _outcome(
+    request: Request,
+    template: LayerTemplate,
+    decisions: dict[str, Decision],
+    recomputed: _Recomputed,
+    wanted: dict[str, Request],
+) -> RequestOutcome:
     below = primitives_below(request.operator, template)
     if request.is_swap:
-        sites = tuple(p.path for p in below
-                      if isinstance(decisions[p.path].action, Swap) and wanted[p.path] is request)
-        return RequestOutcome(request, sites, None if sites or not below else _why_void(request, below, decisions, wanted))
+        sites = tuple(p.path for p in below if isinstance(decisions[p.path].action, Swap) and wanted[p.path] is request)
+        return RequestOutcome(
+            request, sites, None if sites or not below else _why_void(request, below, decisions, wanted)
+        )
     if request.kind in ("recompute", "select_recompute"):
         sites = tuple(p.path for p in below if recomputed.roots.get(p.path) == request.operator)
         gone = not sites and below and not any(recomputed.asked_for(p.path) for p in below)
-        return RequestOutcome(request, sites, Reason(RECOMPUTE_VOID, phrase("every operator of it is excluded"))
-                       if gone else None)
+        return RequestOutcome(
+            request, sites, Reason(RECOMPUTE_VOID, phrase("every operator of it is excluded")) if gone else None
+        )
     is_cell = bool(request.operator) and template.by_path[request.operator].kind == "cell"
-    void = Reason(RECOMPUTE_VOID, phrase("{operator} is a cell; this list takes single operators",
-                                         operator=request.operator)) if is_cell else None
+    void = (
+        Reason(
+            RECOMPUTE_VOID, phrase("{operator} is a cell; this list takes single operators", operator=request.operator)
+        )
+        if is_cell
+        else None
+    )
     return RequestOutcome(request, () if is_cell else (request.operator,), void)
 
 
 def _unseen(request: Request, asked: tuple[Request, ...]) -> RequestOutcome:
     """The outcome in a layer of which no operator is known: a layer that is recomputed as a whole swaps nothing."""
     whole = request.is_swap and any(other.kind == "recompute" for other in asked)
-    return RequestOutcome(request, (), Reason(R1, phrase("{cause}, and recompute wins over swap", cause=_cause("", False)))
-                   if whole else None)
+    return RequestOutcome(
+        request,
+        (),
+        Reason(R1, phrase("{cause}, and recompute wins over swap", cause=_cause("", False))) if whole else None,
+    )
 
 
-def _why_void(request: Request, below: tuple[Operator, ...], decisions: dict[str, Decision],
-              wanted: dict[str, Request]) -> Reason:
+def _why_void(
+    request: Request, below: tuple[Operator, ...], decisions: dict[str, Decision], wanted: dict[str, Request]
+) -> Reason:
     """The reason that stands first in the layer among those that took something from this request."""
     for primitive in below:
         decision = decisions[primitive.path]
         if wanted[primitive.path] is request:
             return decision.reason
     other = wanted[below[0].path]
-    return Reason("entry-shadowed", phrase("{operator} with prefetch {prefetch} overrides it",
-                                           operator=other.operator or phrase("the layer"), prefetch=other.prefetch))
+    return Reason(
+        "entry-shadowed",
+        phrase(
+            "{operator} with prefetch {prefetch} overrides it",
+            operator=other.operator or phrase("the layer"),
+            prefetch=other.prefetch,
+        ),
+    )

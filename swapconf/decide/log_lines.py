@@ -13,13 +13,20 @@ from swapconf.decide.strategy import LayerStrategy, Request, RequestOutcome
 
 def lines(entry: LayerStrategy, swap_on: bool) -> tuple[str, ...]:
     """The log lines of one layer, without the logger's prefix, in the order in which they are written."""
-    outcomes = [outcome for outcome in entry.plan.outcomes  # where operators are not known, no line can name them
-                if entry.layer.template.operators or not outcome.request.operator]
+    outcomes = [
+        outcome
+        for outcome in entry.plan.outcomes  # where operators are not known, no line can name them
+        if entry.layer.template.operators or not outcome.request.operator
+    ]
     layer = entry.layer.index
-    swaps = [outcome.request for outcome in outcomes if outcome.request.is_swap and outcome.void is None
-             and (outcome.sites or not entry.layer.template.operators)]
-    return tuple([*_recompute_lines(layer, outcomes, swap_on), *_swap_lines(layer, swaps),
-                  *_skip_lines(layer, outcomes)])
+    swaps = [
+        outcome.request
+        for outcome in outcomes
+        if outcome.request.is_swap and outcome.void is None and (outcome.sites or not entry.layer.template.operators)
+    ]
+    return tuple(
+        [*_recompute_lines(layer, outcomes, swap_on), *_swap_lines(layer, swaps), *_skip_lines(layer, outcomes)]
+    )
 
 
 def _recompute_lines(layer: int, outcomes: Sequence[RequestOutcome], swap_on: bool) -> Iterator[str]:
@@ -28,10 +35,12 @@ def _recompute_lines(layer: int, outcomes: Sequence[RequestOutcome], swap_on: bo
         yield f"Set full recompute at layer {layer}"
     # mindformers writes `on` only where swap is off, and its own exclude lines only there
     switched_on = "" if swap_on else " on"
-    for kind, words in (("select_recompute", f"recompute{switched_on}"),
-                        ("select_comm_recompute", f"comm recompute{switched_on}"),
-                        ("select_recompute_exclude", "recompute exclude"),
-                        ("select_comm_recompute_exclude", "comm recompute exclude")):
+    for kind, words in (
+        ("select_recompute", f"recompute{switched_on}"),
+        ("select_comm_recompute", f"comm recompute{switched_on}"),
+        ("select_recompute_exclude", "recompute exclude"),
+        ("select_comm_recompute_exclude", "comm recompute exclude"),
+    ):
         operators = [request.operator for request in effective if request.kind == kind]
         if operators:
             yield f"Set select {words} at layer {layer}: {', '.join(dict.fromkeys(operators))}"

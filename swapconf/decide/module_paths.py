@@ -29,8 +29,9 @@ def compiled(pattern: str) -> regex.Pattern[str]:
     try:
         return regex.compile(pattern)
     except (regex.error, RecursionError, OverflowError, MemoryError) as error:
-        raise BadPattern(phrase("'{pattern}' is not a regular expression: {error}", pattern=pattern,
-                                error=error)) from None
+        raise BadPattern(
+            phrase("'{pattern}' is not a regular expression: {error}", pattern=pattern, error=error)
+        ) from None
 
 
 def literal(pattern: str) -> str | None:

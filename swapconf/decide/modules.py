@@ -41,12 +41,15 @@ def overlaps(config: Config) -> Iterator[tuple[LayerSwap | OpSwap, FullRecompute
         return
     entries: tuple[LayerSwap | OpSwap, ...] = (*swap.layer_swap, *swap.op_swap)
     others: tuple[FullRecompute | SelectRecompute, ...] = (
-        *((recompute.full,) if recompute.full is not None else ()), *recompute.select)
+        *((recompute.full,) if recompute.full is not None else ()),
+        *recompute.select,
+    )
     for entry in entries:
         for other in others:
             whole = isinstance(entry, LayerSwap) or isinstance(other, FullRecompute)
             if layers_of(entry.layers, count) & layers_of(other.layers, count) and (
-                    whole or meet(_pattern(entry), _pattern(other))):
+                whole or meet(_pattern(entry), _pattern(other))
+            ):
                 yield entry, other
 
 
@@ -80,16 +83,33 @@ def _swap(config: Config) -> Iterator[ModuleDecision]:
     undecided = Reason(OVERLAP, phrase("also recomputed; which of the two holds is not known"))
     whole = frozenset().union(*(layers_of(entry.layers, count) for entry in swap.layer_swap))
     for layer_swap in swap.layer_swap:
-        yield from _split("layer_swap", "", layers_of(layer_swap.layers, count),
-                          {undecided: frozenset(both.get(layer_swap, ()))}, "swap", layer_swap.prefetch)
+        yield from _split(
+            "layer_swap",
+            "",
+            layers_of(layer_swap.layers, count),
+            {undecided: frozenset(both.get(layer_swap, ()))},
+            "swap",
+            layer_swap.prefetch,
+        )
     for op_swap in filter(_usable, swap.op_swap):
-        yield from _split("op_swap", op_swap.pattern, layers_of(op_swap.layers, count),
-                          {undecided: frozenset(both.get(op_swap, ())), _COVERED: whole}, "swap",
-                          op_swap.prefetch)
+        yield from _split(
+            "op_swap",
+            op_swap.pattern,
+            layers_of(op_swap.layers, count),
+            {undecided: frozenset(both.get(op_swap, ())), _COVERED: whole},
+            "swap",
+            op_swap.prefetch,
+        )
 
 
-def _split(kind: RequestKind, module: str, layers: frozenset[int], except_for: dict[Reason, frozenset[int]],
-           effect: ModuleEffect, prefetch: int | None) -> Iterator[ModuleDecision]:
+def _split(
+    kind: RequestKind,
+    module: str,
+    layers: frozenset[int],
+    except_for: dict[Reason, frozenset[int]],
+    effect: ModuleEffect,
+    prefetch: int | None,
+) -> Iterator[ModuleDecision]:
     left = layers
     for reason, exceptions in except_for.items():
         if here := left & exceptions:

@@ -53,8 +53,9 @@ def _compiled(pattern: str) -> tuple[regex.Pattern[str], ...]:
         try:
             elements.append(regex.compile(element))
         except (regex.error, RecursionError, OverflowError, MemoryError) as error:
-            raise BadPattern(phrase("'{pattern}' is not a regular expression: {error}", pattern=element,
-                                    error=error)) from None
+            raise BadPattern(
+                phrase("'{pattern}' is not a regular expression: {error}", pattern=element, error=error)
+            ) from None
     return tuple(elements)
 
 
@@ -96,8 +97,9 @@ def matches(pattern: str, template: LayerTemplate) -> tuple[Operator, ...]:
 @lru_cache(maxsize=4096)
 def _matches(pattern: str, template: LayerTemplate) -> tuple[Operator, ...]:
     elements, left = _compiled(pattern), budget.current()
-    return tuple(operator for operator in template.operators
-                 if _fits(elements, operator.path.split("."), pattern, left))
+    return tuple(
+        operator for operator in template.operators if _fits(elements, operator.path.split("."), pattern, left)
+    )
 
 
 def last_fits(pattern: str, name: str) -> bool:
@@ -108,7 +110,8 @@ def last_fits(pattern: str, name: str) -> bool:
 def _fits(elements: Sequence[regex.Pattern[str]], names: Sequence[str], pattern: str, left: budget.Budget) -> bool:
     try:
         return len(elements) == len(names) and all(
-            left.fits(element, name, pattern) for element, name in zip(elements, names, strict=True))
+            left.fits(element, name, pattern) for element, name in zip(elements, names, strict=True)
+        )
     except budget.Spent as spent:
         raise BadPattern(str(spent)) from None
 

@@ -62,8 +62,9 @@ class Requests:
     def _swap(self, layer: Layer) -> Iterator[Request]:
         swap = self.config.swap
         if isinstance(swap, DefaultSwap):
-            for operator in flash_attention(self.flash_attention, layer.template) or \
-                    _unseen(self.flash_attention, layer.template):
+            for operator in flash_attention(self.flash_attention, layer.template) or _unseen(
+                self.flash_attention, layer.template
+            ):
                 yield Request("default", operator, swap.origin, swap.prefetch, self.flash_attention)
         elif isinstance(swap, ListedSwap):
             for entry in swap.layer_swap:
@@ -103,8 +104,15 @@ def _selections(config: Config) -> Iterator[LayerSelection]:
         yield from (entry.layers for entry in config.swap.op_swap)
     if recompute.full is not None:
         yield recompute.full.layers
-    yield from (entry.layers for entry in (*recompute.select, *recompute.select_comm, *recompute.select_exclude,
-                                           *recompute.select_comm_exclude))
+    yield from (
+        entry.layers
+        for entry in (
+            *recompute.select,
+            *recompute.select_comm,
+            *recompute.select_exclude,
+            *recompute.select_comm_exclude,
+        )
+    )
 
 
 def operators(pattern: str, template: LayerTemplate) -> tuple[str, ...]:
@@ -124,7 +132,8 @@ def flash_attention(pattern: str, template: LayerTemplate) -> tuple[str, ...]:
     """The flash attention of a layer: by the family's pattern, else (a multi-token prediction layer, an unknown
     family) by the type of the primitive."""
     return operators(pattern, template) or tuple(
-        primitive.path for primitive in template.primitives if primitive.type == FLASH)
+        primitive.path for primitive in template.primitives if primitive.type == FLASH
+    )
 
 
 def stage_map(config: Config, num_layers: int) -> StageMap:

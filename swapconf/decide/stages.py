@@ -54,9 +54,13 @@ class StageMap:
             return self._dealt_out(rows[0])
         if self.pipeline.zero_bubble_v:
             rows = (rows[0], tuple(reversed(rows[1])), *rows[2:])
-        return [[share if count is None else min(max(count, 0), share)
-                 for count, share in zip((*row, *[0] * (stages - len(row))), shares, strict=True)]
-                for row, shares in zip(rows, self.shares, strict=True)]
+        return [
+            [
+                share if count is None else min(max(count, 0), share)
+                for count, share in zip((*row, *[0] * (stages - len(row))), shares, strict=True)
+            ]
+            for row, shares in zip(rows, self.shares, strict=True)
+        ]
 
     def _dealt_out(self, row: tuple[int | None, ...]) -> list[list[int]]:
         """One number per stage is handed out to its interleaves in turn."""
@@ -76,11 +80,23 @@ def check_lengths(layers: LayerCounts, pipeline: Pipeline) -> None:
     """Raises BadDeal where there are more counts than stages, or lists than interleaves."""
     stages, interleaves, rows = pipeline.num_stages, pipeline.num_interleaves, layers.counts
     if any(len(row) > stages for row in rows):
-        raise BadDeal(plural(stages, "{counts} counts for {count} pipeline stage",
-                             "{counts} counts for {count} pipeline stages", counts=max(map(len, rows))))
+        raise BadDeal(
+            plural(
+                stages,
+                "{counts} counts for {count} pipeline stage",
+                "{counts} counts for {count} pipeline stages",
+                counts=max(map(len, rows)),
+            )
+        )
     if layers.per_interleave and len(rows) != interleaves:
-        raise BadDeal(plural(interleaves, "{lists} lists for {count} interleave",
-                             "{lists} lists for {count} interleaves", lists=len(rows)))
+        raise BadDeal(
+            plural(
+                interleaves,
+                "{lists} lists for {count} interleave",
+                "{lists} lists for {count} interleaves",
+                lists=len(rows),
+            )
+        )
 
 
 def guess(num_layers: int, pipeline: Pipeline) -> StageMap:
@@ -88,11 +104,16 @@ def guess(num_layers: int, pipeline: Pipeline) -> StageMap:
     interleaves = pipeline.num_interleaves if pipeline.num_stages * pipeline.num_interleaves <= num_layers else 1
     parts = pipeline.num_stages * interleaves
     flat = [num_layers // parts + (part < num_layers % parts) for part in range(parts)]
-    shares = [flat[first:first + pipeline.num_stages] for first in range(0, parts, pipeline.num_stages)]
-    places = [(interleave, stage) for interleave, row in enumerate(shares)
-              for stage, share in enumerate(row) for _ in range(share)]
-    return StageMap(tuple(map(tuple, shares)), tuple(places), replace(pipeline, num_interleaves=interleaves),
-                    guessed=True)
+    shares = [flat[first : first + pipeline.num_stages] for first in range(0, parts, pipeline.num_stages)]
+    places = [
+        (interleave, stage)
+        for interleave, row in enumerate(shares)
+        for stage, share in enumerate(row)
+        for _ in range(share)
+    ]
+    return StageMap(
+        tuple(map(tuple, shares)), tuple(places), replace(pipeline, num_interleaves=interleaves), guessed=True
+    )
 
 
 def deal(num_layers: int, pipeline: Pipeline) -> StageMap:
@@ -105,12 +126,19 @@ def deal(num_layers: int, pipeline: Pipeline) -> StageMap:
     shares = [[even + extra for extra in row] for row in offset]
     flat = [share for row in shares for share in row]
     if min(flat) < 0 or any(share < 1 for share in flat[1:-1]):
-        raise BadDeal(phrase("a stage in the middle would have no layer") if min(flat) >= 0 else
-                      phrase("a stage would have fewer than 0 layers"))
+        raise BadDeal(
+            phrase("a stage in the middle would have no layer")
+            if min(flat) >= 0
+            else phrase("a stage would have fewer than 0 layers")
+        )
     if pipeline.zero_bubble_v and interleaves > 1:
         shares[1].reverse()
-    places = [(interleave, stage) for interleave, row in enumerate(shares)
-              for stage, share in enumerate(row) for _ in range(share)]
+    places = [
+        (interleave, stage)
+        for interleave, row in enumerate(shares)
+        for stage, share in enumerate(row)
+        for _ in range(share)
+    ]
     return StageMap(tuple(map(tuple, shares)), tuple(places[:num_layers]), pipeline)
 
 
@@ -120,16 +148,32 @@ def _offset(num_layers: int, pipeline: Pipeline) -> list[list[int]]:
     if given in (((0,),), ()):
         given = ((0,) * stages,)
     if any(len(row) != stages for row in given):
-        raise BadDeal(phrase("`offset` has {numbers} numbers for {stages} pipeline stages",
-                             numbers=max(map(len, given)), stages=stages))
+        raise BadDeal(
+            phrase(
+                "`offset` has {numbers} numbers for {stages} pipeline stages",
+                numbers=max(map(len, given)),
+                stages=stages,
+            )
+        )
     if len(given) not in (1, interleaves):
-        raise BadDeal(phrase("`offset` has {lists} lists for {interleaves} interleaves", lists=len(given),
-                             interleaves=interleaves))
+        raise BadDeal(
+            phrase(
+                "`offset` has {lists} lists for {interleaves} interleaves", lists=len(given), interleaves=interleaves
+            )
+        )
     rest = num_layers % (stages * interleaves)
     total = sum(map(sum, given))
     if total != rest:
-        raise BadDeal(phrase("`offset` sums to {total}, but {layers} layers over {stages} stages x {interleaves} "
-                             "interleaves leave {rest} over", total=total, layers=num_layers, stages=stages,
-                             interleaves=interleaves, rest=rest))
+        raise BadDeal(
+            phrase(
+                "`offset` sums to {total}, but {layers} layers over {stages} stages x {interleaves} "
+                "interleaves leave {rest} over",
+                total=total,
+                layers=num_layers,
+                stages=stages,
+                interleaves=interleaves,
+                rest=rest,
+            )
+        )
     rows = given if len(given) == interleaves else given * interleaves
     return [list(row) for row in rows]

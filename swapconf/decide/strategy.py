@@ -36,8 +36,16 @@ Action: TypeAlias = "Keep | Swap | Recompute"
 
 # --- requests -----------------------------------------------------------------------------------------------------
 
-RequestKind = Literal["default", "layer_swap", "op_swap", "recompute", "select_recompute", "select_recompute_exclude",
-                      "select_comm_recompute", "select_comm_recompute_exclude"]
+RequestKind = Literal[
+    "default",
+    "layer_swap",
+    "op_swap",
+    "recompute",
+    "select_recompute",
+    "select_recompute_exclude",
+    "select_comm_recompute",
+    "select_comm_recompute_exclude",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +127,11 @@ class Strategy:
 
     def actions(self) -> dict[tuple[str, str], Action]:
         """The action at every site (layer name, primitive path)."""
-        return {(entry.layer.name, path): decision.action
-                for entry in self.layers for path, decision in entry.plan.decisions.items()}
+        return {
+            (entry.layer.name, path): decision.action
+            for entry in self.layers
+            for path, decision in entry.plan.decisions.items()
+        }
 
 
 # --- PyNative -----------------------------------------------------------------------------------------------------

@@ -55,9 +55,14 @@ def inputs(settings: Mapping[str, Any], register_path: str) -> tuple[Path, ...]:
     context = settings.get("context")
     ascend = context.get("ascend_config") if isinstance(context, Mapping) else None
     model = settings.get(pretrained.KEY)
-    named = [Path(folder) / name for folder, name in (
-        (ascend.get(_SPEED_UP) if isinstance(ascend, Mapping) else None, ""), (model, pretrained.FILE))
-        if isinstance(folder, str)]
+    named = [
+        Path(folder) / name
+        for folder, name in (
+            (ascend.get(_SPEED_UP) if isinstance(ascend, Mapping) else None, ""),
+            (model, pretrained.FILE),
+        )
+        if isinstance(folder, str)
+    ]
     code = sorted(Path(register_path).glob("*.py")) if register_path else []
     return (*filter(Path.is_file, named), *code)
 

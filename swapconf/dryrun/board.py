@@ -41,8 +41,10 @@ def entered(board: Path | None, file: str, rank: int, part: str, folder: Folder)
         return
     entry = board / f"{os.getpid()}-{rank}-{part or 'whole'}.json"
     with suppress(OSError):
-        replace_text(entry, json.dumps({"file": file, "rank": rank, "part": part, "folder": str(folder.path),
-                                        "start": time.time()}))
+        replace_text(
+            entry,
+            json.dumps({"file": file, "rank": rank, "part": part, "folder": str(folder.path), "start": time.time()}),
+        )
     try:
         yield
     finally:
@@ -70,6 +72,14 @@ class Watch:
             came = reader.look()
             before, since = self._since.get(entry.name, (None, now))
             self._since[entry.name] = (came, since if came == before else now)
-            found.append(Child(known["file"], known["rank"], known["part"], came, now - known["start"],
-                               now - self._since[entry.name][1]))
+            found.append(
+                Child(
+                    known["file"],
+                    known["rank"],
+                    known["part"],
+                    came,
+                    now - known["start"],
+                    now - self._since[entry.name][1],
+                )
+            )
         return sorted(found, key=lambda child: (child.file, child.rank, child.part))

@@ -69,5 +69,6 @@ def _installed(places: Places) -> Iterator[Path]:
     """``latest`` before numbered versions, and those from new to old."""
     for root in places.roots:
         for pattern in ("latest/lib64", "*/latest/lib64", "cann/lib64", "*/lib64", "*/*/lib64"):
-            yield from (folder / LIBRARY for folder in sorted(root.glob(pattern), reverse=True)
-                        if _is_real(folder / LIBRARY))
+            yield from (
+                folder / LIBRARY for folder in sorted(root.glob(pattern), reverse=True) if _is_real(folder / LIBRARY)
+            )

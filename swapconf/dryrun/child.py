@@ -54,13 +54,25 @@ class Ran:
 def run(order: RankOrder, study: Study, part: str = "") -> Ran:
     """Dry-run one rank. Every fault is an outcome. ``part``: the folder below the rank's, when it has several runs."""
     cluster, level = cluster_of(order.document), level_to_run(os.environ, order.level)
-    blank = RankReport(file=order.document.file, rank=order.rank, stage=cluster.stage_of(order.rank),
-                       level=level, outcome=RankOutcome.NOT_STARTED)
+    blank = RankReport(
+        file=order.document.file,
+        rank=order.rank,
+        stage=cluster.stage_of(order.rank),
+        level=level,
+        outcome=RankOutcome.NOT_STARTED,
+    )
     settings: Any = order.document.root.plain()
-    job = Job(settings=adapted(settings, Path.cwd()), code=code_folders(order.register_path, Path.cwd()),
-              columns=columns(settings, legacy=study.config.model.legacy),
-              cluster=cluster, rank=order.rank, level=level, plain=order.plain, real_data=order.real_data,
-              timeout_seconds=order.timeout_seconds)
+    job = Job(
+        settings=adapted(settings, Path.cwd()),
+        code=code_folders(order.register_path, Path.cwd()),
+        columns=columns(settings, legacy=study.config.model.legacy),
+        cluster=cluster,
+        rank=order.rank,
+        level=level,
+        plain=order.plain,
+        real_data=order.real_data,
+        timeout_seconds=order.timeout_seconds,
+    )
     try:
         with _place(order, part) as place:
             prepared = prepare(sys.executable, os.environ, level)
@@ -90,12 +102,19 @@ def record(order: RankOrder, ran: Ran, report: RankReport, part: str = "", **fac
     if order.keep is None:
         return
     settings: Any = order.document.root.plain()
-    content = {"swapconf": version("swapconf"), "environment": ran.environment,
-               "command": f"swapconf dryrun {order.document.file} --ranks {order.rank} --level {order.level}",
-               "settings": settings, "register_path": order.register_path,
-               "inputs": digests(adapted(settings, Path.cwd()), order.register_path),
-               "level": report.level, "plain": order.plain, "real_data": order.real_data, **facts,
-               "report": as_record(report, told=str)}
+    content = {
+        "swapconf": version("swapconf"),
+        "environment": ran.environment,
+        "command": f"swapconf dryrun {order.document.file} --ranks {order.rank} --level {order.level}",
+        "settings": settings,
+        "register_path": order.register_path,
+        "inputs": digests(adapted(settings, Path.cwd()), order.register_path),
+        "level": report.level,
+        "plain": order.plain,
+        "real_data": order.real_data,
+        **facts,
+        "report": as_record(report, told=str),
+    }
     text = json.dumps(content, indent=2, default=str)
     replace_text(kept(order.keep, order, part) / run_record.FILE, text)
 
@@ -122,21 +141,31 @@ def _ran(blank: RankReport, order: RankOrder, study: Study, folder: Folder, fini
     free = shutil.disk_usage(folder.path).free
     found = fault(finished, _tail(folder.log), free)
     report = replace(
-        blank, seconds=finished.seconds, device_bytes=log.device_bytes, usable_bytes=log.usable_bytes,
-        base_address=log.base_address, strategy_lines=log.strategy,
-        outcome=RankOutcome.COMPILED if order.level == 0 else RankOutcome.COMPLETED)
+        blank,
+        seconds=finished.seconds,
+        device_bytes=log.device_bytes,
+        usable_bytes=log.usable_bytes,
+        base_address=log.base_address,
+        strategy_lines=log.strategy,
+        outcome=RankOutcome.COMPILED if order.level == 0 else RankOutcome.COMPLETED,
+    )
     if found is not None:
         where = study.config.origin(*found.paths) if found.paths else Origin(file=order.document.file)
         ended = phrase("{outcome} {where}", outcome=phrase(found.outcome.value), where=came_to.came_to(folder))
         peak = came_to.peak_bytes(folder)
         if peak is not None:
             ended = phrase("{outcome} (until then {peak} were in use at most)", outcome=ended, peak=show_bytes(peak))
-        told = Finding(origin=where, rule="framework-error", severity=Severity.ERROR,
-                       message=phrase("rank {rank}: {outcome}: {detail}", rank=blank.rank, outcome=ended,
-                                      detail=found.detail),
-                       hint=found.outcome.remedy(str(folder.log) if order.keep is not None else ""))
-        return Ran(report=replace(report, outcome=found.outcome, detail=found.detail, findings=(told,),
-                                  used_peak_bytes=peak), log=log)
+        told = Finding(
+            origin=where,
+            rule="framework-error",
+            severity=Severity.ERROR,
+            message=phrase("rank {rank}: {outcome}: {detail}", rank=blank.rank, outcome=ended, detail=found.detail),
+            hint=found.outcome.remedy(str(folder.log) if order.keep is not None else ""),
+        )
+        return Ran(
+            report=replace(report, outcome=found.outcome, detail=found.detail, findings=(told,), used_peak_bytes=peak),
+            log=log,
+        )
     if order.level == 0:
         return Ran(report=report, log=log)
     try:
@@ -144,8 +173,12 @@ def _ran(blank: RankReport, order: RankOrder, study: Study, folder: Folder, fini
     except SwapconfError as error:
         outcome = RankOutcome.NO_SPACE if free < SMALLEST_TRACE_BYTES else RankOutcome.BAD_TRACE
         return Ran(report=replace(report, outcome=outcome, detail=str(error), findings=error.findings), log=log)
-    return Ran(report=replace(report, peak=holders.peak(trace) if trace is not None else None), log=log, trace=trace,
-               reserved_bytes=reserved_bytes(folder.result))
+    return Ran(
+        report=replace(report, peak=holders.peak(trace) if trace is not None else None),
+        log=log,
+        trace=trace,
+        reserved_bytes=reserved_bytes(folder.result),
+    )
 
 
 def _trace(folder: Folder, rank: int) -> Trace | None:

@@ -112,10 +112,14 @@ def prepare(python: str = sys.executable, base: Mapping[str, str] = os.environ, 
     runtime: Cann | Shim | None = find_cann(clean)
     if runtime is None:
         if level not in LEVELS_WITHOUT_CARD:
-            raise DryRunError(phrase(
-                "simulation level {level} measures on a card, and this machine has no CANN; MindSpore itself runs "
-                "at level 0 (compile only) or 1 (adds memory) here; `swapconf dryrun FILE --level {level}` "
-                "estimates the rest", level=level))
+            raise DryRunError(
+                phrase(
+                    "simulation level {level} measures on a card, and this machine has no CANN; MindSpore itself runs "
+                    "at level 0 (compile only) or 1 (adds memory) here; `swapconf dryrun FILE --level {level}` "
+                    "estimates the rest",
+                    level=level,
+                )
+            )
         runtime = ensure_shim(installation.folder, clean)
     changes = child_environment(runtime, clean, level, by_latest=not reached(installation.mindspore, _ANY_FOLDER))
     return ChildEnvironment(installation=installation, runtime=runtime, variables={**clean, **changes}, changes=changes)
@@ -127,8 +131,9 @@ def level_to_run(base: Mapping[str, str], level: int) -> int:
     return level if level in LEVELS_WITHOUT_CARD or find_cann(without_shim(base)) else max(LEVELS_WITHOUT_CARD)
 
 
-def child_environment(runtime: Cann | Shim, base: Mapping[str, str], level: int, *,
-                      by_latest: bool = False) -> dict[str, str]:
+def child_environment(
+    runtime: Cann | Shim, base: Mapping[str, str], level: int, *, by_latest: bool = False
+) -> dict[str, str]:
     """The variables to set over ``base``. A CANN that the loader finds already is left as it is set up.
     ``by_latest``: the shim's folder has to be called ``latest``."""
     changes = {LEVEL: str(level)}
@@ -179,21 +184,35 @@ def without_shim(base: Mapping[str, str]) -> dict[str, str]:
 def locate(python: str, base: Mapping[str, str]) -> Installation:
     """What is installed for the interpreter ``python``. Raises DryRunError if it does not start or lacks MindSpore."""
     try:
-        done = subprocess.run([python, "-c", _LOCATE], env=dict(base), stdin=subprocess.DEVNULL, capture_output=True,
-                              text=True, errors="replace", timeout=_TIMEOUT_S)
+        done = subprocess.run(
+            [python, "-c", _LOCATE],
+            env=dict(base),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT_S,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise DryRunError(phrase("the interpreter {python!r} cannot be started: {error}", python=python,
-                                 error=error)) from error
+        raise DryRunError(
+            phrase("the interpreter {python!r} cannot be started: {error}", python=python, error=error)
+        ) from error
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or [phrase("exit code {code}", code=done.returncode)])[-1]
-        raise DryRunError(phrase("the interpreter {python!r} cannot say which MindSpore it has: {line}", python=python,
-                                 line=last))
+        raise DryRunError(
+            phrase("the interpreter {python!r} cannot say which MindSpore it has: {line}", python=python, line=last)
+        )
     # A site hook may print, too; the answer is the last line.
     answer = json.loads(done.stdout.strip().splitlines()[-1])
     if not answer["folder"]:
-        raise DryRunError(phrase("MindSpore is not installed for {python} (Python {version}); install it there: "
-                                 "{python} -m pip install mindspore==2.9.0 mindformers==1.9.0", python=python,
-                                 version=answer["python"]))
+        raise DryRunError(
+            phrase(
+                "MindSpore is not installed for {python} (Python {version}); install it there: "
+                "{python} -m pip install mindspore==2.9.0 mindformers==1.9.0",
+                python=python,
+                version=answer["python"],
+            )
+        )
     return Installation(
         executable=python,
         python=answer["python"],

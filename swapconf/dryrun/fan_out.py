@@ -35,10 +35,10 @@ def rehearse_all(orders: Sequence[RankOrder], jobs: int, dask: str | None = None
         yield from _on_dask([joblib.delayed(rehearse)(order) for order in orders], dask)
         return
     # batches of one, so that a report does not wait for the next one
-    with joblib.parallel_config(backend="loky", inner_max_num_threads=1,
-                                n_jobs=max(1, min(jobs // each, len(orders)))):
+    with joblib.parallel_config(backend="loky", inner_max_num_threads=1, n_jobs=max(1, min(jobs // each, len(orders)))):
         yield from joblib.Parallel(return_as="generator_unordered", batch_size=1)(
-            joblib.delayed(_rehearse_in_worker)(order) for order in orders)
+            joblib.delayed(_rehearse_in_worker)(order) for order in orders
+        )
 
 
 def _rehearse_in_worker(order: RankOrder) -> RankReport:

@@ -16,19 +16,25 @@ _NO_SPACE = re.compile(r"No space left on device|Errno 28|No free disk")
 _NOT_INSTALLED = re.compile(r"^(?:ModuleNotFoundError|ImportError): ")
 _ERROR = re.compile(r"^\s*(?:[A-Za-z_.]+(?:Error|Exception|Interrupt)|E\s{2,})\b.*")
 _UNNAMED = re.compile(r"Can't find class\. class type = None")  # mindformers 1.9.0, MindFormerRegister.get_cls
-_NOISE = re.compile(r"^\s*(?:$|-{5,}|\[(?:WARNING|INFO|ERROR|CRITICAL|MS_ALLOC_CONF)\]|File \"|- C\+\+ Call Stack|"
-                    r"\d{4}-\d\d-\d\d)")
+_NOISE = re.compile(
+    r"^\s*(?:$|-{5,}|\[(?:WARNING|INFO|ERROR|CRITICAL|MS_ALLOC_CONF)\]|File \"|- C\+\+ Call Stack|"
+    r"\d{4}-\d\d-\d\d)"
+)
 
 # where in the YAML a mistake probably stands, by what MindSpore or mindformers says of it
 _PLACES = (
     (re.compile(r"dataset|MindDataset|mindrecord|column", re.I), ("train_dataset", "train_dataset_task")),
     (re.compile(r"seq_?len|sequence|input_ids|position_ids", re.I), ("model.model_config.seq_length",)),
-    (re.compile(r"model_parallel|tensor_model_parallel|num_heads|head", re.I),
-     ("parallel_config.model_parallel", "model.model_config.num_heads")),
+    (
+        re.compile(r"model_parallel|tensor_model_parallel|num_heads|head", re.I),
+        ("parallel_config.model_parallel", "model.model_config.num_heads"),
+    ),
     (re.compile(r"pipeline|stage|offset|micro_batch", re.I), ("parallel_config.pipeline_stage",)),
     (re.compile(r"expert|moe", re.I), ("parallel_config.expert_parallel", "model.model_config")),
-    (re.compile(r"device_num|rank|world|strategy|shard|data_parallel", re.I),
-     ("parallel_config.data_parallel", "parallel_config")),
+    (
+        re.compile(r"device_num|rank|world|strategy|shard|data_parallel", re.I),
+        ("parallel_config.data_parallel", "parallel_config"),
+    ),
 )
 
 
@@ -44,21 +50,34 @@ def fault(finished: Finished, tail: str, free_bytes: int) -> Fault | None:
 
 def _fault(finished: Finished, tail: str) -> Fault | None:
     if finished.ending is Ending.TIMED_OUT:
-        return Fault(RankOutcome.TIMED_OUT, phrase("ended after {seconds:.0f} s; the last lines were: {lines}",
-                                               seconds=finished.seconds, lines=_last(tail)))
+        return Fault(
+            RankOutcome.TIMED_OUT,
+            phrase(
+                "ended after {seconds:.0f} s; the last lines were: {lines}", seconds=finished.seconds, lines=_last(tail)
+            ),
+        )
     if finished.ending is Ending.SIGNALLED:
         name = signal.Signals(finished.code).name if finished.code in set(signal.Signals) else str(finished.code)
         if finished.code in (signal.SIGKILL, signal.SIGTERM):
             return Fault(RankOutcome.KILLED, name)
-        return Fault(RankOutcome.CRASHED, phrase("{signal} in MindSpore, often a backward_prefetch that is too large; the "
-                                             "last lines were: {lines}", signal=name, lines=_last(tail)))
+        return Fault(
+            RankOutcome.CRASHED,
+            phrase(
+                "{signal} in MindSpore, often a backward_prefetch that is too large; the last lines were: {lines}",
+                signal=name,
+                lines=_last(tail),
+            ),
+        )
     if finished.ending is Ending.EXITED and finished.code != 0:
         words = framework_error(tail)
         if _NOT_INSTALLED.search(words):
             return Fault(RankOutcome.NOT_INSTALLED, words)
         if _UNNAMED.search(words):
-            told = phrase("the YAML names no model: model.model_config has no `model_type`, and there is no "
-                          "pretrained_model_dir; mindformers says: {words}", words=words)
+            told = phrase(
+                "the YAML names no model: model.model_config has no `model_type`, and there is no "
+                "pretrained_model_dir; mindformers says: {words}",
+                words=words,
+            )
             return Fault(RankOutcome.STOPPED, told, ("model.model_config", "model"))
         return Fault(RankOutcome.STOPPED, words, _places(words))
     return None
@@ -72,7 +91,7 @@ def framework_error(tail: str) -> str:
         return _last(tail)
     start = errors[-1]
     text = [lines[start].strip()]
-    for line in lines[start + 1:start + 4]:
+    for line in lines[start + 1 : start + 4]:
         if _NOISE.match(line):
             break
         text.append(line.strip())

@@ -59,13 +59,25 @@ def launch(job: Job, folder: Folder, variables: Mapping[str, str], python: str =
     # it tells which part of compiling it is at; who asks for logs of another kind has them
     environment.setdefault("MS_SUBMODULE_LOG_v", "{PIPELINE:1}")
     # its log is searched for English words, whoever asked for the run
-    environment |= {"RANK_ID": str(job.rank), "RANK_SIZE": str(job.cluster.num_devices),
-                   "MS_SIMULATION_LEVEL": str(job.level), "SWAPCONF_LANG": ENGLISH,
-                   "MS_ALLOC_CONF": "memory_tracker:True", "PYTHONUNBUFFERED": "1"}
+    environment |= {
+        "RANK_ID": str(job.rank),
+        "RANK_SIZE": str(job.cluster.num_devices),
+        "MS_SIMULATION_LEVEL": str(job.level),
+        "SWAPCONF_LANG": ENGLISH,
+        "MS_ALLOC_CONF": "memory_tracker:True",
+        "PYTHONUNBUFFERED": "1",
+    }
     start = time.monotonic()
     with folder.log.open("wb") as log:
-        child = subprocess.Popen(command, cwd=folder.path, env=environment, stdout=log, stderr=subprocess.STDOUT,
-                                 stdin=subprocess.DEVNULL, start_new_session=True)
+        child = subprocess.Popen(
+            command,
+            cwd=folder.path,
+            env=environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         try:
             ending = _wait(child, folder.log, start + job.timeout_seconds)
         finally:
@@ -81,8 +93,12 @@ def _write(job: Job, folder: Folder) -> None:
     for left in (folder.result, folder.flags):  # they tell how far this child comes, not an earlier one
         left.unlink(missing_ok=True)
     replace_text(folder.config, yaml.safe_dump(job.settings, sort_keys=False, allow_unicode=True))
-    orders = {"level": job.level, "real_data": job.real_data, "code": job.code,
-              "columns": [[column.name, column.argument, column.kind, column.shape] for column in job.columns]}
+    orders = {
+        "level": job.level,
+        "real_data": job.real_data,
+        "code": job.code,
+        "columns": [[column.name, column.argument, column.kind, column.shape] for column in job.columns],
+    }
     replace_text(folder.path / ORDERS, json.dumps(orders))
 
 

@@ -41,17 +41,32 @@ def raised(order: RankOrder, study: Study, ran: Ran, report: RankReport, effect:
     """The report of a rank at the level that was asked for. ``report``: at the level at which MindSpore ran."""
     assert ran.trace is not None
     try:
-        grown = grow(ran.trace, run_record.pool_of(order.document.root.plain(), {
-            "reserved_bytes": ran.reserved_bytes, "usable_bytes": report.usable_bytes}))
+        grown = grow(
+            ran.trace,
+            run_record.pool_of(
+                order.document.root.plain(), {"reserved_bytes": ran.reserved_bytes, "usable_bytes": report.usable_bytes}
+            ),
+        )
     except ValueError as error:
         origin = study.config.origin("context.memory_optimize_level", "context")
-        found = Finding(origin=origin, rule="level-not-reached", severity=Severity.WARNING,
-                        message=phrase("rank {rank}: level {level} cannot be estimated: {error}", rank=report.rank,
-                                       level=order.level, error=error),
-                        hint=phrase("run it with memory_optimize_level O0; the figures are those of level 1"))
+        found = Finding(
+            origin=origin,
+            rule="level-not-reached",
+            severity=Severity.WARNING,
+            message=phrase(
+                "rank {rank}: level {level} cannot be estimated: {error}",
+                rank=report.rank,
+                level=order.level,
+                error=error,
+            ),
+            hint=phrase("run it with memory_optimize_level O0; the figures are those of level 1"),
+        )
         return replace(report, findings=(*report.findings, found))
-    peaks = Peaks(used_bytes=grown.trace.used_peak_bytes, reserved_bytes=grown.reserved_bytes,
-                  with_fragments_bytes=grown.trace.with_fragments_peak_bytes)
+    peaks = Peaks(
+        used_bytes=grown.trace.used_peak_bytes,
+        reserved_bytes=grown.reserved_bytes,
+        with_fragments_bytes=grown.trace.with_fragments_peak_bytes,
+    )
     blank, profile = at_level(order.level, ran.report, grown.workspace, ran.trace), None
     blank = replace(blank, peak=holders.peak(grown.trace))
     if order.level > 2:
@@ -65,9 +80,13 @@ def raised(order: RankOrder, study: Study, ran: Ran, report: RankReport, effect:
             profiler_writer.write(profile, kept(order.keep, order, LEVEL_3), datetime.now(timezone.utc))
     except OSError as error:
         outcome = RankOutcome.NO_SPACE if error.errno == errno.ENOSPC else RankOutcome.BAD_TRACE
-        told = Finding(origin=Origin(file=order.document.file), rule="framework-error", severity=Severity.ERROR,
-                       message=phrase("rank {rank}: the estimates cannot be written: {error}", rank=report.rank,
-                                      error=error), hint=outcome.remedy())
+        told = Finding(
+            origin=Origin(file=order.document.file),
+            rule="framework-error",
+            severity=Severity.ERROR,
+            message=phrase("rank {rank}: the estimates cannot be written: {error}", rank=report.rank, error=error),
+            hint=outcome.remedy(),
+        )
         return replace(higher, outcome=outcome, detail=str(error), findings=(*higher.findings, told))
     return higher
 
@@ -92,16 +111,20 @@ def outside_bytes(trace: Trace, environment: Mapping[str, str]) -> int:
 def at_level(level: int, report: RankReport, workspace: Workspace, trace: Trace) -> RankReport:
     """The report at a level with workspace: how it is known, which is the largest, and what HCCL takes besides.
     ``trace``: as MindSpore left it."""
-    report = replace(report, level=level, workspace=ESTIMATED, workspace_bytes=0,
-                     outside_bytes=outside_bytes(trace, os.environ))
+    report = replace(
+        report, level=level, workspace=ESTIMATED, workspace_bytes=0, outside_bytes=outside_bytes(trace, os.environ)
+    )
     if not len(workspace):
         return report
     largest = workspace.largest
     is_recorded = workspace.rules[workspace.rule[largest]].basis is Basis.TRACE
     names = {task.event: task.primitive for task in trace.tasks}
-    return replace(report, workspace=RECORDED if is_recorded else ESTIMATED,
-                   workspace_bytes=int(workspace.size_bytes[largest]),
-                   workspace_kernel=names.get(int(workspace.event[largest]), ""))
+    return replace(
+        report,
+        workspace=RECORDED if is_recorded else ESTIMATED,
+        workspace_bytes=int(workspace.size_bytes[largest]),
+        workspace_kernel=names.get(int(workspace.event[largest]), ""),
+    )
 
 
 def keep_trace(order: RankOrder, ran: Ran, grown: Grown, report: RankReport, part: str = "") -> None:

@@ -39,12 +39,16 @@ class RankOutcome(Enum):
 
 
 _REMEDIES = {
-    RankOutcome.NOT_INSTALLED: phrase("this is about the environment, not about the YAML: install the module, or "
-                                  "versions of MindSpore and mindformers that belong together "
-                                  "(docs/evidence/generations.md)"),
+    RankOutcome.NOT_INSTALLED: phrase(
+        "this is about the environment, not about the YAML: install the module, or "
+        "versions of MindSpore and mindformers that belong together "
+        "(docs/evidence/generations.md)"
+    ),
     RankOutcome.CRASHED: phrase("try a smaller backward_prefetch"),
     RankOutcome.KILLED: phrase("free memory, or run fewer ranks at once with `--jobs`"),
-    RankOutcome.TIMED_OUT: phrase("give it more time with `--timeout SECONDS`, or run fewer ranks at once with `--jobs`"),
+    RankOutcome.TIMED_OUT: phrase(
+        "give it more time with `--timeout SECONDS`, or run fewer ranks at once with `--jobs`"
+    ),
     RankOutcome.NO_SPACE: phrase("free disk space, or choose another disk with `--keep DIR` or the variable TMPDIR"),
     RankOutcome.BAD_TRACE: phrase("run it again"),
 }
@@ -130,26 +134,46 @@ class Fault:
 
 def as_record(report: RankReport, told: Callable[[str], str] = show) -> dict[str, Any]:
     """The JSON form of a report. ``told``: makes its texts; by default in the language in use."""
-    figures_from = joined(", ", [origin(report), *[report.fold_note] * bool(report.folded),
-                                 *[report.grown] * bool(report.grown)])
+    figures_from = joined(
+        ", ", [origin(report), *[report.fold_note] * bool(report.folded), *[report.grown] * bool(report.grown)]
+    )
     return {
-        "file": report.file, "rank": report.rank, "stage": report.stage, "level": report.level,
-        "outcome": report.outcome.value, "detail": told(report.detail),
-        "used_peak_bytes": report.used_peak_bytes, "with_fragments_peak_bytes": report.with_fragments_peak_bytes,
-        "reserved_bytes": report.reserved_bytes, "device_bytes": report.device_bytes,
-        "usable_bytes": report.usable_bytes, "base_address": report.base_address, "limit_bytes": report.limit_bytes,
-        "headroom_bytes": report.headroom_bytes, "host_bytes": report.host_bytes,
+        "file": report.file,
+        "rank": report.rank,
+        "stage": report.stage,
+        "level": report.level,
+        "outcome": report.outcome.value,
+        "detail": told(report.detail),
+        "used_peak_bytes": report.used_peak_bytes,
+        "with_fragments_peak_bytes": report.with_fragments_peak_bytes,
+        "reserved_bytes": report.reserved_bytes,
+        "device_bytes": report.device_bytes,
+        "usable_bytes": report.usable_bytes,
+        "base_address": report.base_address,
+        "limit_bytes": report.limit_bytes,
+        "headroom_bytes": report.headroom_bytes,
+        "host_bytes": report.host_bytes,
         "moved": [{"layer": move.layer, "tensors": move.tensors, "bytes": move.size_bytes} for move in report.moved],
-        "recomputed": None if report.recomputed is None else [
-            {"layer": item.layer, "kernels": item.kernels} for item in report.recomputed],
-        "strategy_lines": list(report.strategy_lines), "seconds": round(report.seconds, 1), "cached": report.cached,
-        "folded": list(report.folded) if report.folded else None, "fold_note": told(report.fold_note),
+        "recomputed": None
+        if report.recomputed is None
+        else [{"layer": item.layer, "kernels": item.kernels} for item in report.recomputed],
+        "strategy_lines": list(report.strategy_lines),
+        "seconds": round(report.seconds, 1),
+        "cached": report.cached,
+        "folded": list(report.folded) if report.folded else None,
+        "fold_note": told(report.fold_note),
         "grown": told(report.grown),
-        "findings": [{**finding.as_record(), "message": told(finding.message), "hint": told(finding.hint)}
-                     for finding in report.findings],
-        "workspace": report.workspace, "workspace_bytes": report.workspace_bytes,
-        "workspace_kernel": report.workspace_kernel, "outside_bytes": report.outside_bytes,
-        "step_us": report.step_us, "hardware": report.hardware, "origin": told(figures_from),
+        "findings": [
+            {**finding.as_record(), "message": told(finding.message), "hint": told(finding.hint)}
+            for finding in report.findings
+        ],
+        "workspace": report.workspace,
+        "workspace_bytes": report.workspace_bytes,
+        "workspace_kernel": report.workspace_kernel,
+        "outside_bytes": report.outside_bytes,
+        "step_us": report.step_us,
+        "hardware": report.hardware,
+        "origin": told(figures_from),
         "peak": _peak(report, told),
     }
 
@@ -157,15 +181,25 @@ def as_record(report: RankReport, told: Callable[[str], str] = show) -> dict[str
 def _peak(report: RankReport, told: Callable[[str], str]) -> dict[str, Any] | None:
     """What holds the peak, and in words what would lower it."""
     peak = report.peak
-    return None if peak is None else {
-        **peaks.as_record(peak), "text": told(peak_line(peak)), "advice": told(advice(peak)),
-        "host": told(host_line(peak, report.host_bytes or 0))}
+    return (
+        None
+        if peak is None
+        else {
+            **peaks.as_record(peak),
+            "text": told(peak_line(peak)),
+            "advice": told(advice(peak)),
+            "host": told(host_line(peak, report.host_bytes or 0)),
+        }
+    )
 
 
 def origin(report: RankReport) -> str:
     """Where the figures come from."""
-    level = phrase("dry run level 1 (operator workspace excluded)") if report.level == 1 else \
-        phrase("dry run level {level}", level=report.level)
+    level = (
+        phrase("dry run level 1 (operator workspace excluded)")
+        if report.level == 1
+        else phrase("dry run level {level}", level=report.level)
+    )
     workspace = phrase("workspace estimated") if report.workspace == ESTIMATED else phrase("workspace recorded")
     times = phrase("times for {hardware}", hardware=report.hardware)
     return joined(", ", [level, *[workspace] * bool(report.workspace), *[times] * bool(report.hardware)])

@@ -51,14 +51,19 @@ class RankOrder:
 
 def cluster_of(document: Document) -> Cluster:
     """How the YAML shares out its devices."""
+
     def count(key: str) -> int:
         section = document.root.get("parallel_config")
         node = section.get(key) if section is not None else None
         value = node.scalar if node is not None else None
         return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 1
 
-    return Cluster(data_parallel=count("data_parallel"), model_parallel=count("model_parallel"),
-                   context_parallel=count("context_parallel"), num_stages=count("pipeline_stage"))
+    return Cluster(
+        data_parallel=count("data_parallel"),
+        model_parallel=count("model_parallel"),
+        context_parallel=count("context_parallel"),
+        num_stages=count("pipeline_stage"),
+    )
 
 
 def ranks_of(words: str, cluster: Cluster) -> tuple[int, ...]:
@@ -72,10 +77,17 @@ def ranks_of(words: str, cluster: Cluster) -> tuple[int, ...]:
     try:
         ranks = tuple(sorted({int(word) for word in words.split(",")}))
     except ValueError:
-        raise ValueError(phrase("'{words}' is neither `stages`, `all` nor a list of ranks such as 0,7",
-                                words=words[:40])) from None
+        raise ValueError(
+            phrase("'{words}' is neither `stages`, `all` nor a list of ranks such as 0,7", words=words[:40])
+        ) from None
     wrong = [rank for rank in ranks if not 0 <= rank < cluster.num_devices]
     if wrong:
-        raise ValueError(phrase("there is no rank {rank}: the config describes {devices} devices, 0 to {last}",
-                                rank=wrong[0], devices=cluster.num_devices, last=cluster.num_devices - 1))
+        raise ValueError(
+            phrase(
+                "there is no rank {rank}: the config describes {devices} devices, 0 to {last}",
+                rank=wrong[0],
+                devices=cluster.num_devices,
+                last=cluster.num_devices - 1,
+            )
+        )
     return ranks

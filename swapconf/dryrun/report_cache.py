@@ -63,16 +63,26 @@ def store(order: RankOrder, report: RankReport) -> None:
 def _path(order: RankOrder) -> Path:
     settings: Any = order.document.root.plain()
     seen = adapted(settings, Path.cwd())
-    content = {"form": _FORM, "swapconf": version("swapconf"), "versions": asdict(Versions.in_use()),
-               "settings": settings, "seen": seen, "register_path": order.register_path,
-               "inputs": digests(seen, order.register_path),
-               "rank": order.rank, "level": order.level,
-               "machine": repr(order.machine) if order.level > 2 else "",
-               "plain": order.plain, "real_data": order.real_data, "fold": order.fold,
-               "families": dict(order.settings.families),
-               "severity": {rule: str(severity) for rule, severity in order.settings.severity.items()},
-               # findings point into the file
-               "file": order.document.file, "text": digest(order.document.file)}
+    content = {
+        "form": _FORM,
+        "swapconf": version("swapconf"),
+        "versions": asdict(Versions.in_use()),
+        "settings": settings,
+        "seen": seen,
+        "register_path": order.register_path,
+        "inputs": digests(seen, order.register_path),
+        "rank": order.rank,
+        "level": order.level,
+        "machine": repr(order.machine) if order.level > 2 else "",
+        "plain": order.plain,
+        "real_data": order.real_data,
+        "fold": order.fold,
+        "families": dict(order.settings.families),
+        "severity": {rule: str(severity) for rule, severity in order.settings.severity.items()},
+        # findings point into the file
+        "file": order.document.file,
+        "text": digest(order.document.file),
+    }
     key = hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
     return folder() / f"{key}.json"
 
@@ -92,8 +102,16 @@ def _report(data: dict[str, Any], order: RankOrder) -> RankReport:
     data["moved"] = tuple(LayerMoves(**move) for move in data["moved"])
     if data["recomputed"] is not None:
         data["recomputed"] = tuple(LayerRecomputes(**layer) for layer in data["recomputed"])
-    data["findings"] = tuple(Finding(**{**_unpacked(Finding, found), "origin": Origin(**found["origin"]),
-                                        "severity": Severity(found["severity"])}) for found in data["findings"])
+    data["findings"] = tuple(
+        Finding(
+            **{
+                **_unpacked(Finding, found),
+                "origin": Origin(**found["origin"]),
+                "severity": Severity(found["severity"]),
+            }
+        )
+        for found in data["findings"]
+    )
     data["peak"] = peak.of_record(data["peak"]) if data["peak"] else None
     data["strategy_lines"] = tuple(data["strategy_lines"])
     data["folded"] = tuple(data["folded"]) if data["folded"] else None
@@ -108,7 +126,8 @@ def _fits(value: object, hint: Any) -> bool:
         return any(_fits(value, kind) for kind in get_args(hint))
     if is_dataclass(hint):
         return type(value) is hint and all(
-            _fits(getattr(value, name), kind) for name, kind in get_type_hints(hint).items())
+            _fits(getattr(value, name), kind) for name, kind in get_type_hints(hint).items()
+        )
     if hint is float:
         return type(value) in (int, float) and isfinite(value)  # type: ignore[arg-type]
     return isinstance(value, str) if hint is str else type(value) is hint  # a phrase is a str, a bool no int here

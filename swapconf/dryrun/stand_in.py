@@ -42,15 +42,22 @@ def columns(settings: Mapping[str, Any], *, legacy: bool) -> tuple[Column, ...]:
     arguments = _names(data.get("construct_args_key")) or names
     told = [sizes.get("seq_length"), sizes.get("max_position_embeddings") if legacy else None, loader.get("seq_length")]
     length = next(filter(None, map(_length, told)), _LEGACY_LENGTH if legacy else _MCORE_LENGTH)
-    if legacy and not str(_section(model, "arch").get("type")).startswith(_AS_GIVEN) and not (
-            len(names) > 1 and sizes.get("input_sliced_sig")):
+    if (
+        legacy
+        and not str(_section(model, "arch").get("type")).startswith(_AS_GIVEN)
+        and not (len(names) > 1 and sizes.get("input_sliced_sig"))
+    ):
         length += 1
     square = not legacy and length <= _LONGEST_MASK
-    shapes = {"actual_seq_len": (_length(loader.get("eod_pad_length")) or _EOD_LENGTH,),
-              "attention_mask": (1, length, length) if square else (length,)}
-    return tuple(Column(name=name, argument=argument, kind=_KINDS.get(name, "int32"), shape=shapes.get(name, (length,)))
-                 for name, argument in zip_longest(names, arguments[:len(names)], fillvalue="")
-                 if name != "attention_mask" or legacy or square)
+    shapes = {
+        "actual_seq_len": (_length(loader.get("eod_pad_length")) or _EOD_LENGTH,),
+        "attention_mask": (1, length, length) if square else (length,),
+    }
+    return tuple(
+        Column(name=name, argument=argument, kind=_KINDS.get(name, "int32"), shape=shapes.get(name, (length,)))
+        for name, argument in zip_longest(names, arguments[: len(names)], fillvalue="")
+        if name != "attention_mask" or legacy or square
+    )
 
 
 def _of_megatron(loader: Mapping[str, Any]) -> tuple[str, ...]:

@@ -8,8 +8,15 @@ from swapconf.dryrun.came_to import Came, Station
 # of three children: both stages of a Qwen3 (87 and 102 s) and the first of a DeepSeek-V3 (147 s), two stages each. They
 # differ by up to 0.1. Before the steps it was 0.94 of these, and 0.7 of one stage of DeepSeek-V3 671B (138 s); 0.88 is
 # the mean of the four.
-_BEFORE = {"type_inference": 0.23, "inline": 0.38, "pipeline_split": 0.45, "optimize": 0.46, "validate": 0.82,
-           "task_emit": 0.83, "execute": 0.88}
+_BEFORE = {
+    "type_inference": 0.23,
+    "inline": 0.38,
+    "pipeline_split": 0.45,
+    "optimize": 0.46,
+    "validate": 0.82,
+    "task_emit": 0.83,
+    "execute": 0.88,
+}
 _STEP_1, _STEP_2, _END = 0.88, 0.94, 0.99
 
 

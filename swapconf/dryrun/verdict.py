@@ -29,30 +29,48 @@ def verdict(report: RankReport, study: Study, log: WorkerLog, peaks: Peaks, effe
     """The report of a rank that ended well, with its memory and all findings."""
     limit, findings = _limit(study, log)
     if study.strategy is not None:
-        findings += compare_copies.compare(study.strategy, effect,
-                                       study.config.origin("swap_config.swap", "swap_config"))
+        findings += compare_copies.compare(
+            study.strategy, effect, study.config.origin("swap_config.swap", "swap_config")
+        )
         findings += compare_recompute.compare(
-            study.strategy, effect, study.config.origin("recompute_config.recompute", "recompute_config"))
+            study.strategy, effect, study.config.origin("recompute_config.recompute", "recompute_config")
+        )
     over = 0 if limit is None else peaks.with_fragments_bytes - limit
     # fragments of a folded run follow no line: an estimate of them alone refuses nothing
     is_sure = limit is not None and over > 0 and (not report.folded or peaks.used_bytes > limit)
     if limit is not None and over > 0:
-        findings.append(Finding(
-            origin=study.config.origin("context.max_device_memory", "context"), rule="does-not-fit",
-            severity=Severity.ERROR if is_sure else Severity.WARNING, message=phrase(
-                "rank {rank} needs {size} with fragments, {over} more than the {limit} it may use ({counted})",
-                rank=report.rank, size=show_bytes(peaks.with_fragments_bytes), over=show_bytes(over),
-                limit=show_bytes(limit), counted=_counted(report)),
-            hint=_remedy(report.peak, limit)))
+        findings.append(
+            Finding(
+                origin=study.config.origin("context.max_device_memory", "context"),
+                rule="does-not-fit",
+                severity=Severity.ERROR if is_sure else Severity.WARNING,
+                message=phrase(
+                    "rank {rank} needs {size} with fragments, {over} more than the {limit} it may use ({counted})",
+                    rank=report.rank,
+                    size=show_bytes(peaks.with_fragments_bytes),
+                    over=show_bytes(over),
+                    limit=show_bytes(limit),
+                    counted=_counted(report),
+                ),
+                hint=_remedy(report.peak, limit),
+            )
+        )
     return replace(
-        report, used_peak_bytes=peaks.used_bytes, with_fragments_peak_bytes=peaks.with_fragments_bytes,
-        reserved_bytes=peaks.reserved_bytes, host_bytes=effect.host_peak_bytes, limit_bytes=limit,
-        recomputed=None if effect.recomputed is None else tuple(
-            LayerRecomputes(layer, kernels) for layer, kernels in effect.recomputed_by_layer.items()),
-        moved=tuple(LayerMoves(layer, copies.num_tensors, copies.size_bytes)
-                    for layer, copies in effect.by_layer.items()),
+        report,
+        used_peak_bytes=peaks.used_bytes,
+        with_fragments_peak_bytes=peaks.with_fragments_bytes,
+        reserved_bytes=peaks.reserved_bytes,
+        host_bytes=effect.host_peak_bytes,
+        limit_bytes=limit,
+        recomputed=None
+        if effect.recomputed is None
+        else tuple(LayerRecomputes(layer, kernels) for layer, kernels in effect.recomputed_by_layer.items()),
+        moved=tuple(
+            LayerMoves(layer, copies.num_tensors, copies.size_bytes) for layer, copies in effect.by_layer.items()
+        ),
         findings=in_order([*report.findings, *findings]),
-        outcome=RankOutcome.DOES_NOT_FIT if is_sure else RankOutcome.COMPLETED)
+        outcome=RankOutcome.DOES_NOT_FIT if is_sure else RankOutcome.COMPLETED,
+    )
 
 
 def _remedy(peak: Peak | None, limit: int) -> str:
@@ -65,16 +83,24 @@ def _remedy(peak: Peak | None, limit: int) -> str:
 def _counted(report: RankReport) -> str:
     if not report.workspace:
         return phrase("operator workspace not counted")
-    return phrase("operator workspace estimated") if report.workspace == ESTIMATED else \
-        phrase("operator workspace recorded")
+    return (
+        phrase("operator workspace estimated")
+        if report.workspace == ESTIMATED
+        else phrase("operator workspace recorded")
+    )
 
 
 def without_trace(report: RankReport, study: Study, log: WorkerLog) -> RankReport:
     """The report of a rank that ended well and left no trace."""
     limit, findings = _limit(study, log)
-    return replace(report, used_peak_bytes=log.used_peak_bytes, limit_bytes=limit, findings=in_order(findings),
-                   with_fragments_peak_bytes=log.with_fragments_peak_bytes,
-                   detail=phrase("no trace was written; peaks are those of the log, in whole MiB"))
+    return replace(
+        report,
+        used_peak_bytes=log.used_peak_bytes,
+        limit_bytes=limit,
+        findings=in_order(findings),
+        with_fragments_peak_bytes=log.with_fragments_peak_bytes,
+        detail=phrase("no trace was written; peaks are those of the log, in whole MiB"),
+    )
 
 
 def _limit(study: Study, log: WorkerLog) -> tuple[int | None, list[Finding]]:
@@ -82,20 +108,33 @@ def _limit(study: Study, log: WorkerLog) -> tuple[int | None, list[Finding]]:
     asked = study.config.runtime.max_device_memory
     findings = []
     if log.notices.get(Notice.POOL_BLOCK_CUT):
-        findings.append(Finding(
-            origin=study.config.origin("context.max_device_memory", "context"), rule="memory-pool-cut",
-            severity=Severity.NOTE, message=phrase(Notice.POOL_BLOCK_CUT.value),
-            hint=phrase("nothing to do here; on a card, leave more room in max_device_memory")))
+        findings.append(
+            Finding(
+                origin=study.config.origin("context.max_device_memory", "context"),
+                rule="memory-pool-cut",
+                severity=Severity.NOTE,
+                message=phrase(Notice.POOL_BLOCK_CUT.value),
+                hint=phrase("nothing to do here; on a card, leave more room in max_device_memory"),
+            )
+        )
     try:
         limit = parse_bytes(asked) if asked is not None else log.usable_bytes
     except ValueError:
         limit = log.usable_bytes
     ceiling = log.usable_bytes
     if limit is not None and ceiling is not None and limit > ceiling:
-        findings.append(Finding(
-            origin=study.config.origin("context.max_device_memory"), rule="memory-limit-cut", severity=Severity.WARNING,
-            message=phrase("MindSpore silently cuts max_device_memory {asked} to the {size} of the device", asked=asked,
-                           size=show_bytes(ceiling)),
-            hint=phrase("write a limit up to {size}", size=show_bytes(ceiling))))
+        findings.append(
+            Finding(
+                origin=study.config.origin("context.max_device_memory"),
+                rule="memory-limit-cut",
+                severity=Severity.WARNING,
+                message=phrase(
+                    "MindSpore silently cuts max_device_memory {asked} to the {size} of the device",
+                    asked=asked,
+                    size=show_bytes(ceiling),
+                ),
+                hint=phrase("write a limit up to {size}", size=show_bytes(ceiling)),
+            )
+        )
         return ceiling, findings
     return limit, findings

@@ -84,8 +84,11 @@ def prepare_mindspore() -> None:
     def leave_as_it_is(_self: Any, _array: Any) -> None:
         """A dry run never reads the weights."""
 
-    kinds: list[Any] = [kind for kind in vars(initializer).values()
-                        if isinstance(kind, type) and issubclass(kind, initializer.Initializer)]
+    kinds: list[Any] = [
+        kind
+        for kind in vars(initializer).values()
+        if isinstance(kind, type) and issubclass(kind, initializer.Initializer)
+    ]
     for kind in kinds:
         kind._initialize = leave_as_it_is
 
@@ -155,23 +158,34 @@ def stand_in_data(config: Any, folder: str, columns: list[tuple[str, str, str, l
 
     Path(folder).mkdir(parents=True, exist_ok=True)
     writer = FileWriter(f"{folder}/tokens.mindrecord", shard_num=1, overwrite=True)
-    writer.add_schema({name: {"type": "int32" if kind == "uint8" else kind, "shape": shape}
-                       for name, _, kind, shape in columns}, "stand-in")
+    writer.add_schema(
+        {name: {"type": "int32" if kind == "uint8" else kind, "shape": shape} for name, _, kind, shape in columns},
+        "stand-in",
+    )
     row = {name: numpy.ones(shape, "int32" if kind == "uint8" else kind) for name, _, kind, shape in columns}
     writer.write_raw_data([row] * samples)
     writer.commit()
 
     names = [name for name, _, _, _ in columns]
-    dataset = {"data_loader": {"type": "MindDataset", "dataset_dir": folder, "shuffle": False},
-               "input_columns": names, "num_parallel_workers": 1, "python_multiprocessing": False,
-               "drop_remainder": True, "repeat": 1, "numa_enable": False, "prefetch_size": 1}
+    dataset = {
+        "data_loader": {"type": "MindDataset", "dataset_dir": folder, "shuffle": False},
+        "input_columns": names,
+        "num_parallel_workers": 1,
+        "python_multiprocessing": False,
+        "drop_remainder": True,
+        "repeat": 1,
+        "numa_enable": False,
+        "prefetch_size": 1,
+    }
     given = config.train_dataset or {}
     if config.use_legacy is False or given.get("construct_args_key"):
         dataset["construct_args_key"] = [argument for _, argument, _, _ in columns if argument]
     if (given.get("data_loader") or {}).get("type") == "BlendedMegatronDatasetDataLoader":
         # as mindformers 1.9.0 does for this loader (BaseTrainer._get_columns_with_strategy)
-        config.parallel.setdefault("dataset_strategy", [
-            [int(parallel.get("data_parallel") or 1), *[1] * max(len(shape), 1)] for _, _, _, shape in columns])
+        config.parallel.setdefault(
+            "dataset_strategy",
+            [[int(parallel.get("data_parallel") or 1), *[1] * max(len(shape), 1)] for _, _, _, shape in columns],
+        )
     config.train_dataset = MindFormerConfig(**dataset)
     config.train_dataset_task = MindFormerConfig(type="CausalLanguageModelDataset", dataset_config=dataset)
 
@@ -204,9 +218,12 @@ class Result:
 
         from swapconf.files.writing import replace_text
 
-        peaks = {"steps": self._steps, "is_trained": is_trained,
-                 "max_memory_allocated_bytes": int(mindspore.runtime.max_memory_allocated()),
-                 "max_memory_reserved_bytes": int(mindspore.runtime.max_memory_reserved())}
+        peaks = {
+            "steps": self._steps,
+            "is_trained": is_trained,
+            "max_memory_allocated_bytes": int(mindspore.runtime.max_memory_allocated()),
+            "max_memory_reserved_bytes": int(mindspore.runtime.max_memory_reserved()),
+        }
         replace_text(self._path, json.dumps(peaks))
 
     def write_after_each_step(self) -> None:

@@ -51,8 +51,9 @@ class TableLayout:
         """The places of ``columns``. Raises SwapconfError where the header does not name one of them."""
         names = header.split(",")
         if missing := [name for name in columns if name not in names]:
-            damage.add(HEADER, phrase("no column {columns} in {header}", columns=", ".join(missing),
-                               header=shown(header)), 1)
+            damage.add(
+                HEADER, phrase("no column {columns} in {header}", columns=", ".join(missing), header=shown(header)), 1
+            )
         damage.refuse()
         turn = names.index(_PATHS) if _PATHS in names else len(names)
         places = {name: names.index(name) - (len(names) if names.index(name) > turn else 0) for name in columns}
@@ -62,8 +63,9 @@ class TableLayout:
         """The values of a row by column. Raises ValueError where there are too few or too many."""
         cells = row.split(",")
         if len(cells) < self.count or (len(cells) > self.count and not self.is_open):
-            raise ValueError(phrase("{values} values, where the header names {columns}", values=len(cells),
-                                    columns=self.count))
+            raise ValueError(
+                phrase("{values} values, where the header names {columns}", values=len(cells), columns=self.count)
+            )
         return {name: cells[place] for name, place in self.places.items()}
 
 
@@ -107,8 +109,9 @@ class ByteTable:
             stop = stop - returns
         return stop
 
-    def explain(self, are_right: NDArray[np.bool_], refuse: Callable[[Mapping[str, str]], None],
-                damage: Damage) -> None:
+    def explain(
+        self, are_right: NDArray[np.bool_], refuse: Callable[[Mapping[str, str]], None], damage: Damage
+    ) -> None:
         """Finds what is wrong with each line that is not one of the rows that ``are_right``, bool [rows].
 
         ``refuse`` takes the values of such a row by column and raises ValueError with what is wrong.
@@ -116,7 +119,7 @@ class ByteTable:
         is_wrong = np.ones(len(self._start), dtype=np.bool_)
         is_wrong[self.rows[are_right]] = False
         for index in np.flatnonzero(is_wrong).tolist():
-            text = self.data[self._start[index]:self._stop[index]].decode("utf-8")
+            text = self.data[self._start[index] : self._stop[index]].decode("utf-8")
             with damage.at(self._first_line + index):
                 refuse(self._layout.values(text))
                 raise ValueError(phrase("{text} cannot be read", text=shown(text)))

@@ -24,8 +24,13 @@ def private(name: str, environment: Mapping[str, str]) -> Path:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
-        raise Untrusted(phrase("cannot make the cache folder {folder} ({reason}); set XDG_CACHE_HOME to a folder you "
-                               "can write to", folder=folder, reason=error.strerror)) from error
+        raise Untrusted(
+            phrase(
+                "cannot make the cache folder {folder} ({reason}); set XDG_CACHE_HOME to a folder you can write to",
+                folder=folder,
+                reason=error.strerror,
+            )
+        ) from error
     trust(folder.parent.resolve())  # a link there is the user's own way to another disk
     trust(folder)
     return folder
@@ -47,19 +52,27 @@ def trust(folder: Path) -> None:
     try:
         status = folder.lstat()
     except OSError as error:
-        raise Untrusted(phrase("the cache folder {folder} cannot be looked at ({reason})", folder=folder,
-                               reason=error.strerror)) from error
+        raise Untrusted(
+            phrase("the cache folder {folder} cannot be looked at ({reason})", folder=folder, reason=error.strerror)
+        ) from error
     if not stat.S_ISDIR(status.st_mode):
         problem = phrase("is no folder but a link or a file")
     elif status.st_uid != os.geteuid():
         problem = phrase("belongs to another user (id {user})", user=status.st_uid)
     elif status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        problem = phrase("can be written to by others (mode {mode:o}; `chmod go-w` ends that)",
-                         mode=stat.S_IMODE(status.st_mode))
+        problem = phrase(
+            "can be written to by others (mode {mode:o}; `chmod go-w` ends that)", mode=stat.S_IMODE(status.st_mode)
+        )
     else:
         return
-    raise Untrusted(phrase("the cache folder {folder} {problem}, so what is in it cannot be trusted; remove it, or set "
-                           "XDG_CACHE_HOME to a folder of your own", folder=folder, problem=problem))
+    raise Untrusted(
+        phrase(
+            "the cache folder {folder} {problem}, so what is in it cannot be trusted; remove it, or set "
+            "XDG_CACHE_HOME to a folder of your own",
+            folder=folder,
+            problem=problem,
+        )
+    )
 
 
 def replace(path: Path, text: str) -> None:

@@ -38,8 +38,11 @@ def open_binary(path: str | Path) -> BinaryIO:
     with stream:
         data = stream.read(MAX_STREAM_BYTES + 1)
     if len(data) > MAX_STREAM_BYTES:
-        raise OSError(errno.EFBIG, phrase("more than {size:,} bytes come out of it; give a file",
-                                          size=MAX_STREAM_BYTES), str(path))
+        raise OSError(
+            errno.EFBIG,
+            phrase("more than {size:,} bytes come out of it; give a file", size=MAX_STREAM_BYTES),
+            str(path),
+        )
     return BytesIO(data)
 
 

@@ -23,8 +23,13 @@ def rewrite_text(path: str | Path, text: str) -> None:
     """
     place = Path(path)
     if place.is_symlink() and not place.resolve().is_relative_to(place.parent.resolve()):
-        raise PermissionError(phrase("{link} is a link to a file outside its folder, {file}; name that file itself",
-                                     link=path, file=place.resolve()))
+        raise PermissionError(
+            phrase(
+                "{link} is a link to a file outside its folder, {file}; name that file itself",
+                link=path,
+                file=place.resolve(),
+            )
+        )
     if not place.exists():
         replace_text(place, text)
         return

@@ -28,8 +28,9 @@ HEADER, GARBLED, INCOMPLETE = "trace-header", "trace-garbled", "trace-incomplete
 _DIGITS = {10: re.compile("[0-9]{1,19}"), 16: re.compile("(?:0x)?[0-9a-fA-F]{1,16}")}
 _AGAIN = phrase("run `swapconf dryrun` again and let it end by itself; nothing is concluded from a damaged file")
 _HINTS = {
-    NOT_FOUND: phrase("give the folder of one rank of a dry run, with the files that MindSpore's memory tracker left "
-                      "there"),
+    NOT_FOUND: phrase(
+        "give the folder of one rank of a dry run, with the files that MindSpore's memory tracker left there"
+    ),
     HEADER: phrase("it was written by a version of MindSpore that is not known here, or it is another file"),
 }
 
@@ -54,8 +55,15 @@ class Damage:
     def add(self, rule: str, message: str, line: int = 0) -> None:
         """Ends the reading when there is so much of it that the file must be another one."""
         origin = Origin(file=self.file, line=line, column=1 if line else 0)
-        self._findings.append(Finding(origin=origin, rule=rule, severity=Severity.ERROR, message=message,
-                                      hint=self._hints.get(rule, self._again)))
+        self._findings.append(
+            Finding(
+                origin=origin,
+                rule=rule,
+                severity=Severity.ERROR,
+                message=message,
+                hint=self._hints.get(rule, self._again),
+            )
+        )
         if len(self._findings) >= MAX_FINDINGS:
             self.refuse()
 

@@ -15,9 +15,16 @@ def unnamed(blocks: Blocks) -> Lifetimes:
     """The blocks on the device, without what they hold: where they go does not depend on it."""
     rows = np.flatnonzero(~blocks.on_host)
     nothing = np.zeros(len(rows), dtype=np.int32)
-    return Lifetimes(start=blocks.start[rows], end=blocks.end[rows], size_bytes=blocks.size_bytes[rows],
-                     is_persistent=blocks.is_persistent[rows], category=nothing.astype(np.uint8), layer=nothing,
-                     name=nothing, names=("",))
+    return Lifetimes(
+        start=blocks.start[rows],
+        end=blocks.end[rows],
+        size_bytes=blocks.size_bytes[rows],
+        is_persistent=blocks.is_persistent[rows],
+        category=nothing.astype(np.uint8),
+        layer=nothing,
+        name=nothing,
+        names=("",),
+    )
 
 
 def told(blocks: Blocks, live: Lifetimes, placement: Placement) -> Blocks:
@@ -25,8 +32,11 @@ def told(blocks: Blocks, live: Lifetimes, placement: Placement) -> Blocks:
     order."""
     rows = np.flatnonzero(~blocks.on_host)
     base = np.cumsum(_piece_bytes(live, placement)) - _piece_bytes(live, placement)
-    columns = {"address": base[placement.segment] + placement.offset, "used_bytes": _used(live),
-               "pool_peak_bytes": _peaks(live, placement)}
+    columns = {
+        "address": base[placement.segment] + placement.offset,
+        "used_bytes": _used(live),
+        "pool_peak_bytes": _peaks(live, placement),
+    }
     new = {}
     for name, values in columns.items():
         new[name] = getattr(blocks, name).copy()

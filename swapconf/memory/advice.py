@@ -20,8 +20,13 @@ def peak_line(peak: Peak) -> str:
     part, size = phrase(largest.part.value), show_bytes(largest.size_bytes)
     if not peak.at.when:
         return phrase("the largest part of the peak of {used}: {part}, {size}", used=used, part=part, size=size)
-    return phrase("the peak of {used} is in the {when}; its largest part: {part}, {size}", used=used,
-                  when=phrase(PASSES[peak.at.when]), part=part, size=size)
+    return phrase(
+        "the peak of {used} is in the {when}; its largest part: {part}, {size}",
+        used=used,
+        when=phrase(PASSES[peak.at.when]),
+        part=part,
+        size=size,
+    )
 
 
 def is_out_of_reach(peak: Peak) -> bool:
@@ -40,8 +45,12 @@ def reach(peak: Peak) -> str:
     if peak.at.when == "optimizer" and is_out_of_reach(peak):
         return phrase("the peak is the optimizer's; swap and recompute of layers cannot lower it")
     if loss > _MUCH * peak.at.used_bytes:
-        return phrase("head and loss hold {size} of {used}; no swap or recompute of layers lowers that, or gets below "
-                      "{rest}", size=show_bytes(loss), used=used, rest=rest)
+        return phrase(
+            "head and loss hold {size} of {used}; no swap or recompute of layers lowers that, or gets below {rest}",
+            size=show_bytes(loss),
+            used=used,
+            rest=rest,
+        )
     if is_out_of_reach(peak):
         return phrase("no swap or recompute of layers gets it below {rest}", rest=rest)
     return phrase("swap and recompute of layers can lower the peak of {used}, at best to {rest}", used=used, rest=rest)
@@ -55,10 +64,13 @@ def remedy(peak: Peak) -> str:
         return ""
     if not of_loss and (moment.when == "optimizer" or moment.bytes_of(*_STATE) > moment.used_bytes / 2):
         if peak.host_optimizer_bytes:
-            return phrase("what helps: parallel.enable_parallel_optimizer, more model_parallel, fewer layers in the "
-                          "stage")
-        return phrase("what helps: parallel.enable_parallel_optimizer, more model_parallel, fewer layers in the stage, "
-                      "or optimizer.swap, which keeps the optimizer's state on the host")
+            return phrase(
+                "what helps: parallel.enable_parallel_optimizer, more model_parallel, fewer layers in the stage"
+            )
+        return phrase(
+            "what helps: parallel.enable_parallel_optimizer, more model_parallel, fewer layers in the stage, "
+            "or optimizer.swap, which keeps the optimizer's state on the host"
+        )
     return phrase("what helps: more model_parallel or context_parallel, a shorter sequence, a smaller batch_size")
 
 
@@ -74,5 +86,8 @@ def host_line(peak: Peak, host_bytes: int) -> str:
         return ""
     if state > 0.99 * host_bytes:
         return phrase("the host memory is the optimizer's state, not activations")
-    return phrase("{state} of the host memory of {size} is the optimizer's state, the rest are activations",
-                  state=show_bytes(state), size=show_bytes(host_bytes))
+    return phrase(
+        "{state} of the host memory of {size} is the optimizer's state, the rest are activations",
+        state=show_bytes(state),
+        size=show_bytes(host_bytes),
+    )

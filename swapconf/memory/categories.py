@@ -38,9 +38,16 @@ def holdings_at_peak(lifetimes: Lifetimes) -> tuple[Holding, ...]:
         key = (CATEGORIES[lifetimes.category[block]], int(lifetimes.layer[block]), operators[lifetimes.name[block]])
         num_blocks[key] += 1
         size_bytes[key] += int(lifetimes.size_bytes[block])
-    return tuple(Holding(category=category, layer=layer, operator=operator, size_bytes=size,
-                         num_blocks=num_blocks[category, layer, operator])
-                 for (category, layer, operator), size in size_bytes.most_common())
+    return tuple(
+        Holding(
+            category=category,
+            layer=layer,
+            operator=operator,
+            size_bytes=size,
+            num_blocks=num_blocks[category, layer, operator],
+        )
+        for (category, layer, operator), size in size_bytes.most_common()
+    )
 
 
 def bytes_at_peak(lifetimes: Lifetimes) -> dict[Category, int]:
@@ -54,8 +61,8 @@ def bytes_at_peak(lifetimes: Lifetimes) -> dict[Category, int]:
 def operator_of(name: str) -> str:
     """The dotted path from the layer, or else from the model, of a kernel or a parameter, with its primitive::
 
-        .../layers-CellList/0-LLamaDecodeLayer/attention-LLamaAttention/wq-Linear/MatMul-op0 -> attention.wq.MatMul
-        adam_m.model.layers.3.feed_forward.w1.weight -> feed_forward.w1.weight
+    .../layers-CellList/0-LLamaDecodeLayer/attention-LLamaAttention/wq-Linear/MatMul-op0 -> attention.wq.MatMul
+    adam_m.model.layers.3.feed_forward.w1.weight -> feed_forward.w1.weight
     """
     inside = _IN_LAYER.search(name)
     path = inside[1] if inside else name

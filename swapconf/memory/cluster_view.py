@@ -80,8 +80,9 @@ class ClusterView:
         return found
 
 
-def hosts(num_devices: int, num_stages: int, cards_per_host: int,
-          bytes_of_stage: Mapping[int, int | None]) -> tuple[HostRow, ...]:
+def hosts(
+    num_devices: int, num_stages: int, cards_per_host: int, bytes_of_stage: Mapping[int, int | None]
+) -> tuple[HostRow, ...]:
     """The hosts in order, those that follow each other and hold alike in one row. Ranks fill hosts in order, and stages
     are consecutive ranks, as MindSpore deals them. A job smaller than a host is one host."""
     rows: list[HostRow] = []

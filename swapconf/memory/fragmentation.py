@@ -53,19 +53,30 @@ class Fragmentation:
         return None if self.best_block_gib is None else self.mapped_by_block_size[self.best_block_gib]
 
 
-def study(lifetimes: Lifetimes, pool: mindspore.Pool = mindspore.TRAINER, *, is_exact: bool = True,
-          thorough: bool = False) -> Fragmentation:
+def study(
+    lifetimes: Lifetimes, pool: mindspore.Pool = mindspore.TRAINER, *, is_exact: bool = True, thorough: bool = False
+) -> Fragmentation:
     """All policies on one set of lifetimes. ``pool``: see the policy ``mindspore``. ``is_exact``: whether its rules put
     every block where MindSpore put it. ``thorough``: search longer for a plan within 1 % of the lower bound, up to
     minutes."""
     placements = {name: place(lifetimes) for name, place in policies(pool).items()}
     if thorough:
         placements["offline"] = search(lifetimes, placements["offline"])
-    mapped = {size: mindspore.place(lifetimes, replace(pool, growth_bytes=size * GIB)).mapped_bytes
-              for size in _BLOCK_SIZES_GIB} if is_exact else {}
+    mapped = (
+        {
+            size: mindspore.place(lifetimes, replace(pool, growth_bytes=size * GIB)).mapped_bytes
+            for size in _BLOCK_SIZES_GIB
+        }
+        if is_exact
+        else {}
+    )
     return Fragmentation(
-        lower_bound_bytes=lifetimes.used_peak_bytes, pool=pool, placements=placements,
-        causes=causes(lifetimes, placements["mindspore"]), mapped_by_block_size=mapped)
+        lower_bound_bytes=lifetimes.used_peak_bytes,
+        pool=pool,
+        placements=placements,
+        causes=causes(lifetimes, placements["mindspore"]),
+        mapped_by_block_size=mapped,
+    )
 
 
 def causes(lifetimes: Lifetimes, placement: Placement) -> tuple[Cause, ...]:
@@ -85,9 +96,16 @@ def causes(lifetimes: Lifetimes, placement: Placement) -> tuple[Cause, ...]:
         for block, hole in zip([*rows.tolist(), highest], [*placement.offset[rows], top[highest]] - ends, strict=True):
             holes[block] = holes.get(block, 0) + int(hole)
     ranked = sorted((block for block in holes if holes[block]), key=lambda block: (-holes[block], block))
-    return tuple(Cause(hole_bytes=holes[block], size_bytes=int(lifetimes.size_bytes[block]),
-                       category=CATEGORIES[lifetimes.category[block]], layer=int(lifetimes.layer[block]),
-                       name=lifetimes.names[lifetimes.name[block]]) for block in ranked)
+    return tuple(
+        Cause(
+            hole_bytes=holes[block],
+            size_bytes=int(lifetimes.size_bytes[block]),
+            category=CATEGORIES[lifetimes.category[block]],
+            layer=int(lifetimes.layer[block]),
+            name=lifetimes.names[lifetimes.name[block]],
+        )
+        for block in ranked
+    )
 
 
 def _highest(placement: Placement, top: np.ndarray[tuple[int], np.dtype[np.int64]], segment: int) -> int:

@@ -29,14 +29,25 @@ from swapconf.upstream.scopes import in_layer
 # the cells of all families of mindformers 1.5.0 to 1.9.0
 _HEAD = re.compile(r"/(?:lm_head|head|output_layer|loss|compute_language_model_loss)-\w+(?:/|$)")
 _BY_CATEGORY = {
-    Category.WEIGHT: PeakPart.WEIGHTS, Category.OPTIMIZER: PeakPart.OPTIMIZER, Category.GRADIENT: PeakPart.GRADIENTS,
-    Category.ACTIVATION: PeakPart.OUTSIDE, Category.RECOMPUTED: PeakPart.RECOMPUTED, Category.SWAP: PeakPart.SWAP,
-    Category.COMMUNICATION: PeakPart.COMMUNICATION, Category.WORKSPACE: PeakPart.WORKSPACE,
-    Category.CONSTANT: PeakPart.CONSTANTS, Category.TEMPORARY: PeakPart.TEMPORARY}
+    Category.WEIGHT: PeakPart.WEIGHTS,
+    Category.OPTIMIZER: PeakPart.OPTIMIZER,
+    Category.GRADIENT: PeakPart.GRADIENTS,
+    Category.ACTIVATION: PeakPart.OUTSIDE,
+    Category.RECOMPUTED: PeakPart.RECOMPUTED,
+    Category.SWAP: PeakPart.SWAP,
+    Category.COMMUNICATION: PeakPart.COMMUNICATION,
+    Category.WORKSPACE: PeakPart.WORKSPACE,
+    Category.CONSTANT: PeakPart.CONSTANTS,
+    Category.TEMPORARY: PeakPart.TEMPORARY,
+}
 _OF_FORWARD = (Category.ACTIVATION, Category.COMMUNICATION)
 _OF_LOSS = frozenset({PeakPart.GRADIENTS, PeakPart.RECOMPUTED, PeakPart.COMMUNICATION, PeakPart.OUTSIDE})
-_WHEN = {Phase.FORWARD: "forward", Phase.RECOMPUTED: "backward", Phase.BACKWARD: "backward",
-         Phase.OPTIMIZER: "optimizer"}
+_WHEN = {
+    Phase.FORWARD: "forward",
+    Phase.RECOMPUTED: "backward",
+    Phase.BACKWARD: "backward",
+    Phase.OPTIMIZER: "optimizer",
+}
 _PARTS = tuple(PeakPart)
 
 
@@ -65,8 +76,9 @@ def peak(trace: Trace) -> Peak:
     return Peak(at=moments[0], rest=moments[1], host_optimizer_bytes=host_optimizer_bytes(trace))
 
 
-def _in_layers(live: Lifetimes, part: NDArray[np.uint8], chosen: NDArray[np.bool_], when: str,
-               size_bytes: Mapping[PeakPart, int]) -> Mapping[PeakPart, int]:
+def _in_layers(
+    live: Lifetimes, part: NDArray[np.uint8], chosen: NDArray[np.bool_], when: str, size_bytes: Mapping[PeakPart, int]
+) -> Mapping[PeakPart, int]:
     """What of a moment every layer holds for itself. Gradients come and go with the backward pass of one layer, if they
     are not added up; the optimizer has those of all layers, and temporaries for each weight."""
     if when != "optimizer":
@@ -88,8 +100,9 @@ def _parts(trace: Trace, live: Lifetimes, phase: Mapping[int, Phase]) -> tuple[N
     region = _regions(trace)
     named = [layer_of(name) >= 0 or in_layer(name.rpartition("/")[0]) is not None for name in live.names]
     found, inside = [], []
-    for start, category, name, is_lasting in zip(live.start.tolist(), live.category.tolist(), live.name.tolist(),
-                                                 live.is_persistent.tolist(), strict=True):
+    for start, category, name, is_lasting in zip(
+        live.start.tolist(), live.category.tolist(), live.name.tolist(), live.is_persistent.tolist(), strict=True
+    ):
         kind, where = CATEGORIES[category], region.get(start, _Region.OUTSIDE)
         is_layers = where is not _Region.LOSS and (named[name] or where is _Region.LAYERS)
         part = _BY_CATEGORY[kind]

@@ -20,19 +20,38 @@ class Knob:
 
 
 BLOCK_SIZE = Knob(
-    name="context.mempool_block_size", default="2GB", in_dry_run="1 to 52.5 GiB measured; --confirm tries others",
+    name="context.mempool_block_size",
+    default="2GB",
+    in_dry_run="1 to 52.5 GiB measured; --confirm tries others",
     effect="the size in which MindSpore's pool grows, doubled for larger tensors; mindformers passes it to "
-           "mindspore.runtime.set_memory as increase_size, with context.max_device_memory only")
+    "mindspore.runtime.set_memory as increase_size, with context.max_device_memory only",
+)
 
 KNOBS = (
     BLOCK_SIZE,
-    Knob(name="init_size of mindspore.runtime.set_memory", default="2GB", in_dry_run="2 GiB measured",
-         effect="the size of the pool at first, half of it persistent; only for a script of one's own, mindformers "
-                "1.9.0 does not pass it"),
-    Knob(name="MS_ALLOC_CONF=enable_vmm:True", default="True", in_dry_run="not measured",
-         effect="virtual memory: free granules of one piece can serve another; not with jit level O2"),
-    Knob(name="MS_ALLOC_CONF=vmm_align_size:2MB", default="2MB", in_dry_run="not measured",
-         effect="the granule of virtual memory"),
-    Knob(name="MEMORY_FRAGMENTATION=1", default="0", in_dry_run="not a setting of MindSpore",
-         effect="AscendSpeed's pools by lifetime, for PyTorch; here it makes `lifetime` the policy in use"),
+    Knob(
+        name="init_size of mindspore.runtime.set_memory",
+        default="2GB",
+        in_dry_run="2 GiB measured",
+        effect="the size of the pool at first, half of it persistent; only for a script of one's own, mindformers "
+        "1.9.0 does not pass it",
+    ),
+    Knob(
+        name="MS_ALLOC_CONF=enable_vmm:True",
+        default="True",
+        in_dry_run="not measured",
+        effect="virtual memory: free granules of one piece can serve another; not with jit level O2",
+    ),
+    Knob(
+        name="MS_ALLOC_CONF=vmm_align_size:2MB",
+        default="2MB",
+        in_dry_run="not measured",
+        effect="the granule of virtual memory",
+    ),
+    Knob(
+        name="MEMORY_FRAGMENTATION=1",
+        default="0",
+        in_dry_run="not a setting of MindSpore",
+        effect="AscendSpeed's pools by lifetime, for PyTorch; here it makes `lifetime` the policy in use",
+    ),
 )

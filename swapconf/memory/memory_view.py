@@ -138,11 +138,16 @@ class MemoryView:
         groups: dict[tuple[str, Category], list[Holding]] = {}
         for holding in self.held_at_peak:
             groups.setdefault((holding.operator, holding.category), []).append(holding)
-        totals = [OperatorTotal(operator=operator, category=category,
-                                layers=tuple(sorted({holding.layer for holding in group})),
-                                num_blocks=sum(holding.num_blocks for holding in group),
-                                size_bytes=sum(holding.size_bytes for holding in group))
-                  for (operator, category), group in groups.items()]
+        totals = [
+            OperatorTotal(
+                operator=operator,
+                category=category,
+                layers=tuple(sorted({holding.layer for holding in group})),
+                num_blocks=sum(holding.num_blocks for holding in group),
+                size_bytes=sum(holding.size_bytes for holding in group),
+            )
+            for (operator, category), group in groups.items()
+        ]
         return tuple(sorted(totals, key=lambda total: -total.size_bytes))
 
 

@@ -1,7 +1,7 @@
 """PEAK: what holds the device memory of one rank at its peak, in a few parts, and what of it layers can give back.
 
-Small enough to travel in every report, so that nobody has to read the trace again. What a part may be stands in `PeakPart`;
-`memory/holders.py` fills it from a trace.
+Small enough to travel in every report, so that nobody has to read the trace again. What a part may be stands in
+`PeakPart`; `memory/holders.py` fills it from a trace.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ class PeakPart(Enum):
 
 
 _GIVEN_BACK = frozenset({PeakPart.LAYERS, PeakPart.RECOMPUTED, PeakPart.SWAP})
-_OF_EVERY_LAYER = frozenset({PeakPart.WEIGHTS, PeakPart.OPTIMIZER, PeakPart.GRADIENTS, PeakPart.LAYERS, PeakPart.TEMPORARY})
+_OF_EVERY_LAYER = frozenset(
+    {PeakPart.WEIGHTS, PeakPart.OPTIMIZER, PeakPart.GRADIENTS, PeakPart.LAYERS, PeakPart.TEMPORARY}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +107,14 @@ def _factor(moment: Moment, used_bytes: int) -> float:
 
 def _times(moment: Moment, factor: float, used_bytes: int | None = None) -> Moment:
     """``used_bytes``: what the sum is, to the byte."""
-    shares = [Share(share.part, share.size_bytes + round(share.in_layers_bytes * (factor - 1)),
-                    round(share.in_layers_bytes * factor)) for share in moment.shares]
+    shares = [
+        Share(
+            share.part,
+            share.size_bytes + round(share.in_layers_bytes * (factor - 1)),
+            round(share.in_layers_bytes * factor),
+        )
+        for share in moment.shares
+    ]
     if used_bytes is not None and shares:
         index = max(range(len(shares)), key=lambda number: shares[number].size_bytes)
         off = used_bytes - sum(share.size_bytes for share in shares)
@@ -117,8 +125,14 @@ def _times(moment: Moment, factor: float, used_bytes: int | None = None) -> Mome
 def moment_of(when: str, size_bytes: Mapping[PeakPart, int], in_layers_bytes: Mapping[PeakPart, int]) -> Moment:
     """``in_layers_bytes``: of any part; only those count that every layer holds for itself."""
     ordered = sorted(size_bytes.items(), key=lambda item: -item[1])
-    return Moment(when, tuple(Share(part, size, in_layers_bytes.get(part, 0) if part in _OF_EVERY_LAYER else 0)
-                              for part, size in ordered if size))
+    return Moment(
+        when,
+        tuple(
+            Share(part, size, in_layers_bytes.get(part, 0) if part in _OF_EVERY_LAYER else 0)
+            for part, size in ordered
+            if size
+        ),
+    )
 
 
 def is_given_back(part: PeakPart) -> bool:
@@ -128,26 +142,40 @@ def is_given_back(part: PeakPart) -> bool:
 
 def as_record(peak: Peak) -> dict[str, Any]:
     """The JSON form, and back: `of_record`."""
-    return {"at": _as_record(peak.at), "rest": _as_record(peak.rest),
-            "host_optimizer_bytes": peak.host_optimizer_bytes, "is_grown": peak.is_grown}
+    return {
+        "at": _as_record(peak.at),
+        "rest": _as_record(peak.rest),
+        "host_optimizer_bytes": peak.host_optimizer_bytes,
+        "is_grown": peak.is_grown,
+    }
 
 
 def of_record(data: Mapping[str, Any]) -> Peak:
     """Raises LookupError, TypeError, ValueError or AttributeError for what is no record of a peak."""
-    return Peak(_of_record(data["at"]), _of_record(data["rest"]), _natural(data["host_optimizer_bytes"]),
-                bool(data["is_grown"]))
+    return Peak(
+        _of_record(data["at"]), _of_record(data["rest"]), _natural(data["host_optimizer_bytes"]), bool(data["is_grown"])
+    )
 
 
 def _as_record(moment: Moment) -> dict[str, Any]:
-    return {"when": moment.when, "used_bytes": moment.used_bytes, "parts": [
-        {"part": share.part.value, "bytes": share.size_bytes, "in_layers_bytes": share.in_layers_bytes}
-        for share in moment.shares]}
+    return {
+        "when": moment.when,
+        "used_bytes": moment.used_bytes,
+        "parts": [
+            {"part": share.part.value, "bytes": share.size_bytes, "in_layers_bytes": share.in_layers_bytes}
+            for share in moment.shares
+        ],
+    }
 
 
 def _of_record(data: Mapping[str, Any]) -> Moment:
-    return Moment(_WHEN[_WHEN.index(data["when"])], tuple(
-        Share(PeakPart(item["part"]), _natural(item["bytes"]), _natural(item["in_layers_bytes"]))
-        for item in data["parts"]))
+    return Moment(
+        _WHEN[_WHEN.index(data["when"])],
+        tuple(
+            Share(PeakPart(item["part"]), _natural(item["bytes"]), _natural(item["in_layers_bytes"]))
+            for item in data["parts"]
+        ),
+    )
 
 
 def _natural(value: Any) -> int:

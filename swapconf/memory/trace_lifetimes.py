@@ -24,8 +24,12 @@ from swapconf.trace.work import COLLECTIVES
 _LAYER = re.compile(r"(?<!mtp)[./](?:\w+-\w+/)?layers(?:-CellList/|\.)(\d+)[-.]")
 _EXTRA_LAYER = re.compile(r"(?:^|[./])mtp(?:-\w+)?[./]")
 _BY_KIND = {"ConstantValue": Category.CONSTANT, "PyNativeInput": Category.CONSTANT, "WorkSpace": Category.WORKSPACE}
-_BY_PHASE = {Phase.FORWARD: Category.ACTIVATION, Phase.RECOMPUTED: Category.RECOMPUTED,
-             Phase.BACKWARD: Category.GRADIENT, Phase.OPTIMIZER: Category.TEMPORARY}
+_BY_PHASE = {
+    Phase.FORWARD: Category.ACTIVATION,
+    Phase.RECOMPUTED: Category.RECOMPUTED,
+    Phase.BACKWARD: Category.GRADIENT,
+    Phase.OPTIMIZER: Category.TEMPORARY,
+}
 _ACCUMULATED = "accu_grads"
 
 
@@ -47,7 +51,8 @@ def lifetimes(trace: Trace) -> Lifetimes:
         category=np.array([CATEGORIES.index(item) for item in category], dtype=np.uint8),
         layer=np.array([layers[name] for name in names], dtype=np.int32),
         name=np.array([distinct[name] for name in names], dtype=np.int32),
-        names=tuple(distinct))
+        names=tuple(distinct),
+    )
 
 
 def layer_of(name: str) -> int:

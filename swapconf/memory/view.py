@@ -19,8 +19,7 @@ NUM_DRAWN = 6000
 _PIXELS = (1000, 400)
 
 
-def of_trace(trace: Trace, title: str, origin: str, told: PoolRecord = UNTOLD,
-             policy: str = "mindspore") -> MemoryView:
+def of_trace(trace: Trace, title: str, origin: str, told: PoolRecord = UNTOLD, policy: str = "mindspore") -> MemoryView:
     """The view of a recorded run; both peaks are MindSpore's own. ``told``: what the run said of the pool (where not
     what it took of the device, that is what the replay takes). With another policy than MindSpore's the blocks stand
     where it puts them, and only the used peak is recorded."""
@@ -29,27 +28,58 @@ def of_trace(trace: Trace, title: str, origin: str, told: PoolRecord = UNTOLD,
     placement = replayed.placement
     if policy != "mindspore":
         placement = place(policy, live, replayed.pool)
-        return view(live, placement, title=title, rank=trace.rank,
-                    origin=phrase("{origin}, placed by the policy {policy}", origin=origin, policy=policy),
-                    with_fragments_peak_bytes=placement.mapped_bytes, reserved_bytes=placement.reserved_bytes,
-                    notes=_notes(trace, replayed))
-    return view(live, placement, title=title, rank=trace.rank, origin=origin,
-                with_fragments_peak_bytes=trace.with_fragments_peak_bytes,
-                reserved_bytes=placement.reserved_bytes if told.reserved_bytes is None else told.reserved_bytes,
-                notes=_notes(trace, replayed))
+        return view(
+            live,
+            placement,
+            title=title,
+            rank=trace.rank,
+            origin=phrase("{origin}, placed by the policy {policy}", origin=origin, policy=policy),
+            with_fragments_peak_bytes=placement.mapped_bytes,
+            reserved_bytes=placement.reserved_bytes,
+            notes=_notes(trace, replayed),
+        )
+    return view(
+        live,
+        placement,
+        title=title,
+        rank=trace.rank,
+        origin=origin,
+        with_fragments_peak_bytes=trace.with_fragments_peak_bytes,
+        reserved_bytes=placement.reserved_bytes if told.reserved_bytes is None else told.reserved_bytes,
+        notes=_notes(trace, replayed),
+    )
 
 
-def view(live: Lifetimes, placement: Placement, *, title: str, rank: int, origin: str, with_fragments_peak_bytes: int,
-         reserved_bytes: int, notes: tuple[str, ...] = (), ticks: int = 1,
-         entries: tuple[EntryTotal, ...] = ()) -> MemoryView:
+def view(
+    live: Lifetimes,
+    placement: Placement,
+    *,
+    title: str,
+    rank: int,
+    origin: str,
+    with_fragments_peak_bytes: int,
+    reserved_bytes: int,
+    notes: tuple[str, ...] = (),
+    ticks: int = 1,
+    entries: tuple[EntryTotal, ...] = (),
+) -> MemoryView:
     """The view of any set of lifetimes, recorded or predicted, as an allocator places it. ``ticks``: TICKS where the
     lifetimes are predicted."""
     return MemoryView(
-        title=title, rank=rank, origin=origin, used_peak_bytes=live.used_peak_bytes,
-        with_fragments_peak_bytes=with_fragments_peak_bytes, reserved_bytes=reserved_bytes,
-        peak_time=live.used.peak_time, timeline=timeline(live), held_at_peak=holdings_at_peak(live),
-        blocks=block_map(live, placement), notes=notes, ticks=ticks,
-        entries=entries)
+        title=title,
+        rank=rank,
+        origin=origin,
+        used_peak_bytes=live.used_peak_bytes,
+        with_fragments_peak_bytes=with_fragments_peak_bytes,
+        reserved_bytes=reserved_bytes,
+        peak_time=live.used.peak_time,
+        timeline=timeline(live),
+        held_at_peak=holdings_at_peak(live),
+        blocks=block_map(live, placement),
+        notes=notes,
+        ticks=ticks,
+        entries=entries,
+    )
 
 
 def timeline(live: Lifetimes, num_spans: int = NUM_SPANS) -> MemoryCurves:
@@ -63,9 +93,14 @@ def timeline(live: Lifetimes, num_spans: int = NUM_SPANS) -> MemoryCurves:
     firsts = np.flatnonzero(np.diff(span, prepend=-1))
     chosen = np.unique([*_extremes(total, firsts), *_extremes(-total, firsts), len(time) - 1])
     moments = time[chosen]
-    return MemoryCurves(time=moments, by_category={
-        category: curve.bytes_after[np.maximum(np.searchsorted(curve.time, moments, side="right") - 1, 0)]
-        * (moments >= curve.time[0]) for category, curve in by_category(live).items()})
+    return MemoryCurves(
+        time=moments,
+        by_category={
+            category: curve.bytes_after[np.maximum(np.searchsorted(curve.time, moments, side="right") - 1, 0)]
+            * (moments >= curve.time[0])
+            for category, curve in by_category(live).items()
+        },
+    )
 
 
 def _extremes(values: NDArray[np.int64], firsts: NDArray[np.int64]) -> list[int]:
@@ -92,20 +127,39 @@ def block_map(live: Lifetimes, placement: Placement, num_drawn: int = NUM_DRAWN)
     weight = live.size_bytes.astype(np.float64) * (end - live.start)
     code, names = np.unique(live.name[drawn], return_inverse=True)
     return BlockMap(
-        start=live.start[drawn], end=end[drawn], is_released=live.end[drawn] != NEVER,
-        bottom=base[placement.segment[drawn]] + placement.offset[drawn], size_bytes=live.size_bytes[drawn],
-        category=live.category[drawn], layer=live.layer[drawn], name=names.astype(np.int32),
-        names=tuple(live.names[index] for index in code), piece_bytes=tuple(pieces.tolist()), num_blocks=len(live),
+        start=live.start[drawn],
+        end=end[drawn],
+        is_released=live.end[drawn] != NEVER,
+        bottom=base[placement.segment[drawn]] + placement.offset[drawn],
+        size_bytes=live.size_bytes[drawn],
+        category=live.category[drawn],
+        layer=live.layer[drawn],
+        name=names.astype(np.int32),
+        names=tuple(live.names[index] for index in code),
+        piece_bytes=tuple(pieces.tolist()),
+        num_blocks=len(live),
         drawn_share=float(weight[drawn].sum() / weight.sum()) if weight.sum() else 1.0,
-        largest_left_out_bytes=int(left_out.max(initial=0)))
+        largest_left_out_bytes=int(left_out.max(initial=0)),
+    )
 
 
 def _notes(trace: Trace, replayed: Replay) -> tuple[str, ...]:
     notes: list[str] = []
     if not replayed.is_exact:
-        notes.append(phrase("Only {same} of {blocks} addresses follow MindSpore's known rules; where the blocks stand "
-                            "in the picture is approximate.", same=replayed.num_same, blocks=replayed.num_blocks))
+        notes.append(
+            phrase(
+                "Only {same} of {blocks} addresses follow MindSpore's known rules; where the blocks stand "
+                "in the picture is approximate.",
+                same=replayed.num_same,
+                blocks=replayed.num_blocks,
+            )
+        )
     if not trace.tasks:
-        notes.append(phrase("{reason}. Activations, gradients and temporaries cannot be told apart; all of them are "
-                            "temporaries here.", reason=trace.why_no_graph))
+        notes.append(
+            phrase(
+                "{reason}. Activations, gradients and temporaries cannot be told apart; all of them are "
+                "temporaries here.",
+                reason=trace.why_no_graph,
+            )
+        )
     return tuple(notes)

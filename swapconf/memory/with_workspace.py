@@ -24,8 +24,13 @@ from swapconf.trace.workspace import KIND, Basis, Rule, Workspace
 
 SPREAD = 4
 _GRAIN_BYTES, _TAIL_BYTES = 512, 32  # as of the blocks of tensors, measured with MindSpore 2.9.0
-_RECORDED = Rule(name="recorded", operators="all", formula="as the memory tracker recorded it", basis=Basis.TRACE,
-                 source="memory_block.csv, rows of type WorkSpace")
+_RECORDED = Rule(
+    name="recorded",
+    operators="all",
+    formula="as the memory tracker recorded it",
+    basis=Basis.TRACE,
+    source="memory_block.csv, rows of type WorkSpace",
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -58,14 +63,22 @@ def workspace(trace: Trace) -> Workspace:
             if size:
                 found.append((task.event, size, index[name]))
     event, size_bytes, rule = zip(*found, strict=True) if found else ((), (), ())
-    return Workspace(event=np.array(event, dtype=np.int64), size_bytes=np.array(size_bytes, dtype=np.int64),
-                     rule=np.array(rule, dtype=np.uint8), rules=rules)
+    return Workspace(
+        event=np.array(event, dtype=np.int64),
+        size_bytes=np.array(size_bytes, dtype=np.int64),
+        rule=np.array(rule, dtype=np.uint8),
+        rules=rules,
+    )
 
 
 def _recorded(trace: Trace) -> Workspace:
     rows = np.flatnonzero(trace.blocks.kind == trace.blocks.kinds.index(KIND))
-    return Workspace(event=trace.blocks.task[rows], size_bytes=trace.blocks.size_bytes[rows],
-                     rule=np.zeros(len(rows), dtype=np.uint8), rules=(_RECORDED,))
+    return Workspace(
+        event=trace.blocks.task[rows],
+        size_bytes=trace.blocks.size_bytes[rows],
+        rule=np.zeros(len(rows), dtype=np.uint8),
+        rules=(_RECORDED,),
+    )
 
 
 def grow(trace: Trace, told: PoolRecord = UNTOLD) -> Grown:
@@ -76,32 +89,59 @@ def grow(trace: Trace, told: PoolRecord = UNTOLD) -> Grown:
     if needed.rules == (_RECORDED,):
         return Grown(trace=trace, workspace=needed, reserved_bytes=placed.placement.reserved_bytes)
     tasks = {task.event: task for task in trace.tasks}
-    rows = [*map(_spread, trace.blocks), *(
-        _block(tasks[event], size) for event, size in zip(needed.event.tolist(), needed.size_bytes.tolist(),
-                                                          strict=True))]
+    rows = [
+        *map(_spread, trace.blocks),
+        *(
+            _block(tasks[event], size)
+            for event, size in zip(needed.event.tolist(), needed.size_bytes.tolist(), strict=True)
+        ),
+    ]
     rows.sort(key=lambda row: row.start)
     grown = replace(trace, blocks=Blocks.of(rows), tasks=tuple(map(_spread_task, trace.tasks)))
     live = lifetimes(grown)
     placement = mindspore.place(live, placed.pool)
-    return Grown(trace=replace(grown, blocks=addresses.told(grown.blocks, live, placement)), workspace=needed,
-                 reserved_bytes=placement.reserved_bytes)
+    return Grown(
+        trace=replace(grown, blocks=addresses.told(grown.blocks, live, placement)),
+        workspace=needed,
+        reserved_bytes=placement.reserved_bytes,
+    )
 
 
 def _spread(row: Block) -> Block:
-    return replace(row, start=row.start * SPREAD, end=None if row.end is None else row.end * SPREAD,
-                   task=None if row.task is None else row.task * SPREAD,
-                   users=tuple(user * SPREAD for user in row.users))
+    return replace(
+        row,
+        start=row.start * SPREAD,
+        end=None if row.end is None else row.end * SPREAD,
+        task=None if row.task is None else row.task * SPREAD,
+        users=tuple(user * SPREAD for user in row.users),
+    )
 
 
 def _spread_task(task: Task) -> Task:
-    return replace(task, event=task.event * SPREAD, inputs=tuple(item * SPREAD for item in task.inputs),
-                   outputs=tuple(item * SPREAD for item in task.outputs))
+    return replace(
+        task,
+        event=task.event * SPREAD,
+        inputs=tuple(item * SPREAD for item in task.inputs),
+        outputs=tuple(item * SPREAD for item in task.outputs),
+    )
 
 
 def _block(task: Task, size_bytes: int) -> Block:
     """Addresses and sums are still to come."""
     event = task.event * SPREAD
     return Block(
-        start=event + 1, end=event + 2, address=0, kind=KIND, pool="DefaultEnhancedAscendMemoryPool", task=event,
-        size_bytes=-(-(size_bytes + _TAIL_BYTES) // _GRAIN_BYTES) * _GRAIN_BYTES, stream=0, task_name=task.name,
-        node=task.name, users=(event,), is_persistent=False, used_bytes=0, pool_peak_bytes=0)
+        start=event + 1,
+        end=event + 2,
+        address=0,
+        kind=KIND,
+        pool="DefaultEnhancedAscendMemoryPool",
+        task=event,
+        size_bytes=-(-(size_bytes + _TAIL_BYTES) // _GRAIN_BYTES) * _GRAIN_BYTES,
+        stream=0,
+        task_name=task.name,
+        node=task.name,
+        users=(event,),
+        is_persistent=False,
+        used_bytes=0,
+        pool_peak_bytes=0,
+    )

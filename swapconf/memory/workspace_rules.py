@@ -27,40 +27,86 @@ _ROW_PADDING = 32
 _STATISTICS_WIDTH = 8  # softmax maxima and sums are Float32 [batch, heads, sequence, 8]
 
 NONE = frozenset({*VIEWS, *COLLECTIVES, COPY, "GetNext", "StreamRecv", "StreamSend"})
-REDUCTIONS = frozenset({
-    "BiasAddGrad", "LayerNormGrad", "LayerNormGradExt", "LogSoftmax", "LogSoftmaxGrad", "ReduceAll", "ReduceMax",
-    "ReduceMean", "ReduceSum", "Softmax", "SoftmaxBackward", "SumExt"})
+REDUCTIONS = frozenset(
+    {
+        "BiasAddGrad",
+        "LayerNormGrad",
+        "LayerNormGradExt",
+        "LogSoftmax",
+        "LogSoftmaxGrad",
+        "ReduceAll",
+        "ReduceMax",
+        "ReduceMean",
+        "ReduceSum",
+        "Softmax",
+        "SoftmaxBackward",
+        "SumExt",
+    }
+)
 
-RULES: Mapping[str, Rule] = {rule.name: rule for rule in (
-    Rule(name="flash", operators=FLASH, basis=Basis.PUBLIC,
-         formula="16 MiB + 48 cores x (stages x 8 x 128 x 128 + widths x 128 x head) x 4 bytes; 2 stages, 3 if the "
-                 "sequence is no multiple of 64, 4 for 32-bit input; 4 widths, 2 up to a head of 64",
-         source="FlashAttentionScoreTilingS1s2Bn2gs1::GetWorkspaceSize, flash_attention_score_tiling_general.cpp of "
-                "cann/ops-transformer (nRatio 8; blocks of 64 x 128 or 128 x 128, of which the larger is taken here). "
-                "It is used for more than 1,024 keys; for fewer, another template has a formula of its own"),
-    Rule(name="flash gradient", operators=FLASH_GRAD, basis=Basis.PUBLIC,
-         formula="20 MiB + 16 KiB + (query + key + value) x 4 bytes + 48 cores x ratio x 8192 x (2 x 4 + 4 x input) "
-                 "bytes; ratio 8, 16 for a head of 64",
-         source="FlashAttentionScoreGradTilingS1s2Bn2gs1s2::GetWorkspaceSize, "
-                "flash_attention_score_grad_tiling_s1s2_bn2gs1s2.cpp of cann/ops-transformer, the largest of its "
-                "templates' blocks (128 x 64)"),
-    Rule(name="product", operators="MatMul, BatchMatMul, Dense, ...", basis=Basis.PUBLIC, formula="20 MiB",
-         source="RPC_WORKSIZE of matmul_v3_common.h, GetWorkspaceSize of matmul_v3_base_tiling_advanced.h in "
-                "cann/ops-nn; an A2 takes it where a matrix has to change its layout, and then a copy of it more, "
-                "which is not counted"),
-    Rule(name="grouped product", operators="GroupedMatmul, ...", basis=Basis.PUBLIC,
-         formula="20 MiB + 24 cores x 4 x 256 x 128 x 4 bytes",
-         source="GroupedMatmulFinalizeRoutingBaseTiling of cann/ops-transformer (RPC_WORKSIZE, CV_PARALL_NUM), of "
-                "the same family"),
-    Rule(name="norm gradient", operators="RmsNormGrad", basis=Basis.PUBLIC,
-         formula="16 MiB + 48 cores x (columns + 32) x 4 bytes, as for a deterministic run",
-         source="SetTilingDataAndWorkspace, rms_norm_grad_tiling.cpp of cann/ops-nn"),
-    Rule(name="reduction", operators="ReduceSum, SumExt, Softmax, LayerNormGrad, ...", basis=Basis.ASSUMED,
-         formula="16 MiB + a copy of the largest input in 32 bits, where it has 16",
-         source="no public source; they sum up in 32 bits"),
-    Rule(name="other", operators="every other kernel that computes", basis=Basis.ASSUMED, formula="16 MiB",
-         source="no public source; the 16 MiB of GetLibApiWorkSpaceSize"),
-)}
+RULES: Mapping[str, Rule] = {
+    rule.name: rule
+    for rule in (
+        Rule(
+            name="flash",
+            operators=FLASH,
+            basis=Basis.PUBLIC,
+            formula="16 MiB + 48 cores x (stages x 8 x 128 x 128 + widths x 128 x head) x 4 bytes; 2 stages, 3 if the "
+            "sequence is no multiple of 64, 4 for 32-bit input; 4 widths, 2 up to a head of 64",
+            source="FlashAttentionScoreTilingS1s2Bn2gs1::GetWorkspaceSize, flash_attention_score_tiling_general.cpp of "
+            "cann/ops-transformer (nRatio 8; blocks of 64 x 128 or 128 x 128, of which the larger is taken here). "
+            "It is used for more than 1,024 keys; for fewer, another template has a formula of its own",
+        ),
+        Rule(
+            name="flash gradient",
+            operators=FLASH_GRAD,
+            basis=Basis.PUBLIC,
+            formula="20 MiB + 16 KiB + (query + key + value) x 4 bytes + 48 cores x ratio x 8192 x (2 x 4 + 4 x input) "
+            "bytes; ratio 8, 16 for a head of 64",
+            source="FlashAttentionScoreGradTilingS1s2Bn2gs1s2::GetWorkspaceSize, "
+            "flash_attention_score_grad_tiling_s1s2_bn2gs1s2.cpp of cann/ops-transformer, the largest of its "
+            "templates' blocks (128 x 64)",
+        ),
+        Rule(
+            name="product",
+            operators="MatMul, BatchMatMul, Dense, ...",
+            basis=Basis.PUBLIC,
+            formula="20 MiB",
+            source="RPC_WORKSIZE of matmul_v3_common.h, GetWorkspaceSize of matmul_v3_base_tiling_advanced.h in "
+            "cann/ops-nn; an A2 takes it where a matrix has to change its layout, and then a copy of it more, "
+            "which is not counted",
+        ),
+        Rule(
+            name="grouped product",
+            operators="GroupedMatmul, ...",
+            basis=Basis.PUBLIC,
+            formula="20 MiB + 24 cores x 4 x 256 x 128 x 4 bytes",
+            source="GroupedMatmulFinalizeRoutingBaseTiling of cann/ops-transformer (RPC_WORKSIZE, CV_PARALL_NUM), of "
+            "the same family",
+        ),
+        Rule(
+            name="norm gradient",
+            operators="RmsNormGrad",
+            basis=Basis.PUBLIC,
+            formula="16 MiB + 48 cores x (columns + 32) x 4 bytes, as for a deterministic run",
+            source="SetTilingDataAndWorkspace, rms_norm_grad_tiling.cpp of cann/ops-nn",
+        ),
+        Rule(
+            name="reduction",
+            operators="ReduceSum, SumExt, Softmax, LayerNormGrad, ...",
+            basis=Basis.ASSUMED,
+            formula="16 MiB + a copy of the largest input in 32 bits, where it has 16",
+            source="no public source; they sum up in 32 bits",
+        ),
+        Rule(
+            name="other",
+            operators="every other kernel that computes",
+            basis=Basis.ASSUMED,
+            formula="16 MiB",
+            source="no public source; the 16 MiB of GetLibApiWorkSpaceSize",
+        ),
+    )
+}
 
 
 def workspace_bytes(primitive: str, inputs: Tensors, outputs: Tensors) -> tuple[str, int]:
@@ -115,13 +161,29 @@ def _head(inputs: Tensors, outputs: Tensors) -> int:
 
 def _statistics(inputs: Tensors, outputs: Tensors) -> tuple[int, ...]:
     """The shape of the softmax maxima, [batch, heads, sequence, 8]; () where there are none."""
-    return next((tensor.shape for tensor in (*outputs, *inputs) if tensor.dtype == "Float32"
-                 and len(tensor.shape) == 4 and tensor.shape[-1] == _STATISTICS_WIDTH), ())
+    return next(
+        (
+            tensor.shape
+            for tensor in (*outputs, *inputs)
+            if tensor.dtype == "Float32" and len(tensor.shape) == 4 and tensor.shape[-1] == _STATISTICS_WIDTH
+        ),
+        (),
+    )
 
 
-_NAMES = {FLASH: "flash", FLASH_GRAD: "flash gradient", "RmsNormGrad": "norm gradient",
-          **dict.fromkeys(MATRIX, "product"), **dict.fromkeys(GROUPED, "grouped product")}
+_NAMES = {
+    FLASH: "flash",
+    FLASH_GRAD: "flash gradient",
+    "RmsNormGrad": "norm gradient",
+    **dict.fromkeys(MATRIX, "product"),
+    **dict.fromkeys(GROUPED, "grouped product"),
+}
 _FORMULAS: Mapping[str, Callable[[Tensors, Tensors], int]] = {
-    "flash": _flash, "flash gradient": _flash_gradient, "product": lambda inputs, outputs: PRODUCT_BYTES,
+    "flash": _flash,
+    "flash gradient": _flash_gradient,
+    "product": lambda inputs, outputs: PRODUCT_BYTES,
     "grouped product": lambda inputs, outputs: PRODUCT_BYTES + 24 * 4 * 256 * 128 * _FLOAT_BYTES,
-    "norm gradient": _norm_gradient, "reduction": _reduction, "other": lambda inputs, outputs: SYSTEM_BYTES}
+    "norm gradient": _norm_gradient,
+    "reduction": _reduction,
+    "other": lambda inputs, outputs: SYSTEM_BYTES,
+}

@@ -66,8 +66,17 @@ def migrate(text: str, file: str, order: MigrationOrder) -> Migration:
         written = rewrite(text, document, made)
         again = _verified(written, document, made, mindformers)
     except CannotRewrite as error:
-        raise SwapconfError([Finding(origin=Origin(file=file), rule="migrate-layout", severity=Severity.ERROR,
-                                     message=str(error), hint=error.hint)]) from None
+        raise SwapconfError(
+            [
+                Finding(
+                    origin=Origin(file=file),
+                    rule="migrate-layout",
+                    severity=Severity.ERROR,
+                    message=str(error),
+                    hint=error.hint,
+                )
+            ]
+        ) from None
     if not anything_lost(items):
         items += _difference(document, config, parse(written, file), made, order.versions)
     return Migration(before=config, after=again, text=written, items=items)
@@ -89,19 +98,41 @@ def _within_graph_mode(config: Config, order: MigrationOrder) -> tuple[Item, ...
     items = [carried(origin, phrase("swap, as it stands, with its comments"))]
     if order.target is Dialect.MCORE:
         if config.model.legacy:
-            items.append(lost(origin, phrase("this YAML builds a legacy model, which reads no swap in model_config: it "
-                                             "would have no effect"),
-                              phrase("set `use_legacy: False` where that model exists, and name the operators of its "
-                                     "mcore layers (`swapconf explain`)")))
+            items.append(
+                lost(
+                    origin,
+                    phrase(
+                        "this YAML builds a legacy model, which reads no swap in model_config: it would have no effect"
+                    ),
+                    phrase(
+                        "set `use_legacy: False` where that model exists, and name the operators of its "
+                        "mcore layers (`swapconf explain`)"
+                    ),
+                )
+            )
         if isinstance(config.swap, DefaultSwap):
-            items.append(to_check(origin, phrase("plain mindformers {version} ignores default_prefetch in mcore "
-                                                 "models, and its default pattern matches nothing there",
-                                                 version=order.versions.mindformers),
-                                  phrase("run it through swapconf, which applies both, or list the operator in "
-                                         "op_swap")))
+            items.append(
+                to_check(
+                    origin,
+                    phrase(
+                        "plain mindformers {version} ignores default_prefetch in mcore "
+                        "models, and its default pattern matches nothing there",
+                        version=order.versions.mindformers,
+                    ),
+                    phrase("run it through swapconf, which applies both, or list the operator in op_swap"),
+                )
+            )
     elif not config.model.legacy:
-        items.append(changed(origin, phrase("plain mindformers {version} does not read swap_config for mcore models",
-                                            version=order.versions.mindformers), phrase("run it through swapconf")))
+        items.append(
+            changed(
+                origin,
+                phrase(
+                    "plain mindformers {version} does not read swap_config for mcore models",
+                    version=order.versions.mindformers,
+                ),
+                phrase("run it through swapconf"),
+            )
+        )
     return tuple(items)
 
 
@@ -110,17 +141,22 @@ def _verified(text: str, document: Document, made: Config, mindformers: str) -> 
     try:
         again = parse(text, document.file)
     except SwapconfError as error:
-        raise CannotRewrite(phrase("the rewritten file would not be readable ({why})", why=error.findings[0].message),
-                            phrase("an anchor or a merge key may reach into these sections: write their values "
-                                   "out")) from None
+        raise CannotRewrite(
+            phrase("the rewritten file would not be readable ({why})", why=error.findings[0].message),
+            phrase("an anchor or a merge key may reach into these sections: write their values out"),
+        ) from None
     config, _ = yaml_config.from_document(again, made.dialect, mindformers)
     if _rest(again) != _rest(document):
-        raise CannotRewrite(phrase("rewriting would change another section"),
-                            phrase("an anchor or a merge key may reach into these: write their values out"))
-    if without_places(config.swap) != without_places(made.swap) or \
-            without_places(config.recompute) != without_places(made.recompute):
-        raise CannotRewrite(phrase("the rewritten sections would not mean what was decided"),
-                            phrase("give each key a line of its own"))
+        raise CannotRewrite(
+            phrase("rewriting would change another section"),
+            phrase("an anchor or a merge key may reach into these: write their values out"),
+        )
+    if without_places(config.swap) != without_places(made.swap) or without_places(config.recompute) != without_places(
+        made.recompute
+    ):
+        raise CannotRewrite(
+            phrase("the rewritten sections would not mean what was decided"), phrase("give each key a line of its own")
+        )
     return config
 
 
@@ -135,8 +171,9 @@ def _rest(document: Document) -> Any:
     return kept
 
 
-def _difference(document: Document, config: Config, again: Document, made: Config,
-                versions: Versions) -> tuple[Item, ...]:
+def _difference(
+    document: Document, config: Config, again: Document, made: Config, versions: Versions
+) -> tuple[Item, ...]:
     """What is decided otherwise after all, so that no change is silent."""
     if Dialect.PYNATIVE in (config.dialect, made.dialect):
         before, after = kinds(config, versions), kinds(made, versions)
@@ -151,7 +188,11 @@ def _difference(document: Document, config: Config, again: Document, made: Confi
         len(wrong),
         "{count} operator is decided otherwise; the first is {operator} in layer {layer}: {before}, and then {after}",
         "{count} operators are decided otherwise; the first is {operator} in layer {layer}: {before}, and then {after}",
-        operator=path, layer=layer, before=before[wrong[0]], after=after.get(wrong[0]))
+        operator=path,
+        layer=layer,
+        before=before[wrong[0]],
+        after=after.get(wrong[0]),
+    )
     return (lost(Origin(file=config.file), text, phrase("compare both with `swapconf explain`")),)
 
 

@@ -72,14 +72,20 @@ class _Writer:
         gone = self._spans(old)
         moved = self._moved(old)
         if self.made.dialect is not Dialect.MCORE:
-            new = [f"{GRAPH_SECTIONS[0]}:", *at_column(moved[0], moved[1], 2)] if moved else \
-                self._written(swap_section(self.made), gone, 0)
+            new = (
+                [f"{GRAPH_SECTIONS[0]}:", *at_column(moved[0], moved[1], 2)]
+                if moved
+                else self._written(swap_section(self.made), gone, 0)
+            )
             return _Edit(gone, tuple(new), self._place(old, gone))
         settings = self._settings()
         inside = span(self.lines, settings)
         column = min(entry.column for entry in settings.value.entries.values()) - 1
-        new = at_column(moved[0], moved[1], column) if moved else \
-            self._written(swap_section(self.made)[GRAPH_SECTIONS[0]], gone, column)
+        new = (
+            at_column(moved[0], moved[1], column)
+            if moved
+            else self._written(swap_section(self.made)[GRAPH_SECTIONS[0]], gone, column)
+        )
         return _Edit(gone, tuple(new), inside.end)
 
     def recompute(self) -> _Edit | None:
@@ -105,15 +111,19 @@ class _Writer:
         model = self.document.root.get("model")
         entry = model.entries.get("model_config") if model else None
         if entry is None or not has_block_value(entry):
-            raise CannotRewrite(phrase("there is no `model.model_config` in block style, where mcore models read swap"),
-                                phrase("write one with a key per line"))
+            raise CannotRewrite(
+                phrase("there is no `model.model_config` in block style, where mcore models read swap"),
+                phrase("write one with a key per line"),
+            )
         return entry
 
     def _spans(self, entries: list[Entry]) -> tuple[LineSpan, ...]:
         for entry in entries:
             if not starts_line(self.lines, entry):
-                raise CannotRewrite(phrase("line {line}: `{key}` stands inside another line", line=entry.line,
-                                           key=entry.key), phrase("give it a line of its own"))
+                raise CannotRewrite(
+                    phrase("line {line}: `{key}` stands inside another line", line=entry.line, key=entry.key),
+                    phrase("give it a line of its own"),
+                )
         return tuple(span(self.lines, entry) for entry in entries)
 
     def _place(self, old: list[Entry], gone: tuple[LineSpan, ...]) -> int:
@@ -128,20 +138,20 @@ class _Writer:
         if [entry.key for entry in old] == [GRAPH_SECTIONS[0]] and has_block_value(old[0]):
             part = span(self.lines, old[0])
             column = min(entry.column for entry in old[0].value.entries.values()) - 1
-            above = at_column(self.lines[part.first:part.key], 0, column)
-            return [*above, *self.lines[part.key + 1:part.end]], column
+            above = at_column(self.lines[part.first : part.key], 0, column)
+            return [*above, *self.lines[part.key + 1 : part.end]], column
         if all(entry.column > 1 for entry in old) and self.made.dialect is Dialect.LEGACY:
             names = {entry.key: key for key, entry in mcore_entries(self.document).items()}
             lines = []
             for entry in sorted(old, key=lambda entry: entry.line):
                 part = span(self.lines, entry)
                 renamed = self.lines[part.key].replace(entry.key, names[entry.key], 1)
-                lines += [*self.lines[part.first:part.key], renamed, *self.lines[part.key + 1:part.end]]
+                lines += [*self.lines[part.first : part.key], renamed, *self.lines[part.key + 1 : part.end]]
             return lines, old[0].column - 1
         return None
 
     def _written(self, sections: Sections, gone: tuple[LineSpan, ...], column: int) -> list[str]:
-        kept = [comment for part in gone for comment in comments(self.lines[part.first:part.end])]
-        inside = any(True for part in gone for _ in comments(self.lines[part.key:part.end]))
+        kept = [comment for part in gone for comment in comments(self.lines[part.first : part.end])]
+        inside = any(True for part in gone for _ in comments(self.lines[part.key : part.end]))
         stale = [STALE] if inside and Dialect.PYNATIVE in (self.made.dialect, self._source) else []
         return at_column([*stale, *kept, *dump(sections).splitlines()], 0, column)

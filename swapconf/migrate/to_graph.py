@@ -38,17 +38,28 @@ def to_graph(config: Config, dialect: Dialect, prefetch_operators: int = 1) -> t
     listed = not isinstance(swap, SwapOff)
     if not listed and not work.countable():
         swap, listed = ListedSwap(), True
-        work.items.append(to_check(config.origin("recompute.mode"), phrase(
-            "with swap off, graph mode counts layers per stage and cannot name these; so swap is on with an "
-            "empty list, which swaps nothing")))
+        work.items.append(
+            to_check(
+                config.origin("recompute.mode"),
+                phrase(
+                    "with swap off, graph mode counts layers per stage and cannot name these; so swap is on with an "
+                    "empty list, which swaps nothing"
+                ),
+            )
+        )
     recompute = work.recompute(by_index=listed)
     made = replace(config, dialect=dialect, swap=swap, recompute=recompute, origins={})
     if swap != SwapOff() or recompute != RecomputeConfig():
-        work.items.append(to_check(
-            Origin(file=config.file),
-            phrase("only swap and recompute are rewritten; graph mode reads `runner_config`, `parallel_config` and "
-                   "`model_config` instead of `training`, `parallelism` and a flat `model`"),
-            phrase("move the rest of the YAML to that form too, and set context.mode: 0")))
+        work.items.append(
+            to_check(
+                Origin(file=config.file),
+                phrase(
+                    "only swap and recompute are rewritten; graph mode reads `runner_config`, `parallel_config` and "
+                    "`model_config` instead of `training`, `parallelism` and a flat `model`"
+                ),
+                phrase("move the rest of the YAML to that form too, and set context.mode: 0"),
+            )
+        )
     return made, tuple(work.items)
 
 
@@ -68,9 +79,16 @@ class _Work:
             return chosen
         behind = {layer for layer in chosen if layer >= count}
         if behind != (set(range(count, count + extra)) if count - 1 in chosen else set()):
-            self.items.append(lost(origin, phrase("in graph mode the layers for multi-token prediction always have the "
-                                                  "settings of layer {layer}", layer=count - 1),
-                                   phrase("give both the same settings first")))
+            self.items.append(
+                lost(
+                    origin,
+                    phrase(
+                        "in graph mode the layers for multi-token prediction always have the settings of layer {layer}",
+                        layer=count - 1,
+                    ),
+                    phrase("give both the same settings first"),
+                )
+            )
         return frozenset(layer for layer in chosen if layer < count)
 
     def selection(self, layers: frozenset[int]) -> LayerSelection:
@@ -86,8 +104,12 @@ class _Work:
         if count is None:
             return None
         stages = stage_map(self.config, count)
-        rows = tuple(tuple(sum(1 for layer in layers if stages.places[layer] == (interleave, stage))
-                           for stage in range(len(row))) for interleave, row in enumerate(stages.shares))
+        rows = tuple(
+            tuple(
+                sum(1 for layer in layers if stages.places[layer] == (interleave, stage)) for stage in range(len(row))
+            )
+            for interleave, row in enumerate(stages.shares)
+        )
         found = LayerCounts(counts=rows, per_interleave=len(rows) > 1)
         try:
             return found if stages.selected(found) == layers else None
@@ -96,22 +118,39 @@ class _Work:
 
     def countable(self) -> bool:
         recompute = self.config.recompute
-        entries = (*((recompute.full,) if recompute.full else ()), *recompute.select, *recompute.select_comm,
-                   *recompute.select_exclude)
+        entries = (
+            *((recompute.full,) if recompute.full else ()),
+            *recompute.select,
+            *recompute.select_comm,
+            *recompute.select_exclude,
+        )
         limit = self.config.model.num_layers
-        return all(self.counts(frozenset(layer for layer in layers_of(entry.layers, self.config.num_named_layers)
-                                         if limit is None or layer < limit)) is not None for entry in entries)
+        return all(
+            self.counts(
+                frozenset(
+                    layer
+                    for layer in layers_of(entry.layers, self.config.num_named_layers)
+                    if limit is None or layer < limit
+                )
+            )
+            is not None
+            for entry in entries
+        )
 
     # --- recompute --------------------------------------------------------------------------------------------------
 
     def recompute(self, *, by_index: bool) -> RecomputeConfig:
         asked = self.config.recompute
         if asked.kept_ops:
-            self.items.append(lost(self.config.origin("recompute.exclude_op"),
-                                   phrase("graph mode excludes operators by path, not by type ({types})",
-                                          types=", ".join(asked.kept_ops)),
-                                   phrase("name their paths in select_recompute_exclude; for collectives, see "
-                                          "mp_comm_recompute")))
+            self.items.append(
+                lost(
+                    self.config.origin("recompute.exclude_op"),
+                    phrase(
+                        "graph mode excludes operators by path, not by type ({types})", types=", ".join(asked.kept_ops)
+                    ),
+                    phrase("name their paths in select_recompute_exclude; for collectives, see mp_comm_recompute"),
+                )
+            )
         full = None
         if asked.full is not None:
             layers = self.layers(asked.full.layers, asked.full.origin)
@@ -119,15 +158,28 @@ class _Work:
             self.items.append(carried(asked.full.origin, phrase("recompute of {layers}", layers=_words(layers))))
         kept = mark("'{path}' is not recomputed in {layers}")
         if asked.select_exclude:
-            self.items.append(to_check(asked.select_exclude[0].origin,
-                                       phrase("graph mode excludes single operators only; PyNative excludes a cell "
-                                              "with all that is in it"), phrase("name the operators of the cell")))
-        return RecomputeConfig(full=full, select=tuple(self._modules(asked.select, by_index)),
-                         select_comm=tuple(self._modules(asked.select_comm, by_index)),
-                         select_exclude=tuple(self._modules(asked.select_exclude, by_index, kept)))
+            self.items.append(
+                to_check(
+                    asked.select_exclude[0].origin,
+                    phrase(
+                        "graph mode excludes single operators only; PyNative excludes a cell with all that is in it"
+                    ),
+                    phrase("name the operators of the cell"),
+                )
+            )
+        return RecomputeConfig(
+            full=full,
+            select=tuple(self._modules(asked.select, by_index)),
+            select_comm=tuple(self._modules(asked.select_comm, by_index)),
+            select_exclude=tuple(self._modules(asked.select_exclude, by_index, kept)),
+        )
 
-    def _modules(self, entries: tuple[SelectRecompute, ...], by_index: bool,
-                 what: str = mark("recompute of '{path}' in {layers}")) -> Iterator[SelectRecompute]:
+    def _modules(
+        self,
+        entries: tuple[SelectRecompute, ...],
+        by_index: bool,
+        what: str = mark("recompute of '{path}' in {layers}"),
+    ) -> Iterator[SelectRecompute]:
         for entry in entries:
             pattern = self._pattern(entry.pattern, entry.origin)
             layers = self.layers(entry.layers, entry.origin)
@@ -145,18 +197,31 @@ class _Work:
         if not isinstance(swap, ListedSwap) or not (swap.layer_swap or swap.op_swap):
             return SwapOff()
         for entry, other in overlaps(self.config):
-            self.items.append(changed(entry.origin, phrase(
-                "line {line} recomputes a part of it: PyNative takes no both; in graph mode recompute wins",
-                line=other.origin.line)))
+            self.items.append(
+                changed(
+                    entry.origin,
+                    phrase(
+                        "line {line} recomputes a part of it: PyNative takes no both; in graph mode recompute wins",
+                        line=other.origin.line,
+                    ),
+                )
+            )
         first: LayerSwap | OpSwap = swap.layer_swap[0] if swap.layer_swap else swap.op_swap[0]
         layer_swap, op_swap = tuple(self._layer_swaps(swap)), tuple(self._op_swaps(swap))
         if not layer_swap and not op_swap:
             return SwapOff()
-        self.items.append(changed(
-            first.prefetch_origin,
-            phrase("default_prefetch {layers} (layers) becomes backward_prefetch {operators} (operators) of every "
-                   "entry; there is no rule that turns one into the other", layers=first.prefetch,
-                   operators=self.prefetch_operators), phrase("choose it with --prefetch, in operators")))
+        self.items.append(
+            changed(
+                first.prefetch_origin,
+                phrase(
+                    "default_prefetch {layers} (layers) becomes backward_prefetch {operators} (operators) of every "
+                    "entry; there is no rule that turns one into the other",
+                    layers=first.prefetch,
+                    operators=self.prefetch_operators,
+                ),
+                phrase("choose it with --prefetch, in operators"),
+            )
+        )
         return ListedSwap(layer_swap=layer_swap, op_swap=op_swap, given_entries=len(layer_swap) + len(op_swap))
 
     def _layer_swaps(self, swap: ListedSwap) -> Iterator[LayerSwap]:
@@ -170,21 +235,31 @@ class _Work:
             pattern = self._pattern(entry.pattern, entry.origin)
             layers = self.layers(entry.layers, entry.layers_origin)
             if pattern is not None and layers:
-                self.items.append(carried(entry.origin, phrase("swap of {path} in {layers}", path=f"'{pattern}'",
-                                                               layers=_words(layers))))
+                self.items.append(
+                    carried(
+                        entry.origin, phrase("swap of {path} in {layers}", path=f"'{pattern}'", layers=_words(layers))
+                    )
+                )
                 yield replace(entry, pattern=pattern, layers=self.selection(layers), prefetch=self.prefetch_operators)
 
     def _pattern(self, path: str, origin: Origin) -> str | None:
         pattern = to_elements(path)
         if pattern is None:
-            self.items.append(lost(origin, phrase("'{path}' can match paths of any depth; graph mode matches name by "
-                                                  "name", path=path),
-                                   phrase("write each level, with \\. between names and [^.]* for a part of a name")))
+            self.items.append(
+                lost(
+                    origin,
+                    phrase("'{path}' can match paths of any depth; graph mode matches name by name", path=path),
+                    phrase("write each level, with \\. between names and [^.]* for a part of a name"),
+                )
+            )
         elif pattern != path:
             self.items.append(changed(origin, phrase("'{old}' is written as '{new}'", old=path, new=pattern)))
         return pattern
 
 
 def _words(layers: frozenset[int]) -> str:
-    return plural(len(layers), "layer {layers}", "layers {layers}", layers=", ".join(spell(layers))) if layers \
+    return (
+        plural(len(layers), "layer {layers}", "layers {layers}", layers=", ".join(spell(layers)))
+        if layers
         else phrase("no layer")
+    )

@@ -39,16 +39,20 @@ def families() -> tuple[str, ...]:
     return tuple(store.index())
 
 
-def identify(model: Mapping[str, object], *, use_legacy: bool | None,
-             also: Mapping[str, str] | None = None) -> str | None:
+def identify(
+    model: Mapping[str, object], *, use_legacy: bool | None, also: Mapping[str, str] | None = None
+) -> str | None:
     """The family of the ``model`` section of a training YAML; None if the catalog does not know it.
 
     ``use_legacy``: as in the YAML; None if unknown, then both kinds of model are considered. ``also``: by name of a
     class of the user's own, the family whose layers it has.
     """
     model_config, arch = _section(model, "model_config"), _section(model, "arch")
-    classes = [name for value in (*map(model_config.get, ("type", "model_type", "architectures")), arch.get("type"))
-               for name in _names(value)]
+    classes = [
+        name
+        for value in (*map(model_config.get, ("type", "model_type", "architectures")), arch.get("type"))
+        for name in _names(value)
+    ]
     own = next((also[name] for name in classes if name in also), None) if also else None
     if own is not None:
         return own
@@ -75,11 +79,23 @@ def near(model: Mapping[str, object], *, use_legacy: bool) -> NearModel | None:
     model_config, arch = _section(model, "model_config"), _section(model, "arch")
     if "auto_register" in model_config or "auto_register" in arch:
         return None
-    known = {name: bool(family["legacy"]) for family in store.index().values()
-             for key, names in family.items() if key != "legacy" for name in names}
-    given = [(path, name) for section, keys, above in ((model_config, ("type", "model_type", "architectures"),
-                                                        "model_config"), (arch, ("type",), "arch"))
-             for key in keys for path in (f"{above}.{key}",) for name in _names(section.get(key))]
+    known = {
+        name: bool(family["legacy"])
+        for family in store.index().values()
+        for key, names in family.items()
+        if key != "legacy"
+        for name in names
+    }
+    given = [
+        (path, name)
+        for section, keys, above in (
+            (model_config, ("type", "model_type", "architectures"), "model_config"),
+            (arch, ("type",), "arch"),
+        )
+        for key in keys
+        for path in (f"{above}.{key}",)
+        for name in _names(section.get(key))
+    ]
     for path, name in given:
         if name in known and known[name] != use_legacy:
             return NearModel(path, name, name, known[name])

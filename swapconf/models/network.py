@@ -127,9 +127,16 @@ def with_graph(template: LayerTemplate, known: tuple[LayerTemplate, ...]) -> Lay
         if candidate.cell == template.cell and _computing(candidate) == _computing(template):
             twins = candidate.by_path
             operators = tuple(
-                replace(operator, executed=twins[operator.path].executed, saved=twins[operator.path].saved,
-                        consumers=twins[operator.path].consumers)
-                if operator.path in twins else operator for operator in template.operators)
+                replace(
+                    operator,
+                    executed=twins[operator.path].executed,
+                    saved=twins[operator.path].saved,
+                    consumers=twins[operator.path].consumers,
+                )
+                if operator.path in twins
+                else operator
+                for operator in template.operators
+            )
             return replace(template, name=candidate.name, operators=operators)
     return template
 
@@ -142,9 +149,14 @@ def for_ranks(template: LayerTemplate, model_parallel: int, sequence_parallel: b
     if not any(operator.type in COMMUNICATION for operator in template.operators):
         return template
     idle = "AllReduce" if sequence_parallel else "ReduceScatter"
-    return replace(template, operators=tuple(
-        replace(operator, executed=False, saved=False, consumers=()) if operator.type == idle else operator
-        for operator in template.operators if model_parallel > 1 or operator.type not in COMMUNICATION))
+    return replace(
+        template,
+        operators=tuple(
+            replace(operator, executed=False, saved=False, consumers=()) if operator.type == idle else operator
+            for operator in template.operators
+            if model_parallel > 1 or operator.type not in COMMUNICATION
+        ),
+    )
 
 
 def _computing(template: LayerTemplate) -> set[str]:

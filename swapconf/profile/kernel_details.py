@@ -21,9 +21,22 @@ from swapconf.words.phrases import phrase
 NEEDED = ("Name", "Type", "Duration")
 STATISTIC = ("OP Type", "Count", "Total Time")
 _LAUNCHED = re.compile(r"(.+/\w+-op\d+)/([^/]+)")
-_TYPES = {"FLOAT": "Float32", "FLOAT32": "Float32", "FLOAT16": "Float16", "BF16": "BFloat16", "BFLOAT16": "BFloat16",
-          "DOUBLE": "Float64", "BOOL": "Bool", "INT8": "Int8", "UINT8": "UInt8", "INT16": "Int16", "INT32": "Int32",
-          "UINT32": "UInt32", "INT64": "Int64", "UINT64": "UInt64"}
+_TYPES = {
+    "FLOAT": "Float32",
+    "FLOAT32": "Float32",
+    "FLOAT16": "Float16",
+    "BF16": "BFloat16",
+    "BFLOAT16": "BFloat16",
+    "DOUBLE": "Float64",
+    "BOOL": "Bool",
+    "INT8": "Int8",
+    "UINT8": "UInt8",
+    "INT16": "Int16",
+    "INT32": "Int32",
+    "UINT32": "UInt32",
+    "INT64": "Int64",
+    "UINT64": "UInt64",
+}
 
 
 def read(path: str | Path) -> tuple[MeasuredKernel, ...]:
@@ -69,8 +82,14 @@ def _parser(header: Header) -> Callable[[Sequence[str]], MeasuredKernel]:
             raise ValueError(phrase("{column} is empty or negative", column="Duration"))
         launched = _LAUNCHED.fullmatch(name(row))
         inputs, outputs = (_tensors(shape(row), dtype(row)) for shape, dtype in shapes.values())
-        return MeasuredKernel(kernel=launched[1] if launched else "", type=kind(row), inputs=inputs, outputs=outputs,
-                              device_name=launched[2] if launched else name(row), duration_us=took / 1000)
+        return MeasuredKernel(
+            kernel=launched[1] if launched else "",
+            type=kind(row),
+            inputs=inputs,
+            outputs=outputs,
+            device_name=launched[2] if launched else name(row),
+            duration_us=took / 1000,
+        )
 
     return parse
 

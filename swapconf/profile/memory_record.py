@@ -56,8 +56,7 @@ def _names_mindspore(path: str | Path) -> bool:
         return False  # what is wrong, the reading itself tells
 
 
-def _adder(header: Header, megabyte: int,
-           curves: dict[tuple[str, str], Columns]) -> Callable[[Sequence[str]], None]:
+def _adder(header: Header, megabyte: int, curves: dict[tuple[str, str], Columns]) -> Callable[[Sequence[str]], None]:
     """What adds a row of a file with this header. It raises ValueError with what is wrong with a row."""
     component, device = header.text("Component"), header.text("Device Type", "Device")
     time_ns = header.time_ns("Timestamp")
@@ -66,8 +65,11 @@ def _adder(header: Header, megabyte: int,
     def add(row: Sequence[str]) -> None:
         time = time_ns(row)
         if time is None or time < 0:
-            raise ValueError(phrase("{column} is empty", column="Timestamp") if time is None else
-                             phrase("{column} is {value}", column="Timestamp", value=time))
+            raise ValueError(
+                phrase("{column} is empty", column="Timestamp")
+                if time is None
+                else phrase("{column} is {value}", column="Timestamp", value=time)
+            )
         if not component(row):
             raise ValueError(phrase("{column} is empty", column="Component"))
         found = {name: read_sum(row) for name, read_sum in sums.items()}
@@ -85,5 +87,6 @@ def _curve(component: str, device: str, columns: Columns) -> Curve:
     """The rows of a file are not in order of time: those of ``APP`` stand behind all others."""
     order = np.argsort(np.array(columns["time_ns"], dtype=np.int64), kind="stable")
     sorted_: dict[str, NDArray[np.int64]] = {
-        name: np.array(column, dtype=np.int64)[order] for name, column in columns.items()}
+        name: np.array(column, dtype=np.int64)[order] for name, column in columns.items()
+    }
     return Curve(component=component, device=device, **sorted_)

@@ -46,8 +46,9 @@ def read(path: str | Path) -> OperatorMemory:
 
 class _Table:
     def __init__(self) -> None:
-        self._numbers = {name: array("q") for name in
-                         ("start_ns", "end_ns", "size_bytes", "allocated_bytes", "reserved_bytes")}
+        self._numbers = {
+            name: array("q") for name in ("start_ns", "end_ns", "size_bytes", "allocated_bytes", "reserved_bytes")
+        }
         self._codes = {name: array("i") for name in ("name", "stream", "device")}
         self._texts: dict[str, dict[str, int]] = {name: {} for name in self._codes}
 
@@ -55,13 +56,18 @@ class _Table:
         """What adds a row of a file with this header. It raises ValueError with what is wrong with a row."""
         if not any(name in header for name in _ENDS):
             raise ValueError(phrase("no column {one} or {other}", one=_ENDS[0], other=_ENDS[1]))
-        texts = {"name": header.text("Name"), "stream": header.text("Stream Ptr"),
-                 "device": header.text("Device Type", "Device")}
+        texts = {
+            "name": header.text("Name"),
+            "stream": header.text("Stream Ptr"),
+            "device": header.text("Device Type", "Device"),
+        }
         size = header.size_bytes("Size")
         start, end = header.time_ns("Allocation Time"), header.time_ns("Release Time")
         active_end, duration = header.time_ns("Active Release Time"), header.time_ns("Duration")
-        totals = {"allocated_bytes": header.size_bytes("Allocation Total Allocated"),
-                  "reserved_bytes": header.size_bytes("Allocation Total Reserved")}
+        totals = {
+            "allocated_bytes": header.size_bytes("Allocation Total Allocated"),
+            "reserved_bytes": header.size_bytes("Allocation Total Reserved"),
+        }
 
         def fill(row: Sequence[str]) -> None:
             size_bytes = size(row)
@@ -69,7 +75,8 @@ class _Table:
                 raise ValueError(phrase("{column} is empty", column="Size"))
             numbers = {"size_bytes": abs(size_bytes)}
             numbers["start_ns"], numbers["end_ns"] = _lifetime(
-                start(row), _first(end(row), active_end(row)), duration(row), size_bytes < 0)
+                start(row), _first(end(row), active_end(row)), duration(row), size_bytes < 0
+            )
             for name, read_total in totals.items():
                 total = read_total(row)
                 numbers[name] = UNKNOWN if total is None else total
@@ -82,15 +89,24 @@ class _Table:
 
     def done(self) -> OperatorMemory:
         numbers: dict[str, NDArray[np.int64]] = {
-            name: np.array(column, dtype=np.int64) for name, column in self._numbers.items()}
+            name: np.array(column, dtype=np.int64) for name, column in self._numbers.items()
+        }
         codes: dict[str, NDArray[np.int32]] = {
-            name: np.array(column, dtype=np.int32) for name, column in self._codes.items()}
+            name: np.array(column, dtype=np.int32) for name, column in self._codes.items()
+        }
         return OperatorMemory(
-            start_ns=numbers["start_ns"], end_ns=numbers["end_ns"], size_bytes=numbers["size_bytes"],
-            allocated_bytes=numbers["allocated_bytes"], reserved_bytes=numbers["reserved_bytes"],
-            name=codes["name"], names=tuple(self._texts["name"]),
-            stream=codes["stream"], streams=tuple(self._texts["stream"]),
-            device=codes["device"], devices=tuple(self._texts["device"]))
+            start_ns=numbers["start_ns"],
+            end_ns=numbers["end_ns"],
+            size_bytes=numbers["size_bytes"],
+            allocated_bytes=numbers["allocated_bytes"],
+            reserved_bytes=numbers["reserved_bytes"],
+            name=codes["name"],
+            names=tuple(self._texts["name"]),
+            stream=codes["stream"],
+            streams=tuple(self._texts["stream"]),
+            device=codes["device"],
+            devices=tuple(self._texts["device"]),
+        )
 
 
 def _lifetime(start: int | None, end: int | None, duration: int | None, is_release: bool) -> tuple[int, int]:
@@ -101,8 +117,11 @@ def _lifetime(start: int | None, end: int | None, duration: int | None, is_relea
             raise ValueError(phrase("a release has no time"))
         return BEFORE, released
     if start is None or start < 0:
-        raise ValueError(phrase("{column} is empty", column="Allocation Time") if start is None else
-                         phrase("{column} is {value}", column="Allocation Time", value=start))
+        raise ValueError(
+            phrase("{column} is empty", column="Allocation Time")
+            if start is None
+            else phrase("{column} is {value}", column="Allocation Time", value=start)
+        )
     if end is None and duration is not None:
         end = start + duration
     if end is not None and end < start:

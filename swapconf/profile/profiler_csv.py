@@ -67,13 +67,20 @@ class Header:
             return lambda row: None
         place, unit = self._columns[name]
         if unit not in units:
-            raise ValueError(phrase("the unit of {column} is {unit}, not one of {units}", column=name, unit=shown(unit),
-                                    units=", ".join(units)))
+            raise ValueError(
+                phrase(
+                    "the unit of {column} is {unit}, not one of {units}",
+                    column=name,
+                    unit=shown(unit),
+                    units=", ".join(units),
+                )
+            )
         return lambda row: scaled(value(row[place]), units[unit], name)
 
 
 def rows(path: str | Path, needed: Sequence[str], damage: Damage) -> Iterator[tuple[int, Header, list[str]]]:
     """Each row with the number of its line and the header. Raises SwapconfError when it is another file."""
+
     def texts() -> Iterator[str]:
         yield from (f"{text}\n" for _, text in lines(path, damage))
 
@@ -94,8 +101,11 @@ def rows(path: str | Path, needed: Sequence[str], damage: Damage) -> Iterator[tu
         elif len(row) == width:
             yield reader.line_num, header, row
         elif row:
-            damage.add(GARBLED, phrase("{values} values, where the header names {columns}", values=len(row),
-                                       columns=width), reader.line_num)
+            damage.add(
+                GARBLED,
+                phrase("{values} values, where the header names {columns}", values=len(row), columns=width),
+                reader.line_num,
+            )
     if header is None:
         damage.add(TRUNCATED, phrase("the file is empty"))
 
@@ -107,8 +117,11 @@ def profiler_damage(path: str | Path) -> Damage:
 def _header(row: Sequence[str], needed: Sequence[str], damage: Damage) -> Header:
     header = Header([cell.removeprefix("\ufeff") for cell in row])
     if missing := [name for name in needed if name not in header]:
-        damage.add(HEADER, phrase("no column {columns} in {header}", columns=", ".join(missing),
-                                  header=shown(",".join(row))), 1)
+        damage.add(
+            HEADER,
+            phrase("no column {columns} in {header}", columns=", ".join(missing), header=shown(",".join(row))),
+            1,
+        )
     damage.refuse()
     return header
 

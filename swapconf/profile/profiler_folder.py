@@ -18,10 +18,15 @@ def read(folder: str | Path) -> Measured:
     details, statistic, view = (Path(folder) / name for name in (DETAILS, STATISTIC, VIEW))
     if not (details.exists() or statistic.exists() or view.exists()):
         damage = profiler_damage(folder)
-        damage.add(NOT_FOUND, phrase("has none of {details}, {statistic} and {view}", details=DETAILS,
-                                     statistic=STATISTIC, view=VIEW))
+        damage.add(
+            NOT_FOUND,
+            phrase("has none of {details}, {statistic} and {view}", details=DETAILS, statistic=STATISTIC, view=VIEW),
+        )
         damage.refuse()
     seen = trace_view.read(view) if view.exists() else Measured()
     averages = kernel_details.read_statistic(statistic) if statistic.exists() else {}
-    return Measured(kernels=kernel_details.read(details) if details.exists() else (), copies=seen.copies,
-                    average_us={**seen.average_us, **averages})
+    return Measured(
+        kernels=kernel_details.read(details) if details.exists() else (),
+        copies=seen.copies,
+        average_us={**seen.average_us, **averages},
+    )

@@ -26,10 +26,13 @@ def write(profile: StepProfile, parent: Path, now: datetime) -> Path:
     output = folder / OUTPUT
     output.mkdir(parents=True, exist_ok=True)
     refuse_links(folder, (OUTPUT,))
-    files = {VIEW: trace_view_writer.text(profile), DETAILS: profiler_tables.kernel_details(profile),
-             "operator_memory.csv": profiler_tables.operator_memory(profile),
-             "memory_record.csv": profiler_tables.memory_record(profile),
-             "step_trace_time.csv": profiler_tables.step_trace_time(profile)}
+    files = {
+        VIEW: trace_view_writer.text(profile),
+        DETAILS: profiler_tables.kernel_details(profile),
+        "operator_memory.csv": profiler_tables.operator_memory(profile),
+        "memory_record.csv": profiler_tables.memory_record(profile),
+        "step_trace_time.csv": profiler_tables.step_trace_time(profile),
+    }
     for name, content in files.items():
         replace_text(output / name, content)
     told = {"swapconf": "simulated, not profiled", "hardware": profile.hardware, "rank": profile.rank}

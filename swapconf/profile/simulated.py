@@ -28,10 +28,20 @@ def step_profile(trace: Trace, line: Timeline, costs: Costs, hardware: str, rese
     live = of_step(line.program, lifetimes(trace))
     time_ns, by = _memory(line, live)
     return StepProfile(
-        rank=trace.rank, hardware=hardware, program=line.program, tasks=step_tasks(trace),
-        groups=tuple(kernel.group for kernel in kernels), start_ns=_whole_ns(line.start_us),
-        end_ns=_whole_ns(line.end_us), origin=costs.origin, cause=line.cause, memory_ns=time_ns, memory_bytes=by,
-        allocations=_allocations(line, live), reserved_bytes=reserved_bytes)
+        rank=trace.rank,
+        hardware=hardware,
+        program=line.program,
+        tasks=step_tasks(trace),
+        groups=tuple(kernel.group for kernel in kernels),
+        start_ns=_whole_ns(line.start_us),
+        end_ns=_whole_ns(line.end_us),
+        origin=costs.origin,
+        cause=line.cause,
+        memory_ns=time_ns,
+        memory_bytes=by,
+        allocations=_allocations(line, live),
+        reserved_bytes=reserved_bytes,
+    )
 
 
 def clock_ns(line: Timeline, event: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -50,12 +60,14 @@ def _memory(line: Timeline, live: Lifetimes) -> tuple[NDArray[np.int64], dict[Ca
     at = clock_ns(line, used.time)
     last = np.flatnonzero(np.diff(at, append=-1))
     first = np.concatenate([np.zeros(min(1, len(last)), np.int64), last[:-1] + 1])
-    highest = [int(begin + used.bytes_after[begin:end + 1].argmax()) for begin, end in zip(first, last, strict=True)]
+    highest = [int(begin + used.bytes_after[begin : end + 1].argmax()) for begin, end in zip(first, last, strict=True)]
     chosen = np.unique(np.concatenate([np.array(highest, dtype=np.int64), last]))
     moments = used.time[chosen]
     return at[chosen], {
         category: curve.bytes_after[np.maximum(np.searchsorted(curve.time, moments, side="right") - 1, 0)]
-        * (moments >= curve.time[0]) for category, curve in by_category(live).items()}
+        * (moments >= curve.time[0])
+        for category, curve in by_category(live).items()
+    }
 
 
 def _allocations(line: Timeline, live: Lifetimes) -> Allocations:
@@ -70,6 +82,10 @@ def _allocations(line: Timeline, live: Lifetimes) -> Allocations:
         return bytes_after
 
     return Allocations(
-        name=tuple(live.names[code] for code in live.name.tolist()), size_bytes=live.size_bytes,
-        start_ns=clock_ns(line, live.start), end_ns=end_ns, allocated_bytes=after(live.start),
-        freed_bytes=after(live.end))
+        name=tuple(live.names[code] for code in live.name.tolist()),
+        size_bytes=live.size_bytes,
+        start_ns=clock_ns(line, live.start),
+        end_ns=end_ns,
+        allocated_bytes=after(live.start),
+        freed_bytes=after(live.end),
+    )

@@ -76,11 +76,11 @@ def _listed(stream: TextIO) -> Iterator[Any]:
     while True:
         try:
             at = _SPACE.match(text, at).end()  # type: ignore[union-attr]  # it matches nothing, too
-            if text[at:at + 1] == "]":
+            if text[at : at + 1] == "]":
                 return
             event, end = decode(text, at)
             end = _SPACE.match(text, end).end()  # type: ignore[union-attr]
-            if text[end:end + 1] not in (",", "]") or (end + 1 >= len(text) and text[end] == ","):
+            if text[end : end + 1] not in (",", "]") or (end + 1 >= len(text) and text[end] == ","):
                 raise json.JSONDecodeError("Expecting ',' delimiter", text, end)
         except json.JSONDecodeError:
             more = stream.read(CHUNK_CHARS) if len(text) - at <= MAX_EVENT_CHARS else ""
@@ -114,8 +114,9 @@ def _copy(event: Mapping[str, Any]) -> MeasuredCopy | None:
     size = _positive(told["size(B)"], "size(B)")
     if direction not in _DIRECTIONS or not size:
         return None
-    return MeasuredCopy(to_host=direction == _DIRECTIONS[0], size_bytes=int(size),
-                        duration_us=_positive(event.get("dur"), "dur"))
+    return MeasuredCopy(
+        to_host=direction == _DIRECTIONS[0], size_bytes=int(size), duration_us=_positive(event.get("dur"), "dur")
+    )
 
 
 def _positive(value: Any, what: str) -> float:

@@ -25,8 +25,7 @@ HARDWARE = ("Ascend Hardware", 4, 13, "NPU")
 HCCL = ("HCCL", 5, 14, "NPU")
 OVERLAP = ("Overlap Analysis", 6, 15, "NPU")
 MEMORY = ("NPU MEM", 7, 16, "NPU")
-COMPUTING, COMMUNICATION, NOT_OVERLAPPED, FREE = (
-    "Computing", "Communication", "Communication(Not Overlapped)", "Free")
+COMPUTING, COMMUNICATION, NOT_OVERLAPPED, FREE = ("Computing", "Communication", "Communication(Not Overlapped)", "Free")
 OPERATIONS = {TO_HOST: "device to host", TO_DEVICE: "host to device"}
 COUNTER = "Device memory (bytes)"
 _COPY_NAME = "MEMCPY_ASYNC"
@@ -99,10 +98,15 @@ class _Threads:
 
 
 def _layers(profile: StepProfile, threads: _Threads) -> Iterator[Event]:
-    names = {HARDWARE: {stream: f"Stream {stream}" for stream in sorted(threads.streams)},
-             HCCL: {thread: f"Group {group or 0} Communication, stream {stream}"
-                    for (group, stream), thread in threads.groups.items()},
-             OVERLAP: {thread: name for thread, (name, _) in enumerate(_overlap(profile))}, MEMORY: {}}
+    names = {
+        HARDWARE: {stream: f"Stream {stream}" for stream in sorted(threads.streams)},
+        HCCL: {
+            thread: f"Group {group or 0} Communication, stream {stream}"
+            for (group, stream), thread in threads.groups.items()
+        },
+        OVERLAP: {thread: name for thread, (name, _) in enumerate(_overlap(profile))},
+        MEMORY: {},
+    }
     for (name, pid, sort_index, label), known in names.items():
         yield _metadata("process_name", pid, 0, {"name": name})
         yield _metadata("process_labels", pid, 0, {"labels": f"{label} (simulated: {profile.hardware})"})
@@ -119,9 +123,13 @@ def _metadata(name: str, pid: int, tid: int, args: dict[str, Any]) -> Event:
 def _kernel(profile: StepProfile, threads: _Threads, kernel: int, number: int) -> Event:
     kind, (pid, tid) = int(profile.program.kind[kernel]), threads[kernel]
     args: dict[str, Any] = {
-        "Model Id": 0, "Task Type": task_type(kind), "Stream Id": int(profile.program.stream[kernel]),
-        "Task Id": number, "mindspore_op": profile.program.names[kernel],
-        "known": ORIGINS[profile.origin[kernel]].value}
+        "Model Id": 0,
+        "Task Type": task_type(kind),
+        "Stream Id": int(profile.program.stream[kernel]),
+        "Task Id": number,
+        "mindspore_op": profile.program.names[kernel],
+        "known": ORIGINS[profile.origin[kernel]].value,
+    }
     if kind in OPERATIONS:
         args |= {"size(B)": copied_bytes(profile, kernel), "operation": OPERATIONS[kind]}
     start_ns, end_ns = int(profile.start_ns[kernel]), int(profile.end_ns[kernel])
@@ -134,8 +142,16 @@ def task_type(kind: int) -> str:
 
 
 def _slice(pid: int, tid: int, name: str, start_ns: int, end_ns: int, args: dict[str, Any]) -> Event:
-    return {"name": name, "ph": "X", "pid": pid, "tid": tid, "ts": start_ns / _US, "dur": (end_ns - start_ns) / _US,
-            "cat": "", "args": args}
+    return {
+        "name": name,
+        "ph": "X",
+        "pid": pid,
+        "tid": tid,
+        "ts": start_ns / _US,
+        "dur": (end_ns - start_ns) / _US,
+        "cat": "",
+        "args": args,
+    }
 
 
 def _waits(profile: StepProfile, threads: _Threads, kernels: Iterable[int]) -> Iterator[Event]:
@@ -145,17 +161,35 @@ def _waits(profile: StepProfile, threads: _Threads, kernels: Iterable[int]) -> I
         if cause in threads and profile.program.stream[cause] != profile.program.stream[kernel]:
             for phase, end in (("s", cause), ("f", kernel)):
                 pid, tid = threads[end]
-                yield {"name": "wait", "cat": "wait", "ph": phase, "bp": "e", "id": str(kernel), "pid": pid, "tid": tid,
-                       "ts": int(profile.start_ns[end]) / _US}
+                yield {
+                    "name": "wait",
+                    "cat": "wait",
+                    "ph": phase,
+                    "bp": "e",
+                    "id": str(kernel),
+                    "pid": pid,
+                    "tid": tid,
+                    "ts": int(profile.start_ns[end]) / _US,
+                }
 
 
 def _overlap(profile: StepProfile) -> tuple[tuple[str, Intervals], ...]:
-    return ((COMPUTING, profile.computing), (COMMUNICATION, profile.communicating),
-            (NOT_OVERLAPPED, profile.only_communicating), (FREE, profile.free))
+    return (
+        (COMPUTING, profile.computing),
+        (COMMUNICATION, profile.communicating),
+        (NOT_OVERLAPPED, profile.only_communicating),
+        (FREE, profile.free),
+    )
 
 
 def _memory(profile: StepProfile) -> Iterator[Event]:
     columns = {category.value: column.tolist() for category, column in profile.memory_bytes.items()}
     for place, time_ns in enumerate(profile.memory_ns.tolist()):
-        yield {"name": COUNTER, "ph": "C", "pid": MEMORY[1], "tid": 0, "ts": time_ns / _US,
-               "args": {name: column[place] for name, column in columns.items()}}
+        yield {
+            "name": COUNTER,
+            "ph": "C",
+            "pid": MEMORY[1],
+            "tid": 0,
+            "ts": time_ns / _US,
+            "args": {name: column[place] for name, column in columns.items()},
+        }

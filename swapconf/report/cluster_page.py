@@ -16,9 +16,19 @@ from swapconf.words.units import show_bytes
 
 # Tableau's, as in the pages of memory; the loss stands out
 COLOURS = {
-    PeakPart.WEIGHTS: "#4e79a7", PeakPart.OPTIMIZER: "#b07aa1", PeakPart.GRADIENTS: "#e15759", PeakPart.LAYERS: "#59a14f",
-    PeakPart.RECOMPUTED: "#9bd18c", PeakPart.SWAP: "#ff9da7", PeakPart.LOSS: "#f28e2b", PeakPart.OUTSIDE: "#b6992d",
-    PeakPart.COMMUNICATION: "#76b7b2", PeakPart.WORKSPACE: "#9c755f", PeakPart.CONSTANTS: "#a7a9ac", PeakPart.TEMPORARY: "#edc948"}
+    PeakPart.WEIGHTS: "#4e79a7",
+    PeakPart.OPTIMIZER: "#b07aa1",
+    PeakPart.GRADIENTS: "#e15759",
+    PeakPart.LAYERS: "#59a14f",
+    PeakPart.RECOMPUTED: "#9bd18c",
+    PeakPart.SWAP: "#ff9da7",
+    PeakPart.LOSS: "#f28e2b",
+    PeakPart.OUTSIDE: "#b6992d",
+    PeakPart.COMMUNICATION: "#76b7b2",
+    PeakPart.WORKSPACE: "#9c755f",
+    PeakPart.CONSTANTS: "#a7a9ac",
+    PeakPart.TEMPORARY: "#edc948",
+}
 _FAR = 3  # a limit so many times above all peaks is told, not drawn
 _ROOM = 1.02
 
@@ -50,15 +60,23 @@ def page(views: Sequence[ClusterView], version: str) -> str:
     scale = _scale(views)
     parts = {share.part for view in views for row in view.rows if row.peak for share in row.peak.at.shares}
     return html.template("cluster.html.j2").render(
-        language=in_use(), titles=joined(", ", (view.title for view in views)), version=version,
-        policy=html.policy(()), views=views, stages=[_stages(view, scale) for view in views],
+        language=in_use(),
+        titles=joined(", ", (view.title for view in views)),
+        version=version,
+        policy=html.policy(()),
+        views=views,
+        stages=[_stages(view, scale) for view in views],
         legend=[(phrase(part.value), COLOURS[part]) for part in PeakPart if part in parts],
-        figures=[figures_table(view) for view in views], parts=[parts_table(view) for view in views],
-        hosts=[hosts_table(view) for view in views], verdicts=[verdict(view) for view in views],
+        figures=[figures_table(view) for view in views],
+        parts=[parts_table(view) for view in views],
+        hosts=[hosts_table(view) for view in views],
+        verdicts=[verdict(view) for view in views],
         remedies=[remedies(view) for view in views],
         origins=[joined("; ", dict.fromkeys(row.origin for row in view.rows if row.is_good)) for view in views],
         grown=[any(row.peak is not None and row.peak.is_grown for row in view.rows) for view in views],
-        next_step=after_cluster(views), show=show_bytes)
+        next_step=after_cluster(views),
+        show=show_bytes,
+    )
 
 
 def verdict(view: ClusterView) -> list[str]:
@@ -71,11 +89,22 @@ def verdict(view: ClusterView) -> list[str]:
     if row.limit_bytes is None or room is None:
         said = phrase("{stage} is tightest, with {size}.", stage=name, size=size)
     elif room < 0:
-        said = phrase("{stage} is tightest and does not fit: {size} with fragments, {over} more than the {limit} that "
-                      "it may use.", stage=name, size=size, over=show_bytes(-room), limit=show_bytes(row.limit_bytes))
+        said = phrase(
+            "{stage} is tightest and does not fit: {size} with fragments, {over} more than the {limit} that "
+            "it may use.",
+            stage=name,
+            size=size,
+            over=show_bytes(-room),
+            limit=show_bytes(row.limit_bytes),
+        )
     else:
-        said = phrase("{stage} is tightest: {size} with fragments leave {room} of the {limit} that it may use.",
-                      stage=name, size=size, room=show_bytes(room), limit=show_bytes(row.limit_bytes))
+        said = phrase(
+            "{stage} is tightest: {size} with fragments leave {room} of the {limit} that it may use.",
+            stage=name,
+            size=size,
+            room=show_bytes(room),
+            limit=show_bytes(row.limit_bytes),
+        )
     more = remedy(row.peak) if row.peak is not None else ""
     return [said, *_lines(row), *[more] * bool(more)]
 
@@ -88,21 +117,47 @@ def remedies(view: ClusterView) -> list[str]:
         stages = found.setdefault(text, []) if text else []
         if row.stage not in stages:
             stages.append(row.stage)
-    return [phrase("stage {stages}: {text}", stages=layers_in_words(sorted(stages)), text=text)
-            for text, stages in found.items()]
+    return [
+        phrase("stage {stages}: {text}", stages=layers_in_words(sorted(stages)), text=text)
+        for text, stages in found.items()
+    ]
 
 
 def figures_table(view: ClusterView) -> PrintedTable:
     """One row for ranks that hold alike."""
-    head = (phrase("stage"), phrase("rank"), phrase("outcome"), phrase("used peak"), phrase("with fragments"),
-            phrase("reserved"), phrase("headroom"), phrase("host memory"), phrase("peak in"))
+    head = (
+        phrase("stage"),
+        phrase("rank"),
+        phrase("outcome"),
+        phrase("used peak"),
+        phrase("with fragments"),
+        phrase("reserved"),
+        phrase("headroom"),
+        phrase("host memory"),
+        phrase("peak in"),
+    )
     rows = []
     for group in _groups(view.rows):
         row = group[0]
         when = phrase(PASSES[row.peak.at.when]) if row.peak is not None and row.peak.at.when else "-"
-        rows.append((str(row.stage), _ranks(group), row.outcome, *map(show_bytes, (
-            row.used_peak_bytes, row.with_fragments_peak_bytes, row.reserved_bytes, row.headroom_bytes,
-            row.host_bytes)), when))
+        rows.append(
+            (
+                str(row.stage),
+                _ranks(group),
+                row.outcome,
+                *map(
+                    show_bytes,
+                    (
+                        row.used_peak_bytes,
+                        row.with_fragments_peak_bytes,
+                        row.reserved_bytes,
+                        row.headroom_bytes,
+                        row.host_bytes,
+                    ),
+                ),
+                when,
+            )
+        )
     return PrintedTable(head, rows, frozenset({head[0], head[2], head[8]}))
 
 
@@ -111,13 +166,20 @@ def parts_table(view: ClusterView) -> PrintedTable:
     columns = [(group, peak) for group in _groups(view.rows) if (peak := group[0].peak) is not None]
     peaks = [peak for _, peak in columns]
     head = (phrase("at the peak"), *_short_names([group for group, _ in columns]))
-    rows = [(_part(part), *(show_bytes(size) if size else "-" for size in sizes)) for part in PeakPart
-            if any(sizes := [peak.at.bytes_of(part) for peak in peaks])]
+    rows = [
+        (_part(part), *(show_bytes(size) if size else "-" for size in sizes))
+        for part in PeakPart
+        if any(sizes := [peak.at.bytes_of(part) for peak in peaks])
+    ]
     if peaks:
         rows.append((phrase("together"), *(show_bytes(peak.at.used_bytes) for peak in peaks)))
     if any(peak.at.when for peak in peaks):
-        rows.append((phrase("highest without activations of layers"),
-                     *(show_bytes(peak.rest.used_bytes) if peak.at.when else "-" for peak in peaks)))
+        rows.append(
+            (
+                phrase("highest without activations of layers"),
+                *(show_bytes(peak.rest.used_bytes) if peak.at.when else "-" for peak in peaks),
+            )
+        )
     return PrintedTable(head, rows, frozenset(head[:1]))
 
 
@@ -129,20 +191,33 @@ def _part(part: PeakPart) -> str:
 def _short_names(groups: Sequence[Sequence[RankRow]]) -> list[str]:
     """The stage alone, where all of its ranks hold alike."""
     stages = [group[0].stage for group in groups]
-    return [phrase("stage {stage}", stage=stage) if stages.count(stage) == 1 else _name(group)
-            for stage, group in zip(stages, groups, strict=True)]
+    return [
+        phrase("stage {stage}", stage=stage) if stages.count(stage) == 1 else _name(group)
+        for stage, group in zip(stages, groups, strict=True)
+    ]
 
 
 def hosts_table(view: ClusterView) -> PrintedTable:
     head = (phrase("host"), phrase("its ranks"), phrase("host memory of one"))
-    rows = [(str(row.first) if row.first == row.last else f"{row.first}-{row.last}", _cards(row),
-             show_bytes(row.host_bytes)) for row in view.hosts]
+    rows = [
+        (
+            str(row.first) if row.first == row.last else f"{row.first}-{row.last}",
+            _cards(row),
+            show_bytes(row.host_bytes),
+        )
+        for row in view.hosts
+    ]
     return PrintedTable(head, rows, frozenset(head[:2]))
 
 
 def _cards(row: HostRow) -> str:
-    return joined(", ", (plural(count, "{count} of stage {stage}", "{count} of stage {stage}", stage=stage)
-                         for stage, count in row.cards))
+    return joined(
+        ", ",
+        (
+            plural(count, "{count} of stage {stage}", "{count} of stage {stage}", stage=stage)
+            for stage, count in row.cards
+        ),
+    )
 
 
 def _stages(view: ClusterView, scale: int) -> list[Stage]:
@@ -151,32 +226,51 @@ def _stages(view: ClusterView, scale: int) -> list[Stage]:
     for group in _groups(view.rows):
         row = group[0]
         is_drawn = row.limit_bytes is not None and row.limit_bytes <= scale
-        found.append(Stage(
-            name=_name(group), row=row, segments=_segments(row, scale), is_tightest=tightest in group,
-            limit_share=round(100 * (row.limit_bytes or 0) / scale, 3) if is_drawn else None, lines=_lines(row)))
+        found.append(
+            Stage(
+                name=_name(group),
+                row=row,
+                segments=_segments(row, scale),
+                is_tightest=tightest in group,
+                limit_share=round(100 * (row.limit_bytes or 0) / scale, 3) if is_drawn else None,
+                lines=_lines(row),
+            )
+        )
     return found
 
 
 def _lines(row: RankRow) -> tuple[str, ...]:
     if row.peak is None:
         return () if row.is_good else (row.outcome,)
-    return tuple(line for line in (peak_line(row.peak), reach(row.peak), host_line(row.peak, row.host_bytes or 0))
-                 if line)
+    return tuple(
+        line for line in (peak_line(row.peak), reach(row.peak), host_line(row.peak, row.host_bytes or 0)) if line
+    )
 
 
 def _segments(row: RankRow, scale: int) -> tuple[Segment, ...]:
     used, mapped = row.used_peak_bytes or 0, row.with_fragments_peak_bytes or 0
     shares = [(share.part, share.size_bytes) for share in row.peak.at.shares] if row.peak is not None else []
     order = {part: index for index, part in enumerate(PeakPart)}
-    found = [Segment(name=phrase("{part} {size}", part=phrase(part.value), size=show_bytes(size)),
-                     colour=COLOURS[part], share=round(100 * size / scale, 3))
-             for part, size in sorted(shares, key=lambda item: order[item[0]])]
+    found = [
+        Segment(
+            name=phrase("{part} {size}", part=phrase(part.value), size=show_bytes(size)),
+            colour=COLOURS[part],
+            share=round(100 * size / scale, 3),
+        )
+        for part, size in sorted(shares, key=lambda item: order[item[0]])
+    ]
     if not shares and used:
-        found.append(Segment(name=phrase("used peak"), colour=COLOURS[PeakPart.CONSTANTS],
-                             share=round(100 * used / scale, 3)))
+        found.append(
+            Segment(name=phrase("used peak"), colour=COLOURS[PeakPart.CONSTANTS], share=round(100 * used / scale, 3))
+        )
     if mapped > used:
-        found.append(Segment(name=phrase("fragments {size}", size=show_bytes(mapped - used)), colour="",
-                             share=round(100 * (mapped - used) / scale, 3)))
+        found.append(
+            Segment(
+                name=phrase("fragments {size}", size=show_bytes(mapped - used)),
+                colour="",
+                share=round(100 * (mapped - used) / scale, 3),
+            )
+        )
     return tuple(found)
 
 
@@ -197,8 +291,9 @@ def _groups(rows: Sequence[RankRow]) -> list[list[RankRow]]:
 
 def _name(group: Sequence[RankRow]) -> str:
     ranks = _ranks(group)
-    return plural(len(group), "stage {stage} (rank {ranks})", "stage {stage} (ranks {ranks})", stage=group[0].stage,
-                  ranks=ranks)
+    return plural(
+        len(group), "stage {stage} (rank {ranks})", "stage {stage} (ranks {ranks})", stage=group[0].stage, ranks=ranks
+    )
 
 
 def _ranks(group: Sequence[RankRow]) -> str:

@@ -25,14 +25,18 @@ from swapconf.upstream.primitives import VIEWS
 from swapconf.words.phrases import joined, mark, phrase, plural, show
 from swapconf.words.units import runs
 
-_WORDS = {"default": mark("swap (default)"), "layer_swap": mark("swap (layer_swap)"),
-          "op_swap": mark("swap (op_swap)"), "recompute": mark("recompute"),
-          "select_recompute": mark("recompute (select)"), "select_recompute_exclude": mark("never recompute"),
-          "select_comm_recompute": mark("recompute communication"),
-          "select_comm_recompute_exclude": mark("never recompute communication")}
+_WORDS = {
+    "default": mark("swap (default)"),
+    "layer_swap": mark("swap (layer_swap)"),
+    "op_swap": mark("swap (op_swap)"),
+    "recompute": mark("recompute"),
+    "select_recompute": mark("recompute (select)"),
+    "select_recompute_exclude": mark("never recompute"),
+    "select_comm_recompute": mark("recompute communication"),
+    "select_comm_recompute_exclude": mark("never recompute communication"),
+}
 _ACTIONS = {Keep: mark("keep"), Swap: mark("swap"), Recompute: mark("recompute")}
-_EFFECTS = {"swap": mark("swap"), "recompute": mark("recompute"), "keep": mark("keep"),
-            "unknown": mark("unknown")}
+_EFFECTS = {"swap": mark("swap"), "recompute": mark("recompute"), "keep": mark("keep"), "unknown": mark("unknown")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +55,12 @@ class Row:
 
 def rows(strategy: Strategy, only_layer: int | None = None) -> list[Row]:
     """The table. Equal layers share rows; a site that differs from its request's own effect gets a row of its own."""
-    return [row for group in _groups(strategy, only_layer) for outcome in group[0].plan.outcomes
-            for row in _rows(_names(group), group[0], outcome)]
+    return [
+        row
+        for group in _groups(strategy, only_layer)
+        for outcome in group[0].plan.outcomes
+        for row in _rows(_names(group), group[0], outcome)
+    ]
 
 
 def _groups(strategy: Strategy, only_layer: int | None) -> list[list[LayerStrategy]]:
@@ -78,8 +86,16 @@ def _rows(layers: str, entry: LayerStrategy, outcome: RequestOutcome) -> Iterato
         told = _of_void(outcome.void, below, is_known=bool(entry.layer.template.operators))
     else:
         told = _of_effect(entry.layer.template, outcome, below)
-    yield Row(layers, request.operator or phrase("(layer)"), phrase(_asked(request)), told.effect, told.prefetch,
-              told.sites, told.reason, told.is_void)
+    yield Row(
+        layers,
+        request.operator or phrase("(layer)"),
+        phrase(_asked(request)),
+        told.effect,
+        told.prefetch,
+        told.sites,
+        told.reason,
+        told.is_void,
+    )
     if request.is_swap and outcome.void is None:
         yield from _exceptions(layers, request, below)
 
@@ -99,8 +115,11 @@ def _of_rule(outcome: RequestOutcome) -> _Told:
     """Of a request that says what others do or leave, such as one of communication or to exclude."""
     if outcome.void:
         return _Told(phrase("none"), str(len(outcome.sites)), outcome.void.text, True)
-    reason = phrase("as asked, where communication stands directly before or behind it; a dry run tells") \
-        if "comm" in outcome.request.kind else phrase("as asked")
+    reason = (
+        phrase("as asked, where communication stands directly before or behind it; a dry run tells")
+        if "comm" in outcome.request.kind
+        else phrase("as asked")
+    )
     return _Told(phrase("as asked"), str(len(outcome.sites)), reason, False)
 
 
@@ -122,8 +141,9 @@ def _of_effect(template: LayerTemplate, outcome: RequestOutcome, below: Mapping[
         return _Told(effect, phrase("not known"), reason, not is_sure, prefetch)
     types = {template.by_path[path].type for path in outcome.sites}
     moves_views_only = request.is_swap and bool(types) and types <= VIEWS
-    reason = phrase("as asked, where MindSpore keeps the view; a dry run tells") if moves_views_only \
-        else phrase("as asked")
+    reason = (
+        phrase("as asked, where MindSpore keeps the view; a dry run tells") if moves_views_only else phrase("as asked")
+    )
     return _Told(effect, _of(len(outcome.sites), len(below)), reason, False, prefetch)
 
 
@@ -143,8 +163,9 @@ def _exceptions(layers: str, request: Request, below: Mapping[str, Decision]) ->
         prefix = f"{request.operator}." if request.operator else ""
         names = [path.removeprefix(prefix) for path in paths]
         shown = ", ".join(names[:3])
-        operators = phrase("  {operators} and {rest} more", operators=shown, rest=len(names) - 3) if names[3:] \
-            else f"  {shown}"
+        operators = (
+            phrase("  {operators} and {rest} more", operators=shown, rest=len(names) - 3) if names[3:] else f"  {shown}"
+        )
         yield Row(layers, operators, "", phrase(effect), prefetch, str(len(paths)), reason, True)
 
 
@@ -170,31 +191,50 @@ def _is_below(path: str, operator: str) -> bool:
 
 def as_json(strategy: Strategy, lines: Mapping[str, Sequence[str]], only_layer: int | None = None) -> str:
     """Every layer with its decision at every site, and its log lines."""
-    layers = [{"layer": entry.layer.index, "name": entry.layer.name, "stage": entry.layer.stage,
-               "sites": [_site(path, decision) for path, decision in entry.plan.decisions.items()],
-               "log_lines": list(lines[entry.layer.name])}
-              for entry in strategy.layers if only_layer is None or entry.layer.index == only_layer]
-    return json.dumps({"family": strategy.network.family, "num_layers": strategy.network.num_layers,
-                       "layers": layers}, indent=2)
+    layers = [
+        {
+            "layer": entry.layer.index,
+            "name": entry.layer.name,
+            "stage": entry.layer.stage,
+            "sites": [_site(path, decision) for path, decision in entry.plan.decisions.items()],
+            "log_lines": list(lines[entry.layer.name]),
+        }
+        for entry in strategy.layers
+        if only_layer is None or entry.layer.index == only_layer
+    ]
+    return json.dumps(
+        {"family": strategy.network.family, "num_layers": strategy.network.num_layers, "layers": layers}, indent=2
+    )
 
 
 def _site(path: str, decision: Decision) -> dict[str, object]:
     action = decision.action
-    return {"operator": path,
-            "requested": _asked(decision.requested) if decision.requested else None,
-            "effective": _word(action),
-            "prefetch": action.prefetch if isinstance(action, Swap) else None,
-            "recompute_root": action.root if isinstance(action, Recompute) else None,
-            "rule": decision.reason.rule, "reason": show(decision.reason.text)}
+    return {
+        "operator": path,
+        "requested": _asked(decision.requested) if decision.requested else None,
+        "effective": _word(action),
+        "prefetch": action.prefetch if isinstance(action, Swap) else None,
+        "recompute_root": action.root if isinstance(action, Recompute) else None,
+        "rule": decision.reason.rule,
+        "reason": show(decision.reason.text),
+    }
 
 
 def module_rows(decisions: Sequence[ModuleDecision]) -> list[Row]:
     """The table of a PyNative config; its prefetch counts layers, and modules are named as in the YAML."""
-    return [Row(", ".join(runs(decision.layers)), decision.module or phrase("(layer)"), phrase(_WORDS[decision.kind]),
-                phrase(_EFFECTS[decision.effect]), _layers_ahead(decision.prefetch_layers), "",
-                decision.reason.text if decision.effect != "unknown" else _with_rule(decision.reason),
-                decision.effect == "unknown")
-            for decision in decisions]
+    return [
+        Row(
+            ", ".join(runs(decision.layers)),
+            decision.module or phrase("(layer)"),
+            phrase(_WORDS[decision.kind]),
+            phrase(_EFFECTS[decision.effect]),
+            _layers_ahead(decision.prefetch_layers),
+            "",
+            decision.reason.text if decision.effect != "unknown" else _with_rule(decision.reason),
+            decision.effect == "unknown",
+        )
+        for decision in decisions
+    ]
 
 
 def _layers_ahead(prefetch: int | None) -> str:
@@ -203,7 +243,21 @@ def _layers_ahead(prefetch: int | None) -> str:
 
 def modules_as_json(decisions: Sequence[ModuleDecision]) -> str:
     """Every decision of a PyNative config, its prefetch in layers."""
-    return json.dumps({"dialect": "pynative", "modules": [
-        {"layers": list(decision.layers), "module": decision.module, "requested": _WORDS[decision.kind],
-         "effective": decision.effect, "prefetch_layers": decision.prefetch_layers,
-         "rule": decision.reason.rule, "reason": show(decision.reason.text)} for decision in decisions]}, indent=2)
+    return json.dumps(
+        {
+            "dialect": "pynative",
+            "modules": [
+                {
+                    "layers": list(decision.layers),
+                    "module": decision.module,
+                    "requested": _WORDS[decision.kind],
+                    "effective": decision.effect,
+                    "prefetch_layers": decision.prefetch_layers,
+                    "rule": decision.reason.rule,
+                    "reason": show(decision.reason.text),
+                }
+                for decision in decisions
+            ],
+        },
+        indent=2,
+    )

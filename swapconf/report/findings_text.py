@@ -27,8 +27,11 @@ def summary(findings: Sequence[Finding], num_files: int) -> str:
     files = plural(num_files, "{count} file", "{count} files")
     counts = Counter(finding.severity for finding in findings)
     parts = [_counted(severity, counts[severity]) for severity in sorted(counts, reverse=True)]
-    return phrase("{findings} in {files}", findings=joined(", ", parts), files=files) if parts else \
-        phrase("nothing found in {files}", files=files)
+    return (
+        phrase("{findings} in {files}", findings=joined(", ", parts), files=files)
+        if parts
+        else phrase("nothing found in {files}", files=files)
+    )
 
 
 def _counted(severity: Severity, count: int) -> str:

@@ -14,8 +14,14 @@ from swapconf.words.phrases import Phrase, phrase, show
 
 def template(name: str) -> Template:
     """A template in which nothing of a value is markup, and that fails where a value is missing."""
-    templates = Environment(loader=PackageLoader("swapconf.report"), autoescape=True, undefined=StrictUndefined,
-                            trim_blocks=True, lstrip_blocks=True, finalize=_visible)
+    templates = Environment(
+        loader=PackageLoader("swapconf.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_visible,
+    )
     templates.globals["phrase"] = _phrase
     return templates.get_template(name)
 
@@ -24,8 +30,10 @@ def policy(scripts: Iterable[str]) -> str:
     """The Content-Security-Policy. plotly.js sets styles, and draws pictures to save as data."""
     hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
     allowed = " ".join(f"'sha256-{value}'" for value in hashes) or "'none'"
-    return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; " \
-           "base-uri 'none'; form-action 'none'"
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
 
 
 def _visible(value: object) -> object:

@@ -24,8 +24,15 @@ def as_junit(findings: Sequence[Finding], files: Iterable[str], *, strict: bool)
     for file in dict.fromkeys([*files, *(finding.origin.file for finding in findings)]):
         found = [finding for finding in findings if finding.origin.file == file]
         failed = sum(finding.severity.rank >= least.rank for finding in found)
-        suite = ElementTree.SubElement(top, "testsuite", name=_clean(shown_path(file)), errors="0", skipped="0",
-                                       tests=str(len(found) or 1), failures=str(failed))
+        suite = ElementTree.SubElement(
+            top,
+            "testsuite",
+            name=_clean(shown_path(file)),
+            errors="0",
+            skipped="0",
+            tests=str(len(found) or 1),
+            failures=str(failed),
+        )
         for finding in found:
             _case(suite, finding, fails=finding.severity.rank >= least.rank)
         if not found:
@@ -39,8 +46,13 @@ def as_junit(findings: Sequence[Finding], files: Iterable[str], *, strict: bool)
 
 def _case(suite: ElementTree.Element, finding: Finding, *, fails: bool) -> None:
     place = finding.origin
-    case = ElementTree.SubElement(suite, "testcase", classname=_clean(shown_path(place.file)), line=str(place.line),
-                                  name=_clean(f"{finding.rule} {place.path or '(file)'}"))
+    case = ElementTree.SubElement(
+        suite,
+        "testcase",
+        classname=_clean(shown_path(place.file)),
+        line=str(place.line),
+        name=_clean(f"{finding.rule} {place.path or '(file)'}"),
+    )
     if fails:
         told = ElementTree.SubElement(case, "failure", type=finding.rule, message=_clean(finding.message))
     else:

@@ -21,13 +21,29 @@ from swapconf.words.units import show_bytes
 HEIGHT = 14
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _LETTERS = {
-    Category.WEIGHT: "W", Category.OPTIMIZER: "O", Category.GRADIENT: "G", Category.ACTIVATION: "A",
-    Category.RECOMPUTED: "R", Category.SWAP: "S", Category.COMMUNICATION: "C", Category.WORKSPACE: "K",
-    Category.CONSTANT: "N", Category.TEMPORARY: "T"}
+    Category.WEIGHT: "W",
+    Category.OPTIMIZER: "O",
+    Category.GRADIENT: "G",
+    Category.ACTIVATION: "A",
+    Category.RECOMPUTED: "R",
+    Category.SWAP: "S",
+    Category.COMMUNICATION: "C",
+    Category.WORKSPACE: "K",
+    Category.CONSTANT: "N",
+    Category.TEMPORARY: "T",
+}
 _COLOURS = {
-    Category.WEIGHT: "blue", Category.OPTIMIZER: "magenta", Category.GRADIENT: "red", Category.ACTIVATION: "green",
-    Category.RECOMPUTED: "bright_green", Category.SWAP: "bright_yellow", Category.COMMUNICATION: "cyan",
-    Category.WORKSPACE: "bright_black", Category.CONSTANT: "white", Category.TEMPORARY: "yellow"}
+    Category.WEIGHT: "blue",
+    Category.OPTIMIZER: "magenta",
+    Category.GRADIENT: "red",
+    Category.ACTIVATION: "green",
+    Category.RECOMPUTED: "bright_green",
+    Category.SWAP: "bright_yellow",
+    Category.COMMUNICATION: "cyan",
+    Category.WORKSPACE: "bright_black",
+    Category.CONSTANT: "white",
+    Category.TEMPORARY: "yellow",
+}
 
 
 def chart(view: MemoryView, width: int, *, in_colour: bool, height: int = HEIGHT) -> Text:
@@ -73,8 +89,10 @@ def _column(line: MemoryCurves, time: NDArray[np.int64] | int, num_columns: int)
 def _row(levels: NDArray[np.float64], row: int, categories: list[Category], in_colour: bool) -> Text:
     """One line of cells: ``levels`` [number of categories + 1, columns] in lines from the bottom."""
     parts = np.diff(np.clip(levels, row, row + 1), axis=0)
-    cells = [_cell(share, categories[category], in_colour) for share, category
-             in zip(parts.sum(axis=0).tolist(), parts.argmax(axis=0).tolist(), strict=True)]
+    cells = [
+        _cell(share, categories[category], in_colour)
+        for share, category in zip(parts.sum(axis=0).tolist(), parts.argmax(axis=0).tolist(), strict=True)
+    ]
     text = Text()
     for style, run in groupby(cells, key=itemgetter(1)):
         text.append("".join(character for character, _ in run), style=style)

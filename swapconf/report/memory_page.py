@@ -31,31 +31,63 @@ from swapconf.words.units import axis_unit, show_bytes
 NUM_OPERATORS = 200
 
 
-def page(views: Sequence[MemoryView], version: str, timelines: Sequence[TimelineView] = (),
-         variants: Sequence[Variant] = (), sweep: Sequence[Point] = ()) -> str:
+def page(
+    views: Sequence[MemoryView],
+    version: str,
+    timelines: Sequence[TimelineView] = (),
+    variants: Sequence[Variant] = (),
+    sweep: Sequence[Point] = (),
+) -> str:
     """The text of the page. Traces share the scales of their axes, so that they can be compared by eye.
     ``version``: of swapconf, for the foot. ``timelines``: steps to draw above the memory. ``variants``: what is
     compared in tables; without them, the peaks of ``views`` are. ``sweep``: drawn above the traces."""
-    scripts = [get_plotlyjs(), *(files("swapconf.report").joinpath(f"templates/{name}").read_text(encoding="utf-8")
-                                 for name in (["memory.js", "timeline.js"] if timelines else ["memory.js"]))]
+    scripts = [
+        get_plotlyjs(),
+        *(
+            files("swapconf.report").joinpath(f"templates/{name}").read_text(encoding="utf-8")
+            for name in (["memory.js", "timeline.js"] if timelines else ["memory.js"])
+        ),
+    ]
     top = max((view.with_fragments_peak_bytes for view in views), default=0)
     top = max(top, *(view.peak_bytes for view in timelines), 0)
     longest = max((view.step_us for view in timelines), default=0.0)
     unit = axis_unit(top)
-    figures = [figure for number, view in enumerate(views) for figure in (
-        timeline_figure(view, f"timeline-{number}", unit, top), blocks_figure(view, f"blocks-{number}", unit, top))]
+    figures = [
+        figure
+        for number, view in enumerate(views)
+        for figure in (
+            timeline_figure(view, f"timeline-{number}", unit, top),
+            blocks_figure(view, f"blocks-{number}", unit, top),
+        )
+    ]
     figures += [sweep_figure(sweep, "sweep")] if sweep else []
     steps = [step_figure(view, f"step-{number}", unit, top, longest) for number, view in enumerate(timelines)]
     tables = [_tables(view) for view in views]
     return html.template("memory.html.j2").render(
-        language=in_use(), titles=joined(", ", (view.title for view in timelines or views)),
-        version=version, views=views, show=show_bytes, share=_share, legend=_legend(views), figures=figures,
-        tables=tables, comparison=[] if variants else _comparison(views), scripts=scripts, policy=html.policy(scripts),
-        choices=choices(sweep) if sweep else [], sweep=sweep,
-        next_step=next_step(views, timelines, variants, sweep), timelines=timelines, steps=steps,
-        milliseconds=_milliseconds, bubble=BUBBLE_COLOUR,
-        kinds_of=kinds_of, stages_of=stages_of,
-        summary=_summary(variants), summary_notes=[line for variant in variants for line in notes_of(variant)])
+        language=in_use(),
+        titles=joined(", ", (view.title for view in timelines or views)),
+        version=version,
+        views=views,
+        show=show_bytes,
+        share=_share,
+        legend=_legend(views),
+        figures=figures,
+        tables=tables,
+        comparison=[] if variants else _comparison(views),
+        scripts=scripts,
+        policy=html.policy(scripts),
+        choices=choices(sweep) if sweep else [],
+        sweep=sweep,
+        next_step=next_step(views, timelines, variants, sweep),
+        timelines=timelines,
+        steps=steps,
+        milliseconds=_milliseconds,
+        bubble=BUBBLE_COLOUR,
+        kinds_of=kinds_of,
+        stages_of=stages_of,
+        summary=_summary(variants),
+        summary_notes=[line for variant in variants for line in notes_of(variant)],
+    )
 
 
 def _summary(variants: Sequence[Variant]) -> list[tuple[str, PrintedTable]]:
@@ -73,8 +105,12 @@ def _milliseconds(time_us: float) -> str:
 
 def _tables(view: MemoryView) -> list[tuple[str, PrintedTable]]:
     entries = [(phrase("By entry of the YAML"), entries_table(view.entries))] if view.entries else []
-    return [*entries, (phrase("Alive at the peak, by category"), categories_table(view)),
-            (phrase("By layer"), layers_table(view)), (phrase("By operator"), operators_table(view, NUM_OPERATORS))]
+    return [
+        *entries,
+        (phrase("Alive at the peak, by category"), categories_table(view)),
+        (phrase("By layer"), layers_table(view)),
+        (phrase("By operator"), operators_table(view, NUM_OPERATORS)),
+    ]
 
 
 def _legend(views: Iterable[MemoryView]) -> list[tuple[str, str]]:
@@ -89,11 +125,17 @@ def _comparison(views: Sequence[MemoryView]) -> list[tuple[str, list[tuple[str, 
     rows: list[tuple[str, list[int]]] = [
         (phrase("used peak"), [view.used_peak_bytes for view in views]),
         (phrase("peak with fragments"), [view.with_fragments_peak_bytes for view in views]),
-        (phrase("reserved"), [view.reserved_bytes for view in views])]
-    rows += [(phrase("{category} at the peak", category=phrase(category.value)), _of_category(views, category))
-             for category in CATEGORIES if category in found]
-    return [(name, [(show_bytes(size), _difference(size, sizes[0]) if index else "")
-                    for index, size in enumerate(sizes)]) for name, sizes in rows]
+        (phrase("reserved"), [view.reserved_bytes for view in views]),
+    ]
+    rows += [
+        (phrase("{category} at the peak", category=phrase(category.value)), _of_category(views, category))
+        for category in CATEGORIES
+        if category in found
+    ]
+    return [
+        (name, [(show_bytes(size), _difference(size, sizes[0]) if index else "") for index, size in enumerate(sizes)])
+        for name, sizes in rows
+    ]
 
 
 def _of_category(views: Iterable[MemoryView], category: Category) -> list[int]:

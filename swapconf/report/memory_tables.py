@@ -25,8 +25,10 @@ class PrintedTable(NamedTuple):
 def categories_table(view: MemoryView) -> PrintedTable:
     """One row a category."""
     total = view.used_peak_bytes
-    rows = [(phrase(category.value), show_bytes(size), f"{size / total:.1%}")
-            for category, size in view.category_bytes.items()]
+    rows = [
+        (phrase(category.value), show_bytes(size), f"{size / total:.1%}")
+        for category, size in view.category_bytes.items()
+    ]
     head = (phrase("at the peak"), phrase("bytes"), phrase("share"))
     return PrintedTable(head, rows, frozenset(head[:1]))
 
@@ -35,7 +37,7 @@ def layers_table(view: MemoryView, num_rows: int | None = None) -> PrintedTable:
     """One row a layer, one column a category; the rows with the most, in order of layers."""
     categories = [category for category in CATEGORIES if category in view.category_bytes]
     ranked = sorted(view.layer_bytes, key=lambda layer: -sum(view.layer_bytes[layer].values()))
-    kept, rest = sorted(ranked[:num_rows]), ranked[len(ranked[:num_rows]):]
+    kept, rest = sorted(ranked[:num_rows]), ranked[len(ranked[:num_rows]) :]
 
     def row(name: str, layers: Iterable[int]) -> tuple[str, ...]:
         sizes = [sum(view.layer_bytes[layer].get(category, 0) for layer in layers) for category in categories]
@@ -50,13 +52,27 @@ def layers_table(view: MemoryView, num_rows: int | None = None) -> PrintedTable:
 
 def operators_table(view: MemoryView, num_rows: int | None = None) -> PrintedTable:
     """One row an operator and category, over all layers, the largest first."""
-    kept, rest = view.operators[:num_rows], view.operators[len(view.operators[:num_rows]):]
+    kept, rest = view.operators[:num_rows], view.operators[len(view.operators[:num_rows]) :]
     rows: list[tuple[str, ...]] = [
-        (total.operator, phrase(total.category.value), layers_in_words(total.layers), str(total.num_blocks),
-         show_bytes(total.size_bytes)) for total in kept]
+        (
+            total.operator,
+            phrase(total.category.value),
+            layers_in_words(total.layers),
+            str(total.num_blocks),
+            show_bytes(total.size_bytes),
+        )
+        for total in kept
+    ]
     if rest:
-        rows.append((_more(rest), "", "", str(sum(total.num_blocks for total in rest)),
-                     show_bytes(sum(total.size_bytes for total in rest))))
+        rows.append(
+            (
+                _more(rest),
+                "",
+                "",
+                str(sum(total.num_blocks for total in rest)),
+                show_bytes(sum(total.size_bytes for total in rest)),
+            )
+        )
     head = (phrase("operator"), phrase("holds"), phrase("layers"), phrase("blocks"), phrase("bytes"))
     return PrintedTable(head, rows, frozenset(head[:3]))
 
@@ -67,8 +83,16 @@ def _more(rest: Sequence[object]) -> str:
 
 def entries_table(entries: Iterable[EntryTotal]) -> PrintedTable:
     """One row an entry of the YAML."""
-    rows = [(total.text, str(total.origin.line or "-"), show_bytes(total.saved_bytes), show_bytes(total.moved_bytes),
-             str(total.recomputed)) for total in entries]
+    rows = [
+        (
+            total.text,
+            str(total.origin.line or "-"),
+            show_bytes(total.saved_bytes),
+            show_bytes(total.moved_bytes),
+            str(total.recomputed),
+        )
+        for total in entries
+    ]
     head = (phrase("entry"), phrase("line"), phrase("saved at the peak"), phrase("moved per step"), phrase("run again"))
     return PrintedTable(head, rows, frozenset(head[:1]))
 
@@ -81,5 +105,6 @@ def layers_in_words(layers: Sequence[int]) -> str:
             runs[-1].append(layer)
         else:
             runs.append([layer])
-    return joined(", ", (OUTSIDE if run[0] < 0 else str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}"
-                         for run in runs))
+    return joined(
+        ", ", (OUTSIDE if run[0] < 0 else str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    )

@@ -26,27 +26,37 @@ class NextStep:
     command: str
 
 
-def next_step(views: Sequence[MemoryView], timelines: Sequence[TimelineView], variants: Sequence[Variant],
-              sweep: Sequence[Point]) -> NextStep:
+def next_step(
+    views: Sequence[MemoryView], timelines: Sequence[TimelineView], variants: Sequence[Variant], sweep: Sequence[Point]
+) -> NextStep:
     """Of a comparison, a prediction, a step and a trace, in this order, whichever the page shows."""
     if variants:
-        return NextStep(why=phrase("Take the config that fits best, and see whether every rank of it fits:"),
-                        command=f"swapconf dryrun {_yaml_of([one.title for one in variants])} --ranks all "
-                                "--budget 54GB")
+        return NextStep(
+            why=phrase("Take the config that fits best, and see whether every rank of it fits:"),
+            command=f"swapconf dryrun {_yaml_of([one.title for one in variants])} --ranks all --budget 54GB",
+        )
     predicted = [view.title for view in views if view.ticks > 1]
     if predicted:
         best = best_overall(sweep)
-        why = phrase("This is predicted. Write backward_prefetch {prefetch} into the YAML and confirm it by a dry run:",
-                     prefetch=best.prefetch) if best is not None else \
-            phrase("This is predicted. Confirm it by a dry run:")
+        why = (
+            phrase(
+                "This is predicted. Write backward_prefetch {prefetch} into the YAML and confirm it by a dry run:",
+                prefetch=best.prefetch,
+            )
+            if best is not None
+            else phrase("This is predicted. Confirm it by a dry run:")
+        )
         return NextStep(why=why, command=f"swapconf dryrun {_yaml_of(predicted)} --keep traces")
     if timelines:
-        return NextStep(why=phrase("See which prefetch costs the least time on this card:"),
-                        command=f"swapconf whatif {_trace_of(timelines[0].title)} --config {_YAML} {_SWEEP} "
-                                "--hardware ascend_910b2")
-    return NextStep(why=phrase("See what swap and recompute would save of it, from a trace without both:"),
-                    command=f"swapconf whatif {_trace_of(views[0].title) if views else 'TRACE'} --config {_YAML} "
-                            f"{_SWEEP}")
+        return NextStep(
+            why=phrase("See which prefetch costs the least time on this card:"),
+            command=f"swapconf whatif {_trace_of(timelines[0].title)} --config {_YAML} {_SWEEP} "
+            "--hardware ascend_910b2",
+        )
+    return NextStep(
+        why=phrase("See what swap and recompute would save of it, from a trace without both:"),
+        command=f"swapconf whatif {_trace_of(views[0].title) if views else 'TRACE'} --config {_YAML} {_SWEEP}",
+    )
 
 
 def after_cluster(views: Sequence[ClusterView]) -> NextStep:
@@ -54,20 +64,33 @@ def after_cluster(views: Sequence[ClusterView]) -> NextStep:
     for view in views:
         failed = next((row for row in view.rows if row.used_peak_bytes is None and not row.is_good), None)
         if failed is not None:
-            return NextStep(why=phrase("A rank did not get to its peak. Run it alone and keep its whole log:"),
-                            command=f"swapconf dryrun {shlex.quote(view.title)} --ranks {failed.rank} --keep traces")
+            return NextStep(
+                why=phrase("A rank did not get to its peak. Run it alone and keep its whole log:"),
+                command=f"swapconf dryrun {shlex.quote(view.title)} --ranks {failed.rank} --keep traces",
+            )
     rows = [(view, row) for view in views if (row := view.tightest) is not None]
     if not rows:
-        return NextStep(why=phrase("Add memory to what is known of it:"),
-                        command=f"swapconf dryrun {_yaml_of([view.title for view in views])} --level 1 "
-                                "--html cluster.html")
-    view, row = min(rows, key=lambda item: (item[1].headroom_bytes is None, item[1].headroom_bytes or 0,
-                                            -(item[1].with_fragments_peak_bytes or 0)))
+        return NextStep(
+            why=phrase("Add memory to what is known of it:"),
+            command=f"swapconf dryrun {_yaml_of([view.title for view in views])} --level 1 --html cluster.html",
+        )
+    view, row = min(
+        rows,
+        key=lambda item: (
+            item[1].headroom_bytes is None,
+            item[1].headroom_bytes or 0,
+            -(item[1].with_fragments_peak_bytes or 0),
+        ),
+    )
     if view.kept_in:
-        return NextStep(why=phrase("See what fills the tightest rank, layer by layer:"),
-                        command=f"swapconf memory {shlex.quote(f'{view.kept_in}/rank_{row.rank}')} --html memory.html")
-    return NextStep(why=phrase("Keep the trace of the tightest rank; `memory` and `whatif` tell more of it:"),
-                    command=f"swapconf dryrun {shlex.quote(view.title)} --ranks {row.rank} --keep traces")
+        return NextStep(
+            why=phrase("See what fills the tightest rank, layer by layer:"),
+            command=f"swapconf memory {shlex.quote(f'{view.kept_in}/rank_{row.rank}')} --html memory.html",
+        )
+    return NextStep(
+        why=phrase("Keep the trace of the tightest rank; `memory` and `whatif` tell more of it:"),
+        command=f"swapconf dryrun {shlex.quote(view.title)} --ranks {row.rank} --keep traces",
+    )
 
 
 def _yaml_of(titles: Sequence[str]) -> str:

@@ -19,12 +19,19 @@ def as_sarif(findings: Sequence[Finding], pages: Mapping[str, str], version: str
     """JSON text with one run. ``pages``: the manual page of every rule. ``readable``: no file failed to be read."""
     rules = {name: index for index, name in enumerate(pages)}
     run = {
-        "tool": {"driver": {"name": "swapconf", "version": version,
-                            "rules": [_rule(name, page) for name, page in pages.items()]}},
+        "tool": {
+            "driver": {
+                "name": "swapconf",
+                "version": version,
+                "rules": [_rule(name, page) for name, page in pages.items()],
+            }
+        },
         "invocations": [{"executionSuccessful": readable}],
         "columnKind": "unicodeCodePoints",
-        "results": [_result(finding, rules, fingerprint)
-                    for finding, fingerprint in zip(findings, fingerprints(findings), strict=True)],
+        "results": [
+            _result(finding, rules, fingerprint)
+            for finding, fingerprint in zip(findings, fingerprints(findings), strict=True)
+        ],
     }
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
 
@@ -32,8 +39,11 @@ def as_sarif(findings: Sequence[Finding], pages: Mapping[str, str], version: str
 def _rule(name: str, page: str) -> dict[str, Any]:
     sentence, _, rest = page.removeprefix(f"{name}: ").partition("\n")
     text = f"{sentence}\n{rest}".strip()
-    return {"id": name, "shortDescription": {"text": sentence}, "help": {"text": text.replace("``", "`"),
-                                                                        "markdown": text.replace("``", "`")}}
+    return {
+        "id": name,
+        "shortDescription": {"text": sentence},
+        "help": {"text": text.replace("``", "`"), "markdown": text.replace("``", "`")},
+    }
 
 
 def _result(finding: Finding, rules: Mapping[str, int], fingerprint: str) -> dict[str, Any]:
@@ -45,9 +55,14 @@ def _result(finding: Finding, rules: Mapping[str, int], fingerprint: str) -> dic
         location["logicalLocations"] = [{"fullyQualifiedName": place.path, "kind": "member"}]
     known = {"ruleIndex": rules[finding.rule]} if finding.rule in rules else {}
     text = show(phrase("{message}; {hint}", message=finding.message, hint=finding.hint))
-    return {"ruleId": finding.rule, **known, "level": finding.severity.value, "message": {"text": text},
-            "locations": [location],
-            "partialFingerprints": {"swapconf/v1": fingerprint}}
+    return {
+        "ruleId": finding.rule,
+        **known,
+        "level": finding.severity.value,
+        "message": {"text": text},
+        "locations": [location],
+        "partialFingerprints": {"swapconf/v1": fingerprint},
+    }
 
 
 def _artifact(file: str) -> dict[str, str]:

@@ -23,8 +23,10 @@ def ranks_of(variants: Sequence[Variant]) -> list[tuple[int, str]]:
     for variant in variants:
         for found in variant.ranks:
             stages.setdefault(found.rank, set()).add(found.stage)
-    return [(rank, phrase("rank {rank} (stage {stage})", rank=rank, stage="/".join(map(str, sorted(stages[rank])))))
-            for rank in sorted(stages)]
+    return [
+        (rank, phrase("rank {rank} (stage {stage})", rank=rank, stage="/".join(map(str, sorted(stages[rank])))))
+        for rank in sorted(stages)
+    ]
 
 
 def overall_table(variants: Sequence[Variant]) -> PrintedTable:
@@ -37,28 +39,58 @@ def rank_table(variants: Sequence[Variant], rank: int) -> PrintedTable:
 
 def peaks_table(variants: Sequence[Variant]) -> PrintedTable:
     """What holds the highest peak of each variant, and what is left of it when layers keep nothing."""
-    known = [(variant, rank.rank, rank.peak) for variant in variants
-             if (rank := variant.highest) is not None and rank.peak is not None]
-    head = (phrase("at the peak"), *(phrase("{title}, rank {rank}", title=variant.title, rank=rank)
-                                     for variant, rank, _ in known))
-    rows = [(phrase(part.value), *(show_bytes(size) if size else "-" for size in sizes)) for part in PeakPart
-            if any(sizes := [peak.at.bytes_of(part) for _, _, peak in known])]
+    known = [
+        (variant, rank.rank, rank.peak)
+        for variant in variants
+        if (rank := variant.highest) is not None and rank.peak is not None
+    ]
+    head = (
+        phrase("at the peak"),
+        *(phrase("{title}, rank {rank}", title=variant.title, rank=rank) for variant, rank, _ in known),
+    )
+    rows = [
+        (phrase(part.value), *(show_bytes(size) if size else "-" for size in sizes))
+        for part in PeakPart
+        if any(sizes := [peak.at.bytes_of(part) for _, _, peak in known])
+    ]
     if rows:
-        rows.append((phrase("highest without activations of layers"), *(
-            show_bytes(peak.rest.used_bytes) if peak.at.when else "-" for _, _, peak in known)))
+        rows.append(
+            (
+                phrase("highest without activations of layers"),
+                *(show_bytes(peak.rest.used_bytes) if peak.at.when else "-" for _, _, peak in known),
+            )
+        )
     return PrintedTable(head, rows, frozenset(head[:1]))
 
 
 def _table(variants: Sequence[Variant], value: Callable[[Variant, ComparedFigure], float | None]) -> PrintedTable:
     """One row a figure that any of them has; of each variant but the first also what is more or less."""
-    head = ["", *(part for index, variant in enumerate(variants)
-                  for part in ([variant.title, phrase("change"), phrase("relative")] if index else [variant.title]))]
+    head = [
+        "",
+        *(
+            part
+            for index, variant in enumerate(variants)
+            for part in ([variant.title, phrase("change"), phrase("relative")] if index else [variant.title])
+        ),
+    ]
     rows = []
     for figure in ComparedFigure:
         found = [value(variant, figure) for variant in variants]
         if any(item is not None for item in found):
-            rows.append((phrase(figure.title), *(part for index, item in enumerate(found) for part in (
-                (with_unit(figure, item), *change(figure, item, found[0])) if index else (with_unit(figure, item),)))))
+            rows.append(
+                (
+                    phrase(figure.title),
+                    *(
+                        part
+                        for index, item in enumerate(found)
+                        for part in (
+                            (with_unit(figure, item), *change(figure, item, found[0]))
+                            if index
+                            else (with_unit(figure, item),)
+                        )
+                    ),
+                )
+            )
     return PrintedTable(tuple(head), rows, frozenset({""}))
 
 
@@ -92,20 +124,28 @@ def change(figure: ComparedFigure, value: float | None, first: float | None) -> 
 def pipeline_line(found: PipelineFigures) -> str:
     """A sentence on how the stages share the step."""
     plan = found.schedule
-    return phrase("pipeline of {stages} stages, {batches} micro-batches{cut}: bubbles {bubbles:.1%} of the step, "
-                  "the busiest stage {imbalance:.1%} over the mean; the formula of 1F1B, messages free, gives "
-                  "{time:.3f} ms",
-                  stages=plan.num_stages, batches=plan.num_micro_batches, bubbles=found.bubble_share,
-                  imbalance=found.imbalance, time=found.formula_us / 1000,
-                  cut=phrase(", interleave {chunks}", chunks=plan.num_chunks) if plan.num_chunks > 1 else "")
+    return phrase(
+        "pipeline of {stages} stages, {batches} micro-batches{cut}: bubbles {bubbles:.1%} of the step, "
+        "the busiest stage {imbalance:.1%} over the mean; the formula of 1F1B, messages free, gives "
+        "{time:.3f} ms",
+        stages=plan.num_stages,
+        batches=plan.num_micro_batches,
+        bubbles=found.bubble_share,
+        imbalance=found.imbalance,
+        time=found.formula_us / 1000,
+        cut=phrase(", interleave {chunks}", chunks=plan.num_chunks) if plan.num_chunks > 1 else "",
+    )
 
 
 def notes_of(variant: Variant) -> list[str]:
     """What stands below the tables: where the figures come from, what is missing and why."""
     if variant.failure:
         return [phrase("{title}: {text}", title=variant.title, text=variant.failure)]
-    told = phrase("memory {memory}; time {time}", **variant.origins) if "time" in variant.origins else \
-        phrase("memory {memory}", **variant.origins)
+    told = (
+        phrase("memory {memory}; time {time}", **variant.origins)
+        if "time" in variant.origins
+        else phrase("memory {memory}", **variant.origins)
+    )
     below = [pipeline_line(variant.pipeline)] if variant.pipeline is not None else []
     if variant.highest is not None and variant.highest.peak is not None and (said := advice(variant.highest.peak)):
         below.append(phrase("rank {rank}, with the highest peak: {text}", rank=variant.highest.rank, text=said))
@@ -113,33 +153,52 @@ def notes_of(variant: Variant) -> list[str]:
     for figure, why in variant.unknown.items():
         missing.setdefault(why, []).append(phrase(figure.title))
     below += [phrase("{figures}: {reason}", figures=joined(", ", names), reason=why) for why, names in missing.items()]
-    return [phrase("{title}: {text}", title=variant.title, text=told),
-            *(joined("", ("  ", line)) for line in (*below, *variant.troubles, *variant.notes))]
+    return [
+        phrase("{title}: {text}", title=variant.title, text=told),
+        *(joined("", ("  ", line)) for line in (*below, *variant.troubles, *variant.notes)),
+    ]
 
 
 def as_record(variant: Variant, first: Variant) -> dict[str, Any]:
     """The JSON form. Bytes, microseconds, operations and kernels, null where they are not known."""
     plan = variant.pipeline
     return {
-        "title": variant.title, "failure": show(variant.failure),
+        "title": variant.title,
+        "failure": show(variant.failure),
         "origins": {what: show(how) for what, how in variant.origins.items()},
         "overall": _figures(variant.overall, first.overall),
-        "ranks": [{"rank": found.rank, "stage": found.stage, "peak": None if found.peak is None else {
-                      **peak_record(found.peak), "advice": show(advice(found.peak))},
-                   **_figures(found.values.get, partial(first.of_rank, found.rank))} for found in variant.ranks],
+        "ranks": [
+            {
+                "rank": found.rank,
+                "stage": found.stage,
+                "peak": None if found.peak is None else {**peak_record(found.peak), "advice": show(advice(found.peak))},
+                **_figures(found.values.get, partial(first.of_rank, found.rank)),
+            }
+            for found in variant.ranks
+        ],
         "unknown": {figure.key: show(why) for figure, why in variant.unknown.items()},
         "notes": [show(note) for note in (*variant.troubles, *variant.notes)],
-        "pipeline": None if plan is None else {
-            "stages": plan.schedule.num_stages, "micro_batches": plan.schedule.num_micro_batches,
-            "interleave": plan.schedule.num_chunks, "formula_us": plan.formula_us, "imbalance": plan.imbalance,
-            "bubble_share": plan.bubble_share},
+        "pipeline": None
+        if plan is None
+        else {
+            "stages": plan.schedule.num_stages,
+            "micro_batches": plan.schedule.num_micro_batches,
+            "interleave": plan.schedule.num_chunks,
+            "formula_us": plan.formula_us,
+            "imbalance": plan.imbalance,
+            "bubble_share": plan.bubble_share,
+        },
         "findings": [finding.as_record() for finding in variant.findings],
     }
 
 
-def _figures(value: Callable[[ComparedFigure], float | None], first: Callable[[ComparedFigure], float | None]) -> dict[str, Any]:
+def _figures(
+    value: Callable[[ComparedFigure], float | None], first: Callable[[ComparedFigure], float | None]
+) -> dict[str, Any]:
     found = {figure: (value(figure), first(figure)) for figure in ComparedFigure}
     return {
         "figures": {figure.key: mine for figure, (mine, _) in found.items()},
-        "change": {figure.key: None if mine is None or base is None else mine - base
-                   for figure, (mine, base) in found.items()}}
+        "change": {
+            figure.key: None if mine is None or base is None else mine - base for figure, (mine, base) in found.items()
+        },
+    }

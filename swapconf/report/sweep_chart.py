@@ -20,24 +20,42 @@ NUM_LAYERS = 12
 def chart(points: Sequence[Point]) -> list[str]:
     """Lines of text; `!` below marks where two copies of a tensor live at once, `x` where MindSpore cannot compile."""
     columns = min(len(points), _WIDTH)
-    groups = [points[index * len(points) // columns:(index + 1) * len(points) // columns] for index in range(columns)]
+    groups = [points[index * len(points) // columns : (index + 1) * len(points) // columns] for index in range(columns)]
     lines: list[str] = []
     if all(point.time for point in points):
-        lines += _panel(phrase("ms a step"),
-                        [max(point.time.step_us for point in group if point.time) for group in groups],
-                        lambda step_us: f"{step_us / 1000:.2f}")
+        lines += _panel(
+            phrase("ms a step"),
+            [max(point.time.step_us for point in group if point.time) for group in groups],
+            lambda step_us: f"{step_us / 1000:.2f}",
+        )
         lines.append(f"{'':>8} +{'-' * columns}")
-    lines += _panel(phrase("used peak"), [float(max(point.peak_bytes for point in group)) for group in groups],
-                    lambda size_bytes: show_bytes(round(size_bytes)))
-    marks = "".join("x" if any(point.crashes for point in group) else
-                    "!" if any(point.twice_bytes for point in group) else "-" for group in groups)
+    lines += _panel(
+        phrase("used peak"),
+        [float(max(point.peak_bytes for point in group)) for group in groups],
+        lambda size_bytes: show_bytes(round(size_bytes)),
+    )
+    marks = "".join(
+        "x" if any(point.crashes for point in group) else "!" if any(point.twice_bytes for point in group) else "-"
+        for group in groups
+    )
     lines.append(f"{'':>8} +{marks}")
     least = lowest(points)
-    lines.append(joined("", [_INDENT, phrase(
-        "{first} to {last}; ! two copies live on the device; x MindSpore crashes; lowest {peak} at "
-        "{prefetch}",
-        first=points[0].prefetch, last=points[-1].prefetch, peak=show_bytes(least.peak_bytes),
-        prefetch=least.prefetch)]))
+    lines.append(
+        joined(
+            "",
+            [
+                _INDENT,
+                phrase(
+                    "{first} to {last}; ! two copies live on the device; x MindSpore crashes; lowest {peak} at "
+                    "{prefetch}",
+                    first=points[0].prefetch,
+                    last=points[-1].prefetch,
+                    peak=show_bytes(least.peak_bytes),
+                    prefetch=least.prefetch,
+                ),
+            ],
+        )
+    )
     return lines
 
 
@@ -58,18 +76,33 @@ def choices(points: Sequence[Point]) -> list[str]:
     """Which prefetch is best, overall and for each layer; nothing without times."""
     best = best_overall(points)
     if best is None or best.time is None:
-        return [phrase("every prefetch of the sweep makes MindSpore crash")] \
-            if all(point.crashes for point in points) else []
+        return (
+            [phrase("every prefetch of the sweep makes MindSpore crash")]
+            if all(point.crashes for point in points)
+            else []
+        )
     found = best_of_layers(points)
-    lines: list[str] = [phrase(
-        "best overall: backward_prefetch {prefetch}, {time:.3f} ms a step ({waiting:.3f} ms of it waits for "
-        "copies), used peak {peak}", prefetch=best.prefetch, time=best.time.step_us / 1000,
-        waiting=best.time.exposed_copy_us / 1000, peak=show_bytes(best.peak_bytes))]
-    lines += [phrase("layer {layer}: {choice}", layer=choice.layer, choice=_told(choice))
-              for choice in found[:NUM_LAYERS]]
+    lines: list[str] = [
+        phrase(
+            "best overall: backward_prefetch {prefetch}, {time:.3f} ms a step ({waiting:.3f} ms of it waits for "
+            "copies), used peak {peak}",
+            prefetch=best.prefetch,
+            time=best.time.step_us / 1000,
+            waiting=best.time.exposed_copy_us / 1000,
+            peak=show_bytes(best.peak_bytes),
+        )
+    ]
+    lines += [
+        phrase("layer {layer}: {choice}", layer=choice.layer, choice=_told(choice)) for choice in found[:NUM_LAYERS]
+    ]
     if len(found) > NUM_LAYERS:
-        lines.append(plural(len(found) - NUM_LAYERS, "and {count} more layer (--format json has all)",
-                            "and {count} more layers (--format json has all)"))
+        lines.append(
+            plural(
+                len(found) - NUM_LAYERS,
+                "and {count} more layer (--format json has all)",
+                "and {count} more layers (--format json has all)",
+            )
+        )
     return lines
 
 
@@ -78,11 +111,21 @@ def _told(choice: LayerChoice) -> str:
         return phrase("{prefetch}; nothing is waited for or held twice", prefetch=choice.best)
     trades = []
     if choice.single is not None:
-        trades.append(phrase("at {prefetch} nothing is held twice, and {time:.1f} us are waited for",
-                             prefetch=choice.single[0], time=choice.single[1]))
+        trades.append(
+            phrase(
+                "at {prefetch} nothing is held twice, and {time:.1f} us are waited for",
+                prefetch=choice.single[0],
+                time=choice.single[1],
+            )
+        )
     if choice.punctual is not None:
-        trades.append(phrase("at {prefetch} nothing is waited for, and {size} are held twice",
-                             prefetch=choice.punctual[0], size=show_bytes(choice.punctual[1])))
+        trades.append(
+            phrase(
+                "at {prefetch} nothing is waited for, and {size} are held twice",
+                prefetch=choice.punctual[0],
+                size=show_bytes(choice.punctual[1]),
+            )
+        )
     else:
         trades.append(phrase("every prefetch is waited for"))
     return phrase("none; {trades}", trades=joined("; ", trades))

@@ -24,8 +24,13 @@ FILE = "source.json"
 def write(file: Path, document: Document, settings: Settings) -> None:
     """Raises OSError."""
     severity = {rule: chosen.value if chosen is not None else None for rule, chosen in settings.severity.items()}
-    content = {"file": document.file, "text": document.text, "settings": settings.file, "severity": severity,
-               "families": dict(settings.families)}
+    content = {
+        "file": document.file,
+        "text": document.text,
+        "settings": settings.file,
+        "severity": severity,
+        "families": dict(settings.families),
+    }
     replace_text(file, json.dumps(content))
 
 
@@ -38,9 +43,11 @@ def read(file: Path, made: Document) -> tuple[Document, Settings]:
     except (KeyError, SwapconfError):
         return made, NONE
     document = from_plain(made.root.plain(), like)
-    return document, Settings(file=str(found.get("settings", "")), families=_words(found.get("families")),
-                              severity={rule: Severity(word) if word else None
-                                        for rule, word in _words(found.get("severity")).items()})
+    return document, Settings(
+        file=str(found.get("settings", "")),
+        families=_words(found.get("families")),
+        severity={rule: Severity(word) if word else None for rule, word in _words(found.get("severity")).items()},
+    )
 
 
 def _words(found: Any) -> dict[str, Any]:

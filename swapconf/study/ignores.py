@@ -33,13 +33,20 @@ def read(text: str, file: str) -> tuple[Ignore, ...]:
         match = _MARK.match(comment.text)
         if match:
             rules = tuple(name.strip() for name in (match["rules"] or "").split(",") if name.strip())
-            found.append(Ignore(origin=Origin(file=file, line=comment.line, column=comment.column),
-                                target=comment.about, rules=rules, reason=match["reason"].strip(" \t:-")))
+            found.append(
+                Ignore(
+                    origin=Origin(file=file, line=comment.line, column=comment.column),
+                    target=comment.about,
+                    rules=rules,
+                    reason=match["reason"].strip(" \t:-"),
+                )
+            )
     return tuple(found)
 
 
-def apply(findings: Sequence[Finding], ignores: Sequence[Ignore], known: Collection[str], *,
-          is_changed: bool = False) -> list[Finding]:
+def apply(
+    findings: Sequence[Finding], ignores: Sequence[Ignore], known: Collection[str], *, is_changed: bool = False
+) -> list[Finding]:
     """The findings that nothing silences, and what is wrong with the ignores themselves.
 
     ``is_changed``: the values are not those of the text, so that a comment may well have nothing to silence.
@@ -55,23 +62,41 @@ def _silences(ignore: Ignore, finding: Finding) -> bool:
 
 def _judge(ignore: Ignore, findings: Sequence[Finding], known: Collection[str]) -> Iterator[Finding]:
     if not ignore.rules:
-        yield _finding("ignore-unknown-rule", Severity.ERROR, ignore,
-                       phrase("this comment names no rule: it ignores nothing"),
-                       phrase("write `# swapconf: ignore[rule] reason`"))
+        yield _finding(
+            "ignore-unknown-rule",
+            Severity.ERROR,
+            ignore,
+            phrase("this comment names no rule: it ignores nothing"),
+            phrase("write `# swapconf: ignore[rule] reason`"),
+        )
     for rule in ignore.rules:
         if rule not in known:
             close = get_close_matches(rule, known, n=1)
-            yield _finding("ignore-unknown-rule", Severity.ERROR, ignore,
-                           phrase("there is no rule `{rule}`", rule=rule),
-                           phrase("`{name}` was probably meant", name=close[0]) if close
-                           else phrase("`swapconf rules` lists them"))
+            yield _finding(
+                "ignore-unknown-rule",
+                Severity.ERROR,
+                ignore,
+                phrase("there is no rule `{rule}`", rule=rule),
+                phrase("`{name}` was probably meant", name=close[0])
+                if close
+                else phrase("`swapconf rules` lists them"),
+            )
         elif not any(finding.origin.line == ignore.target and finding.rule == rule for finding in findings):
-            yield _finding("ignore-unused", Severity.WARNING, ignore,
-                           phrase("line {line} has no finding of `{rule}`", line=ignore.target, rule=rule),
-                           phrase("remove the comment, or put it on the line of the finding or the line above"))
+            yield _finding(
+                "ignore-unused",
+                Severity.WARNING,
+                ignore,
+                phrase("line {line} has no finding of `{rule}`", line=ignore.target, rule=rule),
+                phrase("remove the comment, or put it on the line of the finding or the line above"),
+            )
     if ignore.rules and not ignore.reason:
-        yield _finding("ignore-without-reason", Severity.WARNING, ignore, phrase("this comment does not say why"),
-                       phrase("write the reason after the bracket"))
+        yield _finding(
+            "ignore-without-reason",
+            Severity.WARNING,
+            ignore,
+            phrase("this comment does not say why"),
+            phrase("write the reason after the bracket"),
+        )
 
 
 def _finding(rule: str, severity: Severity, ignore: Ignore, message: str, hint: str) -> Finding:

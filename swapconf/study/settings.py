@@ -47,12 +47,14 @@ class Settings:
     mindspore: str | None = None
     mindformers: str | None = None
 
-    def versions(self, mindspore: str | None = None, mindformers: str | None = None,
-                 here: Installed | None = None) -> Versions:
+    def versions(
+        self, mindspore: str | None = None, mindformers: str | None = None, here: Installed | None = None
+    ) -> Versions:
         """The versions to check for; those that are given win over the settings, these over what is installed
         (``here``, where it was looked up before)."""
-        return Versions.among(installed() if here is None else here, mindspore or self.mindspore,
-                              mindformers or self.mindformers)
+        return Versions.among(
+            installed() if here is None else here, mindspore or self.mindspore, mindformers or self.mindformers
+        )
 
 
 NONE = Settings()
@@ -81,8 +83,9 @@ def find(folder: Path) -> Path | None:
 
 def _mentions_us(file: Path) -> bool:
     try:
-        return re.search(rb"^\s*\[\s*tool\s*\.\s*[\"']?swapconf\b", read_bytes(file, _MAX_BYTES),
-                            re.MULTILINE) is not None
+        return (
+            re.search(rb"^\s*\[\s*tool\s*\.\s*[\"']?swapconf\b", read_bytes(file, _MAX_BYTES), re.MULTILINE) is not None
+        )
     except OSError:
         return False
 
@@ -102,9 +105,13 @@ def read(file: Path, rules: Collection[str], families: Collection[str]) -> tuple
         place = _DECODE_LINE.search(str(error))  # tomllib tells it in the text only, and not at the end of the file
         line, column = (int(place[1]), int(place[2])) if place else (0, 0)
         origin = Origin(file=_shown(file), line=line, column=column)
-        return Settings(), (_finding(origin, phrase("cannot be read: {reason}",
-                                             reason=getattr(error, "strerror", None) or error),
-                                     phrase("correct the file; nothing in it is used")),)
+        return Settings(), (
+            _finding(
+                origin,
+                phrase("cannot be read: {reason}", reason=getattr(error, "strerror", None) or error),
+                phrase("correct the file; nothing in it is used"),
+            ),
+        )
     reader = _Reader(_shown(file), text, inside=file.name == "pyproject.toml")
     section: Any = tables.get("tool", {}).get("swapconf", {}) if reader.inside else tables
     return reader.settings(section, rules, families), tuple(reader.findings)
@@ -130,10 +137,13 @@ class _Reader:
         for key in section:
             if key not in _KEYS:
                 self._wrong((key,), phrase("unknown key `{key}`", key=key), _meant(key, _KEYS))
-        return Settings(file=self.file, severity=self._severity(section.get("severity", {}), rules),
-                        families=self._families(section.get("families", {}), families),
-                        mindspore=self._version(section, "mindspore"),
-                        mindformers=self._version(section, "mindformers"))
+        return Settings(
+            file=self.file,
+            severity=self._severity(section.get("severity", {}), rules),
+            families=self._families(section.get("families", {}), families),
+            mindspore=self._version(section, "mindspore"),
+            mindformers=self._version(section, "mindformers"),
+        )
 
     def _severity(self, table: Any, rules: Collection[str]) -> dict[str, Severity | None]:
         words: dict[str, Severity | None] = {OFF: None, **{severity.value: severity for severity in Severity}}
@@ -142,19 +152,26 @@ class _Reader:
             if rule not in rules:
                 self._wrong(("severity", rule), phrase("there is no rule `{rule}`", rule=rule), _meant(rule, rules))
             elif not isinstance(word, str) or word not in words:
-                self._wrong(("severity", rule), phrase("`{word}` is not a severity", word=word),
-                            phrase("write one of {words}", words=", ".join(words)))
+                self._wrong(
+                    ("severity", rule),
+                    phrase("`{word}` is not a severity", word=word),
+                    phrase("write one of {words}", words=", ".join(words)),
+                )
             else:
                 chosen[rule] = words[word]
         return chosen
 
     def _families(self, table: Any, known: Collection[str]) -> dict[str, str]:
         chosen = {}
-        for name, family in self._table("families", table,
-                                        phrase("expected a table from model class to family")).items():
+        for name, family in self._table(
+            "families", table, phrase("expected a table from model class to family")
+        ).items():
             if not isinstance(family, str) or family not in known:
-                self._wrong(("families", name), phrase("the catalog has no family `{family}`", family=family),
-                            _meant(str(family), known))
+                self._wrong(
+                    ("families", name),
+                    phrase("the catalog has no family `{family}`", family=family),
+                    _meant(str(family), known),
+                )
             else:
                 chosen[name] = family
         return chosen
@@ -164,8 +181,9 @@ class _Reader:
         if value is None:
             return None
         if not isinstance(value, str):
-            self._wrong((key,), phrase("`{value}` is not a version", value=value),
-                        phrase('write it as text, such as "2.9.0"'))
+            self._wrong(
+                (key,), phrase("`{value}` is not a version", value=value), phrase('write it as text, such as "2.9.0"')
+            )
             return None
         try:
             return checked(key, value)
@@ -176,8 +194,7 @@ class _Reader:
     def _table(self, key: str, table: Any, otherwise: str) -> Mapping[str, Any]:
         if isinstance(table, Mapping):
             return table
-        self._wrong((key,), otherwise,
-                    phrase("write it below [{table}]", table="tool.swapconf." * self.inside + key))
+        self._wrong((key,), otherwise, phrase("write it below [{table}]", table="tool.swapconf." * self.inside + key))
         return {}
 
     def _wrong(self, path: tuple[str, ...], message: str, hint: str) -> None:
@@ -194,14 +211,14 @@ class _Reader:
             column = len(line) - len(line.lstrip()) + 1
             if match := re.match(r"\s*\[\s*([^\[\]]+?)\s*\]", line):
                 table = _keys(match[1])
-                header = (number, column) if table == (*prefix, *path)[:len(table)] else header
+                header = (number, column) if table == (*prefix, *path)[: len(table)] else header
                 if table == (*prefix, *path):
                     return number, column
             elif match := re.match(r"\s*([\w.\"' -]+?)\s*=", line):
                 written = (*table, *_keys(match[1]))
                 if written == (*prefix, *path):
                     return number, column
-                if written and written == (*prefix, *path)[:len(written)]:  # the rest is an inline table
+                if written and written == (*prefix, *path)[: len(written)]:  # the rest is an inline table
                     inner = re.search(rf"\b{re.escape(path[-1])}\b[\"']?\s*=", line)
                     return number, inner.start() + 1 if inner else column
         return header
@@ -213,8 +230,11 @@ def _keys(written: str) -> tuple[str, ...]:
 
 def _meant(word: str, known: Collection[str]) -> str:
     close = get_close_matches(word, known, n=1)
-    return phrase("`{name}` was probably meant", name=close[0]) if close else \
-        phrase("known are {names}", names=", ".join(sorted(known)[:12]))
+    return (
+        phrase("`{name}` was probably meant", name=close[0])
+        if close
+        else phrase("known are {names}", names=", ".join(sorted(known)[:12]))
+    )
 
 
 def _finding(origin: Origin, message: str, hint: str) -> Finding:

@@ -64,8 +64,9 @@ class Study:
         return phrase("the YAML does not give the number of layers")
 
 
-def study_document(document: Document, versions: Versions, environment: Mapping[str, str],
-                   settings: Settings = NONE) -> Study:
+def study_document(
+    document: Document, versions: Versions, environment: Mapping[str, str], settings: Settings = NONE
+) -> Study:
     """Read, resolve and check a document; all its patterns share one budget of time."""
     whole, unread = pretrained.merged(document)
     with budget.shared():
@@ -83,8 +84,9 @@ def study_file(path: str | Path, versions: Versions, environment: Mapping[str, s
     return study_document(parse(read_text(path), str(path)), versions, environment)
 
 
-def study_for_check(document: Document, environment: Mapping[str, str], mindspore: str | None = None,
-                    mindformers: str | None = None) -> Study:
+def study_for_check(
+    document: Document, environment: Mapping[str, str], mindspore: str | None = None, mindformers: str | None = None
+) -> Study:
     """What a document means for the versions that it is written for: those that are given, else those of the settings
     that hold for its file, else those installed here. What is wrong with the settings is among the findings."""
     settings, wrong = settings_of(document.file)
@@ -120,14 +122,23 @@ def _with_severities(findings: Iterable[Finding], chosen: Settings) -> Iterator[
 
 def _other_versions(studied: Study) -> Iterator[Finding]:
     """The settings name versions that the YAML is checked for, and the run has others."""
-    for name, asked, used in (("mindspore", studied.settings.mindspore, studied.versions.mindspore),
-                              ("mindformers", studied.settings.mindformers, studied.versions.mindformers)):
+    for name, asked, used in (
+        ("mindspore", studied.settings.mindspore, studied.versions.mindspore),
+        ("mindformers", studied.settings.mindformers, studied.versions.mindformers),
+    ):
         if asked is not None and asked != used:
-            yield Finding(origin=Origin(file=studied.settings.file), rule="settings", severity=Severity.WARNING,
-                          message=phrase("the settings name {package} {asked}, and {used} is what runs here",
-                                         package=name, asked=asked, used=used),
-                          hint=phrase("what is decided holds for {used}; correct the settings or the installation",
-                                      used=used))
+            yield Finding(
+                origin=Origin(file=studied.settings.file),
+                rule="settings",
+                severity=Severity.WARNING,
+                message=phrase(
+                    "the settings name {package} {asked}, and {used} is what runs here",
+                    package=name,
+                    asked=asked,
+                    used=used,
+                ),
+                hint=phrase("what is decided holds for {used}; correct the settings or the installation", used=used),
+            )
 
 
 def network_of(config: Config, families: Mapping[str, str] = _NO_FAMILIES) -> Network | None:
@@ -140,15 +151,20 @@ def network_of(config: Config, families: Mapping[str, str] = _NO_FAMILIES) -> Ne
         return None
     family = catalog.identify(config.model.section, use_legacy=config.model.legacy, also=families)
     if family is None:
-        return Network(family=None, layers=_layers(config, (_UNKNOWN,) * count),
-                       near=catalog.near(config.model.section, use_legacy=config.model.legacy))
+        return Network(
+            family=None,
+            layers=_layers(config, (_UNKNOWN,) * count),
+            near=catalog.near(config.model.section, use_legacy=config.model.legacy),
+        )
     # some cells are built otherwise when operators are selected for recompute; mindformers passes it on like this
     chosen = {"recompute": {"select_recompute": bool(config.recompute.select)}}
     settings, known = {**config.model.settings, "parallel_config": chosen}, catalog.load(family)
     templates, extra = catalog.templates_for(family, settings, count), catalog.extra_layers_for(family, settings)
     pipeline = config.pipeline
-    fitted = {template: for_ranks(template, pipeline.model_parallel, pipeline.sequence_parallel)
-              for template in (*templates, *(one for _, one in extra))}
+    fitted = {
+        template: for_ranks(template, pipeline.model_parallel, pipeline.sequence_parallel)
+        for template in (*templates, *(one for _, one in extra))
+    }
     templates = tuple(fitted[template] for template in templates)
     extra = tuple((name, fitted[template]) for name, template in extra)
     layers = _layers(config, templates)
@@ -157,12 +173,24 @@ def network_of(config: Config, families: Mapping[str, str] = _NO_FAMILIES) -> Ne
     approximated = catalog.approximated(family, settings)
     if extra and templates and templates[-1].name == "dense":  # built like the last decoder layer; the catalog has MoE
         approximated = (*approximated, "first_k_dense_replace")
-    return Network(family=family, layers=layers, flash_attention=known.flash_attention,
-                   approximated=approximated,
-                   made_with=known.made_with)
+    return Network(
+        family=family,
+        layers=layers,
+        flash_attention=known.flash_attention,
+        approximated=approximated,
+        made_with=known.made_with,
+    )
 
 
 def _layers(config: Config, templates: tuple[LayerTemplate, ...]) -> tuple[Layer, ...]:
     stages = stage_map(config, len(templates))
-    return tuple(Layer(index=index, name=str(index), template=template, stage=stages.pipeline_stage(index),
-                       interleave=stages.places[index][0]) for index, template in enumerate(templates))
+    return tuple(
+        Layer(
+            index=index,
+            name=str(index),
+            template=template,
+            stage=stages.pipeline_stage(index),
+            interleave=stages.places[index][0],
+        )
+        for index, template in enumerate(templates)
+    )

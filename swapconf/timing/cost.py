@@ -64,8 +64,9 @@ class Hardware:
 
     def having(self, name: str, value: float, source: str) -> Hardware:
         """The same with one figure changed."""
-        return replace(self, figures={**self.figures, name: Figure(value=value, source=source)},
-                       assumed=self.assumed - {name})
+        return replace(
+            self, figures={**self.figures, name: Figure(value=value, source=source)}, assumed=self.assumed - {name}
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -58,8 +58,9 @@ def workload(trace: Trace) -> Workload:
             signature = Signature(task.primitive, task.input_tensors, task.output_tensors, _ranks(task), attention)
             same[key] = known.setdefault(signature, len(known))
         index.append(same[key])
-    return Workload(names=tuple(kernel.name for kernel in kernels), signatures=tuple(known),
-                    index=np.array(index, dtype=np.int64))
+    return Workload(
+        names=tuple(kernel.name for kernel in kernels), signatures=tuple(known), index=np.array(index, dtype=np.int64)
+    )
 
 
 def copies(tensors: Sequence[Tensor], to_host: bool) -> Workload:
@@ -67,14 +68,19 @@ def copies(tensors: Sequence[Tensor], to_host: bool) -> Workload:
     the device, a copy back no input."""
     known: dict[Tensor, int] = {}
     index = [known.setdefault(tensor, len(known)) for tensor in tensors]
-    return Workload(names=("",) * len(tensors), index=np.array(index, dtype=np.int64), signatures=tuple(
-        Signature(COPY, *(((tensor,), ()) if to_host else ((), (tensor,)))) for tensor in known))
+    return Workload(
+        names=("",) * len(tensors),
+        index=np.array(index, dtype=np.int64),
+        signatures=tuple(Signature(COPY, *(((tensor,), ()) if to_host else ((), (tensor,)))) for tensor in known),
+    )
 
 
 def operations(load: Workload) -> NDArray[np.float64]:
     """[n] operations of each kernel: of its matrix product, or one an element of the vector unit."""
-    each = [work(item.primitive, item.inputs, item.outputs, max(1, len(item.ranks)), item.attention)
-            for item in load.signatures]
+    each = [
+        work(item.primitive, item.inputs, item.outputs, max(1, len(item.ranks)), item.attention)
+        for item in load.signatures
+    ]
     return np.array([done.matrix_ops + done.wide_matrix_ops or done.vector_ops for done in each])[load.index]
 
 
@@ -82,18 +88,25 @@ def costs(load: Workload, hardware: Hardware, host: Host | None = None, measured
     """``measured`` kernels replace the model, or calibrate it where only their type was seen."""
     shared = host or Host()
     estimated = np.array([_estimate(signature, hardware, shared) for signature in load.signatures], dtype=np.float64)
-    duration, origin = estimated[load.index], np.full(len(load.index), ORIGINS.index(FigureOrigin.ESTIMATED), dtype=np.uint8)
+    duration, origin = (
+        estimated[load.index],
+        np.full(len(load.index), ORIGINS.index(FigureOrigin.ESTIMATED), dtype=np.uint8),
+    )
     if measured is None:
         return Costs(duration_us=duration, origin=origin)
-    table = TimeTable(measured, lambda primitive, inputs, outputs: _estimate(
-        Signature(primitive, inputs, outputs), hardware, shared))
+    table = TimeTable(
+        measured, lambda primitive, inputs, outputs: _estimate(Signature(primitive, inputs, outputs), hardware, shared)
+    )
     launches = np.bincount(load.index, minlength=len(load.signatures))
-    table.spread((item.primitive, float(time) * int(times), int(times))
-                 for item, time, times in zip(load.signatures, estimated, launches, strict=True))
+    table.spread(
+        (item.primitive, float(time) * int(times), int(times))
+        for item, time, times in zip(load.signatures, estimated, launches, strict=True)
+    )
     for kernel, (name, which) in enumerate(zip(load.names, load.index.tolist(), strict=True)):
         item = load.signatures[which]
         duration[kernel], found = table.time_us(
-            name, item.primitive, item.inputs, item.outputs, float(estimated[which]))
+            name, item.primitive, item.inputs, item.outputs, float(estimated[which])
+        )
         origin[kernel] = ORIGINS.index(found)
     return Costs(duration_us=duration, origin=origin)
 
@@ -103,10 +116,12 @@ def seconds(done: Work, hardware: Hardware, ranks: Sequence[int] = (), host: Hos
     value = hardware.value
     products = done.matrix_ops + done.wide_matrix_ops * value("matrix_fp32_slowdown")
     return max(
-        products / (value("matrix_tflops") * TERA), done.vector_ops / (value("vector_tflops") * TERA),
+        products / (value("matrix_tflops") * TERA),
+        done.vector_ops / (value("vector_tflops") * TERA),
         done.memory_bytes / (value("memory_gbps") * GIGA),
         done.sent_bytes / (group_gbps(hardware, ranks) * GIGA),
-        done.copied_bytes / ((host or Host()).link_gbps(hardware) * GIGA))
+        done.copied_bytes / ((host or Host()).link_gbps(hardware) * GIGA),
+    )
 
 
 def group_gbps(hardware: Hardware, ranks: Sequence[int]) -> float:
@@ -118,8 +133,9 @@ def group_gbps(hardware: Hardware, ranks: Sequence[int]) -> float:
 
 
 def _estimate(signature: Signature, hardware: Hardware, host: Host) -> float:
-    done = work(signature.primitive, signature.inputs, signature.outputs, max(1, len(signature.ranks)),
-                signature.attention)
+    done = work(
+        signature.primitive, signature.inputs, signature.outputs, max(1, len(signature.ranks)), signature.attention
+    )
     return 1e6 * seconds(done, hardware, signature.ranks, host)
 
 

@@ -48,8 +48,11 @@ def read(path: Path) -> Hardware:
     if missing and path == SHIPPED / f"{GENERIC}.json":
         raise SwapconfError([_finding(path, phrase("lacks {figures}", figures=", ".join(missing)), "figures")])
     others = _shipped(GENERIC).figures if missing else {}
-    return Hardware(name=data["name"], figures={name: told.get(name) or others[name] for name in FIGURES},
-                    assumed=frozenset(missing))
+    return Hardware(
+        name=data["name"],
+        figures={name: told.get(name) or others[name] for name in FIGURES},
+        assumed=frozenset(missing),
+    )
 
 
 def _json(path: Path) -> Any:
@@ -60,11 +63,17 @@ def _json(path: Path) -> Any:
         return json.loads(text)
     except OSError as error:
         hint = phrase("give a file or one of {profiles}", profiles=", ".join(names()))
-        raise SwapconfError([_finding(path, phrase("cannot be read ({reason})", reason=error.strerror),
-                                      rule="file-not-found", hint=hint)]) from None
+        raise SwapconfError(
+            [
+                _finding(
+                    path, phrase("cannot be read ({reason})", reason=error.strerror), rule="file-not-found", hint=hint
+                )
+            ]
+        ) from None
     except json.JSONDecodeError as error:
-        raise SwapconfError([_finding(path, phrase("is not JSON: {problem}", problem=error.msg), line=error.lineno,
-                                      column=error.colno)]) from None
+        raise SwapconfError(
+            [_finding(path, phrase("is not JSON: {problem}", problem=error.msg), line=error.lineno, column=error.colno)]
+        ) from None
     except (ValueError, RecursionError):
         raise SwapconfError([_finding(path, phrase("is not JSON"))]) from None
 
@@ -74,14 +83,34 @@ def _mistakes(data: Any) -> Iterator[tuple[str, str]]:
     for error in validator("hardware").iter_errors(data):
         yield ".".join(map(str, error.absolute_path)), error.message[:200]
     figures = data.get("figures") if isinstance(data, dict) else None
-    for name, item in (figures.items() if isinstance(figures, dict) else ()):
+    for name, item in figures.items() if isinstance(figures, dict) else ():
         value = item.get("value") if isinstance(item, dict) else None
         if isinstance(value, int | float) and not value <= 0 and not LEAST_FIGURE <= value <= MOST_FIGURE:
-            yield f"figures.{name}.value", phrase("{value} is not from {least:g} to {most:,.0f}", value=str(value)[:40],
-                                                  least=LEAST_FIGURE, most=MOST_FIGURE)
+            yield (
+                f"figures.{name}.value",
+                phrase(
+                    "{value} is not from {least:g} to {most:,.0f}",
+                    value=str(value)[:40],
+                    least=LEAST_FIGURE,
+                    most=MOST_FIGURE,
+                ),
+            )
 
 
-def _finding(path: Path, message: str, place: str = "", *, line: int = 0, column: int = 0,
-             rule: str = "hardware-profile", hint: str = _HINT) -> Finding:
-    return Finding(origin=Origin(file=str(path), line=line, column=column, path=place), rule=rule,
-                   severity=Severity.ERROR, message=message, hint=hint)
+def _finding(
+    path: Path,
+    message: str,
+    place: str = "",
+    *,
+    line: int = 0,
+    column: int = 0,
+    rule: str = "hardware-profile",
+    hint: str = _HINT,
+) -> Finding:
+    return Finding(
+        origin=Origin(file=str(path), line=line, column=column, path=place),
+        rule=rule,
+        severity=Severity.ERROR,
+        message=message,
+        hint=hint,
+    )

@@ -34,8 +34,13 @@ class _Units:
     offset: tuple[int, ...]
 
 
-def joint_replay(ranks: Sequence[int], programs: Sequence[Program], durations_us: Sequence[Floats],
-                 meetings: Sequence[Meeting], absent: tuple[int, ...] = ()) -> JointTimeline:
+def joint_replay(
+    ranks: Sequence[int],
+    programs: Sequence[Program],
+    durations_us: Sequence[Floats],
+    meetings: Sequence[Meeting],
+    absent: tuple[int, ...] = (),
+) -> JointTimeline:
     """``durations_us``: by rank [n], not negative; of a meeting the longest counts. Linear in kernels and waits. Raises
     Deadlock."""
     units = _units(programs, meetings)
@@ -74,8 +79,9 @@ def _units(programs: Sequence[Program], meetings: Sequence[Meeting]) -> _Units:
     return _Units(members=members, unit=unit, before=before, offset=offset)
 
 
-def _times(units: _Units, duration: Sequence[float],
-           names: Sequence[str]) -> tuple[list[float], list[float], list[float], list[int]]:
+def _times(
+    units: _Units, duration: Sequence[float], names: Sequence[str]
+) -> tuple[list[float], list[float], list[float], list[int]]:
     """(ready, start, end, cause) of each kernel: every unit once all that its members wait for has ended."""
     total = len(units.unit)
     ready, start, end, cause = [0.0] * total, [0.0] * total, [0.0] * total, [-1] * total
@@ -114,11 +120,16 @@ def _circle(units: _Units, missing: Sequence[int], names: Sequence[str]) -> str:
     path: list[int] = []
     while unit not in path:
         path.append(unit)
-        unit = next(units.unit[item] for kernel in units.members[unit] for item in units.before[kernel]
-                    if missing[units.unit[item]])
-    meeting = [item for item in path[path.index(unit):] if len(units.members[item]) > 1]
-    told = joined(", ", (reduce(_with, (_named(kernel, units, names) for kernel in units.members[item]))
-                         for item in meeting[:4]))
+        unit = next(
+            units.unit[item]
+            for kernel in units.members[unit]
+            for item in units.before[kernel]
+            if missing[units.unit[item]]
+        )
+    meeting = [item for item in path[path.index(unit) :] if len(units.members[item]) > 1]
+    told = joined(
+        ", ", (reduce(_with, (_named(kernel, units, names) for kernel in units.members[item])) for item in meeting[:4])
+    )
     return phrase("the ranks wait for each other in a circle and would hang: {kernels}", kernels=told)
 
 
@@ -131,8 +142,15 @@ def _named(kernel: int, units: _Units, names: Sequence[str]) -> str:
     return phrase("{kernel} (trace {number})", kernel=names[kernel], number=which + 1)
 
 
-def _line(rank: int, program: Program, ready: list[float], start: list[float], end: list[float], cause: list[int],
-          step_us: float) -> RankTimeline:
+def _line(
+    rank: int,
+    program: Program,
+    ready: list[float],
+    start: list[float],
+    end: list[float],
+    cause: list[int],
+    step_us: float,
+) -> RankTimeline:
     """With the gaps of the main stream handed back as in `timeline`: what a kernel runs of one is exposed, what it was
     ready and waited for others is a bubble, and so is the end of the step where others are still running."""
     spans = _Spans(ready=ready, start=start, end=end, cause=cause, stalls=[], bubbles=[])
@@ -153,10 +171,19 @@ def _line(rank: int, program: Program, ready: list[float], start: list[float], e
     exposed = np.zeros(len(start))
     np.add.at(exposed, staller, stalls_us[:, 1] - stalls_us[:, 0])
     return RankTimeline(
-        rank=rank, ready_us=np.array(ready), stalls_us=stalls_us, staller=staller,
+        rank=rank,
+        ready_us=np.array(ready),
+        stalls_us=stalls_us,
+        staller=staller,
         bubbles_us=np.array(sorted(spans.bubbles), dtype=np.float64).reshape(-1, 2),
-        timeline=Timeline(program=program, start_us=np.array(start), end_us=np.array(end),
-                          cause=np.array(cause, dtype=np.int64), exposed_us=exposed))
+        timeline=Timeline(
+            program=program,
+            start_us=np.array(start),
+            end_us=np.array(end),
+            cause=np.array(cause, dtype=np.int64),
+            exposed_us=exposed,
+        ),
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

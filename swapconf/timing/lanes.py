@@ -24,9 +24,24 @@ def lanes(line: RankTimeline, stage: int, live: Lifetimes | None = None) -> Rank
     # what is there before the first launch is there from the start, however long the rank waits for others
     at_us = np.where(at_us <= timeline.start_us[program.stream == program.main_stream].min(initial=np.inf), 0.0, at_us)
     return RankLanes(
-        rank=line.rank, stage=stage, names=tuple(program.names[kernel] for kernel in shown.tolist()),
-        lanes=tuple(Lane(kind=kind, start_us=timeline.start_us[row], end_us=timeline.end_us[row], name=code[row],
-                         exposed_us=timeline.exposed_us[row])
-                    for kind, row in zip(KINDS, rows, strict=True) if len(row)),
-        stalls_us=line.stalls_us, staller=code[line.staller], staller_kind=program.kind[line.staller],
-        bubbles_us=line.bubbles_us, memory_us=at_us, memory_bytes=used)
+        rank=line.rank,
+        stage=stage,
+        names=tuple(program.names[kernel] for kernel in shown.tolist()),
+        lanes=tuple(
+            Lane(
+                kind=kind,
+                start_us=timeline.start_us[row],
+                end_us=timeline.end_us[row],
+                name=code[row],
+                exposed_us=timeline.exposed_us[row],
+            )
+            for kind, row in zip(KINDS, rows, strict=True)
+            if len(row)
+        ),
+        stalls_us=line.stalls_us,
+        staller=code[line.staller],
+        staller_kind=program.kind[line.staller],
+        bubbles_us=line.bubbles_us,
+        memory_us=at_us,
+        memory_bytes=used,
+    )

@@ -55,8 +55,9 @@ class TimeTable:
             if name not in self._scale and modelled.get(name):
                 self._scale[name] = average * times[name] / modelled[name]
 
-    def time_us(self, kernel: str, primitive: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...],
-                estimated_us: float) -> tuple[float, FigureOrigin]:
+    def time_us(
+        self, kernel: str, primitive: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...], estimated_us: float
+    ) -> tuple[float, FigureOrigin]:
         """What a kernel takes, and how that is known."""
         if kernel in self._kernel:
             return self._kernel[kernel], FigureOrigin.MEASURED
@@ -68,7 +69,6 @@ class TimeTable:
         if name in self._scale:
             return estimated_us * self._scale[name], FigureOrigin.CALIBRATED
         return estimated_us, FigureOrigin.ESTIMATED
-
 
     def _copy_us(self, to_host: bool, size_bytes: int, estimated_us: float) -> tuple[float, FigureOrigin]:
         if (to_host, size_bytes) in self._copy:

@@ -38,8 +38,11 @@ class Call:
 def calls(trace: Trace, rank: int) -> tuple[Call, ...]:
     """Those of one step, in order of launch; those of groups that are not told are left out. Raises ValueError where
     the trace has no graph."""
-    return tuple(call for kernel, task in enumerate(step_tasks(trace)) if task.primitive in COLLECTIVES
-                 and (call := _call(kernel, task, rank)) is not None)
+    return tuple(
+        call
+        for kernel, task in enumerate(step_tasks(trace))
+        if task.primitive in COLLECTIVES and (call := _call(kernel, task, rank)) is not None
+    )
 
 
 def _call(kernel: int, task: Task, rank: int) -> Call | None:
@@ -69,14 +72,21 @@ def meetings(by_rank: Mapping[int, Sequence[Call]]) -> tuple[Meeting, ...]:
         expected = next(iter(sides.values()))[0].ranks & place.keys()
         counts = {rank: len(sides.get(rank, ())) for rank in sorted(expected)}
         if len(set(counts.values())) > 1:
-            told = joined(", ", (phrase("rank {rank} {times} times", rank=rank, times=count)
-                                 for rank, count in counts.items()))
-            where = phrase("from rank {sender} to rank {receiver}", sender=channel[1], receiver=channel[2]) \
-                if len(channel) > 1 else phrase("in the group {group}", group=channel[0])
-            raise ValueError(phrase("data {where} is exchanged by {ranks}: these are not traces of one job",
-                                    where=where, ranks=told))
-        found += [tuple((place[rank], sides[rank][turn].kernel) for rank in counts)
-                  for turn in range(next(iter(counts.values())))]
+            told = joined(
+                ", ", (phrase("rank {rank} {times} times", rank=rank, times=count) for rank, count in counts.items())
+            )
+            where = (
+                phrase("from rank {sender} to rank {receiver}", sender=channel[1], receiver=channel[2])
+                if len(channel) > 1
+                else phrase("in the group {group}", group=channel[0])
+            )
+            raise ValueError(
+                phrase("data {where} is exchanged by {ranks}: these are not traces of one job", where=where, ranks=told)
+            )
+        found += [
+            tuple((place[rank], sides[rank][turn].kernel) for rank in counts)
+            for turn in range(next(iter(counts.values())))
+        ]
     return tuple(found)
 
 

@@ -19,10 +19,13 @@ def program(trace: Trace) -> Program:
     kernels, waits = waits_of(trace)
     tasks = step_tasks(trace)
     return Program(
-        names=tuple(kernel.name for kernel in kernels), waits=Waits.of_rows(waits),
+        names=tuple(kernel.name for kernel in kernels),
+        waits=Waits.of_rows(waits),
         stream=np.array([kernel.stream for kernel in kernels], dtype=np.int32),
         kind=np.array([_kind(kernel) for kernel in kernels], dtype=np.uint8),
-        event=np.array([task.event for task in tasks], dtype=np.int64), freed=_freed(trace, kernels, tasks))
+        event=np.array([task.event for task in tasks], dtype=np.int64),
+        freed=_freed(trace, kernels, tasks),
+    )
 
 
 def step_tasks(trace: Trace) -> tuple[Task, ...]:

@@ -37,8 +37,9 @@ def _is_gradient(name: str) -> bool:
     return name.startswith("Gradients/") and "-" in name.rpartition("/")[0]
 
 
-def expected_us(plan: PipelineSchedule, programs: Sequence[Program], durations_us: Sequence[Floats],
-                made: Sequence[Sequence[Call]]) -> float:
+def expected_us(
+    plan: PipelineSchedule, programs: Sequence[Program], durations_us: Sequence[Floats], made: Sequence[Sequence[Call]]
+) -> float:
     """The step by the formula of 1F1B: each stage as it is alone, its messages taking no time. ``made``: the calls of
     each. What a stage does after its last micro-batch is added as it is, of the slowest."""
     micro_us, rest_us = [], 0.0

@@ -38,8 +38,13 @@ def replay(program: Program, duration_us: Floats) -> Timeline:
     cause[runs.first] = because
     began_us = np.array(start)[runs.of_kernel]
     start_us, end_us = began_us + runs.start_us, began_us + runs.end_us
-    return Timeline(program=program, start_us=start_us, end_us=end_us, cause=cause,
-                    exposed_us=_exposed(program, start_us, end_us, cause))
+    return Timeline(
+        program=program,
+        start_us=start_us,
+        end_us=end_us,
+        cause=cause,
+        exposed_us=_exposed(program, start_us, end_us, cause),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +70,7 @@ def _runs(program: Program, duration_us: Floats) -> _Runs:
     of_kernel = np.empty(len(order), dtype=np.int64)
     of_kernel[order] = np.searchsorted(first, order[opens])[np.cumsum(opens) - 1]
     reached = np.cumsum(duration_us[order])
-    begun = np.concatenate([[0.0], reached[:-1]])[:len(order)]
+    begun = np.concatenate([[0.0], reached[:-1]])[: len(order)]
     opened = begun[opens][np.cumsum(opens) - 1]
     start_us, end_us = np.empty(len(order)), np.empty(len(order))
     start_us[order], end_us[order] = begun - opened, reached - opened
@@ -91,8 +96,9 @@ def _exposed(program: Program, start_us: Floats, end_us: Floats, cause: NDArray[
     return np.array(exposed)
 
 
-def _blame(kernel: int, since: float, start: list[float], end: list[float], cause: list[int],
-           exposed: list[float]) -> None:
+def _blame(
+    kernel: int, since: float, start: list[float], end: list[float], cause: list[int], exposed: list[float]
+) -> None:
     """Hands the time from ``since`` to the end of a kernel to it and to what it started after."""
     while kernel >= 0 and end[kernel] > since:
         exposed[kernel] += end[kernel] - max(start[kernel], since)
@@ -105,11 +111,17 @@ def prefetches(timeline: Timeline) -> tuple[Prefetch, ...]:
     undone, reader = _undone(program), _first_waiter(program)
     kernels = np.flatnonzero((undone >= 0) & (reader < len(program)))
     released_us = clock_us(timeline, program.freed[undone[kernels]])
-    columns = (kernels, undone[kernels], timeline.exposed_us[kernels],
-               timeline.start_us[reader[kernels]] - timeline.end_us[kernels], timeline.start_us[kernels] - released_us)
-    return tuple(Prefetch(kernel=kernel, to_host=to_host, late_us=late, later_us=later, earlier_us=earlier)
-                 for kernel, to_host, late, later, earlier in zip(*(column.tolist() for column in columns),
-                                                                  strict=True))
+    columns = (
+        kernels,
+        undone[kernels],
+        timeline.exposed_us[kernels],
+        timeline.start_us[reader[kernels]] - timeline.end_us[kernels],
+        timeline.start_us[kernels] - released_us,
+    )
+    return tuple(
+        Prefetch(kernel=kernel, to_host=to_host, late_us=late, later_us=later, earlier_us=earlier)
+        for kernel, to_host, late, later, earlier in zip(*(column.tolist() for column in columns), strict=True)
+    )
 
 
 def _undone(program: Program) -> NDArray[np.int64]:
@@ -125,8 +137,9 @@ def _undone(program: Program) -> NDArray[np.int64]:
 def _first_waiter(program: Program) -> NDArray[np.int64]:
     """[n] the first kernel of the main stream that waits for a copy back; n where none does."""
     waits = program.waits
-    pairs = np.flatnonzero((program.kind[waits.awaited] == TO_DEVICE)
-                           & (program.stream[waits.waiter] == program.main_stream))
+    pairs = np.flatnonzero(
+        (program.kind[waits.awaited] == TO_DEVICE) & (program.stream[waits.waiter] == program.main_stream)
+    )
     first = np.full(len(program), len(program), dtype=np.int64)
     np.minimum.at(first, waits.awaited[pairs], waits.waiter[pairs])
     return first
@@ -146,9 +159,15 @@ def of_step(program: Program, live: Lifetimes) -> Lifetimes:
     after = program.event.max(initial=0)
     inside = live.start <= after
     return Lifetimes(
-        start=live.start[inside], end=np.where(live.end[inside] > after, NEVER, live.end[inside]),
-        size_bytes=live.size_bytes[inside], is_persistent=live.is_persistent[inside], layer=live.layer[inside],
-        category=live.category[inside], name=live.name[inside], names=live.names)
+        start=live.start[inside],
+        end=np.where(live.end[inside] > after, NEVER, live.end[inside]),
+        size_bytes=live.size_bytes[inside],
+        is_persistent=live.is_persistent[inside],
+        layer=live.layer[inside],
+        category=live.category[inside],
+        name=live.name[inside],
+        names=live.names,
+    )
 
 
 def memory(timeline: Timeline, live: Lifetimes) -> tuple[Floats, NDArray[np.int64]]:

@@ -46,21 +46,27 @@ class Waits:
     def of_pairs(cls, waiter: NDArray[np.int64], awaited: NDArray[np.int64], count: int) -> Waits:
         """Pairs in any order, some of them several times. ``count``: of kernels."""
         keys = np.unique(waiter * count + awaited)
-        return cls(waiter=keys // max(count, 1), awaited=keys % max(count, 1),
-                   bounds=np.searchsorted(keys, np.arange(count + 1) * count))
+        return cls(
+            waiter=keys // max(count, 1),
+            awaited=keys % max(count, 1),
+            bounds=np.searchsorted(keys, np.arange(count + 1) * count),
+        )
 
     @classmethod
     def of_rows(cls, rows: Sequence[Sequence[int]]) -> Waits:
         """By kernel, what it waits for."""
-        return cls.of_pairs(np.repeat(np.arange(len(rows)), [len(row) for row in rows]).astype(np.int64),
-                            np.array([item for row in rows for item in row], dtype=np.int64), len(rows))
+        return cls.of_pairs(
+            np.repeat(np.arange(len(rows)), [len(row) for row in rows]).astype(np.int64),
+            np.array([item for row in rows for item in row], dtype=np.int64),
+            len(rows),
+        )
 
     def __len__(self) -> int:
         return len(self.bounds) - 1
 
     def __getitem__(self, kernel: int) -> tuple[int, ...]:
         """What one kernel waits for, ascending."""
-        return tuple(self.awaited[self.bounds[kernel]:self.bounds[kernel + 1]].tolist())
+        return tuple(self.awaited[self.bounds[kernel] : self.bounds[kernel + 1]].tolist())
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
         awaited, bounds = tuple(self.awaited.tolist()), self.bounds.tolist()
@@ -218,5 +224,6 @@ class PipelineSchedule:
         A stage works through all micro-batches, and every stage before it once before that and once after it. Equal
         stages make that (m + p - 1)(tf + tb), and (m + (p - 1) / v)(tf + tb) with an interleave of v (Narayanan et al.
         2021, "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", section 2.2)."""
-        return max(self.num_micro_batches * own + sum(micro_us[:stage]) / self.num_chunks
-                   for stage, own in enumerate(micro_us))
+        return max(
+            self.num_micro_batches * own + sum(micro_us[:stage]) / self.num_chunks for stage, own in enumerate(micro_us)
+        )

@@ -97,9 +97,15 @@ class Blocks(Sequence[Block]):
             address=_int64([row.address for row in rows]),
             size_bytes=_int64([row.size_bytes for row in rows]),
             stream=_int64([row.stream for row in rows]),
-            pool=pool, pools=pools, kind=kind, kinds=kinds,
+            pool=pool,
+            pools=pools,
+            kind=kind,
+            kinds=kinds,
             task=_int64([NO_TASK if row.task is None else row.task for row in rows]),
-            task_name=task_name, task_names=task_names, node=node, nodes=nodes,
+            task_name=task_name,
+            task_names=task_names,
+            node=node,
+            nodes=nodes,
             users=_int64([user for row in rows for user in row.users]),
             user_offsets=offsets(_int64([len(row.users) for row in rows])),
             is_persistent=np.array([row.is_persistent for row in rows], dtype=np.bool_),
@@ -127,18 +133,42 @@ class Blocks(Sequence[Block]):
             yield from self._rows(first, min(first + _ROWS_AT_ONCE, len(self)))
 
     def _rows(self, first: int, stop: int) -> Iterator[Block]:
-        borders = self.user_offsets[first:stop + 1].tolist()
-        users = self.users[borders[0]:borders[-1]].tolist()
-        columns = (getattr(self, column.name)[first:stop].tolist() for column in fields(Block)
-                   if column.name != "users")
-        for (start, end, address, size_bytes, stream, pool, kind, task, task_name, node, is_persistent, used_bytes,
-             pool_peak_bytes), (from_, to) in zip(zip(*columns, strict=True), pairwise(borders), strict=True):
+        borders = self.user_offsets[first : stop + 1].tolist()
+        users = self.users[borders[0] : borders[-1]].tolist()
+        columns = (
+            getattr(self, column.name)[first:stop].tolist() for column in fields(Block) if column.name != "users"
+        )
+        for (
+            start,
+            end,
+            address,
+            size_bytes,
+            stream,
+            pool,
+            kind,
+            task,
+            task_name,
+            node,
+            is_persistent,
+            used_bytes,
+            pool_peak_bytes,
+        ), (from_, to) in zip(zip(*columns, strict=True), pairwise(borders), strict=True):
             yield Block(
-                start=start, end=None if end == NEVER else end, address=address, size_bytes=size_bytes, stream=stream,
-                pool=self.pools[pool], kind=self.kinds[kind], task=None if task == NO_TASK else task,
-                task_name=self.task_names[task_name], node=self.nodes[node],
-                users=tuple(users[from_ - borders[0]:to - borders[0]]), is_persistent=is_persistent,
-                used_bytes=used_bytes, pool_peak_bytes=pool_peak_bytes)
+                start=start,
+                end=None if end == NEVER else end,
+                address=address,
+                size_bytes=size_bytes,
+                stream=stream,
+                pool=self.pools[pool],
+                kind=self.kinds[kind],
+                task=None if task == NO_TASK else task,
+                task_name=self.task_names[task_name],
+                node=self.nodes[node],
+                users=tuple(users[from_ - borders[0] : to - borders[0]]),
+                is_persistent=is_persistent,
+                used_bytes=used_bytes,
+                pool_peak_bytes=pool_peak_bytes,
+            )
 
     @cached_property
     def on_host(self) -> NDArray[np.bool_]:

@@ -71,9 +71,17 @@ def _kernel(row: str) -> Kernel:
     index, name, _, stream, rest = row[1:-1].split(_CUT, 4)
     node, event, group = rest.rsplit(_CUT, 2)
     graph, output, arguments = _node(node)
-    return Kernel(index=number(index, "index"), name=intern(name), stream=number(stream, "stream_id"),
-                  graph=intern(graph), primitive=intern(_primitive(arguments[0])), output=intern(output),
-                  inputs=tuple(map(intern, arguments[1:])), event=intern(event), group=intern(group))
+    return Kernel(
+        index=number(index, "index"),
+        name=intern(name),
+        stream=number(stream, "stream_id"),
+        graph=intern(graph),
+        primitive=intern(_primitive(arguments[0])),
+        output=intern(output),
+        inputs=tuple(map(intern, arguments[1:])),
+        event=intern(event),
+        group=intern(group),
+    )
 
 
 def _node(text: str) -> tuple[str, str, list[str]]:
@@ -95,5 +103,6 @@ def _primitive(text: str) -> str:
 def _follows(kernels: list[Kernel]) -> None:
     """Rows count on from 1; a gap means that rows are missing."""
     if kernels[-1].index != (expected := kernels[-2].index + 1 if len(kernels) > 1 else 1):
-        raise ValueError(phrase("row {index} stands where row {expected} is expected", index=kernels[-1].index,
-                                expected=expected))
+        raise ValueError(
+            phrase("row {index} stands where row {expected} is expected", index=kernels[-1].index, expected=expected)
+        )

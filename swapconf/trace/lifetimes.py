@@ -149,8 +149,9 @@ class Placement:
         return self.gap_bytes / self.mapped_bytes if self.mapped_bytes else 0.0
 
 
-def high_water_bytes(segment: NDArray[np.int32], offset: NDArray[np.int64],
-                     size_bytes: NDArray[np.int64]) -> NDArray[np.int64]:
+def high_water_bytes(
+    segment: NDArray[np.int32], offset: NDArray[np.int64], size_bytes: NDArray[np.int64]
+) -> NDArray[np.int64]:
     """The highest byte ever used of each segment, int64 [number of segments]."""
     highest = np.zeros(int(segment.max(initial=-1)) + 1, dtype=np.int64)
     np.maximum.at(highest, segment, offset + size_bytes)

@@ -19,8 +19,14 @@ from swapconf.trace.blocks import NO_TASK, Blocks, offsets, ranges
 from swapconf.trace.lifetimes import NEVER
 from swapconf.words.phrases import phrase
 
-_NUMBERS = {"start": "start_time_stamp", "end": "end_time_stamp", "size_bytes": "size", "stream": "stream_id",
-            "used_bytes": "actual_used_memory", "pool_peak_bytes": "actual_peak_memory"}
+_NUMBERS = {
+    "start": "start_time_stamp",
+    "end": "end_time_stamp",
+    "size_bytes": "size",
+    "stream": "stream_id",
+    "used_bytes": "actual_used_memory",
+    "pool_peak_bytes": "actual_peak_memory",
+}
 _TEXTS = {"pool": "pool_type", "kind": "type", "task_name": "task_name", "node": "node_name"}
 _ADDRESS, _TASK, _USERS, _PERSISTENT = "device_addr", "producer_task", "user_tasks", "is_persistent"
 COLUMNS = (*_NUMBERS.values(), *_TEXTS.values(), _ADDRESS, _TASK, _USERS, _PERSISTENT)
@@ -84,7 +90,7 @@ def _users(table: ByteTable) -> tuple[NDArray[np.int64], NDArray[np.int64], NDAr
     is_cut = inner == _DASH
     is_cut[row_end] = True
     cuts = np.flatnonzero(is_cut)
-    tasks, are_numbers = numbers(inner, np.concatenate([np.zeros(1, np.int64), cuts[:-1] + 1])[:len(cuts)], cuts)
+    tasks, are_numbers = numbers(inner, np.concatenate([np.zeros(1, np.int64), cuts[:-1] + 1])[: len(cuts)], cuts)
     row = np.searchsorted(row_end, cuts)
     counts = np.zeros(len(start), dtype=np.int64)
     counts[filled] = np.bincount(row, minlength=len(filled))
@@ -94,8 +100,10 @@ def _users(table: ByteTable) -> tuple[NDArray[np.int64], NDArray[np.int64], NDAr
 
 def _refuse(row: Mapping[str, str]) -> None:
     """Raises ValueError with what is wrong with a row."""
-    values = {column: number(row[column], column, 16 if column == _ADDRESS else 10)
-              for column in ("start_time_stamp", "end_time_stamp", _ADDRESS, "size", "stream_id")}
+    values = {
+        column: number(row[column], column, 16 if column == _ADDRESS else 10)
+        for column in ("start_time_stamp", "end_time_stamp", _ADDRESS, "size", "stream_id")
+    }
     if row[_TASK]:
         number(row[_TASK], _TASK)
     users = row[_USERS]
@@ -107,29 +115,39 @@ def _refuse(row: Mapping[str, str]) -> None:
     for column in (_PERSISTENT, "actual_used_memory", "actual_peak_memory"):
         number(row[column], column)
     if values["end_time_stamp"] <= values["start_time_stamp"]:
-        raise ValueError(phrase("freed at {end}, before it is made at {start}", end=values["end_time_stamp"],
-                                start=values["start_time_stamp"]))
+        raise ValueError(
+            phrase(
+                "freed at {end}, before it is made at {start}",
+                end=values["end_time_stamp"],
+                start=values["start_time_stamp"],
+            )
+        )
     if not row["pool_type"]:
         raise ValueError(phrase("{column} is empty", column="pool_type"))
 
 
 def _joined(parts: list[Parts], names: dict[str, Names]) -> Blocks:
     """One column after another, so that no more than one is held twice."""
+
     def column(name: str) -> NDArray[Any]:
         return np.concatenate([part.pop(name) for part in parts]) if parts else np.zeros(0, np.int64)
 
     return Blocks(
         **{name: column(name) for name in (*_NUMBERS, *_TEXTS, "address", "task", "is_persistent", "users")},
         user_offsets=offsets(column("num_users")),
-        pools=names.pop("pool").texts(), kinds=names.pop("kind").texts(), task_names=names.pop("task_name").texts(),
-        nodes=names.pop("node").texts())
+        pools=names.pop("pool").texts(),
+        kinds=names.pop("kind").texts(),
+        task_names=names.pop("task_name").texts(),
+        nodes=names.pop("node").texts(),
+    )
 
 
 def _check(blocks: Blocks, damage: Damage) -> None:
     """Rows that are lost or doubled show in the running sums, which MindSpore writes for device and host."""
     if (total := blocks.size_bytes.sum(dtype=np.float64)) > _MAX_TOTAL_BYTES:
-        damage.add(GARBLED, phrase("the blocks have {size:.0e} bytes together, more than any run allocates",
-                                   size=float(total)))
+        damage.add(
+            GARBLED, phrase("the blocks have {size:.0e} bytes together, more than any run allocates", size=float(total))
+        )
         return
     for on_host in (False, True):
         rows = np.flatnonzero(blocks.on_host == on_host)
@@ -137,9 +155,16 @@ def _check(blocks: Blocks, damage: Damage) -> None:
         used = _used_bytes(blocks.start[rows], blocks.end[rows], blocks.size_bytes[rows])
         if (wrong := _wrong_sums(blocks.start[rows], blocks.used_bytes[rows], used)).any():
             first = int(wrong.argmax())
-            damage.add(GARBLED, phrase("{told} bytes are in use according to this row, {summed} according to the rows "
-                                       "before it: rows are missing or changed",
-                                       told=blocks.used_bytes[rows[first]], summed=used[first]), int(rows[first]) + 2)
+            damage.add(
+                GARBLED,
+                phrase(
+                    "{told} bytes are in use according to this row, {summed} according to the rows "
+                    "before it: rows are missing or changed",
+                    told=blocks.used_bytes[rows[first]],
+                    summed=used[first],
+                ),
+                int(rows[first]) + 2,
+            )
 
 
 def _used_bytes(start: Places, end: Places, size_bytes: Places) -> NDArray[np.int64]:

@@ -98,7 +98,7 @@ def _wrapper(tasks: Sequence[Task]) -> str:
     directly belongs to neither."""
     for task in tasks:
         if not task.name.startswith(_GRADIENTS) and (match := _OPTIMIZER.search(task.scope)):
-            return task.scope[:match.start()]
+            return task.scope[: match.start()]
     return "Default"
 
 
@@ -193,5 +193,7 @@ def _read_by_backward_only(users: Users, gradients: Set[int]) -> list[bool]:
 
 def _users(trace: Trace, tasks: Sequence[Task]) -> Users:
     readers = {block.start: block.users for block in trace.blocks}
-    return [(task.event, tuple(user for made in task.outputs for user in readers.get(made, ()) if user > task.event))
-            for task in tasks]
+    return [
+        (task.event, tuple(user for made in task.outputs for user in readers.get(made, ()) if user > task.event))
+        for task in tasks
+    ]

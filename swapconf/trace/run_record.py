@@ -43,14 +43,18 @@ def pool_of(settings: Any, found: Mapping[str, Any]) -> PoolRecord:
     only in a YAML that has a limit, too. A simulated device heeds that limit up to 32 GB; what it does heed it logs."""
     context = settings.get("context") if isinstance(settings, Mapping) else None
     growth: int | None = None
-    if isinstance(context, Mapping) and context.get("max_device_memory") and isinstance(
-            text := context.get("mempool_block_size"), str):
+    if (
+        isinstance(context, Mapping)
+        and context.get("max_device_memory")
+        and isinstance(text := context.get("mempool_block_size"), str)
+    ):
         try:
             growth = parse_bytes(text) or None
         except ValueError:  # the run will have said so
             growth = None
-    return PoolRecord(reserved_bytes=found.get("reserved_bytes"), limit_bytes=found.get("usable_bytes"),
-                      growth_bytes=growth)
+    return PoolRecord(
+        reserved_bytes=found.get("reserved_bytes"), limit_bytes=found.get("usable_bytes"), growth_bytes=growth
+    )
 
 
 def origin(found: Mapping[str, Any]) -> str:

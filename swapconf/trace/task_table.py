@@ -37,13 +37,21 @@ def read(path: str | Path) -> TaskTable:
     event = np.concatenate(events)
     if len(late := np.flatnonzero(np.diff(event) <= 0)):
         place = int(late[0]) + 1
-        damage.add(GARBLED, phrase("task {task} stands behind task {other}", task=event[place], other=event[place - 1]),
-                   place + 2)
+        damage.add(
+            GARBLED,
+            phrase("task {task} stands behind task {other}", task=event[place], other=event[place - 1]),
+            place + 2,
+        )
     damage.refuse()
     return TaskTable(
-        event=event, actor=np.concatenate(codes[_ACTOR]), actors=names[_ACTOR].texts(),
-        node=np.concatenate(codes[_NODE]), nodes=names[_NODE].texts(),
-        graph=np.concatenate(codes[_GRAPH]), graphs=names[_GRAPH].texts())
+        event=event,
+        actor=np.concatenate(codes[_ACTOR]),
+        actors=names[_ACTOR].texts(),
+        node=np.concatenate(codes[_NODE]),
+        nodes=names[_NODE].texts(),
+        graph=np.concatenate(codes[_GRAPH]),
+        graphs=names[_GRAPH].texts(),
+    )
 
 
 def _refuse(row: Mapping[str, str]) -> None:

@@ -178,10 +178,17 @@ class Trace:
     @property
     def why_no_graph(self) -> str:
         """Of a trace without tasks: what is known of the reason."""
-        return phrase("the trace has no graph: MindSpore planned the memory ahead (memory_optimize_level O1) and then "
-                      "writes none") if self.is_planned else \
-            phrase("the trace has no graph: tracker_graph.ir is missing, and was lost or not copied; MindSpore writes "
-                   "none with memory_optimize_level O1, but this memory was not planned as O1 plans it")
+        return (
+            phrase(
+                "the trace has no graph: MindSpore planned the memory ahead (memory_optimize_level O1) and then "
+                "writes none"
+            )
+            if self.is_planned
+            else phrase(
+                "the trace has no graph: tracker_graph.ir is missing, and was lost or not copied; MindSpore writes "
+                "none with memory_optimize_level O1, but this memory was not planned as O1 plans it"
+            )
+        )
 
     @property
     def host_peak_bytes(self) -> int:

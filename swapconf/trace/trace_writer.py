@@ -21,9 +21,28 @@ from swapconf.trace.trace_folder import BLOCKS, GRAPH, ORDER
 from swapconf.trace.workspace import KIND, Workspace
 
 WORKSPACE = "workspace.csv"
-HEADER = ("start_time_stamp", "end_time_stamp", "device_addr", "stream_id", "pool_type", "size", "actual_used_memory",
-          "actual_peak_memory", "file_name", "line_num", "type", "producer_task", "task_name", "node_name",
-          "graph_name", "user_tasks", "last_user_task", "python_stack", "is_persistent", "is_small")
+HEADER = (
+    "start_time_stamp",
+    "end_time_stamp",
+    "device_addr",
+    "stream_id",
+    "pool_type",
+    "size",
+    "actual_used_memory",
+    "actual_peak_memory",
+    "file_name",
+    "line_num",
+    "type",
+    "producer_task",
+    "task_name",
+    "node_name",
+    "graph_name",
+    "user_tasks",
+    "last_user_task",
+    "python_stack",
+    "is_persistent",
+    "is_small",
+)
 WORKSPACE_HEADER = ("event", "kernel", "size", "basis", "rule", "source")
 
 
@@ -33,8 +52,10 @@ def write(trace: Trace, workspace: Workspace, executed_order: Path, folder: Path
     folder.mkdir(parents=True, exist_ok=True)
     names = {task.event: task.name for task in trace.tasks}
     blocks = [block for block in trace.blocks if block.kind == KIND]
-    rule_of = {block.start: f"{workspace.rules[code].basis.value}: {workspace.rules[code].name}"
-               for block, code in zip(blocks, workspace.rule.tolist(), strict=True)}
+    rule_of = {
+        block.start: f"{workspace.rules[code].basis.value}: {workspace.rules[code].name}"
+        for block, code in zip(blocks, workspace.rule.tolist(), strict=True)
+    }
     refuse_links(folder, (ORDER,))
     replace_text(folder / BLOCKS, "".join(memory_block_lines(trace.blocks, rule_of)))
     replace_text(folder / GRAPH, "".join(tracker_graph_lines(trace.tasks)))
@@ -47,10 +68,27 @@ def memory_block_lines(blocks: Iterable[Block], file_name: Mapping[int, str]) ->
     yield ",".join(HEADER) + "\n"
     for block in blocks:
         cells = (
-            block.start, NEVER if block.end is None else block.end, hex(block.address), block.stream, cell(block.pool),
-            block.size_bytes, block.used_bytes, block.pool_peak_bytes, file_name.get(block.start, ""), "",
-            cell(block.kind), "" if block.task is None else block.task, cell(block.task_name), cell(block.node), "",
-            "{" + "-".join(map(str, block.users)) + "}", max(block.users, default=""), "", int(block.is_persistent), 0)
+            block.start,
+            NEVER if block.end is None else block.end,
+            hex(block.address),
+            block.stream,
+            cell(block.pool),
+            block.size_bytes,
+            block.used_bytes,
+            block.pool_peak_bytes,
+            file_name.get(block.start, ""),
+            "",
+            cell(block.kind),
+            "" if block.task is None else block.task,
+            cell(block.task_name),
+            cell(block.node),
+            "",
+            "{" + "-".join(map(str, block.users)) + "}",
+            max(block.users, default=""),
+            "",
+            int(block.is_persistent),
+            0,
+        )
         yield ",".join(map(str, cells)) + "\n"
 
 

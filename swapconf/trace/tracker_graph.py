@@ -32,8 +32,9 @@ def read(path: str | Path) -> tuple[Task, ...]:
             with damage.at(line):
                 reader.take(text)
     if not reader.tasks or reader.head:
-        damage.add(TRUNCATED, phrase("the tensors of the last task are missing") if line else
-                   phrase("the file is empty"), line)
+        damage.add(
+            TRUNCATED, phrase("the tensors of the last task are missing") if line else phrase("the file is empty"), line
+        )
     damage.refuse()
     return tuple(reader.tasks)
 

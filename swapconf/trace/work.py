@@ -23,8 +23,20 @@ MATRIX = frozenset({"BatchMatMul", "BatchMatMulExt", "Dense", "MatMul", "MatMulE
 GROUPED = frozenset({"GroupedMatmul", "GroupedMatmulV2", "GroupedMatmulV4"})
 FLASH, FLASH_GRAD = "FlashAttentionScore", "FlashAttentionScoreGrad"
 REDUCING = frozenset({"AllReduce"})
-PARTLY = frozenset({"AllGather", "AllGatherV", "AlltoAll", "AlltoAllV", "CollectiveGather", "CollectiveScatter",
-                    "NeighborExchange", "NeighborExchangeV2", "ReduceScatter", "ReduceScatterV"})
+PARTLY = frozenset(
+    {
+        "AllGather",
+        "AllGatherV",
+        "AlltoAll",
+        "AlltoAllV",
+        "CollectiveGather",
+        "CollectiveScatter",
+        "NeighborExchange",
+        "NeighborExchangeV2",
+        "ReduceScatter",
+        "ReduceScatterV",
+    }
+)
 WHOLE = frozenset({"Broadcast", "Receive", "Reduce", "Send"})
 COLLECTIVES = REDUCING | PARTLY | WHOLE | {"Barrier"}
 # FASInputLayoutMode of MindSpore's op_enum.h (2.9.0): BSH, BNSD, SBH, BSND, TND
@@ -52,8 +64,13 @@ class Work:
     copied_bytes: float = 0.0
 
 
-def work(primitive: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor], num_ranks: int = 1,
-         attention: Attention | None = None) -> Work:
+def work(
+    primitive: str,
+    inputs: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    num_ranks: int = 1,
+    attention: Attention | None = None,
+) -> Work:
     """Sizes that are not known before it runs count as nothing. ``num_ranks``: of a collective."""
     if primitive in VIEWS:
         return Work()
@@ -64,8 +81,12 @@ def work(primitive: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor], nu
         return Work(sent_bytes=_sent(primitive, max(read, written), num_ranks))
     product = _matrix_ops(primitive, inputs, outputs, attention)
     is_wide = bool(product) and element_bits(inputs[0].dtype) == 32
-    return Work(matrix_ops=0.0 if is_wide else product, wide_matrix_ops=product if is_wide else 0.0,
-                memory_bytes=read + written, vector_ops=max(sum(map(_elements, inputs)), sum(map(_elements, outputs))))
+    return Work(
+        matrix_ops=0.0 if is_wide else product,
+        wide_matrix_ops=product if is_wide else 0.0,
+        memory_bytes=read + written,
+        vector_ops=max(sum(map(_elements, inputs)), sum(map(_elements, outputs))),
+    )
 
 
 def size_bytes(tensors: Sequence[Tensor]) -> int:
@@ -79,8 +100,9 @@ def _sent(primitive: str, whole_bytes: int, num_ranks: int) -> float:
     return 2 * part if primitive in REDUCING else part
 
 
-def _matrix_ops(primitive: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor],
-                attention: Attention | None) -> float:
+def _matrix_ops(
+    primitive: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor], attention: Attention | None
+) -> float:
     large = [tensor for tensor in inputs if _elements(tensor) > 0 and len(tensor.shape) > 1]
     if not outputs or len(large) < 2:
         return 0.0

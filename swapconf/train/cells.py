@@ -31,8 +31,10 @@ class LayerReader:
         _collect(layer, "", None, facts)
         key = tuple(facts)
         if key not in self._known:
-            operators = tuple(Operator(path=path, kind="cell" if is_cell else "primitive", type=kind,
-                                       preset_recompute=preset) for path, kind, preset, is_cell in facts[1:])
+            operators = tuple(
+                Operator(path=path, kind="cell" if is_cell else "primitive", type=kind, preset_recompute=preset)
+                for path, kind, preset, is_cell in facts[1:]
+            )
             self._known[key] = LayerTemplate(name="layer", cell=type(layer).__name__, operators=operators)
         return self._known[key]
 

@@ -59,14 +59,19 @@ def install(advisor: Advisor) -> None:
     Where the installed mindformers lacks a seam, nothing is replaced, and stderr says so.
     """
     complete = cache(seams.complete_or_told)
-    for module, patch in ((seams.LAYER_SETTING, _take_layer_setting), (seams.SWAP_CONFIG, _keep_swap_config_raw),
-                          (seams.PARALLEL_CONFIG, _review_configs), (seams.CHECK_RULES, _drop_checks),
-                          (seams.BASE_TRAINER, _keep_lazy_inline)):
+    for module, patch in (
+        (seams.LAYER_SETTING, _take_layer_setting),
+        (seams.SWAP_CONFIG, _keep_swap_config_raw),
+        (seams.PARALLEL_CONFIG, _review_configs),
+        (seams.CHECK_RULES, _drop_checks),
+        (seams.BASE_TRAINER, _keep_lazy_inline),
+    ):
         wrapt.register_post_import_hook(_once(patch, advisor, complete), module)
 
 
-def _once(patch: Callable[[Any, Advisor], None], advisor: Advisor,
-          complete: Callable[[], bool]) -> Callable[[Any], None]:
+def _once(
+    patch: Callable[[Any, Advisor], None], advisor: Advisor, complete: Callable[[], bool]
+) -> Callable[[Any], None]:
     def hook(module: Any) -> None:
         if not getattr(module, "_swapconf_seam", False) and complete():
             module._swapconf_seam = True
@@ -92,11 +97,19 @@ def _take_layer_setting(module: Any, advisor: Advisor) -> None:
     class LayerSetting(original):  # type: ignore[misc]  # a subclass, for isinstance and static helpers
         """swapconf's: the same call, decided by swapconf."""
 
-        def __init__(self, num_layers: int, offset: Any, parallel_config: Any, pp_interleave_num: int = 1,
-                     start_stage: int = 0, stage_num: int = 0) -> None:
+        def __init__(
+            self,
+            num_layers: int,
+            offset: Any,
+            parallel_config: Any,
+            pp_interleave_num: int = 1,
+            start_stage: int = 0,
+            stage_num: int = 0,
+        ) -> None:
             self._reader = LayerReader()
-            self._planner = advisor.planner(_block(num_layers, offset, parallel_config, pp_interleave_num,
-                                                   start_stage, stage_num))
+            self._planner = advisor.planner(
+                _block(num_layers, offset, parallel_config, pp_interleave_num, start_stage, stage_num)
+            )
 
         def __call__(self, layer: Any, layer_id: int) -> None:
             owners.separate(layer)
@@ -122,8 +135,9 @@ def _log(line: str) -> None:
     logger.info(line)
 
 
-def _block(num_layers: int, offset: Any, parallel_config: Any, pp_interleave_num: int, start_stage: int,
-           stage_num: int) -> dict[str, Any]:
+def _block(
+    num_layers: int, offset: Any, parallel_config: Any, pp_interleave_num: int, start_stage: int, stage_num: int
+) -> dict[str, Any]:
     """What LayerSetting is given, as plain values under the names of a training YAML."""
     from mindspore import get_auto_parallel_context
 
@@ -131,32 +145,60 @@ def _block(num_layers: int, offset: Any, parallel_config: Any, pp_interleave_num
     stages = parallel_config.pipeline_stage if legacy else parallel_config.pipeline_model_parallel_size
     return {
         "use_legacy": legacy,
-        "parallel_config": {"pipeline_stage": stage_num or stages,
-                            "gradient_aggregation_group": parallel_config.gradient_aggregation_group},
-        "parallel": {"pipeline_config": {
-            "pipeline_interleave": bool(get_auto_parallel_context("pipeline_interleave")),
-            "pipeline_scheduler": get_auto_parallel_context("pipeline_scheduler")}},
-        "model": {"model_config": {"num_layers": num_layers, "offset": _plain(offset),
-                                   "pp_interleave_num": pp_interleave_num or 1, "start_stage": start_stage}},
+        "parallel_config": {
+            "pipeline_stage": stage_num or stages,
+            "gradient_aggregation_group": parallel_config.gradient_aggregation_group,
+        },
+        "parallel": {
+            "pipeline_config": {
+                "pipeline_interleave": bool(get_auto_parallel_context("pipeline_interleave")),
+                "pipeline_scheduler": get_auto_parallel_context("pipeline_scheduler"),
+            }
+        },
+        "model": {
+            "model_config": {
+                "num_layers": num_layers,
+                "offset": _plain(offset),
+                "pp_interleave_num": pp_interleave_num or 1,
+                "start_stage": start_stage,
+            }
+        },
         **(_legacy_sections(parallel_config) if legacy else _mcore_sections(parallel_config)),
     }
 
 
 def _legacy_sections(parallel_config: Any) -> dict[str, Any]:
     recompute = parallel_config.recompute
-    return {"swap_config": plain_swap(parallel_config.swap),
-            "recompute_config": {"recompute": recompute} if isinstance(recompute, bool) else recompute.to_dict()}
+    return {
+        "swap_config": plain_swap(parallel_config.swap),
+        "recompute_config": {"recompute": recompute} if isinstance(recompute, bool) else recompute.to_dict(),
+    }
 
 
 def _mcore_sections(config: Any) -> dict[str, Any]:
-    recompute = {name: getattr(config, name) for name in (
-        "recompute", "select_recompute", "select_comm_recompute", "select_recompute_exclude",
-        "select_comm_recompute_exclude", "mp_comm_recompute", "recompute_slice_activation",
-        "parallel_optimizer_comm_recompute")}
-    swap = {"swap": config.cpu_offloading, "layer_swap": config.cpu_offloading_num_layers,
-            "op_swap": config.op_swap, "default_prefetch": config.default_prefetch}
-    return {"swap_config": swap, "recompute_config": {key: value for key, value in recompute.items()
-                                                      if value is not None}}
+    recompute = {
+        name: getattr(config, name)
+        for name in (
+            "recompute",
+            "select_recompute",
+            "select_comm_recompute",
+            "select_recompute_exclude",
+            "select_comm_recompute_exclude",
+            "mp_comm_recompute",
+            "recompute_slice_activation",
+            "parallel_optimizer_comm_recompute",
+        )
+    }
+    swap = {
+        "swap": config.cpu_offloading,
+        "layer_swap": config.cpu_offloading_num_layers,
+        "op_swap": config.op_swap,
+        "default_prefetch": config.default_prefetch,
+    }
+    return {
+        "swap_config": swap,
+        "recompute_config": {key: value for key, value in recompute.items() if value is not None},
+    }
 
 
 def plain_swap(swap: Any) -> dict[str, Any]:

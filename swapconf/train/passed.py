@@ -29,11 +29,16 @@ def with_layout(document: Document, block: Mapping[str, Any]) -> Document:
     settings: Any = document.root.plain()
     model = _section(settings, "model")
     laid_out = {key: value for key, value in block["model"]["model_config"].items() if key in _LAYOUT}
-    return from_plain({
-        **settings, "use_legacy": block["use_legacy"],
-        "parallel": {**_section(settings, "parallel"), **block["parallel"]},
-        "parallel_config": {**_section(settings, "parallel_config"), **block["parallel_config"]},
-        "model": {**model, "model_config": {**_section(model, "model_config"), **laid_out}}}, document)
+    return from_plain(
+        {
+            **settings,
+            "use_legacy": block["use_legacy"],
+            "parallel": {**_section(settings, "parallel"), **block["parallel"]},
+            "parallel_config": {**_section(settings, "parallel_config"), **block["parallel_config"]},
+            "model": {**model, "model_config": {**_section(model, "model_config"), **laid_out}},
+        },
+        document,
+    )
 
 
 def _section(settings: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -59,22 +64,35 @@ def _read(study: Study, block: Mapping[str, Any]) -> Config:
 def _differences(study: Study, theirs: Config) -> Iterator[Finding]:
     ours, count = study.config, study.config.model.num_layers or 0
     if count != theirs.model.num_layers:
-        yield _finding(ours.origin("model.model_config.num_layers", "model.model_config", "model"),
-                       phrase("mindformers builds {passed} layers, and the config was read as {read}",
-                              passed=theirs.model.num_layers, read=count))
+        yield _finding(
+            ours.origin("model.model_config.num_layers", "model.model_config", "model"),
+            phrase(
+                "mindformers builds {passed} layers, and the config was read as {read}",
+                passed=theirs.model.num_layers,
+                read=count,
+            ),
+        )
         return
     if stage_map(ours, count).places != stage_map(theirs, count).places:
-        yield _finding(ours.origin("model.model_config.offset", "parallel_config.pipeline_stage", "parallel_config"),
-                       phrase("mindformers deals the layers to the pipeline stages otherwise than the config was read"))
+        yield _finding(
+            ours.origin("model.model_config.offset", "parallel_config.pipeline_stage", "parallel_config"),
+            phrase("mindformers deals the layers to the pipeline stages otherwise than the config was read"),
+        )
     # mcore models of mindformers up to 2.1.0 are passed no swap_config (TransformerOpParallelConfig.to_dict)
     is_passed = ours.model.legacy or not isinstance(theirs.swap, SwapOff)
     if is_passed and not _means_the_same(study, replace(ours, swap=theirs.swap)):
-        yield _finding(ours.origin("swap_config.swap", "swap_config"),
-                       phrase("mindformers passes another swap to the layers than the config has"))
-    if not _means_the_same(study, replace(ours, recompute=replace(
-            ours.recompute, **{name: getattr(theirs.recompute, name) for name in _LISTS}))):
-        yield _finding(ours.origin("recompute_config.recompute", "recompute_config"),
-                       phrase("mindformers passes another recompute to the layers than the config has"))
+        yield _finding(
+            ours.origin("swap_config.swap", "swap_config"),
+            phrase("mindformers passes another swap to the layers than the config has"),
+        )
+    if not _means_the_same(
+        study,
+        replace(ours, recompute=replace(ours.recompute, **{name: getattr(theirs.recompute, name) for name in _LISTS})),
+    ):
+        yield _finding(
+            ours.origin("recompute_config.recompute", "recompute_config"),
+            phrase("mindformers passes another recompute to the layers than the config has"),
+        )
 
 
 def _means_the_same(study: Study, other: Config) -> bool:
@@ -82,11 +100,20 @@ def _means_the_same(study: Study, other: Config) -> bool:
     assert study.network is not None
     assert study.strategy is not None
     again = expand(other, study.network, study.versions)
-    return all(one.plan.actions() == two.plan.actions() and one.plan.comm_recompute == two.plan.comm_recompute
-               for one, two in zip(study.strategy.layers, again.layers, strict=True))
+    return all(
+        one.plan.actions() == two.plan.actions() and one.plan.comm_recompute == two.plan.comm_recompute
+        for one, two in zip(study.strategy.layers, again.layers, strict=True)
+    )
 
 
 def _finding(origin: Origin, message: str) -> Finding:
-    return Finding(origin=origin, rule=RULE, severity=Severity.ERROR, message=message,
-                   hint=phrase("a script changed it after the config was read: change the YAML instead; or start the "
-                               "script without swapconf"))
+    return Finding(
+        origin=origin,
+        rule=RULE,
+        severity=Severity.ERROR,
+        message=message,
+        hint=phrase(
+            "a script changed it after the config was read: change the YAML instead; or start the "
+            "script without swapconf"
+        ),
+    )

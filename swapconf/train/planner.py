@@ -37,8 +37,13 @@ class LayerPlanner:
         if template not in self._templates:
             known = self._known.templates if self._known is not None else ()
             self._templates[template] = with_graph(template, known)
-        layer = Layer(index=index, name=str(index), template=self._templates[template],
-                      stage=self._stages.pipeline_stage(index), interleave=self._stages.places[index][0])
+        layer = Layer(
+            index=index,
+            name=str(index),
+            template=self._templates[template],
+            stage=self._stages.pipeline_stage(index),
+            interleave=self._stages.places[index][0],
+        )
         plan = self._decider.plan(layer.template, self._requests.at(layer))
         if plan not in self._edits:
             self._edits[plan] = edits(plan, layer.template, self._decider.recompute_options)
@@ -49,7 +54,8 @@ class LayerPlanner:
             pipeline_segment=int(layer.interleave == 1) if pipeline.zero_bubble_v else None,
             comm_fusion=self._fusion(index),
             edits=self._edits[plan],
-            lines=log_lines.lines(entry, self._config.swap_on))
+            lines=log_lines.lines(entry, self._config.swap_on),
+        )
 
     def _fusion(self, index: int) -> int:
         """The group in which the gradients of a layer are reduced (mindformers 1.9.0, set_communication_fusion)."""

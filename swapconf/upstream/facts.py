@@ -10,15 +10,16 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from swapconf.upstream.release import Package, Release, Said
+from swapconf.upstream.release import FactValue, Package, Release
 from swapconf.upstream.releases import MINDFORMERS, MINDSPORE, REFERENCE, documented
 from swapconf.upstream.versions import TITLES, partner, reached, same
 from swapconf.words.phrases import phrase
 
 _MEASURED_ONES = tuple(release for release in MINDFORMERS if release.measured_with)
 MEASURED_MINDFORMERS = tuple(release.version for release in _MEASURED_ONES)
-MEASURED_PAIRS = tuple((release.version, mindspore) for release in _MEASURED_ONES
-                       for mindspore in release.measured_with)
+MEASURED_PAIRS = tuple(
+    (release.version, mindspore) for release in _MEASURED_ONES for mindspore in release.measured_with
+)
 MEASURED_MINDSPORE = tuple(release.version for release in MINDSPORE if release is not documented.MINDSPORE)
 
 
@@ -35,7 +36,7 @@ class _Range:
     """What holds from a version on, and with which versions that was measured; none: it is documented."""
 
     since: str
-    said: Said
+    said: FactValue
     measured: tuple[str, ...]
 
 
@@ -48,13 +49,21 @@ def _ranges(releases: tuple[Release, ...]) -> dict[str, tuple[_Range, ...]]:
             *before, last = known[name]
             known[name] = (*before, replace(last, measured=(*last.measured, release.version)))
         for name, said in release.changes.items():
-            known[name] = (*known.get(name, ()), _Range(since="0.0" if said.for_earlier else release.version, said=said,
-                                                        measured=(release.version,) if is_measured else ()))
+            known[name] = (
+                *known.get(name, ()),
+                _Range(
+                    since="0.0" if said.for_earlier else release.version,
+                    said=said,
+                    measured=(release.version,) if is_measured else (),
+                ),
+            )
     return known
 
 
 _KNOWN: dict[Package, dict[str, tuple[_Range, ...]]] = {
-    "mindspore": _ranges(MINDSPORE), "mindformers": _ranges(MINDFORMERS)}
+    "mindspore": _ranges(MINDSPORE),
+    "mindformers": _ranges(MINDFORMERS),
+}
 
 
 def _told(held: _Range, package: Package, version: str) -> str:
@@ -62,11 +71,20 @@ def _told(held: _Range, package: Package, version: str) -> str:
     if not held.measured:
         return held.said.source
     if any(same(version, one) for one in held.measured):
-        return phrase("measured with {package} {version}: {source}", package=TITLES[package], version=version,
-                      source=held.said.source)
+        return phrase(
+            "measured with {package} {version}: {source}",
+            package=TITLES[package],
+            version=version,
+            source=held.said.source,
+        )
     newest = [one for one in held.measured if reached(version, one)][-1:] or held.measured[:1]
-    return phrase("measured with {package} {measured}, not measured for {version}: {source}", package=TITLES[package],
-                  measured=newest[0], version=version, source=held.said.source)
+    return phrase(
+        "measured with {package} {measured}, not measured for {version}: {source}",
+        package=TITLES[package],
+        measured=newest[0],
+        version=version,
+        source=held.said.source,
+    )
 
 
 def catalog_difference(family: str, made_with: str, mindformers: str) -> str:
@@ -101,7 +119,8 @@ class Versions:
         return cls(
             mindspore=one or (other and partner("mindformers", other)) or REFERENCE["mindspore"],
             mindformers=other or (one and partner("mindspore", one)) or REFERENCE["mindformers"],
-            assumed=tuple(name for name, version in (("mindspore", one), ("mindformers", other)) if version is None))
+            assumed=tuple(name for name, version in (("mindspore", one), ("mindformers", other)) if version is None),
+        )
 
     def fact(self, name: str) -> Fact:
         """What holds in these versions. Raises KeyError for a name that is not in the data."""

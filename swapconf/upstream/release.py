@@ -10,7 +10,7 @@ Package = Literal["mindspore", "mindformers"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Said:
+class FactValue:
     """The value of a fact from a release on, and where it is known from."""
 
     value: int
@@ -27,10 +27,10 @@ class Release:
     version: str
     # Of a mindformers: the MindSpore that it is released for (VERSION_MAP.json in its package).
     released_for: str = ""
-    # Of a mindformers: each MindSpore with which it was trained and dry-run (docs/generations.md).
+    # Of a mindformers: each MindSpore with which it was trained and dry-run (docs/evidence/generations.md).
     measured_with: tuple[str, ...] = ()
     # Measured with this release, and other than before it.
-    changes: Mapping[str, Said] = field(default_factory=dict)
+    changes: Mapping[str, FactValue] = field(default_factory=dict)
     # Measured with this release, and as before it.
     confirms: tuple[str, ...] = ()
     # By family: what differs from the operators of the catalog, read from the real cells; "" where nothing does.

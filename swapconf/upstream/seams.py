@@ -36,8 +36,11 @@ class Seam:
 
 
 SEAMS = (
-    Seam(LAYER_SETTING, "LayerSetting.__init__",
-         ("self", "num_layers", "offset", "parallel_config", "pp_interleave_num", "start_stage", "stage_num")),
+    Seam(
+        LAYER_SETTING,
+        "LayerSetting.__init__",
+        ("self", "num_layers", "offset", "parallel_config", "pp_interleave_num", "start_stage", "stage_num"),
+    ),
     Seam(LAYER_SETTING, "LayerSetting.__call__", ("self", "layer", "layer_id")),
     Seam(LAYER_SETTING, "LayerSetting.set_swap", ("self", "layer", "layer_id")),  # one that swaps at all
     Seam(SWAP_CONFIG, "TransformerSwapConfig._initialize_swap", ("self", "layer_swap", "op_swap")),
@@ -54,12 +57,27 @@ def complete_or_told() -> bool:
     """Whether mindformers has every seam; where it has not, stderr says what is missing and what to do."""
     lacks = missing()
     if lacks:
-        print(show(phrase("swapconf: steps aside, nothing of mindformers is replaced: the installed mindformers is not "
-                          "one that swapconf knows how to work with: {lacks}", lacks=joined("; ", lacks))),
-              show(phrase("swapconf: the run goes on as plain mindformers: its own LayerSetting applies swap and "
-                          "recompute and logs them, and what `swapconf explain` shows may not hold; install one of "
-                          "mindformers {first} to {last}, or start the script without swapconf", first=FIRST,
-                          last=LAST)), sep="\n", file=sys.stderr, flush=True)
+        print(
+            show(
+                phrase(
+                    "swapconf: steps aside, nothing of mindformers is replaced: the installed mindformers is not "
+                    "one that swapconf knows how to work with: {lacks}",
+                    lacks=joined("; ", lacks),
+                )
+            ),
+            show(
+                phrase(
+                    "swapconf: the run goes on as plain mindformers: its own LayerSetting applies swap and "
+                    "recompute and logs them, and what `swapconf explain` shows may not hold; install one of "
+                    "mindformers {first} to {last}, or start the script without swapconf",
+                    first=FIRST,
+                    last=LAST,
+                )
+            ),
+            sep="\n",
+            file=sys.stderr,
+            flush=True,
+        )
     return not lacks
 
 
@@ -92,8 +110,13 @@ def _lacking(top: ModuleSpec, module: str, wanted: Iterable[Seam]) -> Iterator[s
         if found is None:
             yield phrase("{module} has no {name}", module=module, name=seam.name)
         elif seam.parameters is not None and (given := _parameters(found)) != seam.parameters:
-            yield phrase("{module}: {name} takes ({found}), not ({expected})", module=module, name=seam.name,
-                         found=", ".join(given or ("?",)), expected=", ".join(seam.parameters))
+            yield phrase(
+                "{module}: {name} takes ({found}), not ({expected})",
+                module=module,
+                name=seam.name,
+                found=", ".join(given or ("?",)),
+                expected=", ".join(seam.parameters),
+            )
 
 
 def _source(top: ModuleSpec, module: str) -> str | None:
@@ -139,8 +162,13 @@ def _defined(statement: ast.stmt) -> Sequence[str]:
         return [statement.name]
     if isinstance(statement, ast.ImportFrom):
         return [alias.asname or alias.name for alias in statement.names]
-    targets = statement.targets if isinstance(statement, ast.Assign) else \
-        [statement.target] if isinstance(statement, ast.AnnAssign) else []
+    targets = (
+        statement.targets
+        if isinstance(statement, ast.Assign)
+        else [statement.target]
+        if isinstance(statement, ast.AnnAssign)
+        else []
+    )
     return [target.id for target in targets if isinstance(target, ast.Name)]
 
 

@@ -7,8 +7,9 @@ import re
 from swapconf.upstream.releases import MINDFORMERS, OLDER_PAIRS
 from swapconf.words.phrases import phrase
 
-_FORM = re.compile(r"(\d+(?:\.\d+){1,3})(?:[-_.]?(?:a|b|c|rc|alpha|beta|pre|post|dev)\.?\d*)*(?:\+[\w.]+)?",
-                      re.IGNORECASE)
+_FORM = re.compile(
+    r"(\d+(?:\.\d+){1,3})(?:[-_.]?(?:a|b|c|rc|alpha|beta|pre|post|dev)\.?\d*)*(?:\+[\w.]+)?", re.IGNORECASE
+)
 
 # by mindformers release, the MindSpore it is released for ("prefer" of VERSION_MAP.json, and the only one of "support")
 OFFICIAL_PAIRS = {**OLDER_PAIRS, **{one.version: one.released_for for one in MINDFORMERS if one.released_for}}
@@ -57,12 +58,25 @@ def checked(package: str, version: str) -> str:
     """
     text, existing = version.strip(), _EXISTING[package]
     if release(text) is None:
-        raise BadVersion(phrase("`{version}` is not a version of {package}; write one such as {example}",
-                                version=version, package=TITLES[package], example=existing[-2]))
+        raise BadVersion(
+            phrase(
+                "`{version}` is not a version of {package}; write one such as {example}",
+                version=version,
+                package=TITLES[package],
+                example=existing[-2],
+            )
+        )
     if not reached(text, existing[0]):
-        raise BadVersion(phrase("there is no {package} {version}, or swapconf does not know it; the first that it "
-                                "knows is {first}, the latest {last}", package=TITLES[package], version=text,
-                                first=existing[0], last=existing[-1]))
+        raise BadVersion(
+            phrase(
+                "there is no {package} {version}, or swapconf does not know it; the first that it "
+                "knows is {first}, the latest {last}",
+                package=TITLES[package],
+                version=text,
+                first=existing[0],
+                last=existing[-1],
+            )
+        )
     return text
 
 

@@ -32,5 +32,8 @@ def counted(noun: str, numbers: Iterable[int]) -> str:
     """``rank 3``, ``ranks 0-7, 12``; of layers, too."""
     distinct = set(numbers)
     size, told = len(distinct), ", ".join(runs(distinct))
-    return plural(size, "rank {numbers}", "ranks {numbers}", numbers=told) if noun == "rank" else \
-        plural(size, "layer {numbers}", "layers {numbers}", numbers=told)
+    return (
+        plural(size, "rank {numbers}", "ranks {numbers}", numbers=told)
+        if noun == "rank"
+        else plural(size, "layer {numbers}", "layers {numbers}", numbers=told)
+    )

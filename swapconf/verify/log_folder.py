@@ -89,8 +89,12 @@ def _stream(base: Path, parts: list[tuple[str, Path]], folder: Path) -> Stream:
         return (0, -int(suffix), "") if suffix.isdecimal() and len(suffix) < 8 else (1 if suffix else 2, 0, suffix)
 
     own = _FILE_RANK.search(base.name)
-    above = [match for place in (base.parent, *base.parent.parents) if place == folder or folder in place.parents
-             if (match := _FOLDER_RANK.fullmatch(place.name if place != folder else place.resolve().name))]
+    above = [
+        match
+        for place in (base.parent, *base.parent.parents)
+        if place == folder or folder in place.parents
+        if (match := _FOLDER_RANK.fullmatch(place.name if place != folder else place.resolve().name))
+    ]
     rank = number(own) if own else number(above[0]) if above else None
     return Stream(paths=tuple(path for _, path in sorted(parts, key=age)), rank=rank, own_rank=bool(own or not above))
 

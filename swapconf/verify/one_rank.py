@@ -52,8 +52,11 @@ class Comparison:
                 decided, skipped = worker_logs.parse(line)
                 self._decided |= _plain(decided)
                 self._void.update({_key(item): item.rule for item in skipped})
-        self._requests = {(entry.layer.index, _kind(outcome.request.kind), outcome.request.operator.lstrip(".")):
-                          outcome.request for entry in strategy.layers for outcome in entry.plan.outcomes}
+        self._requests = {
+            (entry.layer.index, _kind(outcome.request.kind), outcome.request.operator.lstrip(".")): outcome.request
+            for entry in strategy.layers
+            for outcome in entry.plan.outcomes
+        }
         full = study.config.recompute.full
         self._silent_full = strategy.swap_on and full is not None and isinstance(full.layers, EveryLayer)
 
@@ -78,8 +81,12 @@ class Comparison:
             return
         expected = self._stages.get(stage, set())
         if expected and not said.entries and not said.skipped:
-            yield Deviation(NO_LINE, self._folder, phrase("the log says nothing of swap or recompute"),
-                            phrase("look for an error in the log, and let mindformers log at level INFO"))
+            yield Deviation(
+                NO_LINE,
+                self._folder,
+                phrase("the log says nothing of swap or recompute"),
+                phrase("look for an error in the log, and let mindformers log at level INFO"),
+            )
             return
         entries = _plain(said.entries)
         missing, extra = expected - entries, entries - self._decided
@@ -93,18 +100,33 @@ class Comparison:
     def _without_lazy_inline(self, said: Said) -> Iterator[Deviation]:
         swaps = [item.layer for item in said.entries if item.value is not None]
         if said.outside_lazy_inline and swaps:
-            yield Deviation(VOID, self._section, phrase(
-                "swap is set at {layers}, but MindSpore warns that it has no effect outside of lazy inline",
-                layers=counted("layer", swaps)), phrase(
-                "raise pipeline_stage or gradient_accumulation_steps above 1, or use `swapconf run` (see `swapconf "
-                "rules lazy-inline-off`)"))
+            yield Deviation(
+                VOID,
+                self._section,
+                phrase(
+                    "swap is set at {layers}, but MindSpore warns that it has no effect outside of lazy inline",
+                    layers=counted("layer", swaps),
+                ),
+                phrase(
+                    "raise pipeline_stage or gradient_accumulation_steps above 1, or use `swapconf run` (see `swapconf "
+                    "rules lazy-inline-off`)"
+                ),
+            )
 
     def _with_another_value(self, items: Set[LoggedEntry], extra: Iterable[LoggedEntry]) -> Iterator[Deviation]:
         """``items``: what is decided at places where ``extra``, which is logged, gives another prefetch."""
         logged = {_place(item): item.value for item in extra}
-        return self._grouped(DIFFERS, items, lambda item, layers: phrase(
-            "{what} at {layers}: backward_prefetch {decided} is decided, {logged} is logged", what=_what(item),
-            layers=layers, decided=item.value, logged=logged[_place(item)]))
+        return self._grouped(
+            DIFFERS,
+            items,
+            lambda item, layers: phrase(
+                "{what} at {layers}: backward_prefetch {decided} is decided, {logged} is logged",
+                what=_what(item),
+                layers=layers,
+                decided=item.value,
+                logged=logged[_place(item)],
+            ),
+        )
 
     def _missing(self, items: Set[LoggedEntry], skipped: Iterable[Skipped]) -> Iterator[Deviation]:
         """What is decided, but not set by the run."""
@@ -112,41 +134,75 @@ class Comparison:
 
         def message(item: LoggedEntry, layers: str) -> str:
             if _key(item) in rules:
-                return phrase("{what} at {layers} is decided, but skipped [{rule}]{value}", what=_what(item),
-                              layers=layers, rule=rules[_key(item)], value=_value(item))
-            return phrase("{what} at {layers} is decided, but not logged{value}", what=_what(item), layers=layers,
-                          value=_value(item))
+                return phrase(
+                    "{what} at {layers} is decided, but skipped [{rule}]{value}",
+                    what=_what(item),
+                    layers=layers,
+                    rule=rules[_key(item)],
+                    value=_value(item),
+                )
+            return phrase(
+                "{what} at {layers} is decided, but not logged{value}",
+                what=_what(item),
+                layers=layers,
+                value=_value(item),
+            )
 
         return self._grouped(MISSING, items, message)
 
     def _unexpected(self, items: Set[LoggedEntry]) -> Iterator[Deviation]:
         """What the run sets, but is not decided; or what is decided to have no effect."""
         void = {item for item in items if _key(item) in self._void}
-        yield from self._grouped(RECOMPUTED, void, lambda item, layers: phrase(
-            "{what} at {layers} is logged as set, but has no effect, as decided [{rule}]", what=_what(item),
-            layers=layers, rule=self._void[_key(item)]))
-        yield from self._grouped(UNDECIDED, items - void, lambda item, layers: phrase(
-            "{what} at {layers} is logged, but not decided{value}", what=_what(item), layers=layers,
-            value=_value(item)))
+        yield from self._grouped(
+            RECOMPUTED,
+            void,
+            lambda item, layers: phrase(
+                "{what} at {layers} is logged as set, but has no effect, as decided [{rule}]",
+                what=_what(item),
+                layers=layers,
+                rule=self._void[_key(item)],
+            ),
+        )
+        yield from self._grouped(
+            UNDECIDED,
+            items - void,
+            lambda item, layers: phrase(
+                "{what} at {layers} is logged, but not decided{value}",
+                what=_what(item),
+                layers=layers,
+                value=_value(item),
+            ),
+        )
 
     def _not_asked_for(self, skipped: Iterable[Skipped]) -> Iterator[Deviation]:
         strange = {_key(item) for item in skipped} - self._void.keys() - self._requests.keys()
-        return self._grouped(UNDECIDED, {LoggedEntry(*item) for item in strange}, lambda item, layers: phrase(
-            "{what} at {layers} is logged as skipped, but not asked for", what=_what(item), layers=layers))
+        return self._grouped(
+            UNDECIDED,
+            {LoggedEntry(*item) for item in strange},
+            lambda item, layers: phrase(
+                "{what} at {layers} is logged as skipped, but not asked for", what=_what(item), layers=layers
+            ),
+        )
 
     def _unlogged(self, missing: Set[LoggedEntry], entries: Set[LoggedEntry], said: Said) -> set[LoggedEntry]:
         """What plain mindformers 1.9.0 sets without a line: of the operators that a pattern of recompute matches side
         by side it logs the last one, and with swap on it does not log that all layers are recomputed."""
         logged = {(item.layer, item.kind, self._pattern(item)) for item in entries}
         silent = self._silent_full and not said.skipped and not any(item.kind == _FULL for item in entries)
-        return {item for item in missing if item.value is None and (
-            silent if item.kind == _FULL else (item.layer, item.kind, self._pattern(item)) in logged)}
+        return {
+            item
+            for item in missing
+            if item.value is None
+            and (silent if item.kind == _FULL else (item.layer, item.kind, self._pattern(item)) in logged)
+        }
 
     def _pattern(self, item: LoggedEntry) -> str | None:
         request = self._requests.get(_key(item))
         return request.pattern if request is not None else None
 
-    def _grouped(self, rule: str, items: Iterable[LoggedEntry], message: Callable[[LoggedEntry, str], str]) -> Iterator[Deviation]:
+    def _grouped(
+        self, rule: str, items: Iterable[LoggedEntry], message: Callable[[LoggedEntry, str], str]
+    ) -> Iterator[Deviation]:
         """Equal deviations of several layers in one. ``message``: of an entry, with the layers in words."""
         groups: dict[tuple[Origin, str], list[LoggedEntry]] = defaultdict(list)
         for item in items:

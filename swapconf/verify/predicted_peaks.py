@@ -34,20 +34,32 @@ def read(path: Path, config: str) -> dict[int, PredictedPeaks]:
         if not isinstance(records, list) or len(data) > MAX_BYTES:
             raise ValueError
         files = {Path(str(record["file"])).name for record in records}
-        found = {_natural(record["rank"]): _peaks(record) for record in records
-                 if len(files) == 1 or Path(str(record["file"])).name == Path(config).name}
+        found = {
+            _natural(record["rank"]): _peaks(record)
+            for record in records
+            if len(files) == 1 or Path(str(record["file"])).name == Path(config).name
+        }
     except (ValueError, KeyError, TypeError, RecursionError):
         raise ValueError(phrase("{file}: this is not what `swapconf dryrun --format json` writes", file=path)) from None
     if not found:
-        raise ValueError(phrase("{file}: no report is about {config}, only about {others}", file=path,
-                                config=Path(config).name, others=", ".join(sorted(files)[:8])))
+        raise ValueError(
+            phrase(
+                "{file}: no report is about {config}, only about {others}",
+                file=path,
+                config=Path(config).name,
+                others=", ".join(sorted(files)[:8]),
+            )
+        )
     return found
 
 
 def _peaks(record: Mapping[str, Any]) -> PredictedPeaks:
     used, fragments = record["used_peak_bytes"], record["with_fragments_peak_bytes"]
-    return PredictedPeaks(used_bytes=None if used is None else _natural(used), origin=str(record["origin"])[:200],
-                          with_fragments_bytes=None if fragments is None else _natural(fragments))
+    return PredictedPeaks(
+        used_bytes=None if used is None else _natural(used),
+        origin=str(record["origin"])[:200],
+        with_fragments_bytes=None if fragments is None else _natural(fragments),
+    )
 
 
 def _natural(value: object) -> int:

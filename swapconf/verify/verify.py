@@ -59,8 +59,16 @@ class Verification:
         return all(finding.severity is Severity.NOTE for finding in self.findings)
 
 
-def verify(folder: Path, study: Study, strategy: Strategy, cluster: Cluster, ranks: Iterable[int],
-           predicted: Mapping[int, PredictedPeaks], slack_bytes: int = 0, jobs: int = 1) -> Verification:
+def verify(
+    folder: Path,
+    study: Study,
+    strategy: Strategy,
+    cluster: Cluster,
+    ranks: Iterable[int],
+    predicted: Mapping[int, PredictedPeaks],
+    slack_bytes: int = 0,
+    jobs: int = 1,
+) -> Verification:
     """Compare the logs below a folder with a config. ``ranks``: those that must have one; others are compared, too.
 
     Raises OSError where the folder cannot be listed.
@@ -70,15 +78,27 @@ def verify(folder: Path, study: Study, strategy: Strategy, cluster: Cluster, ran
     trouble += [(path, phrase("it is compressed")) for path in packed]
     here = str(folder)
     found: dict[Deviation, dict[int, int]] = defaultdict(dict)
-    general = [Finding(origin=Origin(file=path), rule=UNREAD, severity=Severity.WARNING,
-                       message=phrase("not read: {reason}", reason=why),
-                       hint=phrase("unpack it, make it readable, or name it worker_RANK.log")) for path, why in trouble]
+    general = [
+        Finding(
+            origin=Origin(file=path),
+            rule=UNREAD,
+            severity=Severity.WARNING,
+            message=phrase("not read: {reason}", reason=why),
+            hint=phrase("unpack it, make it readable, or name it worker_RANK.log"),
+        )
+        for path, why in trouble
+    ]
     comparison = Comparison(study, strategy, here)
     if not comparison.known:
-        general.append(Finding(origin=Origin(file=here), rule=UNKNOWN, severity=Severity.NOTE,
-                               message=phrase("the operators of this model are not known"),
-                               hint=phrase("only logs, warnings and peaks are looked at; `swapconf families` lists "
-                                           "models")))
+        general.append(
+            Finding(
+                origin=Origin(file=here),
+                rule=UNKNOWN,
+                severity=Severity.NOTE,
+                message=phrase("the operators of this model are not known"),
+                hint=phrase("only logs, warnings and peaks are looked at; `swapconf families` lists models"),
+            )
+        )
     verdicts = []
     for rank in sorted({*ranks, *logs}):
         said, peaks = logs.get(rank), _prediction(rank, cluster, predicted)
@@ -90,8 +110,15 @@ def verify(folder: Path, study: Study, strategy: Strategy, cluster: Cluster, ran
         deviations.update(dict.fromkeys(several, 0))
         for deviation, excess_bytes in deviations.items():
             found[deviation][rank] = excess_bytes
-        verdicts.append(RankVerdict(rank=rank, stage=cluster.stage_of(rank), said=said, predicted=peaks, rules=tuple(
-            sorted({item.rule for item in deviations if LOGS[item.rule][0] != "note"}))))
+        verdicts.append(
+            RankVerdict(
+                rank=rank,
+                stage=cluster.stage_of(rank),
+                said=said,
+                predicted=peaks,
+                rules=tuple(sorted({item.rule for item in deviations if LOGS[item.rule][0] != "note"})),
+            )
+        )
     findings = [_finding(deviation, ranks) for deviation, ranks in found.items()]
     return Verification(findings=in_order([*general, *findings]), ranks=tuple(verdicts))
 
@@ -107,7 +134,8 @@ def _read_all(streams: list[Stream], jobs: int) -> Iterator[Told]:
         else:
             with joblib.parallel_config(backend="loky", n_jobs=min(jobs, len(streams)), inner_max_num_threads=1):
                 yield from joblib.Parallel(return_as="generator")(
-                    joblib.delayed(worker_logs.read)(stream) for stream in streams)
+                    joblib.delayed(worker_logs.read)(stream) for stream in streams
+                )
             return
     yield from map(worker_logs.read, streams)
 
@@ -119,8 +147,9 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _by_rank(streams: list[Stream], told: Iterable[Told], cluster: Cluster
-             ) -> tuple[dict[int, Said], dict[int, tuple[Path, ...]], list[tuple[str, str]]]:
+def _by_rank(
+    streams: list[Stream], told: Iterable[Told], cluster: Cluster
+) -> tuple[dict[int, Said], dict[int, tuple[Path, ...]], list[tuple[str, str]]]:
     """What each rank's logs say, the folders of the runs that they are of, and what could not be read or belongs to no
     rank."""
     logs: dict[int, Said] = {}
@@ -145,11 +174,18 @@ def _by_rank(streams: list[Stream], told: Iterable[Told], cluster: Cluster
 
 def _several(folders: Sequence[Path], top: Path) -> Iterator[Deviation]:
     if len(folders) > 1:
-        names = ", ".join([*(str(folder.relative_to(top)) for folder in folders[:_MOST_NAMES]),
-                           *["..."] * (len(folders) > _MOST_NAMES)])
-        yield Deviation(SEVERAL, Origin(file=str(top)), phrase(
-            "the logs of {count} runs are read as one: {folders}", count=len(folders), folders=names),
-            phrase("name the folder of one run"))
+        names = ", ".join(
+            [
+                *(str(folder.relative_to(top)) for folder in folders[:_MOST_NAMES]),
+                *["..."] * (len(folders) > _MOST_NAMES),
+            ]
+        )
+        yield Deviation(
+            SEVERAL,
+            Origin(file=str(top)),
+            phrase("the logs of {count} runs are read as one: {folders}", count=len(folders), folders=names),
+            phrase("name the folder of one run"),
+        )
 
 
 def _prediction(rank: int, cluster: Cluster, predicted: Mapping[int, PredictedPeaks]) -> PredictedPeaks | None:
@@ -162,36 +198,70 @@ def _prediction(rank: int, cluster: Cluster, predicted: Mapping[int, PredictedPe
 
 def _absent(rank: int, said: Said | None, cluster: Cluster, folder: str) -> Iterator[Deviation]:
     if rank >= cluster.num_devices:
-        yield Deviation(NO_LOG, Origin(file=folder), phrase(
-            "there is a log, but the config describes {devices} devices only", devices=cluster.num_devices), OTHER_RUN)
+        yield Deviation(
+            NO_LOG,
+            Origin(file=folder),
+            phrase("there is a log, but the config describes {devices} devices only", devices=cluster.num_devices),
+            OTHER_RUN,
+        )
     elif said is None:
-        yield Deviation(NO_LOG, Origin(file=folder), phrase("there is no log"), phrase(
-            "collect the logs of all nodes in one folder, as worker_RANK.log or rank_RANK/info.log, or name the "
-            "ranks that have one with --ranks"))
+        yield Deviation(
+            NO_LOG,
+            Origin(file=folder),
+            phrase("there is no log"),
+            phrase(
+                "collect the logs of all nodes in one folder, as worker_RANK.log or rank_RANK/info.log, or name the "
+                "ranks that have one with --ranks"
+            ),
+        )
 
 
-def _peaks(said: Said, predicted: PredictedPeaks | None, slack_bytes: int, folder: str
-           ) -> Iterator[tuple[Deviation, int]]:
+def _peaks(
+    said: Said, predicted: PredictedPeaks | None, slack_bytes: int, folder: str
+) -> Iterator[tuple[Deviation, int]]:
     """What is wrong with the peaks of a rank, and by how many bytes."""
     if said.used_peak_bytes == 0:
-        yield Deviation(ENDED, Origin(file=folder), phrase("the logged peak is 0, so that no step was run"),
-                        phrase("look for an error in the log")), 0
+        yield (
+            Deviation(
+                ENDED,
+                Origin(file=folder),
+                phrase("the logged peak is 0, so that no step was run"),
+                phrase("look for an error in the log"),
+            ),
+            0,
+        )
         return
     if predicted is None:
         return
     if said.used_peak_bytes is None:
-        yield Deviation(NO_PEAK, Origin(file=folder), phrase("no peak is logged"),
-                        phrase("let the run end by itself")), 0
+        yield (
+            Deviation(NO_PEAK, Origin(file=folder), phrase("no peak is logged"), phrase("let the run end by itself")),
+            0,
+        )
         return
     for above, logged, limit in (
-            (mark("the used peak is above the predicted {size}"), said.used_peak_bytes, predicted.used_bytes),
-            (mark("the peak with fragments is above the predicted {size}"), said.with_fragments_peak_bytes,
-             predicted.with_fragments_bytes)):
+        (mark("the used peak is above the predicted {size}"), said.used_peak_bytes, predicted.used_bytes),
+        (
+            mark("the peak with fragments is above the predicted {size}"),
+            said.with_fragments_peak_bytes,
+            predicted.with_fragments_bytes,
+        ),
+    ):
         # the log rounds down to whole MiB
         if logged is not None and limit is not None and logged > limit // MIB * MIB + slack_bytes:
-            yield Deviation(ABOVE, Origin(file=folder), phrase(above, size=show_bytes(limit)), phrase(
-                "predicted by {origin}; allow for the difference with --slack, or see what fills the memory "
-                "with `swapconf memory`", origin=predicted.origin)), logged - limit
+            yield (
+                Deviation(
+                    ABOVE,
+                    Origin(file=folder),
+                    phrase(above, size=show_bytes(limit)),
+                    phrase(
+                        "predicted by {origin}; allow for the difference with --slack, or see what fills the memory "
+                        "with `swapconf memory`",
+                        origin=predicted.origin,
+                    ),
+                ),
+                logged - limit,
+            )
 
 
 def _finding(deviation: Deviation, excess_bytes: Mapping[int, int]) -> Finding:
@@ -199,7 +269,15 @@ def _finding(deviation: Deviation, excess_bytes: Mapping[int, int]) -> Finding:
     ranks, message, most = counted("rank", excess_bytes), deviation.message, max(excess_bytes.values())
     if most:
         size = show_bytes(most)
-        message = phrase("{message}, by up to {size}", message=message, size=size) if len(excess_bytes) > 1 else \
-            phrase("{message}, by {size}", message=message, size=size)
-    return Finding(origin=deviation.origin, rule=deviation.rule, severity=Severity(LOGS[deviation.rule][0]),
-                   message=phrase("{ranks}: {message}", ranks=ranks, message=message), hint=deviation.hint)
+        message = (
+            phrase("{message}, by up to {size}", message=message, size=size)
+            if len(excess_bytes) > 1
+            else phrase("{message}, by {size}", message=message, size=size)
+        )
+    return Finding(
+        origin=deviation.origin,
+        rule=deviation.rule,
+        severity=Severity(LOGS[deviation.rule][0]),
+        message=phrase("{ranks}: {message}", ranks=ranks, message=message),
+        hint=deviation.hint,
+    )

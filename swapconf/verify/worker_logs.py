@@ -28,8 +28,10 @@ _AT_LAYER, _PEAK = b" at layer ", b"peak memory usage (with"
 _OUTSIDE = b"Offload does not take effect outside the scope of the lazy_inline Cell"
 _RANK_ID = b"rank id: "
 
-_WHAT = re.compile(rb"(Set|Skip) (layer swap|op_swap|(?:full )?recompute|"
-                   rb"select (?:comm )?recompute(?: on| exclude)?)$")
+_WHAT = re.compile(
+    rb"(Set|Skip) (layer swap|op_swap|(?:full )?recompute|"
+    rb"select (?:comm )?recompute(?: on| exclude)?)$"
+)
 _LAYER = re.compile(r"(\d{1,6})(?:\s*$|:\s*|\s+and value is:\s*)")
 _VALUE = re.compile(r"\d{1,9}")
 _PAIR = re.compile(r"([\w.]{1,200}), value=(\d{1,9})(?:, |\s*$)")
@@ -40,8 +42,9 @@ _ESCAPE, _SEQUENCE_BYTES = b"\x1b", 64
 _SEQUENCE = re.compile(rb"\x1b\[[0-?]{0,40}[ -/]{0,4}[@-~]")  # ECMA-48, 5.4: colours and what else moves a cursor
 _PEAKS = re.compile(rb"(Used|Actual) peak memory usage \((?:without|with) fragments\): (\d{1,9})M")
 # Open MPI --tag-output, srun --label, and the rank in words
-_TAG = re.compile(rb"\s*(?:\[\d+,(\d{1,6})\]<std(?:out|err)>|(\d{1,6}): |\[?rank[ _:]?(\d{1,6})\]?[:| ])",
-                  re.IGNORECASE)
+_TAG = re.compile(
+    rb"\s*(?:\[\d+,(\d{1,6})\]<std(?:out|err)>|(\d{1,6}): |\[?rank[ _:]?(\d{1,6})\]?[:| ])", re.IGNORECASE
+)
 
 
 class LoggedEntry(NamedTuple):
@@ -127,12 +130,14 @@ def merge(said: Iterable[Said]) -> Said:
     def highest(peaks: Iterable[int | None]) -> int | None:
         return max((peak for peak in peaks if peak is not None), default=None)
 
-    return Said(entries=frozenset().union(*(one.entries for one in every)),
-                skipped=frozenset().union(*(one.skipped for one in every)),
-                outside_lazy_inline=max((one.outside_lazy_inline for one in every), default=0),
-                used_peak_bytes=highest(one.used_peak_bytes for one in every),
-                with_fragments_peak_bytes=highest(one.with_fragments_peak_bytes for one in every),
-                size_bytes=sum(one.size_bytes for one in every))
+    return Said(
+        entries=frozenset().union(*(one.entries for one in every)),
+        skipped=frozenset().union(*(one.skipped for one in every)),
+        outside_lazy_inline=max((one.outside_lazy_inline for one in every), default=0),
+        used_peak_bytes=highest(one.used_peak_bytes for one in every),
+        with_fragments_peak_bytes=highest(one.with_fragments_peak_bytes for one in every),
+        size_bytes=sum(one.size_bytes for one in every),
+    )
 
 
 class _Blocks:
@@ -175,9 +180,14 @@ class _Notes:
     peaks: dict[bytes, int] = field(default_factory=dict)
 
     def said(self, size_bytes: int) -> Said:
-        return Said(entries=frozenset(self.entries), skipped=frozenset(self.skipped), outside_lazy_inline=self.outside,
-                    used_peak_bytes=self.peaks.get(b"Used"), with_fragments_peak_bytes=self.peaks.get(b"Actual"),
-                    size_bytes=size_bytes)
+        return Said(
+            entries=frozenset(self.entries),
+            skipped=frozenset(self.skipped),
+            outside_lazy_inline=self.outside,
+            used_peak_bytes=self.peaks.get(b"Used"),
+            with_fragments_peak_bytes=self.peaks.get(b"Actual"),
+            size_bytes=size_bytes,
+        )
 
 
 class _Scanner:
@@ -199,8 +209,8 @@ class _Scanner:
             self._note(data, at, offset).outside += 1
         if self.rank_id is None and offset + start < _RANK_BYTES:
             for at in _hits(data, _RANK_ID, start, min(stop, _RANK_BYTES - offset)):
-                digits = re.match(rb"\d{1,6}", data[at + len(_RANK_ID):at + len(_RANK_ID) + 6])
-                if self.rank_id is None and digits and data[max(0, at - 6):at] != b"local ":
+                digits = re.match(rb"\d{1,6}", data[at + len(_RANK_ID) : at + len(_RANK_ID) + 6])
+                if self.rank_id is None and digits and data[max(0, at - 6) : at] != b"local ":
                     self.rank_id = int(digits[0])
 
     def _take_line(self, data: bytes, at: int, offset: int) -> None:
@@ -213,7 +223,7 @@ class _Scanner:
         kind, layer = what[2].decode(), _LAYER.match(text)
         if layer is None:
             return
-        note, index, rest = self._note(data, at, offset), int(layer[1]), text[layer.end():]
+        note, index, rest = self._note(data, at, offset), int(layer[1]), text[layer.end() :]
         if len(note.entries) + len(note.skipped) >= MAX_ENTRIES:
             return
         if what[1] == b"Skip":

@@ -63,7 +63,7 @@ class Baseline:
     def rows_of(self, kernel: int) -> list[int]:
         """Rows of the reads of one kernel."""
         rows, starts = self._by_kernel
-        found: list[int] = rows[starts[kernel]:starts[kernel + 1]].tolist()
+        found: list[int] = rows[starts[kernel] : starts[kernel + 1]].tolist()
         return found
 
     def readers_of(self, block: int) -> list[int]:
@@ -105,8 +105,13 @@ class Baseline:
         because MindSpore names many of them after another layer."""
         known: dict[tuple[str, str], int] = {}
         columns = zip(self.kernels.cell, self.kernels.primitive, self.kernels.backward.tolist(), strict=True)
-        return np.array([known.setdefault(("" if backward else cell, primitive), len(known))
-                         for cell, primitive, backward in columns], dtype=np.int64)
+        return np.array(
+            [
+                known.setdefault(("" if backward else cell, primitive), len(known))
+                for cell, primitive, backward in columns
+            ],
+            dtype=np.int64,
+        )
 
     @cached_property
     def splits(self) -> Flags:
@@ -254,7 +259,7 @@ class Baseline:
         """Where a backward pass begins whose first gradient in the layers is ``own``, behind the pass that ends with
         ``ahead``: a stage of a pipeline receives it, and sends on that of the pass before; the last begins with the
         gradient of the loss."""
-        received = ahead + 1 + np.flatnonzero(primitive[ahead + 1:own] == "Receive")
+        received = ahead + 1 + np.flatnonzero(primitive[ahead + 1 : own] == "Receive")
         if len(received):
             return int(received[0]) - bool(received[0] > ahead + 1 and primitive[received[0] - 1] == "Send")
         loss = self._gradients_of_forward[0]
@@ -269,8 +274,13 @@ class Baseline:
         for block, kernel in zip(reads.block.tolist(), reads.kernel.tolist(), strict=True):
             readers.setdefault((block, kernels.primitive[kernel]), []).append(kernel)
         for group in readers.values():
-            again = [kernel for kernel in group if kernels.backward[kernel] and kernels.layer[kernel] >= 0
-                     and not kernels.name[kernel].startswith("Gradients")]
+            again = [
+                kernel
+                for kernel in group
+                if kernels.backward[kernel]
+                and kernels.layer[kernel] >= 0
+                and not kernels.name[kernel].startswith("Gradients")
+            ]
             if again:
                 found[[kernel for kernel in group if kernels.passing[kernel] >= 0]] = again[0]
         return found

@@ -38,8 +38,15 @@ class Step:
     def labels(self) -> NDArray[np.object_]:
         """[4, k] names: of the kernel, of it run again, of the copy of what it makes to the host, and of that back."""
         names = self.program.names
-        return np.array([names, [f"recompute_{name}" for name in names], [f"{name} D2H" for name in names],
-                         [f"{name} H2D" for name in names]], dtype=np.object_)
+        return np.array(
+            [
+                names,
+                [f"recompute_{name}" for name in names],
+                [f"{name} D2H" for name in names],
+                [f"{name} H2D" for name in names],
+            ],
+            dtype=np.object_,
+        )
 
 
 def step_of(trace: Trace, baseline: Baseline) -> Step:
@@ -48,16 +55,26 @@ def step_of(trace: Trace, baseline: Baseline) -> Step:
     kernel = np.array(trace.step_launches, dtype=np.int64)
     item = np.full(len(baseline.kernels), -1, dtype=np.int64)
     item[kernel] = np.arange(len(kernel))
-    return Step(baseline=baseline, program=once, kernel=kernel, item=item, load=workload(trace),
-                tensors=_tensors(trace, baseline))
+    return Step(
+        baseline=baseline,
+        program=once,
+        kernel=kernel,
+        item=item,
+        load=workload(trace),
+        tensors=_tensors(trace, baseline),
+    )
 
 
 def table(step: Step, hardware: Hardware, host: Host | None = None, measured: Measured | None = None) -> Costs:
     """A row for each kernel, then for the copy of each block to the host, then for its copy back."""
-    parts = [costs(load, hardware, host, measured) for load in (
-        step.load, copies(step.tensors, to_host=True), copies(step.tensors, to_host=False))]
-    return Costs(duration_us=np.concatenate([part.duration_us for part in parts]),
-                 origin=np.concatenate([part.origin for part in parts]))
+    parts = [
+        costs(load, hardware, host, measured)
+        for load in (step.load, copies(step.tensors, to_host=True), copies(step.tensors, to_host=False))
+    ]
+    return Costs(
+        duration_us=np.concatenate([part.duration_us for part in parts]),
+        origin=np.concatenate([part.origin for part in parts]),
+    )
 
 
 def added_operations(step: Step, again: Ints) -> float:

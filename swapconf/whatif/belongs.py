@@ -21,14 +21,30 @@ from swapconf.words.phrases import joined, phrase
 _SHOWN = 4
 # sections that shape what a rank computes and holds; of some only these keys
 _SECTIONS: Mapping[str, tuple[str, ...]] = {
-    "model": (), "model_config": (), "parallel": (), "parallel_config": (), "moe_config": (), "optimizer": (),
-    "runner_wrapper": (), "use_legacy": (), "micro_batch_interleave_num": (),
+    "model": (),
+    "model_config": (),
+    "parallel": (),
+    "parallel_config": (),
+    "moe_config": (),
+    "optimizer": (),
+    "runner_wrapper": (),
+    "use_legacy": (),
+    "micro_batch_interleave_num": (),
     "runner_config": ("batch_size", "gradient_accumulation_steps"),
-    "context": ("mode", "jit_config", "jit_level", "memory_optimize_level", "device_target")}
+    "context": ("mode", "jit_config", "jit_level", "memory_optimize_level", "device_target"),
+}
 # what decides about swap and recompute, which a what-if is there to change, and what only names files
-_LEFT_OUT = frozenset((*RECOMPUTE_KEYS, *(name for names in MCORE_SWAP_KEYS.values() for name in names),
-                       "checkpoint_name_or_path", "strategy_ckpt_save_file", "strategy_ckpt_config",
-                       "learning_rate", "lr_schedule"))
+_LEFT_OUT = frozenset(
+    (
+        *RECOMPUTE_KEYS,
+        *(name for names in MCORE_SWAP_KEYS.values() for name in names),
+        "checkpoint_name_or_path",
+        "strategy_ckpt_save_file",
+        "strategy_ckpt_config",
+        "learning_rate",
+        "lr_schedule",
+    )
+)
 _HEADS = ("num_attention_heads", "num_heads", "n_head")
 _NORMS = ("RmsNorm", "LayerNorm")
 _LEAST_KNOWN = 0.5  # of the cells in its layers; those of another family have hardly one name in common
@@ -52,12 +68,17 @@ def _keys(study: Study, recorded: Mapping[str, Any]) -> str:
     differing = [path for path in dict.fromkeys((*asked, *ran)) if asked.get(path) != ran.get(path)]
     if not differing:
         return ""
-    told = [phrase("{path} {recorded} (here {asked})", path=path, recorded=ran.get(path), asked=asked.get(path))
-            for path in differing[:_SHOWN]]
+    told = [
+        phrase("{path} {recorded} (here {asked})", path=path, recorded=ran.get(path), asked=asked.get(path))
+        for path in differing[:_SHOWN]
+    ]
     if len(differing) > _SHOWN:
         told.append(phrase("{count} more", count=len(differing) - _SHOWN))
-    return phrase("the trace is of another run than {file}: {differences}", file=study.document.file,
-                  differences=joined(", ", told))
+    return phrase(
+        "the trace is of another run than {file}: {differences}",
+        file=study.document.file,
+        differences=joined(", ", told),
+    )
 
 
 def _leaves(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -86,25 +107,42 @@ def _cells(network: Network, trace: Trace) -> str:
     if not cells or len(cells & known) >= _LEAST_KNOWN * len(cells):
         return ""
     strange = sorted(cells - known)[:_SHOWN]
-    return phrase("the operators of the trace are not those of a {family} model: it has {cells}",
-                  family=network.family, cells=", ".join(strange))
+    return phrase(
+        "the operators of the trace are not those of a {family} model: it has {cells}",
+        family=network.family,
+        cells=", ".join(strange),
+    )
 
 
 def _shapes(config: Config, trace: Trace) -> str:
     settings = config.model.settings
     hidden = settings.get("hidden_size")
-    sizes = {task.input_tensors[1].shape for task in _in_layers(trace) if task.primitive in _NORMS
-             and len(task.input_tensors) > 1}
+    sizes = {
+        task.input_tensors[1].shape
+        for task in _in_layers(trace)
+        if task.primitive in _NORMS and len(task.input_tensors) > 1
+    }
     if isinstance(hidden, int) and sizes and (hidden,) not in sizes:
-        return phrase("the norms of the trace work on {sizes} elements, and the model of {file} has hidden_size "
-                      "{hidden}", sizes=_told(size[-1] for size in sizes if size), file=config.file, hidden=hidden)
+        return phrase(
+            "the norms of the trace work on {sizes} elements, and the model of {file} has hidden_size {hidden}",
+            sizes=_told(size[-1] for size in sizes if size),
+            file=config.file,
+            hidden=hidden,
+        )
     wanted = _attention_elements(config)
-    found = {prod(task.input_tensors[0].shape) for task in _in_layers(trace)
-             if task.primitive == "FlashAttentionScore" and task.input_tensors}
+    found = {
+        prod(task.input_tensors[0].shape)
+        for task in _in_layers(trace)
+        if task.primitive == "FlashAttentionScore" and task.input_tensors
+    }
     if wanted is not None and found and wanted not in found:
-        return phrase("a query of the trace's attention has {found} elements, and with {file} it has {wanted} "
-                      "(batch_size, seq_length, heads, model_parallel)", found=_told(found), file=config.file,
-                      wanted=wanted)
+        return phrase(
+            "a query of the trace's attention has {found} elements, and with {file} it has {wanted} "
+            "(batch_size, seq_length, heads, model_parallel)",
+            found=_told(found),
+            file=config.file,
+            wanted=wanted,
+        )
     return ""
 
 

@@ -27,8 +27,11 @@ def queued(baseline: Baseline, kernel: int, copied: Set[tuple[int, int]]) -> int
             return after
         last = max(rows, key=lambda row: int(max(baseline.maker[reads.block[row]], reads.face[row])))
         ready = int(max(baseline.maker[reads.block[last]], reads.face[last]))
-        if ready >= kernel and (baseline.kernels.stream[ready] != 0 or (int(reads.block[last]), ready) in copied
-                                or _is_shared(baseline, int(reads.block[last]), ready)):
+        if ready >= kernel and (
+            baseline.kernels.stream[ready] != 0
+            or (int(reads.block[last]), ready) in copied
+            or _is_shared(baseline, int(reads.block[last]), ready)
+        ):
             return after
     return kernel + 1
 

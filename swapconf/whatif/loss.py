@@ -31,8 +31,14 @@ def hurried(baseline: Baseline, program: StrategyProgram, windows: Windows) -> S
     moved = [(start, known[start]) for start in np.unique(begin[at_start]).tolist() if start in known]
     if not moved:
         return program
-    return _launched(program, {int(kernel): start * TICKS - _ROOM + 2 * turn
-                               for start, kernels in moved for turn, kernel in enumerate(kernels)})
+    return _launched(
+        program,
+        {
+            int(kernel): start * TICKS - _ROOM + 2 * turn
+            for start, kernels in moved
+            for turn, kernel in enumerate(kernels)
+        },
+    )
 
 
 def started(baseline: Baseline, program: StrategyProgram, planned: Windows, windows: Windows) -> Windows:
@@ -46,8 +52,9 @@ def started(baseline: Baseline, program: StrategyProgram, planned: Windows, wind
     kernel = first[begin]
     sooner = (kernel >= 0) & ~windows.unread & (planned.returned < program.where[begin])
     sooner &= windows.far + _MORE >= baseline.depth[kernel]
-    return replace(windows, returned=np.where(sooner, np.maximum(program.where[kernel] - 1, windows.copied + 1),
-                                              planned.returned))
+    return replace(
+        windows, returned=np.where(sooner, np.maximum(program.where[kernel] - 1, windows.copied + 1), planned.returned)
+    )
 
 
 def head_first(baseline: Baseline, program: StrategyProgram) -> StrategyProgram:
@@ -71,13 +78,21 @@ def _head(baseline: Baseline, begin: int) -> tuple[int, list[int]]:
     for first in range(begin, min(begin + REACH, len(kernels))):
         if kernels.primitive[first] != "MatMul" or not kernels.backward[first]:
             continue
-        given = {int(reads.block[row]) for row in baseline.rows_of(first)
-                 if kernels.backward[baseline.maker[reads.block[row]]]}
+        given = {
+            int(reads.block[row])
+            for row in baseline.rows_of(first)
+            if kernels.backward[baseline.maker[reads.block[row]]]
+        }
         for other in range(first + 1, min(first + REACH, len(kernels))):
             if kernels.primitive[other] == "MatMul" and given & {
-                    int(reads.block[row]) for row in baseline.rows_of(other)}:
-                adds = [kernel for block in baseline.made.get(other, ()) for kernel in baseline.readers_of(block)
-                        if kernels.primitive[kernel] == "AssignAdd"]
+                int(reads.block[row]) for row in baseline.rows_of(other)
+            }:
+                adds = [
+                    kernel
+                    for block in baseline.made.get(other, ())
+                    for kernel in baseline.readers_of(block)
+                    if kernels.primitive[kernel] == "AssignAdd"
+                ]
                 return (first, [other, *adds[:1]]) if adds else (0, [])
         break
     return 0, []

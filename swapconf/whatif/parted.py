@@ -33,8 +33,12 @@ class Own:
 def flags(strategy: Strategy) -> dict[tuple[str, str], Hashable]:
     """By site, what its primitive is flagged with: the prefetch of its swap, or that its recompute is excluded."""
     swapped = {site: action.prefetch for site, action in strategy.actions().items() if isinstance(action, Swap)}
-    return swapped | {(entry.layer.name, outcome.request.operator): outcome.request.kind for entry in strategy.layers
-                      for outcome in entry.plan.outcomes if outcome.request.kind == "select_recompute_exclude"}
+    return swapped | {
+        (entry.layer.name, outcome.request.operator): outcome.request.kind
+        for entry in strategy.layers
+        for outcome in entry.plan.outcomes
+        if outcome.request.kind == "select_recompute_exclude"
+    }
 
 
 def kinds(baseline: Baseline, flags: Mapping[int, Mapping[int, Hashable]]) -> list[tuple[int, frozenset[int]]]:
@@ -75,17 +79,27 @@ def parted(baseline: Baseline, program: StrategyProgram, owns: Sequence[Own]) ->
             born.append(at)
         copies.append(own.kernel)
         inserted.append(at)
-        rows += [(new.get((int(read), own.layers), int(read)), at)
-                 for read in baseline.reads.block[baseline.rows_of(own.kernel)].tolist()]
+        rows += [
+            (new.get((int(read), own.layers), int(read)), at)
+            for read in baseline.reads.block[baseline.rows_of(own.kernel)].tolist()
+        ]
     added = np.array(rows, dtype=np.int64).reshape(-1, 2)
     nothing = np.full(len(added), -1, dtype=np.int64)
     return replace(
-        program, block=np.concatenate([block, added[:, 0]]), position=np.concatenate([program.position, added[:, 1]]),
-        until=np.concatenate([program.until, added[:, 1]]), face=np.concatenate([program.face, nothing]),
-        site=np.concatenate([site, nothing]), reader=np.concatenate([program.reader, nothing]),
+        program,
+        block=np.concatenate([block, added[:, 0]]),
+        position=np.concatenate([program.position, added[:, 1]]),
+        until=np.concatenate([program.until, added[:, 1]]),
+        face=np.concatenate([program.face, nothing]),
+        site=np.concatenate([site, nothing]),
+        reader=np.concatenate([program.reader, nothing]),
         again=np.concatenate([program.again, np.zeros(len(added), dtype=np.bool_)]),
-        origin=_longer(program.origin, origin), born=_longer(program.born, born),
-        copies=_longer(program.copies, copies), inserted=_longer(program.inserted, inserted), parted=len(copies))
+        origin=_longer(program.origin, origin),
+        born=_longer(program.born, born),
+        copies=_longer(program.copies, copies),
+        inserted=_longer(program.inserted, inserted),
+        parted=len(copies),
+    )
 
 
 def stand_ins(baseline: Baseline, of_node: Ints, of_read: Ints, again: Flags) -> Ints:

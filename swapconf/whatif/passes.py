@@ -16,8 +16,9 @@ from swapconf.whatif.homes import take_in
 Weights: TypeAlias = "Mapping[int, tuple[int, ...]]"  # see homes.weights_read
 
 
-def adopted(kernels: Sequence[Kernel], layer: Ints, cell: list[str], backward: Flags, reads: Reads,
-            maker: Ints) -> tuple[Ints, list[str]]:
+def adopted(
+    kernels: Sequence[Kernel], layer: Ints, cell: list[str], backward: Flags, reads: Reads, maker: Ints
+) -> tuple[Ints, list[str]]:
     """A kernel that MindSpore merged for several cells, or put in itself, has no scope: it belongs to the innermost
     cell of the layer among those that it reads from and that read it."""
     layer = layer.copy()
@@ -42,8 +43,15 @@ def adopted(kernels: Sequence[Kernel], layer: Ints, cell: list[str], backward: F
     return layer, cell
 
 
-def rehomed(kernels: Sequence[Kernel], layer: Ints, cell: Sequence[str], backward: Flags, reads: Reads,
-            maker: Ints, weights: Weights) -> Ints:
+def rehomed(
+    kernels: Sequence[Kernel],
+    layer: Ints,
+    cell: Sequence[str],
+    backward: Flags,
+    reads: Reads,
+    maker: Ints,
+    weights: Weights,
+) -> Ints:
     """MindSpore names some kernels of a layer after another one, such as views of GLM's rotary embedding: connected
     nodes, fewer than those of a layer, that stand between nodes of one layer alone, belong to it."""
     source, reader = np.where(reads.face >= 0, reads.face, maker[reads.block]), reads.kernel
@@ -73,8 +81,15 @@ def rehomed(kernels: Sequence[Kernel], layer: Ints, cell: Sequence[str], backwar
     return np.where((passing >= 0) & (moved[passing] >= 0), moved[passing], layer)
 
 
-def passes(kernels: Sequence[Kernel], layer: Ints, cell: Sequence[str], backward: Flags, reads: Reads,
-           maker: Ints, weights: Weights) -> Ints:
+def passes(
+    kernels: Sequence[Kernel],
+    layer: Ints,
+    cell: Sequence[str],
+    backward: Flags,
+    reads: Reads,
+    maker: Ints,
+    weights: Weights,
+) -> Ints:
     """Nodes of one layer that are connected; not what several passes share, such as the tables of a rotary embedding,
     or what the parallel optimizer gathers of a weight once for all micro-batches, which is less often there than the
     rest of the layer."""
@@ -86,12 +101,21 @@ def passes(kernels: Sequence[Kernel], layer: Ints, cell: Sequence[str], backward
 def _regular(kernels: Sequence[Kernel], layer: Ints, cell: Sequence[str], backward: Flags, weights: Weights) -> Flags:
     """Nodes that are as often there as the rest of their layer."""
     inside = (layer >= 0) & ~backward
-    keys = {index: (int(layer[index]), cell[index], kernels[index].primitive, kernels[index].scope == "Default",
-                    weights.get(index))
-            for index in np.flatnonzero(inside).tolist()}
+    keys = {
+        index: (
+            int(layer[index]),
+            cell[index],
+            kernels[index].primitive,
+            kernels[index].scope == "Default",
+            weights.get(index),
+        )
+        for index in np.flatnonzero(inside).tolist()
+    }
     counts = Counter(keys.values())
-    usual = {number: mode([count for key, count in counts.items() if key[0] == number and key[-1] is None] or [1])
-             for number in {key[0] for key in counts}}
+    usual = {
+        number: mode([count for key, count in counts.items() if key[0] == number and key[-1] is None] or [1])
+        for number in {key[0] for key in counts}
+    }
     for index, key in keys.items():
         inside[index] = counts[key] % usual[key[0]] == 0
     return inside

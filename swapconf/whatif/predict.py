@@ -91,16 +91,27 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
         kept = [*kept, *np.flatnonzero(staying).tolist()]
     reads = baseline.reads
     owned = (sites.of_read >= 0) & (sites.of_node[reads.face] >= 0)
-    flagged_read = np.where(owned, actions.again[sites.of_read],
-                            flagged[reads.face] & baseline.kernels.backward[reads.kernel]) & (reads.face >= 0)
+    flagged_read = np.where(
+        owned, actions.again[sites.of_read], flagged[reads.face] & baseline.kernels.backward[reads.kernel]
+    ) & (reads.face >= 0)
     flagged_read[np.isin(reads.face, kept)] = False  # also a view: what it shows stays with it
     flagged[stand_ins(baseline, sites.of_node, sites.of_read, flagged_read)] = True
     flagged &= ~prepared.is_once
     sums = _kept_sums(baseline, sites, actions, flagged)
     flagged_read[[row for rows in sums.values() for row in rows]] = False
-    program = head_first(baseline, recompute(baseline, sites.of_read, flagged, flagged_read, sites.of_moved, {
-        norm: int(sites.of_read[rows[0]]) for norm, rows in sums.items()}, outputs,
-        covered(sites, actions.cell, actions.cells, actions.roots)))
+    program = head_first(
+        baseline,
+        recompute(
+            baseline,
+            sites.of_read,
+            flagged,
+            flagged_read,
+            sites.of_moved,
+            {norm: int(sites.of_read[rows[0]]) for norm, rows in sums.items()},
+            outputs,
+            covered(sites, actions.cell, actions.cells, actions.roots),
+        ),
+    )
     if wanted := _of_all_layers(prepared, strategy):
         program = remade(baseline, program, wanted)
     if owns := _parted(prepared, strategy):
@@ -114,11 +125,25 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     sooner = hurried(baseline, program, windows)
     if sooner is not program:
         sooner = in_order(baseline, sooner)
-        program, windows = sooner, freed(baseline, sooner, started(baseline, sooner, windows, swap(
-            baseline, sooner, moving, reach, sites.of_moved, unread, slack)), slack)
-    return LaunchPlan(program=program, windows=replace(
-        windows, apart=_apart(prepared, actions, windows),
-        underflows=underflows(baseline, program, windows, _views_apart(prepared, actions, program)[windows.face])))
+        program, windows = (
+            sooner,
+            freed(
+                baseline,
+                sooner,
+                started(
+                    baseline, sooner, windows, swap(baseline, sooner, moving, reach, sites.of_moved, unread, slack)
+                ),
+                slack,
+            ),
+        )
+    return LaunchPlan(
+        program=program,
+        windows=replace(
+            windows,
+            apart=_apart(prepared, actions, windows),
+            underflows=underflows(baseline, program, windows, _views_apart(prepared, actions, program)[windows.face]),
+        ),
+    )
 
 
 def _apart(prepared: PlacedBaseline, actions: _Actions, windows: Windows) -> Flags:
@@ -148,8 +173,10 @@ def _of_all_layers(prepared: PlacedBaseline, strategy: Strategy) -> dict[int, li
     known, kernels = strategy.actions(), prepared.baseline.kernels
     passes = np.unique(kernels.passing[kernels.passing >= 0]).tolist()
     names = {number: layer_name(int(kernels.layer[number])) for number in passes}
-    wanted = {number: [kernel for kernel, path in prepared.sites.shared
-                       if isinstance(known.get((name, path)), Recompute)] for number, name in names.items()}
+    wanted = {
+        number: [kernel for kernel, path in prepared.sites.shared if isinstance(known.get((name, path)), Recompute)]
+        for number, name in names.items()
+    }
     return {number: chosen for number, chosen in wanted.items() if chosen}
 
 
@@ -157,18 +184,26 @@ def _parted(prepared: PlacedBaseline, strategy: Strategy) -> list[Own]:
     """What some layers have for themselves although all share it in the baseline."""
     known, kernels, paths = flags(strategy), prepared.baseline.kernels, dict(prepared.sites.shared)
     layers = np.unique(kernels.layer[kernels.passing[kernels.passing >= 0]]).tolist()
-    found = kinds(prepared.baseline, {kernel: {layer: known.get((layer_name(layer), path)) for layer in layers}
-                                      for kernel, path in paths.items()})
+    found = kinds(
+        prepared.baseline,
+        {kernel: {layer: known.get((layer_name(layer), path)) for layer in layers} for kernel, path in paths.items()},
+    )
     site = {name: index for index, name in enumerate(prepared.sites.names)}
-    return [Own(kernel=kernel, layers=alike, site=site.get((layer_name(min(alike)), paths[kernel]), -1))
-            for kernel, alike in found]
+    return [
+        Own(kernel=kernel, layers=alike, site=site.get((layer_name(min(alike)), paths[kernel]), -1))
+        for kernel, alike in found
+    ]
 
 
 def _unread(baseline: Baseline, sites: Sites, actions: _Actions, flagged: Flags) -> Unread:
     prefetch = actions.prefetch[sites.of_unread]
     nodes = np.flatnonzero((sites.of_unread >= 0) & (prefetch >= 0) & ~flagged & (baseline.num_made > 0))
-    return Unread(block=np.array([baseline.made[node][0] for node in nodes.tolist()], dtype=np.int64), face=nodes,
-                  site=sites.of_unread[nodes], prefetch=prefetch[nodes])
+    return Unread(
+        block=np.array([baseline.made[node][0] for node in nodes.tolist()], dtype=np.int64),
+        face=nodes,
+        site=sites.of_unread[nodes],
+        prefetch=prefetch[nodes],
+    )
 
 
 def _actions(sites: Sites, strategy: Strategy) -> _Actions:
@@ -187,8 +222,13 @@ def _actions(sites: Sites, strategy: Strategy) -> _Actions:
                 cell[index] = cells.setdefault(action.root, len(cells))
         elif isinstance(action, Swap):
             prefetch[index] = action.prefetch
-    return _Actions(again=again, prefetch=prefetch, cell=cell, cells=tuple(cells),
-                    roots={layer: frozenset(found) for layer, found in roots.items()})
+    return _Actions(
+        again=again,
+        prefetch=prefetch,
+        cell=cell,
+        cells=tuple(cells),
+        roots={layer: frozenset(found) for layer, found in roots.items()},
+    )
 
 
 def _flagged(baseline: Baseline, sites: Sites, actions: _Actions) -> tuple[Flags, list[int], list[int]]:
@@ -220,8 +260,9 @@ def _kept_sums(baseline: Baseline, sites: Sites, actions: _Actions, flagged: Fla
         low, high = np.searchsorted(reads.block, [made[SUM], made[SUM] + 1]) if len(made) > SUM else (0, 0)
         rows = [row for row in range(low, high) if kernels.backward[reads.kernel[row]] and sites.of_read[row] >= 0]
         owners = {int(sites.of_read[row]) for row in rows}
-        if owners and not any(actions.again[owner] and sites.names[owner][0] == layer_name(int(kernels.layer[kernel]))
-                              for owner in owners):
+        if owners and not any(
+            actions.again[owner] and sites.names[owner][0] == layer_name(int(kernels.layer[kernel])) for owner in owners
+        ):
             found[kernel] = rows
     return found
 
@@ -249,20 +290,41 @@ def prediction(prepared: PlacedBaseline, launched: LaunchPlan) -> Prediction:
     origin = np.concatenate([np.arange(count), program.origin])[changed]
     end[changed] = _freed(baseline, held[changed], origin, old)
     moves = Moves(
-        sites=prepared.sites.names, site=windows.site, size_bytes=blocks.size_bytes[windows.row],
-        host_bytes=baseline.host_bytes[windows.row], prefetch=windows.prefetch,
+        sites=prepared.sites.names,
+        site=windows.site,
+        size_bytes=blocks.size_bytes[windows.row],
+        host_bytes=baseline.host_bytes[windows.row],
+        prefetch=windows.prefetch,
         copied=born_at(baseline, windows.copied),
         released=np.where(windows.apart, _freed(baseline, windows.released, windows.row, old), end[windows.block]),
-        returned=born_at(baseline, windows.returned), used=born_at(baseline, windows.used),
-        end=_freed(baseline, windows.until, windows.row, old), unread=windows.unread, underflows=windows.underflows,
+        returned=born_at(baseline, windows.returned),
+        used=born_at(baseline, windows.used),
+        end=_freed(baseline, windows.until, windows.row, old),
+        unread=windows.unread,
+        underflows=windows.underflows,
     )
     alone = np.flatnonzero(windows.apart)
     later, row = windows.later, windows.row[windows.later.window]
-    device = _with_copies(blocks, program, start, end, moves, windows, _Blocks(
-        block=np.concatenate([row, windows.row[alone]]),
-        start=np.concatenate([born_at(baseline, later.returned), born_at(baseline, windows.face[alone] * TICKS) + 1]),
-        end=np.concatenate([_freed(baseline, later.until, row, old),
-                            _freed(baseline, windows.released[alone], windows.row[alone], old)])))
+    device = _with_copies(
+        blocks,
+        program,
+        start,
+        end,
+        moves,
+        windows,
+        _Blocks(
+            block=np.concatenate([row, windows.row[alone]]),
+            start=np.concatenate(
+                [born_at(baseline, later.returned), born_at(baseline, windows.face[alone] * TICKS) + 1]
+            ),
+            end=np.concatenate(
+                [
+                    _freed(baseline, later.until, row, old),
+                    _freed(baseline, windows.released[alone], windows.row[alone], old),
+                ]
+            ),
+        ),
+    )
     again = len(program.copies) - program.parted
     return Prediction(device=device, moves=moves, recomputed=again // max(baseline.steps, 1), steps=baseline.steps)
 
@@ -281,18 +343,26 @@ class _Blocks:
     end: Ints
 
 
-def _with_copies(blocks: Lifetimes, program: StrategyProgram, start: Ints, end: Ints, moves: Moves,
-                 windows: Windows, more: _Blocks) -> Lifetimes:
+def _with_copies(
+    blocks: Lifetimes, program: StrategyProgram, start: Ints, end: Ints, moves: Moves, windows: Windows, more: _Blocks
+) -> Lifetimes:
     """All blocks, those that ran again and those that came back included, in order of birth."""
     back = ~moves.unread
     origin = np.concatenate([np.arange(len(blocks)), program.origin, windows.row[back], more.block])
     category = blocks.category[origin]
     again = slice(len(blocks), len(blocks) + len(program.origin))
     category[again] = CATEGORIES.index(Category.RECOMPUTED)
-    category[again.stop:again.stop + int(back.sum()) + len(windows.later.window)] = CATEGORIES.index(Category.SWAP)
+    category[again.stop : again.stop + int(back.sum()) + len(windows.later.window)] = CATEGORIES.index(Category.SWAP)
     start = np.concatenate([start, moves.returned[back], more.start])
     end = np.concatenate([end, moves.end[back], more.end])
     order = np.argsort(start, kind="stable")
-    return Lifetimes(start=start[order], end=np.minimum(end[order], NEVER), size_bytes=blocks.size_bytes[origin][order],
-                     is_persistent=blocks.is_persistent[origin][order], category=category[order],
-                     layer=blocks.layer[origin][order], name=blocks.name[origin][order], names=blocks.names)
+    return Lifetimes(
+        start=start[order],
+        end=np.minimum(end[order], NEVER),
+        size_bytes=blocks.size_bytes[origin][order],
+        is_persistent=blocks.is_persistent[origin][order],
+        category=category[order],
+        layer=blocks.layer[origin][order],
+        name=blocks.name[origin][order],
+        names=blocks.names,
+    )

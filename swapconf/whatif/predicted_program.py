@@ -84,11 +84,25 @@ def predicted_program(step: Step, schedule: LaunchPlan, moves: Moves) -> Predict
     stream[back], kind[back] = free + 1, TO_DEVICE
     row[back] = len(base) + len(step.tensors) + schedule.windows.row[move[back]]
     freed[out] = moves.released[move[out]]
-    pairs = _joined(_order(launches), _kept(step, launches), _readers(step, schedule, launches),
-                    _copies(schedule, launches), _releases(schedule, launches, kind))
-    return Predicted(row=row, move=move, program=Program(
-        names=tuple(step.labels[part, source].tolist()), stream=stream, kind=kind, waits=_waits(stream, pairs),
-        freed=freed, event=born_at(step.baseline, launches.position)))
+    pairs = _joined(
+        _order(launches),
+        _kept(step, launches),
+        _readers(step, schedule, launches),
+        _copies(schedule, launches),
+        _releases(schedule, launches, kind),
+    )
+    return Predicted(
+        row=row,
+        move=move,
+        program=Program(
+            names=tuple(step.labels[part, source].tolist()),
+            stream=stream,
+            kind=kind,
+            waits=_waits(stream, pairs),
+            freed=freed,
+            event=born_at(step.baseline, launches.position),
+        ),
+    )
 
 
 def _launches(step: Step, schedule: LaunchPlan) -> _Launches:
@@ -102,18 +116,31 @@ def _launches(step: Step, schedule: LaunchPlan) -> _Launches:
     order = np.argsort(position, kind="stable")
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
-    parts = np.arange(len(step.kernel)), step.item[program.copies[again]], step.item[windows.face[out]], \
-        step.item[windows.face[back]]
+    parts = (
+        np.arange(len(step.kernel)),
+        step.item[program.copies[again]],
+        step.item[windows.face[out]],
+        step.item[windows.face[back]],
+    )
     source, part = np.concatenate(parts), np.repeat([_KERNEL, _AGAIN, _OUT, _BACK], [len(items) for items in parts])
     move = np.concatenate([np.full(len(step.kernel) + len(again), -1, dtype=np.int64), out, back])
-    again_at, out_at, back_at = (np.full(count, -1, dtype=np.int64) for count in (
-        len(step.kernel), len(windows.face), len(windows.face)))
+    again_at, out_at, back_at = (
+        np.full(count, -1, dtype=np.int64) for count in (len(step.kernel), len(windows.face), len(windows.face))
+    )
     again_at[parts[_AGAIN]] = rank[part == _AGAIN]
     out_at[out], back_at[back] = rank[part == _OUT], rank[part == _BACK]
     is_main = (part <= _AGAIN) & (step.program.stream[source] == step.program.main_stream)
     return _Launches(
-        position=position[order], part=part[order], source=source[order], move=move[order], is_main=is_main[order],
-        kernel_at=rank[:len(step.kernel)], again_at=again_at, out_at=out_at, back_at=back_at)
+        position=position[order],
+        part=part[order],
+        source=source[order],
+        move=move[order],
+        is_main=is_main[order],
+        kernel_at=rank[: len(step.kernel)],
+        again_at=again_at,
+        out_at=out_at,
+        back_at=back_at,
+    )
 
 
 def _in_turn(schedule: LaunchPlan) -> tuple[Ints, Ints]:
@@ -143,8 +170,10 @@ def _kept(step: Step, launches: _Launches) -> _Pairs:
     twice = launches.again_at[waiter] >= 0
     once, repeated = waiter[twice], awaited[twice]
     latest = np.where(launches.again_at[repeated] >= 0, launches.again_at[repeated], launches.kernel_at[repeated])
-    return (np.concatenate([launches.kernel_at[waiter], launches.again_at[once]]),
-            np.concatenate([launches.kernel_at[awaited], latest]))
+    return (
+        np.concatenate([launches.kernel_at[waiter], launches.again_at[once]]),
+        np.concatenate([launches.kernel_at[awaited], latest]),
+    )
 
 
 def _readers(step: Step, schedule: LaunchPlan, launches: _Launches) -> _Pairs:
@@ -188,8 +217,10 @@ def _releases(schedule: LaunchPlan, launches: _Launches, kind: NDArray[np.uint8]
     first = np.searchsorted(follower, behind)
     count = np.searchsorted(follower, behind, side="right") - first
     handed = ranges(first, count)
-    return (np.concatenate([main[follower[inside]], np.repeat(talking, count)]),
-            np.concatenate([out_at[mine[inside]], out_at[mine[handed]]]))
+    return (
+        np.concatenate([main[follower[inside]], np.repeat(talking, count)]),
+        np.concatenate([out_at[mine[inside]], out_at[mine[handed]]]),
+    )
 
 
 def _launched_at(launches: _Launches, position: Ints) -> Ints:

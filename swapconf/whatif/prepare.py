@@ -42,8 +42,12 @@ def prepare(trace: Trace) -> Baseline:
     backward = _backward(kernels, reads, maker)
     reads = _through_views(reads, maker, backward)
     layer, cell = adopted(kernels, layer, [place[1] for place in places], backward, reads, maker)
-    named = np.array([place[0] if kernel.scope != "Default" else number
-                      for place, kernel, number in zip(places, kernels, layer.tolist(), strict=True)])
+    named = np.array(
+        [
+            place[0] if kernel.scope != "Default" else number
+            for place, kernel, number in zip(places, kernels, layer.tolist(), strict=True)
+        ]
+    )
     weights = weights_read(tasks, trace.blocks, reads)
     layer = rehomed(kernels, layer, cell, backward, reads, maker, weights)
     return Baseline(
@@ -51,8 +55,12 @@ def prepare(trace: Trace) -> Baseline:
         maker=maker,
         host_bytes=_host_bytes(tasks, row),
         kernels=Kernels(
-            name=tuple(kernel.name for kernel in kernels), layer=layer, cell=tuple(cell),
-            primitive=tuple(task.primitive for task in tasks), stream=stream, backward=backward,
+            name=tuple(kernel.name for kernel in kernels),
+            layer=layer,
+            cell=tuple(cell),
+            primitive=tuple(task.primitive for task in tasks),
+            stream=stream,
+            backward=backward,
             passing=passes(kernels, layer, cell, backward, reads, maker, weights),
             before=_before(maker, blocks, len(kernels)),
         ),
@@ -105,8 +113,7 @@ def _before(maker: Ints, blocks: Sequence[Block], count: int) -> Ints:
     return np.asarray(np.minimum.accumulate(first[::-1])[::-1])
 
 
-def _reads(kernels: Sequence[Kernel], tasks: Sequence[Task], row: dict[int, int], maker: Ints,
-           stream: Ints) -> Reads:
+def _reads(kernels: Sequence[Kernel], tasks: Sequence[Task], row: dict[int, int], maker: Ints, stream: Ints) -> Reads:
     """All uses of blocks that kernels made."""
     faces: dict[int, list[tuple[int, str, tuple[int, ...]]]] = {}
     found: list[tuple[int, int, int]] = []
@@ -132,8 +139,7 @@ def _inputs(task: Task) -> list[tuple[int, tuple[int, ...] | None]]:
     return [(tensor, None) for tensor in dict.fromkeys(task.inputs)]
 
 
-def _face(candidates: Sequence[tuple[int, str, tuple[int, ...]]], kernel: Kernel,
-          shape: tuple[int, ...] | None) -> int:
+def _face(candidates: Sequence[tuple[int, str, tuple[int, ...]]], kernel: Kernel, shape: tuple[int, ...] | None) -> int:
     """By name inside one graph; a gradient sees the forward pass through a tuple, so there the shape tells."""
     if len(candidates) == 1:
         return candidates[0][0]
@@ -169,8 +175,10 @@ def _backward(kernels: Sequence[Kernel], reads: Reads, maker: Ints) -> Flags:
 
 def _through_views(reads: Reads, maker: Ints, backward: Flags) -> Reads:
     """A view that a gradient makes for another one shows what it sees itself."""
-    below = {(block, kernel): face for block, kernel, face in
-             zip(reads.block.tolist(), reads.kernel.tolist(), reads.face.tolist(), strict=True)}
+    below = {
+        (block, kernel): face
+        for block, kernel, face in zip(reads.block.tolist(), reads.kernel.tolist(), reads.face.tolist(), strict=True)
+    }
     face = reads.face.copy()
     shown = (face >= 0) & backward[face] & (face != maker[reads.block])
     for row in np.flatnonzero(shown).tolist():

@@ -72,20 +72,27 @@ class Question:
     known that both belong together. ``grown``: from what the trace was made, "" where a run left it. Raises
     SwapconfError for files that cannot be read, Mismatch where the trace is no baseline for the config."""
 
-    def __init__(self, folder: Path, study: Study, policy: str = "mindspore",
-                 machine: Machine | None = None) -> None:
+    def __init__(self, folder: Path, study: Study, policy: str = "mindspore", machine: Machine | None = None) -> None:
         if study.network is None:
             raise Mismatch(study.why_no_strategy)
         trace = trace_folder.read(folder, rank=0)
         recorded = run_record.read(folder).get("settings")
         if other := other_run(study, trace, recorded if isinstance(recorded, dict) else {}):
-            raise Mismatch(phrase("{reason}; make a trace of this config: {command}", reason=other,
-                                  command=_making(study.config.file)))
+            raise Mismatch(
+                phrase(
+                    "{reason}; make a trace of this config: {command}", reason=other, command=_making(study.config.file)
+                )
+            )
         try:
             baseline = prepare(trace)
         except ValueError as error:
-            raise Mismatch(phrase("{reason}; make a trace without swap and recompute: {command}", reason=error,
-                                  command=_making(study.config.file))) from None
+            raise Mismatch(
+                phrase(
+                    "{reason}; make a trace without swap and recompute: {command}",
+                    reason=error,
+                    command=_making(study.config.file),
+                )
+            ) from None
         self._trace, self._policy = trace, policy
         self.grown = run_record.grown(run_record.report(folder))
         self._config, self._network, self._versions = study.config, study.network, study.versions
@@ -110,11 +117,23 @@ class Question:
     def views(self, answer: Answer) -> tuple[MemoryView, MemoryView]:
         """Pictures of the baseline and of the prediction."""
         found, placed_at = answer.prediction, answer.placement
-        return of_trace(self._trace, title=phrase("without swap and recompute"), told=self._told, policy=self._policy,
-                        origin=joined(", ", [BASELINE_ORIGIN, *[self.grown] * bool(self.grown)])), view(
-            found.device, placed_at, title=self._config.file, rank=self._trace.rank, origin=self.origin, ticks=TICKS,
-            with_fragments_peak_bytes=placed_at.mapped_bytes, reserved_bytes=placed_at.reserved_bytes,
-            entries=answer.entries)
+        return of_trace(
+            self._trace,
+            title=phrase("without swap and recompute"),
+            told=self._told,
+            policy=self._policy,
+            origin=joined(", ", [BASELINE_ORIGIN, *[self.grown] * bool(self.grown)]),
+        ), view(
+            found.device,
+            placed_at,
+            title=self._config.file,
+            rank=self._trace.rank,
+            origin=self.origin,
+            ticks=TICKS,
+            with_fragments_peak_bytes=placed_at.mapped_bytes,
+            reserved_bytes=placed_at.reserved_bytes,
+            entries=answer.entries,
+        )
 
     def predict(self, config: Config) -> Prediction:
         return predict(self._prepared, self._strategy(config))
@@ -123,14 +142,20 @@ class Question:
         strategy = self._strategy(self._config)
         launched = schedule(self._prepared, strategy)
         whole = prediction(self._prepared, launched)
-        entries = tuple(self._entry(whole, origin, text, without)
-                        for origin, text, without in _entries(self._config))
-        return Answer(prediction=whole, baseline_peak_bytes=self.baseline_peak_bytes, entries=entries,
-                      times=self._times(launched, whole.moves),
-                      placement=place(self._policy, whole.device, self._pool),
-                      safe_bytes=safe_peak_bytes(self._prepared, strategy),
-                      findings=(*_underflow(whole, self._config), *_unread(whole, self._config),
-                                *(finding for entry in entries for finding in _findings(entry))))
+        entries = tuple(self._entry(whole, origin, text, without) for origin, text, without in _entries(self._config))
+        return Answer(
+            prediction=whole,
+            baseline_peak_bytes=self.baseline_peak_bytes,
+            entries=entries,
+            times=self._times(launched, whole.moves),
+            placement=place(self._policy, whole.device, self._pool),
+            safe_bytes=safe_peak_bytes(self._prepared, strategy),
+            findings=(
+                *_underflow(whole, self._config),
+                *_unread(whole, self._config),
+                *(finding for entry in entries for finding in _findings(entry)),
+            ),
+        )
 
     def sweep(self, prefetches: Iterable[int]) -> tuple[Point, ...]:
         return tuple(self._point(prefetch) for prefetch in prefetches)
@@ -140,31 +165,44 @@ class Question:
         found = prediction(self._prepared, launched)
         moves = found.moves
         return Point(
-            prefetch=prefetch, peak_bytes=found.used_peak_bytes,
-            twice_bytes=int(moves.size_bytes[moves.twice].sum()) // found.steps, crashes=bool(moves.underflows.any()),
-            time=None if self._clock is None else
-            step_time.point_time(step_time.time(self._clock, launched, moves), moves))
+            prefetch=prefetch,
+            peak_bytes=found.used_peak_bytes,
+            twice_bytes=int(moves.size_bytes[moves.twice].sum()) // found.steps,
+            crashes=bool(moves.underflows.any()),
+            time=None
+            if self._clock is None
+            else step_time.point_time(step_time.time(self._clock, launched, moves), moves),
+        )
 
     def _times(self, launched: LaunchPlan, moves: Moves) -> Times | None:
         if self._clock is None or self._machine is None:
             return None
         step = step_time.time(self._clock, launched, moves)
-        return Times(machine=self._machine, step=step, before=step_time.step_time(step_time.baseline_time(self._clock)),
-                     after=step_time.step_time(step),
-                     added_operations=added_operations(self._clock.step, launched.program.copies))
+        return Times(
+            machine=self._machine,
+            step=step,
+            before=step_time.step_time(step_time.baseline_time(self._clock)),
+            after=step_time.step_time(step),
+            added_operations=added_operations(self._clock.step, launched.program.copies),
+        )
 
     def _strategy(self, config: Config) -> Strategy:
         return expand(config, self._network, self._versions)
 
     def _entry(self, whole: Prediction, origin: Origin, text: str, without: Config) -> EntryTotal:
         rest = self.predict(without)
-        return EntryTotal(origin=origin, text=text, saved_bytes=rest.used_peak_bytes - whole.used_peak_bytes,
-                          moved_bytes=whole.moved_bytes - rest.moved_bytes,
-                          recomputed=whole.recomputed - rest.recomputed)
+        return EntryTotal(
+            origin=origin,
+            text=text,
+            saved_bytes=rest.used_peak_bytes - whole.used_peak_bytes,
+            moved_bytes=whole.moved_bytes - rest.moved_bytes,
+            recomputed=whole.recomputed - rest.recomputed,
+        )
 
 
-NO_STRATEGY = ("--set swap_config.swap=False --set recompute_config.recompute=False "
-               "--set recompute_config.select_recompute=False")
+NO_STRATEGY = (
+    "--set swap_config.swap=False --set recompute_config.recompute=False --set recompute_config.select_recompute=False"
+)
 
 
 def with_prefetch(config: Config, prefetch: int) -> Config:
@@ -173,9 +211,14 @@ def with_prefetch(config: Config, prefetch: int) -> Config:
     if isinstance(swap, DefaultSwap):
         return replace(config, swap=replace(swap, prefetch=prefetch))
     if isinstance(swap, ListedSwap):
-        return replace(config, swap=replace(
-            swap, layer_swap=tuple(replace(entry, prefetch=prefetch) for entry in swap.layer_swap),
-            op_swap=tuple(replace(entry, prefetch=prefetch) for entry in swap.op_swap)))
+        return replace(
+            config,
+            swap=replace(
+                swap,
+                layer_swap=tuple(replace(entry, prefetch=prefetch) for entry in swap.layer_swap),
+                op_swap=tuple(replace(entry, prefetch=prefetch) for entry in swap.op_swap),
+            ),
+        )
     return config
 
 
@@ -186,13 +229,25 @@ def _check(prepared: PlacedBaseline, network: Network, file: str) -> None:
     if not seen:
         raise Mismatch(phrase("the trace has no decoder layers"))
     if not seen <= known or (len({layer.stage for layer in network.layers}) == 1 and seen != known):
-        raise Mismatch(phrase("the trace has the layers {first} to {last}, the model of {file} has {layers}; make a "
-                              "trace of this config: {command}", first=min(seen), last=max(seen), file=file,
-                              layers=network.num_layers, command=_making(file)))
+        raise Mismatch(
+            phrase(
+                "the trace has the layers {first} to {last}, the model of {file} has {layers}; make a "
+                "trace of this config: {command}",
+                first=min(seen),
+                last=max(seen),
+                file=file,
+                layers=network.num_layers,
+                command=_making(file),
+            )
+        )
     if network.family is None:
-        raise Mismatch(phrase("the catalog does not know the model of {file}, so its operators cannot be found in the "
-                              "trace; `swapconf families` lists the models that it knows, `swapconf dryrun` runs any",
-                              file=file))
+        raise Mismatch(
+            phrase(
+                "the catalog does not know the model of {file}, so its operators cannot be found in the "
+                "trace; `swapconf families` lists the models that it knows, `swapconf dryrun` runs any",
+                file=file,
+            )
+        )
     if not prepared.sites.names:
         raise Mismatch(phrase("the operators of the trace are not those of a {family} model", family=network.family))
 
@@ -209,15 +264,15 @@ def _entries(config: Config) -> Iterator[tuple[Origin, str, Config]]:
         yield swap.origin, phrase("default swap"), replace(config, swap=ListedSwap())
     elif isinstance(swap, ListedSwap):
         for index, layer in enumerate(swap.layer_swap):
-            rest = replace(swap, layer_swap=swap.layer_swap[:index] + swap.layer_swap[index + 1:])
+            rest = replace(swap, layer_swap=swap.layer_swap[:index] + swap.layer_swap[index + 1 :])
             yield layer.origin, "layer_swap", replace(config, swap=rest)
         for index, op in enumerate(swap.op_swap):
-            rest = replace(swap, op_swap=swap.op_swap[:index] + swap.op_swap[index + 1:])
+            rest = replace(swap, op_swap=swap.op_swap[:index] + swap.op_swap[index + 1 :])
             yield op.origin, f"op_swap {op.pattern}", replace(config, swap=rest)
     if again.full is not None:
         yield again.full.origin, "recompute", replace(config, recompute=replace(again, full=None))
     for index, chosen in enumerate(again.select):
-        less = replace(again, select=again.select[:index] + again.select[index + 1:])
+        less = replace(again, select=again.select[:index] + again.select[index + 1 :])
         yield chosen.origin, f"select_recompute {chosen.pattern}", replace(config, recompute=less)
 
 
@@ -225,10 +280,17 @@ _RECOMPUTES = ("recompute", "select_recompute")  # entries of these kinds have n
 
 
 def _unrecorded(folder: str) -> Finding:
-    return Finding(origin=Origin(file=folder), rule="trace-unrecorded", severity=Severity.NOTE,
-                   message=phrase("there is no {file} with this trace, so only its layers, cells, hidden size and "
-                                  "attention were compared with the YAML", file=run_record.FILE),
-                   hint=phrase("`swapconf dryrun --keep` writes one"))
+    return Finding(
+        origin=Origin(file=folder),
+        rule="trace-unrecorded",
+        severity=Severity.NOTE,
+        message=phrase(
+            "there is no {file} with this trace, so only its layers, cells, hidden size and "
+            "attention were compared with the YAML",
+            file=run_record.FILE,
+        ),
+        hint=phrase("`swapconf dryrun --keep` writes one"),
+    )
 
 
 def _asked(pool: Pool, told: PoolRecord, asked: PoolRecord) -> Pool:
@@ -240,11 +302,18 @@ def _asked(pool: Pool, told: PoolRecord, asked: PoolRecord) -> Pool:
 
 def _unexplained(folder: str, replayed: Replay) -> Iterator[Finding]:
     if not replayed.is_exact:
-        yield Finding(origin=Origin(file=folder), rule="pool-unexplained", severity=Severity.NOTE,
-                      message=phrase("only {same} of {blocks} addresses follow the known rules of MindSpore's pool, so "
-                                     "peaks with fragments are approximate", same=replayed.num_same,
-                                     blocks=replayed.num_blocks),
-                      hint=phrase("the used peak does not depend on them"))
+        yield Finding(
+            origin=Origin(file=folder),
+            rule="pool-unexplained",
+            severity=Severity.NOTE,
+            message=phrase(
+                "only {same} of {blocks} addresses follow the known rules of MindSpore's pool, so "
+                "peaks with fragments are approximate",
+                same=replayed.num_same,
+                blocks=replayed.num_blocks,
+            ),
+            hint=phrase("the used peak does not depend on them"),
+        )
 
 
 def _underflow(found: Prediction, config: Config) -> Iterator[Finding]:
@@ -252,13 +321,20 @@ def _underflow(found: Prediction, config: Config) -> Iterator[Finding]:
     if moves.underflows.any():
         sites = {moves.sites[site] for site in moves.site[moves.underflows].tolist()}
         layer, operator = min(sites)
-        yield Finding(origin=config.origin("swap_config.layer_swap", "swap_config"), rule="prefetch-underflow",
-                      severity=Severity.ERROR,
-                      message=phrase("a backward_prefetch of {prefetch} makes MindSpore 2.9.0 crash, for {operators} "
-                                     "operators (first {operator} of layer {layer})",
-                                     prefetch=int(moves.prefetch[moves.underflows].min()), operators=len(sites),
-                                     operator=operator, layer=layer),
-                      hint=phrase("choose a smaller one; --sweep backward_prefetch=1..400 shows which it can be"))
+        yield Finding(
+            origin=config.origin("swap_config.layer_swap", "swap_config"),
+            rule="prefetch-underflow",
+            severity=Severity.ERROR,
+            message=phrase(
+                "a backward_prefetch of {prefetch} makes MindSpore 2.9.0 crash, for {operators} "
+                "operators (first {operator} of layer {layer})",
+                prefetch=int(moves.prefetch[moves.underflows].min()),
+                operators=len(sites),
+                operator=operator,
+                layer=layer,
+            ),
+            hint=phrase("choose a smaller one; --sweep backward_prefetch=1..400 shows which it can be"),
+        )
 
 
 def _unread(found: Prediction, config: Config) -> Iterator[Finding]:
@@ -266,26 +342,45 @@ def _unread(found: Prediction, config: Config) -> Iterator[Finding]:
     if moves.unread.any():
         wasted = int(moves.size_bytes[moves.unread].sum()) // max(found.steps, 1)
         operators = sorted({moves.sites[site][1] for site in moves.site[moves.unread].tolist()})
-        yield Finding(origin=config.origin("swap_config.layer_swap", "swap_config"), rule="copies-never-read",
-                      severity=Severity.WARNING,
-                      message=phrase("of {moved} that each step copies to the host, {wasted} are never copied back: "
-                                     "{operators}", moved=show_bytes(found.moved_bytes), wasted=show_bytes(wasted),
-                                     operators=", ".join(operators)),
-                      hint=phrase("name the operators that are worth it in op_swap, instead of the whole layer"))
+        yield Finding(
+            origin=config.origin("swap_config.layer_swap", "swap_config"),
+            rule="copies-never-read",
+            severity=Severity.WARNING,
+            message=phrase(
+                "of {moved} that each step copies to the host, {wasted} are never copied back: {operators}",
+                moved=show_bytes(found.moved_bytes),
+                wasted=show_bytes(wasted),
+                operators=", ".join(operators),
+            ),
+            hint=phrase("name the operators that are worth it in op_swap, instead of the whole layer"),
+        )
 
 
 def _findings(entry: EntryTotal) -> Iterator[Finding]:
     if entry.saved_bytes == 0:
-        yield Finding(origin=entry.origin, rule="entry-saves-nothing", severity=Severity.WARNING,
-                      message=phrase("without {entry} alone the peak is the same; it moves {moved} and runs {kernels} "
-                                     "kernels again in each step", entry=entry.text,
-                                     moved=show_bytes(entry.moved_bytes), kernels=entry.recomputed),
-                      hint=phrase("leave it out, or look at what holds the memory at the peak"))
+        yield Finding(
+            origin=entry.origin,
+            rule="entry-saves-nothing",
+            severity=Severity.WARNING,
+            message=phrase(
+                "without {entry} alone the peak is the same; it moves {moved} and runs {kernels} "
+                "kernels again in each step",
+                entry=entry.text,
+                moved=show_bytes(entry.moved_bytes),
+                kernels=entry.recomputed,
+            ),
+            hint=phrase("leave it out, or look at what holds the memory at the peak"),
+        )
     elif entry.saved_bytes < 0:
         copies = phrase("lower its backward_prefetch; --sweep backward_prefetch=1..400 shows where two copies live")
-        again = phrase("leave it out, or recompute other operators: at the new peak, what runs again needs more than "
-                       "was dropped before")
-        yield Finding(origin=entry.origin, rule="entry-costs-memory", severity=Severity.WARNING,
-                      message=phrase("{entry} raises the peak by {size}", entry=entry.text,
-                                     size=show_bytes(-entry.saved_bytes)),
-                      hint=again if entry.text.partition(" ")[0] in _RECOMPUTES else copies)
+        again = phrase(
+            "leave it out, or recompute other operators: at the new peak, what runs again needs more than "
+            "was dropped before"
+        )
+        yield Finding(
+            origin=entry.origin,
+            rule="entry-costs-memory",
+            severity=Severity.WARNING,
+            message=phrase("{entry} raises the peak by {size}", entry=entry.text, size=show_bytes(-entry.saved_bytes)),
+            hint=again if entry.text.partition(" ")[0] in _RECOMPUTES else copies,
+        )

@@ -49,9 +49,16 @@ class StrategyProgram:
     parted: int = 0
 
 
-def recompute(baseline: Baseline, of_read: Ints, flagged: Flags, flagged_read: Flags, of_moved: Ints,
-              sums: Mapping[int, int] = NO_SUMS, outputs: Sequence[int] = (),
-              covered: Covered | None = None) -> StrategyProgram:
+def recompute(
+    baseline: Baseline,
+    of_read: Ints,
+    flagged: Flags,
+    flagged_read: Flags,
+    of_moved: Ints,
+    sums: Mapping[int, int] = NO_SUMS,
+    outputs: Sequence[int] = (),
+    covered: Covered | None = None,
+) -> StrategyProgram:
     """``flagged``: [kernels] nodes to run again; ``flagged_read``: [reads] reads whose owner runs again.
     ``of_read``, ``of_moved``: the site that owns a read, and that moves the output of a node. ``sums``: by fused Add
     and norm, of which the norm alone would run again and read the sum that was kept, the site of the Add.
@@ -70,8 +77,9 @@ def recompute(baseline: Baseline, of_read: Ints, flagged: Flags, flagged_read: F
     copied, origin = _copies(baseline, again, [*kept.values(), *outputs])
     redirected = rows[copied[reads.block[rows]] >= 0]
     free = ungated(baseline, again, covered) if covered is not None else np.zeros(len(kernels), dtype=np.bool_)
-    place, where = positions(baseline, again, flagged, node, rows, staying, free,
-                             covered.root if covered is not None else None)
+    place, where = positions(
+        baseline, again, flagged, node, rows, staying, free, covered.root if covered is not None else None
+    )
     inner = np.flatnonzero((again & ~alone)[reads.kernel])
     norms = np.array(list(kept), dtype=np.int64)
     keep = np.ones(len(reads.block), dtype=np.bool_)
@@ -86,15 +94,27 @@ def recompute(baseline: Baseline, of_read: Ints, flagged: Flags, flagged_read: F
     at = place[reads.kernel[inner]]
     position = np.concatenate([where[reads.kernel[keep]], where[reads.kernel[redirected]], at, place[norms]])
     return StrategyProgram(
-        where=where, position=position, until=position,
-        block=np.concatenate([reads.block[keep], copied[reads.block[redirected]],
-                              np.where(within, copied[reads.block[inner]], reads.block[inner]), _ints(kept.values())]),
+        where=where,
+        position=position,
+        until=position,
+        block=np.concatenate(
+            [
+                reads.block[keep],
+                copied[reads.block[redirected]],
+                np.where(within, copied[reads.block[inner]], reads.block[inner]),
+                _ints(kept.values()),
+            ]
+        ),
         face=np.concatenate([shown[keep], nothing, np.where(within, -1, shown[inner]), norms]),
-        site=np.concatenate([site[keep], nothing, np.where(within, -1, of_moved[shown[inner]]),
-                             _ints(sums[node] for node in kept)]),
+        site=np.concatenate(
+            [site[keep], nothing, np.where(within, -1, of_moved[shown[inner]]), _ints(sums[node] for node in kept)]
+        ),
         reader=np.concatenate([reads.kernel[keep], reads.kernel[redirected], reads.kernel[inner], norms]),
         again=np.repeat([False, True], [int(keep.sum()) + len(redirected), len(inner) + len(norms)]),
-        origin=origin, born=place[baseline.maker[origin]], copies=np.flatnonzero(again), inserted=place[again],
+        origin=origin,
+        born=place[baseline.maker[origin]],
+        copies=np.flatnonzero(again),
+        inserted=place[again],
     )
 
 

@@ -36,8 +36,16 @@ class RegionPart:
     start: int
 
 
-def positions(baseline: Baseline, again: Flags, flagged: Flags, wanted: Ints, rows: Ints,
-              kept: Flags, free: Flags | None = None, root: Ints | None = None) -> tuple[Ints, Ints]:
+def positions(
+    baseline: Baseline,
+    again: Flags,
+    flagged: Flags,
+    wanted: Ints,
+    rows: Ints,
+    kept: Flags,
+    free: Flags | None = None,
+    root: Ints | None = None,
+) -> tuple[Ints, Ints]:
     """(positions of nodes that run again, positions of all kernels). ``rows``: reads by gradients of what runs again,
     ``wanted``: the node that each of them reads. ``kept``: [blocks] not made again, although their maker runs again;
     ``free``: [kernels] belongs to no region, see `ungated`; ``root``: [kernels] see `Covered`."""
@@ -65,7 +73,7 @@ def positions(baseline: Baseline, again: Flags, flagged: Flags, wanted: Ints, ro
         rank[launched] = np.arange(len(rank))
         begin = np.where(first, _arrival(baseline, part.start), part.start - 1)
         spot = begin * TICKS + HALF + HALF // 2 + 2 * rank
-        place[part.copies], where[part.kernels] = spot[:len(part.copies)], spot[len(part.copies):]
+        place[part.copies], where[part.kernels] = spot[: len(part.copies)], spot[len(part.copies) :]
     twins = np.flatnonzero(again & (baseline.twin >= 0))
     where[baseline.twin[twins]] = place[twins]
     return place, where
@@ -104,7 +112,7 @@ def _parts(baseline: Baseline, again: Flags, label: Ints, wanted: Ints, readers:
         if not copies:
             open_first, open_last = int(first[name]), -1
         open_last = max(open_last, int(last[name]))
-        copies |= dict.fromkeys(nodes[starts[name]:ends[name]].tolist(), int(first[name]))
+        copies |= dict.fromkeys(nodes[starts[name] : ends[name]].tolist(), int(first[name]))
         views += sorted(ahead.get(name, ()))
     if copies:
         yield _part(copies, open_first, open_last, views, done_already)
@@ -113,8 +121,12 @@ def _parts(baseline: Baseline, again: Flags, label: Ints, wanted: Ints, readers:
 def _part(copies: dict[int, int], first: int, last: int, views: list[int], done_already: Flags) -> RegionPart:
     """``copies``: with the first reader of the region of each. ``views``: what stands before it in the baseline."""
     kernels, nodes = np.union1d(np.array(views, dtype=np.int64), np.arange(first, last + 1)), sorted(copies)
-    return RegionPart(copies=np.array(nodes), first=np.array([copies[node] for node in nodes]), start=first,
-                kernels=kernels[~done_already[kernels]])
+    return RegionPart(
+        copies=np.array(nodes),
+        first=np.array([copies[node] for node in nodes]),
+        start=first,
+        kernels=kernels[~done_already[kernels]],
+    )
 
 
 def _due(baseline: Baseline, readers: Ints) -> Ints:
@@ -123,8 +135,12 @@ def _due(baseline: Baseline, readers: Ints) -> Ints:
     found, reads, is_view = readers.copy(), baseline.reads, _is_gradient_view(baseline)
     for index in np.flatnonzero(is_view[readers]).tolist():
         view = int(readers[index])
-        users = [user for row in baseline.rows_of(view) for user in baseline.readers_of(int(reads.block[row]))
-                 if user > view and baseline.kernels.backward[user] and not is_view[user]]
+        users = [
+            user
+            for row in baseline.rows_of(view)
+            for user in baseline.readers_of(int(reads.block[row]))
+            if user > view and baseline.kernels.backward[user] and not is_view[user]
+        ]
         found[index] = min(users, default=view)
     return found
 
@@ -134,7 +150,8 @@ def _with_readers(baseline: Baseline, kernels: set[int], end: int) -> set[int]:
     found, reads = set(kernels), baseline.reads
     for kernel in range(min(found), end):
         if baseline.kernels.backward[kernel] and any(
-                int(baseline.maker[reads.block[row]]) in found for row in baseline.rows_of(kernel)):
+            int(baseline.maker[reads.block[row]]) in found for row in baseline.rows_of(kernel)
+        ):
             found.add(kernel)
     return found
 
@@ -163,8 +180,9 @@ def _of_cells(baseline: Baseline, label: Ints, again: Flags, root: Ints) -> Ints
     """The labels, where all that runs again of one cell has one, connected or not: the whole cell is tied to the
     gradient of its output. ``root``: see `Covered`."""
     inside = np.flatnonzero(again & (root >= 0) & (baseline.kernels.passing >= 0))
-    _, cell = np.unique(baseline.kernels.passing[inside] * (int(root.max(initial=0)) + 1) + root[inside],
-                        return_inverse=True)
+    _, cell = np.unique(
+        baseline.kernels.passing[inside] * (int(root.max(initial=0)) + 1) + root[inside], return_inverse=True
+    )
     while True:
         lowest = np.full(len(inside), len(label), dtype=np.int64)
         np.minimum.at(lowest, cell, label[inside])
@@ -188,8 +206,11 @@ def _region(baseline: Baseline, part: RegionPart, redirected: Flags, kept: Flags
     arrival = {first: _arrival(baseline, first) for first in np.unique(part.first).tolist()}
     outputs = _Outputs(baseline.num_made[[*copies, *launched]].tolist())
     for node, first in zip(copies, part.first.tolist(), strict=True):
-        found = [outputs.of(copy[face], int(reads.block[row])) for row in baseline.rows_of(node)
-                 if not kept[reads.block[row]] and (face := int(reads.face[row])) in copy]
+        found = [
+            outputs.of(copy[face], int(reads.block[row]))
+            for row in baseline.rows_of(node)
+            if not kept[reads.block[row]] and (face := int(reads.face[row])) in copy
+        ]
         # of several regions, each waits for a gradient of its own
         gate = item_of.get(arrival[first], -1)
         needs.append(list(dict.fromkeys(found)) or [gate] * (gate >= 0))
@@ -211,14 +232,19 @@ def _region(baseline: Baseline, part: RegionPart, redirected: Flags, kept: Flags
         needs.append([item for item in dict.fromkeys(found) if item >= 0])
     first = np.zeros(len(needs), dtype=np.bool_)
     if (baseline.upfront >= 0).any():
-        first[:len(copies)] = [not given for given in needs[:len(copies)]]
-        first[:len(copies)] &= baseline.twin[part.copies] < 0
+        first[: len(copies)] = [not given for given in needs[: len(copies)]]
+        first[: len(copies)] &= baseline.twin[part.copies] < 0
     talks = kernels.stream[[*copies, *launched]] != 0
     needs, shown = [*needs, *outputs.needs], len(outputs.needs)
-    return Region(needs=needs, late=frozenset(late), num_real=outputs.num_makers,
-                  ahead=frozenset(np.flatnonzero(first & talks).tolist()), talks=[*talks.tolist(), *[False] * shown],
-                  depth=[*[UNKNOWN] * len(copies), *baseline.depth[launched].tolist(), *[UNKNOWN] * shown],
-                  single=_single(baseline, needs, len(copies), launched)), first
+    return Region(
+        needs=needs,
+        late=frozenset(late),
+        num_real=outputs.num_makers,
+        ahead=frozenset(np.flatnonzero(first & talks).tolist()),
+        talks=[*talks.tolist(), *[False] * shown],
+        depth=[*[UNKNOWN] * len(copies), *baseline.depth[launched].tolist(), *[UNKNOWN] * shown],
+        single=_single(baseline, needs, len(copies), launched),
+    ), first
 
 
 class _Outputs:
@@ -264,5 +290,5 @@ def _single(baseline: Baseline, needs: list[list[int]], num_copies: int, launche
     """Which items have one reader in all: a copy, and an output, within the region, a kernel anywhere."""
     needed = np.array([item for given in needs for item in given], dtype=np.int64)
     single: list[bool] = (np.bincount(needed, minlength=len(needs)) == 1).tolist()
-    single[num_copies:num_copies + len(launched)] = (baseline.num_readers[launched] == 1).tolist()
+    single[num_copies : num_copies + len(launched)] = (baseline.num_readers[launched] == 1).tolist()
     return single

@@ -72,13 +72,18 @@ class _Extra:
         nothing, places = np.full(len(rows), -1, dtype=np.int64), rows[:, 1]
         return replace(
             program,
-            block=np.concatenate([self._block, rows[:, 0]]), position=np.concatenate([program.position, places]),
-            until=np.concatenate([program.until, places]), face=np.concatenate([program.face, nothing]),
-            site=np.concatenate([self._site, nothing]), origin=_longer(program.origin, self._origin),
+            block=np.concatenate([self._block, rows[:, 0]]),
+            position=np.concatenate([program.position, places]),
+            until=np.concatenate([program.until, places]),
+            face=np.concatenate([program.face, nothing]),
+            site=np.concatenate([self._site, nothing]),
+            origin=_longer(program.origin, self._origin),
             reader=np.concatenate([program.reader, nothing]),
             again=np.concatenate([program.again, np.ones(len(rows), dtype=np.bool_)]),
-            born=_longer(program.born, self._born), copies=_longer(program.copies, self._copies),
-            inserted=_longer(program.inserted, self._inserted))
+            born=_longer(program.born, self._born),
+            copies=_longer(program.copies, self._copies),
+            inserted=_longer(program.inserted, self._inserted),
+        )
 
 
 def _longer(column: Ints, more: Sequence[int]) -> Ints:

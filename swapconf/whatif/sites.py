@@ -43,8 +43,10 @@ class Sites:
     def loose(self) -> dict[tuple[str, str], Ints]:
         """Nodes that are no site, by layer name and cell."""
         nodes = np.flatnonzero((self.of_node < 0) & (self.of_place >= 0))
-        return {self.places[place]: nodes[self.of_place[nodes] == place]
-                for place in np.unique(self.of_place[nodes]).tolist()}
+        return {
+            self.places[place]: nodes[self.of_place[nodes] == place]
+            for place in np.unique(self.of_place[nodes]).tolist()
+        }
 
 
 def assign(baseline: Baseline, network: Network) -> Sites:
@@ -60,8 +62,10 @@ def assign(baseline: Baseline, network: Network) -> Sites:
         layer = templates.get(layer_name(int(kernels.layer[node])))
         if layer is not None:
             known = readers.get(node, frozenset())
-            paths = (layer[1].path(cell, kernels.primitive[node], known)
-                     for cell in (kernels.cell[node], *_near(baseline, node, known, below)))
+            paths = (
+                layer[1].path(cell, kernels.primitive[node], known)
+                for cell in (kernels.cell[node], *_near(baseline, node, known, below))
+            )
             path = next((path for path in paths if path is not None), None)
             is_known[node] = path is not None
             if path is not None and kernels.primitive[node] in VIEWS:
@@ -75,8 +79,9 @@ def assign(baseline: Baseline, network: Network) -> Sites:
 
     def owner(face: int, reader: int) -> int:
         layer = templates.get(layer_name(int(kernels.layer[face])))
-        if layer is not None and (kernels.primitive[face] in VIEWS or (
-                of_node[face] >= 0 and layer[1].is_unread_cast(of_site[of_node[face]]))):
+        if layer is not None and (
+            kernels.primitive[face] in VIEWS or (of_node[face] >= 0 and layer[1].is_unread_cast(of_site[of_node[face]]))
+        ):
             cells = {cell for cell, _ in readers.get(face, ())}
             served = _cell_of(baseline, reader, int(kernels.passing[face]), cells)
             own = layer[1].own_view(served, kernels.cell[face], kernels.primitive[face])
@@ -109,9 +114,16 @@ def assign(baseline: Baseline, network: Network) -> Sites:
         site = names.setdefault((layer_name(int(kernels.layer[kernel])), path), len(names))
         of_moved[kernel] = site
         of_read[(faces == kernel) & kernels.backward[reading]] = site
-    return Sites(names=tuple(names), of_node=of_node, of_moved=of_moved, of_read=of_read,
-                 of_unread=_unread(baseline, of_node, tuple(names), network), places=tuple(places), of_place=of_place,
-                 shared=shared)
+    return Sites(
+        names=tuple(names),
+        of_node=of_node,
+        of_moved=of_moved,
+        of_read=of_read,
+        of_unread=_unread(baseline, of_node, tuple(names), network),
+        places=tuple(places),
+        of_place=of_place,
+        shared=shared,
+    )
 
 
 def _sums(baseline: Baseline) -> Iterator[tuple[int, int]]:
@@ -180,8 +192,7 @@ def _unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...
     for node in np.flatnonzero((of_node >= 0) & ~again[:-1] & local).tolist():
         layer, path = names[of_node[node]]
         known = templates[layer]
-        if known[path].saved and not baseline.kernels.is_lost[node] and (
-                baseline.kernels.primitive[node] not in VIEWS):
+        if known[path].saved and not baseline.kernels.is_lost[node] and (baseline.kernels.primitive[node] not in VIEWS):
             readers = [known[reader] for reader in known[path].consumers if reader in known]
             if cast[node] or any(reader.preset_recompute and reader.type in VIEWS for reader in readers):
                 found[node] = of_node[node]
@@ -196,8 +207,9 @@ def _near(baseline: Baseline, node: int, readers: Set[tuple[str, str]], known: M
             low, high = np.searchsorted(reads.block, [block, block + 1])
             yield from (known[reader] for reader in reads.kernel[low:high].tolist() if reader in known)
         yield from sorted(cell for cell, _ in readers)
-        yield from (kernels.cell[face] for face in reads.face[baseline.rows_of(node)].tolist()
-                    if kernels.passing[face] >= 0)
+        yield from (
+            kernels.cell[face] for face in reads.face[baseline.rows_of(node)].tolist() if kernels.passing[face] >= 0
+        )
 
 
 def _reader_cells(baseline: Baseline) -> dict[int, frozenset[tuple[str, str]]]:
@@ -254,22 +266,35 @@ class _Cells:
         """The same; of one whose output no gradient reads in the catalog, another one that has these readers, with
         which MindSpore has merged it, or none: parallelism has put it in. ``is_lost``: MindSpore has lost the cells of
         the view and its readers, so that the next one with such readers is meant."""
-        if self._by_path[path].saved is not False or not readers or (
-                not is_lost and self._likeness(self._by_path[path], readers) == len(readers)):
+        if (
+            self._by_path[path].saved is not False
+            or not readers
+            or (not is_lost and self._likeness(self._by_path[path], readers) == len(readers))
+        ):
             return path
-        views = [operator for operator in self._by_path.values() if operator.saved and (
-            operator.type in VIEWS or operator.type == "Transpose")]  # of one head a Transpose is a view
+        views = [
+            operator
+            for operator in self._by_path.values()
+            if operator.saved and (operator.type in VIEWS or operator.type == "Transpose")
+        ]  # of one head a Transpose is a view
         found = next((operator.path for operator in views if self._likeness(operator, readers)), None)
         if found is not None or not is_lost:
             return found
         kinds, order = {primitive for _, primitive in readers}, list(self._by_path)
-        return next((operator.path for operator in views if order.index(operator.path) > order.index(path) and kinds & {
-            plain(self._by_path[reader].type) for reader in operator.consumers if reader in self._by_path}), None)
+        return next(
+            (
+                operator.path
+                for operator in views
+                if order.index(operator.path) > order.index(path)
+                and kinds
+                & {plain(self._by_path[reader].type) for reader in operator.consumers if reader in self._by_path}
+            ),
+            None,
+        )
 
     def _likeness(self, operator: Operator, readers: frozenset[tuple[str, str]]) -> int:
         expected = [self._by_path[path] for path in operator.consumers if path in self._by_path]
-        return sum((reader.path.rpartition(".")[0], plain(reader.type)) in readers
-                   for reader in expected)
+        return sum((reader.path.rpartition(".")[0], plain(reader.type)) in readers for reader in expected)
 
     def is_unread_cast(self, path: str) -> bool:
         """A cast that the catalog says no gradient reads; where one does, it stands for an equal one of another cell,

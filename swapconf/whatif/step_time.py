@@ -54,16 +54,19 @@ def baseline_time(clock: Clock) -> TimedStep:
     """The step as the trace has it."""
     count = len(clock.step.program)
     costs = clock.costs.of(np.arange(count))
-    return TimedStep(timeline=replay(clock.step.program, costs.duration_us), costs=costs, row=np.arange(count),
-                 move=np.full(count, -1, dtype=np.int64))
+    return TimedStep(
+        timeline=replay(clock.step.program, costs.duration_us),
+        costs=costs,
+        row=np.arange(count),
+        move=np.full(count, -1, dtype=np.int64),
+    )
 
 
 def time(clock: Clock, schedule: LaunchPlan, moves: Moves) -> TimedStep:
     """``moves``: those of the same schedule."""
     found = predicted_program(clock.step, schedule, moves)
     costs = clock.costs.of(found.row)
-    return TimedStep(timeline=replay(found.program, costs.duration_us), costs=costs, row=found.row,
-                 move=found.move)
+    return TimedStep(timeline=replay(found.program, costs.duration_us), costs=costs, row=found.row, move=found.move)
 
 
 def step_time(timed: TimedStep) -> StepTime:
@@ -73,15 +76,19 @@ def step_time(timed: TimedStep) -> StepTime:
         mine = np.isin(kind, kinds)
         return Known(us=float(timed.timeline.exposed_us[mine].sum()), share=timed.costs.of(mine).shares())
 
-    return StepTime(step=Known(us=timed.timeline.step_us, share=timed.costs.shares()),
-                    exposed_copy=exposed(*COPIES), exposed_collective=exposed(COLLECTIVE))
+    return StepTime(
+        step=Known(us=timed.timeline.step_us, share=timed.costs.shares()),
+        exposed_copy=exposed(*COPIES),
+        exposed_collective=exposed(COLLECTIVE),
+    )
 
 
 def point_time(timed: TimedStep, moves: Moves) -> PointTime:
     """A layer is late where one of its copies, either way, lets the main stream stand still."""
     copies = np.flatnonzero(timed.move >= 0)
-    late_us = np.bincount(moves.site[timed.move[copies]], weights=timed.timeline.exposed_us[copies],
-                          minlength=len(moves.sites))
+    late_us = np.bincount(
+        moves.site[timed.move[copies]], weights=timed.timeline.exposed_us[copies], minlength=len(moves.sites)
+    )
     out = timed.move[np.flatnonzero(timed.timeline.program.kind == TO_HOST)]
     twice = np.bincount(moves.site[out], weights=(moves.size_bytes * moves.twice)[out], minlength=len(moves.sites))
     layers: dict[str, tuple[float, int]] = {}
@@ -89,9 +96,13 @@ def point_time(timed: TimedStep, moves: Moves) -> PointTime:
         late, held = layers.get(moves.sites[site][0], (0.0, 0))
         layers[moves.sites[site][0]] = late + float(late_us[site]), held + int(twice[site])
     return PointTime(
-        step_us=timed.timeline.step_us, exposed_copy_us=float(timed.timeline.exposed_us[copies].sum()),
-        layers=tuple(LayerCopies(layer=layer, late_us=late, twice_bytes=held)
-                     for layer, (late, held) in sorted(layers.items(), key=lambda item: _layer_order(item[0]))))
+        step_us=timed.timeline.step_us,
+        exposed_copy_us=float(timed.timeline.exposed_us[copies].sum()),
+        layers=tuple(
+            LayerCopies(layer=layer, late_us=late, twice_bytes=held)
+            for layer, (late, held) in sorted(layers.items(), key=lambda item: _layer_order(item[0]))
+        ),
+    )
 
 
 def _layer_order(name: str) -> tuple[bool, int, str]:

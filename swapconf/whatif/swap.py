@@ -85,8 +85,15 @@ class Slack:
     share: int = 0
 
 
-def swap(baseline: Baseline, program: StrategyProgram, moving: Flags, prefetch: Ints, of_moved: Ints,
-         unread: Unread, slack: Slack | None = None) -> Windows:
+def swap(
+    baseline: Baseline,
+    program: StrategyProgram,
+    moving: Flags,
+    prefetch: Ints,
+    of_moved: Ints,
+    unread: Unread,
+    slack: Slack | None = None,
+) -> Windows:
     """``moving``: [uses] served by a copy from the host; ``prefetch``: [uses] the prefetch of the site that owns it;
     ``of_moved``: [kernels] the site of a face, after which the copy is named where it is among the owners."""
     allowed = slack or Slack()
@@ -115,8 +122,13 @@ def swap(baseline: Baseline, program: StrategyProgram, moving: Flags, prefetch: 
     if allowed.share:
         place -= reach // allowed.share
     further = np.searchsorted(before, sooner[~leads]) - reach[parent[~leads]] - allowed.early
-    later = Later(window=parent[~leads], until=latest[~leads], returned=np.maximum(
-        _ahead(before, np.maximum(further, 0)), program.where[_begins(baseline)[batch[~leads]]] - TICKS // 4))
+    later = Later(
+        window=parent[~leads],
+        until=latest[~leads],
+        returned=np.maximum(
+            _ahead(before, np.maximum(further, 0)), program.where[_begins(baseline)[batch[~leads]]] - TICKS // 4
+        ),
+    )
     far = np.full(len(block), np.iinfo(np.int64).max)
     np.minimum.at(far, group, baseline.depth[program.reader[served]])
     begin = baseline.returnable[face]
@@ -127,11 +139,29 @@ def swap(baseline: Baseline, program: StrategyProgram, moving: Flags, prefetch: 
     uses = np.full(len(program.block), -1, dtype=np.int64)
     uses[served] = group
     rows = np.concatenate([np.arange(len(baseline.maker)), program.origin])
-    return freed(baseline, program, Windows(
-        block=block, row=rows[block], face=face, site=site, prefetch=reach, copied=copied, released=copied,
-        returned=returned, used=used, far=far, until=until, uses=uses, unread=dead,
-        underflows=np.zeros(len(block), dtype=np.bool_), apart=np.zeros(len(block), dtype=np.bool_), later=later,
-    ), slack)
+    return freed(
+        baseline,
+        program,
+        Windows(
+            block=block,
+            row=rows[block],
+            face=face,
+            site=site,
+            prefetch=reach,
+            copied=copied,
+            released=copied,
+            returned=returned,
+            used=used,
+            far=far,
+            until=until,
+            uses=uses,
+            unread=dead,
+            underflows=np.zeros(len(block), dtype=np.bool_),
+            apart=np.zeros(len(block), dtype=np.bool_),
+            later=later,
+        ),
+        slack,
+    )
 
 
 def freed(baseline: Baseline, program: StrategyProgram, windows: Windows, slack: Slack | None = None) -> Windows:

@@ -84,5 +84,8 @@ def _choice(layer: str, tried: Sequence[tuple[int, LayerCopies]]) -> LayerChoice
     punctual = [(prefetch, copies.twice_bytes) for prefetch, copies in tried if not copies.is_late]
     single = [(prefetch, copies.late_us) for prefetch, copies in tried if not copies.twice_bytes]
     return LayerChoice(
-        layer=layer, best=next((prefetch for prefetch, twice_bytes in punctual if not twice_bytes), None),
-        punctual=punctual[0] if punctual else None, single=min(single, key=lambda item: item[1], default=None))
+        layer=layer,
+        best=next((prefetch for prefetch, twice_bytes in punctual if not twice_bytes), None),
+        punctual=punctual[0] if punctual else None,
+        single=min(single, key=lambda item: item[1], default=None),
+    )

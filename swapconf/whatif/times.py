@@ -17,8 +17,9 @@ def born_at(baseline: Baseline, position: Ints) -> Ints:
     """When a block is allocated by what stands at a position."""
     kernel, part = np.divmod(position, TICKS)
     before = baseline.kernels.before
-    return np.where(part == 0, before[kernel] * TICKS,
-                    (before[np.minimum(kernel + 1, len(before) - 1)] - 1) * TICKS + part)
+    return np.where(
+        part == 0, before[kernel] * TICKS, (before[np.minimum(kernel + 1, len(before) - 1)] - 1) * TICKS + part
+    )
 
 
 def freed_after(baseline: Baseline, position: Ints) -> Ints:

@@ -26,5 +26,11 @@ def of(documented: ModuleType | Callable[..., Any]) -> str:
         return ""  # only the compiled file was installed
     if isinstance(documented, ModuleType):
         return ast.get_docstring(tree) or ""
-    return next((ast.get_docstring(node) or "" for node in tree.body
-                 if isinstance(node, ast.FunctionDef) and node.name == documented.__name__), "")
+    return next(
+        (
+            ast.get_docstring(node) or ""
+            for node in tree.body
+            if isinstance(node, ast.FunctionDef) and node.name == documented.__name__
+        ),
+        "",
+    )

@@ -31,5 +31,10 @@ def missing(extra: str, needed_by: str, *modules: str) -> str:
     ``needed_by``: an option or a command.
     """
     absent = [PACKAGES[extra][module] for module in modules or PACKAGES[extra] if find_spec(module) is None]
-    return phrase("{option} needs {packages}: {command}", option=needed_by, packages=", ".join(absent),
-                  command=command(extra)) if absent else ""
+    return (
+        phrase(
+            "{option} needs {packages}: {command}", option=needed_by, packages=", ".join(absent), command=command(extra)
+        )
+        if absent
+        else ""
+    )

@@ -48,22 +48,50 @@ class Finding:
 
     def __str__(self) -> str:
         place = self.origin
-        return phrase("{file}:{line}:{column}  {path}: {severity}: {message}; {hint} [{rule}]",
-                      file=place.file, line=place.line, column=place.column, path=place.path or phrase("(file)"),
-                      severity=phrase(self.severity.value), message=self.message, hint=self.hint, rule=self.rule)
+        return phrase(
+            "{file}:{line}:{column}  {path}: {severity}: {message}; {hint} [{rule}]",
+            file=place.file,
+            line=place.line,
+            column=place.column,
+            path=place.path or phrase("(file)"),
+            severity=phrase(self.severity.value),
+            message=self.message,
+            hint=self.hint,
+            rule=self.rule,
+        )
 
     def as_record(self) -> dict[str, object]:
         """The JSON form, its texts in the language in use."""
         place = self.origin
-        return {"file": place.file, "line": place.line, "column": place.column, "path": place.path, "rule": self.rule,
-                "severity": self.severity.value, "message": show(self.message), "hint": show(self.hint)}
+        return {
+            "file": place.file,
+            "line": place.line,
+            "column": place.column,
+            "path": place.path,
+            "rule": self.rule,
+            "severity": self.severity.value,
+            "message": show(self.message),
+            "hint": show(self.hint),
+        }
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Sorted by place, each said once (an alias or a merge key can lead to one place on several ways)."""
     unique = dict.fromkeys(findings)
-    return tuple(sorted(unique, key=lambda f: (f.origin.file, f.origin.line, f.origin.column, f.origin.path,
-                                               -f.severity.rank, f.rule, f.message)))
+    return tuple(
+        sorted(
+            unique,
+            key=lambda f: (
+                f.origin.file,
+                f.origin.line,
+                f.origin.column,
+                f.origin.path,
+                -f.severity.rank,
+                f.rule,
+                f.message,
+            ),
+        )
+    )
 
 
 def has_errors(findings: Iterable[Finding]) -> bool:

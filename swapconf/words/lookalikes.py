@@ -11,17 +11,78 @@ from collections.abc import Iterator
 
 from swapconf.words.phrases import joined, phrase
 
-_LETTERS = {"а": "a", "А": "A", "В": "B", "с": "c", "С": "C", "е": "e", "Е": "E", "Н": "H", "і": "i", "І": "I",
-            "ј": "j", "К": "K", "М": "M", "о": "o", "О": "O", "р": "p", "Р": "P", "ѕ": "s", "Т": "T", "х": "x",
-            "Х": "X", "у": "y", "ԁ": "d", "ո": "n", "ԝ": "w", "һ": "h", "ӏ": "l",
-            "α": "a", "Α": "A", "Β": "B", "Ε": "E", "Η": "H", "Ι": "I", "Κ": "K", "Μ": "M", "Ν": "N", "ν": "v",
-            "ο": "o", "Ο": "O", "ρ": "p", "Ρ": "P", "Τ": "T", "Χ": "X", "Ζ": "Z"}
-_MARKS = {"“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "‘": "'", "’": "'", "´": "'", "、": ",", "。": ".",
-          "–": "-", "—": "-", "−": "-", "‐": "-", "＼": "\\"}
+_LETTERS = {
+    "а": "a",
+    "А": "A",
+    "В": "B",
+    "с": "c",
+    "С": "C",
+    "е": "e",
+    "Е": "E",
+    "Н": "H",
+    "і": "i",
+    "І": "I",
+    "ј": "j",
+    "К": "K",
+    "М": "M",
+    "о": "o",
+    "О": "O",
+    "р": "p",
+    "Р": "P",
+    "ѕ": "s",
+    "Т": "T",
+    "х": "x",
+    "Х": "X",
+    "у": "y",
+    "ԁ": "d",
+    "ո": "n",
+    "ԝ": "w",
+    "һ": "h",
+    "ӏ": "l",
+    "α": "a",
+    "Α": "A",
+    "Β": "B",
+    "Ε": "E",
+    "Η": "H",
+    "Ι": "I",
+    "Κ": "K",
+    "Μ": "M",
+    "Ν": "N",
+    "ν": "v",
+    "ο": "o",
+    "Ο": "O",
+    "ρ": "p",
+    "Ρ": "P",
+    "Τ": "T",
+    "Χ": "X",
+    "Ζ": "Z",
+}
+_MARKS = {
+    "“": '"',
+    "”": '"',
+    "„": '"',
+    "«": '"',
+    "»": '"',
+    "‘": "'",
+    "’": "'",
+    "´": "'",
+    "、": ",",
+    "。": ".",
+    "–": "-",
+    "—": "-",
+    "−": "-",
+    "‐": "-",
+    "＼": "\\",
+}
 _SPACES = {"\u3000": " ", "\u00a0": " ", "\u2007": " ", "\u202f": " ", "\u2003": " ", "\u2002": " ", "\u2009": " "}
 _NOTHING = ("\u200b", "\u200c", "\u200d", "\u2060", "\ufeff")  # no width at all
-_ASCII = {**_LETTERS, **_MARKS, **_SPACES, **dict.fromkeys(_NOTHING, ""),
-          **{chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}}
+_ASCII = {
+    **_LETTERS,
+    **_MARKS,
+    **_SPACES,
+    **dict.fromkeys(_NOTHING, ""),
+    **{chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)},
+}
 _TABLE = str.maketrans(_ASCII)
 
 
@@ -37,7 +98,7 @@ def strangers(text: str) -> tuple[str, ...]:
 
 def indented_by(text: str) -> str:
     """The first space that YAML does not take for one, in front of a key; "" where there is none."""
-    return next((char for char in text[:len(text) - len(text.lstrip())] if char in _SPACES), "")
+    return next((char for char in text[: len(text) - len(text.lstrip())] if char in _SPACES), "")
 
 
 def told(text: str) -> str:
@@ -53,5 +114,10 @@ def _told(chars: tuple[str, ...]) -> Iterator[str]:
         elif char in _NOTHING:
             yield phrase("it has {code} ({name}), which nobody sees", code=code, name=name)
         else:
-            yield phrase("its `{char}` is {code} ({name}), not the ASCII `{ascii}`", char=char, code=code, name=name,
-                         ascii=_ASCII[char])
+            yield phrase(
+                "its `{char}` is {code} ({name}), not the ASCII `{ascii}`",
+                char=char,
+                code=code,
+                name=name,
+                ascii=_ASCII[char],
+            )

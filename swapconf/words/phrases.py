@@ -76,19 +76,32 @@ def show(text: str) -> str:
         return text
     catalogue = _catalogue(_shown_in)
     count = text.values.get("count")
-    template = catalogue.ngettext(text.template, text.many, count) if text.many and isinstance(count, int) \
+    template = (
+        catalogue.ngettext(text.template, text.many, count)
+        if text.many and isinstance(count, int)
         else catalogue.gettext(text.template)
-    return template.format(**{name: show(value) if isinstance(value, str) else value
-                              for name, value in text.values.items()})
+    )
+    return template.format(
+        **{name: show(value) if isinstance(value, str) else value for name, value in text.values.items()}
+    )
 
 
 def with_values(text: str, change: Callable[[str], str]) -> str:
     """A phrase with each of its values that is a text, and no phrase itself, changed; any other text as it is."""
     if not isinstance(text, Phrase):
         return text
-    return _phrase(text.template, text.many, {
-        name: with_values(value, change) if isinstance(value, Phrase) else
-        change(value) if isinstance(value, str) else value for name, value in text.values.items()})
+    return _phrase(
+        text.template,
+        text.many,
+        {
+            name: with_values(value, change)
+            if isinstance(value, Phrase)
+            else change(value)
+            if isinstance(value, str)
+            else value
+            for name, value in text.values.items()
+        },
+    )
 
 
 def translated(text: str) -> str:
@@ -100,8 +113,11 @@ def packed(text: str) -> Any:
     """What JSON can hold of a text, for `unpacked`: a string, or a list if it is a phrase."""
     if not isinstance(text, Phrase):
         return text
-    return [text.template, text.many, {name: packed(value) if isinstance(value, str) else value
-                                       for name, value in text.values.items()}]
+    return [
+        text.template,
+        text.many,
+        {name: packed(value) if isinstance(value, str) else value for name, value in text.values.items()},
+    ]
 
 
 def unpacked(data: Any) -> str:
@@ -109,8 +125,11 @@ def unpacked(data: Any) -> str:
     if isinstance(data, str):
         return data
     template, many, values = data
-    return _phrase(template, many, {name: unpacked(value) if isinstance(value, (str, list)) else value
-                                    for name, value in values.items()})
+    return _phrase(
+        template,
+        many,
+        {name: unpacked(value) if isinstance(value, (str, list)) else value for name, value in values.items()},
+    )
 
 
 def _phrase(template: str, many: str, values: Mapping[str, object]) -> Phrase:

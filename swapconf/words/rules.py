@@ -11,224 +11,291 @@ Pages = Mapping[str, tuple[str, str]]
 
 # the file itself
 READING: Pages = {
-    "file-not-found": ("error",
-        "The file does not exist, is a folder, or may not be read."),
-    "yaml-encoding": ("error",
-        "The file is not UTF-8; the place of the first wrong byte is given."),
-    "yaml-empty": ("error",
-        "The file holds no value."),
-    "yaml-syntax": ("error",
-        "The file is not valid YAML, holds a second document, or has a key that is not text."),
-    "yaml-not-mapping": ("error",
-        "The top level is a list or a single value."),
-    "yaml-too-large": ("error",
-        "More than 100,000 bytes or 50,000 YAML events."),
-    "yaml-too-deep": ("error",
-        "Nested deeper than 60 levels."),
-    "yaml-alias-bomb": ("error",
-        "Aliases or merge keys that expand to more than 50,000 values, or that contain themselves."),
-    "yaml-huge-number": ("error",
-        "A number of more than 40 characters."),
-    "yaml-tag": ("error",
-        "A tag such as `!!python/tuple`, which mindformers' safe loader refuses."),
-    "yaml-duplicate-key": ("error",
-        "A key that stands twice in one mapping; PyYAML keeps the last value silently."),
-    "yaml-trap": ("warning, note",
+    "file-not-found": ("error", "The file does not exist, is a folder, or may not be read."),
+    "yaml-encoding": ("error", "The file is not UTF-8; the place of the first wrong byte is given."),
+    "yaml-empty": ("error", "The file holds no value."),
+    "yaml-syntax": ("error", "The file is not valid YAML, holds a second document, or has a key that is not text."),
+    "yaml-not-mapping": ("error", "The top level is a list or a single value."),
+    "yaml-too-large": ("error", "More than 100,000 bytes or 50,000 YAML events."),
+    "yaml-too-deep": ("error", "Nested deeper than 60 levels."),
+    "yaml-alias-bomb": (
+        "error",
+        "Aliases or merge keys that expand to more than 50,000 values, or that contain themselves.",
+    ),
+    "yaml-huge-number": ("error", "A number of more than 40 characters."),
+    "yaml-tag": ("error", "A tag such as `!!python/tuple`, which mindformers' safe loader refuses."),
+    "yaml-duplicate-key": ("error", "A key that stands twice in one mapping; PyYAML keeps the last value silently."),
+    "yaml-trap": (
+        "warning, note",
         "A plain value that YAML 1.1 reads as something else: `010` (octal), `1:30` (base 60), `1e3` (text); a "
-        "note for `yes`, `no`, `on`, `off` (booleans)."),
+        "note for `yes`, `no`, `on`, `off` (booleans).",
+    ),
 }
 
 # structure of the two sections
 STRUCTURE: Pages = {
-    "bad-type": ("error",
-        "A value of the wrong type, such as `swap: 1`, `layers: 2`, `layers: (0, 1)` or `backward_prefetch: "
-        "True`."),
-    "bad-value": ("error",
-        "A value of the right type that cannot be used, such as `backward_prefetch: 0`."),
-    "too-many-mistakes": ("error",
+    "bad-type": (
+        "error",
+        "A value of the wrong type, such as `swap: 1`, `layers: 2`, `layers: (0, 1)` or `backward_prefetch: True`.",
+    ),
+    "bad-value": ("error", "A value of the right type that cannot be used, such as `backward_prefetch: 0`."),
+    "too-many-mistakes": (
+        "error",
         "A section with 1,000 structural mistakes or more: the others are not told, and nothing else is said of "
-        "the section before these are corrected."),
-    "missing-key": ("error",
-        "An entry of `layer_swap` or `op_swap` without `layers`, `backward_prefetch` or `op_name`."),
-    "unknown-key": ("error, warning",
+        "the section before these are corrected.",
+    ),
+    "missing-key": (
+        "error",
+        "An entry of `layer_swap` or `op_swap` without `layers`, `backward_prefetch` or `op_name`.",
+    ),
+    "unknown-key": (
+        "error, warning",
         "A key that the section does not have: mindformers stops (error); one that an entry does not have: "
-        "mindformers ignores it (warning)."),
-    "recompute-form": ("error",
+        "mindformers ignores it (warning).",
+    ),
+    "recompute-form": (
+        "error",
         "A form of `recompute`, `select_recompute` or their relatives that mindformers does not take, or not "
-        "together with swap: counts are flat or nested one level without swap, layer indices are flat with it."),
-    "section-given-twice": ("error",
+        "together with swap: counts are flat or nested one level without swap, layer indices are flat with it.",
+    ),
+    "section-given-twice": (
+        "error",
         "Settings both in `swap_config` (or `recompute_config`) and in `model.model_config`: the legacy and the "
-        "mcore dialect in one file."),
-    "two-dialects": ("error",
+        "mcore dialect in one file.",
+    ),
+    "two-dialects": (
+        "error",
         "A PyNative section (`swap`, `recompute`, `recompute_comm`) beside one of graph mode (`swap_config`, "
         "`recompute_config`, the mcore keys of `model_config`), or one of graph mode in a PyNative YAML (one with "
-        "`training` or `parallelism`)."),
-    "pynative-form": ("error, warning, note",
+        "`training` or `parallelism`).",
+    ),
+    "pynative-form": (
+        "error, warning, note",
         "In a PyNative YAML: an entry of `layer_swap` after the first, which mindformers 2.0.0 does not read; a "
         "mode or switch without the list that it needs, or a list without the mode that reads it; a swap that "
-        "names nothing."),
-    "section-misplaced": ("error, warning",
+        "names nothing.",
+    ),
+    "section-misplaced": (
+        "error, warning",
         "Swap or recompute settings where nothing reads them: keys of a section at the top level, a section below "
         "`model`, `context` or `parallel_config`, the mcore keys in the `model.model_config` of a legacy model. A "
-        "warning where they ask for nothing."),
-    "unknown-section": ("error, warning",
+        "warning where they ask for nothing.",
+    ),
+    "unknown-section": (
+        "error, warning",
         "A section of the top level whose name is nearly `swap_config`, `recompute_config` or one of PyNative's: "
-        "mindformers ignores it. A warning where it asks for nothing."),
-    "section-empty": ("warning",
-        "A section without content: its keys were probably meant to be indented below it."),
-    "pretrained-config": ("note",
+        "mindformers ignores it. A warning where it asks for nothing.",
+    ),
+    "section-empty": ("warning", "A section without content: its keys were probably meant to be indented below it."),
+    "pretrained-config": (
+        "note",
         "The folder of `pretrained_model_dir` holds no config.json that can be read. mindformers takes the model "
-        "from there, and `model.model_config` over it."),
-    "odd-indentation": ("error",
+        "from there, and `model.model_config` over it.",
+    ),
+    "odd-indentation": (
+        "error",
         "A key indented with a character that is no space to YAML, such as U+3000 from a Chinese input method or "
-        "the no-break space U+00A0, which becomes a part of its name."),
+        "the no-break space U+00A0, which becomes a part of its name.",
+    ),
 }
 
 # what is said beside a YAML: the settings of its repository, and the comments that silence a rule
 CHECKING: Pages = {
-    "settings": ("error, warning",
+    "settings": (
+        "error, warning",
         "Something in `.swapconf.toml`, or in `[tool.swapconf]` of pyproject.toml, that cannot be used: not TOML, "
         "an unknown key, rule, family or severity. In a run, a warning where it names other versions than are "
-        "installed."),
-    "ignore-unused": ("warning",
-        "A comment `# swapconf: ignore[rule] reason` that silences nothing."),
-    "ignore-without-reason": ("warning",
-        "A comment `# swapconf: ignore[rule]` that does not say why."),
-    "ignore-unknown-rule": ("error",
-        "A comment `# swapconf: ignore` without a rule in brackets, or with one that does not exist."),
-    "passed-otherwise": ("error",
+        "installed.",
+    ),
+    "ignore-unused": ("warning", "A comment `# swapconf: ignore[rule] reason` that silences nothing."),
+    "ignore-without-reason": ("warning", "A comment `# swapconf: ignore[rule]` that does not say why."),
+    "ignore-unknown-rule": (
+        "error",
+        "A comment `# swapconf: ignore` without a rule in brackets, or with one that does not exist.",
+    ),
+    "passed-otherwise": (
+        "error",
         "In a run, mindformers passes another number of layers, other pipeline stages, another swap or another "
         "recompute to the layers than the config had when it was read: a script changed it in between. The run "
-        "stops before a layer is built."),
-    "no-training-yaml": ("warning",
-        "A folder that was to be checked holds no training YAML that git does not ignore."),
+        "stops before a layer is built.",
+    ),
+    "no-training-yaml": ("warning", "A folder that was to be checked holds no training YAML that git does not ignore."),
 }
 
 # rewriting a file
 REWRITING: Pages = {
-    "migrate-layout": ("error",
+    "migrate-layout": (
+        "error",
         "`swapconf migrate` changes lines of the sections for swap and recompute only, and these cannot be "
-        "rewritten so: a section in a flow mapping, or an anchor or merge key that reaches into one."),
+        "rewritten so: a section in a flow mapping, or an anchor or merge key that reaches into one.",
+    )
 }
 
 # dry runs and their traces
 DRY_RUNS: Pages = {
-    "framework-error": ("error",
-        "A rank did not end well; the framework's own words are quoted."),
-    "does-not-fit": ("error",
+    "framework-error": ("error", "A rank did not end well; the framework's own words are quoted."),
+    "does-not-fit": (
+        "error",
         "The peak with fragments is above the device memory that the rank may use. MindSpore does not report this "
-        "in a dry run."),
-    "level-not-reached": ("warning",
+        "in a dry run.",
+    ),
+    "level-not-reached": (
+        "warning",
         "Level 2 or 3 was asked for, and cannot be estimated: MindSpore wrote no graph (`memory_optimize_level` "
-        "O1), which tells what its kernels work on."),
-    "memory-limit-cut": ("warning",
-        "`context.max_device_memory` is above what MindSpore takes of the device; it cuts the limit silently."),
-    "memory-pool-cut": ("note",
-        "MindSpore's memory pool block is larger than the memory that is left, and is cut."),
-    "decision-without-effect": ("warning",
+        "O1), which tells what its kernels work on.",
+    ),
+    "memory-limit-cut": (
+        "warning",
+        "`context.max_device_memory` is above what MindSpore takes of the device; it cuts the limit silently.",
+    ),
+    "memory-pool-cut": ("note", "MindSpore's memory pool block is larger than the memory that is left, and is cut."),
+    "decision-without-effect": (
+        "warning",
         "A dry run shows that a swap which is decided moves nothing: lazy inline is off, the backward pass does "
-        "not read the operator's output, or the memory was planned ahead."),
-    "effect-without-decision": ("warning",
+        "not read the operator's output, or the memory was planned ahead.",
+    ),
+    "effect-without-decision": (
+        "warning",
         "A dry run shows copies to the host where no swap is decided: the run used another YAML or other "
-        "versions, or the model sets a swap by itself."),
-    "recompute-not-in-effect": ("warning",
+        "versions, or the model sets a swap by itself.",
+    ),
+    "recompute-not-in-effect": (
+        "warning",
         "A dry run shows that the backward pass reads what the forward pass computed, although a recompute of it "
         "is decided: the memory is not freed. The run used another YAML or other versions, or another part of the "
         "model excludes the operator. Or a recompute of communication is decided in a layer where no "
-        "communication is recomputed."),
-    "recompute-not-decided": ("warning",
+        "communication is recomputed.",
+    ),
+    "recompute-not-decided": (
+        "warning",
         "A dry run shows operators that are recomputed where no recompute is decided: the run used another YAML "
-        "or other versions, or the model recomputes by itself."),
-    "trace-encoding": ("error",
-        "A trace file is not UTF-8 text, or holds zero bytes, as after a full disk."),
-    "trace-truncated": ("error",
-        "A trace file is empty or breaks off in the middle of a line: the run did not end by itself."),
-    "trace-header": ("error",
-        "The columns of a trace file are not those that MindSpore's memory tracker or a profiler writes."),
-    "trace-garbled": ("error",
+        "or other versions, or the model recomputes by itself.",
+    ),
+    "trace-encoding": ("error", "A trace file is not UTF-8 text, or holds zero bytes, as after a full disk."),
+    "trace-truncated": (
+        "error",
+        "A trace file is empty or breaks off in the middle of a line: the run did not end by itself.",
+    ),
+    "trace-header": (
+        "error",
+        "The columns of a trace file are not those that MindSpore's memory tracker or a profiler writes.",
+    ),
+    "trace-garbled": (
+        "error",
         "A line of a trace file cannot be read, or contradicts the lines before it: rows are missing, repeated or "
-        "changed."),
-    "trace-incomplete": ("error",
-        "A trace file lacks what the other files of the same run speak of."),
+        "changed.",
+    ),
+    "trace-incomplete": ("error", "A trace file lacks what the other files of the same run speak of."),
 }
 
 # memory, from a trace
 MEMORY: Pages = {
-    "fragmentation-gap": ("warning",
+    "fragmentation-gap": (
+        "warning",
         "The pool needs over 1 GiB more than is in use at once. The hint names the setting with the lowest peak "
-        "in a replay of the same allocations."),
-    "collectives-starved": ("warning",
+        "in a replay of the same allocations.",
+    ),
+    "collectives-starved": (
+        "warning",
         "What the pool may take leaves less of the device than the buffers of the collective library (2 x "
-        "HCCL_BUFFSIZE for each communicator) need. The pool does not give memory back to other libraries."),
-    "trace-unrecorded": ("note",
+        "HCCL_BUFFSIZE for each communicator) need. The pool does not give memory back to other libraries.",
+    ),
+    "trace-unrecorded": (
+        "note",
         "A what-if from a trace that another program left, without the record (run.json) of the settings of its "
         "run: only what the trace itself shows is compared with the YAML, so it can still be of another "
-        "vocabulary or optimizer."),
-    "pool-unexplained": ("note",
+        "vocabulary or optimizer.",
+    ),
+    "pool-unexplained": (
+        "note",
         "A what-if from a trace in which MindSpore's pool does not follow the rules that are known of it "
         "(docs/evidence/pool.md), as with memory_optimize_level O1: the peak with fragments and the reserved memory of "
-        "the prediction are approximate. The used peak does not depend on the pool."),
-    "entry-saves-nothing": ("warning",
+        "the prediction are approximate. The used peak does not depend on the pool.",
+    ),
+    "entry-saves-nothing": (
+        "warning",
         "By a what-if, the peak is no lower with this entry of the YAML than without it, although it moves or "
         "recomputes tensors: the peak is at a moment when they are not in memory anyway, or their device copies "
-        "are kept."),
-    "prefetch-underflow": ("error",
+        "are kept.",
+    ),
+    "prefetch-underflow": (
+        "error",
         "By a what-if, MindSpore 2.9.0 dies while it compiles: it checks backward_prefetch against a position "
         "that counts the copies, and then subtracts it from one that does not, which falls below zero. The rule "
-        "was measured on a bare training cell; where the range begins and ends is predicted."),
-    "copies-never-read": ("warning",
+        "was measured on a bare training cell; where the range begins and ends is predicted.",
+    ),
+    "copies-never-read": (
+        "warning",
         "By a what-if, tensors are copied to the host and never back: the layer itself recomputes a Reshape "
         "(mcore's Linears and MLP do), so MindSpore 2.9.0 takes its input for needed, and finds only after it has "
         "placed the copy that nothing reads it. The copies take the link and keep the device memory until they "
-        "are done."),
-    "entry-costs-memory": ("warning",
+        "are done.",
+    ),
+    "entry-costs-memory": (
+        "warning",
         "By a what-if, the peak is higher with this entry of the YAML than without it: with a large prefetch two "
-        "copies of a tensor live on the device at once."),
+        "copies of a tensor live on the device at once.",
+    ),
 }
 
 # logs of a run
 LOGS: Pages = {
-    "log-line-missing": ("error",
+    "log-line-missing": (
+        "error",
         "A worker log does not say that something is set which the config decides for a layer of that rank: the "
-        "rank ran another YAML or another version, or mindformers lost the section."),
-    "log-line-differs": ("error",
-        "A worker log says another backward_prefetch than the config decides."),
-    "log-line-undecided": ("error",
+        "rank ran another YAML or another version, or mindformers lost the section.",
+    ),
+    "log-line-differs": ("error", "A worker log says another backward_prefetch than the config decides."),
+    "log-line-undecided": (
+        "error",
         "A worker log says that something is set which the config does not ask for: the rank ran another YAML, or "
-        "the log also holds an older run."),
-    "log-swap-void": ("error",
+        "the log also holds an older run.",
+    ),
+    "log-swap-void": (
+        "error",
         "A worker log says that swap is set, and MindSpore warns in it that the swap has no effect, as the layers "
-        "are not lazily inlined."),
-    "log-swap-recomputed": ("note",
+        "are not lazily inlined.",
+    ),
+    "log-swap-recomputed": (
+        "note",
         "A worker log, as of mindformers without swapconf, says that a swap is set where the config also "
-        "recomputes; recompute wins, so nothing is swapped there, as decided."),
-    "log-missing": ("error",
-        "There is no log for a rank that the config describes, or there is one for a rank that it does not "
-        "describe."),
-    "log-without-strategy": ("error",
+        "recomputes; recompute wins, so nothing is swapped there, as decided.",
+    ),
+    "log-missing": (
+        "error",
+        "There is no log for a rank that the config describes, or there is one for a rank that it does not describe.",
+    ),
+    "log-without-strategy": (
+        "error",
         "A worker log holds no line about swap or recompute at all, although the config decides some: the rank "
-        "stopped before the model was built, or does not log at level INFO."),
-    "log-of-several-runs": ("warning",
+        "stopped before the model was built, or does not log at level INFO.",
+    ),
+    "log-of-several-runs": (
+        "warning",
         "A rank has several logs of the same kind in different folders, as of several runs: they are read as one, "
-        "so that a line of any of them counts for the rank."),
-    "log-unread": ("warning",
-        "A log was not read to its end, or it is not known to which rank it belongs."),
-    "peak-above-predicted": ("warning",
+        "so that a line of any of them counts for the rank.",
+    ),
+    "log-unread": ("warning", "A log was not read to its end, or it is not known to which rank it belongs."),
+    "peak-above-predicted": (
+        "warning",
         "A rank logged a higher peak than was predicted for it, by more than `--slack`. A dry run on level 1 does "
-        "not count operator workspace, which a card needs in addition."),
-    "log-of-no-step": ("error",
-        "A worker log gives the peak as 0: the process ended before its first step."),
-    "peak-not-logged": ("note",
-        "A rank for which a peak is predicted did not log one; MindSpore logs it when the process ends."),
-    "log-not-compared": ("note",
-        "The operators of the model are not known, so the strategy lines are not compared."),
+        "not count operator workspace, which a card needs in addition.",
+    ),
+    "log-of-no-step": ("error", "A worker log gives the peak as 0: the process ended before its first step."),
+    "peak-not-logged": (
+        "note",
+        "A rank for which a peak is predicted did not log one; MindSpore logs it when the process ends.",
+    ),
+    "log-not-compared": ("note", "The operators of the model are not known, so the strategy lines are not compared."),
 }
 
 # time
 TIMES: Pages = {
-    "hardware-profile": ("error",
+    "hardware-profile": (
+        "error",
         "A hardware profile cannot be read: it is not JSON, has another structure, a figure that is not known, is "
-        "not between 0.001 and 1,000,000,000 or has no source."),
+        "not between 0.001 and 1,000,000,000 or has no source.",
+    )
 }
 
 OTHERS: Pages = {**REWRITING, **DRY_RUNS, **MEMORY, **LOGS, **TIMES}

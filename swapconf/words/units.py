@@ -22,8 +22,9 @@ def parse_bytes(text: str) -> int:
     if match is None:
         raise ValueError(phrase("'{text}' is not a size; write for example 54GB or 900MB", text=text[:40]))
     if not match[2] and not text.strip().upper().endswith("B") and 0 < float(match[1]) < MIB:
-        raise ValueError(phrase("'{text}' is {text} bytes; write {text}GB, or {text}B if bytes are meant",
-                                text=text.strip()))
+        raise ValueError(
+            phrase("'{text}' is {text} bytes; write {text}GB, or {text}B if bytes are meant", text=text.strip())
+        )
     return int(float(match[1]) * _UNITS[match[2].upper()])
 
 

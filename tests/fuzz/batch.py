@@ -55,14 +55,22 @@ def run(target: str, inputs: Iterable[tuple[int, bytes]]) -> dict[str, Any]:
         if count % 500 == 0:
             gc.collect()
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"inputs": count, "slowest_ms": slowest[0] * 1000, "slowest": slowest[1], "peak_mb": peak_mb,
-            "failed": failed}
+    return {
+        "inputs": count,
+        "slowest_ms": slowest[0] * 1000,
+        "slowest": slowest[1],
+        "peak_mb": peak_mb,
+        "failed": failed,
+    }
 
 
 def told(error: Exception) -> str:
     """The error and the innermost lines of ours, by which equal faults are known."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__)
-              if f"{os.sep}swapconf{os.sep}" in frame.filename or f"{os.sep}fuzz{os.sep}targets" in frame.filename]
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if f"{os.sep}swapconf{os.sep}" in frame.filename or f"{os.sep}fuzz{os.sep}targets" in frame.filename
+    ]
     where = " < ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames[:-4:-1])
     return f"{type(error).__name__}: {str(error)[:160]!r} at {where}"
 

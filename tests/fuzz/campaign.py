@@ -95,8 +95,15 @@ def child(*words: object) -> tuple[dict[str, Any] | None, str]:
     """What the child printed; None and how it ended where it did not live to."""
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(REPOSITORY)}
     try:
-        done = subprocess.run([sys.executable, *map(str, words)], cwd=REPOSITORY,
-                              env=environment, capture_output=True, text=True, timeout=WALL_SECONDS, check=False)
+        done = subprocess.run(
+            [sys.executable, *map(str, words)],
+            cwd=REPOSITORY,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=WALL_SECONDS,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         return None, f"no end within {WALL_SECONDS} s"
     if done.returncode:

@@ -20,28 +20,192 @@ SEEDS, REGRESSIONS = HERE / "seeds", HERE / "regressions"
 REPOSITORY = HERE.parents[1]
 MAX_BYTES = 1 << 15
 
-NASTY = [token.encode("utf-8", "surrogateescape") for token in (
-    "", "0", "-1", "1", "2147483648", "4294967296", "9223372036854775807", "9223372036854775808",
-    "-9223372036854775809", "18446744073709551616", "9" * 40, "1" * 400, "1e309", "-1e309", "1e5", "NaN",
-    "Infinity", "-Infinity", "0x7fffffff", "0xffffffffffffffff", "١٢", "1_000", "010", "1:30", "true", "null", "~",
-    "None", "N/A", "''", '""', '"', "'", "`", "{", "}", "[", "]", "(", ")", "{}", "[]", "[[]]", "[[[[[[[[", ",",
-    ",,", ";", ":", ": ", "- ", "? ", "&a ", "*a", "<<: *a", "!!python/object:os.system ", "!!binary ", "!!set ",
-    "!!int ", "!!timestamp ", "| ", "> ", "---\n", "...\n", "%YAML 1.1\n", "# ", "\t", "\r", "\r\n", "\n", "\n\n",
-    "\0", "\x1b[31m", "\x1b]0;x\x07", "\x85", "\u2028", "\u202e", "\ufeff",
-    "\ud800".encode("utf-8", "surrogatepass").decode("utf-8", "surrogateescape"), "\udcff", "\udcc3", "é", "漢",
-    "=cmd|' /C calc'!A0", "+1", "@SUM(1)", "<script>", "</script>", "&lt;", "{{7*7}}", "../../etc/passwd",
-    "/dev/zero", "a" * 300, "%s%n", "\\", "\\.", "$(id)", "layers.99999999999.x", "/layers-CellList/4294967296-X/",
-    "rank_99999999999", "(.*)*$", "(a|a)+", "a{1000}", "[[", "(?R)", "(?P<a>", "\\p{", "{e<=9}", "(?<=a+)", "True",
-    "Auto", "MoveTo", "StreamSend", "AllReduce")]
-KEYS = [key.encode() for key in (
-    "swap", "swap_config", "recompute_config", "layer_swap", "op_swap", "layers", "backward_prefetch", "op_name",
-    "offset", "default_prefetch", "recompute", "select_recompute", "select_comm_recompute",
-    "select_recompute_exclude", "num_layers", "pp_interleave_num", "pipeline_stage", "model", "model_config",
-    "type", "micro_batch_num", "use_parallel", "context", "max_device_memory", "data_parallel", "file", "rank",
-    "figures", "value", "source", "report", "findings", "args")]
+NASTY = [
+    token.encode("utf-8", "surrogateescape")
+    for token in (
+        "",
+        "0",
+        "-1",
+        "1",
+        "2147483648",
+        "4294967296",
+        "9223372036854775807",
+        "9223372036854775808",
+        "-9223372036854775809",
+        "18446744073709551616",
+        "9" * 40,
+        "1" * 400,
+        "1e309",
+        "-1e309",
+        "1e5",
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        "0x7fffffff",
+        "0xffffffffffffffff",
+        "١٢",
+        "1_000",
+        "010",
+        "1:30",
+        "true",
+        "null",
+        "~",
+        "None",
+        "N/A",
+        "''",
+        '""',
+        '"',
+        "'",
+        "`",
+        "{",
+        "}",
+        "[",
+        "]",
+        "(",
+        ")",
+        "{}",
+        "[]",
+        "[[]]",
+        "[[[[[[[[",
+        ",",
+        ",,",
+        ";",
+        ":",
+        ": ",
+        "- ",
+        "? ",
+        "&a ",
+        "*a",
+        "<<: *a",
+        "!!python/object:os.system ",
+        "!!binary ",
+        "!!set ",
+        "!!int ",
+        "!!timestamp ",
+        "| ",
+        "> ",
+        "---\n",
+        "...\n",
+        "%YAML 1.1\n",
+        "# ",
+        "\t",
+        "\r",
+        "\r\n",
+        "\n",
+        "\n\n",
+        "\0",
+        "\x1b[31m",
+        "\x1b]0;x\x07",
+        "\x85",
+        "\u2028",
+        "\u202e",
+        "\ufeff",
+        "\ud800".encode("utf-8", "surrogatepass").decode("utf-8", "surrogateescape"),
+        "\udcff",
+        "\udcc3",
+        "é",
+        "漢",
+        "=cmd|' /C calc'!A0",
+        "+1",
+        "@SUM(1)",
+        "<script>",
+        "</script>",
+        "&lt;",
+        "{{7*7}}",
+        "../../etc/passwd",
+        "/dev/zero",
+        "a" * 300,
+        "%s%n",
+        "\\",
+        "\\.",
+        "$(id)",
+        "layers.99999999999.x",
+        "/layers-CellList/4294967296-X/",
+        "rank_99999999999",
+        "(.*)*$",
+        "(a|a)+",
+        "a{1000}",
+        "[[",
+        "(?R)",
+        "(?P<a>",
+        "\\p{",
+        "{e<=9}",
+        "(?<=a+)",
+        "True",
+        "Auto",
+        "MoveTo",
+        "StreamSend",
+        "AllReduce",
+    )
+]
+KEYS = [
+    key.encode()
+    for key in (
+        "swap",
+        "swap_config",
+        "recompute_config",
+        "layer_swap",
+        "op_swap",
+        "layers",
+        "backward_prefetch",
+        "op_name",
+        "offset",
+        "default_prefetch",
+        "recompute",
+        "select_recompute",
+        "select_comm_recompute",
+        "select_recompute_exclude",
+        "num_layers",
+        "pp_interleave_num",
+        "pipeline_stage",
+        "model",
+        "model_config",
+        "type",
+        "micro_batch_num",
+        "use_parallel",
+        "context",
+        "max_device_memory",
+        "data_parallel",
+        "file",
+        "rank",
+        "figures",
+        "value",
+        "source",
+        "report",
+        "findings",
+        "args",
+    )
+]
 VALUES: list[Any] = [
-    None, True, False, 0, -1, 1, 7, 2**31, 2**63, 10**30, 1.5, float("nan"), float("inf"), "", "x", "0", "True",
-    "\x1b[2J", "\ud800", "1e999", [], {}, [[]], [0], [0, [1]], {"a": 1}, [None], ["(a|a)+$"]]
+    None,
+    True,
+    False,
+    0,
+    -1,
+    1,
+    7,
+    2**31,
+    2**63,
+    10**30,
+    1.5,
+    float("nan"),
+    float("inf"),
+    "",
+    "x",
+    "0",
+    "True",
+    "\x1b[2J",
+    "\ud800",
+    "1e999",
+    [],
+    {},
+    [[]],
+    [0],
+    [0, [1]],
+    {"a": 1},
+    [None],
+    ["(a|a)+$"],
+]
 _LIKE = {"large_yaml": "yaml"}  # the seeds of another target
 _WORD = re.compile(rb"[\w.+-]+")
 _SEPARATED = re.compile(rb"[,;]")
@@ -76,8 +240,10 @@ def grown(data: bytes, size: int) -> bytes:
         return data
     at = lot % len(lines)
     times = (size - len(data)) // (len(lines[at]) + 6)
-    new = [re.sub(rb"[A-Za-z_]+", rb"\g<0>%d" % number if lot & 1 << 20 else rb"\g<0>", lines[at], count=1)
-           for number in range(times)]
+    new = [
+        re.sub(rb"[A-Za-z_]+", rb"\g<0>%d" % number if lot & 1 << 20 else rb"\g<0>", lines[at], count=1)
+        for number in range(times)
+    ]
     return b"".join([*lines[:at], *new, *lines[at:]])
 
 
@@ -90,7 +256,7 @@ def _flip(data: bytes, random: Random, _known: tuple[bytes, ...]) -> bytes:
     if not data:
         return data
     at = random.randrange(len(data))
-    return data[:at] + bytes([data[at] ^ (1 << random.randrange(8))]) + data[at + 1:]
+    return data[:at] + bytes([data[at] ^ (1 << random.randrange(8))]) + data[at + 1 :]
 
 
 def _delete(data: bytes, random: Random, _known: tuple[bytes, ...]) -> bytes:
@@ -118,7 +284,7 @@ def _word(data: bytes, random: Random, known: tuple[bytes, ...]) -> bytes:
         others = _WORD.findall(random.choice(known))
         new = random.choice(others) if others else new
     everywhere = random.random() < 0.2
-    return data.replace(match[0], new) if everywhere else data[:match.start()] + new + data[match.end():]
+    return data.replace(match[0], new) if everywhere else data[: match.start()] + new + data[match.end() :]
 
 
 def _lines(data: bytes, random: Random, known: tuple[bytes, ...]) -> bytes:
@@ -128,10 +294,17 @@ def _lines(data: bytes, random: Random, known: tuple[bytes, ...]) -> bytes:
         return data
     at, to = random.randrange(len(lines)), random.randrange(len(lines))
     other = random.choice(known).splitlines(keepends=True) or [b"\n"]
-    return b"".join(random.choice((
-        lambda: lines[:at] + lines[at + 1:], lambda: [*lines[:at], lines[at], *lines[at:]],
-        lambda: [*lines[:at], lines[to], *lines[at + 1:]], lambda: [*lines[:at], random.choice(other), *lines[at:]],
-        lambda: [*lines[:at], random.choice((b" ", b"  ", b"\t")) + lines[at], *lines[at + 1:]]))())
+    return b"".join(
+        random.choice(
+            (
+                lambda: lines[:at] + lines[at + 1 :],
+                lambda: [*lines[:at], lines[at], *lines[at:]],
+                lambda: [*lines[:at], lines[to], *lines[at + 1 :]],
+                lambda: [*lines[:at], random.choice(other), *lines[at:]],
+                lambda: [*lines[:at], random.choice((b" ", b"  ", b"\t")) + lines[at], *lines[at + 1 :]],
+            )
+        )()
+    )
 
 
 def _cell(data: bytes, random: Random, _known: tuple[bytes, ...]) -> bytes:
@@ -140,21 +313,35 @@ def _cell(data: bytes, random: Random, _known: tuple[bytes, ...]) -> bytes:
     row = random.randrange(len(lines))
     cells = _SEPARATED.split(lines[row])
     cells[random.randrange(len(cells))] = random.choice(NASTY)
-    return b"\n".join([*lines[:row], b",".join(cells), *lines[row + 1:]])
+    return b"\n".join([*lines[:row], b",".join(cells), *lines[row + 1 :]])
 
 
 def _cut(data: bytes, random: Random, _known: tuple[bytes, ...]) -> bytes:
-    return data[:random.randrange(len(data) + 1)]
+    return data[: random.randrange(len(data) + 1)]
 
 
 def _splice(data: bytes, random: Random, known: tuple[bytes, ...]) -> bytes:
     other = random.choice(known)
-    return data[:random.randrange(len(data) + 1)] + other[random.randrange(len(other) + 1):]
+    return data[: random.randrange(len(data) + 1)] + other[random.randrange(len(other) + 1) :]
 
 
 Change = Callable[[bytes, Random, tuple[bytes, ...]], bytes]
-CHANGES: tuple[Change, ...] = (_flip, _delete, _repeat, _insert, _insert, _word, _word, _word, _lines, _lines, _cell,
-                               _cell, _cut, _splice)
+CHANGES: tuple[Change, ...] = (
+    _flip,
+    _delete,
+    _repeat,
+    _insert,
+    _insert,
+    _word,
+    _word,
+    _word,
+    _lines,
+    _lines,
+    _cell,
+    _cell,
+    _cut,
+    _splice,
+)
 
 
 def _in_its_tree(data: bytes, random: Random) -> bytes | None:
@@ -175,7 +362,7 @@ def _in_its_tree(data: bytes, random: Random) -> bytes | None:
 
 
 def _places(node: Any) -> Any:
-    for key, value in (enumerate(node) if isinstance(node, list) else node.items()):
+    for key, value in enumerate(node) if isinstance(node, list) else node.items():
         yield node, key
         if isinstance(value, list | dict):
             yield from _places(value)

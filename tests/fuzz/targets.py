@@ -145,10 +145,14 @@ def command_overrides(data: bytes) -> None:
 def pattern(data: bytes) -> None:
     """One pattern a line, eight in one file: how many slow ones add up to is told by tests/unit/test_patterns.py."""
     patterns = data.decode("utf-8", "replace").split("\n")[:8]
-    settings = {"model": {"model_config": {"type": "LlamaConfig", "num_layers": 4, "use_flash_attention": True}},
-                "swap_config": {"swap": True, "op_swap": [
-                    {"op_name": text, "backward_prefetch": 1, "layers": True} for text in patterns[::2]]},
-                "recompute_config": {"select_recompute": dict.fromkeys(patterns[1::2], True)}}
+    settings = {
+        "model": {"model_config": {"type": "LlamaConfig", "num_layers": 4, "use_flash_attention": True}},
+        "swap_config": {
+            "swap": True,
+            "op_swap": [{"op_name": text, "backward_prefetch": 1, "layers": True} for text in patterns[::2]],
+        },
+        "recompute_config": {"select_recompute": dict.fromkeys(patterns[1::2], True)},
+    }
     study(from_plain(settings, nowhere()))
 
 
@@ -156,7 +160,7 @@ def worker_log_stream(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
     for line in text.split("\n")[:20]:
         worker_logs.parse(line)
-    whole, half = file_of(data, "worker_0.log"), file_of(data[:len(data) // 2], "worker_0.log.1")
+    whole, half = file_of(data, "worker_0.log"), file_of(data[: len(data) // 2], "worker_0.log.1")
     for rank in (None, 0):
         found = worker_logs.read(log_folder.Stream(paths=(half, whole), rank=rank, own_rank=True))
         assert not found.trouble
@@ -194,7 +198,9 @@ def peaks(data: bytes) -> None:
 
 
 def cached_report(data: bytes) -> None:
-    found = report_cache.read(file_of(data, "report.json"), rank_order.RankOrder(document=nowhere("train.yaml"), rank=0))
+    found = report_cache.read(
+        file_of(data, "report.json"), rank_order.RankOrder(document=nowhere("train.yaml"), rank=0)
+    )
     if found is not None:
         json.dumps(as_record(found))
         checked(found.findings)
@@ -233,7 +239,8 @@ def elf(data: bytes) -> None:
 
 def command_line(data: bytes) -> None:
     cluster = rank_order.cluster_of(
-        from_plain({"parallel_config": {"data_parallel": 4, "pipeline_stage": 2}}, nowhere()))
+        from_plain({"parallel_config": {"data_parallel": 4, "pipeline_stage": 2}}, nowhere())
+    )
     for word in data.decode("utf-8", "replace").split("\n"):
         told_in_words(units.parse_bytes, word)
         told_in_words(rank_order.ranks_of, word, cluster)
@@ -265,19 +272,42 @@ def simulated(found: Any) -> None:
 
 
 TARGETS: dict[str, Target] = {
-    "yaml": yaml, "large_yaml": large_yaml, "overrides": command_overrides, "pattern": pattern,
+    "yaml": yaml,
+    "large_yaml": large_yaml,
+    "overrides": command_overrides,
+    "pattern": pattern,
     "command_line": command_line,
-    "memory_block": reader(memory_block.read, "memory_block.csv"), "task_table": reader(task_table.read, "task.csv"),
+    "memory_block": reader(memory_block.read, "memory_block.csv"),
+    "task_table": reader(task_table.read, "task.csv"),
     "tracker_graph": reader(tracker_graph.read, "tracker_graph.ir"),
-    "execute_order": reader(execute_order.read, "execute_order.csv"), "trace": trace,
+    "execute_order": reader(execute_order.read, "execute_order.csv"),
+    "trace": trace,
     "operator_memory": reader(operator_memory.read, "operator_memory.csv"),
     "memory_record": reader(memory_record.read, "memory_record.csv"),
     "kernel_details": reader(kernel_details.read, "kernel_details.csv"),
     "op_statistic": reader(kernel_details.read_statistic, "op_statistic.csv"),
-    "trace_view": reader(trace_view.read, "trace_view.json"), "hardware": reader(hardware.read, "card.json"),
-    "predicted_peaks": peaks, "memory_log": log_of_a_run, "worker_logs": worker_log_stream, "log_folder": logs_below,
-    "result_cache": cached_report, "run_record": run_json, "shim_index": shim_index, "elf": elf,
+    "trace_view": reader(trace_view.read, "trace_view.json"),
+    "hardware": reader(hardware.read, "card.json"),
+    "predicted_peaks": peaks,
+    "memory_log": log_of_a_run,
+    "worker_logs": worker_log_stream,
+    "log_folder": logs_below,
+    "result_cache": cached_report,
+    "run_record": run_json,
+    "shim_index": shim_index,
+    "elf": elf,
 }
 # the slow ones and those behind which little lies get fewer inputs of a run
-SHARE = {name: {"yaml": 8, "pattern": 1, "trace": 3, "overrides": 3, "log_folder": 1, "command_line": 1,
-                "shim_index": 1, "large_yaml": 1}.get(name, 2) for name in TARGETS}
+SHARE = {
+    name: {
+        "yaml": 8,
+        "pattern": 1,
+        "trace": 3,
+        "overrides": 3,
+        "log_folder": 1,
+        "command_line": 1,
+        "shim_index": 1,
+        "large_yaml": 1,
+    }.get(name, 2)
+    for name in TARGETS
+}

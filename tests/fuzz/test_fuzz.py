@@ -55,9 +55,11 @@ def test_every_target_takes_its_seeds_without_a_fault(target: str) -> None:
 
 
 FAULTS = {
-    "raises": ("raise KeyError('x')", "KeyError"), "runs on": ("while True: pass", "ended with -27"),
+    "raises": ("raise KeyError('x')", "KeyError"),
+    "runs on": ("while True: pass", "ended with -27"),
     "is slow": ("import time\n    end = time.process_time() + 1.2\n    while time.process_time() < end: pass", "slow"),
-    "takes memory": ("bytearray(600 << 20)", "MemoryError"), "dies": ("import os; os._exit(9)", "ended with 9"),
+    "takes memory": ("bytearray(600 << 20)", "MemoryError"),
+    "dies": ("import os; os._exit(9)", "ended with 9"),
 }
 
 
@@ -65,9 +67,11 @@ FAULTS = {
 def test_a_target_that_misbehaves_is_caught(fault: str, tmp_path: Path) -> None:
     body, told = FAULTS[fault]
     script = tmp_path / "misbehaves.py"
-    script.write_text(f"from tests.fuzz import batch, targets\ndef bad(data):\n    if not data: return\n    {body}\n"
-                      "targets.TARGETS['yaml'] = bad\n"
-                      "batch.limit()\nimport json\nprint(json.dumps(batch.run('yaml', [(0, b'x')])))\n",
-                      encoding="utf-8")
+    script.write_text(
+        f"from tests.fuzz import batch, targets\ndef bad(data):\n    if not data: return\n    {body}\n"
+        "targets.TARGETS['yaml'] = bad\n"
+        "batch.limit()\nimport json\nprint(json.dumps(batch.run('yaml', [(0, b'x')])))\n",
+        encoding="utf-8",
+    )
     done, words = campaign.child(str(script))
     assert told in (words if done is None else done["failed"][0][1])

@@ -44,17 +44,33 @@ def templates(draw: st.DrawFn) -> LayerTemplate:
                 operators.append(Operator(path=path, kind="cell", type="Cell"))
                 grow(f"{path}.", depth + 1)
             else:
-                operators.append(Operator(
-                    path=path, kind="primitive", type=draw(st.sampled_from(["MatMul", "FlashAttentionScore"])),
-                    executed=True, saved=draw(st.booleans()),
-                    preset_recompute=draw(st.sampled_from([None, None, None, True, False]))))
+                operators.append(
+                    Operator(
+                        path=path,
+                        kind="primitive",
+                        type=draw(st.sampled_from(["MatMul", "FlashAttentionScore"])),
+                        executed=True,
+                        saved=draw(st.booleans()),
+                        preset_recompute=draw(st.sampled_from([None, None, None, True, False])),
+                    )
+                )
 
     grow("", 1)
     paths = [operator.path for operator in operators if operator.kind == "primitive"]
-    linked = [Operator(path=o.path, kind=o.kind, type=o.type, executed=o.executed, saved=o.saved,
-                       preset_recompute=o.preset_recompute,
-                       consumers=tuple(draw(st.lists(st.sampled_from(paths), max_size=2, unique=True))))
-              if o.kind == "primitive" and paths else o for o in operators]
+    linked = [
+        Operator(
+            path=o.path,
+            kind=o.kind,
+            type=o.type,
+            executed=o.executed,
+            saved=o.saved,
+            preset_recompute=o.preset_recompute,
+            consumers=tuple(draw(st.lists(st.sampled_from(paths), max_size=2, unique=True))),
+        )
+        if o.kind == "primitive" and paths
+        else o
+        for o in operators
+    ]
     return LayerTemplate(name="law", cell="LawLayer", operators=tuple(linked))
 
 
@@ -64,7 +80,8 @@ def networks(draw: st.DrawFn) -> Network:
 
 
 patterns = st.lists(st.sampled_from([*NAMES, ".*", "w.", "(attention|norm)", "flash_.*"]), min_size=1, max_size=3).map(
-    r"\.".join)
+    r"\.".join
+)
 
 
 def selections(*, counted: bool = False) -> st.SearchStrategy[LayerSelection]:
@@ -74,7 +91,9 @@ def selections(*, counted: bool = False) -> st.SearchStrategy[LayerSelection]:
         chosen = st.one_of(
             rows.map(lambda row: LayerCounts(counts=(row,), per_interleave=False)),
             st.lists(rows, min_size=1, max_size=2).map(
-                lambda all_rows: LayerCounts(counts=tuple(all_rows), per_interleave=True)))
+                lambda all_rows: LayerCounts(counts=tuple(all_rows), per_interleave=True)
+            ),
+        )
     else:
         chosen = st.lists(st.integers(0, 7), max_size=4).map(lambda indices: LayerIndices(tuple(indices)))
     return st.one_of(st.just(EveryLayer()), chosen)
@@ -85,27 +104,48 @@ def places(name: str) -> dict[str, Any]:
 
 
 def swaps(names: st.SearchStrategy[str] = patterns) -> st.SearchStrategy[Swap]:
-    layer = st.builds(lambda layers, prefetch: LayerSwap(layers=layers, prefetch=prefetch, **places("layer")),
-                      selections(), prefetches)
-    op = st.builds(lambda name, layers, prefetch: OpSwap(pattern=name, layers=layers, prefetch=prefetch,
-                                                         **places(name)), names, selections(), prefetches)
-    listed = st.builds(lambda layer_swap, op_swap: ListedSwap(layer_swap=tuple(layer_swap), op_swap=tuple(op_swap),
-                                                              given_entries=len(layer_swap) + len(op_swap)),
-                       st.lists(layer, max_size=3), st.lists(op, max_size=4))
+    layer = st.builds(
+        lambda layers, prefetch: LayerSwap(layers=layers, prefetch=prefetch, **places("layer")),
+        selections(),
+        prefetches,
+    )
+    op = st.builds(
+        lambda name, layers, prefetch: OpSwap(pattern=name, layers=layers, prefetch=prefetch, **places(name)),
+        names,
+        selections(),
+        prefetches,
+    )
+    listed = st.builds(
+        lambda layer_swap, op_swap: ListedSwap(
+            layer_swap=tuple(layer_swap), op_swap=tuple(op_swap), given_entries=len(layer_swap) + len(op_swap)
+        ),
+        st.lists(layer, max_size=3),
+        st.lists(op, max_size=4),
+    )
     default = st.builds(lambda prefetch: DefaultSwap(prefetch=prefetch, origin=NOWHERE), prefetches)
     return st.one_of(st.just(SwapOff()), default, listed)
 
 
 def recomputes(*, counted: bool, names: st.SearchStrategy[str] = patterns) -> st.SearchStrategy[RecomputeConfig]:
     layers = selections(counted=counted)
-    named = st.dictionaries(names, layers, max_size=3).map(lambda chosen: tuple(
-        SelectRecompute(pattern=name, layers=where, origin=Origin(file="law.yaml", path=name))
-        for name, where in chosen.items()))
+    named = st.dictionaries(names, layers, max_size=3).map(
+        lambda chosen: tuple(
+            SelectRecompute(pattern=name, layers=where, origin=Origin(file="law.yaml", path=name))
+            for name, where in chosen.items()
+        )
+    )
     full = st.one_of(st.none(), st.builds(FullRecompute, layers=layers, origin=st.just(NOWHERE)))
-    return st.builds(RecomputeConfig, full=full, select=named, select_comm=named, select_exclude=named,
-                     select_comm_exclude=named,
-                     mp_comm_recompute=st.booleans(), recompute_slice_activation=st.booleans(),
-                     parallel_optimizer_comm_recompute=st.booleans())
+    return st.builds(
+        RecomputeConfig,
+        full=full,
+        select=named,
+        select_comm=named,
+        select_exclude=named,
+        select_comm_exclude=named,
+        mp_comm_recompute=st.booleans(),
+        recompute_slice_activation=st.booleans(),
+        parallel_optimizer_comm_recompute=st.booleans(),
+    )
 
 
 @st.composite

@@ -47,8 +47,9 @@ def test_edits_flag_exactly_the_swapped_sites(network: Network, cfg: Config) -> 
                 below = [primitive.path for primitive in primitives_below(edit.path, template)]
                 assert not set(below) & set(flagged)  # no site is flagged twice
                 flagged.update(dict.fromkeys(below, edit.prefetch))
-        assert flagged == {path: action.prefetch for path, action in entry.plan.actions().items()
-                           if isinstance(action, Swap)}
+        assert flagged == {
+            path: action.prefetch for path, action in entry.plan.actions().items() if isinstance(action, Swap)
+        }
 
 
 @given(networks(), configs())

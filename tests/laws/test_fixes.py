@@ -19,9 +19,22 @@ from tests.laws.strategies import configs
 
 ORDER = CheckRequest(file="law.yaml", named=True, settings=Settings(), versions=Versions(), environment={})
 MODEL = "model: {model_config: {type: LlamaConfig, num_layers: 4}}  # the model\n"
-NAMES = st.sampled_from([
-    r"attention", r"attention\.wq", "attention.wq", "feed_forward.w1", "feed_forward/w2", r"feed_forward\.mul",
-    "ffn_norm", r".*\.norm", "(attention|feed_forward)", "feed_forward.nothing", "Attention", "w."])
+NAMES = st.sampled_from(
+    [
+        r"attention",
+        r"attention\.wq",
+        "attention.wq",
+        "feed_forward.w1",
+        "feed_forward/w2",
+        r"feed_forward\.mul",
+        "ffn_norm",
+        r".*\.norm",
+        "(attention|feed_forward)",
+        "feed_forward.nothing",
+        "Attention",
+        "w.",
+    ]
+)
 
 
 @st.composite
@@ -33,8 +46,9 @@ def texts(draw: st.DrawFn) -> str:
         lines = [f"{line}   # note {number}" if draw(st.booleans()) else line for number, line in enumerate(lines)]
     text = "\n".join(lines) + "\n" + MODEL
     if draw(st.booleans()):
-        text = text.replace("  swap: true", f"  swap: {draw(st.sampled_from(['yes', 'on', 'True']))}\n"
-                                            "  default_prefetch: 010  # law", 1)
+        text = text.replace(
+            "  swap: true", f"  swap: {draw(st.sampled_from(['yes', 'on', 'True']))}\n  default_prefetch: 010  # law", 1
+        )
     return text
 
 

@@ -27,13 +27,22 @@ def strategies(draw: st.DrawFn) -> Strategy:
     stages, interleaves = draw(st.integers(1, 4)), draw(st.integers(1, 2))
     places = [(interleave, stage) for interleave in range(interleaves) for stage in range(stages)]
     ends = sorted(draw(st.lists(st.integers(0, len(kinds)), min_size=len(places) - 1, max_size=len(places) - 1)))
-    of_layer = [place for place, (start, end) in zip(places, zip([0, *ends], [*ends, len(kinds)], strict=True),
-                                                     strict=True) for _ in range(start, end)]
-    layers = tuple(LayerStrategy(Layer(index=index, name=str(index), template=kind, interleave=place[0],
-                                       stage=place[1]), LayerPlan({}, ()))
-                   for index, (kind, place) in enumerate(zip(kinds, of_layer, strict=True)))
-    return Strategy(network=Network(family="llama", layers=tuple(entry.layer for entry in layers)), layers=layers,
-                    swap_on=draw(st.booleans()))
+    of_layer = [
+        place
+        for place, (start, end) in zip(places, zip([0, *ends], [*ends, len(kinds)], strict=True), strict=True)
+        for _ in range(start, end)
+    ]
+    layers = tuple(
+        LayerStrategy(
+            Layer(index=index, name=str(index), template=kind, interleave=place[0], stage=place[1]), LayerPlan({}, ())
+        )
+        for index, (kind, place) in enumerate(zip(kinds, of_layer, strict=True))
+    )
+    return Strategy(
+        network=Network(family="llama", layers=tuple(entry.layer for entry in layers)),
+        layers=layers,
+        swap_on=draw(st.booleans()),
+    )
 
 
 @st.composite
@@ -66,7 +75,8 @@ def test_what_stays_is_in_order_and_each_share_keeps_a_layer(case: tuple[Strateg
             assert not row.own or {row.first, row.indices[-1]} <= set(kept)
         of_stage = Counter(places[index] for index in kept)
         assert plan.small.layers == plan.whole.layers or all(
-            of_stage[place] == 1 for place in of_stage if place[1] != stage)
+            of_stage[place] == 1 for place in of_stage if place[1] != stage
+        )
 
 
 @given(plans())
@@ -83,24 +93,42 @@ def test_what_is_on_a_line_is_told_to_the_byte(case: tuple[Strategy, int, Fold],
     """At three places, with slopes of their own for every row and for micro-batches; the highest place may move."""
     _, _, plan = case
     amount = st.integers(-1000, 1000)
-    slopes = [(data.draw(st.integers(10**6, 10**7)), data.draw(st.lists(
-        amount, min_size=len(plan.rows), max_size=len(plan.rows))), data.draw(amount)) for _ in range(3)]
+    slopes = [
+        (
+            data.draw(st.integers(10**6, 10**7)),
+            data.draw(st.lists(amount, min_size=len(plan.rows), max_size=len(plan.rows))),
+            data.draw(amount),
+        )
+        for _ in range(3)
+    ]
     copies = [data.draw(st.integers(0, 1)) for _ in plan.rows]
 
     def ran(size: Size) -> Sample:
-        highest = {("Default", str(place)): start + size.micro_batches * each + sum(
-            left * slope for row, left, slope in zip(plan.rows, size.layers, rows, strict=True) if row.own)
-            for place, (start, rows, each) in enumerate(slopes)}
+        highest = {
+            ("Default", str(place)): start
+            + size.micro_batches * each
+            + sum(left * slope for row, left, slope in zip(plan.rows, size.layers, rows, strict=True) if row.own)
+            for place, (start, rows, each) in enumerate(slopes)
+        }
         peak = max(highest.values())
-        moves = [Move(place=Place(str(index), "attention"), primitive="Mul", size_bytes=512, host_bytes=512)
-                 for index in plan.kept(size) for row, number in zip(plan.rows, copies, strict=True)
-                 if row.own and index in row.indices for _ in range(number * size.micro_batches)]
+        moves = [
+            Move(place=Place(str(index), "attention"), primitive="Mul", size_bytes=512, host_bytes=512)
+            for index in plan.kept(size)
+            for row, number in zip(plan.rows, copies, strict=True)
+            if row.own and index in row.indices
+            for _ in range(number * size.micro_batches)
+        ]
         again = tuple(Launch(move.place, "Mul") for move in reversed(moves))
-        own = frozenset(str(index) for index in plan.kept(size) for row in plan.rows
-                        if row.own and index in row.indices)
-        return Sample(size=size, highest=highest, used_peak_bytes=peak, with_fragments_peak_bytes=peak + 7,
-                      effect=Effect(layers=own, moves=tuple(moves), host_peak_bytes=9,
-                                    recomputed=again))
+        own = frozenset(
+            str(index) for index in plan.kept(size) for row in plan.rows if row.own and index in row.indices
+        )
+        return Sample(
+            size=size,
+            highest=highest,
+            used_peak_bytes=peak,
+            with_fragments_peak_bytes=peak + 7,
+            effect=Effect(layers=own, moves=tuple(moves), host_peak_bytes=9, recomputed=again),
+        )
 
     samples, whole = [ran(size) for size in plan.runs], ran(plan.whole)
     told = extrapolated(samples, plan, plan.whole)
@@ -113,4 +141,3 @@ def test_what_is_on_a_line_is_told_to_the_byte(case: tuple[Strategy, int, Fold],
     assert holds(samples, plan, ran(plan.check))  # also where the whole is no whole number of steps away
     if plan.steps and len({one.top for one in (*samples, whole)}) > 1:
         assert doubt(samples, told, plan, 0)
-

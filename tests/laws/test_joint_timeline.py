@@ -33,7 +33,8 @@ def replayed(job: tuple[list[Program], list[Floats], tuple[Meeting, ...]]) -> Jo
 
 @given(jobs())
 def test_no_kernel_starts_before_what_it_waits_for_and_meetings_are_together(
-        job: tuple[list[Program], list[Floats], tuple[Meeting, ...]]) -> None:
+    job: tuple[list[Program], list[Floats], tuple[Meeting, ...]],
+) -> None:
     made, durations, meetings = job
     lines = [line.timeline for line in replayed(job).ranks]
     for program, line, duration in zip(made, lines, durations, strict=True):
@@ -51,7 +52,8 @@ def test_others_never_make_a_rank_faster(job: tuple[list[Program], list[Floats],
 
 @given(jobs())
 def test_every_rank_works_or_stands_still_because_of_something(
-        job: tuple[list[Program], list[Floats], tuple[Meeting, ...]]) -> None:
+    job: tuple[list[Program], list[Floats], tuple[Meeting, ...]],
+) -> None:
     joint = replayed(job)
     for line in joint.ranks:
         assert line.busy_us + line.timeline.exposed_us.sum() + line.bubble_us == joint.step_us
@@ -71,7 +73,8 @@ def test_a_rank_that_meets_nobody_is_as_it_is_alone(made: tuple[Program, Floats]
 
 @given(jobs(), st.integers(0, 2), st.integers(0, 9), st.integers(1, 20))
 def test_a_longer_kernel_or_transfer_never_makes_the_step_shorter(
-        job: tuple[list[Program], list[Floats], tuple[Meeting, ...]], rank: int, kernel: int, more: int) -> None:
+    job: tuple[list[Program], list[Floats], tuple[Meeting, ...]], rank: int, kernel: int, more: int
+) -> None:
     made, durations, meetings = job
     longer = [duration.copy() for duration in durations]
     longer[rank % len(made)][kernel % len(made[rank % len(made)])] += more
@@ -79,17 +82,23 @@ def test_a_longer_kernel_or_transfer_never_makes_the_step_shorter(
 
 
 def plain(streams: list[int], waits: list[tuple[int, ...]], names: list[str] | None = None) -> Program:
-    return Program(names=tuple(names or map(str, range(len(streams)))), stream=np.array(streams, dtype=np.int32),
-                   kind=np.array([COLLECTIVE if stream else COMPUTE for stream in streams], dtype=np.uint8),
-                   waits=Waits.of_rows(waits), event=np.arange(len(streams)), freed=unfreed(len(streams)))
+    return Program(
+        names=tuple(names or map(str, range(len(streams)))),
+        stream=np.array(streams, dtype=np.int32),
+        kind=np.array([COLLECTIVE if stream else COMPUTE for stream in streams], dtype=np.uint8),
+        waits=Waits.of_rows(waits),
+        event=np.arange(len(streams)),
+        freed=unfreed(len(streams)),
+    )
 
 
 def test_two_ranks_that_call_in_another_order_hang_on_one_stream_only() -> None:
     meetings = (((0, 0), (1, 1)), ((0, 1), (1, 0)))
     taken = [np.ones(2), np.ones(2)]
     with pytest.raises(Deadlock, match=r"would hang: .*a/Send-op0 \(trace 1\)"):
-        joint_replay([0, 4], [plain([1, 1], [(), ()], ["a/Send-op0", "a/Send-op1"]), plain([1, 1], [(), ()])], taken,
-                     meetings)
+        joint_replay(
+            [0, 4], [plain([1, 1], [(), ()], ["a/Send-op0", "a/Send-op1"]), plain([1, 1], [(), ()])], taken, meetings
+        )
     assert joint_replay([0, 4], [plain([1, 2], [(), ()]), plain([1, 2], [(), ()])], taken, meetings).step_us == 1
 
 
@@ -115,11 +124,12 @@ def one_f_one_b(stage: int, plan: PipelineSchedule) -> list[Work]:
         warm_up = min(2 * (stages - stage - 1) + (chunks - 1) * stages, total)
         forward, backward = ([turn(index, kind) for index in range(total)] for kind in (False, True))
     mixed = [item for pair in zip(forward[warm_up:], backward, strict=False) for item in pair]
-    return [*forward[:warm_up], *mixed, *backward[total - warm_up:]]
+    return [*forward[:warm_up], *mixed, *backward[total - warm_up :]]
 
 
-def pipeline(plan: PipelineSchedule, forward_us: list[int], backward_us: list[int],
-             transfer_us: int) -> tuple[list[Program], list[Floats], tuple[Meeting, ...]]:
+def pipeline(
+    plan: PipelineSchedule, forward_us: list[int], backward_us: list[int], transfer_us: int
+) -> tuple[list[Program], list[Floats], tuple[Meeting, ...]]:
     """``forward_us``, ``backward_us``: of one chunk, by stage. Each kind of message has a stream of its own."""
     last, chunks = plan.num_stages - 1, plan.num_chunks
     made, durations = [], []
@@ -129,8 +139,15 @@ def pipeline(plan: PipelineSchedule, forward_us: list[int], backward_us: list[in
         waits: list[tuple[int, ...]] = []
         lasting: list[int] = []
 
-        def add(stream: int, awaited: tuple[int, ...], duration: int, *, streams: list[int] = streams,
-                waits: list[tuple[int, ...]] = waits, lasting: list[int] = lasting) -> int:
+        def add(
+            stream: int,
+            awaited: tuple[int, ...],
+            duration: int,
+            *,
+            streams: list[int] = streams,
+            waits: list[tuple[int, ...]] = waits,
+            lasting: list[int] = lasting,
+        ) -> int:
             streams.append(stream)
             waits.append(awaited)
             lasting.append(duration)
@@ -160,8 +177,9 @@ def plans(draw: st.DrawFn) -> PipelineSchedule:
 
 
 @given(plans(), st.integers(1, 20), st.integers(1, 20))
-def test_equal_stages_without_communication_take_what_the_formula_says(plan: PipelineSchedule, forward: int,
-                                                                       backward: int) -> None:
+def test_equal_stages_without_communication_take_what_the_formula_says(
+    plan: PipelineSchedule, forward: int, backward: int
+) -> None:
     """The formulas are written out here: (m + p - 1)(tf + tb), and with an interleave a v-th of the bubble."""
     job = pipeline(plan, [forward] * plan.num_stages, [backward] * plan.num_stages, 0)
     whole = plan.num_chunks * (forward + backward)
@@ -173,8 +191,9 @@ def test_equal_stages_without_communication_take_what_the_formula_says(plan: Pip
 
 
 @given(plans(), st.data())
-def test_unequal_stages_take_no_less_than_the_formula_and_transfers_only_add(plan: PipelineSchedule,
-                                                                             data: st.DataObject) -> None:
+def test_unequal_stages_take_no_less_than_the_formula_and_transfers_only_add(
+    plan: PipelineSchedule, data: st.DataObject
+) -> None:
     times = st.lists(st.integers(1, 20), min_size=plan.num_stages, max_size=plan.num_stages)
     forward, backward = data.draw(times), data.draw(times)
     free = replayed(pipeline(plan, forward, backward, 0))

@@ -47,8 +47,9 @@ NUM_LAYERS = 4
 # --- patterns -------------------------------------------------------------------------------------------------------
 
 
-elements = st.sampled_from(["attention", "flash_attention", ".*", "w.", "(attention|norm)", "flash_.*", "wq|add",
-                            "norm|mul"])
+elements = st.sampled_from(
+    ["attention", "flash_attention", ".*", "w.", "(attention|norm)", "flash_.*", "wq|add", "norm|mul"]
+)
 
 
 @given(st.lists(elements, min_size=1, max_size=3).map(r"\.".join), templates())
@@ -60,8 +61,11 @@ def test_a_translated_pattern_matches_the_same_paths(pattern: str, template: Lay
     assert as_a_whole == by_names
 
 
-@given(st.lists(st.sampled_from(["attention", ".*", "w.", "a|b", "(attention|norm)", "flash_.*", "x?"]), min_size=1,
-                max_size=3).map(r"\.".join))
+@given(
+    st.lists(
+        st.sampled_from(["attention", ".*", "w.", "a|b", "(attention|norm)", "flash_.*", "x?"]), min_size=1, max_size=3
+    ).map(r"\.".join)
+)
 def test_a_pattern_survives_the_way_there_and_back(pattern: str) -> None:
     path = to_module_path(pattern)
     assert path is not None
@@ -70,8 +74,11 @@ def test_a_pattern_survives_the_way_there_and_back(pattern: str) -> None:
         assert to_elements(path) == pattern
 
 
-module_paths = st.lists(st.sampled_from(["attention", "[^.]*", "w[^.]", "(attention|norm)", "wq|norm", ".*", "add?"]),
-                        min_size=1, max_size=3).map(r"\.".join)
+module_paths = st.lists(
+    st.sampled_from(["attention", "[^.]*", "w[^.]", "(attention|norm)", "wq|norm", ".*", "add?"]),
+    min_size=1,
+    max_size=3,
+).map(r"\.".join)
 
 
 @given(module_paths, templates())
@@ -133,12 +140,22 @@ def sayable(draw: st.DrawFn) -> Config:
     rest = tuple(sorted(set(range(NUM_LAYERS - 1)) - set(whole.indices if whole else ())))
     swaps = ListedSwap()
     if swap_on and (whole or (names and rest)):
-        ops = tuple(OpSwap(pattern=name, layers=LayerIndices(rest), prefetch=1, **places(name)) for name in names) \
-            if rest else ()
+        ops = (
+            tuple(OpSwap(pattern=name, layers=LayerIndices(rest), prefetch=1, **places(name)) for name in names)
+            if rest
+            else ()
+        )
         layer_swap = (LayerSwap(layers=whole, prefetch=1, **places("layer")),) if whole else ()
         swaps = ListedSwap(layer_swap=layer_swap, op_swap=ops, given_entries=len(layer_swap) + len(ops))
-        return config(NUM_LAYERS, swap=swaps, recompute=RecomputeConfig(full=draw(st.sampled_from([
-            None, FullRecompute(layers=LayerIndices((NUM_LAYERS - 1,)), origin=NOWHERE)]))))
+        return config(
+            NUM_LAYERS,
+            swap=swaps,
+            recompute=RecomputeConfig(
+                full=draw(
+                    st.sampled_from([None, FullRecompute(layers=LayerIndices((NUM_LAYERS - 1,)), origin=NOWHERE)])
+                )
+            ),
+        )
     select = tuple(SelectRecompute(pattern=name, layers=EveryLayer(), origin=NOWHERE) for name in names)
     return config(NUM_LAYERS, swap=SwapOff(), recompute=RecomputeConfig(select=select, select_comm=select))
 
@@ -174,17 +191,23 @@ def test_no_decision_changes_silently(template: LayerTemplate, cfg: Config) -> N
     # what is always lost is left out, so that most examples reach the comparison
     cfg = replace(cfg, recompute=RecomputeConfig(full=cfg.recompute.full, select=cfg.recompute.select))
     if isinstance(cfg.swap, ListedSwap):
-        cfg = replace(cfg, swap=replace(
-            cfg.swap, layer_swap=tuple(replace(entry, prefetch=1) for entry in cfg.swap.layer_swap),
-            op_swap=tuple(replace(entry, prefetch=1) for entry in cfg.swap.op_swap)))
+        cfg = replace(
+            cfg,
+            swap=replace(
+                cfg.swap,
+                layer_swap=tuple(replace(entry, prefetch=1) for entry in cfg.swap.layer_swap),
+                op_swap=tuple(replace(entry, prefetch=1) for entry in cfg.swap.op_swap),
+            ),
+        )
     made, items = to_pynative(cfg)
     if anything_lost(items):
         return
     back, _ = to_graph(made, Dialect.LEGACY)
     net = network(NUM_LAYERS, template)
     before, after = (expand(which, net, VERSIONS).actions() for which in (cfg, back))
-    assert {site: type(action) for site, action in after.items()} == \
-        {site: type(action) for site, action in before.items()}
+    assert {site: type(action) for site, action in after.items()} == {
+        site: type(action) for site, action in before.items()
+    }
 
 
 @given(configs(), st.integers(1, 3), st.integers(0, 1))

@@ -24,25 +24,99 @@ from swapconf.upstream.facts import Versions
 from swapconf.words.findings import SwapconfError
 from tests.helpers import study_of_values
 
-KEYS = ("swap", "default_prefetch", "layer_swap", "op_swap", "layers", "backward_prefetch", "op_name", "recompute",
-        "select_recompute", "select_comm_recompute", "select_recompute_exclude", "mp_comm_recompute", "model_config",
-        "num_layers", "type", "offset", "pp_interleave_num", "pipeline_stage", "pipeline_config", "pipeline_interleave",
-        "enable", "mode", "full_recompute_layer", "select_module", "exclude_op", "cpu_offloading", "num_hidden_layers")
-TOP = ("swap_config", "recompute_config", "model", "parallel_config", "parallel", "context", "use_legacy",
-       "runner_config", "use_parallel", "swap", "recompute", "recompute_comm", "training", "parallelism")
+KEYS = (
+    "swap",
+    "default_prefetch",
+    "layer_swap",
+    "op_swap",
+    "layers",
+    "backward_prefetch",
+    "op_name",
+    "recompute",
+    "select_recompute",
+    "select_comm_recompute",
+    "select_recompute_exclude",
+    "mp_comm_recompute",
+    "model_config",
+    "num_layers",
+    "type",
+    "offset",
+    "pp_interleave_num",
+    "pipeline_stage",
+    "pipeline_config",
+    "pipeline_interleave",
+    "enable",
+    "mode",
+    "full_recompute_layer",
+    "select_module",
+    "exclude_op",
+    "cpu_offloading",
+    "num_hidden_layers",
+)
+TOP = (
+    "swap_config",
+    "recompute_config",
+    "model",
+    "parallel_config",
+    "parallel",
+    "context",
+    "use_legacy",
+    "runner_config",
+    "use_parallel",
+    "swap",
+    "recompute",
+    "recompute_comm",
+    "training",
+    "parallelism",
+)
 
 scalars = st.one_of(
-    st.none(), st.booleans(), st.integers(-3, 6), st.integers(), st.floats(), st.text(max_size=8),
-    st.sampled_from(["attention", r"attention\.flash_attention", "attention.wq", ".*", "(", "Auto", "LlamaConfig",
-                     "qwen3", "deepseek_v3", "True", "0-2", "3", "2-0", "full", "select"]))
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 6),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=8),
+    st.sampled_from(
+        [
+            "attention",
+            r"attention\.flash_attention",
+            "attention.wq",
+            ".*",
+            "(",
+            "Auto",
+            "LlamaConfig",
+            "qwen3",
+            "deepseek_v3",
+            "True",
+            "0-2",
+            "3",
+            "2-0",
+            "full",
+            "select",
+        ]
+    ),
+)
 keys = st.one_of(st.sampled_from(KEYS), st.text(max_size=5))
-values = st.recursive(scalars, lambda inner: st.one_of(
-    st.lists(inner, max_size=4), st.dictionaries(keys, inner, max_size=5)), max_leaves=12)
+values = st.recursive(
+    scalars,
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(keys, inner, max_size=5)),
+    max_leaves=12,
+)
 documents = st.dictionaries(st.one_of(st.sampled_from(TOP), st.text(max_size=6)), values, max_size=6)
-models = st.fixed_dictionaries({"model_config": st.fixed_dictionaries(
-    {"type": st.sampled_from(["LlamaConfig", "ChatGLM2Config", "Unknown"])},
-    optional={"num_layers": st.integers(0, 6), "use_flash_attention": st.booleans(), "offset": values,
-              "pp_interleave_num": values})})
+models = st.fixed_dictionaries(
+    {
+        "model_config": st.fixed_dictionaries(
+            {"type": st.sampled_from(["LlamaConfig", "ChatGLM2Config", "Unknown"])},
+            optional={
+                "num_layers": st.integers(0, 6),
+                "use_flash_attention": st.booleans(),
+                "offset": values,
+                "pp_interleave_num": values,
+            },
+        )
+    }
+)
 
 
 def use(study: Study) -> None:
@@ -81,8 +155,9 @@ def test_any_sections_for_a_real_model(model: dict[str, Any], swap: Any, recompu
 
 @settings(max_examples=100)
 @given(models, values, values, st.sampled_from(Dialect))
-def test_any_pynative_sections_and_their_migration(model: dict[str, Any], swap: Any, recompute: Any,
-                                                   target: Dialect) -> None:
+def test_any_pynative_sections_and_their_migration(
+    model: dict[str, Any], swap: Any, recompute: Any, target: Dialect
+) -> None:
     if isinstance(swap, dict):
         swap = {**swap, "enable": True}
     document = {"model": model, "swap": swap, "recompute": recompute}

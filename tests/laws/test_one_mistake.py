@@ -23,20 +23,22 @@ COMMON = {
 LEGACY = {
     **COMMON,
     "swap_config": "swap_config:\n  swap: True\n  layer_swap:\n    - layers: [0]\n      backward_prefetch: 5\n"
-                   "  op_swap:\n    - op_name: 'attention\\.flash_attention'\n      layers: [1]\n"
-                   "      backward_prefetch: 7\n",
+    "  op_swap:\n    - op_name: 'attention\\.flash_attention'\n      layers: [1]\n"
+    "      backward_prefetch: 7\n",
     "recompute_config": "recompute_config:\n  recompute: [3]\n  select_recompute:\n    'feed_forward': [2]\n",
     "model": "model:\n  model_config:\n    type: LlamaConfig\n    num_layers: {layers}\n    offset: {offset}\n"
-             "    use_flash_attention: True\n  arch:\n    type: LlamaForCausalLM\n",
+    "    use_flash_attention: True\n  arch:\n    type: LlamaForCausalLM\n",
 }
 MCORE = {
-    **COMMON, "use_legacy": "use_legacy: False\n",
+    **COMMON,
+    "use_legacy": "use_legacy: False\n",
     "recompute_config": "recompute_config:\n  recompute: [3]\n",
     "model": "model:\n  model_config:\n    model_type: qwen3\n    num_hidden_layers: {layers}\n    offset: {offset}\n"
-             "    swap: True\n    layer_swap:\n      - layers: [0]\n        backward_prefetch: 5\n",
+    "    swap: True\n    layer_swap:\n      - layers: [0]\n        backward_prefetch: 5\n",
 }
 PYNATIVE = {
-    "context": "context:\n  mode: 1\n", "training": "training:\n  steps: 10\n",
+    "context": "context:\n  mode: 1\n",
+    "training": "training:\n  steps: 10\n",
     "parallelism": "parallelism:\n  tensor_parallel: 1\n  pipeline_parallel: 1\n",
     "model": "model:\n  model_type: qwen3\n  num_hidden_layers: {layers}\n",
     "swap": "swap:\n  enable: True\n  default_prefetch: 1\n  layer_swap:\n    - layers: ['0']\n",
@@ -64,12 +66,24 @@ MISTAKES = [
     (LEGACY, "      backward_prefetch: 5", "      backward_prefetch: 0", "bad-value"),
     (LEGACY, "      backward_prefetch: 5", "      backward_prefetch: 08", "bad-type"),
     (LEGACY, "      backward_prefetch: 5", "      backward_prefetch: Auto", "bad-type"),
-    (LEGACY, r"    - op_name: 'attention\.flash_attention'", "    - op_name: attention.flash_attention",
-     "op-unescaped-dot"),
-    (LEGACY, r"    - op_name: 'attention\.flash_attention'", r"    - op_name: 'attention\\.flash_attention'",
-     "bad-pattern"),
-    (LEGACY, r"    - op_name: 'attention\.flash_attention'", r'    - op_name: "attention\.flash_attention"',
-     "yaml-syntax"),
+    (
+        LEGACY,
+        r"    - op_name: 'attention\.flash_attention'",
+        "    - op_name: attention.flash_attention",
+        "op-unescaped-dot",
+    ),
+    (
+        LEGACY,
+        r"    - op_name: 'attention\.flash_attention'",
+        r"    - op_name: 'attention\\.flash_attention'",
+        "bad-pattern",
+    ),
+    (
+        LEGACY,
+        r"    - op_name: 'attention\.flash_attention'",
+        r'    - op_name: "attention\.flash_attention"',
+        "yaml-syntax",
+    ),
     (LEGACY, r"    - op_name: 'attention\.flash_attention'", r"    - op_name: 'attention\.flash'", "op-no-match"),
     (LEGACY, r"    - op_name: 'attention\.flash_attention'", "    - op_name: аttention", "op-no-match"),
     (LEGACY, r"    - op_name: 'attention\.flash_attention'", "    - op_name: 3", "bad-type"),
@@ -129,12 +143,14 @@ def test_the_bases_are_valid(base: dict[str, str], data: st.DataObject) -> None:
     assert [str(finding) for finding in found if finding.severity is not Severity.NOTE] == []
 
 
-@pytest.mark.parametrize(("base", "line", "mistake", "rule"), MISTAKES,
-                         ids=[f"{rule} {mistake.strip()}" for _, _, mistake, rule in MISTAKES])
+@pytest.mark.parametrize(
+    ("base", "line", "mistake", "rule"), MISTAKES, ids=[f"{rule} {mistake.strip()}" for _, _, mistake, rule in MISTAKES]
+)
 @settings(max_examples=8)
 @given(data=st.data())
-def test_one_mistake_is_one_error_at_its_line(base: dict[str, str], line: str, mistake: str, rule: str,
-                                              data: st.DataObject) -> None:
+def test_one_mistake_is_one_error_at_its_line(
+    base: dict[str, str], line: str, mistake: str, rule: str, data: st.DataObject
+) -> None:
     text = data.draw(texts(base, line, mistake))
     written = mistake.removeprefix("+").splitlines()[0]
     (place,) = (number for number, each in enumerate(text.splitlines(), start=1) if each == written)

@@ -25,10 +25,15 @@ def lives(draw: st.DrawFn, max_blocks: int = 40, released: bool = False) -> Life
     persistent = draw(st.lists(st.booleans(), min_size=count, max_size=count))
     category = draw(st.lists(st.integers(0, len(CATEGORIES) - 1), min_size=count, max_size=count))
     return Lifetimes(
-        start=start, end=np.where(kept, NEVER, end), category=np.array(category, dtype=np.uint8),
+        start=start,
+        end=np.where(kept, NEVER, end),
+        category=np.array(category, dtype=np.uint8),
         size_bytes=np.array(draw(st.lists(SIZES, min_size=count, max_size=count)), dtype=np.int64),
-        is_persistent=np.array(persistent) & np.array(kept), layer=np.full(count, -1, dtype=np.int32),
-        name=np.zeros(count, dtype=np.int32), names=("x",))
+        is_persistent=np.array(persistent) & np.array(kept),
+        layer=np.full(count, -1, dtype=np.int32),
+        name=np.zeros(count, dtype=np.int32),
+        names=("x",),
+    )
 
 
 def overlaps(live: Lifetimes, placement: Placement) -> list[tuple[int, int]]:
@@ -36,10 +41,13 @@ def overlaps(live: Lifetimes, placement: Placement) -> list[tuple[int, int]]:
     found = []
     for first in range(len(live)):
         for second in range(first):
-            if placement.segment[first] == placement.segment[second] \
-                    and live.start[first] < live.end[second] and live.start[second] < live.end[first] \
-                    and placement.offset[first] < placement.offset[second] + live.size_bytes[second] \
-                    and placement.offset[second] < placement.offset[first] + live.size_bytes[first]:
+            if (
+                placement.segment[first] == placement.segment[second]
+                and live.start[first] < live.end[second]
+                and live.start[second] < live.end[first]
+                and placement.offset[first] < placement.offset[second] + live.size_bytes[second]
+                and placement.offset[second] < placement.offset[first] + live.size_bytes[first]
+            ):
                 found.append((second, first))
     return found
 
@@ -82,19 +90,27 @@ def test_when_all_is_released_all_can_be_used_again(policy: str, live: Lifetimes
 def followed_by(live: Lifetimes, size_bytes: int) -> Lifetimes:
     time = int(live.end.max()) + TICKS
     return Lifetimes(
-        start=np.append(live.start, time), end=np.append(live.end, time + TICKS),
-        size_bytes=np.append(live.size_bytes, size_bytes), is_persistent=np.append(live.is_persistent, False),
-        category=np.append(live.category, np.uint8(0)), layer=np.append(live.layer, np.int32(-1)),
-        name=np.append(live.name, np.int32(0)), names=live.names)
+        start=np.append(live.start, time),
+        end=np.append(live.end, time + TICKS),
+        size_bytes=np.append(live.size_bytes, size_bytes),
+        is_persistent=np.append(live.is_persistent, False),
+        category=np.append(live.category, np.uint8(0)),
+        layer=np.append(live.layer, np.int32(-1)),
+        name=np.append(live.name, np.int32(0)),
+        names=live.names,
+    )
 
 
 @given(live=lives())
 def test_expandable_maps_the_granules_that_blocks_touch_and_no_others(live: Lifetimes) -> None:
     """Counted granule by granule, as the policy itself must not: a trace may speak of blocks of any size."""
     placement = POLICIES["expandable"](live)
-    touched = [{(int(segment), granule) for granule in range(offset // (2 * MIB), -(-(offset + size) // (2 * MIB)))}
-               for segment, offset, size in zip(placement.segment, placement.offset.tolist(),
-                                                live.size_bytes.tolist(), strict=True)]
+    touched = [
+        {(int(segment), granule) for granule in range(offset // (2 * MIB), -(-(offset + size) // (2 * MIB)))}
+        for segment, offset, size in zip(
+            placement.segment, placement.offset.tolist(), live.size_bytes.tolist(), strict=True
+        )
+    ]
     most = requests = 0
     alive: dict[int, set[tuple[int, int]]] = {}
     for event in live.events.tolist():

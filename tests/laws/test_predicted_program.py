@@ -21,8 +21,16 @@ from swapconf.whatif.prepare import prepare
 from swapconf.whatif.step_time import Clock, TimedStep, baseline_time, clock, point_time, time
 from tests.helpers import EXAMPLE, golden, strategy_of
 
-SWAPPED = (r"attention\.wq", r"attention\.wv", "attention_norm", "ffn_norm", "add", r"attention\.flash_attention",
-           r"feed_forward\.w1", r"feed_forward\.w3")
+SWAPPED = (
+    r"attention\.wq",
+    r"attention\.wv",
+    "attention_norm",
+    "ffn_norm",
+    "add",
+    r"attention\.flash_attention",
+    r"feed_forward\.w1",
+    r"feed_forward\.w3",
+)
 AGAIN = (r"attention\.wk", r"attention\.wo", r"feed_forward\.w2", "feed_forward")
 swaps = st.lists(st.tuples(st.sampled_from(SWAPPED), st.integers(1, 300)), max_size=5, unique_by=lambda entry: entry[0])
 recomputes = st.lists(st.sampled_from(AGAIN), max_size=2, unique=True)
@@ -36,11 +44,16 @@ def trace() -> Trace:
 
 @cache
 def strategy(swapped: tuple[tuple[str, int], ...], again: tuple[str, ...]) -> Strategy:
-    listed = ", ".join(f"{{op_name: '{name}', backward_prefetch: {prefetch}, layers: True}}"
-                       for name, prefetch in swapped)
+    listed = ", ".join(
+        f"{{op_name: '{name}', backward_prefetch: {prefetch}, layers: True}}" for name, prefetch in swapped
+    )
     recompute = ", ".join(f"'{name}': [0, 1]" for name in again)
-    return strategy_of(EXAMPLE, "model.model_config.num_layers=2", f"swap_config={{swap: True, op_swap: [{listed}]}}",
-                       f"recompute_config={{recompute: False, select_recompute: {{{recompute}}}}}")
+    return strategy_of(
+        EXAMPLE,
+        "model.model_config.num_layers=2",
+        f"swap_config={{swap: True, op_swap: [{listed}]}}",
+        f"recompute_config={{recompute: False, select_recompute: {{{recompute}}}}}",
+    )
 
 
 @cache
@@ -79,8 +92,9 @@ def longest_path(program: Program, lasting: Floats) -> float:
 
 
 @given(swaps, recomputes, st.sampled_from([1.0, 10.0, 50.0]))
-def test_the_step_is_the_longest_path_and_no_shorter_than_any_stream(swapped: Chosen, again: list[str],
-                                                                      bandwidth_gbps: float) -> None:
+def test_the_step_is_the_longest_path_and_no_shorter_than_any_stream(
+    swapped: Chosen, again: list[str], bandwidth_gbps: float
+) -> None:
     _, timed = ask(swapped, again, pace(bandwidth_gbps))
     line, waits = timed.timeline, timed.timeline.program.waits
     assert line.step_us == pytest.approx(longest_path(line.program, timed.costs.duration_us), rel=1e-9)
@@ -92,8 +106,9 @@ def test_the_step_is_the_longest_path_and_no_shorter_than_any_stream(swapped: Ch
 
 
 @given(swaps, recomputes)
-def test_nothing_is_shorter_than_what_it_launches_and_without_overlap_it_is_the_sum(swapped: Chosen,
-                                                                                    again: list[str]) -> None:
+def test_nothing_is_shorter_than_what_it_launches_and_without_overlap_it_is_the_sum(
+    swapped: Chosen, again: list[str]
+) -> None:
     found, timed = ask(swapped, again, pace())
     program, lasting = timed.timeline.program, timed.costs.duration_us
     assert replay(serial(program), lasting).step_us == pytest.approx(lasting.sum())
@@ -110,16 +125,19 @@ def test_copies_that_take_no_time_cost_nothing(swapped: Chosen) -> None:
     assert timed.timeline.exposed_of(KernelKind.TO_HOST) == timed.timeline.exposed_of(KernelKind.TO_DEVICE) == 0
     assert timed.timeline.step_us == pytest.approx(baseline_time(pace()).timeline.step_us, rel=1e-9)
     assert sorted(name for name, move in zip(program.names, timed.move, strict=True) if move < 0) == sorted(
-        pace().step.program.names)
+        pace().step.program.names
+    )
 
 
 @given(swaps.filter(bool), st.integers(1, 60), st.integers(1, 60), st.sampled_from([2.0, 30.0]))
-def test_a_larger_prefetch_never_makes_a_copy_back_start_later(swapped: Chosen, one: int, other: int,
-                                                               bandwidth_gbps: float) -> None:
+def test_a_larger_prefetch_never_makes_a_copy_back_start_later(
+    swapped: Chosen, one: int, other: int, bandwidth_gbps: float
+) -> None:
     """As long as no copy back is held up by its own copy to the host."""
     fewer, more = sorted((one, other))
-    late, early = (ask([(name, prefetch) for name, _ in swapped], [], pace(bandwidth_gbps))
-                   for prefetch in (fewer, more))
+    late, early = (
+        ask([(name, prefetch) for name, _ in swapped], [], pace(bandwidth_gbps)) for prefetch in (fewer, more)
+    )
     if (early[0].moves.returned - early[0].moves.copied < 2).any():
         return
     assert (early[0].moves.returned <= late[0].moves.returned).all()

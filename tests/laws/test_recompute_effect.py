@@ -60,8 +60,9 @@ def test_a_run_that_does_what_is_decided_has_no_finding(net: Network, cfg: Confi
 
 
 @given(templates(), layer_sets, layer_sets)
-def test_every_layer_that_differs_is_told_and_no_other(template: LayerTemplate, decided: set[int],
-                                                       ran: set[int]) -> None:
+def test_every_layer_that_differs_is_told_and_no_other(
+    template: LayerTemplate, decided: set[int], ran: set[int]
+) -> None:
     assume(has_a_clear_kernel(template))
     net = network(COUNT, template)
     strategy, other = expand(whole(decided), net, VERSIONS), expand(whole(ran), net, VERSIONS)

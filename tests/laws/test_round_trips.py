@@ -66,8 +66,9 @@ def test_any_choice_of_swapped_primitives_can_be_said(network: Network, data: st
     layers = []
     for layer in network.layers:
         chosen = {p.path: data.draw(st.integers(0, 3)) for p in layer.template.primitives}
-        asked = tuple(Request("op_swap", path, nowhere, prefetch, escaped(path)) for path, prefetch in chosen.items()
-                      if prefetch)
+        asked = tuple(
+            Request("op_swap", path, nowhere, prefetch, escaped(path)) for path, prefetch in chosen.items() if prefetch
+        )
         layers.append(LayerStrategy(layer, decide(layer.template, asked, False, "")))
     strategy = Strategy(network=network, layers=tuple(layers), swap_on=True)
     again = expand(compact(strategy, config(network.num_layers), MEASURED), network, MEASURED)

@@ -32,9 +32,14 @@ def programs(draw: st.DrawFn, max_kernels: int = 16) -> tuple[Program, Floats]:
         others = [item for item in range(kernel) if stream[item] != stream[kernel]]
         waits.append(tuple(sorted(draw(st.sets(st.sampled_from(others), max_size=3)))) if others else ())
     duration = draw(st.lists(st.integers(0, 50), min_size=count, max_size=count))
-    return Program(names=tuple(map(str, range(count))), stream=np.array(stream, dtype=np.int32),
-                   waits=Waits.of_rows(waits), kind=np.array([BY_STREAM[item] for item in stream], dtype=np.uint8),
-                   event=np.arange(count, dtype=np.int64), freed=unfreed(count)), np.array(duration, dtype=np.float64)
+    return Program(
+        names=tuple(map(str, range(count))),
+        stream=np.array(stream, dtype=np.int32),
+        waits=Waits.of_rows(waits),
+        kind=np.array([BY_STREAM[item] for item in stream], dtype=np.uint8),
+        event=np.arange(count, dtype=np.int64),
+        freed=unfreed(count),
+    ), np.array(duration, dtype=np.float64)
 
 
 def edges(program: Program) -> list[tuple[int, int]]:
@@ -126,12 +131,21 @@ def swaps(draw: st.DrawFn) -> tuple[Program, Program, Floats]:
             if move == "out":
                 moved.append(copy)
     with_swap = Program(
-        names=tuple(map(str, range(len(stream)))), stream=np.array(stream, dtype=np.int32), waits=Waits.of_rows(waits),
-        kind=np.array([BY_STREAM[item] for item in stream], dtype=np.uint8), event=np.arange(len(stream)),
-        freed=unfreed(len(stream)))
-    without = Program(names=tuple(map(str, main)), stream=np.zeros(count, dtype=np.int32),
-                      waits=Waits.of_rows([()] * count), kind=np.zeros(count, dtype=np.uint8),
-                      event=np.arange(count), freed=unfreed(count))
+        names=tuple(map(str, range(len(stream)))),
+        stream=np.array(stream, dtype=np.int32),
+        waits=Waits.of_rows(waits),
+        kind=np.array([BY_STREAM[item] for item in stream], dtype=np.uint8),
+        event=np.arange(len(stream)),
+        freed=unfreed(len(stream)),
+    )
+    without = Program(
+        names=tuple(map(str, main)),
+        stream=np.zeros(count, dtype=np.int32),
+        waits=Waits.of_rows([()] * count),
+        kind=np.zeros(count, dtype=np.uint8),
+        event=np.arange(count),
+        freed=unfreed(count),
+    )
     return with_swap, without, np.array(kept)
 
 
@@ -153,8 +167,11 @@ def test_a_prefetch_that_uses_up_its_room_makes_nothing_later(made: tuple[Progra
         assert item.later_us >= 0
         later = duration.copy()
         later[item.kernel] += item.later_us
-        follows = [kernel for kernel in range(item.kernel + 1, len(program))
-                   if program.stream[kernel] == program.stream[item.kernel]]
+        follows = [
+            kernel
+            for kernel in range(item.kernel + 1, len(program))
+            if program.stream[kernel] == program.stream[item.kernel]
+        ]
         if not follows:
             assert replay(program, later).step_us == line.step_us
 
@@ -184,8 +201,14 @@ def test_covered_time_is_that_of_the_union(intervals: list[tuple[int, int]]) -> 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_takes_no_time(kind: object) -> None:
-    nothing = Program(names=(), stream=np.zeros(0, dtype=np.int32), kind=np.zeros(0, dtype=np.uint8),
-                      waits=Waits.of_rows(()), event=np.zeros(0, dtype=np.int64), freed=unfreed(0))
+    nothing = Program(
+        names=(),
+        stream=np.zeros(0, dtype=np.int32),
+        kind=np.zeros(0, dtype=np.uint8),
+        waits=Waits.of_rows(()),
+        event=np.zeros(0, dtype=np.int64),
+        freed=unfreed(0),
+    )
     line = replay(nothing, np.zeros(0))
     assert line.step_us == line.occupancy(kind) == 0  # type: ignore[arg-type]
     assert line.critical_path == ()

@@ -17,16 +17,29 @@ from swapconf.whatif.prediction import Prediction
 from swapconf.whatif.prepare import prepare
 from tests.helpers import EXAMPLE, golden, strategy_of
 
-OPERATORS = (r"attention\.wq", r"attention\.wk", r"attention\.wv", r"attention\.wo", "attention_norm", "ffn_norm",
-             "add", r"attention\.flash_attention", r"feed_forward\.w1", r"feed_forward\.w2", r"feed_forward\.w3")
-entries = st.lists(st.tuples(st.sampled_from(OPERATORS), st.integers(1, 300)), min_size=1, max_size=6,
-                   unique_by=lambda entry: entry[0])
+OPERATORS = (
+    r"attention\.wq",
+    r"attention\.wk",
+    r"attention\.wv",
+    r"attention\.wo",
+    "attention_norm",
+    "ffn_norm",
+    "add",
+    r"attention\.flash_attention",
+    r"feed_forward\.w1",
+    r"feed_forward\.w2",
+    r"feed_forward\.w3",
+)
+entries = st.lists(
+    st.tuples(st.sampled_from(OPERATORS), st.integers(1, 300)), min_size=1, max_size=6, unique_by=lambda entry: entry[0]
+)
 
 
 @cache
 def strategy(chosen: tuple[tuple[str, int], ...]) -> Strategy:
-    listed = ", ".join(f"{{op_name: '{name}', backward_prefetch: {prefetch}, layers: True}}"
-                       for name, prefetch in chosen)
+    listed = ", ".join(
+        f"{{op_name: '{name}', backward_prefetch: {prefetch}, layers: True}}" for name, prefetch in chosen
+    )
     return strategy_of(EXAMPLE, "model.model_config.num_layers=2", f"swap_config={{swap: True, op_swap: [{listed}]}}")
 
 
@@ -41,8 +54,10 @@ def ask(chosen: list[tuple[str, int]]) -> Prediction:
 
 def windows(found: Prediction) -> list[tuple[int, int, int]]:
     moves = found.moves
-    return [*zip(moves.returned.tolist(), moves.end.tolist(), moves.size_bytes.tolist(), strict=True),
-            *zip(moves.copied.tolist(), moves.released.tolist(), moves.size_bytes.tolist(), strict=True)]
+    return [
+        *zip(moves.returned.tolist(), moves.end.tolist(), moves.size_bytes.tolist(), strict=True),
+        *zip(moves.copied.tolist(), moves.released.tolist(), moves.size_bytes.tolist(), strict=True),
+    ]
 
 
 def level(used: Usage, moments: Ints) -> Ints:

@@ -13,8 +13,12 @@ def regions(draw: st.DrawFn) -> Region:
     count = draw(st.integers(1, 12))
     needs = [sorted(draw(st.sets(st.integers(0, item - 1), max_size=3))) if item else [] for item in range(count)]
     flags = st.lists(st.booleans(), min_size=count, max_size=count)
-    return Region(needs=needs, late=frozenset(draw(st.sets(st.integers(0, count - 1), max_size=2))),
-                  single=draw(flags), talks=draw(flags))
+    return Region(
+        needs=needs,
+        late=frozenset(draw(st.sets(st.integers(0, count - 1), max_size=2))),
+        single=draw(flags),
+        talks=draw(flags),
+    )
 
 
 @given(regions())

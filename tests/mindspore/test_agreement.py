@@ -25,8 +25,9 @@ TIMEOUT_SECONDS = 600.0
 
 def commit_seed() -> int:
     """Of the commit that is tested; outside of git always the same."""
-    asked = subprocess.run(["git", "rev-parse", "--short=7", "HEAD"], cwd=ROOT, capture_output=True, text=True,
-                           check=False)
+    asked = subprocess.run(
+        ["git", "rev-parse", "--short=7", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     return int(asked.stdout.strip() or "1", 16)
 
 
@@ -43,7 +44,8 @@ def test_explain_cells_graph_and_log_agree(found: list[Any], record_property: Ca
         off = figures is not None and max(abs(figures.error), abs(figures.inside_error)) > WORST
         record_property(TOLD, f"{line(verdict)}{f'  <-- more than {WORST:.0f} % off' if off else ''}")
     assert {f"{verdict.case.seed}:{verdict.case.number}": verdict.disagreements for verdict in found} == {
-        f"{verdict.case.seed}:{verdict.case.number}": () for verdict in found}
+        f"{verdict.case.seed}:{verdict.case.number}": () for verdict in found
+    }
 
 
 def test_something_was_decided_in_every_case(found: list[Any]) -> None:

@@ -22,13 +22,18 @@ OP_SWAP = [
     "Set op_swap at layer 3: .attention, value=10",
 ]
 DOCUMENTED = {
-    "example1_default_swap": [f"Set op_swap at layer {layer}: attention.flash_attention, value=10"
-                              for layer in range(4)],
+    "example1_default_swap": [
+        f"Set op_swap at layer {layer}: attention.flash_attention, value=10" for layer in range(4)
+    ],
     "example2_layer_swap": [f"Set layer swap at layer {layer} and value is: 20" for layer in (0, 3)],
     "example3_op_swap": OP_SWAP,
     "example4_swap_with_recompute": [
-        "Set select recompute at layer 0: feed_forward", OP_SWAP[0], OP_SWAP[1], OP_SWAP[2],
-        "Set select recompute at layer 3: feed_forward", OP_SWAP[3],
+        "Set select recompute at layer 0: feed_forward",
+        OP_SWAP[0],
+        OP_SWAP[1],
+        OP_SWAP[2],
+        "Set select recompute at layer 3: feed_forward",
+        OP_SWAP[3],
     ],
 }
 
@@ -46,48 +51,96 @@ def llama(changes: dict[str, Any], **others: Any) -> Job:
 
 
 # Recompute wins over swap where the two overlap, whatever the names in the YAML.
-OVERLAPS = llama({
-    "swap_config": {"swap": True,
-                    "layer_swap": [{"backward_prefetch": 3, "layers": [3]}],
-                    "op_swap": [entry(r"attention\.wq", 5, [0]),
-                                entry("attention", 6, [1]),
-                                entry(r"feed_forward\.w.", 7, [1, 2]),
-                                entry("feed_forward", 8, [0])]},
-    "recompute_config": {"recompute": [3],
-                         "select_recompute": {"attention": [0], r"attention\.w[qk]": [1], r"feed_forward\.w[12]": [2],
-                                              "feed_forward": [0]}}})
+OVERLAPS = llama(
+    {
+        "swap_config": {
+            "swap": True,
+            "layer_swap": [{"backward_prefetch": 3, "layers": [3]}],
+            "op_swap": [
+                entry(r"attention\.wq", 5, [0]),
+                entry("attention", 6, [1]),
+                entry(r"feed_forward\.w.", 7, [1, 2]),
+                entry("feed_forward", 8, [0]),
+            ],
+        },
+        "recompute_config": {
+            "recompute": [3],
+            "select_recompute": {
+                "attention": [0],
+                r"attention\.w[qk]": [1],
+                r"feed_forward\.w[12]": [2],
+                "feed_forward": [0],
+            },
+        },
+    }
+)
 
 # Recompute without swap: swapconf does what mindformers' own LayerSetting does.
-PIPELINE_2 = {"parallel_config.pipeline_stage": 2, "parallel_config.micro_batch_num": 2,
-              "parallel_config.model_parallel": 2}
-INTERLEAVE_2 = {**PIPELINE_2, "model.model_config.num_layers": 8, "model.model_config.pp_interleave_num": 2,
-                "parallel.pipeline_config": {"pipeline_interleave": True, "pipeline_scheduler": "1f1b"}}
-ZERO_BUBBLE = {**INTERLEAVE_2, "model.model_config.num_layers": 9, "model.model_config.offset": [[0, 0], [0, 1]],
-               "parallel.pipeline_config": {"pipeline_interleave": True, "pipeline_scheduler": "zero_bubble_v"}}
+PIPELINE_2 = {
+    "parallel_config.pipeline_stage": 2,
+    "parallel_config.micro_batch_num": 2,
+    "parallel_config.model_parallel": 2,
+}
+INTERLEAVE_2 = {
+    **PIPELINE_2,
+    "model.model_config.num_layers": 8,
+    "model.model_config.pp_interleave_num": 2,
+    "parallel.pipeline_config": {"pipeline_interleave": True, "pipeline_scheduler": "1f1b"},
+}
+ZERO_BUBBLE = {
+    **INTERLEAVE_2,
+    "model.model_config.num_layers": 9,
+    "model.model_config.offset": [[0, 0], [0, 1]],
+    "parallel.pipeline_config": {"pipeline_interleave": True, "pipeline_scheduler": "zero_bubble_v"},
+}
 WITHOUT_SWAP: dict[str, dict[str, Any]] = {
     "nothing": {"recompute_config": {"recompute": False}},
-    "fusion groups": {"recompute_config": {"recompute": False}, "model.model_config.num_layers": 7,
-                      "parallel_config.gradient_aggregation_group": 3},
+    "fusion groups": {
+        "recompute_config": {"recompute": False},
+        "model.model_config.num_layers": 7,
+        "parallel_config.gradient_aggregation_group": 3,
+    },
     "every layer": {**PIPELINE_2, "recompute_config": {"recompute": True, "recompute_slice_activation": True}},
     "counts per stage": {**PIPELINE_2, "recompute_config": {"recompute": [2, 1]}},
-    "counts with offset": {**PIPELINE_2, "model.model_config.num_layers": 7, "model.model_config.offset": [2, -1],
-                           "recompute_config": {"recompute": [1, True], "select_recompute": [3, 0]}},
+    "counts with offset": {
+        **PIPELINE_2,
+        "model.model_config.num_layers": 7,
+        "model.model_config.offset": [2, -1],
+        "recompute_config": {"recompute": [1, True], "select_recompute": [3, 0]},
+    },
     "counts dealt to interleaves": {**INTERLEAVE_2, "recompute_config": {"recompute": [3, 1]}},
     "counts per interleave": {**INTERLEAVE_2, "recompute_config": {"recompute": [[2, 0], [1, 2]]}},
     "zero bubble": {**ZERO_BUBBLE, "recompute_config": {"recompute": [[1, 0], [1, 2]]}},
     "builtin patterns": {"recompute_config": {"select_recompute": True, "select_comm_recompute": True}},
     "names": {**PIPELINE_2, "recompute_config": {"select_recompute": [r"feed_forward\.mul", r"attention\.w[qkv]"]}},
-    "names with counts": {**PIPELINE_2, "recompute_config": {
-        "select_recompute": {r"feed_forward\.w.": [1, 2], r"attention\.wo\.matmul": True, "add": [0, 1]},
-        "select_comm_recompute": {r".*\.norm": [2, 1]}}},
-    "exclusions": {**PIPELINE_2, "recompute_config": {
-        "recompute": [1, 0], "select_recompute": {"feed_forward": True},
-        "select_recompute_exclude": {r"feed_forward\.w1\.matmul": True, r"feed_forward\.mul": [1, 1]},
-        "select_comm_recompute": True, "select_comm_recompute_exclude": {r"attention\.wo\.matmul": [1, 2]}}},
+    "names with counts": {
+        **PIPELINE_2,
+        "recompute_config": {
+            "select_recompute": {r"feed_forward\.w.": [1, 2], r"attention\.wo\.matmul": True, "add": [0, 1]},
+            "select_comm_recompute": {r".*\.norm": [2, 1]},
+        },
+    },
+    "exclusions": {
+        **PIPELINE_2,
+        "recompute_config": {
+            "recompute": [1, 0],
+            "select_recompute": {"feed_forward": True},
+            "select_recompute_exclude": {r"feed_forward\.w1\.matmul": True, r"feed_forward\.mul": [1, 1]},
+            "select_comm_recompute": True,
+            "select_comm_recompute_exclude": {r"attention\.wo\.matmul": [1, 2]},
+        },
+    },
 }
 # Where an exclusion matches the name of a selection, mindformers drops the whole selection from every layer.
-SAME_NAME = llama({"swap_config": {"swap": False}, "recompute_config": {
-    "select_recompute": {r"feed_forward\.mul": True}, "select_recompute_exclude": {r"feed_forward\.mul": [1]}}})
+SAME_NAME = llama(
+    {
+        "swap_config": {"swap": False},
+        "recompute_config": {
+            "select_recompute": {r"feed_forward\.mul": True},
+            "select_recompute_exclude": {r"feed_forward\.mul": [1]},
+        },
+    }
+)
 MCORE_WITHOUT_SWAP: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen3 builtin patterns": ("qwen3", {"select_recompute": True, "select_comm_recompute": True}),
     "deepseek counts": ("deepseek_v3", {"recompute": [1, 1], "select_recompute": {"self_attention": True}}),
@@ -97,25 +150,39 @@ JOBS = {
     **{f"llama2_7b/{name}": Job(example=f"llama2_7b/{name}.yaml", changes=TINY_LLAMA) for name in EXAMPLES},
     **{f"small/{name}": Job(example=f"small/{name}.yaml", devices=1) for name in EXAMPLES},
     **{name: Job(example=f"small/{name}.yaml") for name in MCORE},
-    "deepseek layers": Job(example="small/deepseek_v3_default_swap.yaml", changes={
-        "swap_config": {"swap": True, "layer_swap": [{"backward_prefetch": 4, "layers": [2]}]}}),
-    "deepseek routers": Job(example="small/deepseek_v3_default_swap.yaml", changes={
-        "recompute_config": {"select_recompute": {r"mlp\.router\.topk": [2]}}}),
+    "deepseek layers": Job(
+        example="small/deepseek_v3_default_swap.yaml",
+        changes={"swap_config": {"swap": True, "layer_swap": [{"backward_prefetch": 4, "layers": [2]}]}},
+    ),
+    "deepseek routers": Job(
+        example="small/deepseek_v3_default_swap.yaml",
+        changes={"recompute_config": {"select_recompute": {r"mlp\.router\.topk": [2]}}},
+    ),
     "overlaps": OVERLAPS,
 }
 
 # The same models with neither swap nor recompute, built by mindformers alone.
-PLAIN = {f"{name} plain": replace(job, swapconf=False, changes={
-    **job.changes, "swap_config": {"swap": False}, "recompute_config": {"recompute": False}})
-    for name, job in JOBS.items()}
+PLAIN = {
+    f"{name} plain": replace(
+        job,
+        swapconf=False,
+        changes={**job.changes, "swap_config": {"swap": False}, "recompute_config": {"recompute": False}},
+    )
+    for name, job in JOBS.items()
+}
 # As they are, but built by mindformers alone.
 UPSTREAM = {f"{name} upstream": replace(JOBS[name], swapconf=False) for name in MCORE}
 
 COMPARED = {
     **{name: llama({"swap_config": {"swap": False}, **changes}) for name, changes in WITHOUT_SWAP.items()},
-    **{name: Job(example=f"small/{family}_default_swap.yaml",
-                 changes={"swap_config": {"swap": False}, "recompute_config": recompute})
-       for name, (family, recompute) in MCORE_WITHOUT_SWAP.items()}}
+    **{
+        name: Job(
+            example=f"small/{family}_default_swap.yaml",
+            changes={"swap_config": {"swap": False}, "recompute_config": recompute},
+        )
+        for name, (family, recompute) in MCORE_WITHOUT_SWAP.items()
+    },
+}
 THEIRS = {f"{name} upstream": replace(job, swapconf=False) for name, job in COMPARED.items()}
 
 
@@ -143,7 +210,8 @@ def test_a_primitive_that_layers_share_is_flagged_where_it_is_asked_for(built: C
     """mindformers has one gating activation for all routers."""
     model = built("deepseek layers")
     assert [path for path in model.swapped if path.endswith("gating_activation")] == [
-        "model.decoder.layers.2.mlp.router.gating_activation"]
+        "model.decoder.layers.2.mlp.router.gating_activation"
+    ]
 
 
 def test_what_a_model_keeps_out_of_recompute_can_be_asked_for_itself(built: Callable[[str], Built]) -> None:
@@ -165,7 +233,8 @@ def test_a_documented_example_logs_the_documented_lines(built: Callable[[str], B
 
 @pytest.mark.parametrize(("name", "extra_layers"), [("qwen3_default_swap", []), ("deepseek_v3_default_swap", ["mtp"])])
 def test_the_default_swap_finds_the_flash_attention_of_mcore_models(
-        built: Callable[[str], Built], name: str, extra_layers: list[str]) -> None:
+    built: Callable[[str], Built], name: str, extra_layers: list[str]
+) -> None:
     sites = [f"model.decoder.layers.{layer}.{FLASH}" for layer in range(4)]
     sites += [f"model.mtp.layers.0.transformer_layer.{FLASH}" for _ in extra_layers]
     lines = [f"Set op_swap at layer {layer}: {FLASH}, value=10" for layer in range(4)]
@@ -195,7 +264,11 @@ def test_recompute_wins_at_overlapping_operators(built: Callable[[str], Built]) 
     assert "1.attention.wo" in swapped  # descendants of a swapped cell are recomputed, the rest of it is not
     assert "1.attention.wq" not in swapped
     assert {path: found for path, found in swapped.items() if "feed_forward" in path} == {
-        "1.feed_forward.w1": {7}, "1.feed_forward.w2": {7}, "1.feed_forward.w3": {7}, "2.feed_forward.w3": {7}}
+        "1.feed_forward.w1": {7},
+        "1.feed_forward.w2": {7},
+        "1.feed_forward.w3": {7},
+        "2.feed_forward.w3": {7},
+    }
 
 
 def test_what_is_void_is_logged_as_skipped(built: Callable[[str], Built]) -> None:
@@ -220,7 +293,8 @@ def test_what_is_void_is_logged_as_skipped(built: Callable[[str], Built]) -> Non
 def test_without_swap_the_cells_are_as_mindformers_leaves_them(built: Callable[[str], Built], name: str) -> None:
     ours, theirs = built(name), built(f"{name} upstream")
     assert {path: cell["pipeline_stage"] for path, cell in ours.cells.items()} == {
-        path: cell["pipeline_stage"] for path, cell in theirs.cells.items()}
+        path: cell["pipeline_stage"] for path, cell in theirs.cells.items()
+    }
     assert ours.comm_fusion == theirs.comm_fusion
     assert ours.primitives == theirs.primitives
     assert ours.cells == theirs.cells

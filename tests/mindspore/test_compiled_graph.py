@@ -19,8 +19,10 @@ pytestmark = pytest.mark.mindspore
 EXAMPLES = ("example2_layer_swap", "example3_op_swap", "example4_swap_with_recompute")
 TIMEOUT_SECONDS = 240
 SEQUENCE, VOCABULARY = 32, 64
-SMALLER = [f"--model.model_config.{key}={value}"
-           for key, value in {"hidden_size": 64, "vocab_size": VOCABULARY, "seq_length": SEQUENCE}.items()]
+SMALLER = [
+    f"--model.model_config.{key}={value}"
+    for key, value in {"hidden_size": 64, "vocab_size": VOCABULARY, "seq_length": SEQUENCE}.items()
+]
 WRAPPERS = "network.network."  # the training step's and the data order's cell stand around the model
 
 
@@ -28,31 +30,60 @@ WRAPPERS = "network.network."  # the training step's and the data order's cell s
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Samples for one step."""
     folder = tmp_path_factory.mktemp("data")
-    run(str(ROOT / "scripts" / "make_data.py"), str(folder / "train.mindrecord"), "--seq-length", str(SEQUENCE),
-        "--samples", "4", "--vocab-size", str(VOCABULARY), cwd=folder)
+    run(
+        str(ROOT / "scripts" / "make_data.py"),
+        str(folder / "train.mindrecord"),
+        "--seq-length",
+        str(SEQUENCE),
+        "--samples",
+        "4",
+        "--vocab-size",
+        str(VOCABULARY),
+        cwd=folder,
+    )
     return folder
 
 
 @pytest.fixture(scope="module", params=EXAMPLES)
-def compiled(request: pytest.FixtureRequest, data: Path,
-             tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, int], Path]:
+def compiled(
+    request: pytest.FixtureRequest, data: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[dict[str, int], Path]:
     """What is decided for an example, and the folder of its dumped graphs."""
     folder = tmp_path_factory.mktemp("graphs")
     config = ROOT / "configs" / "small" / f"{request.param}.yaml"
-    run("-m", "swapconf", "run", str(ROOT / "scripts" / "run_mindformer.py"), "--config", str(config), *SMALLER,
-        "--train_dataset_dir", str(data), "--context.save_graphs=1", f"--context.save_graphs_path={folder}",
-        cwd=folder, MS_DEV_DUMP_IR_PASSES="type_inference,validate")
+    run(
+        "-m",
+        "swapconf",
+        "run",
+        str(ROOT / "scripts" / "run_mindformer.py"),
+        "--config",
+        str(config),
+        *SMALLER,
+        "--train_dataset_dir",
+        str(data),
+        "--context.save_graphs=1",
+        f"--context.save_graphs_path={folder}",
+        cwd=folder,
+        MS_DEV_DUMP_IR_PASSES="type_inference,validate",
+    )
     return decided_swaps(strategy_of(config)), folder
 
 
 def run(*words: str, cwd: Path, **variables: str) -> None:
-    done = subprocess.run([sys.executable, *words], cwd=cwd, env={**environment(), **variables}, capture_output=True,
-                          text=True, check=False, timeout=TIMEOUT_SECONDS)
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=cwd,
+        env={**environment(), **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT_SECONDS,
+    )
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
 
 
 def dump(folder: Path, compiler_pass: str) -> list[Node]:
-    file, = folder.glob(f"*_{compiler_pass}_*.ir")
+    (file,) = folder.glob(f"*_{compiler_pass}_*.ir")
     return list(nodes(file))
 
 

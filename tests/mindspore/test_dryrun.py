@@ -20,8 +20,12 @@ pytestmark = pytest.mark.mindspore
 
 EXAMPLE = ROOT / "configs/llama2_7b/example4_swap_with_recompute.yaml"
 TINY = ("hidden_size=64", "num_heads=4", "num_layers=4", "seq_length=64", "vocab_size=128", "multiple_of=16")
-STAGES = ("parallel_config.pipeline_stage=2", "parallel_config.data_parallel=2", "parallel_config.model_parallel=2",
-          "parallel_config.micro_batch_num=2")
+STAGES = (
+    "parallel_config.pipeline_stage=2",
+    "parallel_config.data_parallel=2",
+    "parallel_config.model_parallel=2",
+    "parallel_config.micro_batch_num=2",
+)
 
 
 def changes() -> list[str]:
@@ -47,7 +51,9 @@ def two_stages(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str,
 def test_one_rank_for_each_stage_completes(two_stages: tuple[list[dict[str, Any]], Path, int]) -> None:
     reports, _, code = two_stages
     assert [(report["rank"], report["stage"], report["outcome"]) for report in reports] == [
-        (0, 0, "completed"), (4, 1, "completed")]
+        (0, 0, "completed"),
+        (4, 1, "completed"),
+    ]
     assert code == 0
 
 
@@ -61,7 +67,8 @@ def test_the_peak_is_mindspores_own_to_the_byte(two_stages: tuple[list[dict[str,
 
 
 def test_what_holds_each_peak_adds_up_and_stands_on_the_page(
-        two_stages: tuple[list[dict[str, Any]], Path, int]) -> None:
+    two_stages: tuple[list[dict[str, Any]], Path, int],
+) -> None:
     reports, keep, _ = two_stages
     page = (keep / "cluster.html").read_text(encoding="utf-8")
     for report in reports:
@@ -95,28 +102,49 @@ def test_trace_files_and_record_are_kept(two_stages: tuple[list[dict[str, Any]],
     _, keep, _ = two_stages
     for rank in (0, 4):
         names = {path.name for path in (keep / f"rank_{rank}").iterdir()}
-        assert names >= {"memory_block.csv", "task.csv", "tracker_graph.ir", "execute_order.csv", "worker.log",
-                         "run.json"}
+        assert names >= {
+            "memory_block.csv",
+            "task.csv",
+            "tracker_graph.ir",
+            "execute_order.csv",
+            "worker.log",
+            "run.json",
+        }
     record = json.loads((keep / "rank_0/run.json").read_text())
     assert record["report"]["outcome"] == "completed"
     assert record["environment"]["mindspore"]
 
 
 def test_compare_takes_the_kept_run_and_makes_the_other_one(
-        two_stages: tuple[list[dict[str, Any]], Path, int], tmp_path: Path) -> None:
+    two_stages: tuple[list[dict[str, Any]], Path, int], tmp_path: Path
+) -> None:
     """The kept run is example 4 itself; only example 2 is dry-run here."""
     reports, keep, _ = two_stages
     (tmp_path / EXAMPLE.stem).symlink_to(keep, target_is_directory=True)
     other = EXAMPLE.with_name("example2_layer_swap.yaml")
-    command = [sys.executable, "-m", "swapconf", "compare", str(EXAMPLE), str(other), "--keep", str(tmp_path),
-               "--format", "json", "--html", str(tmp_path / "compare.html"), *changes()]
+    command = [
+        sys.executable,
+        "-m",
+        "swapconf",
+        "compare",
+        str(EXAMPLE),
+        str(other),
+        "--keep",
+        str(tmp_path),
+        "--format",
+        "json",
+        "--html",
+        str(tmp_path / "compare.html"),
+        *changes(),
+    ]
     before = (keep / "rank_0/run.json").stat().st_mtime_ns
     done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
     assert done.stdout, done.stderr
     first, second = json.loads(done.stdout)
     assert (keep / "rank_0/run.json").stat().st_mtime_ns == before
     assert [rank["figures"]["used_peak_bytes"] for rank in first["ranks"]] == [
-        report["used_peak_bytes"] for report in reports]
+        report["used_peak_bytes"] for report in reports
+    ]
     for found in (first, second):
         assert (found["pipeline"]["stages"], found["pipeline"]["micro_batches"]) == (2, 2)
         figures = [rank["figures"] for rank in found["ranks"]]
@@ -128,8 +156,10 @@ def test_compare_takes_the_kept_run_and_makes_the_other_one(
 
 def test_the_documented_lines_stand_in_the_log(two_stages: tuple[list[dict[str, Any]], Path, int]) -> None:
     reports, _, _ = two_stages
-    assert reports[0]["strategy_lines"][:2] == ["Set select recompute at layer 0: feed_forward",
-                                                "Set op_swap at layer 0: .attention, value=20"]
+    assert reports[0]["strategy_lines"][:2] == [
+        "Set select recompute at layer 0: feed_forward",
+        "Set op_swap at layer 0: .attention, value=20",
+    ]
 
 
 def test_a_wrong_parallel_strategy_is_quoted_at_level_0_and_a_right_one_compiles() -> None:
@@ -142,19 +172,31 @@ def test_a_wrong_parallel_strategy_is_quoted_at_level_0_and_a_right_one_compiles
     assert wrong.returncode == 1
 
 
-FOLDED = ("model.model_config.hidden_size=64", "model.model_config.num_heads=4", "model.model_config.num_layers=14",
-          "model.model_config.seq_length=64", "model.model_config.vocab_size=128", "model.model_config.multiple_of=16",
-          "swap_config.swap=False", "recompute_config.select_recompute=False", "recompute_config.recompute=[1, 0]",
-          "parallel_config.data_parallel=1", "parallel_config.model_parallel=1", "parallel_config.pipeline_stage=2",
-          "parallel_config.micro_batch_num=10")
+FOLDED = (
+    "model.model_config.hidden_size=64",
+    "model.model_config.num_heads=4",
+    "model.model_config.num_layers=14",
+    "model.model_config.seq_length=64",
+    "model.model_config.vocab_size=128",
+    "model.model_config.multiple_of=16",
+    "swap_config.swap=False",
+    "recompute_config.select_recompute=False",
+    "recompute_config.recompute=[1, 0]",
+    "parallel_config.data_parallel=1",
+    "parallel_config.model_parallel=1",
+    "parallel_config.pipeline_stage=2",
+    "parallel_config.micro_batch_num=10",
+)
 
 
 def test_layers_and_micro_batches_from_fewer_of_both() -> None:
     """Every figure is known from the whole model, too: 14 layers in 2 stages, 10 micro-batches."""
     words = [word for setting in FOLDED for word in ("--set", setting)]
     base = [sys.executable, "-m", "swapconf", "dryrun", str(EXAMPLE), "--ranks", "0", "--no-cache", "--format", "json"]
-    started = [subprocess.Popen([*base, *words, *more], stdout=subprocess.PIPE, text=True)
-               for more in (["--fold", "--jobs", "1"], ["--no-fold"])]
+    started = [
+        subprocess.Popen([*base, *words, *more], stdout=subprocess.PIPE, text=True)
+        for more in (["--fold", "--jobs", "1"], ["--no-fold"])
+    ]
     (folded,), (whole,) = (json.loads(process.communicate(timeout=600)[0]) for process in started)
     assert folded["folded"][:3] == [4, 5, 4]
     assert "3 and 4 of 10 micro-batches" in folded["fold_note"]
@@ -165,7 +207,8 @@ def test_layers_and_micro_batches_from_fewer_of_both() -> None:
 
 
 def test_level_3_without_cann_is_level_1_with_estimates(
-        two_stages: tuple[list[dict[str, Any]], Path, int], tmp_path: Path) -> None:
+    two_stages: tuple[list[dict[str, Any]], Path, int], tmp_path: Path
+) -> None:
     """The same run once more: MindSpore's own files are those of level 1, and the estimates stand beside them."""
     reports, _, _ = two_stages
     done = dryrun("--level", "3", "--ranks", "0", "--hardware", "ascend_910b2", "--keep", str(tmp_path))
@@ -184,8 +227,13 @@ def test_the_documented_launch_is_a_dry_run_where_the_environment_says_so_also_w
     command = f"run_mindformer.py --config {EXAMPLE} --run_mode train --use_parallel True {' '.join(words)}"
     done = subprocess.run(
         ["bash", str(ROOT / "scripts" / "msrun_launcher.sh"), command, "8", str(free_port()), "log", "True", "300"],
-        cwd=tmp_path, env={**os.environ, "MS_SIMULATION_LEVEL": "1", "RANK_ID": "0", "PYTHON": sys.executable},
-        capture_output=True, text=True, timeout=600, check=False)
+        cwd=tmp_path,
+        env={**os.environ, "MS_SIMULATION_LEVEL": "1", "RANK_ID": "0", "PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
     log = (tmp_path / "log" / "worker_0.log").read_text(encoding="utf-8", errors="replace")
     assert done.returncode == 0, done.stdout + done.stderr + log[-3000:]
     assert "Used peak memory usage" in log

@@ -28,8 +28,10 @@ TINY = ["hidden_size=64", "num_heads=8", "num_layers=2", "seq_length=64", "vocab
 
 def swap(*names: str, **recompute: Any) -> list[str]:
     section = {"swap": True, "op_swap": [{"op_name": name, "backward_prefetch": 1, "layers": True} for name in names]}
-    return [f"swap_config={json.dumps(section)}",
-            *(f"recompute_config.{key}={json.dumps(value)}" for key, value in recompute.items())]
+    return [
+        f"swap_config={json.dumps(section)}",
+        *(f"recompute_config.{key}={json.dumps(value)}" for key, value in recompute.items()),
+    ]
 
 
 CASES = {
@@ -38,8 +40,10 @@ CASES = {
     "not_read": swap("attention", r"feed_forward\.mul"),
     "consumer_recomputed": swap("ffn_norm", select_recompute={"feed_forward": [1]}),
 }
-MIXED = [f"swap_config={json.dumps({'swap': True, 'layer_swap': [{'backward_prefetch': 5, 'layers': [0]}]})}",
-         "recompute_config.recompute=[1]"]  # with swap on these are layers, not counts
+MIXED = [
+    f"swap_config={json.dumps({'swap': True, 'layer_swap': [{'backward_prefetch': 5, 'layers': [0]}]})}",
+    "recompute_config.recompute=[1]",
+]  # with swap on these are layers, not counts
 PLAIN = ("lazy_inline_off", "memory_planned")  # swapconf itself keeps lazy inline on, and refuses O1
 
 
@@ -49,14 +53,26 @@ class Runs:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.reports: dict[str, dict[str, Any]] = {}
-        llama = {name: (LLAMA, [*(f"model.model_config.{item}" for item in TINY), *changes])
-                 for name, changes in CASES.items()}
+        llama = {
+            name: (LLAMA, [*(f"model.model_config.{item}" for item in TINY), *changes])
+            for name, changes in CASES.items()
+        }
         for name, (config, changes) in {**llama, "mcore_mixed": (QWEN3, MIXED)}.items():
             (folder / f"{name}.yaml").write_text(yaml.safe_dump(document_of(config, *changes).root.plain()))
 
     def run(self, names: list[str], *words: str) -> None:
-        command = [sys.executable, "-m", "swapconf", "dryrun", *(str(self.folder / f"{name}.yaml") for name in names),
-                   "--format", "json", "--keep", str(self.folder / "keep"), *words]
+        command = [
+            sys.executable,
+            "-m",
+            "swapconf",
+            "dryrun",
+            *(str(self.folder / f"{name}.yaml") for name in names),
+            "--format",
+            "json",
+            "--keep",
+            str(self.folder / "keep"),
+            *words,
+        ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
         assert done.stdout, done.stderr
         self.reports.update(zip(names, json.loads(done.stdout), strict=True))
@@ -85,13 +101,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 def test_every_run_ends_well(runs: Runs) -> None:
     assert {name: report["outcome"] for name, report in runs.reports.items()} == dict.fromkeys(
-        [*CASES, "mcore_mixed"], "completed")
+        [*CASES, "mcore_mixed"], "completed"
+    )
 
 
 def test_without_lazy_inline_the_log_says_swap_and_nothing_moves(runs: Runs) -> None:
     assert len(runs.lines("lazy_inline_off")) == 2
     assert runs.reports["lazy_inline_off"]["moved"] == []
-    (rule, message), = runs.findings("lazy_inline_off")
+    ((rule, message),) = runs.findings("lazy_inline_off")
     assert rule == "decision-without-effect"
     assert "feed_forward" in message
     assert "layers 0-1" in message
@@ -99,16 +116,19 @@ def test_without_lazy_inline_the_log_says_swap_and_nothing_moves(runs: Runs) -> 
 
 def test_planned_memory_is_copied_but_not_freed(runs: Runs) -> None:
     assert sum(move["tensors"] for move in runs.reports["memory_planned"]["moved"]) > 0
-    assert any(rule == "decision-without-effect" and "not freed" in message
-               for rule, message in runs.findings("memory_planned"))
+    assert any(
+        rule == "decision-without-effect" and "not freed" in message
+        for rule, message in runs.findings("memory_planned")
+    )
 
 
 def test_an_operator_that_backward_does_not_read_moves_nothing(runs: Runs) -> None:
     moved = {place.cell for place, _ in runs.effect("not_read").by_operator}
     assert any(cell.startswith("attention") for cell in moved)
     assert "feed_forward" not in moved
-    assert any(rule == "decision-without-effect" and "feed_forward" in message
-               for rule, message in runs.findings("not_read"))
+    assert any(
+        rule == "decision-without-effect" and "feed_forward" in message for rule, message in runs.findings("not_read")
+    )
 
 
 def test_a_swap_before_a_recomputed_reader_takes_effect_on_2_9_0(runs: Runs) -> None:
@@ -119,8 +139,10 @@ def test_a_swap_before_a_recomputed_reader_takes_effect_on_2_9_0(runs: Runs) -> 
 
 
 def test_one_cell_is_recomputed_in_one_layer(runs: Runs) -> None:
-    again = {(launch.place.layer, launch.place.cell.partition(".")[0])
-             for launch in runs.effect("consumer_recomputed").recomputed or ()}
+    again = {
+        (launch.place.layer, launch.place.cell.partition(".")[0])
+        for launch in runs.effect("consumer_recomputed").recomputed or ()
+    }
     assert ("1", "feed_forward") in again
     assert ("0", "feed_forward") not in again
     assert not [rule for rule, _ in runs.findings("consumer_recomputed") if rule.startswith("recompute-")]
@@ -129,7 +151,8 @@ def test_one_cell_is_recomputed_in_one_layer(runs: Runs) -> None:
 def test_the_report_tells_kernels_by_layer(runs: Runs) -> None:
     effect = runs.effect("consumer_recomputed")
     assert runs.reports["consumer_recomputed"]["recomputed"] == [
-        {"layer": layer, "kernels": kernels} for layer, kernels in effect.recomputed_by_layer.items()]
+        {"layer": layer, "kernels": kernels} for layer, kernels in effect.recomputed_by_layer.items()
+    ]
     assert runs.reports["memory_planned"]["recomputed"] is None  # no graph is written
 
 
@@ -138,8 +161,9 @@ def test_an_mcore_model_swaps_one_layer_and_recomputes_another(runs: Runs) -> No
     # MindSpore names a few copies after no layer: tables that layers share
     assert [move["layer"] for move in report["moved"] if move["layer"]] == ["0"]
     assert [layer["layer"] for layer in report["recomputed"]] == ["1"]
-    assert [found["rule"] for found in report["findings"] if "effect" in found["rule"] or "decided" in found["rule"]
-            ] == []
+    assert [
+        found["rule"] for found in report["findings"] if "effect" in found["rule"] or "decided" in found["rule"]
+    ] == []
 
 
 def test_the_documented_rule_would_have_promised_less(runs: Runs) -> None:

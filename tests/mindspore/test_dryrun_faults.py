@@ -38,8 +38,19 @@ def cache(tmp_path: Path) -> Path:
 def command(keep: Path, *words: str, layers: int = 2) -> list[str]:
     """Two stages, one rank of each."""
     settings = [*(f"model.model_config.{item}" for item in (*TINY, f"num_layers={layers}")), *STAGES]
-    return [sys.executable, "-m", "swapconf", "dryrun", str(EXAMPLE), "--keep", str(keep), "--format", "json",
-            *(word for setting in settings for word in ("--set", setting)), *words]
+    return [
+        sys.executable,
+        "-m",
+        "swapconf",
+        "dryrun",
+        str(EXAMPLE),
+        "--keep",
+        str(keep),
+        "--format",
+        "json",
+        *(word for setting in settings for word in ("--set", setting)),
+        *words,
+    ]
 
 
 def processes(folder: Path) -> list[int]:
@@ -96,17 +107,26 @@ def started(tmp_path: Path) -> Iterator[list[subprocess.Popen[str]]]:
 
 
 def start(words: list[str], cache: Path, started: list[subprocess.Popen[str]]) -> subprocess.Popen[str]:
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               env={**os.environ, "XDG_CACHE_HOME": str(cache)}, start_new_session=True,
-                               preexec_fn=heed_ctrl_c)
+    process = subprocess.Popen(
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "XDG_CACHE_HOME": str(cache)},
+        start_new_session=True,
+        preexec_fn=heed_ctrl_c,
+    )
     started.append(process)
     return process
 
 
 def test_a_prefetch_that_kills_the_compiler_is_told_and_other_ranks_stay(
-        tmp_path: Path, cache: Path, started: list[subprocess.Popen[str]]) -> None:
-    swap = ('swap_config={"swap": true, "layer_swap": [{"backward_prefetch": 400, "layers": [0, 1]}, '
-            '{"backward_prefetch": 1, "layers": [2, 3]}]}')
+    tmp_path: Path, cache: Path, started: list[subprocess.Popen[str]]
+) -> None:
+    swap = (
+        'swap_config={"swap": true, "layer_swap": [{"backward_prefetch": 400, "layers": [0, 1]}, '
+        '{"backward_prefetch": 1, "layers": [2, 3]}]}'
+    )
     process = start(command(tmp_path / "keep", "--set", swap, layers=4), cache, started)
     out, err = process.communicate(timeout=400)
     assert out, err
@@ -120,7 +140,8 @@ def test_a_prefetch_that_kills_the_compiler_is_told_and_other_ranks_stay(
 
 
 def test_a_rank_that_is_killed_for_memory_is_told_and_the_other_one_ends_well(
-        tmp_path: Path, cache: Path, started: list[subprocess.Popen[str]]) -> None:
+    tmp_path: Path, cache: Path, started: list[subprocess.Popen[str]]
+) -> None:
     keep = tmp_path / "keep"
     process = start(command(keep, "--jobs", "2"), cache, started)
     victim = next(pid for pid in children(keep, 2, process) if "rank_4" in Path(f"/proc/{pid}/cmdline").read_text())
@@ -136,7 +157,8 @@ def test_a_rank_that_is_killed_for_memory_is_told_and_the_other_one_ends_well(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_an_interrupt_ends_every_child_and_leaves_no_half_written_report(
-        number: signal.Signals, tmp_path: Path, cache: Path, started: list[subprocess.Popen[str]]) -> None:
+    number: signal.Signals, tmp_path: Path, cache: Path, started: list[subprocess.Popen[str]]
+) -> None:
     keep = tmp_path / "keep"
     process = start(command(keep, "--jobs", "2"), cache, started)
     children(keep, 2, process)
@@ -169,7 +191,7 @@ def test_ranks_run_on_a_dask_cluster(tmp_path: Path, cache: Path, started: list[
 import subprocess, sys
 from distributed import LocalCluster
 with LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as cluster:
-    done = subprocess.run([*{command(tmp_path / 'keep')!r}, "--dask", cluster.scheduler_address])
+    done = subprocess.run([*{command(tmp_path / "keep")!r}, "--dask", cluster.scheduler_address])
 sys.exit(done.returncode)
 """
     process = start([sys.executable, "-c", f"if __name__ == '__main__':\n{_indented(script)}"], cache, started)

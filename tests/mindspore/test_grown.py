@@ -22,16 +22,22 @@ GROWN = "grown from dry runs of 4 and 6 layers"
 
 
 def swapconf(*words: str) -> Any:
-    done = subprocess.run([sys.executable, "-m", "swapconf", *words, "--format", "json"], capture_output=True,
-                          text=True, timeout=400, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "swapconf", *words, "--format", "json"],
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
 def test_memory_and_what_if_of_ten_layers_of_which_four_and_six_were_run(tmp_path: Path) -> None:
     words = [*MODEL, "--set", "swap_config.swap=false"]
-    (report,) = swapconf("dryrun", str(EXAMPLE), "--ranks", "0", "--jobs", "1", "--no-cache", "--fold", "--keep",
-                         str(tmp_path), *words)
+    (report,) = swapconf(
+        "dryrun", str(EXAMPLE), "--ranks", "0", "--jobs", "1", "--no-cache", "--fold", "--keep", str(tmp_path), *words
+    )
     assert (report["folded"], report["grown"]) == ([4, 6], GROWN)
     trace = trace_folder.read(tmp_path / "rank_0", 0)
     small = trace_folder.read(tmp_path / "rank_0" / "layers_4", 0)
@@ -40,25 +46,41 @@ def test_memory_and_what_if_of_ten_layers_of_which_four_and_six_were_run(tmp_pat
     (memory,) = swapconf("memory", str(tmp_path / "rank_0"))
     assert GROWN in memory["origin"]
     assert memory["used_peak_bytes"] == pytest.approx(report["used_peak_bytes"], rel=0.001)
-    found = swapconf("whatif", str(tmp_path / "rank_0"), "--config", str(EXAMPLE), *MODEL, "--set",
-                     'swap_config={"swap": true, "layer_swap": [{"backward_prefetch": 10, "layers": true}]}')
+    found = swapconf(
+        "whatif",
+        str(tmp_path / "rank_0"),
+        "--config",
+        str(EXAMPLE),
+        *MODEL,
+        "--set",
+        'swap_config={"swap": true, "layer_swap": [{"backward_prefetch": 10, "layers": true}]}',
+    )
     assert GROWN in found["origin"]
     assert found["baseline_used_peak_bytes"] == memory["used_peak_bytes"]
     assert found["moved_bytes_per_step"] > 0
 
 
-PIPELINE = ("model.model_config.num_layers=16", "parallel_config.pipeline_stage=2", "parallel_config.data_parallel=2",
-            "parallel_config.model_parallel=2", "parallel_config.micro_batch_num=3",
-            "runner_config.gradient_accumulation_steps=1")
+PIPELINE = (
+    "model.model_config.num_layers=16",
+    "parallel_config.pipeline_stage=2",
+    "parallel_config.data_parallel=2",
+    "parallel_config.model_parallel=2",
+    "parallel_config.micro_batch_num=3",
+    "runner_config.gradient_accumulation_steps=1",
+)
 
 
 def test_a_last_stage_is_grown_from_two_and_three_layers_and_has_the_fragments_of_the_grown_trace(
-        tmp_path: Path) -> None:
+    tmp_path: Path,
+) -> None:
     words = [*MODEL, *(word for item in PIPELINE for word in ("--set", item)), "--set", "swap_config.swap=false"]
-    (report,) = swapconf("dryrun", str(EXAMPLE), "--ranks", "4", "--jobs", "1", "--no-cache", "--fold", "--keep",
-                         str(tmp_path), *words)
+    (report,) = swapconf(
+        "dryrun", str(EXAMPLE), "--ranks", "4", "--jobs", "1", "--no-cache", "--fold", "--keep", str(tmp_path), *words
+    )
     assert report["grown"] == "grown from dry runs of 2 and 3 layers"
     trace = trace_folder.read(tmp_path / "rank_4", 4)
     assert trace.used_peak_bytes == pytest.approx(report["used_peak_bytes"], rel=0.001)
-    assert report["with_fragments_peak_bytes"] - report["used_peak_bytes"] == \
-        trace.with_fragments_peak_bytes - trace.used_peak_bytes
+    assert (
+        report["with_fragments_peak_bytes"] - report["used_peak_bytes"]
+        == trace.with_fragments_peak_bytes - trace.used_peak_bytes
+    )

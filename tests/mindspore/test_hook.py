@@ -29,16 +29,32 @@ USER_SCRIPT = Path(__file__).parent / "support" / "user_script.py"
 RUN_MINDFORMER = ROOT / "scripts" / "run_mindformer.py"
 TIMEOUT_SECONDS = 120
 LAYER_SWAP = Job(example="llama2_7b/example2_layer_swap.yaml", changes=TINY_LLAMA)
-NESTED_COUNTS = Job(example="llama2_7b/example2_layer_swap.yaml", changes={
-    **TINY_LLAMA, "model.model_config.num_layers": 8, "model.model_config.pp_interleave_num": 2,
-    "parallel_config.pipeline_stage": 2, "parallel_config.micro_batch_num": 2, "parallel_config.model_parallel": 2,
-    "parallel.pipeline_config": {"pipeline_interleave": True, "pipeline_scheduler": "1f1b"},
-    "swap_config": {"swap": False}, "recompute_config": {"recompute": [[9, 0], [1, True]]}})
+NESTED_COUNTS = Job(
+    example="llama2_7b/example2_layer_swap.yaml",
+    changes={
+        **TINY_LLAMA,
+        "model.model_config.num_layers": 8,
+        "model.model_config.pp_interleave_num": 2,
+        "parallel_config.pipeline_stage": 2,
+        "parallel_config.micro_batch_num": 2,
+        "parallel_config.model_parallel": 2,
+        "parallel.pipeline_config": {"pipeline_interleave": True, "pipeline_scheduler": "1f1b"},
+        "swap_config": {"swap": False},
+        "recompute_config": {"recompute": [[9, 0], [1, True]]},
+    },
+)
 
 
 def start(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *map(str, words)], cwd=cwd, env=environment(), capture_output=True,
-                          text=True, check=False, timeout=TIMEOUT_SECONDS)
+    return subprocess.run(
+        [sys.executable, *map(str, words)],
+        cwd=cwd,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT_SECONDS,
+    )
 
 
 def start_user_script(folder: Path, job: Job, *flags: str) -> subprocess.CompletedProcess[str]:
@@ -56,8 +72,11 @@ def user_script(folder: Path, job: Job, *flags: str) -> dict[str, Any]:
 @pytest.mark.parametrize("moment", ["first", "last"])
 def test_install_works_before_and_after_mindformers_is_imported(tmp_path: Path, moment: str) -> None:
     found = user_script(tmp_path, LAYER_SWAP, "--install", moment)
-    swapped = {path: attributes["backward_prefetch"] for path, attributes in found["primitives"].items()
-               if attributes.get("offload")}
+    swapped = {
+        path: attributes["backward_prefetch"]
+        for path, attributes in found["primitives"].items()
+        if attributes.get("offload")
+    }
     assert swapped == decided_swaps(strategy_of(tmp_path / "train.yaml"))
     assert found["unchanged"]
 
@@ -79,8 +98,18 @@ def test_where_a_seam_is_missing_the_model_is_that_of_plain_mindformers(tmp_path
     (tmp_path / "plain").mkdir()
     plain = user_script(tmp_path / "plain", LAYER_SWAP, "--install", "never")
     config = write_config(LAYER_SWAP, tmp_path / "train.yaml")
-    done = start("-c", STEPPING_ASIDE, USER_SCRIPT, "--config", config, "--out", tmp_path / "out.json", "--install",
-                 "first", cwd=tmp_path)
+    done = start(
+        "-c",
+        STEPPING_ASIDE,
+        USER_SCRIPT,
+        "--config",
+        config,
+        "--out",
+        tmp_path / "out.json",
+        "--install",
+        "first",
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     assert done.stderr.count("swapconf: steps aside") == 1
     found = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
@@ -129,13 +158,25 @@ def test_an_error_that_the_script_makes_stops_before_a_model_is_built(tmp_path: 
 
 def test_lazy_inline_stays_on_where_swap_needs_it(tmp_path: Path) -> None:
     once = {**TINY_LLAMA, "runner_config": {"gradient_accumulation_steps": 1}}
-    built = build({"ours": Job(example=LAYER_SWAP.example, changes=once, ascend=True),
-                   "upstream": Job(example=LAYER_SWAP.example, changes=once, ascend=True, swapconf=False),
-                   "without swap": Job(example=LAYER_SWAP.example, ascend=True,
-                                       changes={**once, "swap_config": {"swap": False}})}, tmp_path)
+    built = build(
+        {
+            "ours": Job(example=LAYER_SWAP.example, changes=once, ascend=True),
+            "upstream": Job(example=LAYER_SWAP.example, changes=once, ascend=True, swapconf=False),
+            "without swap": Job(
+                example=LAYER_SWAP.example, ascend=True, changes={**once, "swap_config": {"swap": False}}
+            ),
+        },
+        tmp_path,
+    )
     line = "swapconf keeps lazy inline on: swap needs it (ENABLE_LAZY_INLINE_NO_PIPELINE=1)"
     assert [model.status for model in built.values()] == [0, 0, 0]
     assert {name: model.cells[""]["lazy_inline"] for name, model in built.items()} == {
-        "ours": True, "upstream": False, "without swap": False}
+        "ours": True,
+        "upstream": False,
+        "without swap": False,
+    }
     assert {name: model.messages.count(line) for name, model in built.items()} == {
-        "ours": 1, "upstream": 0, "without swap": 0}
+        "ours": 1,
+        "upstream": 0,
+        "without swap": 0,
+    }

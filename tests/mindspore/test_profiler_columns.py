@@ -46,8 +46,15 @@ def test_layers_of_the_view() -> None:
     layers, threads = constant.TimelineLayerName, constant.OverlapAnalysisTidName
     written = trace_view_writer
     assert [written.HARDWARE[0], written.HCCL[0], written.OVERLAP[0], written.MEMORY[0]] == [
-        layers.ASCEND_HARDWARE.value, layers.HCCL.value, layers.OVERLAP_ANALYSIS.value, layers.NPU_MEM.value]
+        layers.ASCEND_HARDWARE.value,
+        layers.HCCL.value,
+        layers.OVERLAP_ANALYSIS.value,
+        layers.NPU_MEM.value,
+    ]
     names = [written.COMPUTING, written.COMMUNICATION, written.NOT_OVERLAPPED, written.FREE]
     assert names == [
-        threads.COMPUTING.value, threads.COMMUNICATION.value, threads.COMMUNICATION_NOT_OVERLAP.value,
-        threads.FREE.value]
+        threads.COMPUTING.value,
+        threads.COMMUNICATION.value,
+        threads.COMMUNICATION_NOT_OVERLAP.value,
+        threads.FREE.value,
+    ]

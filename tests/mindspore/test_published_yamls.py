@@ -20,7 +20,8 @@ FROM_CORPUS = {
     "llama3_1": "research_llama3_1_llama3_1_8b_finetune_llama3_1_8b.yaml",
     "qwen2_5": "research_qwen2_5_finetune_qwen2_5_0_5b_8k.yaml",
     "qwen3": "configs_qwen3_pretrain_qwen3_32b_4k.yaml",
-    "qwen3_moe": "configs_qwen3_moe_pretrain_qwen3_30b_a3b_4k.yaml"}
+    "qwen3_moe": "configs_qwen3_moe_pretrain_qwen3_30b_a3b_4k.yaml",
+}
 INSTALLED = {"telechat3": "telechat3/pretrain_telechat3_36b.yaml"}  # in the package of mindformers
 TIMEOUT_SECONDS = 600.0
 

@@ -11,7 +11,6 @@ from build_tutorial import PAGE, lasting, rendered
 pytestmark = pytest.mark.mindspore
 
 
-
 def test_the_tutorial_shows_what_its_commands_print(tmp_path: Path) -> None:
     text = PAGE.read_text(encoding="utf-8")
     shown, printed = lasting(text).splitlines(), lasting(rendered(text, tmp_path)).splitlines()

@@ -17,7 +17,19 @@ def of_kernels(kernels: Kernels, uses: Iterable[tuple[int, int]], maker: Ints | 
     block, kernel = (np.array(column, dtype=np.int64) for column in zip(*sorted(uses), strict=True))
     none = np.zeros(0, dtype=np.int64)
     return Baseline(
-        blocks=Lifetimes(start=none, end=none, size_bytes=none, is_persistent=none.astype(bool), names=(),
-                         category=none.astype(np.uint8), layer=none.astype(np.int32), name=none.astype(np.int32)),
-        maker=made, host_bytes=np.zeros(len(made), dtype=np.int64), steps=1, kernels=kernels,
-        reads=Reads(block=block, kernel=kernel, until=kernel, face=made[block], via=made[block]))
+        blocks=Lifetimes(
+            start=none,
+            end=none,
+            size_bytes=none,
+            is_persistent=none.astype(bool),
+            names=(),
+            category=none.astype(np.uint8),
+            layer=none.astype(np.int32),
+            name=none.astype(np.int32),
+        ),
+        maker=made,
+        host_bytes=np.zeros(len(made), dtype=np.int64),
+        steps=1,
+        kernels=kernels,
+        reads=Reads(block=block, kernel=kernel, until=kernel, face=made[block], via=made[block]),
+    )

@@ -49,8 +49,9 @@ def read(file: Path) -> list[Node]:
     return nodes
 
 
-def violations(nodes: Sequence[Node], names: Sequence[str], start_us: Sequence[float],
-               end_us: Sequence[float]) -> list[str]:
+def violations(
+    nodes: Sequence[Node], names: Sequence[str], start_us: Sequence[float], end_us: Sequence[float]
+) -> list[str]:
     """What is wrong with a timeline of the kernels of these rows: their order, a start before something has ended that
     the kernel follows through whatever rows, a step that is not the longest path, or shorter than a stream is busy."""
     kernels = [index for index, node in enumerate(nodes) if not node.is_event]
@@ -73,6 +74,9 @@ def violations(nodes: Sequence[Node], names: Sequence[str], start_us: Sequence[f
     step = max(end_us)
     if abs(step - max(longest)) > _CLOSE * step:
         wrong.append(f"the step takes {step} us, its longest path {max(longest)} us")
-    wrong += [f"stream {stream} is busy for {time} us of {step}" for stream, time in busy.items()
-              if time > step * (1 + _CLOSE)]
+    wrong += [
+        f"stream {stream} is busy for {time} us of {step}"
+        for stream, time in busy.items()
+        if time > step * (1 + _CLOSE)
+    ]
     return wrong

@@ -32,10 +32,12 @@ model: {model_type: qwen3, num_hidden_layers: 8}
 """
 
 
-def found(text: str, versions: Versions | None = None, environment: Mapping[str, str] | None = None) -> \
-        tuple[Finding, ...]:
-    order = CheckRequest(file="f.yaml", named=True, settings=Settings(), versions=versions or Versions(),
-                  environment=environment or {})
+def found(
+    text: str, versions: Versions | None = None, environment: Mapping[str, str] | None = None
+) -> tuple[Finding, ...]:
+    order = CheckRequest(
+        file="f.yaml", named=True, settings=Settings(), versions=versions or Versions(), environment=environment or {}
+    )
     try:
         return check_text(order, text).findings
     except SwapconfError as error:

@@ -17,27 +17,51 @@ class LanguageServer:
     """Use it in a ``with`` block. Positions are (line, character), from 0."""
 
     def __init__(self, command: list[str], root: Path) -> None:
-        self.process = subprocess.Popen([*command, "--stdio"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            [*command, "--stdio"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
         self.answers: queue.Queue[dict[str, Any]] = queue.Queue()
         self.diagnostics: queue.Queue[dict[str, Any]] = queue.Queue()
         self.number = 0
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
-        self.request("initialize", {"processId": None, "rootUri": root.as_uri(), "capabilities": {
-            "textDocument": {"completion": {"completionItem": {"documentationFormat": ["markdown"]}},
-                             "hover": {"contentFormat": ["markdown"]}, "publishDiagnostics": {}}}})
+        self.request(
+            "initialize",
+            {
+                "processId": None,
+                "rootUri": root.as_uri(),
+                "capabilities": {
+                    "textDocument": {
+                        "completion": {"completionItem": {"documentationFormat": ["markdown"]}},
+                        "hover": {"contentFormat": ["markdown"]},
+                        "publishDiagnostics": {},
+                    }
+                },
+            },
+        )
         self.notify("initialized", {})
         # no schema store: the test must not need a network
-        self.notify("workspace/didChangeConfiguration", {"settings": {"yaml": {
-            "schemaStore": {"enable": False}, "yamlVersion": "1.1", "validate": True, "hover": True,
-            "completion": True}}})
+        self.notify(
+            "workspace/didChangeConfiguration",
+            {
+                "settings": {
+                    "yaml": {
+                        "schemaStore": {"enable": False},
+                        "yamlVersion": "1.1",
+                        "validate": True,
+                        "hover": True,
+                        "completion": True,
+                    }
+                }
+            },
+        )
 
     def __enter__(self) -> LanguageServer:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.process.kill()
         self.process.wait()
         self.reader.join()
@@ -48,8 +72,17 @@ class LanguageServer:
     def open(self, file: Path) -> list[dict[str, Any]]:
         """Open a document; what the server finds wrong in it."""
         uri = file.as_uri()
-        self.notify("textDocument/didOpen", {"textDocument": {
-            "uri": uri, "languageId": "yaml", "version": 1, "text": file.read_text(encoding="utf-8")}})
+        self.notify(
+            "textDocument/didOpen",
+            {
+                "textDocument": {
+                    "uri": uri,
+                    "languageId": "yaml",
+                    "version": 1,
+                    "text": file.read_text(encoding="utf-8"),
+                }
+            },
+        )
         while True:
             told = self.diagnostics.get(timeout=SECONDS)
             if told["uri"] == uri:

@@ -17,8 +17,10 @@ from swapconf.trace.trace import Trace
 MICRO_BATCHES = 3
 SIDE = 256
 CELL = "Default/network-Net/model-Model/layers-CellList/{layer}-Layer/mlp-Linear"
-_HEAD = ("start_time_stamp,end_time_stamp,device_addr,stream_id,pool_type,size,actual_used_memory,actual_peak_memory,"
-         "line_num,type,producer_task,task_name,node_name,graph_name,user_tasks,last_user_task,is_persistent,is_small")
+_HEAD = (
+    "start_time_stamp,end_time_stamp,device_addr,stream_id,pool_type,size,actual_used_memory,actual_peak_memory,"
+    "line_num,type,producer_task,task_name,node_name,graph_name,user_tasks,last_user_task,is_persistent,is_small"
+)
 _SIZE_BYTES = 2 * SIDE * SIDE
 
 
@@ -40,12 +42,16 @@ class Writer:
         tensor = f"BFloat16:[{side}, {SIDE}]"
         inputs = (f"%{self.written}",) * (2 if primitive == "MatMul" else 1) if self.written else ()
         attrs = ";".join(f"{key}={value}" for key, value in told.items())
-        self.graph += [f"(%{event}) = {name}({', '.join(inputs)}), task_info: {event}, attrs {{{attrs}}}",
-                       f"    ({tensor}) <- ({', '.join([tensor] * max(len(inputs), 1))})"]
+        self.graph += [
+            f"(%{event}) = {name}({', '.join(inputs)}), task_info: {event}, attrs {{{attrs}}}",
+            f"    ({tensor}) <- ({', '.join([tensor] * max(len(inputs), 1))})",
+        ]
         self._launch(name, primitive, stream, "", group)
         used = _SIZE_BYTES * (len(self.blocks) + 1)
-        self.blocks.append(f"{event},9223372036854775807,{0x1000 + used:#x},{stream},DefaultEnhancedAscendMemoryPool,"
-                           f"{_SIZE_BYTES},{used},{used},1,KernelOutput,{event},Actor,{name},,{{{event}}},{event},0,0")
+        self.blocks.append(
+            f"{event},9223372036854775807,{0x1000 + used:#x},{stream},DefaultEnhancedAscendMemoryPool,"
+            f"{_SIZE_BYTES},{used},{used},1,KernelOutput,{event},Actor,{name},,{{{event}}},{event},0,0"
+        )
         self.written = event
 
     def after(self, earlier: int, later: int) -> None:
@@ -55,17 +61,26 @@ class Writer:
             self._launch(f"Default/{name}-op{self.events}", name, stream, str(self.events), "")
 
     def _launch(self, name: str, primitive: str, stream: int, event: str, group: str) -> None:
-        self.order.append(f'"{len(self.order) + 1}","{name}","0","{stream}",'
-                          f'"@kernel_graph0:out{{[0]: ValueNode<Primitive> {primitive}}}","{event}","{group}"')
+        self.order.append(
+            f'"{len(self.order) + 1}","{name}","0","{stream}",'
+            f'"@kernel_graph0:out{{[0]: ValueNode<Primitive> {primitive}}}","{event}","{group}"'
+        )
 
     def save(self, folder: Path, stage: int) -> None:
         folder.mkdir(parents=True)
-        for name, lines in ((trace_folder.ORDER, ["index,node_name,logic_id,stream_id,node_info,event_id,group",
-                                                  *self.order]),
-                            (trace_folder.GRAPH, self.graph), (trace_folder.BLOCKS, [_HEAD, *self.blocks])):
+        for name, lines in (
+            (trace_folder.ORDER, ["index,node_name,logic_id,stream_id,node_info,event_id,group", *self.order]),
+            (trace_folder.GRAPH, self.graph),
+            (trace_folder.BLOCKS, [_HEAD, *self.blocks]),
+        ):
             (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
-        report = {"rank": self.rank, "stage": stage, "outcome": "completed",
-                  "origin": "dry run level 1 (operator workspace excluded)", "reserved_bytes": 1 << 30}
+        report = {
+            "rank": self.rank,
+            "stage": stage,
+            "outcome": "completed",
+            "origin": "dry run level 1 (operator workspace excluded)",
+            "reserved_bytes": 1 << 30,
+        }
         (folder / "run.json").write_text(json.dumps({"report": report}), encoding="utf-8")
 
 

@@ -21,8 +21,23 @@ ESCAPE = re.compile(r"\x1b\[[\d;?]*[A-Za-z]")
 COLOUR = re.compile(r"\x1b\[(?:\d+;)*(?:3|4|9|10)\d(?:;\d+)*m")
 
 # what decides on languages, encodings, colours and widths
-_DECIDING = ("LC_ALL", "LC_MESSAGES", "LC_CTYPE", "LANG", "LANGUAGE", "SWAPCONF_LANG", "PYTHONIOENCODING", "PYTHONUTF8",
-             "PYTHONCOERCECLOCALE", "NO_COLOR", "FORCE_COLOR", "TERM", "COLUMNS", "LINES", "MEMORY_FRAGMENTATION")
+_DECIDING = (
+    "LC_ALL",
+    "LC_MESSAGES",
+    "LC_CTYPE",
+    "LANG",
+    "LANGUAGE",
+    "SWAPCONF_LANG",
+    "PYTHONIOENCODING",
+    "PYTHONUTF8",
+    "PYTHONCOERCECLOCALE",
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "TERM",
+    "COLUMNS",
+    "LINES",
+    "MEMORY_FRAGMENTATION",
+)
 
 
 def environment(**variables: str) -> dict[str, str]:
@@ -32,8 +47,15 @@ def environment(**variables: str) -> dict[str, str]:
 
 
 def piped(*words: str | Path, **variables: str) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([*PROGRAM, *map(str, words)], cwd=ROOT, capture_output=True, stdin=subprocess.DEVNULL,
-                          env=environment(**variables), timeout=120, check=False)
+    return subprocess.run(
+        [*PROGRAM, *map(str, words)],
+        cwd=ROOT,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        env=environment(**variables),
+        timeout=120,
+        check=False,
+    )
 
 
 def on_terminal(*words: str | Path, columns: int = 80, errors: bool = False, **variables: str) -> str:
@@ -41,8 +63,14 @@ def on_terminal(*words: str | Path, columns: int = 80, errors: bool = False, **v
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     settings: dict[str, Any] = {"TERM": "xterm-256color", **variables}
-    with subprocess.Popen([*PROGRAM, *map(str, words)], cwd=ROOT, stdin=theirs, stdout=theirs,
-                          stderr=theirs if errors else subprocess.DEVNULL, env=environment(**settings)) as process:
+    with subprocess.Popen(
+        [*PROGRAM, *map(str, words)],
+        cwd=ROOT,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs if errors else subprocess.DEVNULL,
+        env=environment(**settings),
+    ) as process:
         os.close(theirs)
         parts = []
         with contextlib.suppress(OSError):  # so a terminal ends when its last user does

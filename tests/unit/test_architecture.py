@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -15,26 +16,43 @@ WORST_GRADE = "C"  # radon's; up to 20 ways through a function
 # modules that still have a function above it; a name goes as soon as its module has none
 STILL_ABOVE = {"prepare.py", "regions.py", "sites.py"}
 # modules that mean the very object, or for which to hash what it holds takes too long; each says why
-BY_IDENTITY = {"own.py", "source.py", "yaml_document.py", "costing.py", "workspace.py"}
+MOST_STATEMENTS = 232  # of a module
+BY_IDENTITY = {"own.py", "spans.py", "yaml_document.py", "costing.py", "with_workspace.py"}
 
 
 def test_no_module_is_too_long() -> None:
-    long = {str(path.relative_to(ROOT)): lines for path in PACKAGE.rglob("*.py")
-            if (lines := len(path.read_text().splitlines())) > 300}
-    assert not long
+    assert not {
+        name: count
+        for path in PACKAGE.rglob("*.py")
+        if (count := statements(path)) > MOST_STATEMENTS
+        for name in [str(path.relative_to(ROOT))]
+    }
+
+
+def statements(path: Path) -> int:
+    """Logical lines: they are the same however the formatter breaks them."""
+    with tokenize.open(path) as text:
+        return sum(token.type == tokenize.NEWLINE for token in tokenize.generate_tokens(text.readline))
 
 
 def test_every_module_says_what_it_is() -> None:
-    silent = [str(path.relative_to(ROOT)) for path in PACKAGE.rglob("*.py")
-              if (text := path.read_text().strip()) and not text.startswith(('"""', 'r"""'))]
+    silent = [
+        str(path.relative_to(ROOT))
+        for path in PACKAGE.rglob("*.py")
+        if (text := path.read_text().strip()) and not text.startswith(('"""', 'r"""'))
+    ]
     assert not silent
 
 
 @pytest.mark.parametrize("folder", ["swapconf", "scripts", "tests"])
 def test_every_function_is_simple_enough_to_be_read_once(folder: str) -> None:
-    above = {f"{path.relative_to(ROOT)}: {block.fullname} has {block.complexity}"
-             for path in (ROOT / folder).rglob("*.py") if path.name not in STILL_ABOVE
-             for block in cc_visit(path.read_text(encoding="utf-8")) if cc_rank(block.complexity) > WORST_GRADE}
+    above = {
+        f"{path.relative_to(ROOT)}: {block.fullname} has {block.complexity}"
+        for path in (ROOT / folder).rglob("*.py")
+        if path.name not in STILL_ABOVE
+        for block in cc_visit(path.read_text(encoding="utf-8"))
+        if cc_rank(block.complexity) > WORST_GRADE
+    }
     assert not above
 
 
@@ -47,8 +65,17 @@ def test_nothing_in_the_project_names_a_machine() -> None:
     suspicious = ("/work/", "/home/", "/root/", "/tmp/lab")
     folders = ("swapconf", "scripts", "configs", "docs", "tests")
     suffixes = (".py", ".sh", ".md", ".yaml", ".json", ".toml")
-    files = [path for folder in folders for path in (ROOT / folder).rglob("*")
-             if path.suffix in suffixes and "__pycache__" not in path.parts]
-    guilty = [(path.name, word) for path in [*files, ROOT / "README.md", ROOT / "pyproject.toml"] if path.exists()
-              and path != Path(__file__) for word in suspicious if word in path.read_text(encoding="utf-8")]
+    files = [
+        path
+        for folder in folders
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in suffixes and "__pycache__" not in path.parts
+    ]
+    guilty = [
+        (path.name, word)
+        for path in [*files, ROOT / "README.md", ROOT / "pyproject.toml"]
+        if path.exists() and path != Path(__file__)
+        for word in suspicious
+        if word in path.read_text(encoding="utf-8")
+    ]
     assert not guilty

@@ -34,11 +34,15 @@ def recorded(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("change", "words"), [
-    ("model.model_config.seq_length=8192", "attention has 524288 elements, and with"),
-    ("model.model_config.hidden_size=8192", "has hidden_size 8192"),
-    ("parallel_config.model_parallel=8", "(batch_size, seq_length, heads, model_parallel)"),
-    ("runner_config.batch_size=2", "attention has 524288 elements, and with")])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("model.model_config.seq_length=8192", "attention has 524288 elements, and with"),
+        ("model.model_config.hidden_size=8192", "has hidden_size 8192"),
+        ("parallel_config.model_parallel=8", "(batch_size, seq_length, heads, model_parallel)"),
+        ("runner_config.batch_size=2", "attention has 524288 elements, and with"),
+    ],
+)
 def test_a_trace_without_a_record_shows_its_shape(change: str, words: str) -> None:
     done = ask(TRACE, change)
     assert done.exit_code == 2
@@ -48,8 +52,9 @@ def test_a_trace_without_a_record_shows_its_shape(change: str, words: str) -> No
 
 
 def test_a_trace_of_another_family_is_refused() -> None:
-    done = ask(TRACE, "model.model_config.num_hidden_layers=2",
-               config=ROOT / "configs" / "small" / "qwen3_default_swap.yaml")
+    done = ask(
+        TRACE, "model.model_config.num_hidden_layers=2", config=ROOT / "configs" / "small" / "qwen3_default_swap.yaml"
+    )
     assert done.exit_code == 2
     assert "are not those of a qwen3 model: it has attention" in done.stderr
 
@@ -60,18 +65,34 @@ def test_without_a_record_it_is_said_how_little_was_compared() -> None:
     assert "[pool-unexplained]" not in told
 
 
-@pytest.mark.parametrize("change", [
-    "model.model_config.vocab_size=2048", "optimizer.type=Adam", "parallel_config.data_parallel=4",
-    "runner_config.gradient_accumulation_steps=4", "context.jit_config={jit_level: 'O1'}", "use_legacy=False"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "model.model_config.vocab_size=2048",
+        "optimizer.type=Adam",
+        "parallel_config.data_parallel=4",
+        "runner_config.gradient_accumulation_steps=4",
+        "context.jit_config={jit_level: 'O1'}",
+        "use_legacy=False",
+    ],
+)
 def test_a_record_is_compared_key_by_key(recorded: Path, change: str) -> None:
     done = ask(recorded, change)
     assert done.exit_code == 2
     assert f"another run than {CONFIG}: {change.partition('=')[0]}" in done.stderr
 
 
-@pytest.mark.parametrize("change", [
-    "swap_config.swap=False", "recompute_config.recompute=True", "runner_config.epochs=3",
-    "context.max_device_memory=50GB", "model.model_config.offset=0", "output_dir=elsewhere"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "swap_config.swap=False",
+        "recompute_config.recompute=True",
+        "runner_config.epochs=3",
+        "context.max_device_memory=50GB",
+        "model.model_config.offset=0",
+        "output_dir=elsewhere",
+    ],
+)
 def test_what_a_question_may_change(recorded: Path, change: str) -> None:
     done = ask(recorded, change)
     assert done.exit_code == 0, done.output
@@ -79,7 +100,8 @@ def test_what_a_question_may_change(recorded: Path, change: str) -> None:
 
 
 def test_compare_refuses_it_too(recorded: Path) -> None:
-    done = CliRunner().invoke(main, ["compare", str(CONFIG), "--from", str(recorded), "--set",
-                                     "model.model_config.vocab_size=2048"])
+    done = CliRunner().invoke(
+        main, ["compare", str(CONFIG), "--from", str(recorded), "--set", "model.model_config.vocab_size=2048"]
+    )
     assert done.exit_code == 1
     assert "another run" in done.output

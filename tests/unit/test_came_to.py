@@ -73,6 +73,12 @@ def test_a_log_that_grows_tells_the_part_of_compiling(tmp_path: Path) -> None:
 
 
 def test_how_far_in_words() -> None:
-    assert [came.words for came in (Came(Station.STARTING), Came(Station.COMPILING, "optimize"),
-                                    Came(Station.COMPILING), Came(Station.RUNNING, step=2))] == [
-        "starting", "compiling (optimize)", "compiling", "running step 2"]
+    assert [
+        came.words
+        for came in (
+            Came(Station.STARTING),
+            Came(Station.COMPILING, "optimize"),
+            Came(Station.COMPILING),
+            Came(Station.RUNNING, step=2),
+        )
+    ] == ["starting", "compiling (optimize)", "compiling", "running step 2"]

@@ -48,15 +48,31 @@ def rules(found: list[dict[str, Any]]) -> set[tuple[str, str]]:
 
 
 def test_training_yamls_are_told_by_their_content(tmp_path: Path) -> None:
-    tree(tmp_path, {"a/train.yaml": WRONG, "b.yml": WRONG, "c.txt": WRONG, "workflow.yaml": "on: push\njobs: {}\n",
-                    "serve.yaml": SERVING, "model_only.yaml": "model_config: 1\n", "list.yaml": "- swap_config\n",
-                    "broken.yaml": "swap_config: {\n", "other.yaml": "a: {model_config\n",
-                    "plain.yaml": MODEL + "trainer: {type: x}\nseed: 1\n",
-                    "balance.yaml": "pipeline_config: {pipeline_num: 2}\nrecompute_config: {recompute: [1, 2, 3]}\n",
-                    "native.yaml": "model: {a: 1}\ntraining: {}\nrecompute: True\n",
-                    "section.yaml": "recompute_config: {recompute: 1}\n"})
+    tree(
+        tmp_path,
+        {
+            "a/train.yaml": WRONG,
+            "b.yml": WRONG,
+            "c.txt": WRONG,
+            "workflow.yaml": "on: push\njobs: {}\n",
+            "serve.yaml": SERVING,
+            "model_only.yaml": "model_config: 1\n",
+            "list.yaml": "- swap_config\n",
+            "broken.yaml": "swap_config: {\n",
+            "other.yaml": "a: {model_config\n",
+            "plain.yaml": MODEL + "trainer: {type: x}\nseed: 1\n",
+            "balance.yaml": "pipeline_config: {pipeline_num: 2}\nrecompute_config: {recompute: [1, 2, 3]}\n",
+            "native.yaml": "model: {a: 1}\ntraining: {}\nrecompute: True\n",
+            "section.yaml": "recompute_config: {recompute: 1}\n",
+        },
+    )
     assert {name for name, _ in rules(records(tmp_path))} == {
-        "train.yaml", "b.yml", "broken.yaml", "section.yaml", "native.yaml"}
+        "train.yaml",
+        "b.yml",
+        "broken.yaml",
+        "section.yaml",
+        "native.yaml",
+    }
     assert "in 6 files" in run(tmp_path).output
 
 
@@ -71,8 +87,14 @@ def test_a_folder_without_training_yamls_is_told(tmp_path: Path) -> None:
 
 
 def test_what_is_no_training_yaml_may_be_large_or_no_text(tmp_path: Path) -> None:
-    tree(tmp_path, {"train.yaml": MODEL + "trainer: {}\n", "large.yaml": "kind: List\n" + "- a\n" * MAX_BYTES,
-                    "section.yaml": "swap_config: {}\n" + "#" * MAX_BYTES})
+    tree(
+        tmp_path,
+        {
+            "train.yaml": MODEL + "trainer: {}\n",
+            "large.yaml": "kind: List\n" + "- a\n" * MAX_BYTES,
+            "section.yaml": "swap_config: {}\n" + "#" * MAX_BYTES,
+        },
+    )
     (tmp_path / "latin.yaml").write_bytes("name: Müller\n".encode("latin-1"))
     assert rules(records(tmp_path)) == {("section.yaml", "yaml-too-large")}
     assert rules(records(tmp_path / "latin.yaml")) == {("latin.yaml", "yaml-encoding")}
@@ -84,25 +106,53 @@ def test_a_file_is_checked_once(tmp_path: Path) -> None:
 
 
 NAMES = ("a", "b", "build", "x.yaml", "y.yaml", "keep.yaml")
-PATTERNS = ("*.yaml", "!keep.yaml", "build/", "/a", "a/x.yaml", "b/**", "**/y.yaml", "!/b/keep.yaml", "x.*", "# none",
-            "!a", "build/*", "!build/keep.yaml", "\\!x.yaml", "[xy].yaml ", "**", "a/**/x.yaml", "/**/b")
+PATTERNS = (
+    "*.yaml",
+    "!keep.yaml",
+    "build/",
+    "/a",
+    "a/x.yaml",
+    "b/**",
+    "**/y.yaml",
+    "!/b/keep.yaml",
+    "x.*",
+    "# none",
+    "!a",
+    "build/*",
+    "!build/keep.yaml",
+    "\\!x.yaml",
+    "[xy].yaml ",
+    "**",
+    "a/**/x.yaml",
+    "/**/b",
+)
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 @settings(max_examples=50)
-@given(st.lists(st.lists(st.sampled_from(NAMES[:3]), max_size=2).map("/".join), min_size=1, max_size=4, unique=True),
-       st.dictionaries(st.sampled_from(["", "a", "b", "a/b"]), st.lists(st.sampled_from(PATTERNS), max_size=4),
-                       max_size=3), st.lists(st.sampled_from(PATTERNS), max_size=2))
-def test_what_git_ignores_is_not_checked(tmp_path_factory: pytest.TempPathFactory, folders: list[str],
-                                         ignores: dict[str, list[str]], own: list[str]) -> None:
+@given(
+    st.lists(st.lists(st.sampled_from(NAMES[:3]), max_size=2).map("/".join), min_size=1, max_size=4, unique=True),
+    st.dictionaries(
+        st.sampled_from(["", "a", "b", "a/b"]), st.lists(st.sampled_from(PATTERNS), max_size=4), max_size=3
+    ),
+    st.lists(st.sampled_from(PATTERNS), max_size=2),
+)
+def test_what_git_ignores_is_not_checked(
+    tmp_path_factory: pytest.TempPathFactory, folders: list[str], ignores: dict[str, list[str]], own: list[str]
+) -> None:
     top = tmp_path_factory.mktemp("repository")
     subprocess.run(["git", "init", "-q", top], check=True)
     tree(top, {str(Path(folder, name)): "a: 1\n" for folder in folders for name in NAMES[3:]})
     tree(top, {str(Path(folder, ".gitignore")): "\n".join(lines) + "\n" for folder, lines in ignores.items()})
     (top / ".git/info").mkdir(exist_ok=True)
     (top / ".git/info/exclude").write_text("\n".join(own) + "\n")
-    listed = subprocess.run(["git", "-c", "core.excludesFile=/dev/null", "ls-files", "-z", "--others",
-                             "--exclude-standard"], cwd=top, check=True, capture_output=True, text=True).stdout
+    listed = subprocess.run(
+        ["git", "-c", "core.excludesFile=/dev/null", "ls-files", "-z", "--others", "--exclude-standard"],
+        cwd=top,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
     expected = {name for name in listed.split("\0") if name.endswith(".yaml")}
     assert {str(Path(file).relative_to(top)) for file in yaml_files(str(top))} == expected
 
@@ -136,8 +186,14 @@ def test_settings_weigh_and_silence(tmp_path: Path) -> None:
 
 
 def test_wrong_settings_fail_the_check_once(tmp_path: Path) -> None:
-    tree(tmp_path, {"a.yaml": MODEL + "trainer: {}\n", "b.yaml": MODEL + "trainer: {}\n",
-                    ".swapconf.toml": "mindspore = '2.9.0'\nseveritty = {}\n"})
+    tree(
+        tmp_path,
+        {
+            "a.yaml": MODEL + "trainer: {}\n",
+            "b.yaml": MODEL + "trainer: {}\n",
+            ".swapconf.toml": "mindspore = '2.9.0'\nseveritty = {}\n",
+        },
+    )
     found = records(tmp_path)
     assert [(r["rule"], r["line"], Path(r["file"]).name) for r in found] == [("settings", 2, ".swapconf.toml")]
     assert run(tmp_path).exit_code == 1
@@ -151,9 +207,14 @@ def test_a_family_of_ones_own_is_checked(tmp_path: Path) -> None:
 
 
 def test_versions_of_the_settings_count_unless_given(tmp_path: Path) -> None:
-    tree(tmp_path, {"train.yaml": WRONG.replace("Attention", "ffn_norm")
-                    + "recompute_config: {select_recompute: {feed_forward: [0]}}\n",
-                    ".swapconf.toml": "mindspore = '2.7.2'\n"})
+    tree(
+        tmp_path,
+        {
+            "train.yaml": WRONG.replace("Attention", "ffn_norm")
+            + "recompute_config: {select_recompute: {feed_forward: [0]}}\n",
+            ".swapconf.toml": "mindspore = '2.7.2'\n",
+        },
+    )
     assert "2.7.2" in run(tmp_path).stdout
     assert "2.7.2" not in run("--mindspore-version", "2.9.0", tmp_path).stdout
 

@@ -74,7 +74,8 @@ def test_the_line_of_a_child() -> None:
 
 
 def test_a_log_has_one_line_for_each_station(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(module, "_LOOK_SECONDS", 0.01)
     folder = Folder(tmp_path)
     folder.log.write_text("x")

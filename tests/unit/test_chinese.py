@@ -51,8 +51,21 @@ def test_the_search_finds_a_sentence() -> None:
     assert _ENGLISH.search(_FOREIGN.sub("", "a.yaml:1:1  (file): error: there is no such file; check the path"))
 
 
-TELLING = {"Finding", "finding", "_finding", "SwapconfError", "DryRunError", "CannotRewrite", "Mismatch",
-           "say", "secho", "print_rows", "UsageError", "ClickException", "BadParameter"}
+TELLING = {
+    "Finding",
+    "finding",
+    "_finding",
+    "SwapconfError",
+    "DryRunError",
+    "CannotRewrite",
+    "Mismatch",
+    "say",
+    "secho",
+    "print_rows",
+    "UsageError",
+    "ClickException",
+    "BadParameter",
+}
 SENTENCE = re.compile(r"[a-z]{2} (?!red\b)[a-z]")  # "bold red" is a style
 
 
@@ -62,8 +75,11 @@ def test_what_is_told_is_a_phrase() -> None:
     for file in sorted((ROOT / "swapconf").rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and _name(node) in TELLING:
-                bare += [f"{file.name}:{text.lineno}: {ast.unparse(text)}" for given in
-                         (*node.args, *(keyword.value for keyword in node.keywords)) for text in _sentences(given)]
+                bare += [
+                    f"{file.name}:{text.lineno}: {ast.unparse(text)}"
+                    for given in (*node.args, *(keyword.value for keyword in node.keywords))
+                    for text in _sentences(given)
+                ]
     assert bare == []
 
 

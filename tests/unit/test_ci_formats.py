@@ -25,15 +25,36 @@ SARIF = Draft4Validator(json.loads((Path(__file__).parents[1] / "schemas/sarif-2
 HOSTILE = "50% of a,b:c\r\n::error::injected\x1b[2J <b>&\"' \ufffe 中文"
 
 
-def finding(message: str = "wrong", *, file: str = "a b/c%.yaml", line: int = 3, rule: str = "op-no-match",
-            severity: Severity = Severity.ERROR, path: str = "swap_config.op_swap[0].op_name") -> Finding:
-    return Finding(origin=Origin(file=file, line=line, column=7 if line else 0, path=path), rule=rule,
-                   severity=severity, message=message, hint="correct it")
+def finding(
+    message: str = "wrong",
+    *,
+    file: str = "a b/c%.yaml",
+    line: int = 3,
+    rule: str = "op-no-match",
+    severity: Severity = Severity.ERROR,
+    path: str = "swap_config.op_swap[0].op_name",
+) -> Finding:
+    return Finding(
+        origin=Origin(file=file, line=line, column=7 if line else 0, path=path),
+        rule=rule,
+        severity=severity,
+        message=message,
+        hint="correct it",
+    )
 
 
-findings = st.lists(st.builds(finding, st.text(), file=st.sampled_from(["a.yaml", "b c.yaml", "ü#%.yaml"]),
-                              line=st.integers(0, 3), rule=st.sampled_from(sorted(pages())),
-                              severity=st.sampled_from(Severity), path=st.text(max_size=8)), max_size=6)
+findings = st.lists(
+    st.builds(
+        finding,
+        st.text(),
+        file=st.sampled_from(["a.yaml", "b c.yaml", "ü#%.yaml"]),
+        line=st.integers(0, 3),
+        rule=st.sampled_from(sorted(pages())),
+        severity=st.sampled_from(Severity),
+        path=st.text(max_size=8),
+    ),
+    max_size=6,
+)
 
 
 # --- GitHub -----------------------------------------------------------------------------------------------------------
@@ -50,8 +71,10 @@ def parsed(command: str) -> tuple[str, dict[str, str], str]:
 def test_an_annotation_points_to_the_line() -> None:
     (command,) = as_commands([finding()])
     assert parsed(command) == (
-        "error", {"file": "a b/c%.yaml", "line": "3", "col": "7", "title": "swapconf op-no-match"},
-        "swap_config.op_swap[0].op_name: wrong\ncorrect it")
+        "error",
+        {"file": "a b/c%.yaml", "line": "3", "col": "7", "title": "swapconf op-no-match"},
+        "swap_config.op_swap[0].op_name: wrong\ncorrect it",
+    )
 
 
 def test_an_annotation_of_a_file_has_no_line() -> None:
@@ -119,8 +142,10 @@ def test_sarif_follows_the_schema(found: list[Finding], readable: bool) -> None:
 def test_sarif_places_and_pages() -> None:
     (run,) = json.loads(as_sarif([finding()], pages(), "1.2"))["runs"]
     (place,) = run["results"][0]["locations"]
-    assert place["physicalLocation"] == {"artifactLocation": {"uri": "a%20b/c%25.yaml", "uriBaseId": "%SRCROOT%"},
-                                         "region": {"startLine": 3, "startColumn": 7}}
+    assert place["physicalLocation"] == {
+        "artifactLocation": {"uri": "a%20b/c%25.yaml", "uriBaseId": "%SRCROOT%"},
+        "region": {"startLine": 3, "startColumn": 7},
+    }
     page = next(rule for rule in run["tool"]["driver"]["rules"] if rule["id"] == "op-no-match")
     assert page["shortDescription"]["text"].startswith("an operator pattern that matches no operator")
     assert "Fails: `op_name: Attention`" in page["help"]["markdown"]

@@ -35,8 +35,7 @@ def test_check_prints_every_finding_sorted_and_fails(wrong: str) -> None:
     result = invoke("check", wrong)
     assert result.exit_code == 1
     lines = [line for line in result.stdout.splitlines() if ": error: " in line]
-    assert [line.removeprefix(wrong).split("  ")[0] for line in lines] == [
-        ":4:17", ":4:50", ":5:17", ":5:61"]
+    assert [line.removeprefix(wrong).split("  ")[0] for line in lines] == [":4:17", ":4:50", ":5:17", ":5:61"]
     assert lines[1].startswith(f"{wrong}:4:50  swap_config.op_swap[0].backward_prefetch: error: 0 is below 1; ")
     assert lines[1].endswith("[bad-value]")
 
@@ -66,9 +65,12 @@ def test_an_unreadable_file_does_not_hide_the_others(wrong: str, tmp_path: Path)
 
 def test_check_tells_the_version_that_decides(tmp_path: Path) -> None:
     file = tmp_path / "r2.yaml"
-    file.write_text(WRONG.replace("attention.wq, backward_prefetch: 0, layers: [0]",
-                                  "ffn_norm, backward_prefetch: 5, layers: [1]").replace("layers: [9]", "layers: [1]")
-                    + "recompute_config: {select_recompute: {feed_forward: [1]}}\n")
+    file.write_text(
+        WRONG.replace(
+            "attention.wq, backward_prefetch: 0, layers: [0]", "ffn_norm, backward_prefetch: 5, layers: [1]"
+        ).replace("layers: [9]", "layers: [1]")
+        + "recompute_config: {select_recompute: {feed_forward: [1]}}\n"
+    )
     old = invoke("check", "--mindspore-version", "2.6.0", str(file)).stdout
     new = invoke("check", "--mindspore-version", "2.9.0", str(file)).stdout
     r2_old, r2_new = ([line for line in text.splitlines() if "R2" in line] for text in (old, new))
@@ -94,8 +96,10 @@ def test_explain_one_layer_as_json() -> None:
     assert sites["feed_forward.mul"]["effective"] == "recompute"
     assert sites["feed_forward.mul"]["recompute_root"] == "feed_forward"
     assert sites["attention.wq.matmul"]["prefetch"] == 20
-    assert layer["log_lines"] == ["Set select recompute at layer 0: feed_forward",
-                                  "Set op_swap at layer 0: .attention, value=20"]
+    assert layer["log_lines"] == [
+        "Set select recompute at layer 0: feed_forward",
+        "Set op_swap at layer 0: .attention, value=20",
+    ]
 
 
 def test_explain_refuses_what_it_cannot_show(tmp_path: Path) -> None:
@@ -130,15 +134,27 @@ def test_rules_and_families() -> None:
 
 
 # what checking one file in the terminal has no use for
-HEAVY = ("mindspore", "mindformers", "numpy", "torch", "rich", "ruamel", "pathspec", "xml.etree.ElementTree",
-         "multiprocessing", "swapconf.checking.fixes")
+HEAVY = (
+    "mindspore",
+    "mindformers",
+    "numpy",
+    "torch",
+    "rich",
+    "ruamel",
+    "pathspec",
+    "xml.etree.ElementTree",
+    "multiprocessing",
+    "swapconf.checking.fixes",
+)
 
 
 @pytest.mark.parametrize("words", [["check", EXAMPLE], ["--help"]])
 def test_check_imports_no_framework(words: list[str]) -> None:
-    code = ("import sys, contextlib\nfrom swapconf.cli.main import main\n"
-            f"with contextlib.suppress(SystemExit): main({words!r})\n"
-            f"loaded = set(sys.modules) & {set(HEAVY)!r}\n"
-            "sys.exit(f'imports {loaded}' if loaded else 0)")
+    code = (
+        "import sys, contextlib\nfrom swapconf.cli.main import main\n"
+        f"with contextlib.suppress(SystemExit): main({words!r})\n"
+        f"loaded = set(sys.modules) & {set(HEAVY)!r}\n"
+        "sys.exit(f'imports {loaded}' if loaded else 0)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

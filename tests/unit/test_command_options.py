@@ -45,12 +45,29 @@ def test_options_named_like_fields_come_as_one_value_and_others_by_themselves() 
     assert command.help == "A box."
 
 
-@pytest.mark.parametrize(("error", "said"), [
-    (SwapconfError([Finding(origin=Origin(file="a.yaml", line=2, column=1), rule="bad-type", severity=Severity.ERROR,
-                            message="wrong", hint="right")]), "a.yaml:2:1  (file): error: wrong; right [bad-type]\n"),
-    (DryRunError("no compiler here"), "Error: no compiler here\n")])
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            SwapconfError(
+                [
+                    Finding(
+                        origin=Origin(file="a.yaml", line=2, column=1),
+                        rule="bad-type",
+                        severity=Severity.ERROR,
+                        message="wrong",
+                        hint="right",
+                    )
+                ]
+            ),
+            "a.yaml:2:1  (file): error: wrong; right [bad-type]\n",
+        ),
+        (DryRunError("no compiler here"), "Error: no compiler here\n"),
+    ],
+)
 def test_why_a_command_cannot_go_on_is_said_in_one_place(
-        error: SwapconfError, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    error: SwapconfError, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def failing() -> None:
         raise error
 

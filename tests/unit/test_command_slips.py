@@ -29,14 +29,17 @@ from tests.helpers import ROOT, invoke
 TRACE = ROOT / "tests/traces/llama_l2_none"
 
 
-@pytest.mark.parametrize(("words", "told"), [
-    (["chek", "x.yaml"], "no command is named 'chek'; `check` was probably meant"),
-    (["fragmentaton"], "`fragmentation` was probably meant"),
-    (["register_pth"], "`register-path` was probably meant"),
-    (["rules", "op-unescaped"], "no rule is named 'op-unescaped'; `op-unescaped-dot` was probably meant"),
-    (["rules", "zzz"], "no rule named 'zzz'; `swapconf rules` lists them"),
-    (["zzz"], "No such command 'zzz'."),
-])
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["chek", "x.yaml"], "no command is named 'chek'; `check` was probably meant"),
+        (["fragmentaton"], "`fragmentation` was probably meant"),
+        (["register_pth"], "`register-path` was probably meant"),
+        (["rules", "op-unescaped"], "no rule is named 'op-unescaped'; `op-unescaped-dot` was probably meant"),
+        (["rules", "zzz"], "no rule named 'zzz'; `swapconf rules` lists them"),
+        (["zzz"], "No such command 'zzz'."),
+    ],
+)
 def test_a_name_that_is_nearly_one_is_named(words: list[str], told: str) -> None:
     result = invoke(*words)
     assert result.exit_code == 2
@@ -81,23 +84,37 @@ def test_a_line_break_in_a_folder_or_a_card_starts_no_line(tmp_path: Path, comma
 
 
 def test_an_annotation_of_github_holds_no_escape_of_a_file_name() -> None:
-    found = Finding(origin=Origin(file="a\x1b[2J\u202e.yaml", line=1, column=1), rule="r", severity=Severity.ERROR,
-                    message="m", hint="h")
+    found = Finding(
+        origin=Origin(file="a\x1b[2J\u202e.yaml", line=1, column=1),
+        rule="r",
+        severity=Severity.ERROR,
+        message="m",
+        hint="h",
+    )
     [line] = github.as_commands([found])
     assert line.isprintable()
     assert r"file=a\x1b[2J\u202e.yaml,line=1" in line
 
 
 def test_without_docstrings_every_rule_has_its_page_and_every_command_its_help() -> None:
-    code = ("import sys; from swapconf import docstrings; from swapconf.cli.main import COMMANDS, main; "
-            "from swapconf.study.pages import pages; "
-            "assert docstrings.__doc__ is None; import json; "
-            "print(json.dumps([dict(pages()), main.help, {n: main.get_command(None, n).help for n in COMMANDS}]))")
-    done = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True, timeout=60, check=True,
-                          env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
+    code = (
+        "import sys; from swapconf import docstrings; from swapconf.cli.main import COMMANDS, main; "
+        "from swapconf.study.pages import pages; "
+        "assert docstrings.__doc__ is None; import json; "
+        "print(json.dumps([dict(pages()), main.help, {n: main.get_command(None, n).help for n in COMMANDS}]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-OO", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
     pages, help_text, helps = json.loads(done.stdout)
     assert {module.RULE: pages[module.RULE] for module in RULES} == {
-        module.RULE: docstrings.of(module) for module in RULES}
+        module.RULE: docstrings.of(module) for module in RULES
+    }
     assert all(page.startswith(f"{name}:") for name, page in pages.items())
     assert " ".join(help_text.split()) == " ".join((main.help or "").split())
     for name in COMMANDS:
@@ -111,19 +128,23 @@ class _Marked(gettext.NullTranslations):
         return f"<{message}>"
 
 
-@pytest.mark.parametrize(("words", "told"), [
-    (["check", "--strictt", "x"], "<Error: <No such option '--strictt'.> <Did you mean '--strict'?>>"),
-    (["check", "--format", "x", "y"], "<Error: <Invalid value for '--format': <'x' is not one of 'text',"),
-    (["check"], "<Error: <Missing argument> 'FILE|FOLDER...'.>"),
-    (["timeline", "a", "b"], "<Error: <Got unexpected extra argument (b)>>"),
-    (["check", "--jobs", "0", "x"], "<Error: <Invalid value for '--jobs': <0 is not in the range x>=1.>>>"),
-    (["check", "--jobs"], "<Error: <Option '--jobs' requires an argument.>>"),
-    (["zzz"], "<Error: <No such command 'zzz'.>>"),
-    (["whatif", "none", "--config", "x"], "<Directory 'none' does not exist.>"),
-    (["zzz"], "<Try 'swapconf --help' for help.>"),
-])
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["check", "--strictt", "x"], "<Error: <No such option '--strictt'.> <Did you mean '--strict'?>>"),
+        (["check", "--format", "x", "y"], "<Error: <Invalid value for '--format': <'x' is not one of 'text',"),
+        (["check"], "<Error: <Missing argument> 'FILE|FOLDER...'.>"),
+        (["timeline", "a", "b"], "<Error: <Got unexpected extra argument (b)>>"),
+        (["check", "--jobs", "0", "x"], "<Error: <Invalid value for '--jobs': <0 is not in the range x>=1.>>>"),
+        (["check", "--jobs"], "<Error: <Option '--jobs' requires an argument.>>"),
+        (["zzz"], "<Error: <No such command 'zzz'.>>"),
+        (["whatif", "none", "--config", "x"], "<Directory 'none' does not exist.>"),
+        (["zzz"], "<Try 'swapconf --help' for help.>"),
+    ],
+)
 def test_what_click_says_is_asked_for_in_the_language_in_use(
-        monkeypatch: pytest.MonkeyPatch, words: list[str], told: str) -> None:
+    monkeypatch: pytest.MonkeyPatch, words: list[str], told: str
+) -> None:
     monkeypatch.setattr(phrases, "_catalogue", lambda language: _Marked())
     output = CliRunner().invoke(main, ["--lang", "zh", *words], prog_name="swapconf").output
     assert told.lower() in output.lower().replace("\n", " "), output
@@ -136,9 +157,15 @@ def test_what_click_is_known_to_say_it_does_say() -> None:
     folder = Path(click.__file__).parent
     code = "".join(file.read_text(encoding="utf-8") for file in folder.glob("*.py"))
     unknown = {text for text in click_texts.TEXTS if json.dumps(text) not in code}
-    assert unknown <= {"No such option: {name}", "(Possible options: {possibilities})",
-                       "{value!r} is not {choice}.", "No such option {name!r}.", "No such command {name!r}.",
-                       "Did you mean {possibility}?", "(Did you mean one of: {possibilities}?)"}
+    assert unknown <= {
+        "No such option: {name}",
+        "(Possible options: {possibilities})",
+        "{value!r} is not {choice}.",
+        "No such option {name!r}.",
+        "No such command {name!r}.",
+        "Did you mean {possibility}?",
+        "(Did you mean one of: {possibilities}?)",
+    }
 
 
 def test_a_sweep_in_which_nothing_changes_is_one_line() -> None:

@@ -51,12 +51,14 @@ def test_what_holds_the_highest_peak_is_told_of_each(tmp_path: Path) -> None:
         assert sum(part["bytes"] for part in rank["peak"]["at"]["parts"]) == golden(folder.name).used_peak_bytes
         assert rank["peak"]["advice"].endswith("at best to 136.4M")
     result = run(PLAIN, AGAIN, "--html", tmp_path / "page.html")
-    assert "rank 0, with the highest peak: swap and recompute of layers can lower the peak of 192.5M, at best to 136" \
+    assert (
+        "rank 0, with the highest peak: swap and recompute of layers can lower the peak of 192.5M, at best to 136"
         in result.stdout
+    )
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
-    table = text[text.index("What holds the highest peak"):]
-    assert "activations of layers" in table[:table.index("</table>")]
-    assert "65.1M" in table[:table.index("</table>")]
+    table = text[text.index("What holds the highest peak") :]
+    assert "activations of layers" in table[: table.index("</table>")]
+    assert "65.1M" in table[: table.index("</table>")]
 
 
 def test_figures_are_those_of_the_traces_and_differences_those_to_the_first() -> None:
@@ -93,8 +95,14 @@ def test_stages_stand_side_by_side_overall_and_by_rank(tmp_path: Path) -> None:
     assert second["ranks"][1]["change"]["bubble_us"] > 0
     assert second["pipeline"]["imbalance"] > first["pipeline"]["imbalance"]
     text = run(even, odd).stdout
-    for words in ("rank 0 (stage 0)", "rank 4 (stage 1)", "pipeline of 2 stages, 3 micro-batches", "step time",
-                  "dry run level 1 (operator workspace excluded)", "estimated 100%"):
+    for words in (
+        "rank 0 (stage 0)",
+        "rank 4 (stage 1)",
+        "pipeline of 2 stages, 3 micro-batches",
+        "step time",
+        "dry run level 1 (operator workspace excluded)",
+        "estimated 100%",
+    ):
         assert words in text
 
 
@@ -134,8 +142,9 @@ def test_a_rank_that_does_not_fit_ends_with_1(tmp_path: Path) -> None:
     assert found["notes"] == ["rank 4: does not fit the device memory"]
 
 
-@pytest.mark.parametrize("words", [(), ("--hardware", "nothing"), (str(PLAIN),), ("--cards-per-host", "0"),
-                                   ("--dask", "tcp://localhost:1")])
+@pytest.mark.parametrize(
+    "words", [(), ("--hardware", "nothing"), (str(PLAIN),), ("--cards-per-host", "0"), ("--dask", "tcp://localhost:1")]
+)
 def test_a_wrong_command_line_ends_with_2(words: tuple[str, ...]) -> None:
     assert run(*([PLAIN] if words else []), *words).exit_code == 2
 
@@ -147,12 +156,20 @@ def test_what_a_kept_report_says_of_its_peak_is_taken_as_far_as_it_is_whole() ->
 
 
 def test_a_yaml_is_predicted_from_a_baseline() -> None:
-    words = ("--set", "model.model_config.num_layers=2", "--set",
-             'swap_config={"swap": true, "layer_swap": [{"backward_prefetch": 1, "layers": true}]}')
+    words = (
+        "--set",
+        "model.model_config.num_layers=2",
+        "--set",
+        'swap_config={"swap": true, "layer_swap": [{"backward_prefetch": 1, "layers": true}]}',
+    )
     baseline, found = records(EXAMPLE, "--from", PLAIN, *words)
-    alone = json.loads(CliRunner().invoke(
-        main, ["whatif", str(PLAIN), "--config", str(EXAMPLE), "--format", "json", "--hardware", "generic",
-               *words]).stdout)
+    alone = json.loads(
+        CliRunner()
+        .invoke(
+            main, ["whatif", str(PLAIN), "--config", str(EXAMPLE), "--format", "json", "--hardware", "generic", *words]
+        )
+        .stdout
+    )
     figures = found["overall"]["figures"]
     assert baseline["title"] == str(PLAIN)
     assert figures["used_peak_bytes"] == alone["used_peak_bytes"] < baseline["overall"]["figures"]["used_peak_bytes"]
@@ -174,14 +191,28 @@ def machine() -> Machine:
 
 def candidate(keep: Path, name: str, **settings: Any) -> Candidate:
     document = parse(YAML, f"{name}.yaml")
-    return Candidate(title=f"{name}.yaml", keep=keep / name, orders=tuple(
-        RankOrder(document=document, rank=rank, keep=keep / name, **settings) for rank in (0, 4)))
+    return Candidate(
+        title=f"{name}.yaml",
+        keep=keep / name,
+        orders=tuple(RankOrder(document=document, rank=rank, keep=keep / name, **settings) for rank in (0, 4)),
+    )
 
 
 def report(order: RankOrder, **changes: Any) -> RankReport:
-    return RankReport(file=order.document.file, rank=order.rank, stage=order.rank // 4, level=1,
-                      **{"outcome": RankOutcome.COMPLETED, "used_peak_bytes": 100, "with_fragments_peak_bytes": 120,
-                         "host_bytes": 8, "moved": (LayerMoves("0", 1, 64),), **changes})
+    return RankReport(
+        file=order.document.file,
+        rank=order.rank,
+        stage=order.rank // 4,
+        level=1,
+        **{
+            "outcome": RankOutcome.COMPLETED,
+            "used_peak_bytes": 100,
+            "with_fragments_peak_bytes": 120,
+            "host_bytes": 8,
+            "moved": (LayerMoves("0", 1, 64),),
+            **changes,
+        },
+    )
 
 
 @pytest.fixture
@@ -217,7 +248,9 @@ def test_every_yaml_is_run_and_a_crash_is_its_own(tmp_path: Path, asked: list[st
 
 def test_a_folded_run_has_memory_and_says_why_it_has_no_time(tmp_path: Path, asked: list[str]) -> None:
     [folded] = rehearse([candidate(tmp_path, "folded")], 1, machine())
-    assert [folded.overall(figure) for figure in (ComparedFigure.USED_PEAK, ComparedFigure.MOVED, ComparedFigure.STEP)] == [100, 128, None]
+    assert [
+        folded.overall(figure) for figure in (ComparedFigure.USED_PEAK, ComparedFigure.MOVED, ComparedFigure.STEP)
+    ] == [100, 128, None]
     assert "--no-fold" in folded.unknown[ComparedFigure.STEP]
     assert folded.origins["memory"].endswith("extrapolated")
 
@@ -230,8 +263,11 @@ def keep_records(same: Candidate, **told: Any) -> None:
         file = same.keep / f"rank_{order.rank}/run.json"
         done = replace(report(order), used_peak_bytes=1, **told)
         file.parent.mkdir(parents=True, exist_ok=True)
-        record(order, Ran(report=done, environment={
-            "mindspore": versions.mindspore, "mindformers": versions.mindformers}), done)
+        record(
+            order,
+            Ran(report=done, environment={"mindspore": versions.mindspore, "mindformers": versions.mindformers}),
+            done,
+        )
         assert file.exists()
 
 
@@ -289,8 +325,9 @@ def test_a_kept_run_is_not_used_again_once_the_config_of_its_model_changed(tmp_p
     model.mkdir()
     (model / "config.json").write_text('{"num_hidden_layers": 2}')
     document = parse(f"{YAML}\npretrained_model_dir: {model}\n", "good.yaml")
-    same = replace(blank := candidate(tmp_path, "good"), orders=tuple(
-        replace(order, document=document) for order in blank.orders))
+    same = replace(
+        blank := candidate(tmp_path, "good"), orders=tuple(replace(order, document=document) for order in blank.orders)
+    )
     keep_records(same)
     asked.clear()
     rehearse([same], 1, machine(), reuse=True)

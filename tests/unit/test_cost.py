@@ -37,18 +37,26 @@ def f32(*shape: int) -> Tensor:
 SCALARS = (Tensor("Bool", ()), Tensor("Int64", ()))
 
 
-@pytest.mark.parametrize(("primitive", "inputs", "outputs", "operations"), [
-    ("MatMul", (bf16(64, 128), bf16(96, 128), *SCALARS), (bf16(64, 96),), 2 * 64 * 96 * 128),
-    ("MatMul", (bf16(128, 64), bf16(128, 96)), (bf16(64, 96),), 2 * 64 * 96 * 128),
-    ("Dense", (bf16(3, 64, 128), bf16(8, 128)), (bf16(3, 64, 8),), 2 * 3 * 64 * 8 * 128),
-    ("BatchMatMul", (bf16(4, 2, 64, 128), bf16(4, 2, 128, 32)), (bf16(4, 2, 64, 32),), 2 * 8 * 64 * 128 * 32),
-    ("GroupedMatmul", (bf16(100, 128), bf16(4, 128, 256), Tensor("Int64", (4,))), (bf16(100, 256),),
-     2 * 100 * 128 * 256),
-    ("GroupedMatmul", (bf16(128, 100), bf16(100, 256)), (bf16(4, 128, 256),), 2 * 100 * 128 * 256),
-    ("Add", (bf16(64, 128), bf16(64, 128)), (bf16(64, 128),), 0),
-])
+@pytest.mark.parametrize(
+    ("primitive", "inputs", "outputs", "operations"),
+    [
+        ("MatMul", (bf16(64, 128), bf16(96, 128), *SCALARS), (bf16(64, 96),), 2 * 64 * 96 * 128),
+        ("MatMul", (bf16(128, 64), bf16(128, 96)), (bf16(64, 96),), 2 * 64 * 96 * 128),
+        ("Dense", (bf16(3, 64, 128), bf16(8, 128)), (bf16(3, 64, 8),), 2 * 3 * 64 * 8 * 128),
+        ("BatchMatMul", (bf16(4, 2, 64, 128), bf16(4, 2, 128, 32)), (bf16(4, 2, 64, 32),), 2 * 8 * 64 * 128 * 32),
+        (
+            "GroupedMatmul",
+            (bf16(100, 128), bf16(4, 128, 256), Tensor("Int64", (4,))),
+            (bf16(100, 256),),
+            2 * 100 * 128 * 256,
+        ),
+        ("GroupedMatmul", (bf16(128, 100), bf16(100, 256)), (bf16(4, 128, 256),), 2 * 100 * 128 * 256),
+        ("Add", (bf16(64, 128), bf16(64, 128)), (bf16(64, 128),), 0),
+    ],
+)
 def test_products_are_counted_whatever_is_transposed(
-        primitive: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...], operations: int) -> None:
+    primitive: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...], operations: int
+) -> None:
     assert work(primitive, inputs, outputs).matrix_ops == pytest.approx(operations)
 
 
@@ -56,15 +64,23 @@ def test_products_of_32_bit_floats_are_told_apart() -> None:
     done = work("MatMul", (f32(8, 16), f32(16, 4)), (f32(8, 4),))
     assert (done.matrix_ops, done.wide_matrix_ops) == (0, 2 * 8 * 16 * 4)
     assert seconds(Work(wide_matrix_ops=1e12), CARD) == pytest.approx(
-        CARD.value("matrix_fp32_slowdown") * seconds(Work(matrix_ops=1e12), CARD))
+        CARD.value("matrix_fp32_slowdown") * seconds(Work(matrix_ops=1e12), CARD)
+    )
 
 
-@pytest.mark.parametrize(("layout", "shape"), [
-    (0, lambda s, n, d: (2, s, n * d)), (1, lambda s, n, d: (2, n, s, d)), (2, lambda s, n, d: (s, 2, n * d)),
-    (3, lambda s, n, d: (2, s, n, d))])
+@pytest.mark.parametrize(
+    ("layout", "shape"),
+    [
+        (0, lambda s, n, d: (2, s, n * d)),
+        (1, lambda s, n, d: (2, n, s, d)),
+        (2, lambda s, n, d: (s, 2, n * d)),
+        (3, lambda s, n, d: (2, s, n, d)),
+    ],
+)
 @pytest.mark.parametrize("causal", [True, False])
-def test_flash_attention_is_two_products_forward_and_five_backward(layout: int, shape: Callable[..., tuple[int, ...]],
-                                                                  causal: bool) -> None:
+def test_flash_attention_is_two_products_forward_and_five_backward(
+    layout: int, shape: Callable[..., tuple[int, ...]], causal: bool
+) -> None:
     length, heads, wide, narrow = 256, 4, 64, 32
     query, value = bf16(*shape(length, heads, wide)), bf16(*shape(length, heads, narrow))
     call = Attention(layout=layout, is_causal=causal)
@@ -75,9 +91,17 @@ def test_flash_attention_is_two_products_forward_and_five_backward(layout: int, 
     assert backward.matrix_ops == pytest.approx(2 * pairs * (3 * wide + 2 * narrow))
 
 
-@pytest.mark.parametrize(("primitive", "whole", "sent"), [
-    ("AllReduce", 4096, 2 * 4096 * 3 / 4), ("AllGather", 4096, 4096 * 3 / 4), ("ReduceScatter", 4096, 4096 * 3 / 4),
-    ("AlltoAllV", 4096, 4096 * 3 / 4), ("Send", 4096, 4096), ("Barrier", 4096, 4096 * 3 / 4)])
+@pytest.mark.parametrize(
+    ("primitive", "whole", "sent"),
+    [
+        ("AllReduce", 4096, 2 * 4096 * 3 / 4),
+        ("AllGather", 4096, 4096 * 3 / 4),
+        ("ReduceScatter", 4096, 4096 * 3 / 4),
+        ("AlltoAllV", 4096, 4096 * 3 / 4),
+        ("Send", 4096, 4096),
+        ("Barrier", 4096, 4096 * 3 / 4),
+    ],
+)
 def test_a_collective_sends_what_its_ring_needs(primitive: str, whole: int, sent: float) -> None:
     part = whole // 4 if primitive == "AllGather" else whole
     back = whole // 4 if primitive == "ReduceScatter" else whole
@@ -117,8 +141,9 @@ def test_every_figure_has_a_source_and_what_is_missing_is_told(name: str) -> Non
     generic = hardware.load("generic")
     assert all(card.figures[item] == generic.figures[item] for item in card.assumed)
     assert not generic.assumed
-    assert all(("assumed" in card.figures[item].source) == (item in card.assumed or name == "generic")
-               for item in FIGURES)
+    assert all(
+        ("assumed" in card.figures[item].source) == (item in card.assumed or name == "generic") for item in FIGURES
+    )
 
 
 def findings(path: Path) -> tuple[Finding, ...]:
@@ -135,19 +160,37 @@ def test_a_file_of_ones_own_overrides_what_it_tells(tmp_path: Path) -> None:
     assert card.assumed == set(FIGURES) - {"host_link_gbps"}
 
 
-@pytest.mark.parametrize(("text", "place"), [
-    ("{", ""), ("[]", ""), ('{"name": "x"}', ""), ('{"name": "x", "figures": {"speed": {"value": 1}}}', "figures"),
-    ('{"name": "x", "figures": {"host_link_gbps": {"value": 0, "source": "y"}}}', "figures.host_link_gbps.value"),
-    ('{"name": "x", "figures": {"host_link_gbps": {"value": NaN, "source": "y"}}}', "figures.host_link_gbps.value"),
-    ('{"name": "x", "figures": {"host_link_gbps": {"value": Infinity, "source": "y"}}}',
-     "figures.host_link_gbps.value"),
-    ('{"name": "x", "figures": {"matrix_tflops": {"value": 1e-308, "source": "y"}}}', "figures.matrix_tflops.value"),
-    ('{"name": "x", "figures": {"memory_gbps": {"value": 1e10, "source": "y"}}}', "figures.memory_gbps.value"),
-    (f'{{"name": "x", "figures": {{"peer_links": {{"value": 1{"0" * 400}, "source": "y"}}}}}}',
-     "figures.peer_links.value"),
-    ('{"name": "x", "figures": {"host_link_gbps": {"value": 1}}}', "figures.host_link_gbps"),
-    ('{"name": "x", "figures": {"host_link_gbps": {"value": true, "source": "y"}}}', "figures.host_link_gbps.value"),
-    ('{"name": 1, "figures": {}}', "name"), ("\udcff", "")])
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("{", ""),
+        ("[]", ""),
+        ('{"name": "x"}', ""),
+        ('{"name": "x", "figures": {"speed": {"value": 1}}}', "figures"),
+        ('{"name": "x", "figures": {"host_link_gbps": {"value": 0, "source": "y"}}}', "figures.host_link_gbps.value"),
+        ('{"name": "x", "figures": {"host_link_gbps": {"value": NaN, "source": "y"}}}', "figures.host_link_gbps.value"),
+        (
+            '{"name": "x", "figures": {"host_link_gbps": {"value": Infinity, "source": "y"}}}',
+            "figures.host_link_gbps.value",
+        ),
+        (
+            '{"name": "x", "figures": {"matrix_tflops": {"value": 1e-308, "source": "y"}}}',
+            "figures.matrix_tflops.value",
+        ),
+        ('{"name": "x", "figures": {"memory_gbps": {"value": 1e10, "source": "y"}}}', "figures.memory_gbps.value"),
+        (
+            f'{{"name": "x", "figures": {{"peer_links": {{"value": 1{"0" * 400}, "source": "y"}}}}}}',
+            "figures.peer_links.value",
+        ),
+        ('{"name": "x", "figures": {"host_link_gbps": {"value": 1}}}', "figures.host_link_gbps"),
+        (
+            '{"name": "x", "figures": {"host_link_gbps": {"value": true, "source": "y"}}}',
+            "figures.host_link_gbps.value",
+        ),
+        ('{"name": 1, "figures": {}}', "name"),
+        ("\udcff", ""),
+    ],
+)
 def test_a_broken_profile_is_refused_with_its_place(tmp_path: Path, text: str, place: str) -> None:
     path = tmp_path / "broken.json"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
@@ -186,12 +229,21 @@ ROW = '{name},{type},{us},"""64,128;128,32;""",DT_BF16;DT_BF16;BOOL,"""64,32""",
 
 
 def test_rows_of_a_profile_are_read(tmp_path: Path) -> None:
-    one, two = read(tmp_path, table(
-        ROW.format(name="Default/net/MatMul-op0/aclnnMatmul_MatMulV3", type="MatMulV3", us="12.5\t"),
-        "hcom_allReduce__1,hcom_allReduce_,7,N/A,N/A,N/A,N/A"))
+    one, two = read(
+        tmp_path,
+        table(
+            ROW.format(name="Default/net/MatMul-op0/aclnnMatmul_MatMulV3", type="MatMulV3", us="12.5\t"),
+            "hcom_allReduce__1,hcom_allReduce_,7,N/A,N/A,N/A,N/A",
+        ),
+    )
     assert one == MeasuredKernel(
-        kernel="Default/net/MatMul-op0", device_name="aclnnMatmul_MatMulV3", type="MatMulV3", duration_us=12.5,
-        inputs=(bf16(64, 128), bf16(128, 32), Tensor("Bool", ())), outputs=(bf16(64, 32),))
+        kernel="Default/net/MatMul-op0",
+        device_name="aclnnMatmul_MatMulV3",
+        type="MatMulV3",
+        duration_us=12.5,
+        inputs=(bf16(64, 128), bf16(128, 32), Tensor("Bool", ())),
+        outputs=(bf16(64, 32),),
+    )
     assert (two.kernel, two.inputs, two.duration_us) == ("", (), 7.0)
 
 
@@ -200,8 +252,16 @@ def test_level_0_has_no_shapes(tmp_path: Path) -> None:
     assert (row.inputs, row.duration_us) == ((), 3.25)
 
 
-@pytest.mark.parametrize("row", ["a,Add,,N/A,N/A,N/A,N/A", "a,Add,-1,,,,", "a,Add,x,,,,",
-                                 'a,Add,1,"""4;4""",DT_BF16,,', 'a,Add,1,"""4x4""",DT_BF16,,'])
+@pytest.mark.parametrize(
+    "row",
+    [
+        "a,Add,,N/A,N/A,N/A,N/A",
+        "a,Add,-1,,,,",
+        "a,Add,x,,,,",
+        'a,Add,1,"""4;4""",DT_BF16,,',
+        'a,Add,1,"""4x4""",DT_BF16,,',
+    ],
+)
 def test_a_broken_row_is_told_with_its_line(tmp_path: Path, row: str) -> None:
     with pytest.raises(SwapconfError) as caught:
         read(tmp_path, table(ROW.format(name="a", type="b", us=1), row))
@@ -211,16 +271,24 @@ def test_a_broken_row_is_told_with_its_line(tmp_path: Path, row: str) -> None:
 def test_averages_by_type_are_read(tmp_path: Path) -> None:
     (tmp_path / "op_statistic.csv").write_text(
         "Device_id,OP Type,Core Type,Count,Total Time(us),Min Time(us),Avg Time(us),Max Time(us),Ratio(%)\n"
-        "0,MatMulV3,AI_CORE,4,100.0,1,25,90,50\n0,MatMulV3,MIX_AIC,1,50,50,50,50,25\n0,Add,AIV,0,0,0,0,0,0\n")
+        "0,MatMulV3,AI_CORE,4,100.0,1,25,90,50\n0,MatMulV3,MIX_AIC,1,50,50,50,50,25\n0,Add,AIV,0,0,0,0,0,0\n"
+    )
     found = profiler_folder.read(tmp_path)
     assert found == Measured(average_us={"MatMulV3": 30.0})
     with pytest.raises(SwapconfError):
         profiler_folder.read(tmp_path / "elsewhere")
 
 
-@pytest.mark.parametrize(("device", "primitive"), [
-    ("MatMulV3", "MatMul"), ("hcom_allReduce_", "AllReduce"), ("aclnnAdd", "Add"), ("BatchMatMulV2", "BatchMatMul"),
-    ("FlashAttentionScoreGrad", "FlashAttentionScoreGrad")])
+@pytest.mark.parametrize(
+    ("device", "primitive"),
+    [
+        ("MatMulV3", "MatMul"),
+        ("hcom_allReduce_", "AllReduce"),
+        ("aclnnAdd", "Add"),
+        ("BatchMatMulV2", "BatchMatMul"),
+        ("FlashAttentionScoreGrad", "FlashAttentionScoreGrad"),
+    ],
+)
 def test_types_of_the_device_are_primitives(device: str, primitive: str) -> None:
     assert plain(device) == plain(primitive)
 
@@ -259,10 +327,18 @@ def calibrated() -> Calibrated:
     which = [load.signatures[index] for index in load.index]
     first, *others = [number for number, item in enumerate(which) if item.primitive == "MatMul"]
     slow = next(number for number in others if which[number].inputs != which[first].inputs)
-    alike = MeasuredKernel(kernel="", device_name="MatMulV3", type="MatMulV3", inputs=which[slow].inputs,
-                           outputs=which[slow].outputs, duration_us=3 * float(plainly.duration_us[slow]))
-    named = [MeasuredKernel(kernel=load.names[first], device_name=name, type=kind, inputs=(), outputs=(),
-                            duration_us=us) for name, kind, us in [("a", "Transpose", 4.0), ("b", "MatMulV3", 7.0)]]
+    alike = MeasuredKernel(
+        kernel="",
+        device_name="MatMulV3",
+        type="MatMulV3",
+        inputs=which[slow].inputs,
+        outputs=which[slow].outputs,
+        duration_us=3 * float(plainly.duration_us[slow]),
+    )
+    named = [
+        MeasuredKernel(kernel=load.names[first], device_name=name, type=kind, inputs=(), outputs=(), duration_us=us)
+        for name, kind, us in [("a", "Transpose", 4.0), ("b", "MatMulV3", 7.0)]
+    ]
     measured = Measured(kernels=(alike, alike, *named), average_us={"Add": 11.0})
     return Calibrated(load, plainly, costs(load, CARD, measured=measured), first, slow)
 
@@ -310,27 +386,54 @@ def view(tmp_path: Path, events: object) -> Measured:
 
 
 def copied(operation: str, size: object, us: object) -> dict[str, object]:
-    return {"ph": "X", "name": "MEMCPY_ASYNC", "ts": "1704161511420306.491", "dur": us,
-            "args": {"Task Type": "SDMA_SQE", "size(B)": size, "bandwidth(GB/s)": 1.0, "operation": operation}}
+    return {
+        "ph": "X",
+        "name": "MEMCPY_ASYNC",
+        "ts": "1704161511420306.491",
+        "dur": us,
+        "args": {"Task Type": "SDMA_SQE", "size(B)": size, "bandwidth(GB/s)": 1.0, "operation": operation},
+    }
 
 
-EVENTS = [{"ph": "M", "name": "process_name"}, copied("device to host", 4096, "2.5"),
-          copied("host to device ex", 8192, 4), copied("device to device", 8192, 4), copied("host to device", 0, 4),
-          {"ph": "X", "name": "hcom_allReduce__628_0_1", "dur": 10},
-          {"ph": "X", "name": "hcom_allReduce__628_1_1", "dur": 30.0}, {"ph": "X", "name": "aclnnAdd", "dur": 1}]
+EVENTS = [
+    {"ph": "M", "name": "process_name"},
+    copied("device to host", 4096, "2.5"),
+    copied("host to device ex", 8192, 4),
+    copied("device to device", 8192, 4),
+    copied("host to device", 0, 4),
+    {"ph": "X", "name": "hcom_allReduce__628_0_1", "dur": 10},
+    {"ph": "X", "name": "hcom_allReduce__628_1_1", "dur": 30.0},
+    {"ph": "X", "name": "aclnnAdd", "dur": 1},
+]
 
 
 @pytest.mark.parametrize("events", [EVENTS, {"traceEvents": EVENTS}])
 def test_copies_and_collectives_are_read_from_a_timeline(tmp_path: Path, events: object) -> None:
     assert view(tmp_path, events) == Measured(
-        copies=(MeasuredCopy(to_host=True, size_bytes=4096, duration_us=2.5),
-                MeasuredCopy(to_host=False, size_bytes=8192, duration_us=4.0)), average_us={"hcom_allReduce_": 20.0})
+        copies=(
+            MeasuredCopy(to_host=True, size_bytes=4096, duration_us=2.5),
+            MeasuredCopy(to_host=False, size_bytes=8192, duration_us=4.0),
+        ),
+        average_us={"hcom_allReduce_": 20.0},
+    )
 
 
-@pytest.mark.parametrize("events", ["", "[", '"text"', "{}", "[" * 100_000, [copied("device to host", "x", 1)],
-                                    [copied("device to host", 1, None)], [copied("device to host", 1, -1)],
-                                    [copied("device to host", True, 1)], [copied("device to host", 1, "nan")],
-                                    [{"ph": "X", "name": "hcom_send_1"}]])
+@pytest.mark.parametrize(
+    "events",
+    [
+        "",
+        "[",
+        '"text"',
+        "{}",
+        "[" * 100_000,
+        [copied("device to host", "x", 1)],
+        [copied("device to host", 1, None)],
+        [copied("device to host", 1, -1)],
+        [copied("device to host", True, 1)],
+        [copied("device to host", 1, "nan")],
+        [{"ph": "X", "name": "hcom_send_1"}],
+    ],
+)
 def test_a_broken_timeline_is_refused(tmp_path: Path, events: object) -> None:
     with pytest.raises(SwapconfError):
         view(tmp_path, events)
@@ -345,9 +448,16 @@ def test_copies_take_what_was_seen_of_their_size_and_direction() -> None:
     size = {number: which[number].inputs[0].size_bytes or 0 for number in out}
     seen = size[out[0]]
     assert len({*size.values()}) > 3
-    found = costs(load, CARD, measured=Measured(copies=(
-        MeasuredCopy(to_host=True, size_bytes=seen, duration_us=3.0),
-        MeasuredCopy(to_host=True, size_bytes=3 * seen + 1, duration_us=8.0))))
+    found = costs(
+        load,
+        CARD,
+        measured=Measured(
+            copies=(
+                MeasuredCopy(to_host=True, size_bytes=seen, duration_us=3.0),
+                MeasuredCopy(to_host=True, size_bytes=3 * seen + 1, duration_us=8.0),
+            )
+        ),
+    )
     for number in out:
         if size[number] == seen:
             assert (found.duration_us[number], ORIGINS[found.origin[number]]) == (3.0, FigureOrigin.MEASURED)

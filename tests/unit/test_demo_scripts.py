@@ -65,5 +65,10 @@ def test_help_installs_nothing(script: str) -> None:
 
 def start(script: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if name != "SWAPCONF_PYTHON"}
-    return subprocess.run(["bash", str(ROOT / "scripts" / script), *arguments], env={**kept, **environment},
-                          capture_output=True, text=True, check=False)
+    return subprocess.run(
+        ["bash", str(ROOT / "scripts" / script), *arguments],
+        env={**kept, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )

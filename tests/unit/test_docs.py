@@ -98,9 +98,13 @@ def test_every_page_can_be_reached_from_the_index_and_the_index_from_the_readmes
 
 
 def test_every_page_that_a_text_of_the_code_names_exists() -> None:
-    named = {(path.relative_to(ROOT), page) for folder in ("swapconf", "scripts", "tests")
-             for path in (ROOT / folder).rglob("*.py") if path != Path(__file__)
-             for page in re.findall(r"\bdocs/[\w/-]+\.\w+", path.read_text(encoding="utf-8"))}
+    named = {
+        (path.relative_to(ROOT), page)
+        for folder in ("swapconf", "scripts", "tests")
+        for path in (ROOT / folder).rglob("*.py")
+        if path != Path(__file__)
+        for page in re.findall(r"\bdocs/[\w/-]+\.\w+", path.read_text(encoding="utf-8"))
+    }
     assert len(named) > 30
     assert not [(str(path), page) for path, page in sorted(named) if not (ROOT / page).exists()]
 
@@ -108,20 +112,30 @@ def test_every_page_that_a_text_of_the_code_names_exists() -> None:
 # --- what is shown --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shown", sorted({block for page in SHOWING for block in blocks(page, "console")}),
-                         ids=lambda text: text.splitlines()[0][2:])
+@pytest.mark.parametrize(
+    "shown",
+    sorted({block for page in SHOWING for block in blocks(page, "console")}),
+    ids=lambda text: text.splitlines()[0][2:],
+)
 def test_a_page_shows_what_the_command_prints(shown: str) -> None:
     command, *expected = shown.splitlines()
     words = shlex.split(command)
     assert words[:2] == ["$", "swapconf"]
-    done = subprocess.run([sys.executable, "-m", "swapconf", *words[2:]], cwd=ROOT, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "swapconf", *words[2:]],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
     assert [line.rstrip() for line in done.stdout.rstrip().splitlines()] == expected
 
 
 def test_both_readmes_show_the_same() -> None:
-    english, chinese = (FENCE.findall((ROOT / name).read_text(encoding="utf-8"))
-                        for name in ("README.md", "README_CN.md"))
+    english, chinese = (
+        FENCE.findall((ROOT / name).read_text(encoding="utf-8")) for name in ("README.md", "README_CN.md")
+    )
     assert english == chinese
 
 
@@ -135,13 +149,29 @@ def test_the_sections_in_the_how_to_have_no_errors(section: str, tmp_path: Path)
 
 
 def test_the_functions_in_the_how_to_work() -> None:
-    script = next(block for block in blocks(HOW_TO / "python.md", "python") if "study_file" in block)
+    script = next(block for block in blocks(HOW_TO / "python.md", "python") if "swapconf.check" in block)
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "3 Swap(prefetch=10)"
+    *_, layer, predicted = done.stdout.splitlines()
+    assert layer == "3 Swap(prefetch=10)"
+    assert all(int(word) > 0 for word in predicted.split())
 
 
 def test_the_glossary_has_every_word_once_in_the_order_of_the_alphabet() -> None:
     words = re.findall(r"^\| ([^|]+) \|", (DOCS / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE)[1:]
     assert words == sorted(set(words), key=str.lower)
-    assert {"baseline", "effect", "fold", "grown trace", "pass", "phase", "placement", "plan", "site", "stall", "study",
-            "sweep", "variant", "workspace"} <= set(words)
+    assert {
+        "baseline",
+        "effect",
+        "fold",
+        "grown trace",
+        "pass",
+        "phase",
+        "placement",
+        "plan",
+        "site",
+        "stall",
+        "study",
+        "sweep",
+        "variant",
+        "workspace",
+    } <= set(words)

@@ -17,8 +17,10 @@ ValueError: num_heads should be divisible by model_parallel, but got 5 and 4.
 Used peak memory usage (without fragments): 0M
 """
 
-MISSING = TRACEBACK.replace("ValueError: num_heads should be divisible by model_parallel, but got 5 and 4.",
-                            "ModuleNotFoundError: No module named 'hyper_parallel'")
+MISSING = TRACEBACK.replace(
+    "ValueError: num_heads should be divisible by model_parallel, but got 5 and 4.",
+    "ModuleNotFoundError: No module named 'hyper_parallel'",
+)
 PLENTY = 1 << 40
 
 
@@ -38,19 +40,26 @@ def test_a_full_disk_is_told_even_where_the_log_has_no_room_for_the_message() ->
     assert fault(finished(Ending.EXITED, 0), "all well", free_bytes=0) is None
 
 
-@pytest.mark.parametrize(("ending", "code", "tail", "expected"), [
-    (Ending.EXITED, 0, "all well", None),
-    (Ending.HUNG_AT_EXIT, 15, "peaks", None),
-    (Ending.EXITED, 1, TRACEBACK, RankOutcome.STOPPED),
-    (Ending.EXITED, 1, TRACEBACK.replace("ValueError: num_heads", "RuntimeError: No module named num_heads"),
-     RankOutcome.STOPPED),
-    (Ending.EXITED, 1, MISSING, RankOutcome.NOT_INSTALLED),
-    (Ending.EXITED, 1, "OSError: [Errno 28] No space left on device", RankOutcome.NO_SPACE),
-    (Ending.SIGNALLED, signal.SIGSEGV, "", RankOutcome.CRASHED),
-    (Ending.SIGNALLED, signal.SIGABRT, "", RankOutcome.CRASHED),
-    (Ending.SIGNALLED, signal.SIGKILL, "", RankOutcome.KILLED),
-    (Ending.TIMED_OUT, 15, "still compiling", RankOutcome.TIMED_OUT),
-])
+@pytest.mark.parametrize(
+    ("ending", "code", "tail", "expected"),
+    [
+        (Ending.EXITED, 0, "all well", None),
+        (Ending.HUNG_AT_EXIT, 15, "peaks", None),
+        (Ending.EXITED, 1, TRACEBACK, RankOutcome.STOPPED),
+        (
+            Ending.EXITED,
+            1,
+            TRACEBACK.replace("ValueError: num_heads", "RuntimeError: No module named num_heads"),
+            RankOutcome.STOPPED,
+        ),
+        (Ending.EXITED, 1, MISSING, RankOutcome.NOT_INSTALLED),
+        (Ending.EXITED, 1, "OSError: [Errno 28] No space left on device", RankOutcome.NO_SPACE),
+        (Ending.SIGNALLED, signal.SIGSEGV, "", RankOutcome.CRASHED),
+        (Ending.SIGNALLED, signal.SIGABRT, "", RankOutcome.CRASHED),
+        (Ending.SIGNALLED, signal.SIGKILL, "", RankOutcome.KILLED),
+        (Ending.TIMED_OUT, 15, "still compiling", RankOutcome.TIMED_OUT),
+    ],
+)
 def test_each_ending_has_one_outcome(ending: Ending, code: int, tail: str, expected: RankOutcome | None) -> None:
     assert outcome(ending, code, tail) is expected
 

@@ -74,7 +74,8 @@ def test_a_child_that_ignores_the_polite_signal_is_ended_too(tmp_path: Path, mon
 
 
 def test_a_child_that_hangs_after_its_last_words_is_not_waited_for(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "EXIT_GRACE_SECONDS", 0.5)
     done = run(tmp_path, f"echo '{LAST_WORDS.decode()}: 7M'\necho $$ > {tmp_path}/pid\nsleep 60")
     assert done.ending is Ending.HUNG_AT_EXIT

@@ -36,6 +36,7 @@ def test_the_output_folder_is_set_in_every_generation(home: str, monkeypatch: py
 
 def test_the_peak_is_told_after_each_step_without_any_callback(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A run that is ended in its second step has told the peak of the first."""
+
     class Manager:
         called = 0
 
@@ -45,7 +46,8 @@ def test_the_peak_is_told_after_each_step_without_any_callback(monkeypatch: pyte
     peaks = iter((100, 120, 130))
     modules = {name: ModuleType(name) for name in ("mindspore", "mindspore.train", "mindspore.train.callback")}
     vars(modules["mindspore"])["runtime"] = SimpleNamespace(
-        max_memory_allocated=lambda: next(peaks), max_memory_reserved=lambda: 1 << 30)
+        max_memory_allocated=lambda: next(peaks), max_memory_reserved=lambda: 1 << 30
+    )
     vars(modules["mindspore.train.callback"])["_CallbackManager"] = Manager
     for name, module in modules.items():
         monkeypatch.setitem(sys.modules, name, module)
@@ -54,6 +56,9 @@ def test_the_peak_is_told_after_each_step_without_any_callback(monkeypatch: pyte
     for step, peak in ((1, 100), (2, 120)):
         Manager().on_train_step_end(None)
         assert json.loads((tmp_path / "result.json").read_text()) == {
-            "steps": step, "is_trained": False, "max_memory_allocated_bytes": peak,
-            "max_memory_reserved_bytes": 1 << 30}
+            "steps": step,
+            "is_trained": False,
+            "max_memory_allocated_bytes": peak,
+            "max_memory_reserved_bytes": 1 << 30,
+        }
     assert Manager.called == 2

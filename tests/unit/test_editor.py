@@ -37,9 +37,11 @@ def keys_of(section: str) -> Iterator[tuple[str, dict[str, Any], bool]]:
             yield key, {**meant, **given}, key in owner.get("required", ())
 
 
-@pytest.mark.parametrize(("key", "told", "required"),
-                         [case for section in (*SECTIONS, *PYNATIVE) for case in keys_of(section)],
-                         ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("key", "told", "required"),
+    [case for section in (*SECTIONS, *PYNATIVE) for case in keys_of(section)],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
 def test_every_key_is_told(key: str, told: dict[str, Any], required: bool) -> None:
     assert len(told["description"]) > 40
     assert any("\u4e00" <= character <= "\u9fff" for character in told["x-description-zh"])
@@ -59,10 +61,15 @@ def test_they_are_schemas(name: str) -> None:
 @pytest.mark.parametrize("family", catalog.families())
 def test_a_condition_holds_for_its_family_only(family: str) -> None:
     known = index()[family]
-    sections = [{"type": name} for name in known["config_types"]] if known["legacy"] else [
-        *({"model_type": name} for name in known["model_types"]),
-        *({"architectures": [name]} for name in known["architectures"]),
-        *({"architectures": name} for name in known["architectures"])]
+    sections = (
+        [{"type": name} for name in known["config_types"]]
+        if known["legacy"]
+        else [
+            *({"model_type": name} for name in known["model_types"]),
+            *({"architectures": [name]} for name in known["architectures"]),
+            *({"architectures": name} for name in known["architectures"]),
+        ]
+    )
     for model_config in sections:
         model = {"model_config": model_config}
         assert catalog.identify(model, use_legacy=known["legacy"]) == family
@@ -78,8 +85,14 @@ def test_what_is_offered_exists_and_moves_something(family: str) -> None:
     for pattern in offered:
         found = [(operator, template) for template in templates for operator in matches(pattern, template)]
         assert found, pattern
-        assert any(primitive.saved is not False for operator, template in found
-                   for primitive in primitives_below(operator.path, template)) or found[0][0].kind == "cell"
+        assert (
+            any(
+                primitive.saved is not False
+                for operator, template in found
+                for primitive in primitives_below(operator.path, template)
+            )
+            or found[0][0].kind == "cell"
+        )
     keys = TRAINING["definitions"][f"{family}_communication"]
     for pattern in (*keys["properties"], *(snippet["label"] for snippet in keys["defaultSnippets"])):
         assert any(operator.type in COMMUNICATION for template in templates for operator in matches(pattern, template))

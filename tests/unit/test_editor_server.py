@@ -24,9 +24,11 @@ from swapconf.models.network import LayerTemplate
 from tests.unit.language_server import LanguageServer
 
 SERVER = os.environ.get("SWAPCONF_LANGUAGE_SERVER") or shutil.which("yaml-language-server")
-MODELS = {"llama": "{type: LlamaConfig, num_layers: 4}",
-          "qwen3": "{model_type: qwen3, num_hidden_layers: 4}",
-          "deepseek_v3": "{architectures: [DeepseekV3ForCausalLM], num_hidden_layers: 4}"}
+MODELS = {
+    "llama": "{type: LlamaConfig, num_layers: 4}",
+    "qwen3": "{model_type: qwen3, num_hidden_layers: 4}",
+    "deepseek_v3": "{architectures: [DeepseekV3ForCausalLM], num_hidden_layers: 4}",
+}
 YAML = """\
 callbacks: [{{type: Any, anything: 1}}]
 model: {{model_config: {model}}}
@@ -133,8 +135,10 @@ def test_keys_are_offered(server: LanguageServer, folder: Path) -> None:
 
 def test_mcore_spellings_are_known_in_the_model(server: LanguageServer, folder: Path) -> None:
     file = document(folder, "mcore.yaml", "qwen3")
-    wrong = ("model:\n  model_config:\n    model_type: qwen3\n    cpu_offloading: 3\n    op_swap:\n"
-             "      - op_name: \n        backward_prefetch: 1\n        layers: [0]\n")
+    wrong = (
+        "model:\n  model_config:\n    model_type: qwen3\n    cpu_offloading: 3\n    op_swap:\n"
+        "      - op_name: \n        backward_prefetch: 1\n        layers: [0]\n"
+    )
     file.write_text(file.read_text().splitlines()[0] + "\n" + wrong)
     told = server.open(file)
     assert [one["range"]["start"]["line"] for one in told if "boolean" in one["message"]] == [4]

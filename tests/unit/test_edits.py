@@ -21,8 +21,12 @@ def test_a_layer_without_preset_operators_below_is_flagged_cell_by_cell() -> Non
 
 def test_a_cell_is_flagged_as_one_only_where_all_below_it_agree() -> None:
     flagged = of_layer(config(swap=ListedSwap(layer_swap=(whole(3),), given_entries=1)))
-    assert set(flagged) == {Offload("add", 3), Offload("attention", 3), Offload("feed_forward", 3),
-                            Offload("norm.norm", 3)}  # norm.cast is recomputed by the model
+    assert set(flagged) == {
+        Offload("add", 3),
+        Offload("attention", 3),
+        Offload("feed_forward", 3),
+        Offload("norm.norm", 3),
+    }  # norm.cast is recomputed by the model
 
 
 def test_swap_goes_only_where_recompute_does_not_win() -> None:
@@ -31,18 +35,25 @@ def test_swap_goes_only_where_recompute_does_not_win() -> None:
 
 
 def test_recompute_comes_first_then_exclusion_communication_and_swap() -> None:
-    recompute = RecomputeConfig(select=(select(r"feed_forward\.mul"),), select_exclude=(select(r"norm\.cast"),),
-                          select_comm=(select(r"norm\.norm"),))
+    recompute = RecomputeConfig(
+        select=(select(r"feed_forward\.mul"),),
+        select_exclude=(select(r"norm\.cast"),),
+        select_comm=(select(r"norm\.norm"),),
+    )
     assert of_layer(ops(op("add", 2), recompute=recompute)) == (
-        RecomputePrimitive("feed_forward.mul", True), RecomputePrimitive("norm.cast", False),
-        RecomputeComm("norm.norm", True), Offload("add", 2))
+        RecomputePrimitive("feed_forward.mul", True),
+        RecomputePrimitive("norm.cast", False),
+        RecomputeComm("norm.norm", True),
+        Offload("add", 2),
+    )
 
 
 def test_options_reach_whole_layers_and_slicing_only_them() -> None:
     switches: dict[str, Any] = {"mp_comm_recompute": False, "recompute_slice_activation": True}
     assert of_layer(config(recompute=RecomputeConfig(full=full(), **switches))) == (RecomputeCell("", switches),)
     assert of_layer(config(recompute=RecomputeConfig(select=(select("attention"),), **switches))) == (
-        RecomputeCell("attention", {"mp_comm_recompute": False}),)
+        RecomputeCell("attention", {"mp_comm_recompute": False}),
+    )
 
 
 class FakePrimitive:
@@ -96,22 +107,31 @@ def build() -> FakeCell:
 
 
 def offloaded(layer: FakeCell, prefix: str = "") -> dict[str, int]:
-    found = {prefix + name: primitive.attrs["backward_prefetch"] for name, primitive in layer._primitives.items()
-             if primitive.attrs.get("offload")}
+    found = {
+        prefix + name: primitive.attrs["backward_prefetch"]
+        for name, primitive in layer._primitives.items()
+        if primitive.attrs.get("offload")
+    }
     for name, child in layer._cells.items():
         found.update(offloaded(child, f"{prefix}{name}."))
     return found
 
 
 def decided(result: Strategy, layer: int) -> dict[str, int]:
-    return {path: decision.action.prefetch for path, decision in result.layers[layer].plan.decisions.items()
-            if isinstance(decision.action, Swap)}
+    return {
+        path: decision.action.prefetch
+        for path, decision in result.layers[layer].plan.decisions.items()
+        if isinstance(decision.action, Swap)
+    }
 
 
 def test_applied_flags_are_exactly_the_decisions() -> None:
-    cases = (ops(op("attention", 3)), ops(op("attention", 1), op(r"attention\.flash_attention", 7)),
-             config(swap=ListedSwap(layer_swap=(whole(3),), op_swap=(op("add", 2),), given_entries=2)),
-             ops(op("feed_forward", 4), recompute=RecomputeConfig(select=(select(r"feed_forward\.w2"),))))
+    cases = (
+        ops(op("attention", 3)),
+        ops(op("attention", 1), op(r"attention\.flash_attention", 7)),
+        config(swap=ListedSwap(layer_swap=(whole(3),), op_swap=(op("add", 2),), given_entries=2)),
+        ops(op("feed_forward", 4), recompute=RecomputeConfig(select=(select(r"feed_forward\.w2"),))),
+    )
     for cfg in cases:
         result = strategy(cfg)
         layer = build()
@@ -132,4 +152,5 @@ def test_what_the_model_recomputes_as_a_cell_is_preset_below_it() -> None:
 def test_read_layer_gives_the_tree_with_preset_flags() -> None:
     read = read_layer(build())
     assert {(o.path, o.kind, o.preset_recompute) for o in read.operators} == {
-        (o.path, o.kind, o.preset_recompute) for o in TOY.operators}
+        (o.path, o.kind, o.preset_recompute) for o in TOY.operators
+    }

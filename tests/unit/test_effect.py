@@ -71,9 +71,11 @@ def test_whole_layers() -> None:
 
 
 def test_operators_of_a_layer() -> None:
-    operators = {(place.cell, primitive): copies.num_tensors
-                 for (place, primitive), copies in seen("llama_l2_layerswap_n1").by_operator.items()
-                 if place.layer == "1"}
+    operators = {
+        (place.cell, primitive): copies.num_tensors
+        for (place, primitive), copies in seen("llama_l2_layerswap_n1").by_operator.items()
+        if place.layer == "1"
+    }
     assert operators == {
         ("", "Add"): 2,
         ("attention_norm", "RmsNorm"): 1,
@@ -98,14 +100,18 @@ def test_flash_attention() -> None:
     effect = seen("llama_l3_flash_n1")
     assert effect.by_operator == {
         (Place(str(layer), "attention.flash_attention"), "FlashAttentionScore"): Copies(4, 1_310_722, 1_311_232)
-        for layer in range(3)}
+        for layer in range(3)
+    }
     assert (effect.total, effect.host_peak_bytes) == (Copies(12, 3_932_166, 3_933_696), 3_933_696)
 
 
 def test_a_recomputed_reader_adds_a_copy() -> None:
     effect = seen("llama_l3_ffnnorm_swap_ffn_recompute")
-    assert effect.by_layer == {"0": Copies(1, 16_384, 16_384), "1": Copies(2, 4_210_688, 4_210_688),
-                               "2": Copies(1, 16_384, 16_384)}
+    assert effect.by_layer == {
+        "0": Copies(1, 16_384, 16_384),
+        "1": Copies(2, 4_210_688, 4_210_688),
+        "2": Copies(1, 16_384, 16_384),
+    }
     assert {primitive for place, primitive in effect.by_operator if place.layer == "1"} == {"RmsNorm", "Cast"}
 
 
@@ -133,23 +139,37 @@ def test_steps_count_once() -> None:
 MODEL = "Default/network-MFPipelineWithLossScaleCell/network-DataOrderWrapperCell/network-X/model-GPTModel"
 
 
-@pytest.mark.parametrize(("scope", "place"), [
-    ("Default/network-LlamaForCausalLM/model-LlamaModel/layers-CellList/0-LLamaDecodeLayer", Place("0", "")),
-    (f"{MODEL}/decoder-TransformerBlock/layers-CellList/11-TransformerLayer/self_attention-SelfAttention/"
-     "core_attention-FlashAttention", Place("11", "self_attention.core_attention")),
-    (f"recompute_{MODEL}/decoder-TransformerBlock/layers-CellList/2-TransformerLayer/mlp-MoELayer/router-TopKRouter",
-     Place("2", "mlp.router")),
-    (f"Gradients/{MODEL}/decoder-TransformerBlock/layers-CellList/2-TransformerLayer/mlp-MLP/Grad_MatMul",
-     Place("2", "mlp")),
-    (f"{MODEL}/mtp-MultiTokenPredictionBlock/layers-CellList/0-MultiTokenPredictionLayer/"
-     "transformer_layer-TransformerLayer/pre_mlp_layernorm-FusedRMSNorm",
-     Place("mtp0", "transformer_layer.pre_mlp_layernorm")),
-    (f"{MODEL}/decoder-TransformerBlock/layers-CellList/12-TransformerLayer/mlp-MLP",
-     Place("", f"{MODEL}/decoder-TransformerBlock/layers-CellList/12-TransformerLayer/mlp-MLP")),
-    (f"{MODEL}/output_layer-ColumnParallelLinear", Place("", f"{MODEL}/output_layer-ColumnParallelLinear")),
-    ("Default", Place("", "Default")),
-    ("", Place("", "")),
-])
+@pytest.mark.parametrize(
+    ("scope", "place"),
+    [
+        ("Default/network-LlamaForCausalLM/model-LlamaModel/layers-CellList/0-LLamaDecodeLayer", Place("0", "")),
+        (
+            f"{MODEL}/decoder-TransformerBlock/layers-CellList/11-TransformerLayer/self_attention-SelfAttention/"
+            "core_attention-FlashAttention",
+            Place("11", "self_attention.core_attention"),
+        ),
+        (
+            f"recompute_{MODEL}/decoder-TransformerBlock/layers-CellList/2-TransformerLayer/mlp-MoELayer/router-TopKRouter",
+            Place("2", "mlp.router"),
+        ),
+        (
+            f"Gradients/{MODEL}/decoder-TransformerBlock/layers-CellList/2-TransformerLayer/mlp-MLP/Grad_MatMul",
+            Place("2", "mlp"),
+        ),
+        (
+            f"{MODEL}/mtp-MultiTokenPredictionBlock/layers-CellList/0-MultiTokenPredictionLayer/"
+            "transformer_layer-TransformerLayer/pre_mlp_layernorm-FusedRMSNorm",
+            Place("mtp0", "transformer_layer.pre_mlp_layernorm"),
+        ),
+        (
+            f"{MODEL}/decoder-TransformerBlock/layers-CellList/12-TransformerLayer/mlp-MLP",
+            Place("", f"{MODEL}/decoder-TransformerBlock/layers-CellList/12-TransformerLayer/mlp-MLP"),
+        ),
+        (f"{MODEL}/output_layer-ColumnParallelLinear", Place("", f"{MODEL}/output_layer-ColumnParallelLinear")),
+        ("Default", Place("", "Default")),
+        ("", Place("", "")),
+    ],
+)
 def test_places(scope: str, place: Place) -> None:
     assert place_of(scope, num_layers=12) == place
 
@@ -254,15 +274,18 @@ def test_copies_that_parallelism_inserts() -> None:
 
 def test_communication_behind_a_swapped_operator() -> None:
     effect = seen("llama_l3_flash_n1")
-    gathered = tuple(Move(place=Place(layer, "attention.wo"), primitive="AllGather", size_bytes=8, host_bytes=512)
-                     for layer in "012")
+    gathered = tuple(
+        Move(place=Place(layer, "attention.wo"), primitive="AllGather", size_bytes=8, host_bytes=512) for layer in "012"
+    )
     assert told(decided(FLASH_SWAP, llama(3)), replace(effect, moves=effect.moves + gathered)) == []
 
 
 def test_a_cell_that_the_template_does_not_have() -> None:
     """The nearest cell above it answers."""
-    deeper = tuple(Move(place=Place(layer, "attention.flash_attention.inner"), primitive="Mul", size_bytes=8,
-                        host_bytes=512) for layer in "012")
+    deeper = tuple(
+        Move(place=Place(layer, "attention.flash_attention.inner"), primitive="Mul", size_bytes=8, host_bytes=512)
+        for layer in "012"
+    )
     effect = replace(seen("llama_l3_flash_n1"), moves=deeper)
     assert told(decided(FLASH_SWAP, llama(3)), effect) == []
     assert [finding.rule for finding in told(decided(config(3), llama(3)), effect)] == [UNASKED]
@@ -302,8 +325,9 @@ def test_tables_that_layers_share_are_moved_where_mindspore_keeps_them() -> None
     effect = observed(trace_folder.read(MCORE / "qwen3_l2_layerswap_n5", rank=0), 2)
     assert told(strategy, effect) == []
     assert effect.launched is not None
-    everywhere = frozenset(Launch(Place(layer, launch.place.cell), launch.primitive)
-                           for launch in effect.launched for layer in ("0", "1"))
+    everywhere = frozenset(
+        Launch(Place(layer, launch.place.cell), launch.primitive) for launch in effect.launched for layer in ("0", "1")
+    )
     (finding,) = told(strategy, replace(effect, launched=everywhere))
     assert (finding.rule, "apply_rotary_pos_emb is decided in layer 1" in finding.message) == (MISSING, True)
 

@@ -4,8 +4,13 @@ from swapconf.words.findings import Finding, Origin, Severity, SwapconfError, ha
 
 
 def finding(line: int, severity: Severity = Severity.ERROR, rule: str = "rule") -> Finding:
-    return Finding(origin=Origin(file="f.yaml", line=line, column=2, path="a.b"), rule=rule, severity=severity,
-                   message="wrong", hint="mend it")
+    return Finding(
+        origin=Origin(file="f.yaml", line=line, column=2, path="a.b"),
+        rule=rule,
+        severity=severity,
+        message="wrong",
+        hint="mend it",
+    )
 
 
 def test_the_line_is_the_promised_one() -> None:

@@ -40,8 +40,9 @@ def test_without_new_cases_the_page_stays(table: ModuleType, tmp_path: Path, mon
 def test_a_case_takes_the_place_of_its_row(table: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "llama512-l2.none"
     place.mkdir()
-    (place / "run.json").write_text(json.dumps({"report": {
-        "used_peak_bytes": 1001, "with_fragments_peak_bytes": 2000, "moved": []}}))
+    (place / "run.json").write_text(
+        json.dumps({"report": {"used_peak_bytes": 1001, "with_fragments_peak_bytes": 2000, "moved": []}})
+    )
     (place / "result.json").write_text(json.dumps({"max_memory_allocated_bytes": 1000}))
     count = len(table.kept())
     assert add(table, tmp_path, monkeypatch)  # a byte differs

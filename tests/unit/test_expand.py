@@ -40,13 +40,20 @@ def layers(*indices: int) -> LayerSelection:
 
 
 def op(pattern: str, prefetch: int, *indices: int, line: int = 1) -> OpSwap:
-    return OpSwap(pattern=pattern, layers=layers(*indices), prefetch=prefetch, origin=at(line),
-                  layers_origin=at(line), prefetch_origin=at(line))
+    return OpSwap(
+        pattern=pattern,
+        layers=layers(*indices),
+        prefetch=prefetch,
+        origin=at(line),
+        layers_origin=at(line),
+        prefetch_origin=at(line),
+    )
 
 
 def whole(prefetch: int, *indices: int, line: int = 1) -> LayerSwap:
-    return LayerSwap(layers=layers(*indices), prefetch=prefetch, origin=at(line), layers_origin=at(line),
-                     prefetch_origin=at(line))
+    return LayerSwap(
+        layers=layers(*indices), prefetch=prefetch, origin=at(line), layers_origin=at(line), prefetch_origin=at(line)
+    )
 
 
 def select(pattern: str, *indices: int, line: int = 9) -> SelectRecompute:
@@ -108,12 +115,15 @@ def test_first_layer_entry_wins() -> None:
     assert [action(result, layer, "add") for layer in range(4)] == [Swap(1), Swap(1), Swap(7), Keep()]
 
 
-@pytest.mark.parametrize(("swapped", "recomputed", "site"), [
-    ("attention", "attention", FLASH),
-    ("attention", r"attention\.flash_attention", FLASH),
-    (r"attention\.flash_attention", "attention", FLASH),
-    (r"att.*\.flash.*", "(attention|feed_forward)", FLASH),
-])
+@pytest.mark.parametrize(
+    ("swapped", "recomputed", "site"),
+    [
+        ("attention", "attention", FLASH),
+        ("attention", r"attention\.flash_attention", FLASH),
+        (r"attention\.flash_attention", "attention", FLASH),
+        (r"att.*\.flash.*", "(attention|feed_forward)", FLASH),
+    ],
+)
 def test_r1_same_ancestor_descendant_and_regex(swapped: str, recomputed: str, site: str) -> None:
     result = strategy(ops(op(swapped, 3), recompute=RecomputeConfig(select=(select(recomputed, 1),))))
     assert decision(result, 1, site).reason.rule == R1
@@ -122,7 +132,9 @@ def test_r1_same_ancestor_descendant_and_regex(swapped: str, recomputed: str, si
 
 
 def test_r1_leaves_the_rest_of_the_swap() -> None:
-    result = strategy(ops(op("attention", 3), recompute=RecomputeConfig(select=(select(r"attention\.flash_attention", 1),))))
+    result = strategy(
+        ops(op("attention", 3), recompute=RecomputeConfig(select=(select(r"attention\.flash_attention", 1),)))
+    )
     assert action(result, 1, "attention.wq.matmul") == Swap(3)
 
 
@@ -168,8 +180,7 @@ def test_exclusion_has_the_highest_priority() -> None:
 def test_communication_is_an_axis_of_its_own() -> None:
     recompute = RecomputeConfig(select_comm=(select(r".*\.norm", 1),), select_comm_exclude=(select(r"norm\.norm", 2),))
     result = strategy(config(recompute=recompute))
-    assert [entry.plan.comm_recompute for entry in result.layers] == [
-        {}, {"norm.norm": True}, {"norm.norm": False}, {}]
+    assert [entry.plan.comm_recompute for entry in result.layers] == [{}, {"norm.norm": True}, {"norm.norm": False}, {}]
     assert action(result, 1, "norm.norm") == Keep()
 
 
@@ -189,7 +200,9 @@ def test_recompute_options_are_only_what_differs_from_mindspore() -> None:
     assert strategy(config()).recompute_options == {}
     chosen = RecomputeConfig(mp_comm_recompute=False, recompute_slice_activation=True)
     assert strategy(config(recompute=chosen)).recompute_options == {
-        "mp_comm_recompute": False, "recompute_slice_activation": True}
+        "mp_comm_recompute": False,
+        "recompute_slice_activation": True,
+    }
 
 
 def test_equal_layers_that_the_same_entries_select_share_one_answer() -> None:
@@ -211,35 +224,55 @@ def test_what_is_excluded_from_recompute_is_not_swapped_either() -> None:
 
 
 def test_what_an_excluded_operator_reads_is_not_swapped_unless_it_has_several_outputs() -> None:
-    layer = LayerTemplate(name="x", cell="Layer", operators=(
-        Operator(path="silu", kind="primitive", type="SiLU", saved=True, consumers=("mul",)),
-        Operator(path="topk", kind="primitive", type="TopkExt", saved=True, consumers=("mul",)),
-        Operator(path="other", kind="primitive", type="SiLU", saved=True, consumers=("add",)),
-        Operator(path="mul", kind="primitive", type="Mul", saved=True)))
-    asked = (Request("layer_swap", "", Origin(file="x"), prefetch=4),
-             Request("select_recompute_exclude", "mul", Origin(file="x")))
+    layer = LayerTemplate(
+        name="x",
+        cell="Layer",
+        operators=(
+            Operator(path="silu", kind="primitive", type="SiLU", saved=True, consumers=("mul",)),
+            Operator(path="topk", kind="primitive", type="TopkExt", saved=True, consumers=("mul",)),
+            Operator(path="other", kind="primitive", type="SiLU", saved=True, consumers=("add",)),
+            Operator(path="mul", kind="primitive", type="Mul", saved=True),
+        ),
+    )
+    asked = (
+        Request("layer_swap", "", Origin(file="x"), prefetch=4),
+        Request("select_recompute_exclude", "mul", Origin(file="x")),
+    )
     decided = decide(layer, asked, consumer_voids=False, version="MindSpore 2.9.0").decisions
     assert {path: decision.action for path, decision in decided.items()} == {
-        "silu": Keep(), "topk": Swap(4), "other": Swap(4), "mul": Keep()}
+        "silu": Keep(),
+        "topk": Swap(4),
+        "other": Swap(4),
+        "mul": Keep(),
+    }
     assert decided["silu"].reason.rule == R1
 
 
 def test_what_the_model_excludes_inside_what_is_recomputed_is_not_swapped_unless_it_has_several_outputs() -> None:
-    layer = LayerTemplate(name="x", cell="Layer", operators=(
-        Operator(path="router", kind="cell", type="Router"),
-        Operator(path="router.div", kind="primitive", type="Div", saved=True, preset_recompute=False),
-        Operator(path="router.topk", kind="primitive", type="TopkExt", saved=True, preset_recompute=False)))
+    layer = LayerTemplate(
+        name="x",
+        cell="Layer",
+        operators=(
+            Operator(path="router", kind="cell", type="Router"),
+            Operator(path="router.div", kind="primitive", type="Div", saved=True, preset_recompute=False),
+            Operator(path="router.topk", kind="primitive", type="TopkExt", saved=True, preset_recompute=False),
+        ),
+    )
 
     def decided(*kinds: RequestKind, operator: str = "") -> dict[str, Action]:
-        asked = (*(Request(kind, operator, Origin(file="x")) for kind in kinds),
-                 Request("layer_swap", "", Origin(file="x"), prefetch=4))
+        asked = (
+            *(Request(kind, operator, Origin(file="x")) for kind in kinds),
+            Request("layer_swap", "", Origin(file="x"), prefetch=4),
+        )
         return decide(layer, asked, consumer_voids=False, version="MindSpore 2.9.0").actions()
 
     assert decided() == {"router.div": Swap(4), "router.topk": Swap(4)}
     assert decided("recompute") == {"router.div": Keep(), "router.topk": Swap(4)}
     assert decided("select_recompute", operator="router") == {"router.div": Keep(), "router.topk": Swap(4)}
     assert decided("select_recompute", operator="router.div") == {
-        "router.div": Recomputed("router.div"), "router.topk": Swap(4)}
+        "router.div": Recomputed("router.div"),
+        "router.topk": Swap(4),
+    }
 
 
 def test_equal_layers_share_one_plan_though_each_has_a_template_of_its_own() -> None:

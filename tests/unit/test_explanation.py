@@ -32,8 +32,11 @@ def test_one_layer() -> None:
 
 def test_sites_that_differ_get_a_row_of_their_own_with_the_rule() -> None:
     cfg = ops(op("attention", 3, 0), recompute=RecomputeConfig(select=(select(r"attention\.wq", 0),)))
-    assert table(cfg) == [("0", "attention.wq", "recompute", "", "1 of 1"), ("0", "attention", "swap", "3", "1 of 2"),
-                          ("0", "  wq.matmul", "recompute", "", "1")]
+    assert table(cfg) == [
+        ("0", "attention.wq", "recompute", "", "1 of 1"),
+        ("0", "attention", "swap", "3", "1 of 2"),
+        ("0", "  wq.matmul", "recompute", "", "1"),
+    ]
     assert reasons(cfg)[-1] == "attention.wq is recomputed, and recompute wins over swap [R1-recompute-wins]"
 
 
@@ -66,23 +69,35 @@ def test_json_has_every_site_and_the_lines() -> None:
 
 
 def test_what_is_asked_of_a_model_that_nobody_knows_is_told_and_not_counted() -> None:
-    unknown = Network(family=None, layers=tuple(Layer(index=index, name=str(index), template=LayerTemplate(
-        name="unknown", cell="?", operators=())) for index in range(4)))
+    unknown = Network(
+        family=None,
+        layers=tuple(
+            Layer(index=index, name=str(index), template=LayerTemplate(name="unknown", cell="?", operators=()))
+            for index in range(4)
+        ),
+    )
     asked = ops(op("attention", 4, 2, 3), recompute=RecomputeConfig(full=full(1), select=(select("mlp", 3),)))
     assert isinstance(asked.swap, ListedSwap)
     swap = ListedSwap(layer_swap=(whole(2, 0, 1),), op_swap=asked.swap.op_swap, given_entries=2)
-    table = [(row.layers, row.operator, row.effect, row.sites, row.void)
-             for row in rows(expand(replace(asked, swap=swap), unknown, Versions()))]
+    table = [
+        (row.layers, row.operator, row.effect, row.sites, row.void)
+        for row in rows(expand(replace(asked, swap=swap), unknown, Versions()))
+    ]
     assert table == [
         ("0", "(layer)", "swap", "not known", False),
-        ("1", "(layer)", "recompute", "not known", False), ("1", "(layer)", "recompute", "not known", True),
+        ("1", "(layer)", "recompute", "not known", False),
+        ("1", "(layer)", "recompute", "not known", True),
         ("2", "attention", "swap", "not known", True),
-        ("3", "mlp", "recompute", "not known", True), ("3", "attention", "swap", "not known", True)]
+        ("3", "mlp", "recompute", "not known", True),
+        ("3", "attention", "swap", "not known", True),
+    ]
 
 
 def test_what_depends_on_the_layout_is_left_open() -> None:
-    layers = tuple(Layer(index=index, name=str(index), template=template)
-                   for index, template in enumerate(catalog.templates_for("llama", {}, 2)))
+    layers = tuple(
+        Layer(index=index, name=str(index), template=template)
+        for index, template in enumerate(catalog.templates_for("llama", {}, 2))
+    )
     asked = ops(op(r"attention\.reshape", 5), op(r"attention\.wq", 5))
     asked = replace(asked, recompute=RecomputeConfig(select_comm=(select(r"ffn_norm\.norm"),)))
     told = {row.operator: row.reason for row in rows(strategy(asked, Network(family="llama", layers=layers)))}

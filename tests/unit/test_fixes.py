@@ -36,10 +36,16 @@ def block(*entries: str, recompute: str = "") -> str:
 KEPT = "    # kept\n    - op_name: attention   # all of it\n      backward_prefetch: 5\n      layers: [0]\n"
 
 
-@pytest.mark.parametrize(("written", "meant"), [
-    ("attention.wq", r"attention\.wq"), ("'attention.wq'", r"'attention\.wq'"),
-    ('"attention.wq"', r'"attention\\.wq"'), ("attention/wq", r"attention\.wq"),
-    ("[attention, 'feed_forward.w1']", r"[attention, 'feed_forward\.w1']")])
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("attention.wq", r"attention\.wq"),
+        ("'attention.wq'", r"'attention\.wq'"),
+        ('"attention.wq"', r'"attention\\.wq"'),
+        ("attention/wq", r"attention\.wq"),
+        ("[attention, 'feed_forward.w1']", r"[attention, 'feed_forward\.w1']"),
+    ],
+)
 def test_a_dot_is_escaped_in_the_quotes_that_it_has(written: str, meant: str) -> None:
     text = block(f"    - op_name: {written}   # why\n      backward_prefetch: 5\n      layers: [0]\n")
     assert fixed(text) == text.replace(written, meant)
@@ -58,8 +64,10 @@ def test_a_dot_is_escaped_although_something_else_is_wrong_with_the_entry(other:
 
 
 def test_a_dot_is_escaped_where_recompute_then_takes_a_part_of_the_swap_as_in_the_mistakes_of_the_readme() -> None:
-    text = block("    - op_name: attention.wq\n      backward_prefetch: 5\n      layers: [0, 2]\n",
-                 recompute="recompute_config: {recompute: [2]}\n")
+    text = block(
+        "    - op_name: attention.wq\n      backward_prefetch: 5\n      layers: [0, 2]\n",
+        recompute="recompute_config: {recompute: [2]}\n",
+    )
     assert fixed(text) == text.replace("attention.wq", r"attention\.wq")
     shown = (ROOT / "docs/mistakes.yaml").read_text(encoding="utf-8")
     after, done = repaired(ORDER, shown)
@@ -99,10 +107,14 @@ def test_an_unused_default_goes_with_its_line() -> None:
     assert fixed(flow) == flow.replace("default_prefetch: 9, ", "")
 
 
-@pytest.mark.parametrize("useless", [
-    "    - op_name: feed_forward\n      backward_prefetch: 5\n      layers: []\n",
-    "    - {op_name: feed_forward, backward_prefetch: 5, layers: False}   # nowhere\n",
-    "    - op_name: [feed_forward, add]\n      layers:\n        []\n      backward_prefetch: 3\n"])
+@pytest.mark.parametrize(
+    "useless",
+    [
+        "    - op_name: feed_forward\n      backward_prefetch: 5\n      layers: []\n",
+        "    - {op_name: feed_forward, backward_prefetch: 5, layers: False}   # nowhere\n",
+        "    - op_name: [feed_forward, add]\n      layers:\n        []\n      backward_prefetch: 3\n",
+    ],
+)
 @pytest.mark.parametrize("first", [True, False])
 def test_an_entry_without_effect_goes_and_its_neighbours_stay(useless: str, first: bool) -> None:
     assert fixed(block(*((useless, KEPT) if first else (KEPT, useless)))) == block(KEPT)
@@ -133,16 +145,19 @@ def test_traps_are_written_plainly(trap: str, plain: str) -> None:
     assert fixed(text) == text.replace(trap, plain)
 
 
-@pytest.mark.parametrize("text", [
-    "swap_config: {swap: True, default_prefetch: 020}\n",  # 20 or 16?
-    "swap_config: {swap: True, default_prefetch: 1:30}\n",  # surely not 90
-    block("    - op_name: Attention\n      backward_prefetch: 5\n      layers: [0]\n"),  # which one was meant?
-    block(KEPT.replace("[0]", "[0, 9]")),  # a typo, not a layer too many
-    block("    - op_name: add\n      backward_prefetch: 5\n      layers: []\n"),  # the only entry: what then?
-    block(KEPT, "    - op_name: attention\n      backward_prefetch: 7\n      layers: [0, 1]\n"),  # void in part
-    block("    - op_name: &name attention.wq\n      backward_prefetch: 5\n      layers: [0]\n") + "other: *name\n",
-    "swap_config: {swap: &on yes}\nother: *on\n",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "swap_config: {swap: True, default_prefetch: 020}\n",  # 20 or 16?
+        "swap_config: {swap: True, default_prefetch: 1:30}\n",  # surely not 90
+        block("    - op_name: Attention\n      backward_prefetch: 5\n      layers: [0]\n"),  # which one was meant?
+        block(KEPT.replace("[0]", "[0, 9]")),  # a typo, not a layer too many
+        block("    - op_name: add\n      backward_prefetch: 5\n      layers: []\n"),  # the only entry: what then?
+        block(KEPT, "    - op_name: attention\n      backward_prefetch: 7\n      layers: [0, 1]\n"),  # void in part
+        block("    - op_name: &name attention.wq\n      backward_prefetch: 5\n      layers: [0]\n") + "other: *name\n",
+        "swap_config: {swap: &on yes}\nother: *on\n",
+    ],
+)
 def test_what_is_not_sure_is_left_alone(text: str) -> None:
     assert fixed(text) == text
 
@@ -154,8 +169,9 @@ def test_an_anchor_that_others_use_stays() -> None:
 
 
 def test_what_is_ignored_or_off_is_left_alone() -> None:
-    text = block(KEPT).replace("  op_swap", "  default_prefetch: 9 # swapconf: ignore[default-prefetch-ignored] later\n"
-                                            "  op_swap")
+    text = block(KEPT).replace(
+        "  op_swap", "  default_prefetch: 9 # swapconf: ignore[default-prefetch-ignored] later\n  op_swap"
+    )
     assert fixed(text) == text
 
 

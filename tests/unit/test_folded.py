@@ -38,7 +38,7 @@ class Shape:
     slice: int = 0
 
     def loss_bytes(self, layers: int) -> int:
-        return self.head + layers * (self.activation + self.state) + self.bend * layers ** 2
+        return self.head + layers * (self.activation + self.state) + self.bend * layers**2
 
     def optimizer_bytes(self, layers: int) -> int:
         return self.optimizer + layers * 2 * self.state
@@ -48,24 +48,51 @@ class Shape:
 
 
 def block(start: int, name: str, used: int, peak: int, on_host: bool = False) -> Block:
-    return Block(start=start, end=start + 1, address=0, size_bytes=used, stream=0, pool="Other" if on_host else "Pool",
-                 kind="Kernel", task=start, task_name=f"{start}_{name}", node=name, users=(), is_persistent=False,
-                 used_bytes=used, pool_peak_bytes=peak)
+    return Block(
+        start=start,
+        end=start + 1,
+        address=0,
+        size_bytes=used,
+        stream=0,
+        pool="Other" if on_host else "Pool",
+        kind="Kernel",
+        task=start,
+        task_name=f"{start}_{name}",
+        node=name,
+        users=(),
+        is_persistent=False,
+        used_bytes=used,
+        pool_peak_bytes=peak,
+    )
 
 
 def trace(shape: Shape, layers: int, micro_batches: int = 1) -> Trace:
-    places = [(f"{NETWORK}/{index}-LLamaDecodeLayer/attention-LLamaAttention/MatMul-op{index}",
-               shape.head // 2 + (index + 1) * (shape.activation + shape.state)) for index in range(layers)]
+    places = [
+        (
+            f"{NETWORK}/{index}-LLamaDecodeLayer/attention-LLamaAttention/MatMul-op{index}",
+            shape.head // 2 + (index + 1) * (shape.activation + shape.state),
+        )
+        for index in range(layers)
+    ]
     places += [("Default/network-Train/loss-CrossEntropy/Softmax-op0", shape.loss_bytes(layers))]
     places += [("Default/optimizer-AdamW/Adam-op0", shape.optimizer_bytes(layers))]
     slices = micro_batches * shape.slice
     peak = shape.peak_bytes(layers) + shape.fragments + slices
     blocks = [block(2 * step + 1, name, used + slices, peak) for step, (name, used) in enumerate(places)]
     blocks.append(block(2 * len(places) + 1, "MoveTo-op0", layers * MIB, 0, on_host=True))
-    kernels = [Kernel(index=index, stream=3, graph="g", primitive="MoveTo", output=f"%{index}",
-                      inputs=("ValueNode<StringImm> CPU",), name=f"{NETWORK}/{index}-LLamaDecodeLayer/"
-                      f"attention-LLamaAttention/MoveTo-op{step * layers + index}")
-               for step in range(micro_batches) for index in range(layers)]
+    kernels = [
+        Kernel(
+            index=index,
+            stream=3,
+            graph="g",
+            primitive="MoveTo",
+            output=f"%{index}",
+            inputs=("ValueNode<StringImm> CPU",),
+            name=f"{NETWORK}/{index}-LLamaDecodeLayer/attention-LLamaAttention/MoveTo-op{step * layers + index}",
+        )
+        for step in range(micro_batches)
+        for index in range(layers)
+    ]
     return Trace(folder="", rank=0, blocks=Blocks.of(blocks), kernels=tuple(kernels), tasks=())
 
 
@@ -80,8 +107,9 @@ def mindspore(monkeypatch: pytest.MonkeyPatch) -> Callable[[Shape], list[Any]]:
             layers = study.config.model.num_layers or 0
             counted = micro_batches(order.document, study.config.pipeline).count if shape.slice else 1
             ran.append(layers if not shape.slice else (layers, counted))
-            report = RankReport(file=order.document.file, rank=order.rank, stage=0, level=order.level,
-                                outcome=RankOutcome.COMPLETED)
+            report = RankReport(
+                file=order.document.file, rank=order.rank, stage=0, level=order.level, outcome=RankOutcome.COMPLETED
+            )
             return Ran(report=report, log=WorkerLog(), trace=trace(shape, layers, counted), reserved_bytes=2 << 30)
 
         monkeypatch.setattr(module, "run", run)
@@ -91,8 +119,11 @@ def mindspore(monkeypatch: pytest.MonkeyPatch) -> Callable[[Shape], list[Any]]:
 
 
 def order(settings: dict[str, Any] | None = None, layers: int = 32) -> RankOrder:
-    return RankOrder(document=document(settings or swap(layer_swap=[{"backward_prefetch": 1, "layers": True}]), layers),
-                 rank=0, fold=True)
+    return RankOrder(
+        document=document(settings or swap(layer_swap=[{"backward_prefetch": 1, "layers": True}]), layers),
+        rank=0,
+        fold=True,
+    )
 
 
 def test_two_runs_are_enough_where_memory_is_on_a_line(mindspore: Callable[[Shape], list[Any]]) -> None:
@@ -110,11 +141,15 @@ def test_fragments_that_are_only_estimated_refuse_nothing(mindspore: Callable[[S
     """Those of a whole run do, and so does the used peak of a folded one."""
     shape = Shape(fragments=200 * MIB)
     room = (shape.peak_bytes(32) + 100 * MIB) // MIB
-    for megabytes, fold, outcome in ((room, True, RankOutcome.COMPLETED), (room, False, RankOutcome.DOES_NOT_FIT),
-                                     (room - 200, True, RankOutcome.DOES_NOT_FIT)):
+    for megabytes, fold, outcome in (
+        (room, True, RankOutcome.COMPLETED),
+        (room, False, RankOutcome.DOES_NOT_FIT),
+        (room - 200, True, RankOutcome.DOES_NOT_FIT),
+    ):
         mindspore(shape)
-        report = rehearse(replace(order({"swap_config.swap": False,
-                                         "context.max_device_memory": f"{megabytes}MB"}), fold=fold))
+        report = rehearse(
+            replace(order({"swap_config.swap": False, "context.max_device_memory": f"{megabytes}MB"}), fold=fold)
+        )
         assert report.outcome is outcome
         (told,) = (finding for finding in report.findings if finding.rule == "does-not-fit")
         assert told.severity is (Severity.WARNING if outcome is RankOutcome.COMPLETED else Severity.ERROR)
@@ -159,8 +194,10 @@ def test_layers_and_micro_batches_are_folded_together(mindspore: Callable[[Shape
     report = rehearse(order({**swap(layer_swap=[{"backward_prefetch": 1, "layers": True}]), **ACCUMULATED}))
     (small, few), *others = ran
     assert few < 64 > 32 > small
-    assert [(small, few + 1), few, few + 2] == [next(one for one in others if one[0] == small), *sorted(
-        counted for layers, counted in others if layers > small)]  # the third one confirms both
+    assert [(small, few + 1), few, few + 2] == [
+        next(one for one in others if one[0] == small),
+        *sorted(counted for layers, counted in others if layers > small),
+    ]  # the third one confirms both
     assert report.used_peak_bytes == shape.peak_bytes(32) + 64 * shape.slice
     assert {move.tensors for move in report.moved} == {64}
     assert len(report.moved) == 32
@@ -188,7 +225,8 @@ def test_where_the_layers_do_not_hold_the_micro_batches_may(mindspore: Callable[
 
 
 def test_a_model_that_deals_its_layers_in_its_own_way_is_run_whole(
-        mindspore: Callable[[Shape], list[Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    mindspore: Callable[[Shape], list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     ran = mindspore(Shape())
     run = module.run  # type: ignore[attr-defined]
 
@@ -206,8 +244,11 @@ def test_a_model_that_deals_its_layers_in_its_own_way_is_run_whole(
 
 @pytest.mark.parametrize(("reserved", "expected"), [(lambda peak: -(-peak // GIB) + 1, 24), (lambda _: 54, 54)])
 def test_what_the_pool_reserves_follows_the_peak_unless_it_was_taken_in_advance(
-        mindspore: Callable[[Shape], list[Any]], monkeypatch: pytest.MonkeyPatch, reserved: Callable[[int], int],
-        expected: int) -> None:
+    mindspore: Callable[[Shape], list[Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    reserved: Callable[[int], int],
+    expected: int,
+) -> None:
     mindspore(Shape(activation=700 * MIB))
     run = module.run  # type: ignore[attr-defined]
 
@@ -228,14 +269,20 @@ def test_what_can_be_folded_is_known_before_it_is_run() -> None:
 
 
 def test_a_part_that_fails_is_told_and_the_whole_model_is_not_run(
-        mindspore: Callable[[Shape], list[Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    mindspore: Callable[[Shape], list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     ran = mindspore(Shape())
     run = module.run  # type: ignore[attr-defined]
 
     def late(order: RankOrder, study: Study, part: str = "") -> Ran:
         done = run(order, study, part)
-        told = Finding(origin=Origin(file="f"), rule="framework-error", severity=Severity.ERROR,
-                       message="rank 0: reached its time limit in step 1", hint=f"the log is rank_0/{part}/worker.log")
+        told = Finding(
+            origin=Origin(file="f"),
+            rule="framework-error",
+            severity=Severity.ERROR,
+            message="rank 0: reached its time limit in step 1",
+            hint=f"the log is rank_0/{part}/worker.log",
+        )
         ended = replace(done.report, outcome=RankOutcome.TIMED_OUT, used_peak_bytes=77, findings=(told,))
         return replace(done, trace=None, report=ended) if part == "layers_6" else done
 
@@ -259,13 +306,27 @@ def test_what_is_never_folded(mindspore: Callable[[Shape], list[Any]], change: d
 def with_graph(made: Trace) -> Trace:
     """The same with the launch that made each device block, so that workspace can be estimated."""
     small = Tensor("Float32", (8, 8))
-    return replace(made, tasks=tuple(
-        Task(event=block.start, name=block.node, inputs=(), outputs=(block.start,), attributes=(),
-             input_tensors=(small, small), output_tensors=(small,)) for block in made.blocks if not block.on_host))
+    return replace(
+        made,
+        tasks=tuple(
+            Task(
+                event=block.start,
+                name=block.node,
+                inputs=(),
+                outputs=(block.start,),
+                attributes=(),
+                input_tensors=(small, small),
+                output_tensors=(small,),
+            )
+            for block in made.blocks
+            if not block.on_host
+        ),
+    )
 
 
-def test_level_2_is_folded_with_the_workspace_in_it(mindspore: Callable[[Shape], list[Any]],
-                                                    monkeypatch: pytest.MonkeyPatch) -> None:
+def test_level_2_is_folded_with_the_workspace_in_it(
+    mindspore: Callable[[Shape], list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     shape = Shape()
     ran = mindspore(shape)
     run = module.run  # type: ignore[attr-defined]

@@ -20,8 +20,12 @@ from tests.helpers import ROOT, document_of
 
 LLAMA = ROOT / "configs/llama2_7b/example1_default_swap.yaml"
 DEEPSEEK = ROOT / "configs/small/deepseek_v3_default_swap.yaml"
-PIPELINE = {"parallel_config.pipeline_stage": 4, "parallel_config.data_parallel": 1,
-            "parallel_config.model_parallel": 2, "parallel_config.micro_batch_num": 8}
+PIPELINE = {
+    "parallel_config.pipeline_stage": 4,
+    "parallel_config.data_parallel": 1,
+    "parallel_config.model_parallel": 2,
+    "parallel_config.micro_batch_num": 8,
+}
 
 
 def document(settings: dict[str, Any], layers: int = 32) -> Document:
@@ -64,18 +68,29 @@ def op(name: str, prefetch: int, layers: Any) -> dict[str, Any]:
     return {"op_name": name, "backward_prefetch": prefetch, "layers": layers}
 
 
-@pytest.mark.parametrize(("settings", "length"), [
-    ({}, 32),
-    (swap(layer_swap=[{"backward_prefetch": 5, "layers": [0, 31]}]), 30),
-    (swap(layer_swap=[{"backward_prefetch": 5, "layers": [list(range(20)), 31]}]), 20),
-    (swap(op_swap=[op("attention", 20, [0, 1, 2]), op("feed_forward", 15, True)]), 29),
-    ({**swap(op_swap=[op("attention", 20, True)]), "recompute_config.recompute": [0, 1, 2, 3, 30]}, 26),
-    ({**swap(op_swap=[op("attention", 20, True)]),
-      "recompute_config.select_recompute": {"feed_forward": list(range(10))}}, 22),
-    ({"swap_config.swap": False, "recompute_config.recompute": True}, 32),
-    ({"swap_config.swap": False, "recompute_config.recompute": [12]}, 20),
-    ({"swap_config.swap": False, "recompute_config.select_recompute": {"feed_forward": [22], "attention": True}}, 22),
-])
+@pytest.mark.parametrize(
+    ("settings", "length"),
+    [
+        ({}, 32),
+        (swap(layer_swap=[{"backward_prefetch": 5, "layers": [0, 31]}]), 30),
+        (swap(layer_swap=[{"backward_prefetch": 5, "layers": [list(range(20)), 31]}]), 20),
+        (swap(op_swap=[op("attention", 20, [0, 1, 2]), op("feed_forward", 15, True)]), 29),
+        ({**swap(op_swap=[op("attention", 20, True)]), "recompute_config.recompute": [0, 1, 2, 3, 30]}, 26),
+        (
+            {
+                **swap(op_swap=[op("attention", 20, True)]),
+                "recompute_config.select_recompute": {"feed_forward": list(range(10))},
+            },
+            22,
+        ),
+        ({"swap_config.swap": False, "recompute_config.recompute": True}, 32),
+        ({"swap_config.swap": False, "recompute_config.recompute": [12]}, 20),
+        (
+            {"swap_config.swap": False, "recompute_config.select_recompute": {"feed_forward": [22], "attention": True}},
+            22,
+        ),
+    ],
+)
 def test_every_layer_that_stays_is_treated_as_before(settings: dict[str, Any], length: int) -> None:
     plan, _ = folded(document(settings))
     assert max(lengths(plan)) == length
@@ -83,7 +98,9 @@ def test_every_layer_that_stays_is_treated_as_before(settings: dict[str, Any], l
 
 
 def test_layers_leave_from_the_middle() -> None:
-    plan = Fold(rows=(LayerRow(0, 2), LayerRow(2, 10), LayerRow(12, 1)), whole=Size((2, 10, 1), 1), small=Size((2, 4, 1), 1))
+    plan = Fold(
+        rows=(LayerRow(0, 2), LayerRow(2, 10), LayerRow(12, 1)), whole=Size((2, 10, 1), 1), small=Size((2, 4, 1), 1)
+    )
     assert plan.kept(plan.small) == (0, 1, 2, 3, 10, 11, 12)
     assert plan.kept(plan.whole) == tuple(range(13))
 
@@ -95,8 +112,9 @@ def test_of_other_stages_one_layer_stays() -> None:
         stages = [[layer.stage for layer in less.network.layers] for less in studies if less.network is not None]
         for size, there in zip((*plan.runs, plan.check), stages, strict=True):
             own = max(size.layers)
-            assert [there.count(number) for number in range(4)] == [own if number == stage else 1
-                                                                   for number in range(4)]
+            assert [there.count(number) for number in range(4)] == [
+                own if number == stage else 1 for number in range(4)
+            ]
 
 
 def test_an_uneven_pipeline_keeps_what_its_stages_hold() -> None:
@@ -120,13 +138,22 @@ def test_rows_that_lack_equally_many_layers_grow_in_one_step() -> None:
 
 
 def test_an_interleaved_pipeline_folds_each_of_its_shares() -> None:
-    found = document({**PIPELINE, "parallel.pipeline_config": {"pipeline_interleave": True}, "swap_config.swap": False,
-                      "model.model_config.pp_interleave_num": 2, "recompute_config.recompute": [[10] * 4, [0] * 4]}, 80)
+    found = document(
+        {
+            **PIPELINE,
+            "parallel.pipeline_config": {"pipeline_interleave": True},
+            "swap_config.swap": False,
+            "model.model_config.pp_interleave_num": 2,
+            "recompute_config.recompute": [[10] * 4, [0] * 4],
+        },
+        80,
+    )
     plan, studies = folded(found, 1)
     assert lengths(plan) == [10, 10]
     assert studies[0].network is not None
     assert {(layer.interleave, layer.stage) for layer in studies[0].network.layers} == {
-        (interleave, stage) for interleave in range(2) for stage in range(4)}
+        (interleave, stage) for interleave in range(2) for stage in range(4)
+    }
 
 
 @pytest.mark.parametrize("stage", [0, 3])
@@ -135,10 +162,13 @@ def test_extra_layers_keep_the_last_layer_that_they_are_made_like(stage: int) ->
     assert 29 in plan.kept(plan.small)
 
 
-@pytest.mark.parametrize(("settings", "layers", "told"), [
-    ({}, 4, "too few equal layers"),
-    ({"model.model_config.layer_kinds": ["dense"] * 32}, 32, "layer_kinds has one item for each layer"),
-])
+@pytest.mark.parametrize(
+    ("settings", "layers", "told"),
+    [
+        ({}, 4, "too few equal layers"),
+        ({"model.model_config.layer_kinds": ["dense"] * 32}, 32, "layer_kinds has one item for each layer"),
+    ],
+)
 def test_a_model_that_cannot_be_folded_says_why(settings: dict[str, Any], layers: int, told: str) -> None:
     with pytest.raises(CannotFold, match=told):
         folded(document(settings, layers))
@@ -154,14 +184,16 @@ def test_a_rewrite_that_changes_a_decision_is_refused() -> None:
 
 
 def test_dense_layers_before_experts_are_a_row_of_their_own() -> None:
-    plan, studies = folded(document_of(DEEPSEEK, "model.model_config.num_hidden_layers=40",
-                                       "model.model_config.first_k_dense_replace=10"), 0)
+    plan, studies = folded(
+        document_of(DEEPSEEK, "model.model_config.num_hidden_layers=40", "model.model_config.first_k_dense_replace=10"),
+        0,
+    )
     assert lengths(plan) == [10, 10]
     for size, less in zip((*plan.runs, plan.check), studies, strict=True):
         assert less.network is not None
         names = [layer.template.name for layer in less.network.layers if layer.name.isdigit()]
-        assert names[:size.layers[0]] == ["dense"] * size.layers[0]
-        assert set(names[size.layers[0]:]) == {"moe"}
+        assert names[: size.layers[0]] == ["dense"] * size.layers[0]
+        assert set(names[size.layers[0] :]) == {"moe"}
 
 
 # --- micro-batches ----------------------------------------------------------------------------------------------------
@@ -181,8 +213,11 @@ def test_micro_batches_of_a_pipeline_are_folded_from_one_more_than_stages_on() -
 
 
 def test_an_interleaved_pipeline_takes_micro_batches_in_rounds_of_its_stages() -> None:
-    interleaved = {**PIPELINE, "parallel.pipeline_config": {"pipeline_interleave": True},
-                   "model.model_config.pp_interleave_num": 2}
+    interleaved = {
+        **PIPELINE,
+        "parallel.pipeline_config": {"pipeline_interleave": True},
+        "model.model_config.pp_interleave_num": 2,
+    }
     for count, few, more in ((64, 12, 16), (63, 15, 19)):
         found = counted({**interleaved, "parallel_config.micro_batch_num": count})
         (plan, *_) = folds(None, 0, found)
@@ -207,8 +242,11 @@ def test_layers_and_micro_batches_are_folded_together_by_one_step_each() -> None
 def test_micro_batches_are_folded_where_layers_cannot_be() -> None:
     found = document({**PIPELINE, "parallel_config.micro_batch_num": 128, "model.model_config.a": ["b"] * 80}, 80)
     whole = study(found)
-    (plan,) = [one for one in folds(whole.strategy, 0, micro_batches(found, whole.config.pipeline))
-               if one.small.layers == one.whole.layers]
+    (plan,) = [
+        one
+        for one in folds(whole.strategy, 0, micro_batches(found, whole.config.pipeline))
+        if one.small.layers == one.whole.layers
+    ]
     assert [(sum(size.layers), size.micro_batches) for size in plan.runs] == [(80, 5), (80, 6)]
     assert with_fewer_layers(found, whole.config, plan.kept(plan.small)) is found
 
@@ -221,10 +259,13 @@ def test_gradient_accumulation_stands_in_another_section() -> None:
     assert plan.why_check == "gradients are accumulated without a pipeline"
 
 
-@pytest.mark.parametrize(("settings", "told"), [
-    ({"parallel.pipeline_config": {"pipeline_interleave": True, "pipeline_scheduler": "other"}}, "schedule other"),
-    ({"micro_batch_interleave_num": 2}, "micro_batch_interleave_num"),
-])
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"parallel.pipeline_config": {"pipeline_interleave": True, "pipeline_scheduler": "other"}}, "schedule other"),
+        ({"micro_batch_interleave_num": 2}, "micro_batch_interleave_num"),
+    ],
+)
 def test_a_schedule_that_was_not_measured_is_not_folded(settings: dict[str, Any], told: str) -> None:
     found = counted({**PIPELINE, "parallel_config.micro_batch_num": 256, **settings})
     assert found.least is None
@@ -233,8 +274,16 @@ def test_a_schedule_that_was_not_measured_is_not_folded(settings: dict[str, Any]
 
 
 def test_an_unknown_family_is_folded_and_confirmed() -> None:
-    found = document({**PIPELINE, "model.arch.type": "Mystery", "model.model_config.type": "MysteryConfig",
-                      "swap_config.swap": False, "recompute_config.recompute": [9, 0, 0, 0]}, 80)
+    found = document(
+        {
+            **PIPELINE,
+            "model.arch.type": "Mystery",
+            "model.model_config.type": "MysteryConfig",
+            "swap_config.swap": False,
+            "recompute_config.recompute": [9, 0, 0, 0],
+        },
+        80,
+    )
     whole = study(found)
     assert whole.network is not None
     assert whole.network.family is None
@@ -247,8 +296,15 @@ def test_a_model_from_a_hugging_face_folder_gets_its_number_of_layers_in_the_yam
     """What `model.model_config` says counts before the config.json."""
     (tmp_path / "config.json").write_text('{"model_type": "qwen3", "num_hidden_layers": 64}')
     qwen = ROOT / "configs/small/qwen3_default_swap.yaml"
-    found = overrides.of_file(str(qwen), [f"pretrained_model_dir={tmp_path}", "model.model_config.num_hidden_layers=",
-                                          "model.model_config.model_type=", "swap_config.swap=false"])
+    found = overrides.of_file(
+        str(qwen),
+        [
+            f"pretrained_model_dir={tmp_path}",
+            "model.model_config.num_hidden_layers=",
+            "model.model_config.model_type=",
+            "swap_config.swap=false",
+        ],
+    )
     plan, studies = folded(found, 1)
     assert lengths(plan) == [32]
     assert [less.config.model.num_layers for less in studies] == [sum(size.layers) for size in (*plan.runs, plan.check)]
@@ -256,9 +312,16 @@ def test_a_model_from_a_hugging_face_folder_gets_its_number_of_layers_in_the_yam
 
 def test_a_pipeline_that_turns_back_keeps_what_its_stages_hold() -> None:
     """The second half of zero_bubble_v runs from the last stage to the first."""
-    found = document({**PIPELINE, "parallel.pipeline_config": {
-        "pipeline_interleave": True, "pipeline_scheduler": "zero_bubble_v"}, "swap_config.swap": False,
-        "model.model_config.pp_interleave_num": 2, "model.model_config.offset": [[1, 0, 0, 0], [0, 0, 0, 1]]}, 82)
+    found = document(
+        {
+            **PIPELINE,
+            "parallel.pipeline_config": {"pipeline_interleave": True, "pipeline_scheduler": "zero_bubble_v"},
+            "swap_config.swap": False,
+            "model.model_config.pp_interleave_num": 2,
+            "model.model_config.offset": [[1, 0, 0, 0], [0, 0, 0, 1]],
+        },
+        82,
+    )
     for stage in range(4):
         plan, studies = folded(found, stage)
         assert sum(lengths(plan)) == (21 if stage in (0, 3) else 20)

@@ -105,15 +105,22 @@ def test_nothing_is_confirmed_where_nothing_is_recommended(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize(("found_more", "exit_code"), [(0, 0), (512, 1)])
-def test_confirm_rehearses_the_recommended_block_size(monkeypatch: pytest.MonkeyPatch, found_more: int,
-                                                      exit_code: int) -> None:
+def test_confirm_rehearses_the_recommended_block_size(
+    monkeypatch: pytest.MonkeyPatch, found_more: int, exit_code: int
+) -> None:
     predicted = mindspore.place(columns("llama_l2_recompute")).mapped_bytes
     asked = []
 
     def rehearse(order: Any) -> RankReport:
         asked.append(order)
-        return RankReport(file="", rank=0, stage=0, level=1, outcome=RankOutcome.COMPLETED,
-                          with_fragments_peak_bytes=predicted + found_more)
+        return RankReport(
+            file="",
+            rank=0,
+            stage=0,
+            level=1,
+            outcome=RankOutcome.COMPLETED,
+            with_fragments_peak_bytes=predicted + found_more,
+        )
 
     monkeypatch.setattr("swapconf.dryrun.fold.folded.rehearse", rehearse)
     result = run(RECOMPUTE, "--confirm", CONFIG)

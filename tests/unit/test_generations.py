@@ -24,8 +24,18 @@ def script() -> Any:
 def result(script: Any) -> Any:
     moved = {"0": (2, 8192), "1": (4, 2105344)}
     seen = script.DryRun(peak_bytes=116_037_632, moved=moved, findings=())
-    return script.Result(pair="1.9.0+2.9.0", stepped_aside=False, lines=6, expected=6, example=seen, swapconf=seen,
-                         plain=seen, explained=(0, 1), minutes=4.2, gigabytes=2.56)
+    return script.Result(
+        pair="1.9.0+2.9.0",
+        stepped_aside=False,
+        lines=6,
+        expected=6,
+        example=seen,
+        swapconf=seen,
+        plain=seen,
+        explained=(0, 1),
+        minutes=4.2,
+        gigabytes=2.56,
+    )
 
 
 def test_all_three_have_to_agree(script: Any, result: Any) -> None:
@@ -38,8 +48,10 @@ def test_all_three_have_to_agree(script: Any, result: Any) -> None:
 
 
 def test_a_row_shows_what_was_seen(script: Any, result: Any) -> None:
-    assert script.row(result) == \
-        "| 1.9.0+2.9.0 | 6 of 6 | 116,037,632 B | 6 | 2 + 4, 2.0M | 2 + 4, 2.0M | 0, 1 | yes | 4 | 2.6 |"
+    assert (
+        script.row(result)
+        == "| 1.9.0+2.9.0 | 6 of 6 | 116,037,632 B | 6 | 2 + 4, 2.0M | 2 + 4, 2.0M | 0, 1 | yes | 4 | 2.6 |"
+    )
     assert "6 of 6, steps aside" in script.row(replace(result, stepped_aside=True))
 
 
@@ -57,14 +69,22 @@ def test_the_pairs_that_are_run_are_those_that_the_knowledge_names(script: Any) 
 
 
 def test_help_makes_no_environment() -> None:
-    done = subprocess.run(["bash", str(ROOT / "scripts/generations.sh"), "--help"], capture_output=True, text=True,
-                          check=True)
+    done = subprocess.run(
+        ["bash", str(ROOT / "scripts/generations.sh"), "--help"], capture_output=True, text=True, check=True
+    )
     assert done.stdout.startswith("Usage: scripts/generations.sh")
 
 
 def test_the_placeholder_says_what_it_is_and_has_every_name() -> None:
-    code = ("import hyper_parallel; from hyper_parallel.core.fully_shard import fully_shard, Anything\n"
-            "assert 'placeholder' in hyper_parallel.__doc__\nclass Mine(Anything): pass\nprint(Mine.__name__)")
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
-                          env={"PYTHONPATH": str(ROOT / "scripts/placeholders")})
+    code = (
+        "import hyper_parallel; from hyper_parallel.core.fully_shard import fully_shard, Anything\n"
+        "assert 'placeholder' in hyper_parallel.__doc__\nclass Mine(Anything): pass\nprint(Mine.__name__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": str(ROOT / "scripts/placeholders")},
+    )
     assert done.stdout == "Mine\n"

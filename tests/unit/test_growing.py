@@ -45,9 +45,17 @@ def launches(trace: Trace) -> list[tuple[str, int, str]]:
 def lives(trace: Trace) -> list[tuple[Any, ...]]:
     """Of each block made in the steps: its size, and by launch its birth, its readers and its release."""
     events = [task.event for task in trace.tasks if task.name.partition("-op")[0] != task.name]
-    return [(block.size_bytes, bisect_left(events, block.start), [bisect_left(events, user) for user in block.users],
-             block.end and bisect_left(events, block.end), re.sub(r"-op\d+$", "", block.node))
-            for block in trace.blocks if block.kind == "Kernel"]
+    return [
+        (
+            block.size_bytes,
+            bisect_left(events, block.start),
+            [bisect_left(events, user) for user in block.users],
+            block.end and bisect_left(events, block.end),
+            re.sub(r"-op\d+$", "", block.node),
+        )
+        for block in trace.blocks
+        if block.kind == "Kernel"
+    ]
 
 
 @pytest.mark.parametrize(("small", "big"), [(4, 6), (6, 8)])
@@ -120,7 +128,8 @@ def test_nodes_are_named_after_what_makes_them() -> None:
     truth = settled(toy(OWN))
     wanted = {kernel.output: index for index, kernel in enumerate(truth.step)}
     assert [[maker[name] for name in kernel.inputs] for kernel in trace.step] == [
-        [wanted[name] for name in kernel.inputs] for kernel in truth.step]
+        [wanted[name] for name in kernel.inputs] for kernel in truth.step
+    ]
 
 
 def test_a_run_of_all_own_layers_only_gets_their_numbers_in_the_whole_model() -> None:

@@ -82,7 +82,7 @@ def test_the_shortest_stretch_in_another_order_is_gone_over() -> None:
 def test_the_copied_periods_of_all_passes_have_the_same_layers() -> None:
     layers = [layer for layer in range(6) for _ in range(4)] + [layer for layer in reversed(range(4)) for _ in range(4)]
     forward, backward = same_layers((Period(0, 24, 8, 8), Period(24, 40, 8, 28)), layers)
-    assert set(layers[forward.start:forward.stop]) == set(layers[backward.start:backward.stop])
+    assert set(layers[forward.start : forward.stop]) == set(layers[backward.start : backward.stop])
 
 
 def test_what_tells_no_layer_stays_in_the_middle() -> None:
@@ -91,8 +91,12 @@ def test_what_tells_no_layer_stays_in_the_middle() -> None:
 
 def unrolled() -> Unrolled:
     """A forward pass of three periods, the loss, a backward pass of three, and the optimizer's of three."""
-    return Unrolled(length=40, more=2, upwards=(True, False, True),
-                    periods=(Period(1, 13, 4, 5), Period(14, 26, 4, 18), Period(27, 39, 4, 31)))
+    return Unrolled(
+        length=40,
+        more=2,
+        upwards=(True, False, True),
+        periods=(Period(1, 13, 4, 5), Period(14, 26, 4, 18), Period(27, 39, 4, 31)),
+    )
 
 
 def test_copies_count_upwards_in_the_forward_pass_and_downwards_in_the_backward_pass() -> None:

@@ -38,10 +38,15 @@ def spoiled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             (order.keep / "rank_0" / part).mkdir(parents=True, exist_ok=True)
         layers = study.config.model.num_layers or 0
         trace = toy(layers, micro_batches(order.document, study.config.pipeline).count)
-        report = RankReport(file=order.document.file, rank=order.rank, stage=0, level=order.level,
-                            outcome=RankOutcome.COMPLETED)
-        return Ran(report=report, log=WorkerLog(), reserved_bytes=2 << 30,
-                   trace=_without_last(trace) if layers in found else trace)
+        report = RankReport(
+            file=order.document.file, rank=order.rank, stage=0, level=order.level, outcome=RankOutcome.COMPLETED
+        )
+        return Ran(
+            report=report,
+            log=WorkerLog(),
+            reserved_bytes=2 << 30,
+            trace=_without_last(trace) if layers in found else trace,
+        )
 
     monkeypatch.setattr(module, "run", run)
     return found
@@ -49,8 +54,12 @@ def spoiled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def _without_last(trace: Trace) -> Trace:
     """One stream more."""
-    return replace(trace, kernels=tuple(replace(kernel, stream=7) if kernel.name == trace.kernels[-1].name else kernel
-                                        for kernel in trace.kernels))
+    return replace(
+        trace,
+        kernels=tuple(
+            replace(kernel, stream=7) if kernel.name == trace.kernels[-1].name else kernel for kernel in trace.kernels
+        ),
+    )
 
 
 def order(keep: Path, settings: dict[str, Any] | None = None, layers: int = 16) -> RankOrder:
@@ -74,14 +83,20 @@ def test_the_record_tells_from_what_the_trace_was_grown(kept: Path) -> None:
     found = run_record.report(kept)
     assert run_record.grown(found) == "grown from dry runs of 4 and 6 layers"
     assert str(run_record.origin(found)).endswith(
-        "(fragments are those of a trace grown from them), grown from dry runs of 4 and 6 layers")
+        "(fragments are those of a trace grown from them), grown from dry runs of 4 and 6 layers"
+    )
     assert run_record.read(kept)["grown"] == {
-        "layers": [4, 6], "of_layers": 16, "micro_batches": 2, "of_micro_batches": 2,
-        "used_peak_bytes_of_a_micro_batch": 0}
+        "layers": [4, 6],
+        "of_layers": 16,
+        "micro_batches": 2,
+        "of_micro_batches": 2,
+        "used_peak_bytes_of_a_micro_batch": 0,
+    }
 
 
-def test_micro_batches_that_the_trace_does_not_have_are_told_with_what_each_adds(spoiled: list[int],
-                                                                                 tmp_path: Path) -> None:
+def test_micro_batches_that_the_trace_does_not_have_are_told_with_what_each_adds(
+    spoiled: list[int], tmp_path: Path
+) -> None:
     report = rehearse(order(tmp_path, {"runner_config.gradient_accumulation_steps": 64}, layers=40))
     facts = run_record.read(tmp_path / "rank_0")["grown"]
     assert facts["of_micro_batches"] == 64 > facts["micro_batches"]
@@ -89,19 +104,23 @@ def test_micro_batches_that_the_trace_does_not_have_are_told_with_what_each_adds
     assert trace_folder.read(tmp_path / "rank_0", 0).used_peak_bytes == toy(40, facts["micro_batches"]).used_peak_bytes
 
 
-def test_where_no_trace_can_be_grown_the_reason_is_told_and_an_older_one_is_gone(spoiled: list[int],
-                                                                                 tmp_path: Path) -> None:
+def test_where_no_trace_can_be_grown_the_reason_is_told_and_an_older_one_is_gone(
+    spoiled: list[int], tmp_path: Path
+) -> None:
     rehearse(order(tmp_path))
     spoiled.extend([6, 10])
     report = rehearse(order(tmp_path))
     assert report.grown == ""
-    assert "no trace of the whole model was made of it: the step with more layers is not that with fewer" in \
-        report.fold_note
+    assert (
+        "no trace of the whole model was made of it: the step with more layers is not that with fewer"
+        in report.fold_note
+    )
     assert not (tmp_path / "rank_0" / "memory_block.csv").exists()
 
 
-def test_where_the_smallest_runs_do_not_show_what_repeats_itself_larger_ones_are_made(spoiled: list[int],
-                                                                                      tmp_path: Path) -> None:
+def test_where_the_smallest_runs_do_not_show_what_repeats_itself_larger_ones_are_made(
+    spoiled: list[int], tmp_path: Path
+) -> None:
     spoiled.append(4)
     report = rehearse(order(tmp_path))
     assert report.grown == "grown from dry runs of 6 and 8 layers"
@@ -115,8 +134,9 @@ def test_without_keep_no_run_is_made_for_a_trace_alone(spoiled: list[int], tmp_p
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
-def test_fragments_of_a_folded_run_are_those_of_the_grown_trace_and_say_so(spoiled: list[int], tmp_path: Path,
-                                                                           is_kept: bool) -> None:
+def test_fragments_of_a_folded_run_are_those_of_the_grown_trace_and_say_so(
+    spoiled: list[int], tmp_path: Path, is_kept: bool
+) -> None:
     asked = order(tmp_path)
     report = rehearse(asked if is_kept else replace(asked, keep=None))
     rehearse(asked)
@@ -126,7 +146,8 @@ def test_fragments_of_a_folded_run_are_those_of_the_grown_trace_and_say_so(spoil
 
 
 def test_a_trace_that_cannot_be_grown_for_whatever_reason_costs_no_report(
-        spoiled: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spoiled: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def odd(*_: object) -> Trace:
         raise KeyError("a constant of 512 bytes")
 
@@ -167,8 +188,10 @@ def timeline(folder: Path, trace: Trace, record: dict[str, Any]) -> dict[str, An
 
 
 def test_a_timeline_of_all_micro_batches_adds_none(kept: Path) -> None:
-    assert json.loads(CliRunner().invoke(main, ["timeline", str(kept), "--format", "json"]).output)[
-        "micro_batches"] is None
+    assert (
+        json.loads(CliRunner().invoke(main, ["timeline", str(kept), "--format", "json"]).output)["micro_batches"]
+        is None
+    )
 
 
 def test_micro_batches_of_an_interleaved_pipeline_are_not_added_one_by_one(tmp_path: Path) -> None:

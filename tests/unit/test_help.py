@@ -55,10 +55,30 @@ def test_every_command_stands_in_one_section() -> None:
         assert word in " ".join(shown.split())
 
 
-@pytest.mark.parametrize("line", [line for line in examples() if all(
-    (ROOT / word).exists() for word in line.split() if "/" in word) and not any(
-    word in line for word in ("dryrun", "--output", "--write", "modeline", "train.yaml", ".yaml --to mcore", " run ",
-                              "verify", "pynative.yaml", "b.yaml", "swap.yaml"))])
+@pytest.mark.parametrize(
+    "line",
+    [
+        line
+        for line in examples()
+        if all((ROOT / word).exists() for word in line.split() if "/" in word)
+        and not any(
+            word in line
+            for word in (
+                "dryrun",
+                "--output",
+                "--write",
+                "modeline",
+                "train.yaml",
+                ".yaml --to mcore",
+                " run ",
+                "verify",
+                "pynative.yaml",
+                "b.yaml",
+                "swap.yaml",
+            )
+        )
+    ],
+)
 def test_examples_work_as_they_stand(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     result = CliRunner().invoke(main, shlex.split(line)[1:])
@@ -67,17 +87,32 @@ def test_examples_work_as_they_stand(line: str, monkeypatch: pytest.MonkeyPatch)
 
 def test_enough_examples_work_as_they_stand() -> None:
     whole = [line.split()[1] for line in examples() if " configs" in line or "tests/traces" in line]
-    assert set(whole) >= {"check", "compare", "dryrun", "explain", "fragmentation", "memory", "migrate", "modeline",
-                          "run", "timeline", "whatif"}
+    assert set(whole) >= {
+        "check",
+        "compare",
+        "dryrun",
+        "explain",
+        "fragmentation",
+        "memory",
+        "migrate",
+        "modeline",
+        "run",
+        "timeline",
+        "whatif",
+    }
 
 
 def test_examples_are_right_command_lines() -> None:
     for line in examples():
         name, *words = shlex.split(line.partition(" > ")[0])[1:]
         with command(name).make_context(name, words, resilient_parsing=True) as context:
-            assert not [option for option in words if option.startswith("--") and not any(
-                option in parameter.opts + parameter.secondary_opts for parameter in context.command.params)
-                and name != "run"], line
+            assert not [
+                option
+                for option in words
+                if option.startswith("--")
+                and not any(option in parameter.opts + parameter.secondary_opts for parameter in context.command.params)
+                and name != "run"
+            ], line
 
 
 def test_the_page_of_the_commands_is_made_from_the_helps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,9 +151,16 @@ def test_no_line_of_a_foreign_help_is_too_wide(name: str, columns: int, foreign:
     assert not [line for line in said if line.strip()[:1] in ("，", "。", "）")]
 
 
-@pytest.mark.parametrize("words", [["--lang", "zh", "check", "--help"], ["check", "--lang", "zh", "--help"],
-                                   ["check", "--help", "--lang", "zh"], ["--help", "--lang", "zh"],
-                                   ["--lang", "zh", "run", "--help"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--lang", "zh", "check", "--help"],
+        ["check", "--lang", "zh", "--help"],
+        ["check", "--help", "--lang", "zh"],
+        ["--help", "--lang", "zh"],
+        ["--lang", "zh", "run", "--help"],
+    ],
+)
 def test_the_help_is_in_the_language_asked_for(words: list[str], foreign: None) -> None:
     shown = CliRunner().invoke(main, words).stdout
     assert "译文（swapconf），" in shown
@@ -127,8 +169,13 @@ def test_the_help_is_in_the_language_asked_for(words: list[str], foreign: None) 
 
 
 def test_lines_are_broken_by_what_is_shown() -> None:
-    assert wrapped("换出（swap）的用法。使用 --lang 选项", 10) == ["换出", "（swap）的", "用法。使用", "--lang 选",
-                                                                  "项"]
+    assert wrapped("换出（swap）的用法。使用 --lang 选项", 10) == [
+        "换出",
+        "（swap）的",
+        "用法。使用",
+        "--lang 选",
+        "项",
+    ]
     assert wrapped("", 10) == [""]
     assert wrapped("a-very-long-word 完", 5) == ["a-very-long-word", "完"]
 

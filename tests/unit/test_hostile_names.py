@@ -33,8 +33,13 @@ def run_command(body: Callable[[], None]) -> str:
 
 
 def found(text: str) -> Finding:
-    return Finding(origin=Origin(file=text, line=1, column=1, path=text), rule="r", severity=Severity.ERROR,
-                   message=text, hint=text)
+    return Finding(
+        origin=Origin(file=text, line=1, column=1, path=text),
+        rule="r",
+        severity=Severity.ERROR,
+        message=text,
+        hint=text,
+    )
 
 
 def said(lines: Iterable[tuple[str, object]]) -> None:
@@ -42,11 +47,16 @@ def said(lines: Iterable[tuple[str, object]]) -> None:
         say(line)
 
 
-@pytest.mark.parametrize("body", [
-    lambda: say(HOSTILE), lambda: print_rows((HOSTILE, "figure"), [(HOSTILE, "1")], (HOSTILE,), title=HOSTILE),
-    lambda: said(report.as_lines([found(HOSTILE)])),
-    lambda: click.echo(report.as_json([found(HOSTILE)])),
-], ids=["lines", "tables", "findings", "json"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda: say(HOSTILE),
+        lambda: print_rows((HOSTILE, "figure"), [(HOSTILE, "1")], (HOSTILE,), title=HOSTILE),
+        lambda: said(report.as_lines([found(HOSTILE)])),
+        lambda: click.echo(report.as_json([found(HOSTILE)])),
+    ],
+    ids=["lines", "tables", "findings", "json"],
+)
 def test_nothing_that_is_printed_commands_the_terminal(body: Callable[[], None]) -> None:
     output = run_command(body)
     assert "gpj.exe" in output
@@ -66,17 +76,29 @@ def test_lines_stay_lines_and_what_is_visible_stays(text: str) -> None:
 
 
 def test_markup_of_rich_is_text() -> None:
-    assert "[red]x[/red] [link=http://a]" in run_command(lambda: print_rows(("name",), [("[red]x[/red] [link=http://a]",)],
-                                                                            ("name",)))
+    assert "[red]x[/red] [link=http://a]" in run_command(
+        lambda: print_rows(("name",), [("[red]x[/red] [link=http://a]",)], ("name",))
+    )
 
 
 def test_the_text_of_a_refused_command_line_is_neutral(tmp_path: Path) -> None:
     """The names in a --predicted file are somebody else's."""
     config, file = tmp_path / "train.yaml", tmp_path / "predicted.json"
     config.write_text("model: {model_config: {type: LlamaConfig, num_layers: 2}}\n")
-    file.write_text(json.dumps([
-        {"file": f"{name}{ESCAPE}.yaml", "rank": 0, "used_peak_bytes": 1, "with_fragments_peak_bytes": 1, "origin": "x"}
-        for name in "ab"]))
+    file.write_text(
+        json.dumps(
+            [
+                {
+                    "file": f"{name}{ESCAPE}.yaml",
+                    "rank": 0,
+                    "used_peak_bytes": 1,
+                    "with_fragments_peak_bytes": 1,
+                    "origin": "x",
+                }
+                for name in "ab"
+            ]
+        )
+    )
     result = CliRunner().invoke(main, ["verify", str(tmp_path), "--config", str(config), "--predicted", str(file)])
     assert result.exit_code == 2
     assert r"a\x1b[2J.yaml" in result.output
@@ -85,9 +107,12 @@ def test_the_text_of_a_refused_command_line_is_neutral(tmp_path: Path) -> None:
 
 def test_check_prints_a_hostile_yaml_and_a_hostile_path(tmp_path: Path) -> None:
     file = tmp_path / "a\x1b[2J\udcff.yaml"
-    file.write_text('swap_config: {swap: True, op_swap: [{op_name: "x\\e[2J\\u202e", layers: [0], '
-                    'backward_prefetch: 1}]}\n'
-                    "model: {model_config: {type: LlamaConfig, num_layers: 2}}\n", encoding="utf-8")
+    file.write_text(
+        'swap_config: {swap: True, op_swap: [{op_name: "x\\e[2J\\u202e", layers: [0], '
+        "backward_prefetch: 1}]}\n"
+        "model: {model_config: {type: LlamaConfig, num_layers: 2}}\n",
+        encoding="utf-8",
+    )
     for form in ("text", "json"):
         result = CliRunner().invoke(main, ["check", "--format", form, str(file)])
         assert (result.exit_code, result.exception.__class__) == (1, SystemExit), result.output

@@ -28,13 +28,23 @@ d: [1,  # five
 @pytest.mark.parametrize("text", [COMMENTED, COMMENTED.replace("\n", "\r\n")])
 def test_comments_and_the_line_each_is_about(text: str) -> None:
     assert [(c.text, c.line, c.column, c.about) for c in comments(text)] == [
-        ("# one", 1, 1, 2), ("# two", 2, 21, 2), ("# three", 6, 1, 9), ("# four", 8, 1, 9), ("# five", 10, 9, 10),
-        ("# six", 12, 16, 12)]
+        ("# one", 1, 1, 2),
+        ("# two", 2, 21, 2),
+        ("# three", 6, 1, 9),
+        ("# four", 8, 1, 9),
+        ("# five", 10, 9, 10),
+        ("# six", 12, 16, 12),
+    ]
 
 
 def found(line: int, rule: str) -> Finding:
-    return Finding(origin=Origin(file="a.yaml", line=line, column=3), rule=rule, severity=Severity.ERROR,
-                   message="wrong", hint="correct it")
+    return Finding(
+        origin=Origin(file="a.yaml", line=line, column=3),
+        rule=rule,
+        severity=Severity.ERROR,
+        message="wrong",
+        hint="correct it",
+    )
 
 
 def applied(text: str, *given: Finding) -> list[str]:
@@ -42,11 +52,14 @@ def applied(text: str, *given: Finding) -> list[str]:
     return [f"{finding.origin.line}:{finding.origin.column} {finding.rule}" for finding in left]
 
 
-@pytest.mark.parametrize("text", [
-    "a: 1  # swapconf: ignore[bad-type] a probe",
-    "a: 1  # swapconf: ignore[bad-value, bad-type]: a probe",
-    "a: 1  #swapconf:ignore[ bad-type ] a probe",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: 1  # swapconf: ignore[bad-type] a probe",
+        "a: 1  # swapconf: ignore[bad-value, bad-type]: a probe",
+        "a: 1  #swapconf:ignore[ bad-type ] a probe",
+    ],
+)
 def test_a_comment_silences_its_line(text: str) -> None:
     assert applied(text, found(1, "bad-type"), found(1, "bad-value")) in ([], ["1:3 bad-value"])
 
@@ -61,12 +74,15 @@ def test_a_comment_does_not_silence_other_rules() -> None:
     assert applied(text, found(1, "bad-type"), found(1, "bad-value")) == ["1:3 bad-value"]
 
 
-@pytest.mark.parametrize(("comment", "rule"), [
-    ("ignore[bad-type] nothing is wrong here", "ignore-unused"),
-    ("ignore[bad-tipe] a typo", "ignore-unknown-rule"),
-    ("ignore everything", "ignore-unknown-rule"),
-    ("ignore[]", "ignore-unknown-rule"),
-])
+@pytest.mark.parametrize(
+    ("comment", "rule"),
+    [
+        ("ignore[bad-type] nothing is wrong here", "ignore-unused"),
+        ("ignore[bad-tipe] a typo", "ignore-unknown-rule"),
+        ("ignore everything", "ignore-unknown-rule"),
+        ("ignore[]", "ignore-unknown-rule"),
+    ],
+)
 def test_a_comment_that_does_nothing_is_told(comment: str, rule: str) -> None:
     assert applied(f"a: 1  # swapconf: {comment}") == [f"1:7 {rule}"]
 

@@ -16,16 +16,29 @@ from tests.unit.terminal import PROGRAM, environment, piped
 UTF_8 = io.TextIOWrapper(io.BytesIO(), "utf-8")
 
 
-@pytest.mark.parametrize(("variables", "language"), [
-    ({}, "en"), ({"LANG": "zh_CN.UTF-8"}, "zh"), ({"LANG": "zh"}, "zh"), ({"LANG": "de_DE.UTF-8"}, "en"),
-    ({"LANG": "C"}, "en"), ({"LANG": "POSIX"}, "en"), ({"LC_ALL": "C", "LANG": "zh_CN.UTF-8"}, "en"),
-    ({"LC_ALL": "zh_CN.UTF-8", "LANG": "C"}, "zh"), ({"LC_ALL": "", "LANG": "zh_CN.UTF-8"}, "zh"),
-    ({"LC_MESSAGES": "en_US.UTF-8", "LANG": "zh_CN.UTF-8"}, "en"),
-    ({"LC_ALL": "zh_CN.UTF-8", "LC_MESSAGES": "en_US.UTF-8"}, "zh"), ({"LC_CTYPE": "zh_CN.UTF-8"}, "en"),
-    ({"SWAPCONF_LANG": "zh"}, "zh"), ({"SWAPCONF_LANG": "zh", "LC_ALL": "C"}, "zh"),
-    ({"SWAPCONF_LANG": "en", "LANG": "zh_CN.UTF-8"}, "en"), ({"SWAPCONF_LANG": "", "LANG": "zh_CN.UTF-8"}, "zh"),
-    ({"SWAPCONF_LANG": "xx", "LANG": "zh_CN.UTF-8"}, "zh"), ({"SWAPCONF_LANG": "xx"}, "en"),
-])
+@pytest.mark.parametrize(
+    ("variables", "language"),
+    [
+        ({}, "en"),
+        ({"LANG": "zh_CN.UTF-8"}, "zh"),
+        ({"LANG": "zh"}, "zh"),
+        ({"LANG": "de_DE.UTF-8"}, "en"),
+        ({"LANG": "C"}, "en"),
+        ({"LANG": "POSIX"}, "en"),
+        ({"LC_ALL": "C", "LANG": "zh_CN.UTF-8"}, "en"),
+        ({"LC_ALL": "zh_CN.UTF-8", "LANG": "C"}, "zh"),
+        ({"LC_ALL": "", "LANG": "zh_CN.UTF-8"}, "zh"),
+        ({"LC_MESSAGES": "en_US.UTF-8", "LANG": "zh_CN.UTF-8"}, "en"),
+        ({"LC_ALL": "zh_CN.UTF-8", "LC_MESSAGES": "en_US.UTF-8"}, "zh"),
+        ({"LC_CTYPE": "zh_CN.UTF-8"}, "en"),
+        ({"SWAPCONF_LANG": "zh"}, "zh"),
+        ({"SWAPCONF_LANG": "zh", "LC_ALL": "C"}, "zh"),
+        ({"SWAPCONF_LANG": "en", "LANG": "zh_CN.UTF-8"}, "en"),
+        ({"SWAPCONF_LANG": "", "LANG": "zh_CN.UTF-8"}, "zh"),
+        ({"SWAPCONF_LANG": "xx", "LANG": "zh_CN.UTF-8"}, "zh"),
+        ({"SWAPCONF_LANG": "xx"}, "en"),
+    ],
+)
 def test_the_environment_decides(variables: dict[str, str], language: str) -> None:
     assert of_environment(variables, UTF_8) == language
 
@@ -43,18 +56,26 @@ SOUND = "configs/llama2_7b/example3_op_swap.yaml"
 ENGLISH, CHINESE = "nothing found in 1 file\n", "在1个文件中没有发现问题\n"
 
 
-@pytest.mark.parametrize(("words", "variables", "expected"), [
-    (["--lang", "zh", "check", SOUND], {}, CHINESE), (["check", SOUND, "--lang", "zh"], {}, CHINESE),
-    (["check", "--lang=zh", SOUND], {}, CHINESE), (["check", SOUND], {}, ENGLISH),
-    (["check", SOUND, "--lang", "en"], {"SWAPCONF_LANG": "zh"}, ENGLISH),
-    (["--lang", "zh", "check", SOUND, "--lang", "en"], {}, ENGLISH),
-    (["--lang", "zh", "check", SOUND], {"LC_ALL": "C"}, CHINESE), (["check", SOUND], {"LC_ALL": "C"}, ENGLISH),
-    (["check", SOUND], {"LC_ALL": "zh_CN.UTF-8", "PYTHONIOENCODING": "utf-8"}, CHINESE),
-    (["check", SOUND], {"LC_ALL": "zh_CN.UTF-8", "PYTHONIOENCODING": "ascii"}, ENGLISH),
-    (["check", SOUND], {"SWAPCONF_LANG": "xx"}, ENGLISH), (["check", SOUND], {"SWAPCONF_LANG": "zh"}, CHINESE),
-])
+@pytest.mark.parametrize(
+    ("words", "variables", "expected"),
+    [
+        (["--lang", "zh", "check", SOUND], {}, CHINESE),
+        (["check", SOUND, "--lang", "zh"], {}, CHINESE),
+        (["check", "--lang=zh", SOUND], {}, CHINESE),
+        (["check", SOUND], {}, ENGLISH),
+        (["check", SOUND, "--lang", "en"], {"SWAPCONF_LANG": "zh"}, ENGLISH),
+        (["--lang", "zh", "check", SOUND, "--lang", "en"], {}, ENGLISH),
+        (["--lang", "zh", "check", SOUND], {"LC_ALL": "C"}, CHINESE),
+        (["check", SOUND], {"LC_ALL": "C"}, ENGLISH),
+        (["check", SOUND], {"LC_ALL": "zh_CN.UTF-8", "PYTHONIOENCODING": "utf-8"}, CHINESE),
+        (["check", SOUND], {"LC_ALL": "zh_CN.UTF-8", "PYTHONIOENCODING": "ascii"}, ENGLISH),
+        (["check", SOUND], {"SWAPCONF_LANG": "xx"}, ENGLISH),
+        (["check", SOUND], {"SWAPCONF_LANG": "zh"}, CHINESE),
+    ],
+)
 def test_the_option_wins_over_the_variable_and_the_variable_over_the_locale(
-        words: list[str], variables: dict[str, str], expected: str) -> None:
+    words: list[str], variables: dict[str, str], expected: str
+) -> None:
     settings = {"PYTHONIOENCODING": "utf-8", **variables}
     assert piped(*words, **settings).stderr.decode() == expected
 
@@ -77,6 +98,13 @@ def test_what_follows_run_is_the_scripts(tmp_path: object) -> None:
         stream.write("import sys\nprint(sys.argv[1:])\n")
     code = "from swapconf.training import session; session.install = print; from swapconf.cli.main import main; main()"
     words = ["--lang", "zh", "--help"]
-    done = subprocess.run([PROGRAM[0], "-c", code, "run", script, *words], cwd=ROOT, capture_output=True, text=True,
-                          env=environment(), timeout=60, check=True)
+    done = subprocess.run(
+        [PROGRAM[0], "-c", code, "run", script, *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=60,
+        check=True,
+    )
     assert done.stdout.splitlines()[-1] == str(words)

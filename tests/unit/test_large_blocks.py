@@ -28,13 +28,23 @@ RUNS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "pool_blocks.js
 GRAIN = 512
 # random sequences under several units and limits, see scripts/evidence/pool_sequences.py
 SEQUENCES: list[dict[str, Any]] = json.loads(
-    (Path(__file__).parent / "pool_sequences.json").read_text(encoding="utf-8"))
+    (Path(__file__).parent / "pool_sequences.json").read_text(encoding="utf-8")
+)
 
 
 def trace(run: dict[str, Any]) -> Trace:
     template = next(block for block in golden(NAMES[0]).blocks if block.kind == "Kernel" and not block.is_persistent)
-    rows = Blocks.of(replace(template, start=start, end=end, size_bytes=size * GRAIN, address=address * GRAIN,
-                         is_persistent=bool(persistent)) for start, end, size, address, persistent in run["blocks"])
+    rows = Blocks.of(
+        replace(
+            template,
+            start=start,
+            end=end,
+            size_bytes=size * GRAIN,
+            address=address * GRAIN,
+            is_persistent=bool(persistent),
+        )
+        for start, end, size, address, persistent in run["blocks"]
+    )
     return replace(golden(NAMES[0]), blocks=rows, tasks=())
 
 
@@ -60,15 +70,19 @@ def drawn(sequence: dict[str, Any]) -> Lifetimes:
     return blocks(*((time, gone.get(number, NEVER), size * GRAIN) for time, number, size in made))
 
 
-@pytest.mark.parametrize("sequence", SEQUENCES, ids=[
-    f"{item['growth_bytes'] / GIB:g} of {item['limit_bytes'] / GIB:.3g}" for item in SEQUENCES])
+@pytest.mark.parametrize(
+    "sequence",
+    SEQUENCES,
+    ids=[f"{item['growth_bytes'] / GIB:g} of {item['limit_bytes'] / GIB:.3g}" for item in SEQUENCES],
+)
 def test_random_sequences_under_other_units_and_limits(sequence: dict[str, Any]) -> None:
     pool = Pool(growth_bytes=sequence["growth_bytes"], limit_bytes=sequence["limit_bytes"])
     live = drawn(sequence)
     placement = mindspore.place(live, pool)
     bottom = sequence["limit_bytes"] - np.cumsum(mindspore.piece_bytes(live, pool))
     assert (bottom[placement.segment] + placement.offset).tolist() == [
-        address * GRAIN for address in sequence["addresses"]]
+        address * GRAIN for address in sequence["addresses"]
+    ]
 
 
 def test_the_sequences_pass_limits_and_units() -> None:
@@ -80,29 +94,41 @@ def test_a_limit_decides_where_blocks_stand() -> None:
     ample, limited = RUNS
     assert replay(trace(limited), live(limited), PoolRecord(limit_bytes=limited["limit_bytes"])).is_exact
     assert mindspore.piece_bytes(live(ample), Pool()) != mindspore.piece_bytes(
-        live(ample), Pool(limit_bytes=limited["limit_bytes"]))
+        live(ample), Pool(limit_bytes=limited["limit_bytes"])
+    )
 
 
 def test_what_the_yaml_says_of_the_pool_is_tried_first() -> None:
     """1.5 GB is no size that a replay would guess."""
-    told = run_record.pool_of({"context": {"max_device_memory": "58GB", "mempool_block_size": "1.5GB"}},
-                              {"usable_bytes": 60 * GIB, "limit_bytes": 58 * GIB, "reserved_bytes": 7})
+    told = run_record.pool_of(
+        {"context": {"max_device_memory": "58GB", "mempool_block_size": "1.5GB"}},
+        {"usable_bytes": 60 * GIB, "limit_bytes": 58 * GIB, "reserved_bytes": 7},
+    )
     assert told == PoolRecord(growth_bytes=3 * GIB // 2, limit_bytes=60 * GIB, reserved_bytes=7)
     blocks = live(RUNS[0])
     pool = Pool(growth_bytes=3 * GIB // 2, limit_bytes=60 * GIB)
     placement = mindspore.place(blocks, pool)
     bottom = 60 * GIB - np.cumsum(mindspore.piece_bytes(blocks, pool))
-    moved = Blocks.of(replace(block, address=int(bottom[segment]) + int(offset)) for block, segment, offset in zip(
-        trace(RUNS[0]).blocks, placement.segment, placement.offset, strict=True))
+    moved = Blocks.of(
+        replace(block, address=int(bottom[segment]) + int(offset))
+        for block, segment, offset in zip(trace(RUNS[0]).blocks, placement.segment, placement.offset, strict=True)
+    )
     ran = replace(trace(RUNS[0]), blocks=moved)
     assert replay(ran, blocks, replace(told, reserved_bytes=None)).pool == pool
     assert not replay(ran, blocks).is_exact
 
 
-@pytest.mark.parametrize("context", [
-    None, {}, {"mempool_block_size": "3GB"}, {"max_device_memory": "58GB"},
-    {"max_device_memory": "58GB", "mempool_block_size": "much"},
-    {"max_device_memory": "58GB", "mempool_block_size": 3}])
+@pytest.mark.parametrize(
+    "context",
+    [
+        None,
+        {},
+        {"mempool_block_size": "3GB"},
+        {"max_device_memory": "58GB"},
+        {"max_device_memory": "58GB", "mempool_block_size": "much"},
+        {"max_device_memory": "58GB", "mempool_block_size": 3},
+    ],
+)
 def test_a_yaml_that_does_not_set_the_pool(context: Any) -> None:
     """mindformers passes the size only along with a limit."""
     assert run_record.pool_of({"context": context}, {}) == PoolRecord()

@@ -105,8 +105,10 @@ def test_what_is_estimated_is_kept_apart_from_what_mindspore_wrote(tmp_path: Pat
     records = [json.loads((folder / "run.json").read_text()) for folder in (original, original / "level_2")]
     assert [item["level"] for item in records] == [1, 2]
     told = [item["report"] for item in records]
-    assert [item["origin"] for item in told] == ["dry run level 1 (operator workspace excluded)",
-                                                 "dry run level 2, workspace estimated"]
+    assert [item["origin"] for item in told] == [
+        "dry run level 1 (operator workspace excluded)",
+        "dry run level 2, workspace estimated",
+    ]
     assert [item["used_peak_bytes"] for item in told] == [recorded.used_peak_bytes, found["used_peak_bytes"]]
     shown = CliRunner().invoke(main, ["memory", str(original / "level_2"), "--format", "json"])
     (memory,) = json.loads(shown.stdout)
@@ -122,8 +124,9 @@ def test_level_3_adds_times_in_the_profilers_files(tmp_path: Path) -> None:
     assert found["origin"] == "dry run level 3, workspace estimated, times for Ascend 910B2"
     (output,) = (tmp_path / "rank_0" / "level_3").glob("*_ascend_ms/ASCEND_PROFILER_OUTPUT")
     assert mistakes(loads((output / "trace_view.json").read_text())) == []
-    timeline = CliRunner().invoke(main, ["timeline", str(tmp_path / "rank_0" / "level_2"), "--hardware", "ascend_910b2",
-                                         "--format", "json"])
+    timeline = CliRunner().invoke(
+        main, ["timeline", str(tmp_path / "rank_0" / "level_2"), "--hardware", "ascend_910b2", "--format", "json"]
+    )
     assert json.loads(timeline.stdout)["step_us"] == pytest.approx(found["step_us"], abs=0.001)
     assert profiler_folder.read(output).kernels
     again = record("--level", "3", "--measured", output)

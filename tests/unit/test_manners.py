@@ -26,34 +26,85 @@ ASK = f"whatif {NONE}"
 
 # {tmp}: an empty folder; {bare}: a YAML without layers; {logs}: logs of a rank that say nothing; {locked}: no folder
 CASES = [
-    ("--help", 0), ("--version", 0), ("", 2), ("--nope", 2), ("nope", 2),
-    (f"check {GOOD}", 0), (f"check {BAD}", 1), (f"check {GOOD} --output {{locked}}/x", 2), (f"check {BROKEN}", 2),
-    ("check {tmp}/missing.yaml", 2), ("check", 2), ("check {warned}", 0), ("check --strict {warned}", 1),
-    (f"explain {GOOD}", 0), (f"explain {BAD}", 1), (f"explain {GOOD} --layer 9", 2), ("explain {bare}", 2),
-    (f"explain {BROKEN}", 2), ("migrate {plain} --to pynative", 0),
-    (f"migrate {GOOD} --to pynative --diff", 1), (f"migrate {GOOD} --to pynative --accept-loss", 0),
-    (f"migrate {GOOD} --to pynative --out {{locked}}/x --accept-loss", 2), (f"migrate {BROKEN} --to mcore", 2),
-    ("rules", 0), ("rules op-no-match", 0), ("rules nope", 2), ("families", 0), ("families nope", 2),
-    (f"dryrun {BAD}", 1), (f"dryrun {BROKEN}", 2), ("dryrun", 2), (f"dryrun {SMALL} --budget much", 2),
-    (f"compare {NONE} {SWAP}", 0), (f"compare {BAD}", 1), (f"compare {BROKEN}", 2), ("compare {tmp}", 2),
+    ("--help", 0),
+    ("--version", 0),
+    ("", 2),
+    ("--nope", 2),
+    ("nope", 2),
+    (f"check {GOOD}", 0),
+    (f"check {BAD}", 1),
+    (f"check {GOOD} --output {{locked}}/x", 2),
+    (f"check {BROKEN}", 2),
+    ("check {tmp}/missing.yaml", 2),
+    ("check", 2),
+    ("check {warned}", 0),
+    ("check --strict {warned}", 1),
+    (f"explain {GOOD}", 0),
+    (f"explain {BAD}", 1),
+    (f"explain {GOOD} --layer 9", 2),
+    ("explain {bare}", 2),
+    (f"explain {BROKEN}", 2),
+    ("migrate {plain} --to pynative", 0),
+    (f"migrate {GOOD} --to pynative --diff", 1),
+    (f"migrate {GOOD} --to pynative --accept-loss", 0),
+    (f"migrate {GOOD} --to pynative --out {{locked}}/x --accept-loss", 2),
+    (f"migrate {BROKEN} --to mcore", 2),
+    ("rules", 0),
+    ("rules op-no-match", 0),
+    ("rules nope", 2),
+    ("families", 0),
+    ("families nope", 2),
+    (f"dryrun {BAD}", 1),
+    (f"dryrun {BROKEN}", 2),
+    ("dryrun", 2),
+    (f"dryrun {SMALL} --budget much", 2),
+    (f"compare {NONE} {SWAP}", 0),
+    (f"compare {BAD}", 1),
+    (f"compare {BROKEN}", 2),
+    ("compare {tmp}", 2),
     (f"compare {NONE} {SWAP} --html {{locked}}/x", 2),
-    (f"memory {NONE}", 0), ("memory {tmp}", 2), (f"memory {NONE} --html {{locked}}/x", 2),
-    (f"{ASK} --config {OF_TRACES}", 0), (f"{ASK} --config {BROKEN}", 2), (f"{ASK} --config {BAD}", 1),
-    (f"whatif {SWAP} --config {OF_TRACES}", 2), (f"{ASK} --config {SMALL}", 2),
+    (f"memory {NONE}", 0),
+    ("memory {tmp}", 2),
+    (f"memory {NONE} --html {{locked}}/x", 2),
+    (f"{ASK} --config {OF_TRACES}", 0),
+    (f"{ASK} --config {BROKEN}", 2),
+    (f"{ASK} --config {BAD}", 1),
+    (f"whatif {SWAP} --config {OF_TRACES}", 2),
+    (f"{ASK} --config {SMALL}", 2),
     (f"{ASK} --config {OF_TRACES} --set 'swap_config.layer_swap=[{{{{backward_prefetch: 400, layers: True}}}}]'", 1),
-    (f"fragmentation {NONE}", 0), ("fragmentation {tmp}", 2), (f"fragmentation {NONE} --confirm {BROKEN}", 2),
-    (f"timeline {SWAP}", 0), (f"timeline {SWAP} --host-memory 1KB", 1), (f"timeline {SWAP} --hardware nope", 2),
-    (f"timeline {SWAP} --trace-view {{locked}}/x", 2), ("timeline {tmp}", 2),
-    ("run {script} 0", 0), ("run {script} 7", 7), (f"run {{script}} --config {BAD}", 1), ("run {tmp}/missing.py", 2),
-    (f"run {{script}} --config {BROKEN}", 2), ("register-path", 0), ("register-path nope", 2),
-    (f"verify {{logs}} --config {SMALL}", 1), (f"verify {{tmp}} --config {SMALL}", 2),
-    (f"verify {{logs}} --config {BROKEN}", 2), ("verify {logs} --config {bare}", 2),
-    ("schema", 0), ("schema --write {locked}", 2), ("schema nope", 2),
-    ("modeline {bare} --schema s.json", 0), ("modeline {tmp}/missing.yaml", 2), ("modeline {plain}", 2),
-    ("completion bash", 0), ("completion tcsh", 2), ("completion", 2),
+    (f"fragmentation {NONE}", 0),
+    ("fragmentation {tmp}", 2),
+    (f"fragmentation {NONE} --confirm {BROKEN}", 2),
+    (f"timeline {SWAP}", 0),
+    (f"timeline {SWAP} --host-memory 1KB", 1),
+    (f"timeline {SWAP} --hardware nope", 2),
+    (f"timeline {SWAP} --trace-view {{locked}}/x", 2),
+    ("timeline {tmp}", 2),
+    ("run {script} 0", 0),
+    ("run {script} 7", 7),
+    (f"run {{script}} --config {BAD}", 1),
+    ("run {tmp}/missing.py", 2),
+    (f"run {{script}} --config {BROKEN}", 2),
+    ("register-path", 0),
+    ("register-path nope", 2),
+    (f"verify {{logs}} --config {SMALL}", 1),
+    (f"verify {{tmp}} --config {SMALL}", 2),
+    (f"verify {{logs}} --config {BROKEN}", 2),
+    ("verify {logs} --config {bare}", 2),
+    ("schema", 0),
+    ("schema --write {locked}", 2),
+    ("schema nope", 2),
+    ("modeline {bare} --schema s.json", 0),
+    ("modeline {tmp}/missing.yaml", 2),
+    ("modeline {plain}", 2),
+    ("completion bash", 0),
+    ("completion tcsh", 2),
+    ("completion", 2),
 ]
-CODES = {command: {code for line, code in CASES if line.split(" ")[0] == command} for command in
-         (name.replace("_", "-") for name in COMMANDS)}
+CODES = {
+    command: {code for line, code in CASES if line.split(" ")[0] == command}
+    for command in (name.replace("_", "-") for name in COMMANDS)
+}
 # tested with MindSpore, beside what it takes to provoke them, or the script's own
 ELSEWHERE = {"dryrun": {0, 3}, "fragmentation": {1}, "verify": {0}, "run": {0, 7}}
 
@@ -87,7 +138,7 @@ def test_exit_codes(line: str, code: int, places: dict[str, str], monkeypatch: p
 @pytest.mark.parametrize("command", [name.replace("_", "-") for name in COMMANDS])
 def test_the_help_names_these_exit_codes(command: str) -> None:
     text = " ".join(CliRunner().invoke(main, [command, "--help"]).stdout.split())
-    told = {int(code) for code in re.findall(r"[:;] (\d)(?= )", text[text.index("Exit codes"):].split(". ")[0])}
+    told = {int(code) for code in re.findall(r"[:;] (\d)(?= )", text[text.index("Exit codes") :].split(". ")[0])}
     assert told | ELSEWHERE.get(command, set()) == CODES[command] | ELSEWHERE.get(command, set())
 
 
@@ -95,8 +146,14 @@ def test_the_help_names_these_exit_codes(command: str) -> None:
 
 
 def test_an_interrupt_ends_quietly() -> None:
-    with subprocess.Popen([*PROGRAM, "schema"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          env=environment(), preexec_fn=heed_ctrl_c) as process:
+    with subprocess.Popen(
+        [*PROGRAM, "schema"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        preexec_fn=heed_ctrl_c,
+    ) as process:
         assert process.stdout is not None
         process.stdout.read(1)  # it now waits for someone to read the rest
         process.send_signal(signal.SIGINT)
@@ -107,8 +164,9 @@ def test_an_interrupt_ends_quietly() -> None:
 def test_an_interrupt_that_the_shell_had_it_ignore_stays_ignored() -> None:
     """So a job in the background of a script lives on when the script is interrupted."""
     line = f"trap '' INT; exec {shlex.join(PROGRAM)} schema"
-    with subprocess.Popen(["bash", "-c", line], cwd=ROOT, bufsize=0, stdout=subprocess.PIPE,
-                          env=environment()) as process:
+    with subprocess.Popen(
+        ["bash", "-c", line], cwd=ROOT, bufsize=0, stdout=subprocess.PIPE, env=environment()
+    ) as process:
         assert process.stdout is not None
         first = process.stdout.read(1)
         process.send_signal(signal.SIGINT)
@@ -120,8 +178,14 @@ def test_an_interrupt_that_the_shell_had_it_ignore_stays_ignored() -> None:
 def test_an_interrupt_at_a_question(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text("swap_config: {swap: yes}\n")
-    with subprocess.Popen([*PROGRAM, "check", "--fix", str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, env=environment(), preexec_fn=heed_ctrl_c) as process:
+    with subprocess.Popen(
+        [*PROGRAM, "check", "--fix", str(file)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        preexec_fn=heed_ctrl_c,
+    ) as process:
         assert process.stderr is not None
         told = b""
         while b"[y/N]" not in told:
@@ -142,8 +206,15 @@ def test_a_question_that_nobody_answers(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["schema", f"memory {NONE}", "rules", "--help", f"explain {GOOD} --format json"])
 def test_a_closed_pipe_ends_quietly(command: str) -> None:
     line = f"exec 3>&1; {{ {shlex.join(PROGRAM)} {command} 2>&3; echo $? >&3; }} | true"
-    done = subprocess.run(["bash", "-c", line.replace("| true", "| (exec 0<&-; sleep 0.01)")], cwd=ROOT, text=True,
-                          capture_output=True, env=environment(), timeout=60, check=False)
+    done = subprocess.run(
+        ["bash", "-c", line.replace("| true", "| (exec 0<&-; sleep 0.01)")],
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+        env=environment(),
+        timeout=60,
+        check=False,
+    )
     *told, code = done.stdout.splitlines()
     assert code in ("141", "0")  # 0: all was in the pipe before it was closed
     assert "Traceback" not in done.stdout + done.stderr
@@ -154,8 +225,15 @@ def test_a_closed_pipe_ends_quietly(command: str) -> None:
 
 def test_a_full_disk_is_told() -> None:
     with open("/dev/full", "wb") as full:
-        done = subprocess.run([*PROGRAM, "rules"], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, env=environment(),
-                              timeout=60, check=False)
+        done = subprocess.run(
+            [*PROGRAM, "rules"],
+            cwd=ROOT,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=environment(),
+            timeout=60,
+            check=False,
+        )
     assert done.returncode == 2
     assert done.stderr.decode().splitlines() == ["the output cannot be written (No space left on device)"]
 
@@ -172,9 +250,21 @@ def test_an_error_of_the_script_is_not_swallowed(tmp_path: Path, monkeypatch: py
 
 # --- colours, widths, encodings -------------------------------------------------------------------------------------
 
-SHOWN = (f"check {BAD}", f"explain {GOOD}", f"memory {NONE}", f"timeline {SWAP}", f"compare {NONE} {SWAP}",
-         f"migrate {GOOD} --to pynative --diff", f"fragmentation {NONE}", f"{ASK} --config {OF_TRACES}", "--help",
-         "check --help", "rules", "families", "rules nope")
+SHOWN = (
+    f"check {BAD}",
+    f"explain {GOOD}",
+    f"memory {NONE}",
+    f"timeline {SWAP}",
+    f"compare {NONE} {SWAP}",
+    f"migrate {GOOD} --to pynative --diff",
+    f"fragmentation {NONE}",
+    f"{ASK} --config {OF_TRACES}",
+    "--help",
+    "check --help",
+    "rules",
+    "families",
+    "rules nope",
+)
 
 
 @pytest.mark.parametrize("line", SHOWN)
@@ -199,18 +289,34 @@ def test_a_narrow_terminal_breaks_no_table_and_no_word() -> None:
     table = ESCAPE.sub("", on_terminal("explain", GOOD, columns=60)).partition("Log lines")[0].splitlines()
     assert max(map(len, table)) <= 60
     assert {"operator", "prefetch", "feed_forward", "attention", "recompute", "(select)", "(op_swap)"} <= {
-        word for line in table for word in line.split()}
+        word for line in table for word in line.split()
+    }
     for line in (f"memory {NONE}", f"timeline {SWAP}", f"compare {NONE} {SWAP}"):
         shown = ESCAPE.sub("", on_terminal(*shlex.split(line), columns=60)).splitlines()
         assert [row for row in shown if len(row) > 60 and re.search("[^ ]  +[^ ]", row)] == []
 
 
-@pytest.mark.parametrize("variables", [
-    {"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-    {"PYTHONIOENCODING": "latin-1"}, {"LANG": "C"}])
-@pytest.mark.parametrize("line", [f"check {BAD} --lang zh", f"--lang zh explain {GOOD}", "--help --lang zh",
-                                  f"memory {NONE} --lang zh", f"--lang zh {ASK} --config {OF_TRACES} --sweep "
-                                  "backward_prefetch=1..9", "schema", "rules nope --lang zh"])
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"PYTHONIOENCODING": "ascii"},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"PYTHONIOENCODING": "latin-1"},
+        {"LANG": "C"},
+    ],
+)
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"check {BAD} --lang zh",
+        f"--lang zh explain {GOOD}",
+        "--help --lang zh",
+        f"memory {NONE} --lang zh",
+        f"--lang zh {ASK} --config {OF_TRACES} --sweep backward_prefetch=1..9",
+        "schema",
+        "rules nope --lang zh",
+    ],
+)
 def test_what_the_stream_cannot_show_stops_nothing(line: str, variables: dict[str, str]) -> None:
     done = piped(*shlex.split(line), **variables)
     assert b"Traceback" not in done.stderr

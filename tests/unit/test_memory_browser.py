@@ -35,8 +35,17 @@ if TYPE_CHECKING:
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
-FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-         "--disable-background-networking", "--disable-component-update", "--disable-sync", "--window-size=1200,1000")
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--window-size=1200,1000",
+)
 SECONDS = 60
 
 
@@ -86,7 +95,8 @@ def load(browser: webdriver.Chrome, file: Path) -> None:
     """Until all four charts are drawn."""
     browser.get(file.as_uri())
     WebDriverWait(browser, SECONDS).until(
-        lambda driver: driver.execute_script("return document.documentElement.dataset.drawn") == "4")
+        lambda driver: driver.execute_script("return document.documentElement.dataset.drawn") == "4"
+    )
 
 
 def plot(browser: webdriver.Chrome, place: str) -> WebElement:
@@ -106,22 +116,32 @@ def hover(browser: webdriver.Chrome, place: str, x: float, y: float) -> str:
     area = plot(browser, place)
     across, down = browser.execute_script(
         f"const {{xaxis, yaxis}} = document.getElementById('{place}')._fullLayout;"
-        "return [xaxis.d2p(arguments[0]) - xaxis._length / 2, yaxis.d2p(arguments[1]) - yaxis._length / 2]", x, y)
+        "return [xaxis.d2p(arguments[0]) - xaxis._length / 2, yaxis.d2p(arguments[1]) - yaxis._length / 2]",
+        x,
+        y,
+    )
     ActionChains(browser).move_to_element_with_offset(area, round(across), round(down)).perform()
-    return str(WebDriverWait(browser, SECONDS).until(lambda driver: driver.execute_script(
-        f"return document.querySelector('#{place} .hoverlayer').textContent")))
+    return str(
+        WebDriverWait(browser, SECONDS).until(
+            lambda driver: driver.execute_script(f"return document.querySelector('#{place} .hoverlayer').textContent")
+        )
+    )
 
 
 def largest(browser: webdriver.Chrome, place: str, containing: str = "") -> dict[str, Any]:
     """The middle and the label of the block that covers the most, of those whose name holds a text."""
-    found: dict[str, Any] = browser.execute_script("""
+    found: dict[str, Any] = browser.execute_script(
+        """
         let best = {area: 0};
         for (const trace of document.getElementById(arguments[0]).data) trace.x.forEach((x, i) => {
           const area = trace.width[i] * trace.y[i];
           if (area > best.area && trace.hovertext[i].includes(arguments[1]))
             best = {area, x: x + trace.width[i] / 2, y: trace.base[i] + trace.y[i] / 2, name: trace.hovertext[i]};
         });
-        return best""", place, containing)
+        return best""",
+        place,
+        containing,
+    )
     return found
 
 
@@ -166,8 +186,11 @@ def test_the_page_is_not_wider_than_a_narrow_screen(opened: webdriver.Chrome) ->
     sizes = {"width": 420, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", sizes)
     try:
-        WebDriverWait(opened, SECONDS).until(lambda driver: driver.execute_script(
-            "return innerWidth === 420 && document.documentElement.scrollWidth <= innerWidth"))
+        WebDriverWait(opened, SECONDS).until(
+            lambda driver: driver.execute_script(
+                "return innerWidth === 420 && document.documentElement.scrollWidth <= innerWidth"
+            )
+        )
     finally:
         opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
@@ -190,8 +213,9 @@ def test_hovering_over_a_block_tells_what_it_is(opened: webdriver.Chrome) -> Non
 def test_dragging_zooms_both_charts_and_a_double_click_goes_back(opened: webdriver.Chrome) -> None:
     whole = time_range(opened, "timeline-0")
     area = plot(opened, "timeline-0")
-    ActionChains(opened).move_to_element_with_offset(area, -100, 0).click_and_hold().move_by_offset(60, 1) \
-        .move_by_offset(90, 0).release().perform()
+    ActionChains(opened).move_to_element_with_offset(area, -100, 0).click_and_hold().move_by_offset(
+        60, 1
+    ).move_by_offset(90, 0).release().perform()
     WebDriverWait(opened, SECONDS).until(lambda driver: time_range(driver, "blocks-0") != whole)
     zoomed = time_range(opened, "timeline-0")
     assert whole[0] < zoomed[0] < zoomed[1] < whole[1]
@@ -219,8 +243,9 @@ def test_a_hostile_title_stays_text(opened: webdriver.Chrome) -> None:
 @pytest.mark.parametrize("width", [1400, 640, 400])
 def test_names_in_tables_can_be_read_at_any_width(browser: webdriver.Chrome, file: Path, width: int) -> None:
     """No column of words is a letter wide, figures stay on one line, and what is too wide scrolls in its own box."""
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
-                            {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False})
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    )
     try:
         load(browser, file)
         narrowest, most_lines, page_width = browser.execute_script("""

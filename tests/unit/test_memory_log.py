@@ -10,17 +10,23 @@ from swapconf.dryrun import memory_log
 from swapconf.trace.trace import Notice, WorkerLog
 from swapconf.words.findings import SwapconfError
 
-POOL = "[WARNING] DEVICE(29406,7f4efa073b80,python):2026-11-20-15:01:24.092.024 [mindspore/ccsrc/plugin/ascend/" \
-       "res_manager/mem_manager/abstract_ascend_memory_pool_support.cc:48] SetMemPoolBlockSize] Memory pool block " \
-       "size 2147483648 is bigger than currently available maximum memory 1073741824, and the actual effective value " \
-       "will be 1073741824"
-OUTSIDE = "[WARNING] PARALLEL(29406,7f4efa073b80,python):2026-11-20-15:01:36.411.094 [mindspore/ccsrc/frontend/" \
-          "parallel/pass/offload_activation.cc:252] WarningOffloadOutsideLazyInline] Offload does not take effect " \
-          "outside the scope of the lazy_inline Cell. NOde: @129_construct_102:CNode_106{[0]: ValueNode<Primitive> " \
-          "PrimFunc_FlashAttentionScore, [1]: xq_out}, trace info: In file flash_attention.py:337~346, 26~64"
-BOTH = "[WARNING] PARALLEL(28964,7f7715a35b80,python):2026-11-20-15:00:58.673.030 [mindspore/ccsrc/frontend/parallel/" \
-       "pass/offload_activation.cc:127] GetActivationOffloadInfo] Node can not be recomputed and offloaded at the " \
-       "same time, ignore offload fot it. Node: In file flash_attention.py:337~346, 26~64"
+POOL = (
+    "[WARNING] DEVICE(29406,7f4efa073b80,python):2026-11-20-15:01:24.092.024 [mindspore/ccsrc/plugin/ascend/"
+    "res_manager/mem_manager/abstract_ascend_memory_pool_support.cc:48] SetMemPoolBlockSize] Memory pool block "
+    "size 2147483648 is bigger than currently available maximum memory 1073741824, and the actual effective value "
+    "will be 1073741824"
+)
+OUTSIDE = (
+    "[WARNING] PARALLEL(29406,7f4efa073b80,python):2026-11-20-15:01:36.411.094 [mindspore/ccsrc/frontend/"
+    "parallel/pass/offload_activation.cc:252] WarningOffloadOutsideLazyInline] Offload does not take effect "
+    "outside the scope of the lazy_inline Cell. NOde: @129_construct_102:CNode_106{[0]: ValueNode<Primitive> "
+    "PrimFunc_FlashAttentionScore, [1]: xq_out}, trace info: In file flash_attention.py:337~346, 26~64"
+)
+BOTH = (
+    "[WARNING] PARALLEL(28964,7f7715a35b80,python):2026-11-20-15:00:58.673.030 [mindspore/ccsrc/frontend/parallel/"
+    "pass/offload_activation.cc:127] GetActivationOffloadInfo] Node can not be recomputed and offloaded at the "
+    "same time, ignore offload fot it. Node: In file flash_attention.py:337~346, 26~64"
+)
 UTILS = "mindformers/run/output/log[mindformers/parallel_core/training_graph/transformer/utils.py:339] - INFO - "
 HOOK = "mindformers/run/output/log[swapconf/train/hook.py:116] - INFO - "
 
@@ -95,19 +101,24 @@ def test_a_run_that_failed() -> None:
     assert (log.device_bytes, log.used_peak_bytes) == (65536 * MIB, 0)
 
 
-@pytest.mark.parametrize(("last", "error"), [
-    ("KeyboardInterrupt", "KeyboardInterrupt"),
-    ("RuntimeError: ", "RuntimeError:"),
-    ("mindspore.common.MyError: no: such thing", "mindspore.common.MyError: no: such thing"),
-])
+@pytest.mark.parametrize(
+    ("last", "error"),
+    [
+        ("KeyboardInterrupt", "KeyboardInterrupt"),
+        ("RuntimeError: ", "RuntimeError:"),
+        ("mindspore.common.MyError: no: such thing", "mindspore.common.MyError: no: such thing"),
+    ],
+)
 def test_forms_of_an_exception(last: str, error: str) -> None:
     lines = ["ERROR - Traceback (most recent call last):", "  File x", last, "after it: words"]
     assert memory_log.parse(lines).error == error
 
 
 def test_a_dead_interpreter() -> None:
-    assert memory_log.parse(["x", "Fatal Python error: Segmentation fault"]).error == \
-        "Fatal Python error: Segmentation fault"
+    assert (
+        memory_log.parse(["x", "Fatal Python error: Segmentation fault"]).error
+        == "Fatal Python error: Segmentation fault"
+    )
 
 
 def test_nothing_is_known_of_an_empty_log() -> None:

@@ -31,8 +31,15 @@ NAME = "llama_l3_ffnnorm_swap_ffn_recompute"
 SCRIPT = "<script>alert(1)</script>"
 LINK = '<a href="javascript:alert(1)">x</a>'
 MIXED = "\u2028'\"&amp;<b>%{x}$\\alpha$"
-HOSTILE = (SCRIPT, LINK, "</script><script>alert(2)</script>", "<!--<script>", "<img src=x onerror=alert(3)>",
-           MIXED, "</title></style><b id=injected>")
+HOSTILE = (
+    SCRIPT,
+    LINK,
+    "</script><script>alert(2)</script>",
+    "<!--<script>",
+    "<img src=x onerror=alert(3)>",
+    MIXED,
+    "</title></style><b id=injected>",
+)
 
 
 def hostile(live: Lifetimes) -> Lifetimes:
@@ -44,8 +51,16 @@ def hostile(live: Lifetimes) -> Lifetimes:
 def hostile_view() -> MemoryView:
     live = hostile(columns(NAME))
     placement = mindspore.place(live)
-    return view(live, placement, title=SCRIPT, rank=0, origin=LINK, notes=HOSTILE,
-                with_fragments_peak_bytes=placement.mapped_bytes, reserved_bytes=placement.reserved_bytes)
+    return view(
+        live,
+        placement,
+        title=SCRIPT,
+        rank=0,
+        origin=LINK,
+        notes=HOSTILE,
+        with_fragments_peak_bytes=placement.mapped_bytes,
+        reserved_bytes=placement.reserved_bytes,
+    )
 
 
 class Page(HTMLParser):
@@ -140,8 +155,9 @@ def test_the_page_is_in_the_language_in_use(plain: Page, monkeypatch: pytest.Mon
 def test_what_is_not_drawn_is_said() -> None:
     found = of_trace(golden(NAME), "t", "o")
     assert f"All {len(found.blocks)} blocks are drawn." in page([found], "1")
-    fewer = replace(found, blocks=replace(found.blocks, num_blocks=10**6, drawn_share=0.99999,
-                                          largest_left_out_bytes=2048))
+    fewer = replace(
+        found, blocks=replace(found.blocks, num_blocks=10**6, drawn_share=0.99999, largest_left_out_bytes=2048)
+    )
     words = " ".join(page([fewer], "1").split())
     assert f"{len(found.blocks)} of 1000000 blocks are drawn, which hold 99.99% of all bytes times life" in words
     assert "none is larger than 2.0K" in words

@@ -18,8 +18,15 @@ from tests.unit.test_policies import blocks
 
 def view_of(live: Lifetimes) -> MemoryView:
     placement = mindspore.place(live)
-    return view(live, placement, title="t", rank=0, origin="made by hand", reserved_bytes=placement.reserved_bytes,
-                with_fragments_peak_bytes=placement.mapped_bytes)
+    return view(
+        live,
+        placement,
+        title="t",
+        rank=0,
+        origin="made by hand",
+        reserved_bytes=placement.reserved_bytes,
+        with_fragments_peak_bytes=placement.mapped_bytes,
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -109,12 +116,16 @@ def test_what_is_never_released_reaches_the_end() -> None:
 
 
 def test_operators_are_summed_over_layers() -> None:
-    holdings = [Holding(category=Category.ACTIVATION, layer=layer, operator="a.MatMul", num_blocks=2, size_bytes=size)
-                for layer, size in ((1, 10), (0, 20), (3, 5))]
+    holdings = [
+        Holding(category=Category.ACTIVATION, layer=layer, operator="a.MatMul", num_blocks=2, size_bytes=size)
+        for layer, size in ((1, 10), (0, 20), (3, 5))
+    ]
     other = Holding(category=Category.WEIGHT, layer=-1, operator="w", num_blocks=1, size_bytes=30)
     found = replace(view_of(blocks((0, 1, 512))), held_at_peak=(other, *holdings))
     assert [(total.operator, total.layers, total.num_blocks, total.size_bytes) for total in found.operators] == [
-        ("a.MatMul", (0, 1, 3), 6, 35), ("w", (-1,), 1, 30)]
+        ("a.MatMul", (0, 1, 3), 6, 35),
+        ("w", (-1,), 1, 30),
+    ]
     assert list(found.layer_bytes) == [-1, 0, 1, 3]
 
 

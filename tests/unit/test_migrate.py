@@ -76,8 +76,10 @@ swap_config:
 
 def test_the_mcore_names_that_every_mindformers_reads_are_written() -> None:
     model = "use_legacy: False\nmodel:\n  model_config:\n    num_layers: 4\n"
-    assert done(f"{model}# why\nswap_config:\n  swap: True\n  layer_swap: []\n", Dialect.MCORE).text == \
-        f"{model}    # why\n    swap: True\n    layer_swap: []\n"
+    assert (
+        done(f"{model}# why\nswap_config:\n  swap: True\n  layer_swap: []\n", Dialect.MCORE).text
+        == f"{model}    # why\n    swap: True\n    layer_swap: []\n"
+    )
 
 
 def test_pynative_gets_ranges_one_prefetch_and_the_comments_of_what_it_replaces() -> None:
@@ -109,8 +111,10 @@ def test_layers_for_multi_token_prediction_follow_the_last_decoder_layer() -> No
 
 
 def test_pynative_may_set_them_apart_which_graph_mode_cannot() -> None:
-    text = "model: {num_hidden_layers: 4, num_nextn_predict_layers: 1}\nrecompute:\n  mode: full\n" \
-           "  full_recompute_layer: ['0-3']\n"
+    text = (
+        "model: {num_hidden_layers: 4, num_nextn_predict_layers: 1}\nrecompute:\n  mode: full\n"
+        "  full_recompute_layer: ['0-3']\n"
+    )
     assert any("multi-token" in text for text in told(done(text, Dialect.LEGACY), Fate.LOST))
 
 
@@ -122,28 +126,37 @@ def test_recomputed_layers_that_no_count_can_name_keep_their_meaning() -> None:
     assert after.recompute.full.layers == LayerIndices((1, 3))
 
 
-@pytest.mark.parametrize(("section", "word"), [
-    ("swap_config: {swap: True}", "no default strategy"),
-    ("swap_config: {swap: True, layer_swap: [{backward_prefetch: 1, layers: [3]}]}", "cannot swap layer 3"),
-    ("swap_config: {swap: True, layer_swap: [{backward_prefetch: 1, layers: [0]}, {backward_prefetch: 2, "
-     "layers: [1]}]}", "one prefetch"),
-    ("recompute_config: {recompute: True, mp_comm_recompute: False}", "mp_comm_recompute"),
-    ("recompute_config: {recompute: True, select_recompute_exclude: {'a': True}}", "no exclusion by path"),
-    ("recompute_config: {select_recompute: {'[ab]': [2]}}", "no PyNative form"),
-])
+@pytest.mark.parametrize(
+    ("section", "word"),
+    [
+        ("swap_config: {swap: True}", "no default strategy"),
+        ("swap_config: {swap: True, layer_swap: [{backward_prefetch: 1, layers: [3]}]}", "cannot swap layer 3"),
+        (
+            "swap_config: {swap: True, layer_swap: [{backward_prefetch: 1, layers: [0]}, {backward_prefetch: 2, "
+            "layers: [1]}]}",
+            "one prefetch",
+        ),
+        ("recompute_config: {recompute: True, mp_comm_recompute: False}", "mp_comm_recompute"),
+        ("recompute_config: {recompute: True, select_recompute_exclude: {'a': True}}", "no exclusion by path"),
+        ("recompute_config: {select_recompute: {'[ab]': [2]}}", "no PyNative form"),
+    ],
+)
 def test_what_pynative_cannot_say_is_named(section: str, word: str) -> None:
     lost = told(done(f"model: {{model_config: {{num_layers: 4}}}}\n{section}\n", Dialect.PYNATIVE), Fate.LOST)
     assert any(word in text for text in lost), lost
 
 
 def test_modules_of_a_layer_that_is_swapped_as_a_whole_are_not_listed() -> None:
-    swap = done("""\
+    swap = done(
+        """\
 model: {model_config: {num_layers: 4}}
 swap_config:
   swap: True
   layer_swap: [{backward_prefetch: 1, layers: [0, 1]}]
   op_swap: [{op_name: 'mlp', backward_prefetch: 1, layers: [1, 2]}]
-""", Dialect.PYNATIVE).after.swap
+""",
+        Dialect.PYNATIVE,
+    ).after.swap
     assert isinstance(swap, ListedSwap)
     assert [entry.layers for entry in swap.op_swap] == [LayerIndices((2,))]
 
@@ -154,16 +167,20 @@ def test_with_swap_off_the_first_layers_of_a_stage_are_counted() -> None:
 
 
 def test_layers_that_do_not_exist_are_left_out_and_named() -> None:
-    text = "model: {model_config: {num_layers: 4}}\n" \
-           "swap_config: {swap: True, layer_swap: [{backward_prefetch: 1, layers: [-1, 0, 9]}]}\n"
+    text = (
+        "model: {model_config: {num_layers: 4}}\n"
+        "swap_config: {swap: True, layer_swap: [{backward_prefetch: 1, layers: [-1, 0, 9]}]}\n"
+    )
     there = done(text, Dialect.PYNATIVE)
     assert "layers: ['0']" in there.text
     assert any("layer -1, 9 does not exist" in text for text in told(there, Fate.CHANGED))
 
 
 def test_with_swap_on_recomputed_layers_are_written_as_indices() -> None:
-    text = "model: {num_hidden_layers: 4}\nswap: {enable: True, layer_swap: [{layers: ['2']}]}\n" \
-           "recompute: {mode: full, full_recompute_layer: ['0-1']}\n"
+    text = (
+        "model: {num_hidden_layers: 4}\nswap: {enable: True, layer_swap: [{layers: ['2']}]}\n"
+        "recompute: {mode: full, full_recompute_layer: ['0-1']}\n"
+    )
     full = done(text, Dialect.LEGACY).after.recompute.full
     assert full is not None
     assert full.layers == LayerIndices((0, 1))
@@ -171,9 +188,11 @@ def test_with_swap_on_recomputed_layers_are_written_as_indices() -> None:
 
 def test_a_layer_that_is_recomputed_and_swapped_stays_recomputed_only() -> None:
     """R1 in graph mode; PyNative takes no both."""
-    text = "model: {model_config: {num_layers: 4}}\n" \
-           "swap_config: {swap: True, layer_swap: [{backward_prefetch: 1, layers: [0, 1, 2]}]}\n" \
-           "recompute_config: {recompute: [1]}\n"
+    text = (
+        "model: {model_config: {num_layers: 4}}\n"
+        "swap_config: {swap: True, layer_swap: [{backward_prefetch: 1, layers: [0, 1, 2]}]}\n"
+        "recompute_config: {recompute: [1]}\n"
+    )
     there = done(text, Dialect.PYNATIVE)
     assert not there.lost
     assert isinstance(there.after.swap, ListedSwap)
@@ -194,15 +213,18 @@ def test_a_converter_that_forgets_something_is_caught(monkeypatch: pytest.Monkey
 # --- what is read ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("text", "legacy", "dialect"), [
-    ("swap_config: {swap: True}", True, Dialect.LEGACY),
-    ("model: {model_config: {cpu_offloading: True}}", True, Dialect.LEGACY),
-    ("model: {model_config: {cpu_offloading: True}}", False, Dialect.MCORE),
-    ("recompute: {mode: None}", True, Dialect.PYNATIVE),
-    ("parallelism: {tensor_parallel: 2}", True, Dialect.PYNATIVE),
-    ("training: {steps: 1}\nswap_config: {swap: True}", True, Dialect.PYNATIVE),
-    ("swap_config: {swap: True}\nswap: {enable: True}", True, Dialect.LEGACY),
-])
+@pytest.mark.parametrize(
+    ("text", "legacy", "dialect"),
+    [
+        ("swap_config: {swap: True}", True, Dialect.LEGACY),
+        ("model: {model_config: {cpu_offloading: True}}", True, Dialect.LEGACY),
+        ("model: {model_config: {cpu_offloading: True}}", False, Dialect.MCORE),
+        ("recompute: {mode: None}", True, Dialect.PYNATIVE),
+        ("parallelism: {tensor_parallel: 2}", True, Dialect.PYNATIVE),
+        ("training: {steps: 1}\nswap_config: {swap: True}", True, Dialect.PYNATIVE),
+        ("swap_config: {swap: True}\nswap: {enable: True}", True, Dialect.LEGACY),
+    ],
+)
 def test_which_dialect_a_file_uses(text: str, legacy: bool, dialect: Dialect) -> None:
     assert dialect_of(parse(text, "train.yaml"), legacy=legacy) is dialect
 
@@ -259,19 +281,24 @@ def test_a_missing_line_end_at_the_end_of_the_file_does_no_harm() -> None:
     assert done(MCORE.rstrip("\n"), Dialect.LEGACY).text == done(MCORE, Dialect.LEGACY).text
 
 
-@pytest.mark.parametrize("text", [
-    "{swap_config: {swap: True, layer_swap: []}, model: {model_config: {num_layers: 4}}}\n",
-    "swap_config: &both\n  swap: True\n  layer_swap: []\nmodel: {model_config: {num_layers: 4, other: *both}}\n",
-    "swap_config:\n  swap: True\n  layer_swap: []\nuse_legacy: False\nmodel: {model_config: {num_layers: 4}}\n",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{swap_config: {swap: True, layer_swap: []}, model: {model_config: {num_layers: 4}}}\n",
+        "swap_config: &both\n  swap: True\n  layer_swap: []\nmodel: {model_config: {num_layers: 4, other: *both}}\n",
+        "swap_config:\n  swap: True\n  layer_swap: []\nuse_legacy: False\nmodel: {model_config: {num_layers: 4}}\n",
+    ],
+)
 def test_what_cannot_be_rewritten_line_by_line_is_refused(text: str) -> None:
     with pytest.raises(SwapconfError, match="migrate-layout"):
         done(text, Dialect.MCORE)
 
 
 def test_a_section_that_is_merged_in_from_elsewhere_is_refused() -> None:
-    text = "use_legacy: False\nbase: &base\n  swap: True\n  layer_swap: []\n  other: 1\n" \
-           "model:\n  model_config:\n    <<: *base\n    num_layers: 4\n"
+    text = (
+        "use_legacy: False\nbase: &base\n  swap: True\n  layer_swap: []\n  other: 1\n"
+        "model:\n  model_config:\n    <<: *base\n    num_layers: 4\n"
+    )
     with pytest.raises(SwapconfError, match="would change another section"):
         done(text, Dialect.LEGACY)
 
@@ -386,8 +413,9 @@ def test_exclusion_by_path_has_a_form_from_2_1_0_on_and_comes_back() -> None:
     assert "  exclude_op:\n    attention\\.wq: ['1']\n" in made.text
     assert any("is not recomputed in layer 1" in text for text in told(made, Fate.CARRIED))
     back = to(Dialect.LEGACY, made.text, "2.1.0").after
-    assert [(entry.pattern, entry.layers) for entry in back.recompute.select_exclude] == \
-        [("attention\\.wq", LayerIndices((1,)))]
+    assert [(entry.pattern, entry.layers) for entry in back.recompute.select_exclude] == [
+        ("attention\\.wq", LayerIndices((1,)))
+    ]
 
 
 @pytest.mark.parametrize("mindformers", ["1.9.0", "2.0.0"])
@@ -405,6 +433,7 @@ def test_the_form_of_the_other_version_is_refused() -> None:
     for wrong, mindformers in ((by_path, "2.0.0"), (by_name, "2.1.0"), (by_name, "2.2.0")):
         with pytest.raises(SwapconfError, match="exclude_op: error: mindformers 2"):
             to(Dialect.LEGACY, wrong, mindformers)
-    assert any("by path, not by type (AllGather)" in text for text in
-               told(to(Dialect.LEGACY, by_name, "2.0.0"), Fate.LOST))
+    assert any(
+        "by path, not by type (AllGather)" in text for text in told(to(Dialect.LEGACY, by_name, "2.0.0"), Fate.LOST)
+    )
     assert to(Dialect.LEGACY, by_path, "2.1.0").after.recompute.select_exclude

@@ -15,25 +15,33 @@ from tests.helpers import invoke
 LINE = b"# yaml-language-server: $schema=s.json"
 
 
-@pytest.mark.parametrize(("before", "after"), [
-    (b"a: 1\n", LINE + b"\na: 1\n"),
-    (b"a: 1\r\nb: 2\r\n", LINE + b"\r\na: 1\r\nb: 2\r\n"),
-    (b"a: 1", LINE + b"\na: 1"),
-    (b"", LINE + b"\n"),
-    (b"\xef\xbb\xbfa: 1\n", b"\xef\xbb\xbf" + LINE + b"\na: 1\n"),
-    (b"# head\n\n# yaml-language-server: $schema=old.json more\na: 1\n",
-     b"# head\n\n# yaml-language-server: $schema=s.json more\na: 1\n"),
-    (b"a: |\n  # yaml-language-server: $schema=old.json\n",
-     LINE + b"\na: |\n  # yaml-language-server: $schema=old.json\n"),
-    (b"---\r# x\r", LINE + b"\r---\r# x\r"),
-    (b"\xff\xfe: 1\n", LINE + b"\n\xff\xfe: 1\n"),
-])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"a: 1\n", LINE + b"\na: 1\n"),
+        (b"a: 1\r\nb: 2\r\n", LINE + b"\r\na: 1\r\nb: 2\r\n"),
+        (b"a: 1", LINE + b"\na: 1"),
+        (b"", LINE + b"\n"),
+        (b"\xef\xbb\xbfa: 1\n", b"\xef\xbb\xbf" + LINE + b"\na: 1\n"),
+        (
+            b"# head\n\n# yaml-language-server: $schema=old.json more\na: 1\n",
+            b"# head\n\n# yaml-language-server: $schema=s.json more\na: 1\n",
+        ),
+        (
+            b"a: |\n  # yaml-language-server: $schema=old.json\n",
+            LINE + b"\na: |\n  # yaml-language-server: $schema=old.json\n",
+        ),
+        (b"---\r# x\r", LINE + b"\r---\r# x\r"),
+        (b"\xff\xfe: 1\n", LINE + b"\n\xff\xfe: 1\n"),
+    ],
+)
 def test_where_it_goes(before: bytes, after: bytes) -> None:
     assert with_modeline(before, "s.json") == after
 
 
-lines = st.lists(st.sampled_from([b"a: 1", b"# yaml-language-server: $schema=x.json", b"# c", b"", b"  ", b"\xc3\xa4"]),
-                 max_size=6)
+lines = st.lists(
+    st.sampled_from([b"a: 1", b"# yaml-language-server: $schema=x.json", b"# c", b"", b"  ", b"\xc3\xa4"]), max_size=6
+)
 
 
 @given(lines, st.sampled_from([b"\n", b"\r\n", b"\r"]), st.booleans())
@@ -65,8 +73,10 @@ def test_the_nearest_schema_is_named_from_the_file(tmp_path: Path) -> None:
     assert file.read_bytes() == b"# yaml-language-server: $schema=../../swapconf.schema.json\r\na: 1\r\n"
 
 
-@pytest.mark.parametrize(("given_schema", "written"), [
-    ("https://example.org/s.json", "https://example.org/s.json"), ("{folder}/x y/s.json", "x%20y/s.json")])
+@pytest.mark.parametrize(
+    ("given_schema", "written"),
+    [("https://example.org/s.json", "https://example.org/s.json"), ("{folder}/x y/s.json", "x%20y/s.json")],
+)
 def test_a_schema_can_be_given(tmp_path: Path, given_schema: str, written: str) -> None:
     file = tmp_path / "train.yaml"
     file.write_text("a: 1\n")

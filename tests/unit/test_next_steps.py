@@ -27,25 +27,31 @@ WHATIF = ("whatif", str(PLAIN), "--config", str(OF_TRACES))
 SWEEP = ("--set", "swap_config.layer_swap=[{backward_prefetch: 5, layers: True}]", "--sweep", "backward_prefetch=1..5")
 
 
-@pytest.mark.parametrize(("words", "command"), [
-    (("memory", str(SWAP)), f"swapconf whatif {SWAP} --config train.yaml --sweep backward_prefetch=1..400"),
-    (("timeline", str(SWAP)), f"swapconf whatif {SWAP} --config train.yaml --sweep backward_prefetch=1..400 --hardware "
-                              "ascend_910b2"),
-    (("compare", str(PLAIN), str(SWAP)), "swapconf dryrun train.yaml --ranks all --budget 54GB"),
-    (WHATIF, f"swapconf dryrun {OF_TRACES} --keep traces"),
-    ((*WHATIF, *SWEEP, "--hardware", "ascend_910b2"), f"swapconf dryrun {OF_TRACES} --keep traces"),
-])
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (("memory", str(SWAP)), f"swapconf whatif {SWAP} --config train.yaml --sweep backward_prefetch=1..400"),
+        (
+            ("timeline", str(SWAP)),
+            f"swapconf whatif {SWAP} --config train.yaml --sweep backward_prefetch=1..400 --hardware ascend_910b2",
+        ),
+        (("compare", str(PLAIN), str(SWAP)), "swapconf dryrun train.yaml --ranks all --budget 54GB"),
+        (WHATIF, f"swapconf dryrun {OF_TRACES} --keep traces"),
+        ((*WHATIF, *SWEEP, "--hardware", "ascend_910b2"), f"swapconf dryrun {OF_TRACES} --keep traces"),
+    ],
+)
 def test_a_page_ends_with_the_command_to_run_next(tmp_path: Path, words: tuple[str, ...], command: str) -> None:
     result = CliRunner().invoke(main, [*words, "--html", str(tmp_path / "page.html")])
     assert result.exit_code == 0, result.output
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
-    end = text[text.index("What to do next"):text.index("<footer>")]
-    assert unescape(end[end.index("<code>") + 6:end.index("</code>")]) == command
+    end = text[text.index("What to do next") : text.index("<footer>")]
+    assert unescape(end[end.index("<code>") + 6 : end.index("</code>")]) == command
     assert ("Write backward_prefetch" in end) == ("--sweep" in words)
     known = main.get_command(None, shlex.split(command)[1])  # type: ignore[arg-type]
     assert known is not None
     assert {word for word in shlex.split(command) if word.startswith("--")} <= {
-        option for parameter in known.params for option in parameter.opts}
+        option for parameter in known.params for option in parameter.opts
+    }
 
 
 def test_a_name_in_the_next_command_is_quoted() -> None:

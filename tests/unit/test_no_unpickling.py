@@ -13,9 +13,22 @@ import swapconf
 SOURCES = sorted(Path(swapconf.__file__).parent.rglob("*.py"))
 MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "code", "codeop", "commands", "imp"}
 BUILTINS = {"eval", "exec", "compile", "__import__"}
-ATTRIBUTES = {("os", "system"), ("os", "popen"), ("yaml", "load"), ("yaml", "load_all"), ("yaml", "unsafe_load"),
-              ("yaml", "full_load"), ("yaml", "Loader"), ("yaml", "UnsafeLoader"), ("yaml", "FullLoader"),
-              ("joblib", "load"), ("joblib", "dump"), ("joblib", "Memory"), ("np", "load"), ("numpy", "load")}
+ATTRIBUTES = {
+    ("os", "system"),
+    ("os", "popen"),
+    ("yaml", "load"),
+    ("yaml", "load_all"),
+    ("yaml", "unsafe_load"),
+    ("yaml", "full_load"),
+    ("yaml", "Loader"),
+    ("yaml", "UnsafeLoader"),
+    ("yaml", "FullLoader"),
+    ("joblib", "load"),
+    ("joblib", "dump"),
+    ("joblib", "Memory"),
+    ("np", "load"),
+    ("numpy", "load"),
+}
 
 
 def dangers(source: str) -> list[str]:
@@ -43,10 +56,22 @@ def test_nothing_that_is_read_is_run(path: Path) -> None:
     assert dangers(path.read_text(encoding="utf-8")) == []
 
 
-@pytest.mark.parametrize("source", [
-    "import pickle", "from pickle import loads", "import dill as d", "eval('1')", "exec(x)", "os.system('ls')",
-    "yaml.load(text, Loader=yaml.Loader)", "from yaml import load", "subprocess.run('ls', shell=True)",
-    "np.load(p, allow_pickle=True)", "joblib.load(p)"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pickle",
+        "from pickle import loads",
+        "import dill as d",
+        "eval('1')",
+        "exec(x)",
+        "os.system('ls')",
+        "yaml.load(text, Loader=yaml.Loader)",
+        "from yaml import load",
+        "subprocess.run('ls', shell=True)",
+        "np.load(p, allow_pickle=True)",
+        "joblib.load(p)",
+    ],
+)
 def test_the_test_sees_them(source: str) -> None:
     assert dangers(source)
 

@@ -158,8 +158,9 @@ def test_the_training_process_refuses_the_same(train: Path) -> None:
     assert {(found.origin.line, found.origin.column, found.rule) for found in error.value.findings} == checked(train)
 
 
-def test_the_child_of_a_dry_run_says_the_same(train: Path, tmp_path: Path, started: Callable[[], bool],
-                                              monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_child_of_a_dry_run_says_the_same(
+    train: Path, tmp_path: Path, started: Callable[[], bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It works elsewhere, on a copy without comments, and is told what the copy was made of."""
     from swapconf.study import handed_over as source
     from swapconf.study.settings import settings_of as settings_for
@@ -168,8 +169,9 @@ def test_the_child_of_a_dry_run_says_the_same(train: Path, tmp_path: Path, start
     elsewhere.mkdir()
     (elsewhere / "config.yaml").write_text(yaml.safe_dump(settings_of(train)), encoding="utf-8")
     (elsewhere / ".swapconf.toml").write_text("", encoding="utf-8")
-    source.write(elsewhere / source.FILE, parse(train.read_text(encoding="utf-8"), str(train)),
-                 settings_for(str(train))[0])
+    source.write(
+        elsewhere / source.FILE, parse(train.read_text(encoding="utf-8"), str(train)), settings_for(str(train))[0]
+    )
     monkeypatch.setenv(source.VARIABLE, str(elsewhere / source.FILE))
     done = invoked("run", train.parent / "script.py", "--config", elsewhere / "config.yaml")
     assert told(done.output) == checked(train)
@@ -188,7 +190,10 @@ def test_a_source_that_is_damaged_is_none(train: Path, tmp_path: Path) -> None:
 def test_set_is_checked_and_explained(train: Path) -> None:
     change = "swap_config.swap=False"
     assert invoked("check", train, "--set", change).exit_code == 0
-    assert told(invoked("explain", train, "--set", change).output) == told(
-        invoked("check", train, "--set", change).output) != checked(train)
+    assert (
+        told(invoked("explain", train, "--set", change).output)
+        == told(invoked("check", train, "--set", change).output)
+        != checked(train)
+    )
     assert invoked("check", train, "--set", "nowhere.swap=False").exit_code == 2
     assert invoked("check", train, "--fix", "--set", change).exit_code == 2

@@ -58,8 +58,16 @@ def _in_time(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @no_files
 def test_what_is_no_file_is_told_by_every_command_that_reads_a_yaml(tmp_path: Path, make: Make) -> None:
     make(tmp_path / "x.yaml")
-    for words in (["check"], ["explain"], ["migrate", "--to", "pynative"], ["modeline", "--schema", "x.json"],
-                  ["whatif", TRACE, "--config"], ["verify", tmp_path, "--config"], ["compare"], ["dryrun"]):
+    for words in (
+        ["check"],
+        ["explain"],
+        ["migrate", "--to", "pynative"],
+        ["modeline", "--schema", "x.json"],
+        ["whatif", TRACE, "--config"],
+        ["verify", tmp_path, "--config"],
+        ["compare"],
+        ["dryrun"],
+    ):
         result = invoke(*words, tmp_path / "x.yaml")
         assert result.exit_code == 2, (words, result.output)
         assert "not a file" in result.output, (words, result.output)
@@ -115,8 +123,12 @@ def test_what_is_no_file_among_logs_and_predictions_hangs_nothing(tmp_path: Path
 
 def test_what_the_shell_holds_open_is_still_read() -> None:
     command = f"{sys.executable} -m swapconf"
-    for line in (f"{command} check /dev/stdin < {CONFIG}", f"cat {CONFIG} | {command} check /dev/stdin",
-                 f"{command} check <(cat {CONFIG})", f"{command} explain <(cat {CONFIG})"):
+    for line in (
+        f"{command} check /dev/stdin < {CONFIG}",
+        f"cat {CONFIG} | {command} check /dev/stdin",
+        f"{command} check <(cat {CONFIG})",
+        f"{command} explain <(cat {CONFIG})",
+    ):
         done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=20, check=False)
         assert done.returncode == 0, (line, done.stderr)
 

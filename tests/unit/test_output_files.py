@@ -83,7 +83,8 @@ def test_a_file_that_cannot_be_written_is_told_before_anything_is_done(name: str
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize("package", ["jinja2", "plotly"])
 def test_a_page_that_cannot_be_drawn_is_told_before_anything_is_done(
-        monkeypatch: pytest.MonkeyPatch, name: str, package: str) -> None:
+    monkeypatch: pytest.MonkeyPatch, name: str, package: str
+) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     result = invoke(*WRITES[name][0])
     assert result.exit_code == 2
@@ -121,11 +122,19 @@ def test_the_packages_of_each_extra_are_those_of_the_project() -> None:
 FROM_AN_INDEX = re.compile(r"""\b(?:pipx?|uv|conda)\b.*\b(?:install|add|run)\s(?:-\S+\s+)*['"]?swapconf\b(?![/\\])""")
 
 
-@pytest.mark.parametrize(("line", "is_guilty"), [
-    ("pip install swapconf", True), ("python -m pip install -U 'swapconf[report]'", True),
-    ("pipx install swapconf", True), ("uv pip install swapconf==0.1.0", True), ("pip install ./swapconf", False),
-    ("pip install -e '.[report]'", False), ("pip install swapconf/", False),
-    ("pip install jinja2 plotly  # for swapconf", False)])
+@pytest.mark.parametrize(
+    ("line", "is_guilty"),
+    [
+        ("pip install swapconf", True),
+        ("python -m pip install -U 'swapconf[report]'", True),
+        ("pipx install swapconf", True),
+        ("uv pip install swapconf==0.1.0", True),
+        ("pip install ./swapconf", False),
+        ("pip install -e '.[report]'", False),
+        ("pip install swapconf/", False),
+        ("pip install jinja2 plotly  # for swapconf", False),
+    ],
+)
 def test_what_counts_as_an_installation_from_an_index(line: str, is_guilty: bool) -> None:
     assert bool(FROM_AN_INDEX.search(line)) == is_guilty
 

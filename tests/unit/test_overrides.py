@@ -24,14 +24,29 @@ def test_no_config_no_document() -> None:
 
 
 def test_overrides_in_both_forms_keep_the_places_of_the_file(file: str) -> None:
-    document = overrides.read(["--config", file, "--swap_config.default_prefetch=20", "--context.mode", "1",
-                               "--use_parallel", "True", "--swap_config.op_swap",
-                               "[{op_name: a, backward_prefetch: 1, layers: [0]}]"])
+    document = overrides.read(
+        [
+            "--config",
+            file,
+            "--swap_config.default_prefetch=20",
+            "--context.mode",
+            "1",
+            "--use_parallel",
+            "True",
+            "--swap_config.op_swap",
+            "[{op_name: a, backward_prefetch: 1, layers: [0]}]",
+        ]
+    )
     assert document is not None
     assert document.root.plain() == {
-        "use_parallel": True, "context": {"mode": 1},
-        "swap_config": {"swap": True, "default_prefetch": 20,
-                        "op_swap": [{"op_name": "a", "backward_prefetch": 1, "layers": [0]}]}}
+        "use_parallel": True,
+        "context": {"mode": 1},
+        "swap_config": {
+            "swap": True,
+            "default_prefetch": 20,
+            "op_swap": [{"op_name": "a", "backward_prefetch": 1, "layers": [0]}],
+        },
+    }
     assert document.root.entries["swap_config"].value.entries["default_prefetch"].line == 4
 
 
@@ -47,19 +62,25 @@ def test_a_missing_file_is_a_finding() -> None:
         overrides.read(["--config", "missing.yaml"])
 
 
-@pytest.mark.parametrize(("change", "told"), [
-    ("swap_config.swap", "gives no value; write A.B.C=VALUE"),
-    ("=1", "has an empty name before the `=`"),
-    ("swap_config.=1", "has an empty name before the `=`"),
-    ("swap_config..swap=1", "has an empty name before the `=`"),
-    ("swap_conf.swap=True", "the file has no section `swap_conf`; `swap_config` was probably meant"),
-    ("nowhere.swap=True", "the file has no section `nowhere`; it has swap_config, context"),
-    ("context.ascend.level=1", "the file has no section `context.ascend`; there is none at that place"),
-    ("context.mode.level=1", "`context.mode` is no section but a single value; set it as a whole"),
-    ("swap_config.swop=", "the file has no key `swap_config.swop` to leave out; `swap` was probably meant"),
-    ("swap_config.swap=[", "the value cannot be read: not valid YAML"),
-    ("swap_config.swap=!!python/name:os.system", "the value cannot be read: mindformers' safe loader refuses the tag"),
-])
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("swap_config.swap", "gives no value; write A.B.C=VALUE"),
+        ("=1", "has an empty name before the `=`"),
+        ("swap_config.=1", "has an empty name before the `=`"),
+        ("swap_config..swap=1", "has an empty name before the `=`"),
+        ("swap_conf.swap=True", "the file has no section `swap_conf`; `swap_config` was probably meant"),
+        ("nowhere.swap=True", "the file has no section `nowhere`; it has swap_config, context"),
+        ("context.ascend.level=1", "the file has no section `context.ascend`; there is none at that place"),
+        ("context.mode.level=1", "`context.mode` is no section but a single value; set it as a whole"),
+        ("swap_config.swop=", "the file has no key `swap_config.swop` to leave out; `swap` was probably meant"),
+        ("swap_config.swap=[", "the value cannot be read: not valid YAML"),
+        (
+            "swap_config.swap=!!python/name:os.system",
+            "the value cannot be read: mindformers' safe loader refuses the tag",
+        ),
+    ],
+)
 def test_a_change_that_cannot_be_made_is_told_precisely(file: str, change: str, told: str) -> None:
     with pytest.raises(ValueError, match=r"^'") as caught:
         overrides.read(["--config", file], [change])

@@ -23,23 +23,29 @@ def paths(pattern: str) -> list[str]:
     return [operator.path for operator in matches(pattern, TOY)]
 
 
-@pytest.mark.parametrize(("pattern", "expected"), [
-    ("attention", ["attention"]),
-    (r"attention\.flash_attention", ["attention.flash_attention"]),
-    (r".*\.flash_attention", ["attention.flash_attention"]),
-    ("attention.flash_attention", []),
-    ("(attention|feed_forward)", ["attention", "feed_forward"]),
-    (r".*\.w.\.matmul", ["attention.wq.matmul", "feed_forward.w2.matmul"]),
-    ("atten", []), ("Attention", []), ("", []), (r"attention\.", []),
-    ("add", ["add"]),
-])
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("attention", ["attention"]),
+        (r"attention\.flash_attention", ["attention.flash_attention"]),
+        (r".*\.flash_attention", ["attention.flash_attention"]),
+        ("attention.flash_attention", []),
+        ("(attention|feed_forward)", ["attention", "feed_forward"]),
+        (r".*\.w.\.matmul", ["attention.wq.matmul", "feed_forward.w2.matmul"]),
+        ("atten", []),
+        ("Attention", []),
+        ("", []),
+        (r"attention\.", []),
+        ("add", ["add"]),
+    ],
+)
 def test_each_element_matches_a_whole_name(pattern: str, expected: list[str]) -> None:
     assert paths(pattern) == expected
 
 
-@pytest.mark.parametrize("pattern", [
-    "(attention", "*", "[", "a" * 300, "((a{999}){999}){999}", "(?R)", "(?1)", "a{99999999999999999999}",
-])
+@pytest.mark.parametrize(
+    "pattern", ["(attention", "*", "[", "a" * 300, "((a{999}){999}){999}", "(?R)", "(?1)", "a{99999999999999999999}"]
+)
 def test_unusable_patterns(pattern: str) -> None:
     with pytest.raises(BadPattern):
         compiled(pattern)
@@ -55,7 +61,9 @@ def test_a_pattern_that_backtracks_without_end_is_refused_in_time() -> None:
 
 def test_primitives_below() -> None:
     assert [p.path for p in primitives_below("attention", TOY)] == [
-        "attention.wq.matmul", "attention.flash_attention.flash_attention"]
+        "attention.wq.matmul",
+        "attention.flash_attention.flash_attention",
+    ]
     assert len(primitives_below("", TOY)) == len(TOY.primitives)
     assert [p.path for p in primitives_below("add", TOY)] == ["add"]
 
@@ -72,13 +80,16 @@ def test_unescaped_dot_shows_the_escaped_form() -> None:
     assert unescaped_dot(r"attention\.wq", TOY) is None
 
 
-@pytest.mark.parametrize(("pattern", "best"), [
-    ("Attention", "attention"),
-    (r"layers\.0\.attention", "attention"),
-    ("flash_attention", r"attention\.flash_attention"),
-    ("feed_forwar", "feed_forward"),
-    ("qqqqqq", None),
-])
+@pytest.mark.parametrize(
+    ("pattern", "best"),
+    [
+        ("Attention", "attention"),
+        (r"layers\.0\.attention", "attention"),
+        ("flash_attention", r"attention\.flash_attention"),
+        ("feed_forwar", "feed_forward"),
+        ("qqqqqq", None),
+    ],
+)
 def test_did_you_mean(pattern: str, best: str | None) -> None:
     found = suggestions(pattern, (TOY,))
     assert (found[0] if found else None) == best
@@ -89,9 +100,15 @@ def test_escaped_matches_only_itself() -> None:
     assert [o.path for o in matches(escaped("a+b.c[0]"), odd)] == ["a+b.c[0]"]
 
 
-@pytest.mark.parametrize("pattern", [
-    "(?>" * 11 + "a" + ")+" * 11, "[)]" * 11 + "(?>" * 11 + "a" + ")+" * 11, r"\)" * 11 + "(" * 11 + ")" * 11,
-    "(?x)# [\n" + "(?>" * 11 + "a" + ")+" * 11])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(?>" * 11 + "a" + ")+" * 11,
+        "[)]" * 11 + "(?>" * 11 + "a" + ")+" * 11,
+        r"\)" * 11 + "(" * 11 + ")" * 11,
+        "(?x)# [\n" + "(?>" * 11 + "a" + ")+" * 11,
+    ],
+)
 def test_nesting_is_bounded_because_compiling_can_double_with_each_group(pattern: str) -> None:
     with pytest.raises(BadPattern, match="nested deeper"):
         compiled(pattern)
@@ -103,10 +120,14 @@ def test_as_many_groups_as_are_wanted_side_by_side() -> None:
 
 def hostile_config(num_patterns: int) -> dict[str, object]:
     slow = r"((\w|[a-z])+(\w|[a-z])+(\w|[a-z])+)+[A-Z5]"
-    swaps = [{"op_name": r"[a-z]+\." + f"{slow}{{1,{number + 1}}}", "backward_prefetch": 1, "layers": True}
-             for number in range(num_patterns)]
-    return {"model": {"model_config": {"type": "LlamaConfig", "num_layers": 32}},
-            "swap_config": {"swap": True, "op_swap": swaps}}
+    swaps = [
+        {"op_name": r"[a-z]+\." + f"{slow}{{1,{number + 1}}}", "backward_prefetch": 1, "layers": True}
+        for number in range(num_patterns)
+    ]
+    return {
+        "model": {"model_config": {"type": "LlamaConfig", "num_layers": 32}},
+        "swap_config": {"swap": True, "op_swap": swaps},
+    }
 
 
 def test_all_patterns_of_a_file_share_one_budget() -> None:
@@ -150,11 +171,14 @@ def test_a_spent_budget_refuses_and_a_hopeless_pattern_is_not_tried_again() -> N
 
 
 def test_the_number_of_patterns_in_a_file_is_bounded() -> None:
-    swaps = [{"op_name": f"attention{number}", "backward_prefetch": 1, "layers": [0]}
-             for number in range(budget.MAX_PATTERNS + 1)]
-    config = {"model": {"model_config": {"type": "LlamaConfig", "num_layers": 1}},
-              "swap_config": {"swap": True, "op_swap": swaps}}
-    told = [finding.message for finding in study_of_values(config).findings
-            if finding.rule == "bad-pattern"]
+    swaps = [
+        {"op_name": f"attention{number}", "backward_prefetch": 1, "layers": [0]}
+        for number in range(budget.MAX_PATTERNS + 1)
+    ]
+    config = {
+        "model": {"model_config": {"type": "LlamaConfig", "num_layers": 1}},
+        "swap_config": {"swap": True, "op_swap": swaps},
+    }
+    told = [finding.message for finding in study_of_values(config).findings if finding.rule == "bad-pattern"]
     assert told
     assert all(f"more than {budget.MAX_PATTERNS} patterns" in message for message in told)

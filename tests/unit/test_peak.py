@@ -19,16 +19,21 @@ from tests.unit.test_replay import peak_of
 def moment(when: str, **gib: float) -> Moment:
     """Parts by name in GiB; of weights, optimizer state and activations of layers all is in layers."""
     inside = {PeakPart.WEIGHTS, PeakPart.OPTIMIZER, PeakPart.LAYERS}
-    shares = [Share(PeakPart[name.upper()], round(size * GIB), round(size * GIB) if PeakPart[name.upper()] in inside else 0)
-              for name, size in gib.items()]
+    shares = [
+        Share(PeakPart[name.upper()], round(size * GIB), round(size * GIB) if PeakPart[name.upper()] in inside else 0)
+        for name, size in gib.items()
+    ]
     return Moment(when, tuple(sorted(shares, key=lambda share: -share.size_bytes)))
 
 
-LOSS = Peak(moment("forward", weights=4, optimizer=7.1, loss=18.8, layers=0.8),
-            moment("forward", weights=4, optimizer=7.1, loss=18.8))
+LOSS = Peak(
+    moment("forward", weights=4, optimizer=7.1, loss=18.8, layers=0.8),
+    moment("forward", weights=4, optimizer=7.1, loss=18.8),
+)
 LAYERS = Peak(moment("backward", weights=4, optimizer=8, layers=18), moment("optimizer", weights=4, optimizer=8))
-OPTIMIZER = Peak(moment("optimizer", weights=4, optimizer=8, temporary=6),
-                 moment("optimizer", weights=4, optimizer=8, temporary=6))
+OPTIMIZER = Peak(
+    moment("optimizer", weights=4, optimizer=8, temporary=6), moment("optimizer", weights=4, optimizer=8, temporary=6)
+)
 STATE = Peak(moment("backward", weights=8, optimizer=16, layers=0.5), moment("backward", weights=8, optimizer=16))
 
 
@@ -37,8 +42,12 @@ def test_the_parts_add_up_to_the_peak_and_agree_with_the_categories(name: str) -
     found, live = peak(golden(name)), columns(name)
     assert found.at.used_bytes == golden(name).used_peak_bytes
     assert found.rest.used_bytes <= found.at.used_bytes
-    for part, category in ((PeakPart.WEIGHTS, Category.WEIGHT), (PeakPart.OPTIMIZER, Category.OPTIMIZER),
-                           (PeakPart.CONSTANTS, Category.CONSTANT), (PeakPart.TEMPORARY, Category.TEMPORARY)):
+    for part, category in (
+        (PeakPart.WEIGHTS, Category.WEIGHT),
+        (PeakPart.OPTIMIZER, Category.OPTIMIZER),
+        (PeakPart.CONSTANTS, Category.CONSTANT),
+        (PeakPart.TEMPORARY, Category.TEMPORARY),
+    ):
         assert found.at.bytes_of(part) == peak_of(live, category)
     assert all(0 <= share.in_layers_bytes <= share.size_bytes for share in found.at.shares)
 
@@ -53,8 +62,11 @@ def test_what_follows_from_the_logits_is_of_the_head_and_the_loss() -> None:
     """The model slices its logits outside of the head: the gradient of that stands in no cell of head or loss."""
     found, live = peak(golden("llama_l2_none")), columns("llama_l2_none")
     time = live.used.peak_time
-    alive = {live.names[name]: int(size) for name, size, start, end in zip(
-        live.name.tolist(), live.size_bytes, live.start, live.end, strict=True) if start <= time < end}
+    alive = {
+        live.names[name]: int(size)
+        for name, size, start, end in zip(live.name.tolist(), live.size_bytes, live.start, live.end, strict=True)
+        if start <= time < end
+    }
     (sliced,) = (size for name, size in alive.items() if name.endswith("/StridedSliceGrad-op0"))
     assert sliced == (16 << 20) + 512
     assert found.at.bytes_of(PeakPart.LOSS) > sliced
@@ -73,8 +85,10 @@ def test_without_a_graph_nothing_is_said_of_what_can_be_lowered() -> None:
 
 def test_words_on_what_helps_and_what_cannot() -> None:
     assert peak_line(LOSS) == "the peak of 30.70G is in the forward pass; its largest part: head and loss, 18.80G"
-    assert reach(LOSS) == "head and loss hold 18.80G of 30.70G; no swap or recompute of layers lowers that, or gets " \
-                          "below 29.90G"
+    assert (
+        reach(LOSS) == "head and loss hold 18.80G of 30.70G; no swap or recompute of layers lowers that, or gets "
+        "below 29.90G"
+    )
     assert "model_parallel" in remedy(LOSS)
     assert "optimizer" not in remedy(LOSS)
     assert reach(LAYERS) == "swap and recompute of layers can lower the peak of 30.00G, at best to 12.00G"
@@ -111,12 +125,14 @@ def test_the_optimizer_has_temporaries_for_the_weights_of_every_layer() -> None:
     assert parts[PeakPart.TEMPORARY].in_layers_bytes == 0
     trace = golden("mcore/qwen3_l2_none")
     found = peak(trace).rest
-    weights, temporary = (next(share for share in found.shares if share.part is part)
-                          for part in (PeakPart.WEIGHTS, PeakPart.TEMPORARY))
+    weights, temporary = (
+        next(share for share in found.shares if share.part is part) for part in (PeakPart.WEIGHTS, PeakPart.TEMPORARY)
+    )
     assert found.when == "optimizer"
     assert 0 < weights.in_layers_bytes < weights.size_bytes
     assert temporary.in_layers_bytes / temporary.size_bytes == pytest.approx(
-        weights.in_layers_bytes / weights.size_bytes, rel=1e-3)
+        weights.in_layers_bytes / weights.size_bytes, rel=1e-3
+    )
 
 
 def test_with_more_layers_the_peak_can_move_to_where_they_keep_nothing() -> None:
@@ -140,10 +156,17 @@ def test_a_peak_comes_back_from_its_record() -> None:
         assert of_record(json.loads(json.dumps(as_record(found)))) == found
 
 
-@pytest.mark.parametrize("change", [
-    {"at": {}}, {"at": {"when": "noon", "parts": []}}, {"host_optimizer_bytes": "3"}, {"rest": None},
-    {"at": {"when": "", "parts": [{"part": "weights", "bytes": -1, "in_layers_bytes": 0}]}},
-    {"at": {"when": "", "parts": [{"part": "air", "bytes": 1, "in_layers_bytes": 0}]}}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"at": {}},
+        {"at": {"when": "noon", "parts": []}},
+        {"host_optimizer_bytes": "3"},
+        {"rest": None},
+        {"at": {"when": "", "parts": [{"part": "weights", "bytes": -1, "in_layers_bytes": 0}]}},
+        {"at": {"when": "", "parts": [{"part": "air", "bytes": 1, "in_layers_bytes": 0}]}},
+    ],
+)
 def test_nonsense_is_no_peak(change: dict[str, object]) -> None:
     with pytest.raises((LookupError, TypeError, ValueError, AttributeError)):
         of_record({**as_record(LOSS), **change})

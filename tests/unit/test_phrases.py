@@ -46,8 +46,9 @@ def test_a_phrase_stays_one_in_an_exception_and_in_another_process() -> None:
 @pytest.mark.parametrize("language", [name for name in phrases.LANGUAGES if name != phrases.ENGLISH])
 class TestCatalogue:
     def test_it_is_complete(self, language: str) -> None:
-        assert build_catalogue.missing(build_catalogue.renewed(language)) == [], \
+        assert build_catalogue.missing(build_catalogue.renewed(language)) == [], (
             "translate these in the .po file, then run `just generate`"
+        )
 
     def test_it_is_built(self, language: str) -> None:
         file = build_catalogue.place(language)

@@ -33,7 +33,10 @@ def blocks(*rows: Row, persistent: Sequence[int] = ()) -> Lifetimes:
         size_bytes=np.array([row[2] for row in rows], dtype=np.int64),
         is_persistent=np.array([index in persistent for index in range(len(rows))], dtype=np.bool_),
         category=np.array([CATEGORIES.index(kind) for kind in kinds], dtype=np.uint8),
-        layer=np.full(len(rows), -1, dtype=np.int32), name=np.zeros(len(rows), dtype=np.int32), names=("x",))
+        layer=np.full(len(rows), -1, dtype=np.int32),
+        name=np.zeros(len(rows), dtype=np.int32),
+        names=("x",),
+    )
 
 
 def test_policies_never_import_each_other() -> None:
@@ -88,8 +91,14 @@ def test_neighbours_join() -> None:
 
 def test_persistent_blocks_have_one_piece_of_their_own() -> None:
     """The second persistent piece belongs to the common manager."""
-    live = blocks((1, NEVER, 900 * MIB), (2, NEVER, GIB), (3, NEVER, 200 * MIB), (4, NEVER, GIB), (5, NEVER, 100 * MIB),
-                  persistent=(0, 2, 4))
+    live = blocks(
+        (1, NEVER, 900 * MIB),
+        (2, NEVER, GIB),
+        (3, NEVER, 200 * MIB),
+        (4, NEVER, GIB),
+        (5, NEVER, 100 * MIB),
+        persistent=(0, 2, 4),
+    )
     placement = mindspore.place(live, Pool(growth_bytes=GIB))
     assert placement.segment.tolist() == [0, 1, 2, 3, 0]
     assert placement.offset.tolist() == [0, 0, 0, 0, 900 * MIB]
@@ -104,19 +113,31 @@ def test_a_common_block_never_goes_to_the_persistent_manager() -> None:
     assert mindspore.place(live).segment.tolist() == [1, 2]
 
 
-@pytest.mark.parametrize(("pool", "segments", "reserved"), [
-    (Pool(), [1, 0], 3 * GIB), (Pool(growth_bytes=GIB, first_bytes=0), [0, 1], 2 * GIB)])
-def test_each_manager_has_a_piece_from_the_start_where_the_pool_is_set(pool: Pool, segments: list[int],
-                                                                       reserved: int) -> None:
+@pytest.mark.parametrize(
+    ("pool", "segments", "reserved"),
+    [(Pool(), [1, 0], 3 * GIB), (Pool(growth_bytes=GIB, first_bytes=0), [0, 1], 2 * GIB)],
+)
+def test_each_manager_has_a_piece_from_the_start_where_the_pool_is_set(
+    pool: Pool, segments: list[int], reserved: int
+) -> None:
     """Where nobody sets it, each asks for one when it needs it."""
     placement = mindspore.place(blocks((1, NEVER, 512), (2, NEVER, 512), persistent=(1,)), pool)
     assert placement.segment.tolist() == segments
     assert placement.reserved_bytes == reserved
 
 
-@pytest.mark.parametrize(("size", "growth", "piece"), [
-    (GIB, GIB, 0), (GIB + 512, GIB, 2 * GIB), (2 * GIB, 2 * GIB, 0), (2 * GIB + 512, 2 * GIB, 4 * GIB),
-    (5 * GIB, 2 * GIB, 8 * GIB), (5 * GIB, 3 * GIB, 6 * GIB), (7 * GIB, 3 * GIB, 12 * GIB)])
+@pytest.mark.parametrize(
+    ("size", "growth", "piece"),
+    [
+        (GIB, GIB, 0),
+        (GIB + 512, GIB, 2 * GIB),
+        (2 * GIB, 2 * GIB, 0),
+        (2 * GIB + 512, 2 * GIB, 4 * GIB),
+        (5 * GIB, 2 * GIB, 8 * GIB),
+        (5 * GIB, 3 * GIB, 6 * GIB),
+        (7 * GIB, 3 * GIB, 12 * GIB),
+    ],
+)
 def test_a_piece_is_the_unit_doubled_until_it_fits(size: int, growth: int, piece: int) -> None:
     at_the_start = GIB + growth
     assert mindspore.place(blocks((1, 2, size)), Pool(growth_bytes=growth)).reserved_bytes == at_the_start + piece
@@ -132,8 +153,11 @@ def test_what_is_left_of_the_device_cuts_the_pieces() -> None:
     asked for, as a dry run goes on."""
     pool = Pool(limit_bytes=16 * GIB)
     sizes = (5 * GIB, 9 * GIB // 2, 4 * GIB, 3 * GIB)
-    reserved = [mindspore.place(blocks(*((time, NEVER, size) for time, size in enumerate(sizes[:count]))),
-                                pool).reserved_bytes // GIB for count in range(5)]
+    reserved = [
+        mindspore.place(blocks(*((time, NEVER, size) for time, size in enumerate(sizes[:count]))), pool).reserved_bytes
+        // GIB
+        for count in range(5)
+    ]
     assert reserved == [3, 11, 16, 20, 20]
 
 
@@ -156,8 +180,16 @@ def test_three_hundred_thousand_blocks_in_seconds() -> None:
     end = start + 1 + 2 * generator.integers(1, 2000, count)
     size = 512 * generator.integers(1, 4000, count)
     zeros = np.zeros(count, dtype=np.int32)
-    live = Lifetimes(start=start, end=end, size_bytes=size, is_persistent=zeros.astype(bool), layer=zeros,
-                     category=zeros.astype(np.uint8), name=zeros, names=("x",))
+    live = Lifetimes(
+        start=start,
+        end=end,
+        size_bytes=size,
+        is_persistent=zeros.astype(bool),
+        layer=zeros,
+        category=zeros.astype(np.uint8),
+        name=zeros,
+        names=("x",),
+    )
     before = time.process_time()
     mindspore.place(live)
     assert time.process_time() - before < 30
@@ -169,8 +201,16 @@ def test_three_hundred_thousand_blocks_in_seconds() -> None:
 def test_kinds() -> None:
     crowd: list[Row] = [(time, time + 1, 512) for time in range(10, 10 + 2 * lifetime.SHORT_LIFE, 2)]
     last = 10 + 2 * lifetime.SHORT_LIFE
-    live = blocks((1, NEVER, 512, Category.WEIGHT), (2, NEVER, 512, Category.OPTIMIZER), (3, NEVER, 512),
-                  (4, last + 5, 512), (5, last - 1, 512), *crowd, (last, last + 9, 512), persistent=(0, 1))
+    live = blocks(
+        (1, NEVER, 512, Category.WEIGHT),
+        (2, NEVER, 512, Category.OPTIMIZER),
+        (3, NEVER, 512),
+        (4, last + 5, 512),
+        (5, last - 1, 512),
+        *crowd,
+        (last, last + 9, 512),
+        persistent=(0, 1),
+    )
     kinds = [PoolKind(kind) for kind in lifetime.kinds(live)]
     assert kinds[:5] == [PoolKind.INITIAL, PoolKind.OPTIMIZER, PoolKind.KEPT, PoolKind.WAITING, PoolKind.SHORT]
     assert set(kinds[5:]) == {PoolKind.SHORT}
@@ -222,8 +262,12 @@ def test_offline_is_within_one_percent_of_the_lower_bound(name: str) -> None:
 def test_a_longer_search_finds_a_lower_plan_and_places_no_two_blocks_at_once() -> None:
     random = np.random.default_rng(0)
     start = np.sort(random.integers(0, 2000, 300))
-    rows = zip(start.tolist(), (start + random.integers(1, 400, 300)).tolist(),
-               (512 * random.integers(1, 90, 300)).tolist(), strict=True)
+    rows = zip(
+        start.tolist(),
+        (start + random.integers(1, 400, 300)).tolist(),
+        (512 * random.integers(1, 90, 300)).tolist(),
+        strict=True,
+    )
     live = blocks(*rows)
     first = offline.place(live)
     worse = replace(first, offset=np.cumsum(live.size_bytes) - live.size_bytes, mapped_bytes=int(live.size_bytes.sum()))
@@ -234,7 +278,8 @@ def test_a_longer_search_finds_a_lower_plan_and_places_no_two_blocks_at_once() -
         meets = (live.start < live.end[one]) & (live.end > live.start[one])
         meets[one] = False
         apart = (found.offset + live.size_bytes <= found.offset[one]) | (
-            found.offset >= found.offset[one] + live.size_bytes[one])
+            found.offset >= found.offset[one] + live.size_bytes[one]
+        )
         assert apart[meets].all()
     assert search(live, found) is found or found.mapped_bytes > live.used_peak_bytes * NEAR
 
@@ -244,7 +289,9 @@ def test_the_same_blocks_give_the_same_plan() -> None:
     assert (offline.place(live).offset == offline.place(live).offset).all()
 
 
-@pytest.mark.parametrize(("environment", "policy"), [
-    ({}, "mindspore"), ({"MEMORY_FRAGMENTATION": "1"}, "lifetime"), ({"MEMORY_FRAGMENTATION": "0"}, "mindspore")])
+@pytest.mark.parametrize(
+    ("environment", "policy"),
+    [({}, "mindspore"), ({"MEMORY_FRAGMENTATION": "1"}, "lifetime"), ({"MEMORY_FRAGMENTATION": "0"}, "mindspore")],
+)
 def test_the_policy_in_use(environment: dict[str, str], policy: str) -> None:
     assert default_policy(environment) == policy

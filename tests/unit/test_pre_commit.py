@@ -15,8 +15,9 @@ import pytest
 
 from tests.helpers import ROOT
 
-pytestmark = pytest.mark.skipif("SWAPCONF_REQUIRE_PRE_COMMIT" not in os.environ,
-                                reason="SWAPCONF_REQUIRE_PRE_COMMIT is not set")
+pytestmark = pytest.mark.skipif(
+    "SWAPCONF_REQUIRE_PRE_COMMIT" not in os.environ, reason="SWAPCONF_REQUIRE_PRE_COMMIT is not set"
+)
 
 PACKAGE = ("swapconf", "pyproject.toml", "README.md", "LICENSE", ".pre-commit-hooks.yaml")
 MODEL = "model: {model_config: {type: LlamaConfig, num_layers: 4}}\n"
@@ -45,15 +46,22 @@ def test_the_hook_checks_training_yamls_and_no_others(tmp_path: Path) -> None:
         copy(ROOT / name, hook / name)
     commit = repository(hook)
     (project / ".pre-commit-config.yaml").write_text(
-        f"repos: [{{repo: '{hook}', rev: {commit}, hooks: [{{id: swapconf}}]}}]\n")
+        f"repos: [{{repo: '{hook}', rev: {commit}, hooks: [{{id: swapconf}}]}}]\n"
+    )
     (project / "train.yaml").write_text(SOUND)
     (project / "workflow.yaml").write_text("on: push\n- not yaml: [\n")
     repository(project)
 
     def run() -> subprocess.CompletedProcess[str]:
         variables = {**os.environ, "PRE_COMMIT_HOME": str(tmp_path / "cache")}
-        return subprocess.run([sys.executable, "-m", "pre_commit", "run", "--all-files", "--verbose"], cwd=project,
-                              env=variables, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            [sys.executable, "-m", "pre_commit", "run", "--all-files", "--verbose"],
+            cwd=project,
+            env=variables,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     passed = run()
     assert passed.returncode == 0, passed.stdout + passed.stderr

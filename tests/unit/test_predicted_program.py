@@ -78,7 +78,8 @@ def test_recompute_takes_the_time_of_the_true_run() -> None:
     found, truth = predicted(OFF, RECOMPUTE), true("llama_l2_recompute")
     assert found.timeline.step_us == pytest.approx(truth.step_us, rel=0.002)
     assert found.timeline.busy_us(found.timeline.program.main_stream) == pytest.approx(
-        truth.busy_us(truth.program.main_stream), rel=0.001)
+        truth.busy_us(truth.program.main_stream), rel=0.001
+    )
     names = found.timeline.program.names  # with one micro-batch, casts of weights wait until they are needed
     first = next(index for index, name in enumerate(names) if name.startswith("recompute_") and "Linear/Cast" in name)
     assert first > next(index for index, name in enumerate(names) if "Grad_AllReduce" in name)
@@ -114,9 +115,16 @@ def test_nothing_changes_without_swap_and_recompute() -> None:
 
 def test_no_copy_back_starts_before_the_backward_pass() -> None:
     step = predicted(LAYER_SWAP.replace("prefetch: 1", "prefetch: 300")).timeline.program
-    last_forward = max(index for index, name in enumerate(step.names)
-                       if "layers-CellList" in name and name.startswith("Default") and not name.endswith("H2D")
-                       and "/" in name and "_norm-LlamaRMSNorm/Cast" not in name and "D2H" not in name)
+    last_forward = max(
+        index
+        for index, name in enumerate(step.names)
+        if "layers-CellList" in name
+        and name.startswith("Default")
+        and not name.endswith("H2D")
+        and "/" in name
+        and "_norm-LlamaRMSNorm/Cast" not in name
+        and "D2H" not in name
+    )
     assert np.flatnonzero(step.kind == KINDS.index(KernelKind.TO_DEVICE)).min() > last_forward
 
 

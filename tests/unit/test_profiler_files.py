@@ -18,9 +18,11 @@ from swapconf.profile.memory_profile import BEFORE, UNKNOWN, Curve
 from swapconf.trace.lifetimes import NEVER
 from swapconf.words.findings import Finding, SwapconfError
 
-FULL = ("Name,Size(KB),Allocation Time(us),Release Time(us),Active Release Time(us),Duration(us),Active Duration(us),"
-        "Allocation Total Allocated(MB),Allocation Total Reserved(MB),Allocation Total Active(MB),"
-        "Release Total Allocated(MB),Release Total Reserved(MB),Release Total Active(MB),Stream Ptr,Device Type")
+FULL = (
+    "Name,Size(KB),Allocation Time(us),Release Time(us),Active Release Time(us),Duration(us),Active Duration(us),"
+    "Allocation Total Allocated(MB),Allocation Total Reserved(MB),Allocation Total Active(MB),"
+    "Release Total Allocated(MB),Release Total Reserved(MB),Release Total Active(MB),Stream Ptr,Device Type"
+)
 TORCH = f"""{FULL}
 cann::Graph_21,192,16995.950\t,17088.550\t,,92.6,,0.1875,490.5625,,0.0,490.5625,,,NPU:0
 aten::empty_strided,0.5,1700000000123456.789\t,1700000000123457.000\t,1700000000123458.100\t,0.211,1.311,0.5,2.0,0.5,\
@@ -79,7 +81,12 @@ def test_operators_of_torch_npu(tmp_path: Path, line_end: str) -> None:
     assert table.end_ns.tolist() == [17088550, start + 211, NEVER, start + 13212, start + 42711]
     assert table.size_bytes.tolist() == [192 * 1024, 512, 512 * 1024, 512 * 1024, 20 * 1024]
     assert [table.names[code] for code in table.name] == [
-        "cann::Graph_21", "aten::empty_strided", "aten::add, out", "aten::view", ""]
+        "cann::Graph_21",
+        "aten::empty_strided",
+        "aten::add, out",
+        "aten::view",
+        "",
+    ]
     assert [table.streams[code] for code in table.stream] == ["", *["187651392"] * 4]
     assert [table.devices[code] for code in table.device] == ["NPU:0", "NPU:0", "NPU:1", "NPU:1", "NPU:0"]
     assert table.allocated_bytes.tolist()[:2] == [192 * 1024, 512 * 1024]
@@ -123,8 +130,15 @@ def test_records_of_msprof(tmp_path: Path) -> None:
 
 
 def told(curve: Curve) -> list[tuple[int, ...]]:
-    return list(zip(curve.time_ns.tolist(), curve.allocated_bytes.tolist(), curve.reserved_bytes.tolist(),
-                    curve.active_bytes.tolist(), strict=True))
+    return list(
+        zip(
+            curve.time_ns.tolist(),
+            curve.allocated_bytes.tolist(),
+            curve.reserved_bytes.tolist(),
+            curve.active_bytes.tolist(),
+            strict=True,
+        )
+    )
 
 
 def refused(path: Path) -> Finding:
@@ -136,25 +150,37 @@ def refused(path: Path) -> Finding:
     return caught.value.findings[0]
 
 
-@pytest.mark.parametrize(("text", "rule", "line", "words"), [
-    (TORCH.replace("Name", "Title"), "trace-header", 1, "no column Name in"),
-    (TORCH_RECORD.replace("Timestamp(us),Total Allocated(MB)", "When,What"), "trace-header", 1,
-     "no column Timestamp, Total Allocated in"),
-    (OLD_TORCH.replace("Release Time(us),Duration", "X,Y"), "trace-garbled", 1, "no column Release Time or Duration"),
-    (TORCH.replace("Size(KB)", "Size(GB)"), "trace-garbled", 1, "the unit of Size is 'GB'"),
-    (TORCH.replace("aten::empty_strided,0.5", "aten::empty_strided,0x5"), "trace-garbled", 3, "Size is '0x5'"),
-    (TORCH.replace("aten::empty_strided,0.5", "aten::empty_strided,"), "trace-garbled", 3, "Size is empty"),
-    (TORCH.replace("aten::empty_strided,0.5", "aten::empty_strided,inf"), "trace-garbled", 3, "Size is 'inf'"),
-    (TORCH.replace("1700000000123457.000", "17"), "trace-garbled", 3, "before it is allocated"),
-    (TORCH.replace("17088.550\t,,", ""), "trace-garbled", 2, "13 values, where the header names 15"),
-    (TORCH.replace('out"', "out"), "trace-garbled", 6, "unexpected end of data"),
-    (TORCH[:-8], "trace-truncated", 6, "breaks off"),
-    (TORCH_RECORD.replace("GE,1699.550", ",1699.550"), "trace-garbled", 2, "Component is empty"),
-    (TORCH_RECORD.replace("1690.5", "N/A"), "trace-garbled", 5, "Timestamp is empty"),
-    (TORCH_RECORD.replace("1.0,10.0", "-1.0,10.0"), "trace-garbled", 5, "negative"),
-    (TORCH_RECORD[:-4], "trace-truncated", 6, "breaks off"),
-    ("", "trace-truncated", 0, "empty"),
-])
+@pytest.mark.parametrize(
+    ("text", "rule", "line", "words"),
+    [
+        (TORCH.replace("Name", "Title"), "trace-header", 1, "no column Name in"),
+        (
+            TORCH_RECORD.replace("Timestamp(us),Total Allocated(MB)", "When,What"),
+            "trace-header",
+            1,
+            "no column Timestamp, Total Allocated in",
+        ),
+        (
+            OLD_TORCH.replace("Release Time(us),Duration", "X,Y"),
+            "trace-garbled",
+            1,
+            "no column Release Time or Duration",
+        ),
+        (TORCH.replace("Size(KB)", "Size(GB)"), "trace-garbled", 1, "the unit of Size is 'GB'"),
+        (TORCH.replace("aten::empty_strided,0.5", "aten::empty_strided,0x5"), "trace-garbled", 3, "Size is '0x5'"),
+        (TORCH.replace("aten::empty_strided,0.5", "aten::empty_strided,"), "trace-garbled", 3, "Size is empty"),
+        (TORCH.replace("aten::empty_strided,0.5", "aten::empty_strided,inf"), "trace-garbled", 3, "Size is 'inf'"),
+        (TORCH.replace("1700000000123457.000", "17"), "trace-garbled", 3, "before it is allocated"),
+        (TORCH.replace("17088.550\t,,", ""), "trace-garbled", 2, "13 values, where the header names 15"),
+        (TORCH.replace('out"', "out"), "trace-garbled", 6, "unexpected end of data"),
+        (TORCH[:-8], "trace-truncated", 6, "breaks off"),
+        (TORCH_RECORD.replace("GE,1699.550", ",1699.550"), "trace-garbled", 2, "Component is empty"),
+        (TORCH_RECORD.replace("1690.5", "N/A"), "trace-garbled", 5, "Timestamp is empty"),
+        (TORCH_RECORD.replace("1.0,10.0", "-1.0,10.0"), "trace-garbled", 5, "negative"),
+        (TORCH_RECORD[:-4], "trace-truncated", 6, "breaks off"),
+        ("", "trace-truncated", 0, "empty"),
+    ],
+)
 def test_damage(tmp_path: Path, text: str, rule: str, line: int, words: str) -> None:
     finding = refused(written(tmp_path, text))
     assert (finding.rule, finding.origin.line) == (rule, line)

@@ -69,11 +69,20 @@ def test_the_view_keeps_the_published_rules(name: str) -> None:
     assert mistakes(view(name)) == []
 
 
-@pytest.mark.parametrize(("phase", "change", "told"), [
-    ("X", {"dur": -1}, "not valid"), ("X", {"dur": None}, "not valid"), ("X", {"ts": "0.1"}, "not of type"),
-    ("X", {"pid": 99}, "has no name"), ("C", {"args": {"weights": "many"}}, "not valid"),
-    ("M", {"args": {}}, "not valid"), ("f", {"id": "none"}, "does not end"), ("f", {"ts": 0}, "does not end"),
-    ("s", {"tid": 77}, "no slice")])
+@pytest.mark.parametrize(
+    ("phase", "change", "told"),
+    [
+        ("X", {"dur": -1}, "not valid"),
+        ("X", {"dur": None}, "not valid"),
+        ("X", {"ts": "0.1"}, "not of type"),
+        ("X", {"pid": 99}, "has no name"),
+        ("C", {"args": {"weights": "many"}}, "not valid"),
+        ("M", {"args": {}}, "not valid"),
+        ("f", {"id": "none"}, "does not end"),
+        ("f", {"ts": 0}, "does not end"),
+        ("s", {"tid": 77}, "no slice"),
+    ],
+)
 def test_the_rules_find_what_breaks_them(phase: str, change: dict[str, Any], told: str) -> None:
     assert any(told in text for text in mistakes(_changed(lambda event: event["ph"] == phase, change)))
 
@@ -101,11 +110,16 @@ def test_layers_and_threads_are_those_of_the_profiler() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_kernel_that_takes_time_is_drawn_when_it_runs(name: str) -> None:
     found = profile(name)
-    drawn = {(event["args"]["mindspore_op"], event["args"]["Stream Id"]): (event["ts"] * 1000, event["dur"] * 1000)
-             for event in view(name) if event["ph"] == "X" and "mindspore_op" in event["args"]}
-    wanted = {(found.program.names[kernel], int(found.program.stream[kernel])): (start, end - start)
-              for kernel, (start, end) in enumerate(zip(found.start_ns.tolist(), found.end_ns.tolist(), strict=True))
-              if end > start}
+    drawn = {
+        (event["args"]["mindspore_op"], event["args"]["Stream Id"]): (event["ts"] * 1000, event["dur"] * 1000)
+        for event in view(name)
+        if event["ph"] == "X" and "mindspore_op" in event["args"]
+    }
+    wanted = {
+        (found.program.names[kernel], int(found.program.stream[kernel])): (start, end - start)
+        for kernel, (start, end) in enumerate(zip(found.start_ns.tolist(), found.end_ns.tolist(), strict=True))
+        if end > start
+    }
     assert drawn == wanted
 
 
@@ -117,7 +131,8 @@ def test_copies_and_collectives_are_told_as_msprof_tells_them() -> None:
     is_copy = np.isin(found.program.kind, (TO_HOST, TO_DEVICE)) & (found.end_ns > found.start_ns)
     assert len(copies) == is_copy.sum() > 90
     assert sum(event["name"].startswith("hcom_allReduce_") for event in events) == sum(
-        task.primitive == "AllReduce" for task in profile(SWAP).tasks)
+        task.primitive == "AllReduce" for task in profile(SWAP).tasks
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -176,8 +191,10 @@ def test_memory_is_read_back_to_the_byte(output: Path) -> None:
 def test_the_parts_of_a_step_add_up(name: str) -> None:
     (row,) = csv.DictReader(profiler_tables.step_trace_time(profile(name)).splitlines())
     part = {key: Decimal(text) for key, text in row.items()}
-    assert part["Computing"] + part["Communication(Not Overlapped)"] + part["Free"] == Decimal(
-        profile(name).step_ns) / 1000
+    assert (
+        part["Computing"] + part["Communication(Not Overlapped)"] + part["Free"]
+        == Decimal(profile(name).step_ns) / 1000
+    )
     assert part["Overlapped"] + part["Communication(Not Overlapped)"] == part["Communication"]
     assert part["Stage"] + part["Bubble"] > 0
 
@@ -187,7 +204,7 @@ def test_overlap_by_hand() -> None:
     covered = np.zeros((3, found.step_ns), dtype=np.bool_)
     for kernel, kind in enumerate(found.program.kind.tolist()):
         row = {COMPUTE: 0, COLLECTIVE: 1, TO_HOST: 2, TO_DEVICE: 2}[kind]
-        covered[row, found.start_ns[kernel]:found.end_ns[kernel]] = True
+        covered[row, found.start_ns[kernel] : found.end_ns[kernel]] = True
     assert length_ns(found.computing) == covered[0].sum()
     assert length_ns(found.only_communicating) == (covered[1] & ~covered[0]).sum()
     assert length_ns(found.free) == (~covered[0] & ~covered[1]).sum()
@@ -197,6 +214,11 @@ def test_the_folder_has_the_names_of_the_profiler(output: Path) -> None:
     assert output.name == "ASCEND_PROFILER_OUTPUT"
     assert output.parent.name == "swapconf-rank0_20260102030405678_ascend_ms"
     assert {path.name for path in output.iterdir()} == {
-        "trace_view.json", "kernel_details.csv", "operator_memory.csv", "memory_record.csv", "step_trace_time.csv"}
+        "trace_view.json",
+        "kernel_details.csv",
+        "operator_memory.csv",
+        "memory_record.csv",
+        "step_trace_time.csv",
+    }
     told = json.loads((output.parent / "profiler_metadata.json").read_text())
     assert told["swapconf"] == "simulated, not profiled"

@@ -62,7 +62,15 @@ def test_a_file_that_is_not_there_is_told() -> None:
 
 
 def test_importing_it_loads_nothing() -> None:
-    done = subprocess.run([sys.executable, "-c", "import sys, swapconf; print(sorted(name for name in sys.modules "
-                           "if name.startswith('swapconf.')), 'numpy' in sys.modules)"],
-                          capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys, swapconf; print(sorted(name for name in sys.modules "
+            "if name.startswith('swapconf.')), 'numpy' in sys.modules)",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.strip() == "[] False"

@@ -11,7 +11,8 @@ from tests.helpers import ROOT
 
 def test_the_page_is_what_the_script_makes() -> None:
     assert (ROOT / "docs/evidence/published-measurements.md").read_text(encoding="utf-8") == published.page(), (
-        "run: just generate")
+        "run: just generate"
+    )
 
 
 def test_peak_rates_are_a_lower_bound_of_every_measured_time() -> None:

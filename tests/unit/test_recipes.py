@@ -24,8 +24,9 @@ needs_just = pytest.mark.skipif(not JUST.exists(), reason="the extra dev is not 
 
 
 def just(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([JUST, *words], cwd=ROOT, env={**os.environ, **variables}, text=True, capture_output=True,
-                          check=False)
+    return subprocess.run(
+        [JUST, *words], cwd=ROOT, env={**os.environ, **variables}, text=True, capture_output=True, check=False
+    )
 
 
 @cache
@@ -34,9 +35,20 @@ def recipes() -> Mapping[str, Any]:
 
 
 @needs_just
-@pytest.mark.parametrize("file", [
-    ".pre-commit-config.yaml", "scripts/test.sh", "scripts/generate.py", "justfile", "README.md", "README_CN.md",
-    "CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md"])
+@pytest.mark.parametrize(
+    "file",
+    [
+        ".pre-commit-config.yaml",
+        "scripts/test.sh",
+        "scripts/generate.py",
+        "justfile",
+        "README.md",
+        "README_CN.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "docs/architecture.md",
+    ],
+)
 def test_every_recipe_that_is_named_exists(file: str) -> None:
     if (ROOT / file).exists():
         named = set(NAMED.findall((ROOT / file).read_text(encoding="utf-8")))

@@ -62,11 +62,15 @@ def feed_forward(*layers: int, swapped: bool = True) -> Config:
 
 def with_layers(trace: Trace, new: Mapping[int, int]) -> Trace:
     """The same with other layers: new number by old one."""
+
     def renamed(name: str) -> str:
         return re.sub(r"(layers-CellList/)(\d+)", lambda found: f"{found[1]}{new[int(found[2])]}", name)
 
-    return replace(trace, kernels=tuple(replace(item, name=renamed(item.name)) for item in trace.kernels),
-                   tasks=tuple(replace(item, name=renamed(item.name)) for item in trace.tasks))
+    return replace(
+        trace,
+        kernels=tuple(replace(item, name=renamed(item.name)) for item in trace.kernels),
+        tasks=tuple(replace(item, name=renamed(item.name)) for item in trace.tasks),
+    )
 
 
 # --- what is recomputed ---------------------------------------------------------------------------------------------
@@ -75,8 +79,11 @@ def with_layers(trace: Trace, new: Mapping[int, int]) -> Trace:
 def test_a_whole_layer_without_its_output_and_without_views() -> None:
     effect = seen("llama_l2_recompute")
     assert effect.recomputed_by_layer == {"1": 32, "0": 32}
-    of_layer = {(launch.place.cell, launch.primitive): count for launch, count in effect.recomputed_by_operator.items()
-                if launch.place.layer == "0"}
+    of_layer = {
+        (launch.place.cell, launch.primitive): count
+        for launch, count in effect.recomputed_by_operator.items()
+        if launch.place.layer == "0"
+    }
     assert of_layer["", "Add"] == 1  # of two; the other one writes the output
     assert ("feed_forward.w2", "MatMul") not in of_layer
     assert of_layer["attention.wo", "AllReduce"] == 1
@@ -88,7 +95,12 @@ def test_only_one_cell_of_one_layer() -> None:
     assert effect.recomputed_by_layer == {"2": NORM_CASTS, "1": NORM_CASTS + 7, "0": NORM_CASTS}
     cells = {launch.place.cell for launch in effect.recomputed or () if launch.place.layer == "1"}
     assert {cell for cell in cells if "norm" not in cell} == {
-        "feed_forward", "feed_forward.w1", "feed_forward.w1.activation", "feed_forward.w2", "feed_forward.w3"}
+        "feed_forward",
+        "feed_forward.w1",
+        "feed_forward.w1.activation",
+        "feed_forward.w2",
+        "feed_forward.w3",
+    }
 
 
 @pytest.mark.parametrize("name", ["llama_l2_none", "llama_l2_layerswap_n1", "llama_l3_flash_n1"])
@@ -120,20 +132,38 @@ def test_what_is_recomputed_is_not_held_for_the_backward_pass() -> None:
 
 def fed_anew(trace: Trace, layer: int, primitive: str) -> Trace:
     """A recomputed layer reads its input through another kernel, as with recompute_slice_activation."""
-    at = next(index for index, task in enumerate(trace.tasks) if re.search(
-        rf"/{layer}-LLamaDecodeLayer/attention_norm-LlamaRMSNorm/Cast-op2$", task.name))
+    at = next(
+        index
+        for index, task in enumerate(trace.tasks)
+        if re.search(rf"/{layer}-LLamaDecodeLayer/attention_norm-LlamaRMSNorm/Cast-op2$", task.name)
+    )
     first = trace.tasks[at]
     kernel = next(index for index, item in enumerate(trace.kernels) if item.name == first.name)
     name, tensor = f"Default/{primitive}-op99", first.input_tensors[0]
-    made = replace(first, event=first.event - 1, name=name, inputs=first.inputs[:1], outputs=(first.event - 1,),
-                   input_tensors=(tensor,), output_tensors=(tensor,))
+    made = replace(
+        first,
+        event=first.event - 1,
+        name=name,
+        inputs=first.inputs[:1],
+        outputs=(first.event - 1,),
+        input_tensors=(tensor,),
+        output_tensors=(tensor,),
+    )
     fed = replace(first, inputs=(made.event, *first.inputs[1:]))
-    block = replace(next(block for block in trace.blocks if block.start == first.event), start=made.event, node=name,
-                    task=made.event, users=(first.event,))
+    block = replace(
+        next(block for block in trace.blocks if block.start == first.event),
+        start=made.event,
+        node=name,
+        task=made.event,
+        users=(first.event,),
+    )
     new = replace(trace.kernels[kernel], name=name, primitive=primitive, inputs=())
-    return replace(trace, blocks=Blocks.of([*trace.blocks, block]),
-                   tasks=(*trace.tasks[:at], made, fed, *trace.tasks[at + 1:]),
-                   kernels=(*trace.kernels[:kernel], new, *trace.kernels[kernel:]))
+    return replace(
+        trace,
+        blocks=Blocks.of([*trace.blocks, block]),
+        tasks=(*trace.tasks[:at], made, fed, *trace.tasks[at + 1 :]),
+        kernels=(*trace.kernels[:kernel], new, *trace.kernels[kernel:]),
+    )
 
 
 @pytest.mark.parametrize("primitive", ["AllGather", "Mystery"])
@@ -165,8 +195,12 @@ def test_no_false_alarm(name: str) -> None:
 @pytest.mark.parametrize("name", ["mcore/qwen3_l2_none", "mcore/qwen3_l2_layerswap_n5"])
 def test_no_false_alarm_on_an_mcore_model(name: str) -> None:
     templates = catalog.templates_for("qwen3", {}, 2)
-    net = Network(family="qwen3", layers=tuple(Layer(index=index, name=str(index), template=template)
-                                               for index, template in enumerate(templates)))
+    net = Network(
+        family="qwen3",
+        layers=tuple(
+            Layer(index=index, name=str(index), template=template) for index, template in enumerate(templates)
+        ),
+    )
     effect = observed(golden(name), 2)
     assert told(decided(LAYER_SWAP if "swap" in name else config(2), net), effect) == []
     ((rule, line),) = [(found.rule, found.origin.line) for found in told(decided(ALL, net), effect)]
@@ -190,7 +224,8 @@ def test_a_recompute_that_ran_in_another_layer_is_told_twice(ran: tuple[int, ...
 
 def test_nothing_is_recomputed() -> None:
     assert rules(ALL, "llama_l2_none") == [
-        (MISSING, "a recompute of the whole layer is decided in layers 0-1, but nothing of it is recomputed")]
+        (MISSING, "a recompute of the whole layer is decided in layers 0-1, but nothing of it is recomputed")
+    ]
 
 
 def test_all_is_recomputed_and_nothing_decided() -> None:
@@ -226,8 +261,7 @@ def test_an_operator_that_is_excluded_stays() -> None:
     pattern = r"attention\.flash_attention\.flash_attention"
     cfg = config(2, recompute=RecomputeConfig(full=full(), select_exclude=(select(pattern),)))
     ((rule, message),) = rules(cfg, "llama_l2_recompute")
-    assert (rule, message.partition(" in layers")[0]) == (
-        UNDECIDED, "attention.flash_attention (FlashAttentionScore)")
+    assert (rule, message.partition(" in layers")[0]) == (UNDECIDED, "attention.flash_attention (FlashAttentionScore)")
     assert rules(config(2, recompute=RecomputeConfig(select_exclude=(select(pattern),))), "llama_l2_none") == []
 
 
@@ -251,12 +285,20 @@ def test_what_stands_among_recomputed_kernels_of_one_layer_is_of_that_layer_what
     """As MindSpore names the slices of GLM's rotary embedding; layer 0 is not recomputed, so that it would be strange
     there."""
     trace = golden(FFN)
-    old = next(task for task in trace.step_tasks if "1-LLama" in task.name and task.name.endswith("MatMul-op0")
-               and "w3" in task.name and "recompute_" in task.name)
+    old = next(
+        task
+        for task in trace.step_tasks
+        if "1-LLama" in task.name
+        and task.name.endswith("MatMul-op0")
+        and "w3" in task.name
+        and "recompute_" in task.name
+    )
     name = old.name.replace("/1-LLama", "/0-LLama")
     misnamed = replace(
-        trace, tasks=tuple(replace(task, name=name) if task.name == old.name else task for task in trace.tasks),
-        kernels=tuple(replace(kernel, name=name) if kernel.name == old.name else kernel for kernel in trace.kernels))
+        trace,
+        tasks=tuple(replace(task, name=name) if task.name == old.name else task for task in trace.tasks),
+        kernels=tuple(replace(kernel, name=name) if kernel.name == old.name else kernel for kernel in trace.kernels),
+    )
     assert misnamed.tasks != trace.tasks
     assert observed(misnamed, num_layers=3).recomputed == seen(FFN).recomputed
 
@@ -275,8 +317,11 @@ def test_of_two_views_in_a_row_the_first_one_may_keep_what_it_shows() -> None:
 def test_communication_may_be_kept() -> None:
     effect = seen("llama_l2_recompute")
     reduced = Held(Place("0", "attention.wo"), "AllReduce", frozenset({Launch(Place("0", "attention.wo"), "Reshape")}))
-    kept = replace(effect, held=effect.held | {reduced}, recomputed=tuple(
-        launch for launch in effect.recomputed or () if launch.primitive != "AllReduce"))
+    kept = replace(
+        effect,
+        held=effect.held | {reduced},
+        recomputed=tuple(launch for launch in effect.recomputed or () if launch.primitive != "AllReduce"),
+    )
     assert len(told(decided(ALL, llama(2)), kept)) == 1
     without = replace(ALL, recompute=replace(ALL.recompute, mp_comm_recompute=False))
     assert told(decided(without, llama(2)), kept) == []
@@ -309,8 +354,10 @@ def test_communication_that_is_decided_and_not_recomputed() -> None:
     effect = replace(plain, held=plain.held | {gathered})
     (finding,) = told(decided(cfg, llama(2)), effect)
     assert (finding.rule, finding.origin.line) == (MISSING, 9)
-    assert ("a recompute of the communication behind ffn_norm.norm, attention_norm.norm is decided in layer 1, but no "
-            "communication is recomputed there") in finding.message
+    assert (
+        "a recompute of the communication behind ffn_norm.norm, attention_norm.norm is decided in layer 1, but no "
+        "communication is recomputed there"
+    ) in finding.message
     again = replace(effect, recomputed=(*(plain.recomputed or ()), Launch(gathered.place, "AllGather")))
     assert told(decided(cfg, llama(2)), again) == []
     excluded = replace(cfg, recompute=replace(cfg.recompute, select_comm_exclude=(select(r".*_norm\.norm", 1),)))
@@ -349,12 +396,24 @@ def test_layers_that_no_run_had_recompute_what_the_others_do() -> None:
 
     def made(layers: Iterable[int]) -> Effect:
         places = [Place(str(index), "feed_forward") for index in layers]
-        return Effect(layers=frozenset(place.layer for place in places), moves=(), host_peak_bytes=0,
-                      recomputed=tuple(Launch(place, "Mul") for place in places),
-                      held=frozenset(Held(place, "Add", frozenset({Launch(place, "Mul")})) for place in places))
+        return Effect(
+            layers=frozenset(place.layer for place in places),
+            moves=(),
+            host_peak_bytes=0,
+            recomputed=tuple(Launch(place, "Mul") for place in places),
+            held=frozenset(Held(place, "Add", frozenset({Launch(place, "Mul")})) for place in places),
+        )
 
-    samples = [Sample(size=size, highest={("Default", "0"): 1}, used_peak_bytes=1, with_fragments_peak_bytes=1,
-                      effect=made(plan.kept(size))) for size in plan.runs]
+    samples = [
+        Sample(
+            size=size,
+            highest={("Default", "0"): 1},
+            used_peak_bytes=1,
+            with_fragments_peak_bytes=1,
+            effect=made(plan.kept(size)),
+        )
+        for size in plan.runs
+    ]
     whole = extrapolated(samples, plan, plan.whole).effect
     every = made(range(10))
     assert whole.recomputed_by_layer == every.recomputed_by_layer
@@ -363,16 +422,26 @@ def test_layers_that_no_run_had_recompute_what_the_others_do() -> None:
 
 def test_what_only_the_first_layer_of_a_row_does_stays_with_it_in_all_micro_batches() -> None:
     """The smallest run has no layer in the middle of the row: what micro-batches add there follows the layer itself."""
-    plan = Fold(rows=(LayerRow(0, 10),), whole=Size((10,), 256), small=Size((2,), 9), steps=(Size((3,), 9), Size((2,), 10)))
+    plan = Fold(
+        rows=(LayerRow(0, 10),), whole=Size((10,), 256), small=Size((2,), 9), steps=(Size((3,), 9), Size((2,), 10))
+    )
 
     def made(size: Size) -> Effect:
         again = [Launch(Place(str(index), "norm"), "Mul") for index in plan.kept(size)]
         first = Launch(Place("0", "norm"), "Cast")
-        return Effect(layers=frozenset(map(str, plan.kept(size))), moves=(), host_peak_bytes=0,
-                      recomputed=tuple([*reversed(again), first] * size.micro_batches))
+        return Effect(
+            layers=frozenset(map(str, plan.kept(size))),
+            moves=(),
+            host_peak_bytes=0,
+            recomputed=tuple([*reversed(again), first] * size.micro_batches),
+        )
 
-    samples = [Sample(size=size, highest={("Default", "0"): 1}, used_peak_bytes=1, with_fragments_peak_bytes=1,
-                      effect=made(size)) for size in plan.runs]
+    samples = [
+        Sample(
+            size=size, highest={("Default", "0"): 1}, used_peak_bytes=1, with_fragments_peak_bytes=1, effect=made(size)
+        )
+        for size in plan.runs
+    ]
     told = extrapolated(samples, plan, plan.whole).effect
     assert told.recomputed_by_operator == made(plan.whole).recomputed_by_operator
 
@@ -386,14 +455,20 @@ def test_the_baseline_of_what_if_has_the_same_gradients_in_layers(name: str) -> 
     trace = golden(name)
     baseline = prepare(trace).kernels.backward[trace.step_launches]
     late = [phase in (Phase.BACKWARD, Phase.RECOMPUTED) for phase in step_phases(trace)]
-    differ = {task.name for task, one, other in zip(trace.step_tasks, baseline, late, strict=True)
-              if one != other and in_layer(task.scope)}
+    differ = {
+        task.name
+        for task, one, other in zip(trace.step_tasks, baseline, late, strict=True)
+        if one != other and in_layer(task.scope)
+    }
     assert differ == set()
 
 
 def test_a_gradient_that_a_cell_computes_by_hand_is_none_of_what_is_recomputed() -> None:
     """The loss has one (bprop), under its own name: Exp, Sub, Mul."""
     trace = golden("llama_l2_none")
-    by_hand = {task.primitive for task, phase in zip(trace.step_tasks, step_phases(trace), strict=True)
-               if phase is Phase.BACKWARD and not task.name.startswith("Gradients/") and "_nllloss" in task.name}
+    by_hand = {
+        task.primitive
+        for task, phase in zip(trace.step_tasks, step_phases(trace), strict=True)
+        if phase is Phase.BACKWARD and not task.name.startswith("Gradients/") and "_nllloss" in task.name
+    }
     assert by_hand >= {"Exp", "Sub", "Mul"}

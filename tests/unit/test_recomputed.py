@@ -19,15 +19,22 @@ from swapconf.trace.work import work
 from tests.helpers import golden
 
 MORE = Path(os.environ.get("SWAPCONF_TRACES") or "nowhere")
-PAIRS = sorted(path.name for path in MORE.glob("*.*") if re.search(r"\.(recompute|select-\w+)$", path.name)
-               and (MORE / f"{path.name.partition('.')[0]}.none").exists())
+PAIRS = sorted(
+    path.name
+    for path in MORE.glob("*.*")
+    if re.search(r"\.(recompute|select-\w+)$", path.name) and (MORE / f"{path.name.partition('.')[0]}.none").exists()
+)
 
 
 def operations(trace: Trace) -> float:
     """Of the whole step."""
     load = workload(trace)
-    each = np.array([work(item.primitive, item.inputs, item.outputs, max(1, len(item.ranks)), item.attention)
-                     for item in load.signatures])
+    each = np.array(
+        [
+            work(item.primitive, item.inputs, item.outputs, max(1, len(item.ranks)), item.attention)
+            for item in load.signatures
+        ]
+    )
     return float(sum(done.matrix_ops + done.wide_matrix_ops + done.vector_ops for done in each[load.index]))
 
 
@@ -59,8 +66,11 @@ def test_names_do_not_decide() -> None:
         return name.replace("recompute_", "")
 
     taken: dict[str, int] = {}
-    renamed = {item.name: f"{plain(item.scope)}/{item.primitive}-op{taken.setdefault(item.name, len(taken))}"
-               for item in trace.tasks if item.is_kernel}
+    renamed = {
+        item.name: f"{plain(item.scope)}/{item.primitive}-op{taken.setdefault(item.name, len(taken))}"
+        for item in trace.tasks
+        if item.is_kernel
+    }
     kernels = tuple(replace(item, name=renamed.get(item.name, item.name)) for item in trace.kernels)
     tasks = tuple(replace(item, name=renamed.get(item.name, item.name)) for item in trace.tasks)
     bare = replace(trace, kernels=kernels, tasks=tasks)

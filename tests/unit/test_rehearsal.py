@@ -33,8 +33,9 @@ def test_ranks() -> None:
     assert [CLUSTER.stage_of(rank) for rank in (0, 3, 4, 15)] == [0, 0, 1, 3]
 
 
-@pytest.mark.parametrize(("words", "told"), [
-    ("16", "no rank 16"), ("some", "neither"), ("-1", "no rank -1"), ("", "neither")])
+@pytest.mark.parametrize(
+    ("words", "told"), [("16", "no rank 16"), ("some", "neither"), ("-1", "no rank -1"), ("", "neither")]
+)
 def test_wrong_ranks(words: str, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         ranks_of(words, CLUSTER)
@@ -47,11 +48,26 @@ def order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RankOrder:
 
 
 REPORT = RankReport(
-    file="a.yaml", rank=4, stage=1, level=1, outcome=RankOutcome.COMPLETED, used_peak_bytes=5, seconds=1.5,
-    moved=(LayerMoves("0", 2, 64),), recomputed=(LayerRecomputes("1", 7),),
+    file="a.yaml",
+    rank=4,
+    stage=1,
+    level=1,
+    outcome=RankOutcome.COMPLETED,
+    used_peak_bytes=5,
+    seconds=1.5,
+    moved=(LayerMoves("0", 2, 64),),
+    recomputed=(LayerRecomputes("1", 7),),
     strategy_lines=("Set op_swap at layer 0: .attention, value=1",),
-    findings=(Finding(origin=Origin(file="a.yaml", line=1, column=2, path="x"), rule="r", severity=Severity.NOTE,
-                      message="m", hint="h"),))
+    findings=(
+        Finding(
+            origin=Origin(file="a.yaml", line=1, column=2, path="x"),
+            rule="r",
+            severity=Severity.NOTE,
+            message="m",
+            hint="h",
+        ),
+    ),
+)
 
 
 def test_a_report_comes_back_from_the_cache(order: RankOrder) -> None:
@@ -87,8 +103,11 @@ def test_the_table_tells_what_is_recomputed(capsys: pytest.CaptureFixture[str]) 
 
 FILES = plural(2, "{count} file", "{count} files")
 WORDED = replace(
-    REPORT, detail=phrase("nothing found in {files}", files=FILES), fold_note=joined("; ", [FILES, "a note"]),
-    findings=(replace(REPORT.findings[0], message=phrase("nothing found in {files}", files="x"), hint=FILES),))
+    REPORT,
+    detail=phrase("nothing found in {files}", files=FILES),
+    fold_note=joined("; ", [FILES, "a note"]),
+    findings=(replace(REPORT.findings[0], message=phrase("nothing found in {files}", files="x"), hint=FILES),),
+)
 
 
 def test_a_phrase_stays_one_in_the_cache(order: RankOrder, chinese: None) -> None:
@@ -100,10 +119,26 @@ def test_a_phrase_stays_one_in_the_cache(order: RankOrder, chinese: None) -> Non
     assert show(found.findings[0].hint) == "2个文件"
 
 
-@pytest.mark.parametrize("packed", [
-    [], ["a", ""], ["{", "", {}], ["{}", "", {}], ["{a}", "", {}], ["{a.b}", "", {"a": 1}], [1, "", {}], ["a", "b", {}],
-    ["a", "", []], ["a", "", {"b": [1]}], ["{a:c}", "", {"a": -1}], ["{a:>99999999999999}", "", {"a": "b"}], {"a": "b"},
-    None, 1])
+@pytest.mark.parametrize(
+    "packed",
+    [
+        [],
+        ["a", ""],
+        ["{", "", {}],
+        ["{}", "", {}],
+        ["{a}", "", {}],
+        ["{a.b}", "", {"a": 1}],
+        [1, "", {}],
+        ["a", "b", {}],
+        ["a", "", []],
+        ["a", "", {"b": [1]}],
+        ["{a:c}", "", {"a": -1}],
+        ["{a:>99999999999999}", "", {"a": "b"}],
+        {"a": "b"},
+        None,
+        1,
+    ],
+)
 @pytest.mark.parametrize("place", ["detail", "fold_note", "hint"])
 def test_a_damaged_phrase_is_no_report(order: RankOrder, packed: object, place: str) -> None:
     report_cache.store(order, WORDED)

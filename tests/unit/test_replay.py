@@ -50,8 +50,10 @@ def test_the_size_of_the_pieces_is_found_from_the_addresses() -> None:
     """Three tensors of 0.75 GiB: two share a piece of 2 GiB, none a piece of 1 GiB."""
     template = next(block for block in golden(NAMES[0]).blocks if block.kind == "Kernel" and not block.is_persistent)
     size = 3 * GIB // 4
-    rows = [replace(template, start=time, end=None, size_bytes=size, address=address)
-            for time, address in ((1, 9 * GIB), (2, 8 * GIB), (3, 7 * GIB))]
+    rows = [
+        replace(template, start=time, end=None, size_bytes=size, address=address)
+        for time, address in ((1, 9 * GIB), (2, 8 * GIB), (3, 7 * GIB))
+    ]
     trace = replace(golden(NAMES[0]), blocks=Blocks.of(rows), tasks=())
     assert replay(trace, lifetimes(trace)).pool.growth_bytes == GIB
     rows[1] = replace(rows[1], address=9 * GIB + size)
@@ -83,8 +85,9 @@ def test_a_recomputed_cell_runs_forward_first() -> None:
     """Both times under one name, so that half of its kernels are forward ones."""
     trace = golden("llama_l2_recompute")
     known = phases(trace)
-    found = Counter(known[task.event] for task in trace.tasks
-                    if task.name.startswith("recompute_") and task.event in known)
+    found = Counter(
+        known[task.event] for task in trace.tasks if task.name.startswith("recompute_") and task.event in known
+    )
     assert set(found) == {Phase.FORWARD, Phase.RECOMPUTED}
     assert found[Phase.FORWARD] == pytest.approx(found[Phase.RECOMPUTED], rel=0.2)
 
@@ -92,8 +95,10 @@ def test_a_recomputed_cell_runs_forward_first() -> None:
 def test_a_primitive_that_the_model_recomputes_is_told_by_its_readers() -> None:
     """The norms of this model recompute their Cast in the backward pass, under its plain name."""
     live = columns("llama_l2_none")
-    casts = [live.names[live.name[block]] for block in np.flatnonzero(
-        (live.category == CATEGORIES.index(Category.RECOMPUTED)) & (live.layer >= 0))]
+    casts = [
+        live.names[live.name[block]]
+        for block in np.flatnonzero((live.category == CATEGORIES.index(Category.RECOMPUTED)) & (live.layer >= 0))
+    ]
     assert len(casts) == 4
     assert all("_norm-LlamaRMSNorm/Cast-op" in name for name in casts)
 
@@ -109,7 +114,8 @@ def test_parameters() -> None:
     weights, state = (live.category == CATEGORIES.index(kind) for kind in (Category.WEIGHT, Category.OPTIMIZER))
     trained = sorted(live.names[name] for name in live.name[weights] if "." in live.names[name])
     assert sorted(live.names[name] for name in live.name[state]) == sorted(
-        f"{prefix}.{name}" for name in trained for prefix in ("adam_m", "adam_v"))
+        f"{prefix}.{name}" for name in trained for prefix in ("adam_m", "adam_v")
+    )
     assert (live.end[weights | state] == NEVER).all()
     assert set(live.layer[weights].tolist()) == {-1, 0, 1}
 
@@ -123,18 +129,32 @@ def test_accumulated_gradients_are_gradients() -> None:
     assert not any(live.names[name].startswith("accu_grads.") for name in live.name[~gradients])
 
 
-@pytest.mark.parametrize(("name", "layer", "operator"), [
-    ("Default/network-A/layers-CellList/0-LLamaDecodeLayer/attention-LLamaAttention/wq-Linear/MatMul-op0", 0,
-     "attention.wq.MatMul"),
-    ("adam_m.model.layers.13.feed_forward.w1.weight", 13, "feed_forward.w1.weight"),
-    ("decoder.layers.2.mlp.router.weight", 2, "mlp.router.weight"),
-    ("Gradients/Default/model-GPTModel/decoder-Block/layers-CellList/2-TransformerLayer/Grad_Add/AddN-op1", 2, "AddN"),
-    ("mtp.layers.0.enorm.weight", -1, "enorm.weight"),
-    ("model-GPTModel/mtp-MultiTokenPredictionBlock/layers-CellList/0-MultiTokenPredictionLayer/Cast-op1", -1, "Cast"),
-    ("Default/optimizer-AdamW/Mul-op7", -1, "optimizer.Mul"),
-    ("lm_head.weight", -1, "lm_head.weight"),
-    ("Default/data-0", -1, "data-0"),
-])
+@pytest.mark.parametrize(
+    ("name", "layer", "operator"),
+    [
+        (
+            "Default/network-A/layers-CellList/0-LLamaDecodeLayer/attention-LLamaAttention/wq-Linear/MatMul-op0",
+            0,
+            "attention.wq.MatMul",
+        ),
+        ("adam_m.model.layers.13.feed_forward.w1.weight", 13, "feed_forward.w1.weight"),
+        ("decoder.layers.2.mlp.router.weight", 2, "mlp.router.weight"),
+        (
+            "Gradients/Default/model-GPTModel/decoder-Block/layers-CellList/2-TransformerLayer/Grad_Add/AddN-op1",
+            2,
+            "AddN",
+        ),
+        ("mtp.layers.0.enorm.weight", -1, "enorm.weight"),
+        (
+            "model-GPTModel/mtp-MultiTokenPredictionBlock/layers-CellList/0-MultiTokenPredictionLayer/Cast-op1",
+            -1,
+            "Cast",
+        ),
+        ("Default/optimizer-AdamW/Mul-op7", -1, "optimizer.Mul"),
+        ("lm_head.weight", -1, "lm_head.weight"),
+        ("Default/data-0", -1, "data-0"),
+    ],
+)
 def test_layer_and_operator(name: str, layer: int, operator: str) -> None:
     assert (layer_of(name), operator_of(name)) == (layer, operator)
 
@@ -142,9 +162,15 @@ def test_layer_and_operator(name: str, layer: int, operator: str) -> None:
 def test_where_the_addresses_leave_the_size_of_pieces_open_what_was_reserved_decides() -> None:
     """MindSpore 2.7.2 took 2 GiB where 2.9.0 takes 3: a persistent piece and one of 1 GiB instead of 2."""
     trace, live = golden("llama_l2_none"), columns("llama_l2_none")
-    sizes = {reserved: replay(trace, live, PoolRecord(reserved_bytes=reserved))
-             for reserved in (None, 3 * GIB, 2 * GIB, 7 * GIB)}
+    sizes = {
+        reserved: replay(trace, live, PoolRecord(reserved_bytes=reserved))
+        for reserved in (None, 3 * GIB, 2 * GIB, 7 * GIB)
+    }
     assert all(found.is_exact for found in sizes.values())
     assert {reserved: found.pool.growth_bytes // GIB for reserved, found in sizes.items()} == {
-        None: 2, 3 * GIB: 2, 2 * GIB: 1, 7 * GIB: 2}
+        None: 2,
+        3 * GIB: 2,
+        2 * GIB: 1,
+        7 * GIB: 2,
+    }
     assert sizes[2 * GIB].placement.reserved_bytes == 2 * GIB

@@ -17,12 +17,18 @@ LISTED = {"swap": True, "op_swap": [{"op_name": "attention", "backward_prefetch"
 
 
 def merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    return {**base, **{key: merged(base[key], value) if isinstance(value, dict) and isinstance(base.get(key), dict)
-                       else value for key, value in changes.items()}}
+    return {
+        **base,
+        **{
+            key: merged(base[key], value) if isinstance(value, dict) and isinstance(base.get(key), dict) else value
+            for key, value in changes.items()
+        },
+    }
 
 
-def found(changes: dict[str, Any], versions: Versions | None = None,
-          environment: dict[str, str] | None = None) -> dict[str, str]:
+def found(
+    changes: dict[str, Any], versions: Versions | None = None, environment: dict[str, str] | None = None
+) -> dict[str, str]:
     """Rule -> severity, for the base config with some changes."""
     document = from_plain(merged(BASE, changes), nowhere())
     study = study_document(document, versions or Versions(), environment or {})
@@ -30,55 +36,93 @@ def found(changes: dict[str, Any], versions: Versions | None = None,
 
 
 def op(name: str, prefetch: int = 5, layers: object = True) -> dict[str, Any]:
-    return {"swap_config": {"swap": True, "op_swap": [
-        {"op_name": name, "backward_prefetch": prefetch, "layers": layers}]}}
+    return {
+        "swap_config": {"swap": True, "op_swap": [{"op_name": name, "backward_prefetch": prefetch, "layers": layers}]}
+    }
 
 
 def model(**settings: Any) -> dict[str, Any]:
     return {"model": {"model_config": settings}}
 
 
-@pytest.mark.parametrize(("changes", "rule", "severity"), [
-    (op(r"feed_forward\.mul"), "op-moves-nothing", "warning"),
-    (op(r"feed_forward\.w1\.activation"), "op-moves-nothing", "warning"),
-    (op(r"attention\.wq\.matmul"), "op-moves-nothing", "warning"),
-    (op("feed_forward", 99), None, None),
-    (op("feed_forward", 100), "prefetch-too-large", "warning"),
-    (op("feed_forward", 500), "prefetch-too-large", "warning"),
-    (op("feed_forward", 5000), "prefetch-too-large", "warning"),
-    (op("feed_forward", 2**31), "prefetch-too-large", "error"),
-    ({"swap_config": {"swap": True, "default_prefetch": 300}}, "prefetch-too-large", "warning"),
-    ({"swap_config": {"swap": True}, **model(use_flash_attention=False)}, "default-swap-without-flash", "error"),
-    ({"swap_config": LISTED, **model(use_flash_attention=False)}, None, None),
-    ({"swap_config": LISTED, "context": {"memory_optimize_level": "O1"}}, "memory-optimize-level", "error"),
-    ({"context": {"memory_optimize_level": "O1"}}, None, None),
-    ({"swap_config": LISTED, "use_parallel": False}, "lazy-inline-off", "warning"),
-    ({"swap_config": LISTED, "parallel": {"parallel_mode": "STAND_ALONE"}}, "lazy-inline-off", "warning"),
-    ({"swap_config": LISTED, **model(disable_lazy_inline=True)}, "lazy-inline-off", "error"),
-    ({"swap_config": LISTED, "runner_config": {"gradient_accumulation_steps": 1}}, "lazy-inline-off", "note"),
-    ({"swap_config": LISTED, "runner_config": {"gradient_accumulation_steps": 1},
-      "parallel_config": {"pipeline_stage": 2}}, None, None),
-    ({"swap_config": LISTED, "context": {"jit_config": {"jit_level": "O2"}}}, "unsupported-runtime", "error"),
-    ({"swap_config": LISTED, "context": {"jit_config": {"jit_level": "O1"}}}, None, None),
-    ({"swap_config": LISTED, "context": {"device_target": "CPU"}}, "unsupported-runtime", "warning"),
-    ({"swap_config": LISTED, "context": {"mode": 1}}, "unsupported-runtime", "error"),
-    ({"recompute_config": {"select_recompute": True}}, "recompute-nothing", "warning"),
-    ({"recompute_config": {"select_recompute": {r"feed_forward\.mul": True, r"feed_forward\.w2\.reshape": True}}},
-     None, None),
-    ({"recompute_config": {"select_recompute": {"feed_forward": True}}}, None, None),
-    ({"recompute_config": {"select_comm_recompute": {"feed_forward": True}}}, "recompute-void", "warning"),
-    ({"recompute_config": {"recompute": True, "mp_comm_recompute": False}}, "plain-mindformers-differs", "note"),
-    ({"recompute_config": {"recompute": [-1]}}, "recompute-count", "error"),
-    ({"parallel_config": {"pipeline_stage": 3}}, "stage-offset", "error"),
-    ({"parallel_config": {"pipeline_stage": 3}, **model(offset=[0, 0, 1])}, None, None),
-    ({"swap_config": LISTED, "model": {"model_config": {"type": "MyConfig", "num_layers": 4}, "arch": {"type": "My"}}},
-     "unknown-family", "note"),
-    ({"model": {"model_config": {"type": "MyConfig", "num_layers": 4}, "arch": {"type": "My"}}}, None, None),
-    ({"use_legacy": False, "model": {"model_config": {"model_type": "qwen3", "num_hidden_layers": 2}},
-      "swap_config": {"swap": True}}, "mcore", "note"),
-    ({"use_legacy": False, "model": {"model_config": {"model_type": "qwen3", "num_hidden_layers": 2}},
-      "recompute_config": {"recompute": True, "recompute_slice_activation": True}}, "mcore", "error"),
-])
+@pytest.mark.parametrize(
+    ("changes", "rule", "severity"),
+    [
+        (op(r"feed_forward\.mul"), "op-moves-nothing", "warning"),
+        (op(r"feed_forward\.w1\.activation"), "op-moves-nothing", "warning"),
+        (op(r"attention\.wq\.matmul"), "op-moves-nothing", "warning"),
+        (op("feed_forward", 99), None, None),
+        (op("feed_forward", 100), "prefetch-too-large", "warning"),
+        (op("feed_forward", 500), "prefetch-too-large", "warning"),
+        (op("feed_forward", 5000), "prefetch-too-large", "warning"),
+        (op("feed_forward", 2**31), "prefetch-too-large", "error"),
+        ({"swap_config": {"swap": True, "default_prefetch": 300}}, "prefetch-too-large", "warning"),
+        ({"swap_config": {"swap": True}, **model(use_flash_attention=False)}, "default-swap-without-flash", "error"),
+        ({"swap_config": LISTED, **model(use_flash_attention=False)}, None, None),
+        ({"swap_config": LISTED, "context": {"memory_optimize_level": "O1"}}, "memory-optimize-level", "error"),
+        ({"context": {"memory_optimize_level": "O1"}}, None, None),
+        ({"swap_config": LISTED, "use_parallel": False}, "lazy-inline-off", "warning"),
+        ({"swap_config": LISTED, "parallel": {"parallel_mode": "STAND_ALONE"}}, "lazy-inline-off", "warning"),
+        ({"swap_config": LISTED, **model(disable_lazy_inline=True)}, "lazy-inline-off", "error"),
+        ({"swap_config": LISTED, "runner_config": {"gradient_accumulation_steps": 1}}, "lazy-inline-off", "note"),
+        (
+            {
+                "swap_config": LISTED,
+                "runner_config": {"gradient_accumulation_steps": 1},
+                "parallel_config": {"pipeline_stage": 2},
+            },
+            None,
+            None,
+        ),
+        ({"swap_config": LISTED, "context": {"jit_config": {"jit_level": "O2"}}}, "unsupported-runtime", "error"),
+        ({"swap_config": LISTED, "context": {"jit_config": {"jit_level": "O1"}}}, None, None),
+        ({"swap_config": LISTED, "context": {"device_target": "CPU"}}, "unsupported-runtime", "warning"),
+        ({"swap_config": LISTED, "context": {"mode": 1}}, "unsupported-runtime", "error"),
+        ({"recompute_config": {"select_recompute": True}}, "recompute-nothing", "warning"),
+        (
+            {
+                "recompute_config": {
+                    "select_recompute": {r"feed_forward\.mul": True, r"feed_forward\.w2\.reshape": True}
+                }
+            },
+            None,
+            None,
+        ),
+        ({"recompute_config": {"select_recompute": {"feed_forward": True}}}, None, None),
+        ({"recompute_config": {"select_comm_recompute": {"feed_forward": True}}}, "recompute-void", "warning"),
+        ({"recompute_config": {"recompute": True, "mp_comm_recompute": False}}, "plain-mindformers-differs", "note"),
+        ({"recompute_config": {"recompute": [-1]}}, "recompute-count", "error"),
+        ({"parallel_config": {"pipeline_stage": 3}}, "stage-offset", "error"),
+        ({"parallel_config": {"pipeline_stage": 3}, **model(offset=[0, 0, 1])}, None, None),
+        (
+            {
+                "swap_config": LISTED,
+                "model": {"model_config": {"type": "MyConfig", "num_layers": 4}, "arch": {"type": "My"}},
+            },
+            "unknown-family",
+            "note",
+        ),
+        ({"model": {"model_config": {"type": "MyConfig", "num_layers": 4}, "arch": {"type": "My"}}}, None, None),
+        (
+            {
+                "use_legacy": False,
+                "model": {"model_config": {"model_type": "qwen3", "num_hidden_layers": 2}},
+                "swap_config": {"swap": True},
+            },
+            "mcore",
+            "note",
+        ),
+        (
+            {
+                "use_legacy": False,
+                "model": {"model_config": {"model_type": "qwen3", "num_hidden_layers": 2}},
+                "recompute_config": {"recompute": True, "recompute_slice_activation": True},
+            },
+            "mcore",
+            "error",
+        ),
+    ],
+)
 def test_rule(changes: dict[str, Any], rule: str | None, severity: str | None) -> None:
     assert found(changes) == ({rule: severity} if rule else {})
 
@@ -91,9 +135,17 @@ def test_lazy_inline_variable_is_asked_for_only_where_the_version_needs_it() -> 
 
 
 def test_a_pattern_for_layers_of_another_kind() -> None:
-    deepseek = {"use_legacy": False, "model": {"model_config": {
-        "model_type": "deepseek_v3", "num_hidden_layers": 4, "first_k_dense_replace": 1,
-        "num_nextn_predict_layers": 0}}}
+    deepseek = {
+        "use_legacy": False,
+        "model": {
+            "model_config": {
+                "model_type": "deepseek_v3",
+                "num_hidden_layers": 4,
+                "first_k_dense_replace": 1,
+                "num_nextn_predict_layers": 0,
+            }
+        },
+    }
     assert found({**deepseek, **op(r"mlp\.experts", layers=[0])})["op-no-match"] == "error"
     assert "op-no-match" not in found({**deepseek, **op(r"mlp\.experts", layers=[1])})
 
@@ -122,12 +174,23 @@ def test_hints_are_never_empty_and_messages_stay_on_one_line() -> None:
 
 @pytest.mark.parametrize("recompute", [{"recompute": [1]}, {"select_recompute": {"mlp": [1]}}])
 def test_an_operator_that_the_model_excludes_is_not_swapped_inside_what_is_recomputed_and_check_says_why(
-        recompute: dict[str, Any]) -> None:
-    routed = {"model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "num_hidden_layers": 2,
-              "hidden_size": 64, "num_attention_heads": 4, "num_experts": 8, "num_experts_per_tok": 2}
+    recompute: dict[str, Any],
+) -> None:
+    routed = {
+        "model_type": "qwen3_moe",
+        "architectures": ["Qwen3MoeForCausalLM"],
+        "num_hidden_layers": 2,
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "num_experts": 8,
+        "num_experts_per_tok": 2,
+    }
     changes = {**op(r"mlp\.router\.div"), "recompute_config": recompute, "use_legacy": False}
     document = from_plain({**merged(BASE, changes), "model": {"model_config": routed}}, nowhere())
-    told = [str(finding.message) for finding in study_document(document, Versions(), {}).findings
-            if finding.rule == "R1-recompute-wins"]
+    told = [
+        str(finding.message)
+        for finding in study_document(document, Versions(), {}).findings
+        if finding.rule == "R1-recompute-wins"
+    ]
     around = "the whole layer" if "recompute" in recompute else "mlp"
     assert told == [f"this swap has no effect in layer 1: recomputed there: {around}; recompute wins over swap"]

@@ -40,8 +40,12 @@ def fabricate(folder: Path, without: tuple[Seam, ...] = (), **renamed: str) -> P
 def lacks(folder: Path) -> list[str]:
     """What `missing` says of a package in a folder, in a process of its own."""
     code = "from swapconf.upstream.seams import missing\nprint(*missing(), sep='\\n')"
-    done = subprocess.run([sys.executable, "-c", f"import sys; sys.path.insert(0, {str(folder)!r})\n{code}"],
-                          capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(folder)!r})\n{code}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return done.stdout.split("\n")[:-1] if done.stdout.strip() else []
 
 
@@ -100,8 +104,12 @@ def hooked(folder: Path) -> tuple[int, str]:
     for file in folder.rglob("*.py"):
         file.write_text(file.read_text(encoding="utf-8").replace("raise SystemExit('imported')", ""), encoding="utf-8")
     modules = ", ".join(dict.fromkeys(seam.module for seam in SEAMS))
-    done = subprocess.run([sys.executable, "-c", HOOKED.format(folder=str(folder), modules=modules)],
-                          capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", HOOKED.format(folder=str(folder), modules=modules)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return int(done.stdout), done.stderr
 
 

@@ -36,28 +36,39 @@ R3-list-meaning = "off"
 
 @pytest.mark.parametrize("name", [".swapconf.toml", "pyproject.toml"])
 def test_both_files_say_the_same(tmp_path: Path, name: str) -> None:
-    text = GOOD if name != "pyproject.toml" else \
-        "[tool.swapconf]\n" + GOOD.replace("[severity]", "[tool.swapconf.severity]")
+    text = (
+        GOOD
+        if name != "pyproject.toml"
+        else "[tool.swapconf]\n" + GOOD.replace("[severity]", "[tool.swapconf.severity]")
+    )
     chosen, wrong = read(tmp_path, text, name)
     assert wrong == []
     assert Path(chosen.file).name == name
-    assert chosen == Settings(file=chosen.file, severity={"bad-type": Severity.WARNING, "R3-list-meaning": None},
-                              families={"OwnConfig": "llama"}, mindspore="2.7.2", mindformers="1.6.0")
+    assert chosen == Settings(
+        file=chosen.file,
+        severity={"bad-type": Severity.WARNING, "R3-list-meaning": None},
+        families={"OwnConfig": "llama"},
+        mindspore="2.7.2",
+        mindformers="1.6.0",
+    )
 
 
-@pytest.mark.parametrize(("text", "place"), [
-    ("\n  mindspor = '2.9.0'\n", (2, 3, "mindspor")),
-    ("mindspore = 2.9\n", (1, 1, "mindspore")),
-    ("mindformers = '1.9.0'\nmindspore = '99'\n", (2, 1, "mindspore")),
-    ("mindformers = 'latest'\n", (1, 1, "mindformers")),
-    ("mindformers = '0.8.0'\n", (1, 1, "mindformers")),
-    ("[severity]\nbad-type = 'error'\n\nbad-tipe = 'error'\n", (4, 1, "severity.bad-tipe")),
-    ("[severity]\n\"bad-type\" = 'fatal'\n", (2, 1, "severity.bad-type")),
-    ("severity.bad-type = 'fatal'\n", (1, 1, "severity.bad-type")),
-    ("severity = {mcore = 'off', bad-type = 3}\n", (1, 28, "severity.bad-type")),
-    ("mindspore = '2.9.0'\n[families]\nOwnConfig = 'lama'\n", (3, 1, "families.OwnConfig")),
-    ("severity = 'off'\n", (1, 1, "severity")),
-])
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("\n  mindspor = '2.9.0'\n", (2, 3, "mindspor")),
+        ("mindspore = 2.9\n", (1, 1, "mindspore")),
+        ("mindformers = '1.9.0'\nmindspore = '99'\n", (2, 1, "mindspore")),
+        ("mindformers = 'latest'\n", (1, 1, "mindformers")),
+        ("mindformers = '0.8.0'\n", (1, 1, "mindformers")),
+        ("[severity]\nbad-type = 'error'\n\nbad-tipe = 'error'\n", (4, 1, "severity.bad-tipe")),
+        ("[severity]\n\"bad-type\" = 'fatal'\n", (2, 1, "severity.bad-type")),
+        ("severity.bad-type = 'fatal'\n", (1, 1, "severity.bad-type")),
+        ("severity = {mcore = 'off', bad-type = 3}\n", (1, 28, "severity.bad-type")),
+        ("mindspore = '2.9.0'\n[families]\nOwnConfig = 'lama'\n", (3, 1, "families.OwnConfig")),
+        ("severity = 'off'\n", (1, 1, "severity")),
+    ],
+)
 def test_what_is_wrong_is_found_at_its_line(tmp_path: Path, text: str, place: tuple[int, int, str]) -> None:
     assert read(tmp_path, text)[1] == [place]
 
@@ -93,10 +104,12 @@ def test_the_nearest_file_counts(tmp_path: Path) -> None:
 def test_other_commands_know_the_families_and_silence_what_check_silences(tmp_path: Path) -> None:
     (tmp_path / ".swapconf.toml").write_text('[families]\nOurConfig = "llama"\n[severity]\nop-no-match = "note"\n')
     config = tmp_path / "train.yaml"
-    config.write_text("swap_config:\n  swap: True\n  op_swap:\n"
-                      "    - {op_name: 'attention\\.wq', backward_prefetch: 1, layers: [0]}\n"
-                      "    - {op_name: 'nowhere', backward_prefetch: 1, layers: [0]}\n"
-                      "model:\n  model_config: {type: OurConfig, num_layers: 2}\n  arch: {type: OurForCausalLM}\n")
+    config.write_text(
+        "swap_config:\n  swap: True\n  op_swap:\n"
+        "    - {op_name: 'attention\\.wq', backward_prefetch: 1, layers: [0]}\n"
+        "    - {op_name: 'nowhere', backward_prefetch: 1, layers: [0]}\n"
+        "model:\n  model_config: {type: OurConfig, num_layers: 2}\n  arch: {type: OurForCausalLM}\n"
+    )
     done = CliRunner().invoke(main, ["explain", str(config), "--format", "json"])
     assert done.exit_code == 0
     assert json.loads(done.stdout)["family"] == "llama"

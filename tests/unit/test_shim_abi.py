@@ -117,8 +117,11 @@ def test_objects_are_valid_and_neighbours_untouched(tmp_path: Path) -> None:
     subprocess.run([CXX, "-shared", "-fPIC", tmp_path / "program.cc", "-o", probe], check=True)
     needed = sorted(symbol for symbol in read_library(probe).undefined if "2ge" in symbol and may_define(symbol))
     assert len(needed) == 11, needed
-    plan = Plan(machine=ElfMachine(os.uname().machine), sonames=(),
-                stand_ins=tuple(StandIn(symbol=symbol, behaviour=behaviour(symbol)) for symbol in needed))
+    plan = Plan(
+        machine=ElfMachine(os.uname().machine),
+        sonames=(),
+        stand_ins=tuple(StandIn(symbol=symbol, behaviour=behaviour(symbol)) for symbol in needed),
+    )
     (tmp_path / "shim.c").write_text(c_source(plan))
     compile_shim(plan, tmp_path / "shim.c", tmp_path / "libshim.so", os.environ)
     program = tmp_path / "program"

@@ -103,8 +103,15 @@ def fake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     core = folder / "lib" / "libmindspore_core.so"
     cc(gone / "core.c", "-Wl,-soname,libmindspore_core.so", "-o", core)
     cc(gone / "empty.c", "-Wl,-soname,libascendcl.so", "-o", gone / "libascendcl.so")
-    cc(gone / "plugin.c", "-Wl,--no-as-needed", core, gone / "libascendcl.so", "-Wl,-rpath,$ORIGIN/..",
-       "-o", plugins / "libmindspore_ascend.so.2")
+    cc(
+        gone / "plugin.c",
+        "-Wl,--no-as-needed",
+        core,
+        gone / "libascendcl.so",
+        "-Wl,-rpath,$ORIGIN/..",
+        "-o",
+        plugins / "libmindspore_ascend.so.2",
+    )
     shutil.rmtree(gone)
     return folder
 
@@ -134,8 +141,9 @@ told = [report(milliseconds) for milliseconds in [-1, 10_000, *[3] * 10]]
 passed = time.monotonic() - start
 print(any(told), passed >= 0.05, time.process_time() - spent < passed / 2)
 """
-    done = subprocess.run([sys.executable, "-c", ask], env={"LD_PRELOAD": str(shim.waiting)}, capture_output=True,
-                          text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", ask], env={"LD_PRELOAD": str(shim.waiting)}, capture_output=True, text=True
+    )
     assert done.stdout.split() == ["False", "True", "True"]
 
 
@@ -154,8 +162,13 @@ def test_sonames_are_file_names_only(fake: Path, tmp_path: Path) -> None:
     (tmp_path / "empty.c").write_text("")
     for number, soname in enumerate(("../../escaped.so", "/tmp/escaped.so", "lib new.so", "libgood-1.0.so")):
         cc(tmp_path / "empty.c", f"-Wl,-soname,{soname}", "-o", tmp_path / f"lib{number}.so")
-    cc(tmp_path / "empty.c", "-Wl,--no-as-needed", *tmp_path.glob("lib*.so"),
-       "-o", package / "lib" / "plugin" / "libmindspore_ops_ascend.so")
+    cc(
+        tmp_path / "empty.c",
+        "-Wl,--no-as-needed",
+        *tmp_path.glob("lib*.so"),
+        "-o",
+        package / "lib" / "plugin" / "libmindspore_ops_ascend.so",
+    )
     assert read_closure(package).missing == {"libascendcl.so", "libgood-1.0.so"}
 
 
@@ -171,10 +184,19 @@ def test_an_installation_of_links_is_read_like_one_of_files(fake: Path, tmp_path
 def test_plan_names_what_is_needed_and_nothing_else(fake: Path) -> None:
     plan = make_plan(read_closure(fake))
     assert [stand_in.symbol for stand_in in plan.stand_ins] == [
-        "HcclNewFunction", "InitHugeMemThreadLocal", "UnInitHugeMemThreadLocal",
-        "_ZN2ge13StatusFactory8InstanceEv", "_ZN2ge23OperatorCreatorRegisterC1EPKc", "_ZN2ge8OperatorC1EPKc",
+        "HcclNewFunction",
+        "InitHugeMemThreadLocal",
+        "UnInitHugeMemThreadLocal",
+        "_ZN2ge13StatusFactory8InstanceEv",
+        "_ZN2ge23OperatorCreatorRegisterC1EPKc",
+        "_ZN2ge8OperatorC1EPKc",
         "_ZNK2ge5Shape7GetDimsEv",
-        "aclCreateTensor", "aclFoo", "aclnnAdd", "aclnnAddGetWorkspaceSize", "aclrtGetSocName", "rtKernelLaunch",
+        "aclCreateTensor",
+        "aclFoo",
+        "aclnnAdd",
+        "aclnnAddGetWorkspaceSize",
+        "aclrtGetSocName",
+        "rtKernelLaunch",
     ]
     assert plan.sonames == ("libascendcl.so", "libopapi.so")
 
@@ -226,21 +248,29 @@ def test_damage_to_the_cache_is_repaired(fake: Path, environment: dict[str, str]
 
 def compiler_that(script: str, folder: Path) -> dict[str, str]:
     path = folder / "slow_cc"
-    path.write_text(f"#!/bin/sh\n{script}\nexec {CC} \"$@\"\n")
+    path.write_text(f'#!/bin/sh\n{script}\nexec {CC} "$@"\n')
     path.chmod(0o755)
     return {"CC": str(path)}
 
 
 def start_build(package: Path, environment: dict[str, str]) -> subprocess.Popen[str]:
-    program = ("import sys, pathlib, os; from swapconf.dryrun.shim.build import ensure_shim; "
-               "print(ensure_shim(pathlib.Path(sys.argv[1]), os.environ).folder)")
-    return subprocess.Popen([sys.executable, "-c", program, str(package)], text=True, stdout=subprocess.PIPE,
-                            env={**environment, "PYTHONPATH": str(ROOT)}, start_new_session=True)
+    program = (
+        "import sys, pathlib, os; from swapconf.dryrun.shim.build import ensure_shim; "
+        "print(ensure_shim(pathlib.Path(sys.argv[1]), os.environ).folder)"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", program, str(package)],
+        text=True,
+        stdout=subprocess.PIPE,
+        env={**environment, "PYTHONPATH": str(ROOT)},
+        start_new_session=True,
+    )
 
 
 @needs_cc
-def test_processes_that_build_at_once_end_with_one_good_entry(fake: Path, environment: dict[str, str],
-                                                              tmp_path: Path) -> None:
+def test_processes_that_build_at_once_end_with_one_good_entry(
+    fake: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
     # Each compiler waits for the others, so that really all of them build.
     meet = f': > {tmp_path}/arrived.$$; while [ "$(ls {tmp_path}/arrived.* | wc -l)" -lt 3 ]; do sleep 0.02; done'
     builds = [start_build(fake, {**environment, **compiler_that(meet, tmp_path)}) for _ in range(3)]
@@ -319,11 +349,15 @@ def test_a_compiler_for_another_machine_is_refused(tmp_path: Path) -> None:
 
 def test_aarch64_returns_hidden_results_through_x8(tmp_path: Path) -> None:
     pytest.importorskip("ziglang")
-    plan = Plan(machine=ElfMachine.AARCH64, sonames=(), stand_ins=(
-        StandIn(symbol="aclInit", behaviour=Zero()),
-        StandIn(symbol="constructor", behaviour=Constructor(3)),
-        StandIn(symbol="result", behaviour=HiddenResult(3)),
-    ))
+    plan = Plan(
+        machine=ElfMachine.AARCH64,
+        sonames=(),
+        stand_ins=(
+            StandIn(symbol="aclInit", behaviour=Zero()),
+            StandIn(symbol="constructor", behaviour=Constructor(3)),
+            StandIn(symbol="result", behaviour=HiddenResult(3)),
+        ),
+    )
     (tmp_path / "shim.c").write_text(c_source(plan))
     target = tmp_path / LIBRARY
     compile_shim(plan, tmp_path / "shim.c", target, {**os.environ, "CC": f"{sys.executable} -m ziglang cc"})
@@ -369,10 +403,13 @@ def test_a_cut_off_library_is_named(fake: Path, tmp_path: Path, keep: int) -> No
 
 
 def test_missing_pyelftools_is_named(tmp_path: Path) -> None:
-    program = ("import sys; sys.modules['elftools'] = None; from pathlib import Path; "
-               "from swapconf.dryrun.shim.build import ensure_shim; ensure_shim(Path('.'), {'HOME': sys.argv[1]})")
-    done = subprocess.run([sys.executable, "-c", program, tmp_path], env={"PYTHONPATH": str(ROOT)}, text=True,
-                          capture_output=True)
+    program = (
+        "import sys; sys.modules['elftools'] = None; from pathlib import Path; "
+        "from swapconf.dryrun.shim.build import ensure_shim; ensure_shim(Path('.'), {'HOME': sys.argv[1]})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, tmp_path], env={"PYTHONPATH": str(ROOT)}, text=True, capture_output=True
+    )
     assert "pip install joblib pyelftools" in done.stderr
 
 
@@ -395,7 +432,8 @@ def plan_of(machine: ElfMachine, symbol: str, behaviour: Zero) -> Plan:
 
 @needs_cc
 def test_the_entry_looks_like_the_installation_that_older_mindspores_expect(
-        fake: Path, environment: dict[str, str]) -> None:
+    fake: Path, environment: dict[str, str]
+) -> None:
     shim = ensure_shim(fake, environment)
     assert (shim.latest / "lib64" / LIBRARY).samefile(shim.cann / "lib64" / LIBRARY)
     opp = str(shim.latest / "opp")

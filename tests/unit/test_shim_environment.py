@@ -148,8 +148,12 @@ class TestChildEnvironment:
 
     def test_an_earlier_shim_is_taken_out_again(self, tmp_path: Path) -> None:
         old = put_shim(tmp_path / "old")
-        base = {"LD_LIBRARY_PATH": "/opt/lib", "PYTHONPATH": "/opt/python", "HOME": "/me",
-                "LD_PRELOAD": "/opt/libjemalloc.so /opt/libgomp.so"}
+        base = {
+            "LD_LIBRARY_PATH": "/opt/lib",
+            "PYTHONPATH": "/opt/python",
+            "HOME": "/me",
+            "LD_PRELOAD": "/opt/libjemalloc.so /opt/libgomp.so",
+        }
         dirty = {**base, **child_environment(old, base, 1)}
         assert without_shim(dirty) == {**base, "MS_SIMULATION_LEVEL": "1"}
         assert without_shim(base) == base
@@ -166,8 +170,9 @@ class TestPrepare:
         assert base == {"PYTHONPATH": str(package), "HOME": "/me"}
         assert dict(os.environ) == before
 
-    def test_cann_is_never_shadowed(self, shim: Shim, package: Path, tmp_path: Path,
-                                    monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_cann_is_never_shadowed(
+        self, shim: Shim, package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(environment, "ensure_shim", lambda *_: pytest.fail("built a shim beside a CANN"))
         library = put_cann(tmp_path / "cann")
         # Not even where an earlier shim stands before it.
@@ -215,7 +220,7 @@ class TestLocate:
 
     def test_not_installed_says_how_to_install(self, tmp_path: Path) -> None:
         bare = tmp_path / "python"
-        bare.write_text(f"#!/bin/sh\nshift\nexec {sys.executable} -I -S -c \"$@\"\n")
+        bare.write_text(f'#!/bin/sh\nshift\nexec {sys.executable} -I -S -c "$@"\n')
         bare.chmod(0o755)
         with pytest.raises(DryRunError, match=rf"MindSpore is not installed for {bare} .*{bare} -m pip install minds"):
             locate(str(bare), {})
@@ -233,8 +238,9 @@ def test_loader_cache_matches_whole_names_only(tmp_path: Path) -> None:
     for name in ("libm.so.6", "libnotm.so.6"):
         (tmp_path / name).touch()
     cache = tmp_path / "ld.so.cache"
-    cache.write_bytes(b"head\0libm.so.6\0%b/libm.so.6\0%b/libnotm.so.6\0%b/gone/libm.so.6\0"
-                      % ((os.fsencode(tmp_path),) * 3))
+    cache.write_bytes(
+        b"head\0libm.so.6\0%b/libm.so.6\0%b/libnotm.so.6\0%b/gone/libm.so.6\0" % ((os.fsencode(tmp_path),) * 3)
+    )
     assert loader.find("libm.so.6", cache) == (tmp_path / "libm.so.6",)
     assert loader.find("m.so.6", cache) == ()
     assert loader.find("libm.so.6", tmp_path / "absent") == ()

@@ -71,30 +71,66 @@ def test_may_define_what_belongs_to_cann(symbol: str) -> None:
 @pytest.mark.parametrize(
     "symbol",
     [
-        "PyObject_Call", "_Py_NoneStruct", "Py_IsInitialized", "__cxa_throw", "_Unwind_Resume", "_ITM_RU1", "_init",
-        "dlopen", "dlsym",
-        "_ZSt4cout", "_ZNSt6vectorIlSaIlEED1Ev", "_ZNKSt9exception4whatEv", "_ZNSs4_Rep20_S_empty_rep_storageE",
-        "_ZNSaIcED1Ev", "_ZTISt9exception", "_ZTVSt9exception", "_ZGVNSt10moneypunctIcLb0EE2idE",
-        "_Znwm", "_ZnamRKSt9nothrow_t", "_ZdlPv", "_ZdaPv",
+        "PyObject_Call",
+        "_Py_NoneStruct",
+        "Py_IsInitialized",
+        "__cxa_throw",
+        "_Unwind_Resume",
+        "_ITM_RU1",
+        "_init",
+        "dlopen",
+        "dlsym",
+        "_ZSt4cout",
+        "_ZNSt6vectorIlSaIlEED1Ev",
+        "_ZNKSt9exception4whatEv",
+        "_ZNSs4_Rep20_S_empty_rep_storageE",
+        "_ZNSaIcED1Ev",
+        "_ZTISt9exception",
+        "_ZTVSt9exception",
+        "_ZGVNSt10moneypunctIcLb0EE2idE",
+        "_Znwm",
+        "_ZnamRKSt9nothrow_t",
+        "_ZdlPv",
+        "_ZdaPv",
     ],
 )
 def test_never_defines_what_belongs_to_a_language_runtime(symbol: str) -> None:
     assert not may_define(symbol)
 
 
-@pytest.mark.parametrize("symbol", [
-    "", "9lives", "acl Init", "aclInit\n", "aclInit;", 'aclInit"', "aclInit(void){}int x", "acl.part.0", "aclÜ",
-    "swapconf_memory",
-])
+@pytest.mark.parametrize(
+    "symbol",
+    [
+        "",
+        "9lives",
+        "acl Init",
+        "aclInit\n",
+        "aclInit;",
+        'aclInit"',
+        "aclInit(void){}int x",
+        "acl.part.0",
+        "aclÜ",
+        "swapconf_memory",
+    ],
+)
 def test_refuses_names_that_would_not_be_one_word_of_c(symbol: str) -> None:
     assert not may_define(symbol)
 
 
 def test_source_has_one_line_for_each_stand_in() -> None:
-    symbols = ("aclInit", "aclCreateTensor", "aclrtGetSocName", "_ZN2ge8OperatorC1EPKc", "_ZNK2ge5Shape7GetDimsEv",
-               "_ZN2ge13StatusFactory8InstanceEv")
-    plan = Plan(machine=ElfMachine.X86_64, sonames=(),
-                stand_ins=tuple(StandIn(symbol=symbol, behaviour=behaviour(symbol)) for symbol in symbols))
+    symbols = (
+        "aclInit",
+        "aclCreateTensor",
+        "aclrtGetSocName",
+        "_ZN2ge8OperatorC1EPKc",
+        "_ZNK2ge5Shape7GetDimsEv",
+        "_ZN2ge13StatusFactory8InstanceEv",
+    )
+    plan = Plan(
+        machine=ElfMachine.X86_64,
+        sonames=(),
+        stand_ins=tuple(StandIn(symbol=symbol, behaviour=behaviour(symbol)) for symbol in symbols),
+    )
     assert c_source(plan).splitlines()[-6:] == [
         "ZERO(aclInit)",
         "HANDLE(aclCreateTensor)",

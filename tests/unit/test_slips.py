@@ -17,28 +17,43 @@ def layers(written: str) -> str:
     return f"swap_config: {{swap: True, layer_swap: [{{layers: {written}, backward_prefetch: 2}}]}}\n"
 
 
-@pytest.mark.parametrize(("text", "rule", "hint"), [
-    (op(r"'attention\\.flash_attention'") + LLAMA, "bad-pattern", r"a backslash too many: write 'attention\.flash_"),
-    (op(r'"attention\.flash_attention"') + LLAMA, "yaml-syntax", r"in single quotes: 'attention\.flash_attention'"),
-    (op("аttention") + LLAMA, "op-no-match", "CYRILLIC SMALL LETTER A"),
-    (op("аttention") + LLAMA, "op-no-match", "'attention' was probably meant"),
-    (op("“attention”") + LLAMA, "op-no-match", "LEFT DOUBLE QUOTATION MARK"),
-    (op("ａttention") + LLAMA, "op-no-match", "FULLWIDTH LATIN SMALL LETTER A"),
-    (op("3") + LLAMA, "bad-type", "give an operator path such as"),
-    (layers("[0，1]") + LLAMA, "bad-type", "FULLWIDTH COMMA"),
-    (layers("[0，1]") + LLAMA, "bad-type", "write `0, 1`"),
-    (layers("2") + LLAMA, "bad-type", "write [2]"),
-    ("swap_config:\n  swap：True\n" + LLAMA, "bad-type", "write `swap: True`"),
-    ("swap_config:\n  swap：True\n  default_prefetch: 2\n" + LLAMA, "yaml-syntax", "FULLWIDTH COLON"),
-    ("swap_config: {swаp: True}\n" + LLAMA, "unknown-key", "CYRILLIC SMALL LETTER A"),
-    ("swap_config: {swap: Тrue}\n" + LLAMA, "bad-type", "CYRILLIC CAPITAL LETTER TE"),
-    ("swap_config: {swap: True, default_prefetch: 08}\n" + LLAMA, "bad-type", "starts with 0 is octal; write 8"),
-    ("swap_config: {swap: True, default_prefetch: '8'}\n" + LLAMA, "bad-type", "write 8 without quotes"),
-    ("swap_config: {swap: True, default_prefetch: 020}\n" + LLAMA, "yaml-trap", "write 20 if that was meant, or 16"),
-    ("swap: {swap: True, layer_swap: [{layers: ['0']}]}\n" + PYNATIVE, "unknown-key", "`enable` was probably meant"),
-    ("recompute: {mode: Full, full_recompute_layer: ['0']}\n" + PYNATIVE, "bad-type", "write full"),
-    ("swap_config: {enable: True}\n" + LLAMA, "unknown-key", "`swap` was probably meant"),
-])
+@pytest.mark.parametrize(
+    ("text", "rule", "hint"),
+    [
+        (
+            op(r"'attention\\.flash_attention'") + LLAMA,
+            "bad-pattern",
+            r"a backslash too many: write 'attention\.flash_",
+        ),
+        (op(r'"attention\.flash_attention"') + LLAMA, "yaml-syntax", r"in single quotes: 'attention\.flash_attention'"),
+        (op("аttention") + LLAMA, "op-no-match", "CYRILLIC SMALL LETTER A"),
+        (op("аttention") + LLAMA, "op-no-match", "'attention' was probably meant"),
+        (op("“attention”") + LLAMA, "op-no-match", "LEFT DOUBLE QUOTATION MARK"),
+        (op("ａttention") + LLAMA, "op-no-match", "FULLWIDTH LATIN SMALL LETTER A"),
+        (op("3") + LLAMA, "bad-type", "give an operator path such as"),
+        (layers("[0，1]") + LLAMA, "bad-type", "FULLWIDTH COMMA"),
+        (layers("[0，1]") + LLAMA, "bad-type", "write `0, 1`"),
+        (layers("2") + LLAMA, "bad-type", "write [2]"),
+        ("swap_config:\n  swap：True\n" + LLAMA, "bad-type", "write `swap: True`"),
+        ("swap_config:\n  swap：True\n  default_prefetch: 2\n" + LLAMA, "yaml-syntax", "FULLWIDTH COLON"),
+        ("swap_config: {swаp: True}\n" + LLAMA, "unknown-key", "CYRILLIC SMALL LETTER A"),
+        ("swap_config: {swap: Тrue}\n" + LLAMA, "bad-type", "CYRILLIC CAPITAL LETTER TE"),
+        ("swap_config: {swap: True, default_prefetch: 08}\n" + LLAMA, "bad-type", "starts with 0 is octal; write 8"),
+        ("swap_config: {swap: True, default_prefetch: '8'}\n" + LLAMA, "bad-type", "write 8 without quotes"),
+        (
+            "swap_config: {swap: True, default_prefetch: 020}\n" + LLAMA,
+            "yaml-trap",
+            "write 20 if that was meant, or 16",
+        ),
+        (
+            "swap: {swap: True, layer_swap: [{layers: ['0']}]}\n" + PYNATIVE,
+            "unknown-key",
+            "`enable` was probably meant",
+        ),
+        ("recompute: {mode: Full, full_recompute_layer: ['0']}\n" + PYNATIVE, "bad-type", "write full"),
+        ("swap_config: {enable: True}\n" + LLAMA, "unknown-key", "`swap` was probably meant"),
+    ],
+)
 def test_a_slip_is_one_error_that_names_it(text: str, rule: str, hint: str) -> None:
     finding = only(text)
     assert finding.rule == rule
@@ -72,8 +87,11 @@ def test_layers_that_are_not_there_are_told_in_the_plural() -> None:
 
 def test_a_layer_named_twice_is_a_note() -> None:
     finding = only(layers("[0, 1, 0]") + LLAMA)
-    assert (finding.rule, finding.severity, finding.message) == ("layer-named-twice", Severity.NOTE,
-                                                                 "layer 0: named twice")
+    assert (finding.rule, finding.severity, finding.message) == (
+        "layer-named-twice",
+        Severity.NOTE,
+        "layer 0: named twice",
+    )
 
 
 def test_lookalikes_are_known() -> None:
@@ -86,4 +104,5 @@ def test_lookalikes_are_known() -> None:
 
 def test_a_mode_that_is_misspelt_leaves_the_lists_alone() -> None:
     assert [one.rule for one in found("recompute: {mode: Selekt, select_module: {mlp: ['0']}}\n" + PYNATIVE)] == [
-        "bad-type"]
+        "bad-type"
+    ]

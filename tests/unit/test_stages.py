@@ -56,13 +56,16 @@ def test_start_stage() -> None:
     assert deal(2, Pipeline(num_stages=2, start_stage=3)).pipeline_stage(1) == 4
 
 
-@pytest.mark.parametrize(("num_layers", "pipeline", "words"), [
-    (10, Pipeline(num_stages=4), "leave 2 over"),
-    (10, Pipeline(num_stages=4, offset=((1, 1),)), "2 numbers for 4"),
-    (8, Pipeline(num_stages=4, offset=((0, 0, 0, 0), (0, 0, 0, 0))), "2 lists for 1"),
-    (8, Pipeline(num_stages=4, offset=((2, -2, 0, 0),)), "middle would have no layer"),
-    (8, Pipeline(num_stages=4, offset=((-3, 3, 0, 0),)), "fewer than 0"),
-])
+@pytest.mark.parametrize(
+    ("num_layers", "pipeline", "words"),
+    [
+        (10, Pipeline(num_stages=4), "leave 2 over"),
+        (10, Pipeline(num_stages=4, offset=((1, 1),)), "2 numbers for 4"),
+        (8, Pipeline(num_stages=4, offset=((0, 0, 0, 0), (0, 0, 0, 0))), "2 lists for 1"),
+        (8, Pipeline(num_stages=4, offset=((2, -2, 0, 0),)), "middle would have no layer"),
+        (8, Pipeline(num_stages=4, offset=((-3, 3, 0, 0),)), "fewer than 0"),
+    ],
+)
 def test_offsets_that_do_not_fit(num_layers: int, pipeline: Pipeline, words: str) -> None:
     with pytest.raises(BadDeal, match=words):
         deal(num_layers, pipeline)
@@ -72,10 +75,13 @@ def test_without_a_pipeline_the_offset_does_not_matter() -> None:
     assert deal(3, Pipeline(offset=((5,),))).places == ((0, 0),) * 3
 
 
-@pytest.mark.parametrize(("selection", "words"), [
-    (counts((1, 2, 3)), "3 counts for 2 pipeline stages"),
-    (counts((1, 2), (1, 2), per_interleave=True), "2 lists for 1 interleave"),
-])
+@pytest.mark.parametrize(
+    ("selection", "words"),
+    [
+        (counts((1, 2, 3)), "3 counts for 2 pipeline stages"),
+        (counts((1, 2), (1, 2), per_interleave=True), "2 lists for 1 interleave"),
+    ],
+)
 def test_counts_that_do_not_fit(selection: LayerCounts, words: str) -> None:
     with pytest.raises(BadDeal, match=words):
         deal(8, Pipeline(num_stages=2)).selected(selection)

@@ -45,20 +45,37 @@ def job(tmp_path: Path) -> Path:
 def test_every_message_meets_the_one_that_it_belongs_to(job: Path) -> None:
     found = traces(job)
     names = [program(trace).names for trace in found.values()]
-    pairs = {tuple(names[which][kernel] for which, kernel in meeting)
-             for meeting in meetings({rank: calls(trace, rank) for rank, trace in found.items()})}
+    pairs = {
+        tuple(names[which][kernel] for which, kernel in meeting)
+        for meeting in meetings({rank: calls(trace, rank) for rank, trace in found.items()})
+    }
     norm = "Default/network-Net/clip_grad_norm-ClipGradNorm/AllReduce-op0"
-    assert pairs == {(norm, norm), *(pair for micro in range(MICRO_BATCHES) for pair in (
-        (f"Default/Send-op{micro}", f"Default/Receive-op{micro}"),
-        (f"Gradients/Default/Grad_Send/Receive-op{micro}", f"Gradients/Default/Grad_Receive/Send-op{micro}")))}
+    assert pairs == {
+        (norm, norm),
+        *(
+            pair
+            for micro in range(MICRO_BATCHES)
+            for pair in (
+                (f"Default/Send-op{micro}", f"Default/Receive-op{micro}"),
+                (f"Gradients/Default/Grad_Send/Receive-op{micro}", f"Gradients/Default/Grad_Receive/Send-op{micro}"),
+            )
+        ),
+    }
 
 
 def test_the_step_is_the_one_reckoned_by_hand(job: Path) -> None:
     """With messages of 3, forward of 5 and backward of 7 on both stages; the second stage sets the pace."""
     found = traces(job)
     steps = [program(trace) for trace in found.values()]
-    durations = [np.array([3.0 if kind == COLLECTIVE else 7.0 if name.startswith("Gradients/") else 5.0
-                           for name, kind in zip(step.names, step.kind, strict=True)]) for step in steps]
+    durations = [
+        np.array(
+            [
+                3.0 if kind == COLLECTIVE else 7.0 if name.startswith("Gradients/") else 5.0
+                for name, kind in zip(step.names, step.kind, strict=True)
+            ]
+        )
+        for step in steps
+    ]
     met = meetings({rank: calls(trace, rank) for rank, trace in found.items()})
     joint = joint_replay([0, 4], steps, durations, met)
     # F 5, send 3, then three times forward and backward 12 with the gradient back 3, in between the next one 3 to go;
@@ -134,8 +151,10 @@ def test_real_pipelines_that_only_compute_take_what_the_formula_says(name: str) 
     if absent(made):
         pytest.skip("not all stages are there")
     steps = [program(trace) for trace in found.values()]
-    durations = [np.where(step.kind != COMPUTE, 0.0, costs(workload(trace), machine().hardware).duration_us)
-                 for step, trace in zip(steps, found.values(), strict=True)]
+    durations = [
+        np.where(step.kind != COMPUTE, 0.0, costs(workload(trace), machine().hardware).duration_us)
+        for step, trace in zip(steps, found.values(), strict=True)
+    ]
     plan = schedule(made)
     assert plan is not None
     assert plan.num_chunks == (2 if "interleave" in name else 1)
@@ -146,13 +165,15 @@ def test_real_pipelines_that_only_compute_take_what_the_formula_says(name: str) 
 @pytest.mark.parametrize(("micro_batches", "chunks"), [(4, 1), (4, 2), (6, 3)])
 def test_the_cut_of_a_pipeline_is_read_off_the_messages_of_its_first_stage(micro_batches: int, chunks: int) -> None:
     """It sends all parts of all micro-batches, and gets back all but the first parts."""
+
     def message(sender: int, is_gradient: bool) -> Call:
         return Call(0, ("pp", str(sender), str(4 - sender)), frozenset({0, 4}), is_gradient)
 
     forward = [message(0, False)] * (micro_batches * chunks) + [message(4, False)] * (micro_batches * (chunks - 1))
     backward = [message(4 - call.sender, True) for call in forward]
     assert schedule({0: [*forward, *backward], 4: []}) == PipelineSchedule(
-        num_stages=2, num_micro_batches=micro_batches, num_chunks=chunks)
+        num_stages=2, num_micro_batches=micro_batches, num_chunks=chunks
+    )
     assert schedule({0: [*forward, *backward]}) is None
     assert schedule({0: [Call(0, ("norm",), frozenset({0, 4}))], 4: []}) is None
 

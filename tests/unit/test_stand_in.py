@@ -24,20 +24,25 @@ class TestColumns:
         assert shapes({"model": model(seq_length=8192)}, legacy=True) == {"input_ids": (8193,)}
 
     def test_but_not_where_labels_come_with_it_that_are_cut(self) -> None:
-        given = {"model": model(seq_length=64, input_sliced_sig=True),
-                 "train_dataset": {"input_columns": ["input_ids", "target_ids", "attention_mask"]}}
+        given = {
+            "model": model(seq_length=64, input_sliced_sig=True),
+            "train_dataset": {"input_columns": ["input_ids", "target_ids", "attention_mask"]},
+        }
         assert shapes(given, legacy=True) == dict.fromkeys(("input_ids", "target_ids", "attention_mask"), (64,))
         alone = {"model": model(seq_length=64, input_sliced_sig=True)}
         assert shapes(alone, legacy=True) == {"input_ids": (65,)}
 
     def test_glm_takes_what_it_is_given(self) -> None:
-        given = {"model": model("ChatGLM2ForConditionalGeneration", seq_length=8192),
-                 "train_dataset": {"input_columns": ["input_ids", "labels"]}}
+        given = {
+            "model": model("ChatGLM2ForConditionalGeneration", seq_length=8192),
+            "train_dataset": {"input_columns": ["input_ids", "labels"]},
+        }
         assert shapes(given, legacy=True) == {"input_ids": (8192,), "labels": (8192,)}
 
     def test_mcore_models_follow_their_own_length_not_that_of_their_positions(self) -> None:
         assert shapes({"model": model("", max_position_embeddings=40960)}, legacy=False) == dict.fromkeys(
-            ("input_ids", "labels", "loss_mask", "position_ids"), (4096,))
+            ("input_ids", "labels", "loss_mask", "position_ids"), (4096,)
+        )
 
     def test_else_that_of_their_data(self) -> None:
         data = {"data_loader": {"type": "BlendedMegatronDatasetDataLoader", "config": {"seq_length": 2048}}}
@@ -45,8 +50,10 @@ class TestColumns:
 
     def test_a_mask_is_square_while_it_is_small(self) -> None:
         def asked(length: int) -> dict[str, Any]:
-            return {"model": model("", seq_length=length),
-                    "train_dataset": {"input_columns": ["input_ids", "attention_mask"]}}
+            return {
+                "model": model("", seq_length=length),
+                "train_dataset": {"input_columns": ["input_ids", "attention_mask"]},
+            }
 
         assert shapes(asked(4096), legacy=False)["attention_mask"] == (1, 4096, 4096)
         assert set(shapes(asked(131072), legacy=False)) == {"input_ids"}
@@ -64,11 +71,16 @@ class TestColumns:
         assert shapes({"train_dataset": data}, legacy=False)["actual_seq_len"] == (64,)
 
     def test_a_model_may_call_columns_otherwise_and_take_fewer(self) -> None:
-        data = {"input_columns": ["input_ids", "target_ids", "attention_mask"],
-                "construct_args_key": ["input_ids", "labels"]}
+        data = {
+            "input_columns": ["input_ids", "target_ids", "attention_mask"],
+            "construct_args_key": ["input_ids", "labels"],
+        }
         found = columns({"model": model(seq_length=8), "train_dataset": data}, legacy=True)
         assert [(column.name, column.argument) for column in found] == [
-            ("input_ids", "input_ids"), ("target_ids", "labels"), ("attention_mask", "")]
+            ("input_ids", "input_ids"),
+            ("target_ids", "labels"),
+            ("attention_mask", ""),
+        ]
 
     def test_nonsense_stands_for_nothing(self) -> None:
         given: dict[str, Any] = {"model": {"model_config": {"seq_length": True}}, "train_dataset": {"input_columns": 3}}
@@ -80,8 +92,10 @@ class TestAdapted:
     def test_relative_paths_mean_the_folder_of_the_command(self, tmp_path: Path) -> None:
         (tmp_path / "configs").mkdir()
         (tmp_path / "configs" / "speed.json").write_text("{}")
-        given = {"context": {"ascend_config": {"parallel_speed_up_json_path": "./configs/speed.json"}},
-                 "train_dataset": {"data_loader": {"paths": ["1", "configs/speed.json", "configs/absent"]}}}
+        given = {
+            "context": {"ascend_config": {"parallel_speed_up_json_path": "./configs/speed.json"}},
+            "train_dataset": {"data_loader": {"paths": ["1", "configs/speed.json", "configs/absent"]}},
+        }
         found = adapted(given, tmp_path)
         here = str(tmp_path / "configs" / "speed.json")
         assert found["context"]["ascend_config"]["parallel_speed_up_json_path"] == here

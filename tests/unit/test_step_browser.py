@@ -34,8 +34,9 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert real.timeline is not None
     assert job.timeline is not None
     path = folder / "step.html"
-    path.write_text(page(real.views, "1", [real.timeline, hostile(real.timeline), job.timeline], [real, job]),
-                    encoding="utf-8")
+    path.write_text(
+        page(real.views, "1", [real.timeline, hostile(real.timeline), job.timeline], [real, job]), encoding="utf-8"
+    )
     return path
 
 
@@ -44,15 +45,19 @@ def opened(browser: webdriver.Chrome, file: Path) -> webdriver.Chrome:  # noqa: 
     browser.get_log("browser")
     browser.get(file.as_uri())
     WebDriverWait(browser, SECONDS).until(
-        lambda driver: driver.execute_script("return document.documentElement.dataset.timelines") == "3")
+        lambda driver: driver.execute_script("return document.documentElement.dataset.timelines") == "3"
+    )
     return browser
 
 
 def traces(driver: webdriver.Chrome, place: str) -> dict[str, dict[str, Any]]:
     """By name, with the number of bars and their labels."""
-    found: list[dict[str, Any]] = driver.execute_script("""
+    found: list[dict[str, Any]] = driver.execute_script(
+        """
         return document.getElementById(arguments[0]).data.filter((trace) => trace.type === "bar")
-          .map(({name, base, x, y, hovertext}) => ({name, base, x, y, hovertext}))""", place)
+          .map(({name, base, x, y, hovertext}) => ({name, base, x, y, hovertext}))""",
+        place,
+    )
     return {trace["name"]: trace for trace in found}
 
 
@@ -62,10 +67,12 @@ def clock(driver: webdriver.Chrome, place: str) -> list[float]:
 
 
 def show(driver: webdriver.Chrome, place: str, start_us: float, end_us: float) -> None:
-    driver.execute_script("Plotly.relayout(arguments[0], {'xaxis.range': [arguments[1], arguments[2]]})", place,
-                          start_us, end_us)
+    driver.execute_script(
+        "Plotly.relayout(arguments[0], {'xaxis.range': [arguments[1], arguments[2]]})", place, start_us, end_us
+    )
     WebDriverWait(driver, SECONDS).until(
-        lambda page: all(clock(page, f"step-{index}") == pytest.approx([start_us, end_us]) for index in range(3)))
+        lambda page: all(clock(page, f"step-{index}") == pytest.approx([start_us, end_us]) for index in range(3))
+    )
 
 
 def label(driver: webdriver.Chrome, place: str, x: float, y: float) -> str:
@@ -75,10 +82,18 @@ def label(driver: webdriver.Chrome, place: str, x: float, y: float) -> str:
         "const area = arguments[2].getBoundingClientRect(), chart = document.getElementById(arguments[3])"
         ".getBoundingClientRect();"
         "return [xaxis.d2p(arguments[0]) + _size.l - (area.x - chart.x) - area.width / 2,"
-        "        yaxis.d2p(arguments[1]) + yaxis._offset - (area.y - chart.y) - area.height / 2]", x, y, area, place)
+        "        yaxis.d2p(arguments[1]) + yaxis._offset - (area.y - chart.y) - area.height / 2]",
+        x,
+        y,
+        area,
+        place,
+    )
     ActionChains(driver).move_to_element_with_offset(area, round(across), round(down)).perform()
-    return str(WebDriverWait(driver, SECONDS).until(lambda page: page.execute_script(
-        f"return document.querySelector('#{place} .hoverlayer').textContent")))
+    return str(
+        WebDriverWait(driver, SECONDS).until(
+            lambda page: page.execute_script(f"return document.querySelector('#{place} .hoverlayer').textContent")
+        )
+    )
 
 
 def test_all_is_drawn_and_nothing_complains(opened: webdriver.Chrome) -> None:
@@ -101,7 +116,7 @@ def test_neighbours_below_a_pixel_are_one_until_they_are_zoomed_into(opened: web
     assert len(whole["x"]) < len(compute.start_us) / 2
     assert any("kernels</b>" in text for text in whole["hovertext"])
     assert sum(whole["x"]) >= (compute.end_us - compute.start_us).sum() * 0.999
-    least = np.minimum.reduce([(compute.end_us - compute.start_us)[index:index - 3] for index in range(3)])
+    least = np.minimum.reduce([(compute.end_us - compute.start_us)[index : index - 3] for index in range(3)])
     first = int(least.argmax())  # of three neighbours that all take long
     show(opened, "step-0", compute.start_us[first], compute.end_us[first + 2])
     near = traces(opened, "step-0")["compute"]
@@ -141,8 +156,9 @@ def test_a_bubble_says_who_waits(opened: webdriver.Chrome) -> None:
 
 def test_a_zoom_shows_the_same_time_everywhere_and_a_double_click_goes_back(opened: webdriver.Chrome) -> None:
     whole = clock(opened, "step-0")
-    ActionChains(opened).move_to_element_with_offset(plot(opened, "step-0"), -100, 0).click_and_hold() \
-        .move_by_offset(60, 1).move_by_offset(90, 0).release().perform()
+    ActionChains(opened).move_to_element_with_offset(plot(opened, "step-0"), -100, 0).click_and_hold().move_by_offset(
+        60, 1
+    ).move_by_offset(90, 0).release().perform()
     WebDriverWait(opened, SECONDS).until(lambda driver: clock(driver, "step-2") != whole)
     zoomed = clock(opened, "step-0")
     assert whole[0] < zoomed[0] < zoomed[1] < whole[1]

@@ -38,9 +38,22 @@ def variant(folder: Path) -> Variant:
 
 def hostile(view: TimelineView) -> TimelineView:
     """The same kernels with names that try everything."""
-    return replace(view, title=SCRIPT, origin=SCRIPT, notes=HOSTILE, ranks=tuple(replace(rank, names=tuple(
-        f"Default/{HOSTILE[index % len(HOSTILE)]}/{HOSTILE[-1 - index % len(HOSTILE)]}-op{index}"
-        for index in range(len(rank.names)))) for rank in view.ranks))
+    return replace(
+        view,
+        title=SCRIPT,
+        origin=SCRIPT,
+        notes=HOSTILE,
+        ranks=tuple(
+            replace(
+                rank,
+                names=tuple(
+                    f"Default/{HOSTILE[index % len(HOSTILE)]}/{HOSTILE[-1 - index % len(HOSTILE)]}-op{index}"
+                    for index in range(len(rank.names))
+                ),
+            )
+            for rank in view.ranks
+        ),
+    )
 
 
 def drawn(text: str) -> tuple[Page, list[dict[str, Any]]]:
@@ -68,7 +81,8 @@ def test_stages_share_a_figure_and_variants_their_scales(tmp_path: Path) -> None
     views = [item.timeline for item in made if item.timeline is not None]
     parsed, figures = drawn(page([view for item in made for view in item.views], "1", views, made))
     assert [[rank["title"] for rank in figure["ranks"]] for figure in figures] == [
-        ["stage 0 (rank 0)", "stage 1 (rank 4)"]] * 2
+        ["stage 0 (rank 0)", "stage 1 (rank 4)"]
+    ] * 2
     assert len({figure["longest"] for figure in figures}) == len({figure["top"] for figure in figures}) == 1
     assert figures[0]["longest"] == round(max(view.step_us for view in views), 3)
     assert [tag["id"] for tag in parsed.all("div") if tag.get("class") == "chart"][:2] == ["step-0", "step-1"]

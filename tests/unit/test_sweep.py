@@ -19,24 +19,33 @@ TRACE = str(ROOT / "tests" / "traces" / "llama_l2_none")
 LAYER_SWAP = "swap_config={swap: True, layer_swap: [{backward_prefetch: 1, layers: True}]}"
 
 
-def point(prefetch: int, step_us: float, peak_bytes: int = 10, crashes: bool = False,
-          layers: tuple[LayerCopies, ...] = ()) -> Point:
-    return Point(prefetch=prefetch, peak_bytes=peak_bytes, twice_bytes=sum(layer.twice_bytes for layer in layers),
-                 crashes=crashes, time=PointTime(step_us=step_us, exposed_copy_us=1.0, layers=layers))
+def point(
+    prefetch: int, step_us: float, peak_bytes: int = 10, crashes: bool = False, layers: tuple[LayerCopies, ...] = ()
+) -> Point:
+    return Point(
+        prefetch=prefetch,
+        peak_bytes=peak_bytes,
+        twice_bytes=sum(layer.twice_bytes for layer in layers),
+        crashes=crashes,
+        time=PointTime(step_us=step_us, exposed_copy_us=1.0, layers=layers),
+    )
 
 
 def copies(late_us: float, twice_bytes: int, layer: str = "0") -> tuple[LayerCopies, ...]:
     return (LayerCopies(layer=layer, late_us=late_us, twice_bytes=twice_bytes),)
 
 
-@pytest.mark.parametrize(("points", "best"), [
-    ([point(1, 2000), point(2, 1000), point(3, 1500)], 2),
-    ([point(1, 1000.9, 20), point(2, 1000, 10)], 2),
-    ([point(1, 1000.9, 10), point(2, 1000, 20)], 1),  # 0.1 % of time is noise, so that the peak decides
-    ([point(1, 1001.1, 10), point(2, 1000, 20)], 2),
-    ([point(5, 1000), point(3, 1000)], 3),
-    ([point(1, 900, crashes=True), point(2, 1000)], 2),
-])
+@pytest.mark.parametrize(
+    ("points", "best"),
+    [
+        ([point(1, 2000), point(2, 1000), point(3, 1500)], 2),
+        ([point(1, 1000.9, 20), point(2, 1000, 10)], 2),
+        ([point(1, 1000.9, 10), point(2, 1000, 20)], 1),  # 0.1 % of time is noise, so that the peak decides
+        ([point(1, 1001.1, 10), point(2, 1000, 20)], 2),
+        ([point(5, 1000), point(3, 1000)], 3),
+        ([point(1, 900, crashes=True), point(2, 1000)], 2),
+    ],
+)
 def test_the_best_takes_least_time_then_least_memory_then_is_smallest(points: list[Point], best: int) -> None:
     found = best_overall(points)
     assert found is not None
@@ -51,22 +60,33 @@ def test_nothing_is_best_where_all_crash_or_nothing_is_timed() -> None:
 
 
 def test_the_best_of_a_layer_waits_for_nothing_and_holds_nothing_twice() -> None:
-    [found] = best_of_layers([point(9, 1, layers=copies(0.0, 0)), point(4, 1, layers=copies(0.0, 0)),
-                              point(3, 1, layers=copies(0.5, 0)),
-                              point(2, 1, crashes=True, layers=copies(0.0, 0))])
+    [found] = best_of_layers(
+        [
+            point(9, 1, layers=copies(0.0, 0)),
+            point(4, 1, layers=copies(0.0, 0)),
+            point(3, 1, layers=copies(0.5, 0)),
+            point(2, 1, crashes=True, layers=copies(0.0, 0)),
+        ]
+    )
     assert (found.layer, found.best) == ("0", 4)
 
 
 def test_where_no_prefetch_is_best_what_it_trades_is_told() -> None:
-    points = [point(1, 1, layers=copies(9.0, 0)), point(2, 1, layers=copies(7.0, 0)),
-              point(3, 1, layers=copies(8.0, 4)), point(4, 1, layers=copies(0.0, 2048)),
-              point(5, 1, layers=copies(0.0, 4096))]
+    points = [
+        point(1, 1, layers=copies(9.0, 0)),
+        point(2, 1, layers=copies(7.0, 0)),
+        point(3, 1, layers=copies(8.0, 4)),
+        point(4, 1, layers=copies(0.0, 2048)),
+        point(5, 1, layers=copies(0.0, 4096)),
+    ]
     [found] = best_of_layers(points)
     assert found.best is None
     assert found.punctual == (4, 2048)
     assert found.single == (2, 7.0)
-    assert choices(points)[1] == ("layer 0: none; at 2 nothing is held twice, and 7.0 us are waited for; at 4 nothing "
-                                  "is waited for, and 2.0K are held twice")
+    assert choices(points)[1] == (
+        "layer 0: none; at 2 nothing is held twice, and 7.0 us are waited for; at 4 nothing "
+        "is waited for, and 2.0K are held twice"
+    )
 
 
 def test_the_chart_has_two_panels_over_one_axis() -> None:
@@ -78,8 +98,10 @@ def test_the_chart_has_two_panels_over_one_axis() -> None:
 
 
 def test_the_figure_marks_crashes_and_two_copies() -> None:
-    found = sweep_figure([point(1, 3), point(2, 2, layers=copies(0, 5)), point(3, 2, layers=copies(0, 5)),
-                          point(4, 2, crashes=True)], "sweep")
+    found = sweep_figure(
+        [point(1, 3), point(2, 2, layers=copies(0, 5)), point(3, 2, layers=copies(0, 5)), point(4, 2, crashes=True)],
+        "sweep",
+    )
     bands = [(shape["x0"], shape["x1"]) for shape in found["layout"]["shapes"] if shape["type"] == "rect"]
     assert bands == [(3.5, 4.5), (1.5, 3.5)]
     assert [trace["yaxis"] for trace in found["data"]] == ["y", "y2", "y2"]
@@ -88,8 +110,10 @@ def test_the_figure_marks_crashes_and_two_copies() -> None:
 
 
 def ask(*words: str) -> Result:
-    return CliRunner().invoke(main, ["whatif", TRACE, "--config", CONFIG, "--set", "model.model_config.num_layers=2",
-                                     "--set", LAYER_SWAP, *words])
+    return CliRunner().invoke(
+        main,
+        ["whatif", TRACE, "--config", CONFIG, "--set", "model.model_config.num_layers=2", "--set", LAYER_SWAP, *words],
+    )
 
 
 def test_the_command_tells_times_of_every_prefetch_and_the_best() -> None:

@@ -61,8 +61,9 @@ def test_the_check_finds_what_starts_before_its_event() -> None:
     [wrong] = event_graph.violations(nodes, line.program.names, start.tolist(), end.tolist())
     assert "too early" in wrong
     later = np.where(np.arange(len(start)) == line.end_us.argmax(), 1.0, 0.0)
-    [wrong] = event_graph.violations(nodes, line.program.names, (line.start_us + later).tolist(),
-                                     (line.end_us + later).tolist())
+    [wrong] = event_graph.violations(
+        nodes, line.program.names, (line.start_us + later).tolist(), (line.end_us + later).tolist()
+    )
     assert "longest path" in wrong
 
 
@@ -100,8 +101,11 @@ def test_a_tensor_is_held_twice_where_its_blocks_live_at_once(folder: Path) -> N
         assert forward.end < device[tasks[room.kernel].outputs[0]].start
         assert room.earlier_us >= 0
         twice = np.where(np.arange(len(line.program)) == room.to_host, tasks[-1].event, line.program.freed)
-        [kept] = [item for item in prefetches(replace(line, program=replace(line.program, freed=twice)))
-                  if item.kernel == room.kernel]
+        [kept] = [
+            item
+            for item in prefetches(replace(line, program=replace(line.program, freed=twice)))
+            if item.kernel == room.kernel
+        ]
         assert kept.earlier_us < 0
 
 
@@ -124,8 +128,9 @@ def without(step: Program, is_copy: Flags, lasting: Floats) -> float:
     for kernel in range(len(step)):
         stream = int(step.stream[kernel])
         before = {last[stream]} if stream in last else set()
-        waits = {real for item in {*step.waits[kernel], *before}
-                 for real in (handed[item] if is_copy[item] else {item})}
+        waits = {
+            real for item in {*step.waits[kernel], *before} for real in (handed[item] if is_copy[item] else {item})
+        }
         last[stream] = kernel
         if is_copy[kernel]:
             handed[kernel] = waits
@@ -156,10 +161,14 @@ def test_a_step_of_32_layers_has_every_kernel_and_every_prefetch() -> None:
     """The step of two layers sixteen times over, with all that stands around them, which is longer than 32 layers."""
     one, copies = golden(TRACES / "llama_l2_layerswap_n1"), 16
     many = replace(
-        one, kernels=tuple(
+        one,
+        kernels=tuple(
             replace(kernel, name=f"{turn}/{kernel.name}", event=kernel.event and f"{turn}.{kernel.event}")
-            for turn in range(copies) for kernel in one.kernels),
-        tasks=tuple(replace(task, name=f"{turn}/{task.name}") for turn in range(copies) for task in one.tasks))
+            for turn in range(copies)
+            for kernel in one.kernels
+        ),
+        tasks=tuple(replace(task, name=f"{turn}/{task.name}") for turn in range(copies) for task in one.tasks),
+    )
     line = replay(program(many), costs(workload(many), hardware.load("generic")).duration_us)
     assert len(line.program) == copies * len(program(one))
     assert len(prefetches(line)) == copies * 50

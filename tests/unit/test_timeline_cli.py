@@ -31,8 +31,13 @@ def record(*words: str | Path) -> dict[str, Any]:
 def test_the_step_its_streams_and_what_is_exposed_are_shown() -> None:
     result = run(SWAP, "--hardware", "ascend_910b2")
     assert result.exit_code == 0
-    for words in ("ms a step on Ascend 910B2 (estimated 100%)", "generic profile: host_link_gbps", "D2H", "H2D",
-                  "prefetches: 50"):
+    for words in (
+        "ms a step on Ascend 910B2 (estimated 100%)",
+        "generic profile: host_link_gbps",
+        "D2H",
+        "H2D",
+        "prefetches: 50",
+    ):
         assert words in result.stdout
 
 
@@ -64,8 +69,16 @@ def test_a_profile_of_a_real_run_replaces_the_model(tmp_path: Path) -> None:
     assert found["step_us"] > record()["step_us"]
 
 
-@pytest.mark.parametrize("words", [("--hardware", "nothing"), ("--host-memory", "much"), ("--host-bandwidth", "0"),
-                                   ("--cards-per-host", "0"), ("--measured", "tests")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--hardware", "nothing"),
+        ("--host-memory", "much"),
+        ("--host-bandwidth", "0"),
+        ("--cards-per-host", "0"),
+        ("--measured", "tests"),
+    ],
+)
 def test_what_cannot_be_read_ends_with_2(words: tuple[str, ...]) -> None:
     assert run(SWAP, *words).exit_code == 2
 
@@ -84,10 +97,21 @@ def test_the_step_is_written_as_the_profilers_view(tmp_path: Path) -> None:
     assert run(SWAP, "--trace-view", tmp_path / "no folder" / "view.json").exit_code == 2
 
 
-@pytest.mark.parametrize(("option", "value"), [
-    ("--host-bandwidth", "nan"), ("--host-bandwidth", "inf"), ("--host-bandwidth", "-1"), ("--host-bandwidth", "0"),
-    ("--host-bandwidth", "1e-308"), ("--host-bandwidth", "ten"), ("--cards-per-host", "1" + "0" * 20),
-    ("--cards-per-host", "0"), ("--host-memory", "5"), ("--host-memory", "nan")])
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--host-bandwidth", "nan"),
+        ("--host-bandwidth", "inf"),
+        ("--host-bandwidth", "-1"),
+        ("--host-bandwidth", "0"),
+        ("--host-bandwidth", "1e-308"),
+        ("--host-bandwidth", "ten"),
+        ("--cards-per-host", "1" + "0" * 20),
+        ("--cards-per-host", "0"),
+        ("--host-memory", "5"),
+        ("--host-memory", "nan"),
+    ],
+)
 def test_numbers_that_no_machine_has_are_refused(option: str, value: str) -> None:
     result = run(SWAP, option, value)
     assert result.exit_code == 2

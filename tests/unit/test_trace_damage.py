@@ -49,7 +49,7 @@ def changed(folder: Path, name: str, change: Callable[[list[bytes]], list[bytes]
 def test_broken_off(tmp_path: Path, name: str, share: float) -> None:
     data = (SOURCE / name).read_bytes()
     path = tmp_path / name
-    cut = data[:int(len(data) * share)].rstrip(b"\n")
+    cut = data[: int(len(data) * share)].rstrip(b"\n")
     path.write_bytes(cut)
     finding = refused(path)
     assert (finding.rule, finding.origin.line) == ("trace-truncated", cut.count(b"\n") + 1)
@@ -100,35 +100,38 @@ def test_another_file(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["memory_block.csv", "execute_order.csv"])
 @pytest.mark.parametrize("line", [1, 40, 300, 700])
 def test_a_row_is_missing(tmp_path: Path, name: str, line: int) -> None:
-    finding = refused(changed(tmp_path, name, lambda lines: lines[:line] + lines[line + 1:]))
+    finding = refused(changed(tmp_path, name, lambda lines: lines[:line] + lines[line + 1 :]))
     assert finding.rule == "trace-garbled"
     assert finding.origin.line >= line + 1
 
 
 @pytest.mark.parametrize("line", [200, 401])
 def test_half_a_task_is_missing(tmp_path: Path, line: int) -> None:
-    path = changed(tmp_path, "tracker_graph.ir", lambda lines: lines[:line] + lines[line + 1:])
+    path = changed(tmp_path, "tracker_graph.ir", lambda lines: lines[:line] + lines[line + 1 :])
     assert refused(path).rule == "trace-garbled"
 
 
-@pytest.mark.parametrize(("column", "value", "words"), [
-    (0, "", "start_time_stamp is ''"),
-    (0, "-3", "start_time_stamp is '-3'"),
-    (1, "1", "freed at 1"),
-    (2, "0xzz", "device_addr is '0xzz'"),
-    (4, "", "pool_type is empty"),
-    (5, "5_12", "size is '5_12'"),
-    (5, "9" * 30, "size is '999"),
-    (5, "٣", "size is"),
-    (5, str(2**63), "size is '9223372036854775808', which is too large"),
-    (2, "0x" + "f" * 16, "device_addr is '0xffffffffffffffff', which is too large"),
-    (3, "0x1", "stream_id is '0x1'"),
-    (10, "x", "producer_task is 'x'"),
-    (14, "{652}664}", "user_tasks is '652}664'"),
-    (14, "652-664", "user_tasks is '652-664'"),
-    (14, "{652-}", "user_tasks is ''"),
-    (16, "1,2,3", "20 values, where the header names 18"),
-])
+@pytest.mark.parametrize(
+    ("column", "value", "words"),
+    [
+        (0, "", "start_time_stamp is ''"),
+        (0, "-3", "start_time_stamp is '-3'"),
+        (1, "1", "freed at 1"),
+        (2, "0xzz", "device_addr is '0xzz'"),
+        (4, "", "pool_type is empty"),
+        (5, "5_12", "size is '5_12'"),
+        (5, "9" * 30, "size is '999"),
+        (5, "٣", "size is"),
+        (5, str(2**63), "size is '9223372036854775808', which is too large"),
+        (2, "0x" + "f" * 16, "device_addr is '0xffffffffffffffff', which is too large"),
+        (3, "0x1", "stream_id is '0x1'"),
+        (10, "x", "producer_task is 'x'"),
+        (14, "{652}664}", "user_tasks is '652}664'"),
+        (14, "652-664", "user_tasks is '652-664'"),
+        (14, "{652-}", "user_tasks is ''"),
+        (16, "1,2,3", "20 values, where the header names 18"),
+    ],
+)
 def test_garbled_block(tmp_path: Path, column: int, value: str, words: str) -> None:
     def change(lines: list[bytes]) -> list[bytes]:
         cells = lines[7].decode().split(",")
@@ -140,21 +143,41 @@ def test_garbled_block(tmp_path: Path, column: int, value: str, words: str) -> N
     assert words in finding.message
 
 
-@pytest.mark.parametrize(("old", "new"), [
-    ("{[0]: ", "{[9]: "), ("ValueNode<Primitive>", "Primitive"), ('","', ","), ("@", ""), ('"11"', '"x"'),
-    ('"0"', '"a"'),
-])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("{[0]: ", "{[9]: "),
+        ("ValueNode<Primitive>", "Primitive"),
+        ('","', ","),
+        ("@", ""),
+        ('"11"', '"x"'),
+        ('"0"', '"a"'),
+    ],
+)
 def test_garbled_kernel(tmp_path: Path, old: str, new: str) -> None:
-    path = changed(tmp_path, "execute_order.csv", lambda lines: [
-        *lines[:11], lines[11].replace(old.encode(), new.encode(), 5), *lines[12:]])
+    path = changed(
+        tmp_path,
+        "execute_order.csv",
+        lambda lines: [*lines[:11], lines[11].replace(old.encode(), new.encode(), 5), *lines[12:]],
+    )
     finding = refused(path)
     assert (finding.rule, finding.origin.line) == ("trace-garbled", 12)
 
 
-@pytest.mark.parametrize(("old", "new", "line"), [
-    ("task_info: ", "task: ", 8), ("(%8)", "(%x)", 8), (", attrs {", ", ", 8), ("=0}", "=0", 8), (") = ", ") ", 8),
-    (" <- ", " ", 8), ("Float32:[1]", "Float32:[1", 8), ("[1]", "[1-2]", 8), ("[1]", "[, ]", 8),
-])
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("task_info: ", "task: ", 8),
+        ("(%8)", "(%x)", 8),
+        (", attrs {", ", ", 8),
+        ("=0}", "=0", 8),
+        (") = ", ") ", 8),
+        (" <- ", " ", 8),
+        ("Float32:[1]", "Float32:[1", 8),
+        ("[1]", "[1-2]", 8),
+        ("[1]", "[, ]", 8),
+    ],
+)
 def test_garbled_task(tmp_path: Path, old: str, new: str, line: int) -> None:
     def change(lines: list[bytes]) -> list[bytes]:
         return [*lines[:6], *(part.replace(old.encode(), new.encode()) for part in lines[6:8]), *lines[8:]]
@@ -165,17 +188,21 @@ def test_garbled_task(tmp_path: Path, old: str, new: str, line: int) -> None:
 
 def test_everything_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(SwapconfError) as caught:
-        memory_block.read(changed(tmp_path, "memory_block.csv", lambda lines: [
-            *lines[:3], b"x,y\n", *lines[3:5], b"\n", *lines[5:]]))
+        memory_block.read(
+            changed(tmp_path, "memory_block.csv", lambda lines: [*lines[:3], b"x,y\n", *lines[3:5], b"\n", *lines[5:]])
+        )
     assert [finding.origin.line for finding in caught.value.findings] == [4, 7]
 
 
-@pytest.mark.parametrize(("old", "new", "rule", "line", "words"), [
-    ("graph_name", "graph", "trace-header", 1, "no column graph_name"),
-    ("0,PyNative", "x,PyNative", "trace-garbled", 2, "time_stamp is 'x'"),
-    ("140,,", "", "trace-garbled", 3, "6 values, where the header names 8"),
-    ("0,PyNative", "3,PyNative", "trace-garbled", 3, "task 3 stands behind task 3"),
-])
+@pytest.mark.parametrize(
+    ("old", "new", "rule", "line", "words"),
+    [
+        ("graph_name", "graph", "trace-header", 1, "no column graph_name"),
+        ("0,PyNative", "x,PyNative", "trace-garbled", 2, "time_stamp is 'x'"),
+        ("140,,", "", "trace-garbled", 3, "6 values, where the header names 8"),
+        ("0,PyNative", "3,PyNative", "trace-garbled", 3, "task 3 stands behind task 3"),
+    ],
+)
 def test_garbled_table_of_tasks(tmp_path: Path, old: str, new: str, rule: str, line: int, words: str) -> None:
     with pytest.raises(SwapconfError) as caught:
         task_table.read(written(tmp_path, "task.csv", TASKS.replace(old, new, 1)))
@@ -211,7 +238,9 @@ def test_the_damage_of_all_files_is_told_together(tmp_path: Path) -> None:
     with pytest.raises(SwapconfError) as caught:
         trace_folder.read(tmp_path, rank=0)
     assert [Path(finding.origin.file).name for finding in caught.value.findings] == [
-        "execute_order.csv", "memory_block.csv"]
+        "execute_order.csv",
+        "memory_block.csv",
+    ]
 
 
 def test_the_table_of_tasks_is_a_witness_of_the_graph(tmp_path: Path) -> None:
@@ -242,11 +271,18 @@ def test_blocks_of_impossible_size_are_no_trace(tmp_path: Path) -> None:
 def test_a_block_of_an_exbibyte_costs_no_more_than_another(tmp_path: Path, command: str) -> None:
     shutil.copytree(SOURCE, tmp_path / "trace")
     _add_blocks(tmp_path / "trace" / "memory_block.csv", 2**60)
-    code = (f"import resource, sys; resource.setrlimit(resource.RLIMIT_DATA, ({GIB}, {GIB})); "
-            "from swapconf.cli.main import main; main()")
-    done = subprocess.run([sys.executable, "-c", code, command, str(tmp_path / "trace")], capture_output=True,
-                          text=True, timeout=30, check=False,
-                          env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)})
+    code = (
+        f"import resource, sys; resource.setrlimit(resource.RLIMIT_DATA, ({GIB}, {GIB})); "
+        "from swapconf.cli.main import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, command, str(tmp_path / "trace")],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
     assert done.returncode in (0, 1), done.stderr
     assert "10737418" in done.stdout  # GiB
 
@@ -260,9 +296,15 @@ def _add_blocks(path: Path, size_bytes: int, count: int = 1) -> None:
     used = int(blocks.size_bytes[(blocks.end == NEVER) & ~blocks.on_host].sum()) + size_bytes
     for _ in range(count):
         start, row = start + 2, list(rows[-1])
-        for name, value in {"start_time_stamp": start, "end_time_stamp": start + 1, "size": size_bytes,
-                            "actual_used_memory": used, "actual_peak_memory": used, "user_tasks": "{}",
-                            "producer_task": ""}.items():
+        for name, value in {
+            "start_time_stamp": start,
+            "end_time_stamp": start + 1,
+            "size": size_bytes,
+            "actual_used_memory": used,
+            "actual_peak_memory": used,
+            "user_tasks": "{}",
+            "producer_task": "",
+        }.items():
             row[places[name]] = str(value)
         rows.append(row)
     path.write_text("".join(",".join(row) + "\n" for row in rows), encoding="utf-8")

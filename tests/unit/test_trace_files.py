@@ -37,13 +37,16 @@ def test_the_peak_with_fragments_is_the_one_that_mindspore_prints(name: str) -> 
     assert golden(name).with_fragments_peak_bytes >> 20 == expected(name, r"\(with fragments\): (\d+)M")
 
 
-@pytest.mark.parametrize(("name", "num_blocks", "num_kernels", "num_tasks", "copies", "host_bytes"), [
-    ("llama_l2_layerswap_n1", 932, 1605, 1948, 50, 70_337_536),
-    ("llama_l2_none", 830, 897, 1138, 0, 0),
-    ("llama_l2_recompute", 908, 993, 1244, 0, 0),
-    ("llama_l3_ffnnorm_swap_ffn_recompute", 1154, 1319, 1645, 4, 4_243_456),
-    ("llama_l3_flash_n1", 1163, 1420, 1762, 12, 3_933_696),
-])
+@pytest.mark.parametrize(
+    ("name", "num_blocks", "num_kernels", "num_tasks", "copies", "host_bytes"),
+    [
+        ("llama_l2_layerswap_n1", 932, 1605, 1948, 50, 70_337_536),
+        ("llama_l2_none", 830, 897, 1138, 0, 0),
+        ("llama_l2_recompute", 908, 993, 1244, 0, 0),
+        ("llama_l3_ffnnorm_swap_ffn_recompute", 1154, 1319, 1645, 4, 4_243_456),
+        ("llama_l3_flash_n1", 1163, 1420, 1762, 12, 3_933_696),
+    ],
+)
 def test_counts(name: str, num_blocks: int, num_kernels: int, num_tasks: int, copies: int, host_bytes: int) -> None:
     trace = golden(name)
     assert (len(trace.blocks), len(trace.kernels), len(trace.tasks)) == (num_blocks, num_kernels, num_tasks)
@@ -68,19 +71,38 @@ def test_kinds_of_blocks() -> None:
 def test_a_block() -> None:
     block = golden("llama_l3_flash_n1").blocks[3]
     assert block == Block(
-        start=8, end=None, address=0x800E2797E997, size_bytes=33280, stream=0, pool="DefaultEnhancedAscendMemoryPool",
-        kind="ConstantValue", task=6, task_name="SyncTensorData", node="Default/data-0",
-        users=(652, 664, 806, 818, 957, 969, 1540, 1554, 1859, 1873, 2171, 2187), is_persistent=True,
-        used_bytes=34816, pool_peak_bytes=34816)
+        start=8,
+        end=None,
+        address=0x800E2797E997,
+        size_bytes=33280,
+        stream=0,
+        pool="DefaultEnhancedAscendMemoryPool",
+        kind="ConstantValue",
+        task=6,
+        task_name="SyncTensorData",
+        node="Default/data-0",
+        users=(652, 664, 806, 818, 957, 969, 1540, 1554, 1859, 1873, 2171, 2187),
+        is_persistent=True,
+        used_bytes=34816,
+        pool_peak_bytes=34816,
+    )
 
 
 def test_a_kernel() -> None:
     kernel = golden("llama_l3_flash_n1").kernels[71]
-    scope = "Default/network-LlamaForCausalLM/model-LlamaModel/layers-CellList/0-LLamaDecodeLayer/" \
-            "attention-LLamaAttention/flash_attention-FlashAttention"
+    scope = (
+        "Default/network-LlamaForCausalLM/model-LlamaModel/layers-CellList/0-LLamaDecodeLayer/"
+        "attention-LLamaAttention/flash_attention-FlashAttention"
+    )
     assert kernel == Kernel(
-        index=72, name=f"{scope}/MoveTo-op3", stream=3, graph="kernel_graph0", primitive="MoveTo", output="CNode_150",
-        inputs=("CNode_151", "ValueNode<StringImm> CPU", "ValueNode<BoolImm> false"))
+        index=72,
+        name=f"{scope}/MoveTo-op3",
+        stream=3,
+        graph="kernel_graph0",
+        primitive="MoveTo",
+        output="CNode_150",
+        inputs=("CNode_151", "ValueNode<StringImm> CPU", "ValueNode<BoolImm> false"),
+    )
     assert kernel.scope == scope
     assert kernel.copies_to_host
     first = golden("llama_l3_flash_n1").kernels[0]
@@ -93,8 +115,15 @@ def test_a_task() -> None:
     assert (copy.inputs, copy.outputs, copy.attributes) == ((680, 104, 38), (), (("stream_id", "3"),))
     assert copy.input_tensors == (Tensor("Float32", (1, 1, 4096, 8)), Tensor("String", ()), Tensor("Bool", ()))
     assert copy.primitive == "MoveTo"
-    assert tasks[0] == Task(event=0, name="Reshape", inputs=(2,), outputs=(2,), attributes=(("stream_id", "0"),),
-                            input_tensors=(Tensor("BFloat16", (1,)),), output_tensors=(Tensor("BFloat16", (1, 1)),))
+    assert tasks[0] == Task(
+        event=0,
+        name="Reshape",
+        inputs=(2,),
+        outputs=(2,),
+        attributes=(("stream_id", "0"),),
+        input_tensors=(Tensor("BFloat16", (1,)),),
+        output_tensors=(Tensor("BFloat16", (1, 1)),),
+    )
     groups = [dict(task.attributes) for task in tasks.values() if task.primitive == "AllReduce"]
     assert groups[0]["comm_rank"] == "0 1 2 3"
 
@@ -112,11 +141,21 @@ def test_a_block_is_as_large_as_its_tensor_with_a_tail(name: str) -> None:
     assert checked > 300
 
 
-@pytest.mark.parametrize(("dtype", "shape", "size"), [
-    ("BFloat16", (4096, 512), 4096 * 512 * 2), ("Float32", (), 4), ("Bool", (2, 3), 6), ("Int4", (3,), 2),
-    ("Float8E4M3FN", (5,), 5), ("Complex64", (2,), 16), ("String", (), 0), ("Int64", (0,), 0), ("Int32", (-1, 2), None),
-    ("Object", (1,), None),
-])
+@pytest.mark.parametrize(
+    ("dtype", "shape", "size"),
+    [
+        ("BFloat16", (4096, 512), 4096 * 512 * 2),
+        ("Float32", (), 4),
+        ("Bool", (2, 3), 6),
+        ("Int4", (3,), 2),
+        ("Float8E4M3FN", (5,), 5),
+        ("Complex64", (2,), 16),
+        ("String", (), 0),
+        ("Int64", (0,), 0),
+        ("Int32", (-1, 2), None),
+        ("Object", (1,), None),
+    ],
+)
 def test_size_of_a_tensor(dtype: str, shape: tuple[int, ...], size: int | None) -> None:
     assert Tensor(dtype, shape).size_bytes == size
 
@@ -147,7 +186,8 @@ def test_peak_of_columns_is_that_of_rows(on_host: bool) -> None:
     moments = {row.start for row in rows}
     assert blocks.peak_bytes(on_host=on_host) == max(
         sum(row.size_bytes for row in rows if row.start <= now and (row.end is None or row.end > now))
-        for now in moments)
+        for now in moments
+    )
 
 
 # --- forms that the golden traces do not have -----------------------------------------------------------------------
@@ -215,8 +255,11 @@ def test_any_column_may_be_the_last(tmp_path: Path, last: str, line_end: str) ->
 
 def test_rows_on_several_lines(tmp_path: Path) -> None:
     first, second, other, again = execute_order.read(written(tmp_path, "execute_order.csv", ORDER))
-    assert first.inputs == ("a", "ValueNode<Tensor> Tensor(shape=[1, 1], dtype=Int32, value= <Ascend>)",
-                            'ValueNode<StringImm> say "hi", twice')
+    assert first.inputs == (
+        "a",
+        "ValueNode<Tensor> Tensor(shape=[1, 1], dtype=Int32, value= <Ascend>)",
+        'ValueNode<StringImm> say "hi", twice',
+    )
     assert (second.primitive, second.event, second.group) == ("AllReduce", "7", "2-1645")
     trace = Trace(folder="", rank=0, blocks=Blocks.of(()), kernels=(first, second, other, again), tasks=())
     assert trace.step == (first, second, other)  # of another graph, so not the second step
@@ -259,8 +302,9 @@ def test_tasks(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("chunk_bytes", [64, 700, 4096])
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
-def test_chunks_end_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int,
-                             line_end: bytes) -> None:
+def test_chunks_end_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int, line_end: bytes
+) -> None:
     """Inside of a row, between a carriage return and its line feed, and many times in a row that is longer."""
     name = "llama_l2_layerswap_n1"
     path = tmp_path / "memory_block.csv"
@@ -271,8 +315,13 @@ def test_chunks_end_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ch
 
 def test_rows_given_by_hand_become_columns() -> None:
     rows = golden("llama_l2_none").blocks[:4]
-    trace = Trace(folder="", rank=0, blocks=rows,  # type: ignore[arg-type]
-                  kernels=(), tasks=())
+    trace = Trace(
+        folder="",
+        rank=0,
+        blocks=rows,  # type: ignore[arg-type]
+        kernels=(),
+        tasks=(),
+    )
     assert tuple(trace.blocks) == rows
     assert trace.used_peak_bytes == sum(row.size_bytes for row in rows)
 

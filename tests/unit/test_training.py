@@ -18,10 +18,15 @@ from tests.unit.networks import TOY
 
 
 def block(legacy: bool = True, swap: dict[str, Any] | None = None, num_layers: int = 4, **more: Any) -> dict[str, Any]:
-    return {"use_legacy": legacy, "parallel_config": {"pipeline_stage": 1, "gradient_aggregation_group": 4},
-            "parallel": {"pipeline_config": {"pipeline_interleave": False, "pipeline_scheduler": "1f1b"}},
-            "model": {"model_config": {"num_layers": num_layers, "offset": 0}},
-            "swap_config": swap or {}, "recompute_config": {}, **more}
+    return {
+        "use_legacy": legacy,
+        "parallel_config": {"pipeline_stage": 1, "gradient_aggregation_group": 4},
+        "parallel": {"pipeline_config": {"pipeline_interleave": False, "pipeline_scheduler": "1f1b"}},
+        "model": {"model_config": {"num_layers": num_layers, "offset": 0}},
+        "swap_config": swap or {},
+        "recompute_config": {},
+        **more,
+    }
 
 
 def planner(settings: dict[str, Any]) -> LayerPlanner:
@@ -41,12 +46,19 @@ def test_errors_stop_a_block() -> None:
 
 def test_mcore_gets_the_swap_section_that_mindformers_loses() -> None:
     session = Session()
-    session.review({"use_legacy": False, "use_parallel": True, "swap_config": {"swap": True, "default_prefetch": 8},
-                    "model": {"model_config": {"model_type": "qwen3", "num_hidden_layers": 2}}})
+    session.review(
+        {
+            "use_legacy": False,
+            "use_parallel": True,
+            "swap_config": {"swap": True, "default_prefetch": 8},
+            "model": {"model_config": {"model_type": "qwen3", "num_hidden_layers": 2}},
+        }
+    )
     assert session.wants_lazy_inline()
     (template, _) = templates_for("qwen3", {}, 2)
-    lost = block(legacy=False, swap={"swap": False, "layer_swap": None, "op_swap": None, "default_prefetch": 1},
-                 num_layers=2)
+    lost = block(
+        legacy=False, swap={"swap": False, "layer_swap": None, "op_swap": None, "default_prefetch": 1}, num_layers=2
+    )
     order = session.planner(lost).order(1, template)
     assert order.lines == ("Set op_swap at layer 1: self_attention.core_attention.flash_attention, value=8",)
 
@@ -65,17 +77,25 @@ class ParallelConfig:
 
 
 def test_a_config_that_mindformers_has_built_already_is_reviewed_as_it_was_written() -> None:
-    config = {"use_parallel": True, "recompute_config": {"recompute": True}, "parallel_config": ParallelConfig(),
-              "model": {"model_config": {"type": "LlamaConfig", "num_layers": 4}}}
+    config = {
+        "use_parallel": True,
+        "recompute_config": {"recompute": True},
+        "parallel_config": ParallelConfig(),
+        "model": {"model_config": {"type": "LlamaConfig", "num_layers": 4}},
+    }
     Session().review(hook._whole(config))
     assert hook._whole(config)["parallel_config"] == {"pipeline_stage": 2}
 
 
 def test_the_defaults_that_mindformers_fills_in_are_no_second_section() -> None:
     session = Session()
-    session.review({
-        "use_legacy": False, "swap_config": {"swap": False, "layer_swap": None, "op_swap": None, "default_prefetch": 1},
-        "model": {"model_config": {"model_type": "qwen3", "num_hidden_layers": 2, "swap": True}}})
+    session.review(
+        {
+            "use_legacy": False,
+            "swap_config": {"swap": False, "layer_swap": None, "op_swap": None, "default_prefetch": 1},
+            "model": {"model_config": {"model_type": "qwen3", "num_hidden_layers": 2, "swap": True}},
+        }
+    )
     assert session.wants_lazy_inline()
 
 
@@ -86,8 +106,9 @@ def test_a_bad_review_is_not_kept() -> None:
     assert not session.wants_lazy_inline()
 
 
-@pytest.mark.parametrize(("group", "expected"), [(4, [1, 1, 2, 2, 3, 3, 4, 4]), (2, [1, 1, 1, 1, 2, 2, 2, 2]),
-                                                 (9, [1, 2, 3, 4, 5, 6, 7, 8])])
+@pytest.mark.parametrize(
+    ("group", "expected"), [(4, [1, 1, 2, 2, 3, 3, 4, 4]), (2, [1, 1, 1, 1, 2, 2, 2, 2]), (9, [1, 2, 3, 4, 5, 6, 7, 8])]
+)
 def test_communication_fusion_as_mindformers(group: int, expected: list[int]) -> None:
     settings = block(num_layers=8, parallel_config={"pipeline_stage": 1, "gradient_aggregation_group": group})
     plan = planner(settings)
@@ -105,15 +126,23 @@ def test_pipeline_stages_and_fusion_with_a_pipeline() -> None:
 def test_sections_of_pynative_decide_nothing_in_a_graph_mode_run() -> None:
     """mindformers reads nothing of them there, and a prefetch in layers must not become one in operators."""
     session = Session()
-    session.review({"use_legacy": False, "model": {"model_config": {"num_layers": 4}},
-                    "swap": {"enable": True, "layer_swap": [{"layers": ["0-1"]}]}})
+    session.review(
+        {
+            "use_legacy": False,
+            "model": {"model_config": {"num_layers": 4}},
+            "swap": {"enable": True, "layer_swap": [{"layers": ["0-1"]}]},
+        }
+    )
     assert not session.wants_lazy_inline()
     order = session.planner(block(legacy=False)).order(0, TOY)
     assert order.edits == ()
 
 
-QWEN3 = {"use_legacy": False, "use_parallel": True,
-         "model": {"model_config": {"model_type": "qwen3", "num_hidden_layers": 4}}}
+QWEN3 = {
+    "use_legacy": False,
+    "use_parallel": True,
+    "model": {"model_config": {"model_type": "qwen3", "num_hidden_layers": 4}},
+}
 NO_SWAP = {"swap": False, "layer_swap": None, "op_swap": None, "default_prefetch": 1}
 
 
@@ -123,9 +152,15 @@ def reviewed(**sections: Any) -> Session:
     return session
 
 
-@pytest.mark.parametrize("recompute", [
-    {"recompute": [1, 3]}, {"select_recompute": {r"mlp": [1, 3]}}, {"select_comm_recompute": {r".*\.norm": [1, 3]}},
-    {"recompute": True, "select_recompute_exclude": {r"mlp\.mul": [1, 3]}}])
+@pytest.mark.parametrize(
+    "recompute",
+    [
+        {"recompute": [1, 3]},
+        {"select_recompute": {r"mlp": [1, 3]}},
+        {"select_comm_recompute": {r".*\.norm": [1, 3]}},
+        {"recompute": True, "select_recompute_exclude": {r"mlp\.mul": [1, 3]}},
+    ],
+)
 def test_lists_of_an_mcore_model_name_layers_where_swap_is_on(recompute: dict[str, Any]) -> None:
     """mindformers passes these lists with a swap that is off, where they would be counts for each stage."""
     swap = {"swap": True, "layer_swap": [{"backward_prefetch": 5, "layers": [0]}]}
@@ -142,15 +177,30 @@ def test_lists_of_an_mcore_model_name_layers_where_swap_is_on(recompute: dict[st
     assert plan.order(2, template).edits != plan.order(1, template).edits
 
 
-@pytest.mark.parametrize(("passed", "words"), [
-    ({"num_layers": 5}, "builds 5 layers"),
-    ({"parallel_config": {"pipeline_stage": 2, "gradient_aggregation_group": 4}}, "pipeline stages"),
-    ({"recompute_config": {"recompute": [0]}}, "another recompute"),
-    ({"swap": {"swap": True, "op_swap": None, "default_prefetch": 1,
-               "layer_swap": [{"backward_prefetch": 5, "layers": [1]}]}}, "another swap")])
+@pytest.mark.parametrize(
+    ("passed", "words"),
+    [
+        ({"num_layers": 5}, "builds 5 layers"),
+        ({"parallel_config": {"pipeline_stage": 2, "gradient_aggregation_group": 4}}, "pipeline stages"),
+        ({"recompute_config": {"recompute": [0]}}, "another recompute"),
+        (
+            {
+                "swap": {
+                    "swap": True,
+                    "op_swap": None,
+                    "default_prefetch": 1,
+                    "layer_swap": [{"backward_prefetch": 5, "layers": [1]}],
+                }
+            },
+            "another swap",
+        ),
+    ],
+)
 def test_what_is_passed_otherwise_is_an_error_and_no_second_reading(passed: dict[str, Any], words: str) -> None:
-    session = reviewed(swap_config={"swap": True, "layer_swap": [{"backward_prefetch": 5, "layers": [0]}]},
-                       recompute_config={"recompute": [1]})
+    session = reviewed(
+        swap_config={"swap": True, "layer_swap": [{"backward_prefetch": 5, "layers": [0]}]},
+        recompute_config={"recompute": [1]},
+    )
     good: dict[str, Any] = {"legacy": False, "swap": NO_SWAP, "recompute_config": {"recompute": [1]}}
     session.planner(block(**good))
     with pytest.raises(SwapconfError, match=words) as error:
@@ -160,8 +210,14 @@ def test_what_is_passed_otherwise_is_an_error_and_no_second_reading(passed: dict
 
 def test_a_model_of_unknown_size_is_laid_out_as_mindformers_does() -> None:
     session = Session()
-    session.review({"use_legacy": True, "use_parallel": True, "model": {"model_config": {"type": "OwnConfig"}},
-                    "swap_config": {"swap": True, "layer_swap": [{"backward_prefetch": 5, "layers": [3]}]}})
+    session.review(
+        {
+            "use_legacy": True,
+            "use_parallel": True,
+            "model": {"model_config": {"type": "OwnConfig"}},
+            "swap_config": {"swap": True, "layer_swap": [{"backward_prefetch": 5, "layers": [3]}]},
+        }
+    )
     swap = {"swap": True, "layer_swap": [{"backward_prefetch": 5, "layers": [3]}], "op_swap": None}
     plan = session.planner(block(swap=swap))
     assert [bool(plan.order(layer, TOY).edits) for layer in range(4)] == [False, False, False, True]

@@ -5,11 +5,19 @@ import pytest
 from swapconf.words.units import parse_bytes, show_bytes
 
 
-@pytest.mark.parametrize(("text", "expected"), [
-    ("54GB", 54 << 30), ("54 GiB", 54 << 30), ("900MB", 900 << 20), ("1.5g", 3 << 29), ("512B", 512), ("0", 0),
-    ("1048576", 1 << 20),
-    ("61430M", 61430 << 20),
-])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("54GB", 54 << 30),
+        ("54 GiB", 54 << 30),
+        ("900MB", 900 << 20),
+        ("1.5g", 3 << 29),
+        ("512B", 512),
+        ("0", 0),
+        ("1048576", 1 << 20),
+        ("61430M", 61430 << 20),
+    ],
+)
 def test_sizes_are_read_as_mindspore_reads_them(text: str, expected: int) -> None:
     assert parse_bytes(text) == expected
 

@@ -24,8 +24,17 @@ BASE = {
 
 # right as they stand, in mindformers and in swapconf
 VALID = {
-    "op_bs_dot", "op_star_norm", "op_alt", "op_prim_add", "op_list", "op_as_dict",
-    "ls_true_and_list_same", "ls_and_op", "default_swap", "rc_noswap_list", "excl_sub_noswap",
+    "op_bs_dot",
+    "op_star_norm",
+    "op_alt",
+    "op_prim_add",
+    "op_list",
+    "op_as_dict",
+    "ls_true_and_list_same",
+    "ls_and_op",
+    "default_swap",
+    "rc_noswap_list",
+    "excl_sub_noswap",
 }
 
 

@@ -18,11 +18,15 @@ from swapconf.verify.worker_logs import LoggedEntry, Said, Skipped, parse, read
 from tests.helpers import document_of
 
 HOOK = "2026-11-20 15:01:24,300 - mindformers/run/output/log[swapconf/train/hook.py:116] - INFO - "
-UTILS = "2026-11-20 15:01:24,195 - mindformers/run/output/log[mindformers/parallel_core/training_graph/transformer/" \
-        "utils.py:339] - INFO - "
-OUTSIDE = "[WARNING] PARALLEL(29406,7f4efa073b80,python):2026-11-20-15:01:36.411.094 [mindspore/ccsrc/frontend/" \
-          "parallel/pass/offload_activation.cc:252] WarningOffloadOutsideLazyInline] Offload does not take effect " \
-          "outside the scope of the lazy_inline Cell. NOde: @129_construct_102:CNode_106"
+UTILS = (
+    "2026-11-20 15:01:24,195 - mindformers/run/output/log[mindformers/parallel_core/training_graph/transformer/"
+    "utils.py:339] - INFO - "
+)
+OUTSIDE = (
+    "[WARNING] PARALLEL(29406,7f4efa073b80,python):2026-11-20-15:01:36.411.094 [mindspore/ccsrc/frontend/"
+    "parallel/pass/offload_activation.cc:252] WarningOffloadOutsideLazyInline] Offload does not take effect "
+    "outside the scope of the lazy_inline Cell. NOde: @129_construct_102:CNode_106"
+)
 MIB = 2**20
 
 CONFIG = """\
@@ -38,15 +42,25 @@ model:
   model_config: {type: LlamaConfig, num_layers: 4, use_flash_attention: True}
   arch: {type: LlamaForCausalLM}
 """
-LINES = ("Set op_swap at layer 0: .attention, value=20",
-         "Set op_swap at layer 1: .attention, value=20, .feed_forward, value=15",
-         "Set select recompute at layer 3: feed_forward")
+LINES = (
+    "Set op_swap at layer 0: .attention, value=20",
+    "Set op_swap at layer 1: .attention, value=20, .feed_forward, value=15",
+    "Set select recompute at layer 3: feed_forward",
+)
 
 
 def log(lines: Iterable[str] = LINES, peak: int = 900, prefix: str = HOOK) -> str:
     body = [prefix + line for line in lines]
-    return "\n".join(["start", *body, "step 1", f"Used peak memory usage (without fragments): {peak}M",
-                      f"Actual peak memory usage (with fragments): {peak + 10}M", ""])
+    return "\n".join(
+        [
+            "start",
+            *body,
+            "step 1",
+            f"Used peak memory usage (without fragments): {peak}M",
+            f"Actual peak memory usage (with fragments): {peak + 10}M",
+            "",
+        ]
+    )
 
 
 @pytest.fixture
@@ -93,45 +107,78 @@ def said(path: Path) -> Said:
 # --- lines ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("line", "entries"), [
-    (f"{UTILS}Set op_swap at layer 0:  attention.flash_attention, value=10",
-     {LoggedEntry(0, "op_swap", "attention.flash_attention", 10)}),
-    (f"{UTILS}Set layer swap at layer 2                             and value is: 1", {LoggedEntry(2, "layer swap", "", 1)}),
-    (f"{HOOK}Set layer swap at layer 2 and value is: 1", {LoggedEntry(2, "layer swap", "", 1)}),
-    (f"{HOOK}Set op_swap at layer 1: .attention, value=20, .feed_forward, value=15",
-     {LoggedEntry(1, "op_swap", "attention", 20), LoggedEntry(1, "op_swap", "feed_forward", 15)}),
-    ("Set full recompute at layer 12", {LoggedEntry(12, "full recompute", "")}),
-    ("Set select recompute on at layer 0: feed_forward.mul, attention",
-     {LoggedEntry(0, "select recompute on", "feed_forward.mul"), LoggedEntry(0, "select recompute on", "attention")}),
-    ("Set select comm recompute exclude at layer 0: norm.cast",
-     {LoggedEntry(0, "select comm recompute exclude", "norm.cast")}),
-    ("Set op_swap at layer 0: .attention, value=20, .feed_forw 2026-11-20 other words", {
-        LoggedEntry(0, "op_swap", "attention", 20)}),
-    ("50%|\r51%|\r" + LINES[0] + "\r", {LoggedEntry(0, "op_swap", "attention", 20)}),
-    ("Set op_swap at layer x: .attention, value=20", set()),
-    ("Set the mood at layer 3: dim", set()),
-    ("Formative op swap at layer 3", set()),
-    ("Set layer swap at layer 2 and value is: ", set()),
-])
+@pytest.mark.parametrize(
+    ("line", "entries"),
+    [
+        (
+            f"{UTILS}Set op_swap at layer 0:  attention.flash_attention, value=10",
+            {LoggedEntry(0, "op_swap", "attention.flash_attention", 10)},
+        ),
+        (
+            f"{UTILS}Set layer swap at layer 2                             and value is: 1",
+            {LoggedEntry(2, "layer swap", "", 1)},
+        ),
+        (f"{HOOK}Set layer swap at layer 2 and value is: 1", {LoggedEntry(2, "layer swap", "", 1)}),
+        (
+            f"{HOOK}Set op_swap at layer 1: .attention, value=20, .feed_forward, value=15",
+            {LoggedEntry(1, "op_swap", "attention", 20), LoggedEntry(1, "op_swap", "feed_forward", 15)},
+        ),
+        ("Set full recompute at layer 12", {LoggedEntry(12, "full recompute", "")}),
+        (
+            "Set select recompute on at layer 0: feed_forward.mul, attention",
+            {
+                LoggedEntry(0, "select recompute on", "feed_forward.mul"),
+                LoggedEntry(0, "select recompute on", "attention"),
+            },
+        ),
+        (
+            "Set select comm recompute exclude at layer 0: norm.cast",
+            {LoggedEntry(0, "select comm recompute exclude", "norm.cast")},
+        ),
+        (
+            "Set op_swap at layer 0: .attention, value=20, .feed_forw 2026-11-20 other words",
+            {LoggedEntry(0, "op_swap", "attention", 20)},
+        ),
+        ("50%|\r51%|\r" + LINES[0] + "\r", {LoggedEntry(0, "op_swap", "attention", 20)}),
+        ("Set op_swap at layer x: .attention, value=20", set()),
+        ("Set the mood at layer 3: dim", set()),
+        ("Formative op swap at layer 3", set()),
+        ("Set layer swap at layer 2 and value is: ", set()),
+    ],
+)
 def test_what_a_line_says(line: str, entries: set[LoggedEntry]) -> None:
     assert parse(line) == (entries, set())
 
 
 def test_what_is_skipped() -> None:
     assert parse(f"{HOOK}Skip op_swap at layer 1: .feed_forward, feed_forward is recomputed [R1-recompute-wins]") == (
-        set(), {Skipped(1, "op_swap", "feed_forward", "R1-recompute-wins")})
+        set(),
+        {Skipped(1, "op_swap", "feed_forward", "R1-recompute-wins")},
+    )
     assert parse("Skip layer swap at layer 1: the whole layer, all of it, is recomputed [R1-recompute-wins]") == (
-        set(), {Skipped(1, "layer swap", "", "R1-recompute-wins")})
+        set(),
+        {Skipped(1, "layer swap", "", "R1-recompute-wins")},
+    )
 
 
 # --- files ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "rank"), [
-    ("worker_7.log", 7), ("worker_7.log.2", 7), ("10.0.0.1_node_12.log", 12), ("rank_3/info.log", 3),
-    ("rank_3/worker.log", 3), ("rank_3/deep/error.log.1", 3), ("node/worker_0.log", 0), ("rank_2.log", 2),
-    ("train_20261120.log", None), ("train.log", None),
-])
+@pytest.mark.parametrize(
+    ("name", "rank"),
+    [
+        ("worker_7.log", 7),
+        ("worker_7.log.2", 7),
+        ("10.0.0.1_node_12.log", 12),
+        ("rank_3/info.log", 3),
+        ("rank_3/worker.log", 3),
+        ("rank_3/deep/error.log.1", 3),
+        ("node/worker_0.log", 0),
+        ("rank_2.log", 2),
+        ("train_20261120.log", None),
+        ("train.log", None),
+    ],
+)
 def test_the_rank_is_told_by_names(tmp_path: Path, name: str, rank: int | None) -> None:
     path = tmp_path / "here" / name
     path.parent.mkdir(parents=True)
@@ -166,8 +213,12 @@ def test_only_the_beginning_of_a_log_tells_its_rank(tmp_path: Path, monkeypatch:
 
 
 def test_rotated_parts_are_one_stream_the_oldest_first(tmp_path: Path) -> None:
-    for part, lines in ((".10", "Used peak memory usage (without frag"), (".9", "ments): 7M\nSet full recomp"),
-                        (".1", "ute at layer 1\n"), ("", "Used peak memory usage (without fragments): 9M")):
+    for part, lines in (
+        (".10", "Used peak memory usage (without frag"),
+        (".9", "ments): 7M\nSet full recomp"),
+        (".1", "ute at layer 1\n"),
+        ("", "Used peak memory usage (without fragments): 9M"),
+    ):
         (tmp_path / f"worker_0.log{part}").write_text(lines)
     found = said(tmp_path)
     assert found.entries == {LoggedEntry(1, "full recompute", "")}
@@ -182,11 +233,15 @@ def test_ranks_in_one_log(tmp_path: Path, config: Path, tag: str) -> None:
     lines = [line for group in zip(*several, strict=True) for line in group]
     (tmp_path / "job.log").write_text("\n".join(lines) + "\n")
     assert findings(tmp_path, config) == []
-    (tmp_path / "job.log").write_text("\n".join(line for line in lines if "at layer 0" not in line
-                                                or tag.format(2) not in line) + "\n")
+    (tmp_path / "job.log").write_text(
+        "\n".join(line for line in lines if "at layer 0" not in line or tag.format(2) not in line) + "\n"
+    )
     assert findings(tmp_path, config) == [
-        ("log-line-missing", "rank 2: op_swap of attention at layer 0 is decided, but not logged "
-                             "(backward_prefetch 20)")]
+        (
+            "log-line-missing",
+            "rank 2: op_swap of attention at layer 0 is decided, but not logged (backward_prefetch 20)",
+        )
+    ]
 
 
 def test_a_log_of_no_rank(logs: Path, config: Path) -> None:
@@ -206,8 +261,18 @@ def test_a_line_that_breaks_off_says_nothing(tmp_path: Path) -> None:
 
 def test_garbage_and_huge_lines(tmp_path: Path) -> None:
     noise = bytes(range(256)).replace(b"\n", b"") * 4096
-    body = b"\n".join([noise, LINES[0].encode(), noise * 3, b"\0" * 300_000, LINES[2].encode(), b"\xff at layer \xfe",
-                       noise + LINES[1].encode(), b""])
+    body = b"\n".join(
+        [
+            noise,
+            LINES[0].encode(),
+            noise * 3,
+            b"\0" * 300_000,
+            LINES[2].encode(),
+            b"\xff at layer \xfe",
+            noise + LINES[1].encode(),
+            b"",
+        ]
+    )
     (tmp_path / "worker_0.log").write_bytes(body)
     assert {entry.layer for entry in said(tmp_path).entries} == {0, 1, 3}
 
@@ -277,18 +342,27 @@ def test_plain_mindformers_logs_what_recompute_undoes(logs: Path, config: Path) 
     for rank in range(8):
         (logs / f"worker_{rank}.log").write_text(log(recomputed, prefix=UTILS))
     assert findings(logs, config) == [
-        ("log-swap-recomputed", "ranks 0-7: op_swap of feed_forward at layer 1 is logged as set, but has no effect, as "
-                                "decided [R1-recompute-wins]")]
+        (
+            "log-swap-recomputed",
+            "ranks 0-7: op_swap of feed_forward at layer 1 is logged as set, but has no effect, as "
+            "decided [R1-recompute-wins]",
+        )
+    ]
 
 
 def test_a_line_is_missing(logs: Path, config: Path) -> None:
     for rank in (0, 1, 3):
         (logs / f"worker_{rank}.log").write_text(log(LINES[:1] + LINES[2:]))
     assert findings(logs, config) == [
-        ("log-line-missing", "ranks 0-1, 3: op_swap of attention at layer 1 is decided, but not logged "
-                             "(backward_prefetch 20)"),
-        ("log-line-missing", "ranks 0-1, 3: op_swap of feed_forward at layer 1 is decided, but not logged "
-                             "(backward_prefetch 15)")]
+        (
+            "log-line-missing",
+            "ranks 0-1, 3: op_swap of attention at layer 1 is decided, but not logged (backward_prefetch 20)",
+        ),
+        (
+            "log-line-missing",
+            "ranks 0-1, 3: op_swap of feed_forward at layer 1 is decided, but not logged (backward_prefetch 15)",
+        ),
+    ]
 
 
 def test_the_finding_points_at_the_entry(logs: Path, config: Path) -> None:
@@ -307,30 +381,38 @@ def test_another_prefetch(logs: Path, config: Path) -> None:
     other = [line.replace("value=20", "value=7") for line in LINES]
     (logs / "worker_2.log").write_text(log(other))
     assert findings(logs, config) == [
-        ("log-line-differs", "rank 2: op_swap of attention at layers 0-1: backward_prefetch 20 is decided, 7 is "
-                             "logged")]
+        ("log-line-differs", "rank 2: op_swap of attention at layers 0-1: backward_prefetch 20 is decided, 7 is logged")
+    ]
 
 
 def test_something_that_is_not_decided(logs: Path, config: Path) -> None:
     (logs / "worker_5.log").write_text(log([*LINES, "Set layer swap at layer 2 and value is: 4"]))
     assert findings(logs, config) == [
-        ("log-line-undecided", "rank 5: layer swap of the whole layer at layer 2 is logged, but not decided "
-                               "(backward_prefetch 4)")]
+        (
+            "log-line-undecided",
+            "rank 5: layer swap of the whole layer at layer 2 is logged, but not decided (backward_prefetch 4)",
+        )
+    ]
 
 
 def test_something_that_was_skipped(logs: Path, config: Path) -> None:
     skip = "Skip op_swap at layer 0: .attention, the layer is recomputed [R1-recompute-wins]"
     (logs / "worker_0.log").write_text(log([skip, *LINES[1:]]))
     assert findings(logs, config) == [
-        ("log-line-missing", "rank 0: op_swap of attention at layer 0 is decided, but skipped [R1-recompute-wins] "
-                             "(backward_prefetch 20)")]
+        (
+            "log-line-missing",
+            "rank 0: op_swap of attention at layer 0 is decided, but skipped [R1-recompute-wins] "
+            "(backward_prefetch 20)",
+        )
+    ]
     (logs / "worker_0.log").write_text(log([*LINES, skip.replace("layer 0", "layer 2")]))
     assert findings(logs, config) == [
-        ("log-line-undecided", "rank 0: op_swap of attention at layer 2 is logged as skipped, but not asked for")]
+        ("log-line-undecided", "rank 0: op_swap of attention at layer 2 is logged as skipped, but not asked for")
+    ]
 
 
 SWAP_OFF = CONFIG.partition("  op_swap")[0].replace("True", "False")
-REST = CONFIG[CONFIG.index("runner_config"):]
+REST = CONFIG[CONFIG.index("runner_config") :]
 SWAP = CONFIG.partition("recompute_config")[0]
 
 
@@ -347,20 +429,25 @@ def test_recompute_in_another_layer(logs: Path, config: Path) -> None:
     assert recompute_only(config, logs, "{recompute: [1, 0]}", "Set full recompute at layer 0") == []
     assert recompute_only(config, logs, "{recompute: [1, 0]}", "Set full recompute at layer 1") == [
         ("log-line-missing", "ranks 0-3: full recompute of the whole layer at layer 0 is decided, but not logged"),
-        ("log-line-undecided", "ranks 0-7: full recompute of the whole layer at layer 1 is logged, but not decided")]
+        ("log-line-undecided", "ranks 0-7: full recompute of the whole layer at layer 1 is logged, but not decided"),
+    ]
 
 
 def test_each_operator_of_a_recompute(logs: Path, config: Path) -> None:
     section = r"{select_recompute: {'feed_forward\.mul': True, attention: [2, 0]}}"
-    right = ["Set select recompute on at layer 0: feed_forward.mul, attention",
-             "Set select recompute on at layer 1: feed_forward.mul, attention",
-             "Set select recompute on at layer 2: feed_forward.mul",
-             "Set select recompute on at layer 3: feed_forward.mul"]
+    right = [
+        "Set select recompute on at layer 0: feed_forward.mul, attention",
+        "Set select recompute on at layer 1: feed_forward.mul, attention",
+        "Set select recompute on at layer 2: feed_forward.mul",
+        "Set select recompute on at layer 3: feed_forward.mul",
+    ]
     assert recompute_only(config, logs, section, *right) == []
     assert recompute_only(config, logs, section, right[0], right[1].replace(", attention", ""), *right[2:]) == [
-        ("log-line-missing", "ranks 0-3: select recompute of attention at layer 1 is decided, but not logged")]
+        ("log-line-missing", "ranks 0-3: select recompute of attention at layer 1 is decided, but not logged")
+    ]
     assert recompute_only(config, logs, section, *right[:3], f"{right[3]}, attention") == [
-        ("log-line-undecided", "ranks 0-7: select recompute of attention at layer 3 is logged, but not decided")]
+        ("log-line-undecided", "ranks 0-7: select recompute of attention at layer 3 is logged, but not decided")
+    ]
 
 
 def test_recompute_of_communication(logs: Path, config: Path) -> None:
@@ -369,7 +456,11 @@ def test_recompute_of_communication(logs: Path, config: Path) -> None:
     assert recompute_only(config, logs, section, line) == []
     assert recompute_only(config, logs, section, line.replace("comm ", "")) != []
     assert [rule for rule, _ in recompute_only(config, logs, section, line.replace("layer 0", "layer 3"))] == [
-        "log-line-missing", "log-line-missing", "log-line-undecided", "log-line-undecided"]
+        "log-line-missing",
+        "log-line-missing",
+        "log-line-undecided",
+        "log-line-undecided",
+    ]
 
 
 def test_mindformers_logs_the_last_operator_of_a_pattern_only(logs: Path, config: Path) -> None:
@@ -384,27 +475,38 @@ def test_mindformers_does_not_log_that_all_layers_are_recomputed_where_it_swaps(
         (logs / f"worker_{rank}.log").write_text(log(LINES[:2], prefix=UTILS))
     assert {rule for rule, _ in findings(logs, config)} == {"log-swap-recomputed"}
     config.write_text(f"{SWAP}recompute_config: {{recompute: [0]}}\n{REST}")
-    assert ("log-line-missing", "ranks 0-3: full recompute of the whole layer at layer 0 is decided, but not logged"
-            ) in findings(logs, config)
+    assert (
+        "log-line-missing",
+        "ranks 0-3: full recompute of the whole layer at layer 0 is decided, but not logged",
+    ) in findings(logs, config)
 
 
 def test_a_recompute_that_was_skipped(logs: Path, config: Path) -> None:
     skip = "Skip recompute at layer 0: ., every operator of it is excluded [recompute-void]"
     assert recompute_only(config, logs, "{recompute: [1, 0]}", skip) == [
-        ("log-line-missing", "ranks 0-3: full recompute of the whole layer at layer 0 is decided, but skipped "
-                             "[recompute-void]")]
+        (
+            "log-line-missing",
+            "ranks 0-3: full recompute of the whole layer at layer 0 is decided, but skipped [recompute-void]",
+        )
+    ]
     skip = "Skip select recompute at layer 0: .attention, every operator of it is excluded [recompute-void]"
     assert recompute_only(config, logs, "{select_recompute: {attention: [1, 0]}}", skip) == [
-        ("log-line-missing", "ranks 0-3: select recompute of attention at layer 0 is decided, but skipped "
-                             "[recompute-void]")]
+        (
+            "log-line-missing",
+            "ranks 0-3: select recompute of attention at layer 0 is decided, but skipped [recompute-void]",
+        )
+    ]
 
 
 def test_a_swap_without_effect(logs: Path, config: Path) -> None:
     for rank in range(4):
         (logs / f"worker_{rank}.log").write_text(log() + f"{OUTSIDE}\n" * (rank + 1))
     assert findings(logs, config) == [
-        ("log-swap-void", "ranks 0-3: swap is set at layers 0-1, but MindSpore warns that it has no effect outside of "
-                          "lazy inline")]
+        (
+            "log-swap-void",
+            "ranks 0-3: swap is set at layers 0-1, but MindSpore warns that it has no effect outside of lazy inline",
+        )
+    ]
 
 
 def test_no_log_and_no_line(logs: Path, config: Path) -> None:
@@ -415,7 +517,8 @@ def test_no_log_and_no_line(logs: Path, config: Path) -> None:
     assert sorted(findings(logs, config)) == [
         ("log-missing", "rank 8: there is a log, but the config describes 8 devices only"),
         ("log-missing", "ranks 1-2, 6: there is no log"),
-        ("log-without-strategy", "rank 7: the log says nothing of swap or recompute")]
+        ("log-without-strategy", "rank 7: the log says nothing of swap or recompute"),
+    ]
     (logs / "worker_8.log").unlink()
     (logs / "worker_7.log").write_text(log())
     assert findings(logs, config, "--ranks", "stages") == []
@@ -427,8 +530,11 @@ def test_a_process_that_ended_early(logs: Path, config: Path) -> None:
 
 
 def test_a_config_without_swap(logs: Path, config: Path) -> None:
-    config.write_text(CONFIG.replace("swap: True", "swap: False").replace(
-        "recompute_config: {select_recompute: {feed_forward: [3]}}\n", ""))
+    config.write_text(
+        CONFIG.replace("swap: True", "swap: False").replace(
+            "recompute_config: {select_recompute: {feed_forward: [3]}}\n", ""
+        )
+    )
     assert {rule for rule, _ in findings(logs, config)} == {"log-line-undecided"}
     for rank in range(8):
         (logs / f"worker_{rank}.log").write_text(log([]))
@@ -444,8 +550,13 @@ def test_a_model_that_is_not_known(logs: Path, config: Path) -> None:
 
 
 def report(rank: int, used: int, fragments: int, file: str = "train.yaml") -> dict[str, object]:
-    return {"file": file, "rank": rank, "used_peak_bytes": used, "with_fragments_peak_bytes": fragments,
-            "origin": "dry run level 1 (operator workspace excluded)"}
+    return {
+        "file": file,
+        "rank": rank,
+        "used_peak_bytes": used,
+        "with_fragments_peak_bytes": fragments,
+        "origin": "dry run level 1 (operator workspace excluded)",
+    }
 
 
 def test_peaks_against_predicted_ones(logs: Path, config: Path, tmp_path: Path) -> None:
@@ -454,13 +565,24 @@ def test_peaks_against_predicted_ones(logs: Path, config: Path, tmp_path: Path) 
     (logs / "worker_6.log").write_text(log(peak=901))
     words = ("--predicted", str(predicted))
     assert findings(logs, config, *words) == [
-        ("peak-above-predicted", "ranks 4-7: the used peak is above the predicted 890.0M, by up to 11.0M")]
+        ("peak-above-predicted", "ranks 4-7: the used peak is above the predicted 890.0M, by up to 11.0M")
+    ]
     assert findings(logs, config, *words, "--slack", "11MB") == []
     assert findings(logs, config, *words, "--slack", "10MB") == [
-        ("peak-above-predicted", "rank 6: the used peak is above the predicted 890.0M, by 11.0M")]
+        ("peak-above-predicted", "rank 6: the used peak is above the predicted 890.0M, by 11.0M")
+    ]
     row = next(line for line in verify(logs, config, *words).stdout.splitlines() if line.startswith("4-7"))
-    assert row.split()[3:] == ["900.0M", "to", "901.0M", "890.0M", "910.0M", "to", "911.0M", "911.0M",
-                               "peak-above-predicted"]
+    assert row.split()[3:] == [
+        "900.0M",
+        "to",
+        "901.0M",
+        "890.0M",
+        "910.0M",
+        "to",
+        "911.0M",
+        "911.0M",
+        "peak-above-predicted",
+    ]
 
 
 def test_a_peak_that_was_not_logged(logs: Path, config: Path, tmp_path: Path) -> None:
@@ -470,9 +592,19 @@ def test_a_peak_that_was_not_logged(logs: Path, config: Path, tmp_path: Path) ->
     assert findings(logs, config, "--predicted", str(predicted)) == [("peak-not-logged", "rank 0: no peak is logged")]
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", "[{}]", "[" * 100_000, "\xff",
-                                  json.dumps([{**report(0, 1, 1), "used_peak_bytes": -1}]),
-                                  json.dumps([report(0, 1, 1, "a.yaml"), report(0, 1, 1, "b.yaml")])])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[1]",
+        "[{}]",
+        "[" * 100_000,
+        "\xff",
+        json.dumps([{**report(0, 1, 1), "used_peak_bytes": -1}]),
+        json.dumps([report(0, 1, 1, "a.yaml"), report(0, 1, 1, "b.yaml")]),
+    ],
+)
 def test_what_is_no_prediction(logs: Path, config: Path, tmp_path: Path, text: str) -> None:
     (tmp_path / "p.json").write_text(text, encoding="latin-1")
     result = verify(logs, config, "--predicted", str(tmp_path / "p.json"))
@@ -485,11 +617,21 @@ def test_earlier_dry_runs_are_found(logs: Path, config: Path) -> None:
     from swapconf.dryrun.outcome import RankOutcome, RankReport
     from swapconf.dryrun.rank_order import RankOrder
 
-    report_cache.store(RankOrder(document=document_of(config), rank=0, fold=True), RankReport(
-        file=str(config), rank=0, stage=0, level=1, outcome=RankOutcome.COMPLETED, used_peak_bytes=899 * MIB,
-        with_fragments_peak_bytes=2**40))
+    report_cache.store(
+        RankOrder(document=document_of(config), rank=0, fold=True),
+        RankReport(
+            file=str(config),
+            rank=0,
+            stage=0,
+            level=1,
+            outcome=RankOutcome.COMPLETED,
+            used_peak_bytes=899 * MIB,
+            with_fragments_peak_bytes=2**40,
+        ),
+    )
     assert findings(logs, config) == [
-        ("peak-above-predicted", "ranks 0-3: the used peak is above the predicted 899.0M, by up to 1.0M")]
+        ("peak-above-predicted", "ranks 0-3: the used peak is above the predicted 899.0M, by up to 1.0M")
+    ]
 
 
 # --- the command ----------------------------------------------------------------------------------------------------
@@ -523,8 +665,9 @@ def test_ranks_in_words() -> None:
 
 
 @pytest.mark.parametrize("block_bytes", [7, 64, 2**18])
-def test_a_coloured_log_says_what_a_plain_one_says(logs: Path, config: Path, monkeypatch: pytest.MonkeyPatch,
-                                                   block_bytes: int) -> None:
+def test_a_coloured_log_says_what_a_plain_one_says(
+    logs: Path, config: Path, monkeypatch: pytest.MonkeyPatch, block_bytes: int
+) -> None:
     """Whatever the place of the colours, and wherever a block ends."""
     monkeypatch.setattr(worker_logs, "BLOCK_BYTES", block_bytes)
     plain = verify(logs, config, "--format", "json").stdout

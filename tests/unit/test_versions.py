@@ -72,8 +72,10 @@ def test_a_measured_fact_names_the_version(version: str) -> None:
     assert fact.source.startswith(f"measured with MindSpore {version}: ")
 
 
-@pytest.mark.parametrize(("version", "newest"), [("2.9.1", "2.9.0"), ("2.11.0", "2.10.0"), ("2.8.0", "2.7.2"),
-                                                 ("99.0.0", "2.10.0"), ("nightly", "2.10.0")])
+@pytest.mark.parametrize(
+    ("version", "newest"),
+    [("2.9.1", "2.9.0"), ("2.11.0", "2.10.0"), ("2.8.0", "2.7.2"), ("99.0.0", "2.10.0"), ("nightly", "2.10.0")],
+)
 def test_the_newest_measured_value_is_carried_forward_and_says_so(version: str, newest: str) -> None:
     fact = Versions(mindspore=version).fact(R2)
     assert not fact.value
@@ -87,8 +89,10 @@ def test_before_the_first_measured_version_holds_what_is_documented() -> None:
 
 
 def test_only_1_6_0_has_the_variable_for_lazy_inline() -> None:
-    needed = {version: bool(Versions(mindformers=version).fact("lazy_inline_variable_needed").value)
-              for version in ("1.6.0", "1.7.0", "1.8.0", "1.9.0", "2.0.0", "2.1.0", "2.2.0")}
+    needed = {
+        version: bool(Versions(mindformers=version).fact("lazy_inline_variable_needed").value)
+        for version in ("1.6.0", "1.7.0", "1.8.0", "1.9.0", "2.0.0", "2.1.0", "2.2.0")
+    }
     assert [version for version, value in needed.items() if value] == ["1.6.0"]
 
 
@@ -101,17 +105,21 @@ def test_a_fact_of_measured_versions_never_lacks_its_range() -> None:
 # --- which versions are in use ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("found", "given", "used", "assumed"), [
-    (NOTHING, {}, ("2.9.0", "1.9.0"), ("mindspore", "mindformers")),
-    (NOTHING, {"mindformers": "1.8.0"}, ("2.7.2", "1.8.0"), ("mindspore",)),
-    (NOTHING, {"mindspore": "2.10.0"}, ("2.10.0", "2.0.0"), ("mindformers",)),
-    (NOTHING, {"mindspore": "2.9.1"}, ("2.9.1", "1.9.0"), ("mindformers",)),
-    (Installed("2.9.0", "1.9.0"), {}, ("2.9.0", "1.9.0"), ()),
-    (Installed("2.9.0", "1.9.0"), {"mindformers": "2.0.0"}, ("2.9.0", "2.0.0"), ()),
-    (Installed("2.7.2", None), {}, ("2.7.2", "1.8.0"), ("mindformers",)),
-])
+@pytest.mark.parametrize(
+    ("found", "given", "used", "assumed"),
+    [
+        (NOTHING, {}, ("2.9.0", "1.9.0"), ("mindspore", "mindformers")),
+        (NOTHING, {"mindformers": "1.8.0"}, ("2.7.2", "1.8.0"), ("mindspore",)),
+        (NOTHING, {"mindspore": "2.10.0"}, ("2.10.0", "2.0.0"), ("mindformers",)),
+        (NOTHING, {"mindspore": "2.9.1"}, ("2.9.1", "1.9.0"), ("mindformers",)),
+        (Installed("2.9.0", "1.9.0"), {}, ("2.9.0", "1.9.0"), ()),
+        (Installed("2.9.0", "1.9.0"), {"mindformers": "2.0.0"}, ("2.9.0", "2.0.0"), ()),
+        (Installed("2.7.2", None), {}, ("2.7.2", "1.8.0"), ("mindformers",)),
+    ],
+)
 def test_given_before_installed_before_the_partner_of_the_other(
-        found: Installed, given: dict[str, str], used: tuple[str, str], assumed: tuple[str, ...]) -> None:
+    found: Installed, given: dict[str, str], used: tuple[str, str], assumed: tuple[str, ...]
+) -> None:
     versions = Versions.among(found, **given)
     assert (versions.mindspore, versions.mindformers, versions.assumed) == (*used, assumed)
 
@@ -124,9 +132,15 @@ def test_an_official_pair_passes(mindformers: str, mindspore: str) -> None:
     assert "version-pair" not in told(Versions(mindspore=mindspore, mindformers=mindformers))
 
 
-@pytest.mark.parametrize(("mindformers", "mindspore", "severity"), [
-    ("1.9.0", "2.7.2", "warning"), ("1.9.0", "2.10.0", "warning"), ("1.7.0", "2.7.2", "note"),
-    ("2.1.0", "2.10.0", "note")])
+@pytest.mark.parametrize(
+    ("mindformers", "mindspore", "severity"),
+    [
+        ("1.9.0", "2.7.2", "warning"),
+        ("1.9.0", "2.10.0", "warning"),
+        ("1.7.0", "2.7.2", "note"),
+        ("2.1.0", "2.10.0", "note"),
+    ],
+)
 def test_another_pair_is_told_with_the_official_one(mindformers: str, mindspore: str, severity: str) -> None:
     finding = told(Versions(mindspore=mindspore, mindformers=mindformers))["version-pair"]
     assert finding.severity.value == severity
@@ -141,8 +155,10 @@ def test_a_pair_of_which_one_is_assumed_is_not_judged() -> None:
 
 def test_a_version_that_nobody_measured_is_named_where_something_is_asked_for(tmp_path: Path) -> None:
     newer = Versions(mindspore="2.11.0", mindformers="2.1.0")
-    assert "MindSpore 2.11.0 is newer than any that was measured; what holds for 2.10.0" in \
-        told(newer)["version-not-measured"].message
+    assert (
+        "MindSpore 2.11.0 is newer than any that was measured; what holds for 2.10.0"
+        in told(newer)["version-not-measured"].message
+    )
     assert "what holds for 2.7.2 is taken" in told(Versions(mindspore="2.8.0"))["version-not-measured"].message
     assert "is older than any" in told(Versions(mindspore="2.6.0"))["version-not-measured"].message
     assert "version-not-measured" not in told(Versions(mindspore="2.10.0", mindformers="2.1.0"))
@@ -159,12 +175,21 @@ def test_where_the_run_steps_aside_check_says_so() -> None:
 QWEN3 = ROOT / "configs/small/qwen3_default_swap.yaml"
 
 
-@pytest.mark.parametrize(("file", "mindformers", "words"), [
-    (EXAMPLE, "1.8.0", ""), (EXAMPLE, "2.1.0", ""), (EXAMPLE, "1.9.0", ""), (QWEN3, "1.9.0", ""),
-    (EXAMPLE, "1.7.0", "with those of 1.7.0 they were not compared"),
-    (QWEN3, "1.8.0", "mul_mscale, is of another type"), (QWEN3, "3.0.0", "with those of 3.0.0 they were not compared")])
+@pytest.mark.parametrize(
+    ("file", "mindformers", "words"),
+    [
+        (EXAMPLE, "1.8.0", ""),
+        (EXAMPLE, "2.1.0", ""),
+        (EXAMPLE, "1.9.0", ""),
+        (QWEN3, "1.9.0", ""),
+        (EXAMPLE, "1.7.0", "with those of 1.7.0 they were not compared"),
+        (QWEN3, "1.8.0", "mul_mscale, is of another type"),
+        (QWEN3, "3.0.0", "with those of 3.0.0 they were not compared"),
+    ],
+)
 def test_operators_of_another_version_are_named_unless_they_are_the_same(
-        file: Path, mindformers: str, words: str) -> None:
+    file: Path, mindformers: str, words: str
+) -> None:
     found = told(Versions(mindformers=mindformers), file).get("catalog-version")
     assert (found is not None) == bool(words)
     assert found is None or found.message.startswith("the operators of ")

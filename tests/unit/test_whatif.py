@@ -89,8 +89,9 @@ def test_full_recompute_is_within_a_ten_thousandth_of_the_true_run() -> None:
 
 
 def test_full_recompute_runs_the_kernels_again_that_the_true_run_did() -> None:
-    true, before = (sum(task.is_kernel for task in golden(name).tasks)
-                    for name in ("llama_l2_recompute", "llama_l2_none"))
+    true, before = (
+        sum(task.is_kernel for task in golden(name).tasks) for name in ("llama_l2_recompute", "llama_l2_none")
+    )
     added = true - before
     found = asked(OFF, "recompute_config.recompute=True")
     assert found.recomputed == pytest.approx(added, abs=0.1 * added)
@@ -139,15 +140,18 @@ def test_lifetimes_are_in_order_and_end_after_they_start() -> None:
 
 
 def test_the_bound_is_not_below_the_true_runs() -> None:
-    for name, changes in (("llama_l2_layerswap_n1", (layer_swap(1),)),
-                          ("llama_l2_recompute", (OFF, "recompute_config.recompute=True"))):
+    for name, changes in (
+        ("llama_l2_layerswap_n1", (layer_swap(1),)),
+        ("llama_l2_recompute", (OFF, "recompute_config.recompute=True")),
+    ):
         strategy = study(*changes).strategy
         assert strategy is not None
         assert safe_peak_bytes(baseline(), strategy) >= golden(name).used_peak_bytes
 
 
-@pytest.mark.parametrize(("name", "words"), [("llama_l2_layerswap_n1", "swaps already"),
-                                             ("llama_l2_recompute", "recomputes already")])
+@pytest.mark.parametrize(
+    ("name", "words"), [("llama_l2_layerswap_n1", "swaps already"), ("llama_l2_recompute", "recomputes already")]
+)
 def test_a_trace_with_a_strategy_is_refused(name: str, words: str) -> None:
     with pytest.raises(Mismatch, match=words) as refused:
         Question(TRACES / name, study())
@@ -168,11 +172,14 @@ def test_an_entry_that_saves_nothing_is_found() -> None:
     question = Question(TRACES / "llama_l2_none", study(op_swap(r"feed_forward\.mul")))
     answer = question.answer()
     assert [(finding.rule, finding.severity) for finding in answer.findings] == [
-        ("entry-saves-nothing", Severity.WARNING)]
+        ("entry-saves-nothing", Severity.WARNING)
+    ]
 
 
-@pytest.mark.parametrize(("entry", "names_a_prefetch"), [("layer_swap", True), ("op_swap recompute", True),
-                                                         ("recompute", False), ("select_recompute mlp", False)])
+@pytest.mark.parametrize(
+    ("entry", "names_a_prefetch"),
+    [("layer_swap", True), ("op_swap recompute", True), ("recompute", False), ("select_recompute mlp", False)],
+)
 def test_where_recompute_raises_the_peak_no_prefetch_is_named(entry: str, names_a_prefetch: bool) -> None:
     total = EntryTotal(origin=Origin(file="x.yaml"), text=entry, saved_bytes=-512, moved_bytes=0, recomputed=1)
     (found,) = _findings(total)
@@ -202,9 +209,23 @@ def test_the_chart_marks_where_two_copies_live() -> None:
 
 
 def test_the_command_prints_json_with_the_keys_that_replay_has() -> None:
-    run = CliRunner().invoke(main, ["whatif", str(TRACES / "llama_l2_none"), "--config", CONFIG, "--format", "json",
-                                    "--set", "model.model_config.num_layers=2", "--set", layer_swap(1),
-                                    "--sweep", "backward_prefetch=1..3"])
+    run = CliRunner().invoke(
+        main,
+        [
+            "whatif",
+            str(TRACES / "llama_l2_none"),
+            "--config",
+            CONFIG,
+            "--format",
+            "json",
+            "--set",
+            "model.model_config.num_layers=2",
+            "--set",
+            layer_swap(1),
+            "--sweep",
+            "backward_prefetch=1..3",
+        ],
+    )
     assert run.exit_code == 0, run.output
     record = json.loads(run.stdout)
     assert record["used_peak_bytes"] == asked(layer_swap(1)).used_peak_bytes
@@ -215,8 +236,19 @@ def test_the_command_prints_json_with_the_keys_that_replay_has() -> None:
 
 @pytest.mark.parametrize("sweep", ["backward_prefetch=0..4", "backward_prefetch=4..1", "layers=1..2"])
 def test_a_sweep_that_makes_no_sense_is_refused(sweep: str) -> None:
-    run = CliRunner().invoke(main, ["whatif", str(TRACES / "llama_l2_none"), "--config", CONFIG, "--sweep", sweep,
-                                    "--set", "model.model_config.num_layers=2"])
+    run = CliRunner().invoke(
+        main,
+        [
+            "whatif",
+            str(TRACES / "llama_l2_none"),
+            "--config",
+            CONFIG,
+            "--sweep",
+            sweep,
+            "--set",
+            "model.model_config.num_layers=2",
+        ],
+    )
     assert run.exit_code == 2
     assert "backward_prefetch=1..400" in run.output
 
@@ -229,9 +261,13 @@ def test_the_command_says_what_to_run_for_a_trace_that_swaps() -> None:
 
 def test_places_of_kernels() -> None:
     assert place_of("Default/model-M/layers-CellList/3-LLamaDecodeLayer/attention-A/wq-Linear/MatMul-op0") == (
-        3, "attention.wq")
+        3,
+        "attention.wq",
+    )
     assert place_of("Gradients/Default/model-M/layers-CellList/0-Layer/feed_forward-F/Grad_Mul/Mul-op1") == (
-        0, "feed_forward")
+        0,
+        "feed_forward",
+    )
     assert place_of("Default/lm_head-Linear/MatMul-op0") == (-1, "")
 
 
@@ -239,8 +275,10 @@ def test_communication_that_is_not_to_run_again_does_not() -> None:
     full = asked(OFF, "recompute_config.recompute=True")
     quiet = asked(OFF, "recompute_config.recompute=True", "recompute_config.mp_comm_recompute=False")
     kernels = [kernel for kernel in golden("llama_l2_none").kernels if not kernel.is_event]
-    sent = sum(kernel.primitive == "AllReduce" and "wo-Linear" in kernel.name and "Gradients" not in kernel.name
-               for kernel in kernels)
+    sent = sum(
+        kernel.primitive == "AllReduce" and "wo-Linear" in kernel.name and "Gradients" not in kernel.name
+        for kernel in kernels
+    )
     assert full.recomputed - quiet.recomputed >= sent > 0
 
 
@@ -252,8 +290,9 @@ def test_without_communication_no_reshape_runs_again_and_what_it_shows_is_kept()
         strategy = study(OFF, "recompute_config.recompute=True", f"recompute_config.mp_comm_recompute={comm}").strategy
         assert strategy is not None
         copies = schedule(prepared, strategy).program.copies
-        again[comm] = {f"{prepared.baseline.kernels.cell[copy]} {prepared.baseline.kernels.primitive[copy]}"
-                       for copy in copies}
+        again[comm] = {
+            f"{prepared.baseline.kernels.cell[copy]} {prepared.baseline.kernels.primitive[copy]}" for copy in copies
+        }
     assert {"feed_forward.w3 MatMul", "feed_forward.w1 MatMul", "feed_forward.w3 Reshape"} <= again[True]
     assert "feed_forward.w1 MatMul" in again[False]
     assert "feed_forward.w3 MatMul" not in again[False]
@@ -277,13 +316,29 @@ def accumulated(trace: Trace) -> Trace:
     def renamed(name: str) -> str:
         return re.sub(r"-op(\d+)$", lambda match: f"-op{int(match[1]) + 5000}", name)
 
-    blocks = [replace(block, start=block.start + later, end=None if block.end is None else block.end + later)
-              for block in trace.blocks if block.start in made]
-    tasks = [replace(task, name=renamed(task.name), event=task.event + later, inputs=shifted(task.inputs),
-                     outputs=shifted(task.outputs)) for task in trace.tasks if task.is_kernel]
+    blocks = [
+        replace(block, start=block.start + later, end=None if block.end is None else block.end + later)
+        for block in trace.blocks
+        if block.start in made
+    ]
+    tasks = [
+        replace(
+            task,
+            name=renamed(task.name),
+            event=task.event + later,
+            inputs=shifted(task.inputs),
+            outputs=shifted(task.outputs),
+        )
+        for task in trace.tasks
+        if task.is_kernel
+    ]
     kernels = [replace(kernel, name=renamed(kernel.name)) for kernel in trace.kernels if not kernel.is_event]
-    return replace(trace, blocks=Blocks.of([*trace.blocks, *blocks]), tasks=(*trace.tasks, *tasks),
-                   kernels=(*trace.kernels, *kernels))
+    return replace(
+        trace,
+        blocks=Blocks.of([*trace.blocks, *blocks]),
+        tasks=(*trace.tasks, *tasks),
+        kernels=(*trace.kernels, *kernels),
+    )
 
 
 def test_casts_of_weights_that_move_run_at_the_start_of_later_micro_batches() -> None:
@@ -294,8 +349,11 @@ def test_casts_of_weights_that_move_run_at_the_start_of_later_micro_batches() ->
     kernels = prepared.baseline.kernels
     found = predict(prepared, given.strategy).moves
     casts = [index for index, site in enumerate(found.site.tolist()) if found.sites[site][1] == "feed_forward.w1.cast"]
-    norms = [index for index, name in enumerate(kernels.name) if "0-LLamaDecodeLayer/attention_norm" in name
-             and kernels.primitive[index] == "RmsNorm"]
+    norms = [
+        index
+        for index, name in enumerate(kernels.name)
+        if "0-LLamaDecodeLayer/attention_norm" in name and kernels.primitive[index] == "RmsNorm"
+    ]
     begins = [int(kernels.before[index]) * TICKS for index in norms]
     assert len(begins) == 2
     copied = sorted(found.copied[casts].tolist())
@@ -311,8 +369,21 @@ def test_the_first_micro_batch_casts_where_it_needs_them() -> None:
 
 def test_the_page_shows_before_and_after_with_the_entries(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    run = CliRunner().invoke(main, ["whatif", str(TRACES / "llama_l2_none"), "--config", CONFIG, "--format", "json",
-                                    "--set", "model.model_config.num_layers=2", "--html", str(page)])
+    run = CliRunner().invoke(
+        main,
+        [
+            "whatif",
+            str(TRACES / "llama_l2_none"),
+            "--config",
+            CONFIG,
+            "--format",
+            "json",
+            "--set",
+            "model.model_config.num_layers=2",
+            "--html",
+            str(page),
+        ],
+    )
     assert run.exit_code == 0, run.output
     text = page.read_text(encoding="utf-8")
     assert "without swap and recompute" in text
@@ -322,8 +393,20 @@ def test_the_page_shows_before_and_after_with_the_entries(tmp_path: Path) -> Non
 
 def test_the_environment_chooses_the_allocator_of_a_prediction() -> None:
     def fragments(environment: dict[str, str]) -> int:
-        run = CliRunner().invoke(main, ["whatif", str(TRACES / "llama_l2_none"), "--config", CONFIG, "--format", "json",
-                                        "--set", "model.model_config.num_layers=2"], env=environment)
+        run = CliRunner().invoke(
+            main,
+            [
+                "whatif",
+                str(TRACES / "llama_l2_none"),
+                "--config",
+                CONFIG,
+                "--format",
+                "json",
+                "--set",
+                "model.model_config.num_layers=2",
+            ],
+            env=environment,
+        )
         found = json.loads(run.stdout)["with_fragments_peak_bytes"]
         assert isinstance(found, int)
         return found

@@ -45,11 +45,19 @@ def gradient(*reads: int) -> Item:
 def baseline(*items: Item) -> Baseline:
     maker = np.repeat(np.arange(len(items)), [item.makes for item in items])
     return of_kernels(
-        Kernels(name=tuple(map(str, range(len(items)))), layer=column(items, "layer"),
-                cell=("",) * len(items), primitive=tuple(item.primitive for item in items),
-                stream=column(items, "stream"), backward=column(items, "backward").astype(bool),
-                passing=column(items, "passing"), before=np.arange(len(items) + 1)),
-        ((block, index) for index, item in enumerate(items) for block in item.reads), maker)
+        Kernels(
+            name=tuple(map(str, range(len(items)))),
+            layer=column(items, "layer"),
+            cell=("",) * len(items),
+            primitive=tuple(item.primitive for item in items),
+            stream=column(items, "stream"),
+            backward=column(items, "backward").astype(bool),
+            passing=column(items, "passing"),
+            before=np.arange(len(items) + 1),
+        ),
+        ((block, index) for index, item in enumerate(items) for block in item.reads),
+        maker,
+    )
 
 
 def column(items: Sequence[Item], name: str) -> Ints:
@@ -67,11 +75,19 @@ def named(layers: Sequence[int], reads: Mapping[int, Sequence[int]]) -> list[int
     """The layers that kernels belong to which are named after these; each makes one block."""
     uses = sorted((source, reader) for reader, sources in reads.items() for source in sources)
     block, kernel = (np.array(values, dtype=np.int64) for values in zip(*uses, strict=True))
-    kernels = [Kernel(index=index, name=f"Default/x/{index}", stream=0, graph="", primitive="Add", output="", inputs=())
-               for index in range(len(layers))]
-    found = rehomed(kernels, np.array(layers), [str(index) for index in range(len(layers))],
-                    np.zeros(len(layers), dtype=np.bool_),
-                    Reads(block=block, kernel=kernel, until=kernel, face=block, via=block), np.arange(len(layers)), {})
+    kernels = [
+        Kernel(index=index, name=f"Default/x/{index}", stream=0, graph="", primitive="Add", output="", inputs=())
+        for index in range(len(layers))
+    ]
+    found = rehomed(
+        kernels,
+        np.array(layers),
+        [str(index) for index in range(len(layers))],
+        np.zeros(len(layers), dtype=np.bool_),
+        Reads(block=block, kernel=kernel, until=kernel, face=block, via=block),
+        np.arange(len(layers)),
+        {},
+    )
     return [int(layer) for layer in found]
 
 
@@ -119,7 +135,8 @@ NORM = (node(0, 0, makes=2, primitive="RmsNorm"), node(0, 0, 0), gradient(2), gr
 
 @pytest.mark.parametrize(("asked", "nodes", "blocks"), [([0, 1], [], [0]), ([0, 0], [], []), ([-1, 1], [], [])])
 def test_of_a_norm_that_another_recomputed_cell_reads_the_output_is_kept(
-        asked: list[int], nodes: list[int], blocks: list[int]) -> None:
+    asked: list[int], nodes: list[int], blocks: list[int]
+) -> None:
     graph = baseline(*NORM)
     cells = replace(graph.kernels, cell=("norm", "mlp" if asked[0] != asked[1] else "norm", "", ""))
     graph = replace(graph, kernels=cells)
@@ -138,30 +155,41 @@ def test_a_norm_whose_output_is_kept_runs_again_for_its_own_gradient_alone() -> 
 
 
 @pytest.mark.parametrize(("primitive", "late"), [("Receive", set()), ("AllReduce", {1})])
-def test_what_reads_a_gradient_from_another_stage_waits_no_longer_than_the_rest(
-        primitive: str, late: set[int]) -> None:
+def test_what_reads_a_gradient_from_another_stage_waits_no_longer_than_the_rest(primitive: str, late: set[int]) -> None:
     graph = baseline(node(0, 0), Item(primitive=primitive, backward=True, stream=1), gradient(0, 1), gradient(2))
     part = RegionPart(copies=np.array([0]), first=np.array([2]), kernels=np.array([2, 3]), start=2)
     reads, blocks = (np.zeros(count, dtype=np.bool_) for count in (len(graph.reads.block), len(graph.maker)))
     assert _region(graph, part, reads, blocks)[0].late == late
 
 
-@pytest.mark.parametrize(("prefetch", "more", "dies"), [(2, False, False), (3, False, True), (4, False, True),
-                                                        (5, False, False), (3, True, False), (5, True, True)])
+@pytest.mark.parametrize(
+    ("prefetch", "more", "dies"),
+    [(2, False, False), (3, False, True), (4, False, True), (5, False, False), (3, True, False), (5, True, True)],
+)
 def test_a_prefetch_between_the_two_ways_of_counting_is_told(prefetch: int, more: bool, dies: bool) -> None:
     """Three kernels before the reader, and two copies; one kernel more where a view is not merged."""
     graph = baseline(node(0, 0), node(0, 0, 0), node(0, 0, 1), gradient(0))
     nothing = np.zeros(0, dtype=np.int64)
     flagged = np.zeros(4, dtype=np.bool_)
     reads = graph.reads
-    program = recompute(graph, np.zeros(len(reads.block), dtype=np.int64), flagged, flagged[:len(reads.block)],
-                        np.zeros(4, dtype=np.int64))
-    windows = swap(graph, program, (program.site >= 0), np.full(len(program.block), prefetch),
-                   np.zeros(4, dtype=np.int64), Unread(block=nothing, face=nothing, site=nothing, prefetch=nothing))
+    program = recompute(
+        graph,
+        np.zeros(len(reads.block), dtype=np.int64),
+        flagged,
+        flagged[: len(reads.block)],
+        np.zeros(4, dtype=np.int64),
+    )
+    windows = swap(
+        graph,
+        program,
+        (program.site >= 0),
+        np.full(len(program.block), prefetch),
+        np.zeros(4, dtype=np.int64),
+        Unread(block=nothing, face=nothing, site=nothing, prefetch=nothing),
+    )
     windows = replace(windows, returned=windows.used - HALF // 2)
     assert windows.used.tolist() == [3 * TICKS]
     assert underflows(graph, program, windows, np.array([more])).tolist() == [dies]
-
 
 
 def test_the_depth_of_a_kernel_is_the_shortest_way_to_one_that_nothing_reads() -> None:

@@ -39,13 +39,34 @@ def test_a_kernel_that_reads_nothing_of_a_layer_stays_outside() -> None:
 
 
 def task(*inputs: int, primitive: str = "Cast") -> Task:
-    return Task(event=0, name=f"Default/{primitive}-op0", inputs=inputs, outputs=(), attributes=(), input_tensors=(),
-                output_tensors=())
+    return Task(
+        event=0,
+        name=f"Default/{primitive}-op0",
+        inputs=inputs,
+        outputs=(),
+        attributes=(),
+        input_tensors=(),
+        output_tensors=(),
+    )
 
 
 def weight(start: int, kind: str = "Weight") -> Block:
-    return Block(start=start, end=None, address=0, size_bytes=512, stream=0, pool="", kind=kind, task=0,
-                 task_name="", node="", users=(), is_persistent=True, used_bytes=0, pool_peak_bytes=0)
+    return Block(
+        start=start,
+        end=None,
+        address=0,
+        size_bytes=512,
+        stream=0,
+        pool="",
+        kind=kind,
+        task=0,
+        task_name="",
+        node="",
+        users=(),
+        is_persistent=True,
+        used_bytes=0,
+        pool_peak_bytes=0,
+    )
 
 
 def test_what_is_made_of_weights_alone_is_known_by_these_weights() -> None:
@@ -69,8 +90,15 @@ class Launch:
 def test_what_is_made_of_constants_once_does_not_take_its_likes_out_of_the_micro_batches() -> None:
     """0 casts a constant, once; 2 and 4 cast what 1 and 3 sort in each of two micro-batches."""
     kernels: Any = [Launch(name) for name in ("Cast", "SortExt", "Cast", "SortExt", "Cast")]
-    found = passes(kernels, np.zeros(5, dtype=np.int64), [""] * 5, np.zeros(5, dtype=np.bool_),
-                   reading((1, 2), (3, 4)), np.arange(5), {0: ()})
+    found = passes(
+        kernels,
+        np.zeros(5, dtype=np.int64),
+        [""] * 5,
+        np.zeros(5, dtype=np.bool_),
+        reading((1, 2), (3, 4)),
+        np.arange(5),
+        {0: ()},
+    )
     assert found[0] == -1
     assert found[1] == found[2] != found[3] == found[4]
 
@@ -81,15 +109,21 @@ def test_what_has_lost_its_cell_belongs_to_that_of_the_view_which_it_reads() -> 
     reads = Reads(block=block, kernel=kernel, until=kernel, face=face, via=face)
     kernels: Any = [Launch("Cast", "a"), Launch("Reshape", "a"), Launch("IndexSelect"), Launch("Add", "a")]
     cells = ["pre_mlp_layernorm", "mlp", "", "mlp.experts"]
-    found = adopted(kernels, np.array([1, 1, -1, 1]), cells, np.zeros(4, dtype=np.bool_),
-                    reads, np.array([0, 2]))
+    found = adopted(kernels, np.array([1, 1, -1, 1]), cells, np.zeros(4, dtype=np.bool_), reads, np.array([0, 2]))
     assert (found[0].tolist(), found[1][2]) == ([1] * 4, "mlp.experts")
 
 
 def test_weights_that_are_gathered_once_do_not_join_the_micro_batches() -> None:
     """0 and 1 gather two weights of one cell; 2 and 3 read them in the first micro-batch, 4 and 5 in the second."""
     kernels: Any = [Launch(name) for name in ("AllGather", "AllGather", "MatMul", "Add", "MatMul", "Add")]
-    found = passes(kernels, np.zeros(6, dtype=np.int64), [""] * 6, np.zeros(6, dtype=np.bool_),
-                   reading((0, 2), (1, 3), (2, 3), (0, 4), (1, 5), (4, 5)), np.arange(6), {0: (70,), 1: (71,)})
+    found = passes(
+        kernels,
+        np.zeros(6, dtype=np.int64),
+        [""] * 6,
+        np.zeros(6, dtype=np.bool_),
+        reading((0, 2), (1, 3), (2, 3), (0, 4), (1, 5), (4, 5)),
+        np.arange(6),
+        {0: (70,), 1: (71,)},
+    )
     assert found[:2].tolist() == [-1, -1]
     assert found[2] == found[3] != found[4] == found[5]

@@ -45,8 +45,10 @@ def launches_behind(trace: Trace) -> Counter[tuple[str, int]]:
 
 def test_copies_to_the_host_are_launched_where_the_true_run_launched_them() -> None:
     windows, names = of_llama(LAYER_SWAP.format(prefetch=1)).windows, llama.baseline().baseline.kernels.name
-    predicted = Counter((names[face].rpartition("-op")[0], int(at // TICKS - face))
-                        for face, at in zip(windows.face.tolist(), windows.copied.tolist(), strict=True))
+    predicted = Counter(
+        (names[face].rpartition("-op")[0], int(at // TICKS - face))
+        for face, at in zip(windows.face.tolist(), windows.copied.tolist(), strict=True)
+    )
     true = launches_behind(golden("llama_l2_layerswap_n1"))
     assert sum(true.values()) == sum(predicted.values())
     assert sum((true & predicted).values()) >= 0.75 * sum(true.values())
@@ -83,7 +85,8 @@ def test_the_loss_computes_its_exponents_before_copies_that_reach_back_to_it() -
 
 @pytest.mark.parametrize(("changes", "first"), [(RECOMPUTE, "weight"), ((llama.OFF,), "input")])
 def test_the_gradient_of_the_head_s_weight_comes_first_where_the_last_layer_is_recomputed(
-        changes: tuple[str, ...], first: str) -> None:
+    changes: tuple[str, ...], first: str
+) -> None:
     kernels, where = llama.baseline().baseline.kernels, of_llama(*changes).program.where
     head = [index for index, name in enumerate(kernels.name) if "lm_head-Linear/Grad_MatMul/MatMul" in name]
     assert len(head) == 2
@@ -91,7 +94,8 @@ def test_the_gradient_of_the_head_s_weight_comes_first_where_the_last_layer_is_r
     order = [kernel.name for kernel in true.kernels if "lm_head-Linear/Grad_MatMul/MatMul" in kernel.name]
     by_place = sorted(head, key=lambda index: int(where[index]))
     assert [kernels.name[index].rpartition("-op")[2] for index in by_place] == [
-        name.rpartition("-op")[2] for name in order]
+        name.rpartition("-op")[2] for name in order
+    ]
 
 
 def test_tables_that_all_layers_share_run_again_in_each() -> None:
@@ -99,8 +103,9 @@ def test_tables_that_all_layers_share_run_again_in_each() -> None:
     kernels = prepared.baseline.kernels
     launched = schedule(prepared, qwen.strategy(*RECOMPUTE))
     again = Counter(kernels.primitive[node] for node in launched.program.copies.tolist())
-    forward = Counter(primitive for primitive, late in zip(kernels.primitive, kernels.backward.tolist(), strict=True)
-                      if not late)
+    forward = Counter(
+        primitive for primitive, late in zip(kernels.primitive, kernels.backward.tolist(), strict=True) if not late
+    )
     assert again["Cos"] == 2 * forward["Cos"] == 2 * prepared.baseline.steps
 
 
@@ -108,18 +113,29 @@ ONE = "swap_config={{swap: True, layer_swap: [{{backward_prefetch: {prefetch}, l
 
 
 # counts, from the first layer on
-EXCLUDED = (r"recompute_config.select_recompute_exclude="
-            r"{{'self_attention\.apply_rotary_pos_emb\.mul_mscale': [{number}]}}")
+EXCLUDED = (
+    r"recompute_config.select_recompute_exclude="
+    r"{{'self_attention\.apply_rotary_pos_emb\.mul_mscale': [{number}]}}"
+)
 
 
-@pytest.mark.parametrize(("changes", "parts"), [
-    ((ONE.format(prefetch=5, layers="True"),), 0),
-    (("swap_config={swap: False}", "recompute_config.recompute=[1]"), 0),
-    ((ONE.format(prefetch=5, layers="[1]"),), 1),
-    (("swap_config={swap: False}", EXCLUDED.format(number=1)), 1),
-    (("swap_config={swap: False}", EXCLUDED.format(number=2)), 0),
-    (("swap_config={swap: True, layer_swap: [{backward_prefetch: 5, layers: [0]}, "
-      "{backward_prefetch: 6, layers: [1]}]}",), 1)])
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ((ONE.format(prefetch=5, layers="True"),), 0),
+        (("swap_config={swap: False}", "recompute_config.recompute=[1]"), 0),
+        ((ONE.format(prefetch=5, layers="[1]"),), 1),
+        (("swap_config={swap: False}", EXCLUDED.format(number=1)), 1),
+        (("swap_config={swap: False}", EXCLUDED.format(number=2)), 0),
+        (
+            (
+                "swap_config={swap: True, layer_swap: [{backward_prefetch: 5, layers: [0]}, "
+                "{backward_prefetch: 6, layers: [1]}]}",
+            ),
+            1,
+        ),
+    ],
+)
 def test_tables_are_shared_by_layers_that_swap_or_exclude_them_alike(changes: tuple[str, ...], parts: int) -> None:
     prepared = qwen.baseline()
     kernels = prepared.baseline.kernels
@@ -129,8 +145,11 @@ def test_tables_are_shared_by_layers_that_swap_or_exclude_them_alike(changes: tu
     assert set(program.copies[again:].tolist()) == {kernel for kernel, _ in prepared.sites.shared if parts}
     assert parts == 0 or predict(prepared, qwen.strategy(*changes)).recomputed == 0
     old = np.concatenate([np.arange(len(prepared.baseline.maker)), program.origin])[program.block]
-    apart = (program.block >= len(prepared.baseline.maker)) & np.isin(
-        prepared.baseline.maker[old], program.copies[again:]) & (program.reader >= 0)
+    apart = (
+        (program.block >= len(prepared.baseline.maker))
+        & np.isin(prepared.baseline.maker[old], program.copies[again:])
+        & (program.reader >= 0)
+    )
     assert set(kernels.layer[served(prepared.baseline)[program.reader[apart]]].tolist()) == ({1} if parts else set())
 
 

@@ -23,9 +23,13 @@ from tests.helpers import ROOT, golden, study_of
 
 TRACES = ROOT / "tests" / "traces" / "mcore"
 CONFIG = str(ROOT / "configs" / "small" / "qwen3_default_swap.yaml")
-SHAPE = ("model.model_config.num_hidden_layers=2", "parallel_config.pipeline_stage=1",
-         "parallel_config.data_parallel=4", "parallel_config.micro_batch_num=1",
-         "parallel.dataset_strategy=[[4,1],[4,1],[4,1],[4,1]]")
+SHAPE = (
+    "model.model_config.num_hidden_layers=2",
+    "parallel_config.pipeline_stage=1",
+    "parallel_config.data_parallel=4",
+    "parallel_config.micro_batch_num=1",
+    "parallel.dataset_strategy=[[4,1],[4,1],[4,1],[4,1]]",
+)
 LAYER_SWAP = "swap_config={swap: True, layer_swap: [{backward_prefetch: 5, layers: True}]}"
 
 
@@ -55,8 +59,11 @@ def copied(trace: Trace) -> tuple[Counter[tuple[int, str, int]], Counter[tuple[i
     kernels = [kernel for kernel in trace.kernels if not kernel.is_event]
     tasks = [task for task in trace.tasks if task.is_kernel]
     ends = {block.start: block.end for block in trace.blocks if block.on_host}
-    back = {task.event for kernel, task in zip(kernels, tasks, strict=True)
-            if kernel.primitive == "MoveTo" and not kernel.copies_to_host}
+    back = {
+        task.event
+        for kernel, task in zip(kernels, tasks, strict=True)
+        if kernel.primitive == "MoveTo" and not kernel.copies_to_host
+    }
     for kernel, task in zip(kernels, tasks, strict=True):
         if kernel.copies_to_host:
             name = made[task.inputs[0]]
@@ -66,8 +73,10 @@ def copied(trace: Trace) -> tuple[Counter[tuple[int, str, int]], Counter[tuple[i
             (read if comes_back else unread)[key] += 1
         for output in task.outputs:
             made.setdefault(output, kernel.name)
-    return tuple(Counter({key: count // trace.num_steps for key, count in found.items()})  # type: ignore[return-value]
-                 for found in (read, unread))
+    return tuple(
+        Counter({key: count // trace.num_steps for key, count in found.items()})  # type: ignore[return-value]
+        for found in (read, unread)
+    )
 
 
 def predicted(unread: bool) -> Counter[tuple[int, str, int]]:
@@ -99,7 +108,10 @@ def test_the_copies_that_nobody_reads_are_known() -> None:
     _, true = copied(golden("mcore/qwen3_l2_layerswap_n5"))
     found = predicted(unread=True)
     assert {path for _, path, _ in found} == {
-        "mlp.activation_func.mul", "mlp.linear_fc1.cast", "self_attention.linear_qkv.matmul"}
+        "mlp.activation_func.mul",
+        "mlp.linear_fc1.cast",
+        "self_attention.linear_qkv.matmul",
+    }
     assert sizes(found) == sizes(true)
 
 

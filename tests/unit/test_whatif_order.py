@@ -7,11 +7,24 @@ from collections.abc import Sequence
 from swapconf.whatif.launch_order import UNKNOWN, Region, order
 
 
-def ordered(needs: Sequence[Sequence[int]], *, late: Sequence[int] = (), single: Sequence[int] = (),
-            talks: Sequence[int] = (), ahead: Sequence[int] = ()) -> list[int]:
+def ordered(
+    needs: Sequence[Sequence[int]],
+    *,
+    late: Sequence[int] = (),
+    single: Sequence[int] = (),
+    talks: Sequence[int] = (),
+    ahead: Sequence[int] = (),
+) -> list[int]:
     items = range(len(needs))
-    return order(Region(needs=needs, late=frozenset(late), single=[item in single for item in items],
-                        talks=[item in talks for item in items], ahead=frozenset(ahead)))
+    return order(
+        Region(
+            needs=needs,
+            late=frozenset(late),
+            single=[item in single for item in items],
+            talks=[item in talks for item in items],
+            ahead=frozenset(ahead),
+        )
+    )
 
 
 def test_what_is_ready_queues_up() -> None:
@@ -49,8 +62,13 @@ def test_of_readers_as_near_the_one_of_the_earlier_end_comes_first() -> None:
 
 def test_how_far_the_end_is_counts_what_is_read_outside() -> None:
     """As above, but 3 is read by others, which is farther from the end of the step than 4."""
-    region = Region(needs=[[], [0], [0], [2], [1]], late=frozenset(), single=[False] * 5, talks=[False] * 5,
-                    depth=[UNKNOWN, UNKNOWN, UNKNOWN, 5, 0])
+    region = Region(
+        needs=[[], [0], [0], [2], [1]],
+        late=frozenset(),
+        single=[False] * 5,
+        talks=[False] * 5,
+        depth=[UNKNOWN, UNKNOWN, UNKNOWN, 5, 0],
+    )
     assert order(region) == [0, 1, 2, 4, 3]
 
 
@@ -58,8 +76,9 @@ def test_of_two_outputs_the_farther_one_is_served_first() -> None:
     """4 and 5 show the outputs of 0, which 1 and 2 read; 3 reads 1, so that 2 is nearer to the end. What reads an
     output alone follows at once."""
     needs = [[], [4], [5], [1], [0], [0]]
-    region = Region(needs=needs, late=frozenset(), single=[False, True, False, False, True, True], talks=[False] * 6,
-                    num_real=4)
+    region = Region(
+        needs=needs, late=frozenset(), single=[False, True, False, False, True, True], talks=[False] * 6, num_real=4
+    )
     assert order(region) == [0, 1, 3, 2]
 
 

@@ -20,9 +20,15 @@ def question(folder: Path, *changes: str) -> Question:
     return Question(folder, study(*changes))
 
 
-@pytest.mark.parametrize(("changes", "reserved"), [
-    ((), 3 * GIB), ((LIMIT,), 3 * GIB), ((LIMIT, "context.mempool_block_size=8GB"), 9 * GIB),
-    (("context.mempool_block_size=8GB",), 3 * GIB)])
+@pytest.mark.parametrize(
+    ("changes", "reserved"),
+    [
+        ((), 3 * GIB),
+        ((LIMIT,), 3 * GIB),
+        ((LIMIT, "context.mempool_block_size=8GB"), 9 * GIB),
+        (("context.mempool_block_size=8GB",), 3 * GIB),
+    ],
+)
 def test_the_unit_of_the_pool_is_that_of_the_question(changes: tuple[str, ...], reserved: int) -> None:
     """One persistent piece of 1 GiB and one of a unit; mindformers passes the unit only along with a limit."""
     assert question(TRACES / "llama_l2_none", *changes).answer().placement.reserved_bytes == reserved

@@ -12,43 +12,65 @@ from tests.unit.baselines import of_kernels
 
 
 def cells(*operators: tuple[str, str]) -> _Cells:
-    return _Cells(LayerTemplate(name="dense", cell="Layer", operators=tuple(
-        Operator(path=path, kind="primitive", type=kind, saved=True) for path, kind in operators)))
+    return _Cells(
+        LayerTemplate(
+            name="dense",
+            cell="Layer",
+            operators=tuple(Operator(path=path, kind="primitive", type=kind, saved=True) for path, kind in operators),
+        )
+    )
 
 
-@pytest.mark.parametrize(("operators", "expected"), [
-    ([("mlp.turn", "Transpose")], "mlp.turn"),
-    ([("mlp.turn", "Transpose"), ("mlp.flat", "Reshape")], "mlp.flat"),
-    ([("mlp.add", "AddExt")], None),
-])
+@pytest.mark.parametrize(
+    ("operators", "expected"),
+    [
+        ([("mlp.turn", "Transpose")], "mlp.turn"),
+        ([("mlp.turn", "Transpose"), ("mlp.flat", "Reshape")], "mlp.flat"),
+        ([("mlp.add", "AddExt")], None),
+    ],
+)
 def test_a_transpose_of_one_sample_is_launched_as_a_reshape(
-        operators: list[tuple[str, str]], expected: str | None) -> None:
+    operators: list[tuple[str, str]], expected: str | None
+) -> None:
     assert cells(*operators).path("mlp", "Reshape", frozenset()) == expected
 
 
-LOST_VIEW = (Operator(path="norm.cast", kind="primitive", type="Cast", saved=True),
-             Operator(path="attention.q.reshape", kind="primitive", type="Reshape", saved=False,
-                      consumers=("attention.q.matmul",)),
-             Operator(path="attention.q.matmul", kind="primitive", type="MatMul", saved=True),
-             Operator(path="mlp.out.reshape", kind="primitive", type="Reshape", saved=True,
-                      consumers=("mlp.out.matmul",)),
-             Operator(path="mlp.out.matmul", kind="primitive", type="MatMul", saved=True))
+LOST_VIEW = (
+    Operator(path="norm.cast", kind="primitive", type="Cast", saved=True),
+    Operator(
+        path="attention.q.reshape", kind="primitive", type="Reshape", saved=False, consumers=("attention.q.matmul",)
+    ),
+    Operator(path="attention.q.matmul", kind="primitive", type="MatMul", saved=True),
+    Operator(path="mlp.out.reshape", kind="primitive", type="Reshape", saved=True, consumers=("mlp.out.matmul",)),
+    Operator(path="mlp.out.matmul", kind="primitive", type="MatMul", saved=True),
+)
 
 
-@pytest.mark.parametrize(("matmul", "expected"), [
-    ("Default/network/layers-CellList/0-Layer/attention-A/q-Linear/MatMul-op0", "attention.q.reshape"),
-    ("Default/MatMul-op0", "mlp.out.reshape"),
-])
+@pytest.mark.parametrize(
+    ("matmul", "expected"),
+    [
+        ("Default/network/layers-CellList/0-Layer/attention-A/q-Linear/MatMul-op0", "attention.q.reshape"),
+        ("Default/MatMul-op0", "mlp.out.reshape"),
+    ],
+)
 def test_a_view_without_a_cell_is_a_later_one_only_where_its_readers_have_none_either(
-        matmul: str, expected: str | None) -> None:
+    matmul: str, expected: str | None
+) -> None:
     """Else it is that of its readers, which parallelism has put in where no gradient reads it."""
-    network = Network(family="x", layers=(Layer(index=0, name="0", template=LayerTemplate(
-        name="dense", cell="Layer", operators=LOST_VIEW)),))
+    network = Network(
+        family="x",
+        layers=(Layer(index=0, name="0", template=LayerTemplate(name="dense", cell="Layer", operators=LOST_VIEW)),),
+    )
     kernels = Kernels(
         name=("Default/network/layers-CellList/0-Layer/norm-N/Cast-op0", "Default/Reshape-op0", matmul),
-        layer=np.zeros(3, dtype=np.int64), cell=("norm", "attention.q", "attention.q"),
-        primitive=("Cast", "Reshape", "MatMul"), stream=np.zeros(3, dtype=np.int64),
-        backward=np.zeros(3, dtype=np.bool_), passing=np.zeros(3, dtype=np.int64), before=np.arange(4))
+        layer=np.zeros(3, dtype=np.int64),
+        cell=("norm", "attention.q", "attention.q"),
+        primitive=("Cast", "Reshape", "MatMul"),
+        stream=np.zeros(3, dtype=np.int64),
+        backward=np.zeros(3, dtype=np.bool_),
+        passing=np.zeros(3, dtype=np.int64),
+        before=np.arange(4),
+    )
     sites = assign(of_kernels(kernels, [(0, 1), (1, 2)]), network)
     node = int(sites.of_node[1])
     assert (sites.names[node][1] if node >= 0 else None) == expected
@@ -57,15 +79,24 @@ def test_a_view_without_a_cell_is_a_later_one_only_where_its_readers_have_none_e
 @pytest.mark.parametrize(("last", "unread"), [("MatMul", 2), ("TransposeExtView", 0)])
 def test_casts_of_casts_move_for_nothing_only_in_models_without_experts(last: str, unread: int) -> None:
     """Two micro-batches of one layer, a norm's cast and that of the rotary embedding in each; then one more kernel."""
-    operators = (Operator(path="norm.cast", kind="primitive", type="Cast", saved=True),
-                 Operator(path="rotary.cast", kind="primitive", type="Cast", saved=False))
-    network = Network(family="x", layers=(Layer(index=0, name="0", template=LayerTemplate(
-        name="dense", cell="Layer", operators=operators)),))
+    operators = (
+        Operator(path="norm.cast", kind="primitive", type="Cast", saved=True),
+        Operator(path="rotary.cast", kind="primitive", type="Cast", saved=False),
+    )
+    network = Network(
+        family="x",
+        layers=(Layer(index=0, name="0", template=LayerTemplate(name="dense", cell="Layer", operators=operators)),),
+    )
     kernels = Kernels(
-        name=tuple(f"a/b/{index}" for index in range(7)), layer=np.array([0, 0, 0, 0, 0, 0, -1]),
-        cell=("norm", "norm", "rotary") * 2 + ("",), primitive=("Add", "Cast", "Cast") * 2 + (last,),
-        stream=np.zeros(7, dtype=np.int64), backward=np.zeros(7, dtype=np.bool_),
-        passing=np.array([0, 0, 0, 3, 3, 3, -1]), before=np.arange(8))
+        name=tuple(f"a/b/{index}" for index in range(7)),
+        layer=np.array([0, 0, 0, 0, 0, 0, -1]),
+        cell=("norm", "norm", "rotary") * 2 + ("",),
+        primitive=("Add", "Cast", "Cast") * 2 + (last,),
+        stream=np.zeros(7, dtype=np.int64),
+        backward=np.zeros(7, dtype=np.bool_),
+        passing=np.array([0, 0, 0, 3, 3, 3, -1]),
+        before=np.arange(8),
+    )
     sites = assign(of_kernels(kernels, [(0, 1), (1, 2), (3, 4), (4, 5)]), network)
     assert [sites.names[site][1] for site in sites.of_unread[sites.of_unread >= 0]] == ["norm.cast"] * unread
 
@@ -73,30 +104,52 @@ def test_casts_of_casts_move_for_nothing_only_in_models_without_experts(last: st
 @pytest.mark.parametrize(("stream", "unread"), [(0, ["norm.cast"]), (1, [])])
 def test_what_a_view_shows_to_communication_alone_does_not_move_for_nothing(stream: int, unread: list[str]) -> None:
     """The Reshape of a Linear, which the model itself recomputes, and what reads it, on the main stream or not."""
-    operators = (Operator(path="norm.cast", kind="primitive", type="Cast", saved=True,
-                          consumers=("attention.q.reshape",)),
-                 Operator(path="attention.q.reshape", kind="primitive", type="Reshape", saved=False,
-                          preset_recompute=True, consumers=("attention.q.matmul",)),
-                 Operator(path="attention.q.matmul", kind="primitive", type="MatMul", saved=True))
-    network = Network(family="x", layers=(Layer(index=0, name="0", template=LayerTemplate(
-        name="dense", cell="Layer", operators=operators)),))
+    operators = (
+        Operator(path="norm.cast", kind="primitive", type="Cast", saved=True, consumers=("attention.q.reshape",)),
+        Operator(
+            path="attention.q.reshape",
+            kind="primitive",
+            type="Reshape",
+            saved=False,
+            preset_recompute=True,
+            consumers=("attention.q.matmul",),
+        ),
+        Operator(path="attention.q.matmul", kind="primitive", type="MatMul", saved=True),
+    )
+    network = Network(
+        family="x",
+        layers=(Layer(index=0, name="0", template=LayerTemplate(name="dense", cell="Layer", operators=operators)),),
+    )
     kernels = Kernels(
-        name=("a/b/0", "Default/1", "a/b/2", "a/b/3"), layer=np.zeros(4, dtype=np.int64),
+        name=("a/b/0", "Default/1", "a/b/2", "a/b/3"),
+        layer=np.zeros(4, dtype=np.int64),
         cell=("norm", "norm", "attention.q", "attention.q"),
         primitive=("Cast", "Reshape", "MatMul" if stream == 0 else "AllGather", "MatMul"),
-        stream=np.array([0, 0, stream, 0]), backward=np.zeros(4, dtype=np.bool_),
-        passing=np.zeros(4, dtype=np.int64), before=np.arange(5))
+        stream=np.array([0, 0, stream, 0]),
+        backward=np.zeros(4, dtype=np.bool_),
+        passing=np.zeros(4, dtype=np.int64),
+        before=np.arange(5),
+    )
     sites = assign(of_kernels(kernels, [(0, 1), (1, 2), (2, 3)]), network)
     assert [sites.names[site][1] for site in sites.of_unread[sites.of_unread >= 0]] == unread
 
 
 def test_a_view_that_its_own_reader_reads_is_no_other_one_that_has_such_a_reader() -> None:
     """Both Linears end with a Reshape that an Add of the layer reads; of the second one a gradient reads it."""
+
     def view(cell: str, consumers: tuple[str, ...], *, saved: bool) -> Operator:
         return Operator(path=f"{cell}.reshape", kind="primitive", type="Reshape", saved=saved, consumers=consumers)
 
-    known = _Cells(LayerTemplate(name="dense", cell="Layer", operators=(
-        Operator(path="add", kind="primitive", type="Add", saved=True),
-        view("wo", ("add",), saved=False), view("w2", ("add",), saved=True))))
+    known = _Cells(
+        LayerTemplate(
+            name="dense",
+            cell="Layer",
+            operators=(
+                Operator(path="add", kind="primitive", type="Add", saved=True),
+                view("wo", ("add",), saved=False),
+                view("w2", ("add",), saved=True),
+            ),
+        )
+    )
     assert known.saved_view("wo.reshape", frozenset({("", "Add")}), is_lost=False) == "wo.reshape"
     assert known.saved_view("wo.reshape", frozenset({("", "Add")}), is_lost=True) == "w2.reshape"

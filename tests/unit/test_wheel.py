@@ -73,10 +73,20 @@ def test_check_says_what_it_says_in_the_checkout(installed: Path, tmp_path: Path
     assert (there.returncode, there.stdout, there.stderr) == (1, here.stdout, here.stderr)
 
 
-@pytest.mark.parametrize("words", [
-    ("schema",), ("families",), ("rules", "op-no-match"), ("completion", "bash"), ("register-path",),
-    ("explain", TRACES / "llama.yaml"), ("memory", TRACES / "llama_l2_none"),
-    ("timeline", TRACES / "llama_l2_layerswap_n1", "--hardware", "ascend_910b2")], ids=lambda words: words[0])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("schema",),
+        ("families",),
+        ("rules", "op-no-match"),
+        ("completion", "bash"),
+        ("register-path",),
+        ("explain", TRACES / "llama.yaml"),
+        ("memory", TRACES / "llama_l2_none"),
+        ("timeline", TRACES / "llama_l2_layerswap_n1", "--hardware", "ascend_910b2"),
+    ],
+    ids=lambda words: words[0],
+)
 def test_commands_find_the_data_that_they_read(installed: Path, tmp_path: Path, words: tuple[str | Path, ...]) -> None:
     done = run(installed / "swapconf", *words, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")

@@ -42,11 +42,18 @@ def test_flash_attention_by_hand() -> None:
     assert workspace_bytes("FlashAttentionScore", [packed] * 3, [statistics, statistics, packed])[1] == expected
 
 
-@pytest.mark.parametrize(("sequence", "head", "dtype", "stages", "widths"), [
-    (4096, 64, "BFloat16", 2, 2), (4100, 128, "BFloat16", 3, 4), (4096, 128, "Float32", 4, 4),
-    (4096, 96, "Float16", 2, 4)])
-def test_flash_attention_needs_more_where_its_tiling_says_so(sequence: int, head: int, dtype: str, stages: int,
-                                                             widths: int) -> None:
+@pytest.mark.parametrize(
+    ("sequence", "head", "dtype", "stages", "widths"),
+    [
+        (4096, 64, "BFloat16", 2, 2),
+        (4100, 128, "BFloat16", 3, 4),
+        (4096, 128, "Float32", 4, 4),
+        (4096, 96, "Float16", 2, 4),
+    ],
+)
+def test_flash_attention_needs_more_where_its_tiling_says_so(
+    sequence: int, head: int, dtype: str, stages: int, widths: int
+) -> None:
     query, statistics = tensor(1, 8, sequence, head, dtype=dtype), tensor(1, 8, sequence, 8, dtype="Float32")
     _, size = workspace_bytes("FlashAttentionScore", [query] * 3, [statistics, statistics, query])
     assert size == 16 * MIB + 48 * 4 * (stages * 8 * 128 * 128 + widths * 128 * head)
@@ -87,11 +94,20 @@ def test_every_rule_tells_its_source_and_an_assumption_says_that_there_is_none()
 def test_without_its_workspace_the_grown_trace_is_the_old_one(name: str) -> None:
     old, new = golden(name), grown(name).trace
     kept = [replace(block, address=0, used_bytes=0, pool_peak_bytes=0) for block in new.blocks if block.kind != KIND]
+
     def sooner(time: int | None) -> int | None:
         return None if time is None else time // SPREAD
 
-    back = [replace(block, users=tuple(user // SPREAD for user in block.users), start=block.start // SPREAD,
-                    end=sooner(block.end), task=sooner(block.task)) for block in kept]
+    back = [
+        replace(
+            block,
+            users=tuple(user // SPREAD for user in block.users),
+            start=block.start // SPREAD,
+            end=sooner(block.end),
+            task=sooner(block.task),
+        )
+        for block in kept
+    ]
     assert back == [replace(block, address=0, used_bytes=0, pool_peak_bytes=0) for block in old.blocks]
     assert [task.name for task in new.tasks] == [task.name for task in old.tasks]
     assert new.kernels == old.kernels
@@ -171,8 +187,7 @@ def test_an_estimated_row_can_be_told_from_a_recorded_one(tmp_path: Path) -> Non
     trace_writer.write(new.trace, new.workspace, TRACES / "llama_l2_none" / "execute_order.csv", tmp_path)
     header, *rows = ((tmp_path / "memory_block.csv").read_text()).splitlines()
     columns = header.split(",")
-    told = {row.split(",")[columns.index("file_name")] for row in rows
-            if row.split(",")[columns.index("type")] == KIND}
+    told = {row.split(",")[columns.index("file_name")] for row in rows if row.split(",")[columns.index("type")] == KIND}
     assert "public: flash" in told
     assert all(item.split(": ")[0] in {"public", "assumed"} for item in told)
 

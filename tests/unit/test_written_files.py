@@ -62,8 +62,9 @@ def test_links_in_a_chosen_folder_are_refused(tmp_path: Path) -> None:
     refuse_links(tmp_path, ("other.log",))
 
 
-@pytest.mark.parametrize("planted", ["rank_0", "rank_0/worker.log", "rank_0/run.json", "rank_0/memory_block.csv",
-                                     "rank_0/whole"])
+@pytest.mark.parametrize(
+    "planted", ["rank_0", "rank_0/worker.log", "rank_0/run.json", "rank_0/memory_block.csv", "rank_0/whole"]
+)
 def test_a_kept_dry_run_goes_through_no_link_below_its_folder(tmp_path: Path, planted: str) -> None:
     keep, elsewhere = tmp_path / "keep", tmp_path / "elsewhere"
     elsewhere.mkdir()

@@ -37,13 +37,16 @@ def test_default_prefetch_defaults_to_one() -> None:
     assert default.prefetch == 1
 
 
-@pytest.mark.parametrize(("layers", "expected"), [
-    ("True", EveryLayer()),
-    ("False", LayerIndices(())),
-    ("[0, 3]", LayerIndices((0, 3))),
-    ("[[0, 1], [3]]", LayerIndices((0, 1, 3))),
-    ("[]", LayerIndices(())),
-])
+@pytest.mark.parametrize(
+    ("layers", "expected"),
+    [
+        ("True", EveryLayer()),
+        ("False", LayerIndices(())),
+        ("[0, 3]", LayerIndices((0, 3))),
+        ("[[0, 1], [3]]", LayerIndices((0, 1, 3))),
+        ("[]", LayerIndices(())),
+    ],
+)
 def test_layers(layers: str, expected: object) -> None:
     listed = swap(f"{{swap: True, layer_swap: {{backward_prefetch: 2, layers: {layers}}}}}")
     assert isinstance(listed, ListedSwap)
@@ -54,7 +57,9 @@ def test_a_list_of_names_is_one_entry_for_each() -> None:
     listed = swap("{swap: True, op_swap: [{op_name: [a, 'b\\.c'], backward_prefetch: 2, layers: True}]}")
     assert isinstance(listed, ListedSwap)
     assert [(entry.pattern, entry.origin.path) for entry in listed.op_swap] == [
-        ("a", "swap_config.op_swap[0].op_name[0]"), (r"b\.c", "swap_config.op_swap[0].op_name[1]")]
+        ("a", "swap_config.op_swap[0].op_name[0]"),
+        (r"b\.c", "swap_config.op_swap[0].op_name[1]"),
+    ]
 
 
 def test_recompute_lists_are_counts_with_swap_off_and_indices_with_swap_on() -> None:
@@ -88,9 +93,7 @@ swap_config:
     assert [(f.rule, f.origin.line, f.origin.column) for f in findings] == [("bad-value", 5, 27), ("bad-type", 7, 7)]
 
 
-@pytest.mark.parametrize(("value", "trap"), [
-    ("010", "octal"), ("1:30", "base 60"), ("yes", "True"), ("1e3", "text"),
-])
+@pytest.mark.parametrize(("value", "trap"), [("010", "octal"), ("1:30", "base 60"), ("yes", "True"), ("1e3", "text")])
 def test_yaml_traps_are_named(value: str, trap: str) -> None:
     _, findings = read(f"swap_config: {{swap: True, default_prefetch: {value}}}")
     assert [f for f in findings if f"`{value}`" in f.message + f.hint and trap in f.message + f.hint]
@@ -101,19 +104,24 @@ def test_quoted_numbers_are_not_traps() -> None:
     assert findings == ()
 
 
-@pytest.mark.parametrize(("text", "expected"), [
-    ("swap_config: {swap: True, opswap: 1}", [("unknown-key", "swap_config.opswap")]),
-    ("swap_config: 3", [("bad-type", "swap_config")]),
-    ("recompute_config: {recompute: all}", [("bad-type", "recompute_config.recompute")]),
-    ("recompute_config: {mp_comm_recompute: 1}", [("bad-type", "recompute_config.mp_comm_recompute")]),
-    ("recompute_config: {select_recompute: [a, 1]}", [("recompute-form", "recompute_config.select_recompute[1]")]),
-    ("swap_config: {swap: True, default_prefetch: 2.0}", [("bad-type", "swap_config.default_prefetch")]),
-    ("swap_config: {swap: True, op_swap: {op_name: [], backward_prefetch: 1, layers: True}}",
-     [("bad-value", "swap_config.op_swap.op_name")]),
-    ("model: {model_config: {num_layers: -1}}", [("bad-value", "model.model_config.num_layers")]),
-    ("model: {model_config: {offset: [a]}}", [("bad-value", "model.model_config.offset")]),
-    ("parallel_config: {pipeline_stage: 0}", [("bad-value", "parallel_config.pipeline_stage")]),
-])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("swap_config: {swap: True, opswap: 1}", [("unknown-key", "swap_config.opswap")]),
+        ("swap_config: 3", [("bad-type", "swap_config")]),
+        ("recompute_config: {recompute: all}", [("bad-type", "recompute_config.recompute")]),
+        ("recompute_config: {mp_comm_recompute: 1}", [("bad-type", "recompute_config.mp_comm_recompute")]),
+        ("recompute_config: {select_recompute: [a, 1]}", [("recompute-form", "recompute_config.select_recompute[1]")]),
+        ("swap_config: {swap: True, default_prefetch: 2.0}", [("bad-type", "swap_config.default_prefetch")]),
+        (
+            "swap_config: {swap: True, op_swap: {op_name: [], backward_prefetch: 1, layers: True}}",
+            [("bad-value", "swap_config.op_swap.op_name")],
+        ),
+        ("model: {model_config: {num_layers: -1}}", [("bad-value", "model.model_config.num_layers")]),
+        ("model: {model_config: {offset: [a]}}", [("bad-value", "model.model_config.offset")]),
+        ("parallel_config: {pipeline_stage: 0}", [("bad-value", "parallel_config.pipeline_stage")]),
+    ],
+)
 def test_structural_findings(text: str, expected: list[tuple[str, str]]) -> None:
     assert rules(text) == expected
 
@@ -122,8 +130,10 @@ MCORE = "use_legacy: False\nmodel: {model_config: {%s}}\n%s"
 
 
 def test_mcore_spelling() -> None:
-    config, findings = read(MCORE % (
-        "cpu_offloading: True, cpu_offloading_num_layers: [{backward_prefetch: 3, layers: [1]}], recompute: [0]", ""))
+    config, findings = read(
+        MCORE
+        % ("cpu_offloading: True, cpu_offloading_num_layers: [{backward_prefetch: 3, layers: [1]}], recompute: [0]", "")
+    )
     assert findings == ()
     assert isinstance(config.swap, ListedSwap)
     assert config.swap.layer_swap[0].origin.path == "model.model_config.cpu_offloading_num_layers[0]"
@@ -134,7 +144,8 @@ def test_mcore_spelling() -> None:
 def test_mcore_takes_swap_config_too_but_not_both() -> None:
     assert isinstance(read(MCORE % ("num_layers: 1", "swap_config: {swap: True}"))[0].swap, DefaultSwap)
     assert rules(MCORE % ("swap: True", "swap_config: {swap: True}")) == [
-        ("section-given-twice", "model.model_config.swap")]
+        ("section-given-twice", "model.model_config.swap")
+    ]
 
 
 def test_legacy_models_do_not_read_model_config() -> None:

@@ -29,15 +29,29 @@ class Runtime:
     steps: int
     plan: list[Launch] = field(default_factory=list)
 
-    def launch(self, name: str, inputs: Sequence[str] = (), output: str = "", shape: tuple[int, ...] = (8, 8),
-               stream: int = 0, event: str = "") -> str:
+    def launch(
+        self,
+        name: str,
+        inputs: Sequence[str] = (),
+        output: str = "",
+        shape: tuple[int, ...] = (8, 8),
+        stream: int = 0,
+        event: str = "",
+    ) -> str:
         made = [(output, Tensor("BFloat16", shape))] if output else []
         self.plan.append((name, stream, event, list(inputs), made))
         return output
 
 
-def toy(num_layers: int, micro_batches: int = 2, steps: int = 2, first: int = 0, uneven: bool = False,
-        receives: bool = False, branch: str = "") -> Trace:
+def toy(
+    num_layers: int,
+    micro_batches: int = 2,
+    steps: int = 2,
+    first: int = 0,
+    uneven: bool = False,
+    receives: bool = False,
+    branch: str = "",
+) -> Trace:
     """Layers ``first`` to ``first + num_layers - 1``. ``uneven``: the backward pass of the last one does one thing
     more in its middle. ``receives``: the step begins with a message, whose tensor is born before all that it waits
     for. ``branch``: before which launch of the last layer an embedding is launched that does not depend on it."""
@@ -69,8 +83,12 @@ def _forward(runtime: Runtime, layers: range, batch: int, branch: str) -> None:
     for layer in layers:
         _embed_again(runtime, ends, batch, is_here=branch == "norm" and layer == layers[-1])
         norm = runtime.launch(f"{_cell(layer, 'norm')}/RmsNorm", [seen, f"copy.{layer}"], f"n.{layer}.{batch}")
-        made = runtime.launch(f"{_cell(layer, 'mlp')}/MatMul", [norm, table, f"c.{layer % 2}"], f"m.{layer}.{batch}",
-                              (8, 8 + 2 * (layer % 2)))
+        made = runtime.launch(
+            f"{_cell(layer, 'mlp')}/MatMul",
+            [norm, table, f"c.{layer % 2}"],
+            f"m.{layer}.{batch}",
+            (8, 8 + 2 * (layer % 2)),
+        )
         runtime.launch("Default/StreamSend", event=f"s{layer}.{batch}", stream=0)
         runtime.launch("Default/StreamRecv", event=f"s{layer}.{batch}", stream=1)
         summed = runtime.launch(f"{_cell(layer, 'mlp')}/AllReduce", [made], f"r.{layer}.{batch}", stream=1)
@@ -91,35 +109,55 @@ def _backward(runtime: Runtime, layers: range, batch: int, uneven: bool) -> None
     for layer in reversed(layers):
         cell = f"Gradients/{_cell(layers[-1], 'mlp')}/Grad_MatMul/MatMul"
         for turn in range(8):
-            seen = runtime.launch(f"Gradients/{_cell(layer, 'mlp')}/Grad_Mul/Mul", [seen], f"g{turn}.{layer}.{batch}",
-                                  (8, 4 + turn))
+            seen = runtime.launch(
+                f"Gradients/{_cell(layer, 'mlp')}/Grad_Mul/Mul", [seen], f"g{turn}.{layer}.{batch}", (8, 4 + turn)
+            )
         if uneven and layer == layers[-1]:
             runtime.launch(f"Gradients/{NET}/loss-Loss/Grad_Log/Assign", [seen, "model.table"])
         weight = runtime.launch(cell, [seen, f"n.{layer}.{batch}", f"m.{layer}.{batch}"], f"dw.{layer}.{batch}", (8, 3))
         runtime.launch(f"Gradients/{_cell(layer, 'mlp')}/AssignAdd", [weight, f"accu_grads.model.layers.{layer}.w"])
-        seen = runtime.launch(f"Gradients/{_cell(layer, 'norm')}/Grad_RmsNorm/RmsNormGrad",
-                              [seen, f"x.{layer}.{batch}", f"copy.{layer}"], f"dx.{layer}.{batch}")
+        seen = runtime.launch(
+            f"Gradients/{_cell(layer, 'norm')}/Grad_RmsNorm/RmsNormGrad",
+            [seen, f"x.{layer}.{batch}", f"copy.{layer}"],
+            f"dx.{layer}.{batch}",
+        )
     runtime.launch(f"Gradients/{NET}/model-Toy/embed-Embedding/Grad/ScatterAdd", [seen, "model.embed"])
 
 
 def _optimizer(runtime: Runtime, layers: range) -> None:
-    norms = [runtime.launch(f"{NET}/clip_grad_norm-Clip/Square", [f"accu_grads.model.layers.{layer}.w"], f"q.{layer}",
-                            (2,)) for layer in layers]
+    norms = [
+        runtime.launch(f"{NET}/clip_grad_norm-Clip/Square", [f"accu_grads.model.layers.{layer}.w"], f"q.{layer}", (2,))
+        for layer in layers
+    ]
     scale = runtime.launch(f"{NET}/clip_grad_norm-Clip/AddN", norms, "norm", (1,))
-    halves = [runtime.launch(f"{NET}/optimizer-AdamW/Mul", [f"accu_grads.model.layers.{layer}.w", scale],
-                             f"u.{layer}", (8, 3)) for layer in reversed(layers)]
+    halves = [
+        runtime.launch(
+            f"{NET}/optimizer-AdamW/Mul", [f"accu_grads.model.layers.{layer}.w", scale], f"u.{layer}", (8, 3)
+        )
+        for layer in reversed(layers)
+    ]
     for layer, half in zip(layers, reversed(halves), strict=True):
         runtime.launch(f"{NET}/optimizer-AdamW/Assign", [f"model.layers.{layer}.w", half])
 
 
 def _trace(runtime: Runtime, layers: range) -> Trace:
-    beginning = ["model.embed", "model.table", "c.0", "c.1", *(
-        f"{prefix}model.layers.{layer}.w" for prefix in ("", "accu_grads.") for layer in reversed(layers))]
+    beginning = [
+        "model.embed",
+        "model.table",
+        "c.0",
+        "c.1",
+        *(f"{prefix}model.layers.{layer}.w" for prefix in ("", "accu_grads.") for layer in reversed(layers)),
+    ]
     recorder = _Recorder(runtime.plan, beginning)
     for _ in range(runtime.steps):
         recorder.step()
-    return Trace(folder="toy", rank=0, kernels=tuple(recorder.kernels), tasks=tuple(recorder.tasks),
-                 blocks=_summed(recorder.blocks))
+    return Trace(
+        folder="toy",
+        rank=0,
+        kernels=tuple(recorder.kernels),
+        tasks=tuple(recorder.tasks),
+        blocks=_summed(recorder.blocks),
+    )
 
 
 class _Recorder:
@@ -142,9 +180,15 @@ class _Recorder:
     def step(self) -> None:
         for row, (name, (_, stream, event, inputs, made)) in enumerate(zip(self._names, self._plan, strict=True)):
             kernel = Kernel(
-                index=len(self.kernels) + 1, name=name, stream=stream, graph="kernel_graph0", event=event,
-                primitive=name.rpartition("/")[2].partition("-op")[0], output=f"node{row}",
-                inputs=tuple(f"node{_maker(self._plan, item)}" for item in inputs if item not in self._beginning))
+                index=len(self.kernels) + 1,
+                name=name,
+                stream=stream,
+                graph="kernel_graph0",
+                event=event,
+                primitive=name.rpartition("/")[2].partition("-op")[0],
+                output=f"node{row}",
+                inputs=tuple(f"node{_maker(self._plan, item)}" for item in inputs if item not in self._beginning),
+            )
             self.kernels.append(kernel)
             read = tuple(self._ids[item] for item in inputs)
             born = self._born(row, made)
@@ -154,8 +198,16 @@ class _Recorder:
             if not born:
                 self._tick()
             waits = {"StreamSend": "RecordEvent", "StreamRecv": "WaitEvent"}.get(kernel.primitive)
-            self.tasks.append(_task(self._clock, waits or name, read, tuple(self._ids[output] for output, _ in made),
-                                    tuple(tensor for _, tensor in made), event))
+            self.tasks.append(
+                _task(
+                    self._clock,
+                    waits or name,
+                    read,
+                    tuple(self._ids[output] for output, _ in made),
+                    tuple(tensor for _, tensor in made),
+                    event,
+                )
+            )
             for block in read:
                 self.blocks[block] = replace(self.blocks[block], users=(*self.blocks[block].users, self._clock))
             self._release([*inputs, *(output for output, _ in made)], row)
@@ -196,17 +248,42 @@ def _maker(plan: Sequence[Launch], name: str) -> int:
     return next(row for row, (*_, made) in enumerate(plan) if any(output == name for output, _ in made))
 
 
-def _task(event: int, name: str, inputs: tuple[int, ...], outputs: tuple[int, ...], made: tuple[Tensor, ...] = (),
-          waits: str = "") -> Task:
-    return Task(event=event, name=name, inputs=inputs, outputs=outputs, output_tensors=made,
-                attributes=(("event", waits), ("stream_id", "0")) if waits else (("stream_id", "0"),),
-                input_tensors=(Tensor("BFloat16", (8, 8)),) * len(inputs))
+def _task(
+    event: int,
+    name: str,
+    inputs: tuple[int, ...],
+    outputs: tuple[int, ...],
+    made: tuple[Tensor, ...] = (),
+    waits: str = "",
+) -> Task:
+    return Task(
+        event=event,
+        name=name,
+        inputs=inputs,
+        outputs=outputs,
+        output_tensors=made,
+        attributes=(("event", waits), ("stream_id", "0")) if waits else (("stream_id", "0"),),
+        input_tensors=(Tensor("BFloat16", (8, 8)),) * len(inputs),
+    )
 
 
 def _block(start: int, node: str, size_bytes: int, kind: str) -> Block:
-    return Block(start=start, end=None, address=0, size_bytes=size_bytes, stream=0, pool="Default", kind=kind,
-                 task=None, task_name=node, node=node, users=(), is_persistent=kind != "Kernel", used_bytes=0,
-                 pool_peak_bytes=0)
+    return Block(
+        start=start,
+        end=None,
+        address=0,
+        size_bytes=size_bytes,
+        stream=0,
+        pool="Default",
+        kind=kind,
+        task=None,
+        task_name=node,
+        node=node,
+        users=(),
+        is_persistent=kind != "Kernel",
+        used_bytes=0,
+        pool_peak_bytes=0,
+    )
 
 
 def _summed(blocks: dict[int, Block]) -> Blocks:

@@ -688,10 +688,7 @@ CASES = (
         {},
         "ERR AttributeError: 'int' object has no attribute 'get'",
         "AttributeError: 'int' object has no attribute 'get'",
-        (
-            ("error", "bad-type", "swap_config.layer_swap[0]"),
-            ("error", "bad-type", "swap_config.layer_swap[1]"),
-        ),
+        (("error", "bad-type", "swap_config.layer_swap[0]"), ("error", "bad-type", "swap_config.layer_swap[1]")),
     ),
     Case(
         "ls_and_op",

@@ -39,9 +39,16 @@ class _Modules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    return _Nothing(name, (), {"__init__": lambda self, *args, **settings: None,
-                               "__call__": lambda self, function=None, *args, **settings: function,
-                               "__enter__": lambda self: self, "__exit__": lambda self, *error: False})
+    return _Nothing(
+        name,
+        (),
+        {
+            "__init__": lambda self, *args, **settings: None,
+            "__call__": lambda self, function=None, *args, **settings: function,
+            "__enter__": lambda self: self,
+            "__exit__": lambda self, *error: False,
+        },
+    )
 
 
 sys.meta_path.append(_Modules())

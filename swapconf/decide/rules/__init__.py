@@ -20,8 +20,9 @@ RULES: tuple[ModuleType, ...] = tuple(module for module in _MODULES if hasattr(m
 
 def check_all(case: Case) -> tuple[Finding, ...]:
     """What every rule that holds for the dialect finds, in order."""
-    return in_order(finding for rule in RULES if case.config.dialect in dialects_of(rule)
-                    for finding in rule.check(case))
+    return in_order(
+        finding for rule in RULES if case.config.dialect in dialects_of(rule) for finding in rule.check(case)
+    )
 
 
 def dialects_of(rule: ModuleType) -> frozenset[Dialect]:

@@ -25,8 +25,15 @@ def check(case: Case) -> Iterator[Finding]:
                 matches(entry.pattern, template)
         except BadPattern as error:
             plain = single_backslashes(entry.pattern)
-            hint = phrase("a backslash too many: write '{pattern}' (in single quotes) instead", pattern=plain) \
-                if plain and usable(plain) else \
-                phrase("correct the pattern; brackets that belong to a name need a backslash")
-            yield finding(RULE, Severity.ERROR, entry.origin,
-                          phrase("'{pattern}' cannot be used: {why}", pattern=entry.pattern[:60], why=error), hint)
+            hint = (
+                phrase("a backslash too many: write '{pattern}' (in single quotes) instead", pattern=plain)
+                if plain and usable(plain)
+                else phrase("correct the pattern; brackets that belong to a name need a backslash")
+            )
+            yield finding(
+                RULE,
+                Severity.ERROR,
+                entry.origin,
+                phrase("'{pattern}' cannot be used: {why}", pattern=entry.pattern[:60], why=error),
+                hint,
+            )

@@ -75,8 +75,13 @@ class Case:
         """Every entry of recompute_config that selects layers."""
         recompute = self.config.recompute
         full = (recompute.full,) if recompute.full is not None else ()
-        return (*full, *recompute.select, *recompute.select_comm, *recompute.select_exclude,
-                *recompute.select_comm_exclude)
+        return (
+            *full,
+            *recompute.select,
+            *recompute.select_comm,
+            *recompute.select_exclude,
+            *recompute.select_comm_exclude,
+        )
 
     @property
     def asks_for_anything(self) -> bool:
@@ -86,8 +91,14 @@ class Case:
     @property
     def asked_at(self) -> Origin:
         """Where that begins, for what concerns all of it."""
-        return self.config.origin("swap_config.swap", "swap.enable", "recompute_config.recompute",
-                                  "recompute_config.select_recompute", "recompute.mode", "recompute_comm.enable")
+        return self.config.origin(
+            "swap_config.swap",
+            "swap.enable",
+            "recompute_config.recompute",
+            "recompute_config.select_recompute",
+            "recompute.mode",
+            "recompute_comm.enable",
+        )
 
     def patterns(self) -> Iterator[OpSwap | SelectRecompute]:
         """Every entry of the YAML that names operators; built-in patterns are not the user's."""
@@ -95,8 +106,9 @@ class Case:
         if isinstance(swap, ListedSwap):
             yield from swap.op_swap
             yield from (entry for entry in swap.unusable if isinstance(entry, OpSwap))
-        yield from (entry for entry in self.recompute_entries()
-                    if isinstance(entry, SelectRecompute) and not entry.builtin)
+        yield from (
+            entry for entry in self.recompute_entries() if isinstance(entry, SelectRecompute) and not entry.builtin
+        )
 
 
 def matched(pattern: str, templates: Iterable[LayerTemplate]) -> bool:
@@ -120,8 +132,11 @@ def _wholly_void(entry: LayerStrategy) -> dict[Origin, Reason]:
     for outcome in entry.plan.outcomes:
         if outcome.request.is_swap:
             outcomes.setdefault(outcome.request.origin, []).append(outcome)
-    return {origin: found[0].void for origin, found in outcomes.items()
-            if found[0].void is not None and all(outcome.void is not None for outcome in found)}
+    return {
+        origin: found[0].void
+        for origin, found in outcomes.items()
+        if found[0].void is not None and all(outcome.void is not None for outcome in found)
+    }
 
 
 _NOTHING = LayerTemplate(name="", cell="", operators=())
@@ -134,5 +149,8 @@ def finding(rule: str, severity: Severity, origin: Origin, message: str, hint: s
 def ranges(indices: Iterable[int]) -> str:
     """Layer indices in words: ``layer 3``, ``layers 0-2, 5``."""
     distinct = set(indices)
-    return plural(len(distinct), "layer {layers}", "layers {layers}", layers=", ".join(runs(distinct))) \
-        if distinct else phrase("no layer")
+    return (
+        plural(len(distinct), "layer {layers}", "layers {layers}", layers=", ".join(runs(distinct)))
+        if distinct
+        else phrase("no layer")
+    )

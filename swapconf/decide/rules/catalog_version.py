@@ -25,7 +25,15 @@ def check(case: Case) -> Iterator[Finding]:
         return
     difference = catalog_difference(network.family, network.made_with, version)
     if difference:
-        yield finding(RULE, Severity.NOTE, case.asked_at,
-                      phrase("the operators of {family} are those of mindformers {made_with}; {difference}",
-                             family=network.family, made_with=network.made_with, difference=difference),
-                      phrase("a dry run shows what the real cells do: `swapconf dryrun`"))
+        yield finding(
+            RULE,
+            Severity.NOTE,
+            case.asked_at,
+            phrase(
+                "the operators of {family} are those of mindformers {made_with}; {difference}",
+                family=network.family,
+                made_with=network.made_with,
+                difference=difference,
+            ),
+            phrase("a dry run shows what the real cells do: `swapconf dryrun`"),
+        )

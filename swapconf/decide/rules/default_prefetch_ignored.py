@@ -19,7 +19,10 @@ KEY = "swap_config.default_prefetch"
 
 def check(case: Case) -> Iterator[Finding]:
     if isinstance(case.config.swap, ListedSwap) and KEY in case.config.origins:
-        yield finding(RULE, Severity.WARNING, case.config.origin(KEY),
-                      phrase("not used: layer_swap or op_swap replaces the default strategy, each entry has its own "
-                             "prefetch"),
-                      phrase("remove default_prefetch, or remove both lists for the default strategy"))
+        yield finding(
+            RULE,
+            Severity.WARNING,
+            case.config.origin(KEY),
+            phrase("not used: layer_swap or op_swap replaces the default strategy, each entry has its own prefetch"),
+            phrase("remove default_prefetch, or remove both lists for the default strategy"),
+        )

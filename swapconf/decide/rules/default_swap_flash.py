@@ -19,9 +19,16 @@ RULE = "default-swap-without-flash"
 
 def check(case: Case) -> Iterator[Finding]:
     swap = case.config.swap
-    if isinstance(swap, DefaultSwap) and case.network and case.templates and not any(
-            flash_attention(case.network.flash_attention, template) for template in case.templates):
-        yield finding(RULE, Severity.ERROR, swap.origin,
-                      phrase("the default strategy swaps flash attention, and this model has none: nothing would be "
-                             "swapped"),
-                      phrase("set `use_flash_attention: True` in model_config, or list operators in op_swap"))
+    if (
+        isinstance(swap, DefaultSwap)
+        and case.network
+        and case.templates
+        and not any(flash_attention(case.network.flash_attention, template) for template in case.templates)
+    ):
+        yield finding(
+            RULE,
+            Severity.ERROR,
+            swap.origin,
+            phrase("the default strategy swaps flash attention, and this model has none: nothing would be swapped"),
+            phrase("set `use_flash_attention: True` in model_config, or list operators in op_swap"),
+        )

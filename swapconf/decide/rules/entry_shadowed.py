@@ -36,11 +36,20 @@ def _one_name(case: Case, entries: Sequence[LayerSwap | OpSwap], name: str) -> I
     if any(isinstance(entry.layers, EveryLayer) for entry in entries) and len({e.prefetch for e in entries}) > 1:
         for entry in entries[1:]:
             if entry.prefetch != entries[0].prefetch:
-                yield finding(RULE, Severity.ERROR, entry.origin,
-                              phrase("backward_prefetch {prefetch} contradicts {first} of line {line}: {name} covers "
-                                     "every layer with `layers: True`", prefetch=entry.prefetch,
-                                     first=entries[0].prefetch, line=entries[0].origin.line, name=name),
-                              phrase("list the layers of each prefetch, or give both one prefetch"))
+                yield finding(
+                    RULE,
+                    Severity.ERROR,
+                    entry.origin,
+                    phrase(
+                        "backward_prefetch {prefetch} contradicts {first} of line {line}: {name} covers "
+                        "every layer with `layers: True`",
+                        prefetch=entry.prefetch,
+                        first=entries[0].prefetch,
+                        line=entries[0].origin.line,
+                        name=name,
+                    ),
+                    phrase("list the layers of each prefetch, or give both one prefetch"),
+                )
         return
     taken: dict[int, LayerSwap | OpSwap] = {}
     for entry in entries:
@@ -48,11 +57,21 @@ def _one_name(case: Case, entries: Sequence[LayerSwap | OpSwap], name: str) -> I
         lost = {layer for layer in layers if layer in taken and taken[layer].prefetch != entry.prefetch}
         if lost:
             first = taken[min(lost)]
-            yield finding(RULE, Severity.WARNING, entry.origin,
-                          phrase("backward_prefetch {prefetch} is not used in {layers}: line {line} names {name} there "
-                                 "first, with {first}", prefetch=entry.prefetch, layers=ranges(lost),
-                                 line=first.origin.line, name=name, first=first.prefetch),
-                          phrase("take these layers out of one of the two entries"))
+            yield finding(
+                RULE,
+                Severity.WARNING,
+                entry.origin,
+                phrase(
+                    "backward_prefetch {prefetch} is not used in {layers}: line {line} names {name} there "
+                    "first, with {first}",
+                    prefetch=entry.prefetch,
+                    layers=ranges(lost),
+                    line=first.origin.line,
+                    name=name,
+                    first=first.prefetch,
+                ),
+                phrase("take these layers out of one of the two entries"),
+            )
         for layer in layers:
             taken.setdefault(layer, entry)
 
@@ -65,6 +84,10 @@ def _by_later_name(case: Case) -> Iterator[Finding]:
             lost[origin].add(layer)
             text[origin] = reason.text
     for origin, layers in lost.items():
-        yield finding(RULE, Severity.WARNING, origin,
-                      phrase("not used in {layers}: {why}", layers=ranges(layers), why=text[origin]),
-                      phrase("remove this entry, or put it after the one that overrides it"))
+        yield finding(
+            RULE,
+            Severity.WARNING,
+            origin,
+            phrase("not used in {layers}: {why}", layers=ranges(layers), why=text[origin]),
+            phrase("remove this entry, or put it after the one that overrides it"),
+        )

@@ -28,10 +28,12 @@ def check(case: Case) -> Iterator[Finding]:
         if wrong:
             shown = ", ".join(map(str, wrong[:8])) + (", ..." if wrong[8:] else "")
             gone = plural(len(wrong), "there is no layer {layers}", "there are no layers {layers}", layers=shown)
-            why = phrase("layers count from 0") if count is None else \
-                plural(count, "the model has {count} layer", "the model has {count} layers")
-            yield finding(RULE, Severity.ERROR, origin, joined(": ", (gone, why)),
-                          _hint(wrong, layers.indices, count))
+            why = (
+                phrase("layers count from 0")
+                if count is None
+                else plural(count, "the model has {count} layer", "the model has {count} layers")
+            )
+            yield finding(RULE, Severity.ERROR, origin, joined(": ", (gone, why)), _hint(wrong, layers.indices, count))
 
 
 def _hint(wrong: list[int], given: tuple[int, ...], count: int | None) -> str:
@@ -40,8 +42,11 @@ def _hint(wrong: list[int], given: tuple[int, ...], count: int | None) -> str:
         return phrase("remove or correct the index")
     near = wrong[0] + count if wrong[0] < 0 else wrong[0] - 1
     if len(wrong) == 1 and 0 <= near < count and near not in given:
-        return phrase("the last layer is {last}; {near} was probably meant; remove or correct the index",
-                      last=count - 1, near=near)
+        return phrase(
+            "the last layer is {last}; {near} was probably meant; remove or correct the index",
+            last=count - 1,
+            near=near,
+        )
     return phrase("the last layer is {last}; remove or correct the index", last=count - 1)
 
 

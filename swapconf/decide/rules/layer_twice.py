@@ -23,5 +23,10 @@ def check(case: Case) -> Iterator[Finding]:
     for layers, origin in {(entry.layers, entry.layers_origin): None for entry in entries}:
         if isinstance(layers, LayerIndices) and len(set(layers.indices)) < len(layers.indices):
             twice = {index for index, times in Counter(layers.indices).items() if times > 1}
-            yield finding(RULE, Severity.NOTE, origin, phrase("{layers}: named twice", layers=ranges(twice)),
-                          phrase("name each layer once; was another one meant?"))
+            yield finding(
+                RULE,
+                Severity.NOTE,
+                origin,
+                phrase("{layers}: named twice", layers=ranges(twice)),
+                phrase("name each layer once; was another one meant?"),
+            )

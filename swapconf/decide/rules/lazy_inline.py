@@ -24,17 +24,32 @@ def check(case: Case) -> Iterator[Finding]:
     if not config.swap_on:
         return
     if runtime.stand_alone:
-        yield finding(RULE, Severity.WARNING, config.origin("use_parallel", "parallel.parallel_mode"),
-                      phrase("in stand-alone mode there is no lazy inline, so swap moves nothing"),
-                      phrase("train with `use_parallel: True` (or --use_parallel True) on two devices or more"))
+        yield finding(
+            RULE,
+            Severity.WARNING,
+            config.origin("use_parallel", "parallel.parallel_mode"),
+            phrase("in stand-alone mode there is no lazy inline, so swap moves nothing"),
+            phrase("train with `use_parallel: True` (or --use_parallel True) on two devices or more"),
+        )
     elif runtime.disable_lazy_inline:
-        yield finding(RULE, Severity.ERROR, config.origin("model.model_config.disable_lazy_inline"),
-                      phrase("without lazy inline swap moves nothing"), phrase("remove disable_lazy_inline"))
+        yield finding(
+            RULE,
+            Severity.ERROR,
+            config.origin("model.model_config.disable_lazy_inline"),
+            phrase("without lazy inline swap moves nothing"),
+            phrase("remove disable_lazy_inline"),
+        )
     elif config.pipeline.num_stages == 1 and (runtime.gradient_accumulation_steps or 1) == 1:
         fact = case.versions.fact("lazy_inline_off_without_pipeline")
         if fact.value:
-            yield finding(RULE, Severity.NOTE, config.origin("swap_config.swap"),
-                          phrase("with pipeline_stage 1 and no gradient accumulation, plain mindformers turns lazy "
-                                 "inline off and swap moves nothing ({source})", source=fact.source),
-                          phrase("run it through swapconf, which keeps lazy inline on, or raise "
-                                 "gradient_accumulation_steps"))
+            yield finding(
+                RULE,
+                Severity.NOTE,
+                config.origin("swap_config.swap"),
+                phrase(
+                    "with pipeline_stage 1 and no gradient accumulation, plain mindformers turns lazy "
+                    "inline off and swap moves nothing ({source})",
+                    source=fact.source,
+                ),
+                phrase("run it through swapconf, which keeps lazy inline on, or raise gradient_accumulation_steps"),
+            )

@@ -22,7 +22,15 @@ def check(case: Case) -> Iterator[Finding]:
         return
     fact = case.versions.fact("lazy_inline_variable_needed")
     if fact.value:
-        yield finding(RULE, Severity.WARNING, case.config.origin("swap_config.swap"),
-                      phrase("mindformers {version} needs {variable}=1 for swap without pipeline parallelism "
-                             "({source})", version=case.versions.mindformers, variable=VARIABLE, source=fact.source),
-                      phrase("export {variable}=1 before the launch", variable=VARIABLE))
+        yield finding(
+            RULE,
+            Severity.WARNING,
+            case.config.origin("swap_config.swap"),
+            phrase(
+                "mindformers {version} needs {variable}=1 for swap without pipeline parallelism ({source})",
+                version=case.versions.mindformers,
+                variable=VARIABLE,
+                source=fact.source,
+            ),
+            phrase("export {variable}=1 before the launch", variable=VARIABLE),
+        )

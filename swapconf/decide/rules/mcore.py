@@ -27,23 +27,44 @@ def check(case: Case) -> Iterator[Finding]:
     if config.model.legacy:
         return
     if config.recompute.recompute_slice_activation:
-        yield finding(RULE, Severity.ERROR, config.origin("recompute_config.recompute_slice_activation"),
-                      phrase("mcore models refuse recompute_slice_activation"), phrase("remove it or write False"))
+        yield finding(
+            RULE,
+            Severity.ERROR,
+            config.origin("recompute_config.recompute_slice_activation"),
+            phrase("mcore models refuse recompute_slice_activation"),
+            phrase("remove it or write False"),
+        )
     yield from _refused(case)
     origin = config.origin("swap_config.swap")
     if config.swap_on and origin.path.startswith("swap_config"):
         fact = case.versions.fact("mcore_drops_swap_config")
         if fact.value:
-            yield finding(RULE, Severity.NOTE, origin,
-                          phrase("plain mindformers {version} ignores swap_config for mcore models ({source})",
-                                 version=case.versions.mindformers, source=fact.source),
-                          phrase("run it through swapconf, which applies it"))
+            yield finding(
+                RULE,
+                Severity.NOTE,
+                origin,
+                phrase(
+                    "plain mindformers {version} ignores swap_config for mcore models ({source})",
+                    version=case.versions.mindformers,
+                    source=fact.source,
+                ),
+                phrase("run it through swapconf, which applies it"),
+            )
     elif isinstance(config.swap, DefaultSwap) and origin.path == f"{_INSIDE}swap":
-        yield finding(RULE, Severity.NOTE, origin,
-                      phrase("plain mindformers {version} swaps nothing here: its default pattern has two names, and "
-                             "flash attention stands three deep in mcore layers", version=case.versions.mindformers),
-                      phrase("run it through swapconf, which finds it, or list '{pattern}' in op_swap",
-                             pattern=r"self_attention\.core_attention\.flash_attention"))
+        yield finding(
+            RULE,
+            Severity.NOTE,
+            origin,
+            phrase(
+                "plain mindformers {version} swaps nothing here: its default pattern has two names, and "
+                "flash attention stands three deep in mcore layers",
+                version=case.versions.mindformers,
+            ),
+            phrase(
+                "run it through swapconf, which finds it, or list '{pattern}' in op_swap",
+                pattern=r"self_attention\.core_attention\.flash_attention",
+            ),
+        )
 
 
 def _refused(case: Case) -> Iterator[Finding]:
@@ -52,16 +73,35 @@ def _refused(case: Case) -> Iterator[Finding]:
             continue
         written = origin.path.removeprefix(_INSIDE)
         if written in _OFFLOADING:
-            yield from _conflict(case, "mcore_refuses_cpu_offloading", origin, written,
-                                 phrase("write `{key}` instead", key=_OFFLOADING[written]))
+            yield from _conflict(
+                case,
+                "mcore_refuses_cpu_offloading",
+                origin,
+                written,
+                phrase("write `{key}` instead", key=_OFFLOADING[written]),
+            )
         elif name.startswith("recompute_config.") and not case.config.recompute.recompute_slice_activation:
-            yield from _conflict(case, "mcore_refuses_recompute_keys", origin, written,
-                                 phrase("move it to `recompute_config:` at the top level"))
+            yield from _conflict(
+                case,
+                "mcore_refuses_recompute_keys",
+                origin,
+                written,
+                phrase("move it to `recompute_config:` at the top level"),
+            )
 
 
 def _conflict(case: Case, fact_name: str, origin: Origin, written: str, hint: str) -> Iterator[Finding]:
     fact = case.versions.fact(fact_name)
     if fact.value:
-        yield finding(RULE, Severity.ERROR, origin,
-                      phrase("mindformers {version} stops at `{key}` in model_config ({source})",
-                             version=case.versions.mindformers, key=written, source=fact.source), hint)
+        yield finding(
+            RULE,
+            Severity.ERROR,
+            origin,
+            phrase(
+                "mindformers {version} stops at `{key}` in model_config ({source})",
+                version=case.versions.mindformers,
+                key=written,
+                source=fact.source,
+            ),
+            hint,
+        )

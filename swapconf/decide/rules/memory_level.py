@@ -19,6 +19,12 @@ KEY = "context.memory_optimize_level"
 def check(case: Case) -> Iterator[Finding]:
     level = case.config.runtime.memory_optimize_level
     if case.config.swap_on and level not in (None, "O0"):
-        yield finding(RULE, Severity.ERROR, case.config.origin(KEY),
-                      phrase("with {level} swap costs memory instead of saving it: tensors are copied but not released",
-                             level=level), phrase('write memory_optimize_level: "O0"'))
+        yield finding(
+            RULE,
+            Severity.ERROR,
+            case.config.origin(KEY),
+            phrase(
+                "with {level} swap costs memory instead of saving it: tensors are copied but not released", level=level
+            ),
+            phrase('write memory_optimize_level: "O0"'),
+        )

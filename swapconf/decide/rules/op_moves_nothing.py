@@ -24,16 +24,30 @@ RULE = "op-moves-nothing"
 def check(case: Case) -> Iterator[Finding]:
     swap = case.config.swap
     for entry in swap.op_swap if isinstance(swap, ListedSwap) else ():
-        flagged = [primitive for template in case.templates_at(entry.layers)
-                   for path in operators(entry.pattern, template) for primitive in primitives_below(path, template)]
+        flagged = [
+            primitive
+            for template in case.templates_at(entry.layers)
+            for path in operators(entry.pattern, template)
+            for primitive in primitives_below(path, template)
+        ]
         if flagged and all(primitive.saved is False for primitive in flagged):
             unused = all(primitive.executed is False for primitive in flagged)
-            why = phrase("they do not run in this model") if unused else \
-                phrase("the backward pass does not read their output")
+            why = (
+                phrase("they do not run in this model")
+                if unused
+                else phrase("the backward pass does not read their output")
+            )
             count = len({primitive.path for primitive in flagged})
-            yield finding(RULE, Severity.WARNING, entry.origin,
-                          plural(count, "'{pattern}' flags {count} operator but moves nothing: {why}",
-                                 "'{pattern}' flags {count} operators but moves nothing: {why}", pattern=entry.pattern,
-                                 why=why),
-                          phrase("swap the cell around them, or an operator whose output is read (see `swapconf "
-                                 "explain`)"))
+            yield finding(
+                RULE,
+                Severity.WARNING,
+                entry.origin,
+                plural(
+                    count,
+                    "'{pattern}' flags {count} operator but moves nothing: {why}",
+                    "'{pattern}' flags {count} operators but moves nothing: {why}",
+                    pattern=entry.pattern,
+                    why=why,
+                ),
+                phrase("swap the cell around them, or an operator whose output is read (see `swapconf explain`)"),
+            )

@@ -31,28 +31,42 @@ def check(case: Case) -> Iterator[Finding]:
         if matched(entry.pattern, case.templates):
             here = case.templates_at(entry.layers)
             if here and not matched(entry.pattern, here):
-                yield finding(RULE, severity, entry.origin,
-                              phrase("'{pattern}' matches no operator in {layers}, only in layers of another kind",
-                                     pattern=entry.pattern, layers=ranges(case.chosen(entry.layers))),
-                              phrase("choose layers that have this operator"))
+                yield finding(
+                    RULE,
+                    severity,
+                    entry.origin,
+                    phrase(
+                        "'{pattern}' matches no operator in {layers}, only in layers of another kind",
+                        pattern=entry.pattern,
+                        layers=ranges(case.chosen(entry.layers)),
+                    ),
+                    phrase("choose layers that have this operator"),
+                )
             continue
         if any(unescaped_dot(entry.pattern, template) for template in case.templates):
             continue  # the rule op-unescaped-dot says it better
         if entry.pattern not in hints:
             hints[entry.pattern] = _hint(case, entry.pattern)
-        yield finding(RULE, severity, entry.origin,
-                      phrase("'{pattern}' matches no operator of a {cell}", pattern=entry.pattern,
-                             cell=case.templates[0].cell), hints[entry.pattern])
+        yield finding(
+            RULE,
+            severity,
+            entry.origin,
+            phrase("'{pattern}' matches no operator of a {cell}", pattern=entry.pattern, cell=case.templates[0].cell),
+            hints[entry.pattern],
+        )
 
 
 def _hint(case: Case, pattern: str) -> str:
     strange, meant = told(pattern), suggestions(pattern, case.templates)
     if strange:
         return phrase("{strange}; {hint}", strange=strange, hint=_meant(case, meant))
-    if "flash" in pattern.lower() and not any(primitive.type == FLASH for template in case.templates
-                                              for primitive in template.primitives):
-        return phrase("this model has no flash attention: set `use_flash_attention: True` in model_config, or choose "
-                      "another operator")
+    if "flash" in pattern.lower() and not any(
+        primitive.type == FLASH for template in case.templates for primitive in template.primitives
+    ):
+        return phrase(
+            "this model has no flash attention: set `use_flash_attention: True` in model_config, or choose "
+            "another operator"
+        )
     return _meant(case, meant)
 
 
@@ -61,11 +75,18 @@ def _meant(case: Case, meant: tuple[str, ...]) -> str:
         return phrase("top level: {names}", names=", ".join(_top_level(case)))
     if not meant[1:]:
         return phrase("'{name}' was probably meant", name=meant[0])
-    return phrase("'{name}' was probably meant (or {others})", name=meant[0],
-                  others=", ".join(f"'{other}'" for other in meant[1:]))
+    return phrase(
+        "'{name}' was probably meant (or {others})",
+        name=meant[0],
+        others=", ".join(f"'{other}'" for other in meant[1:]),
+    )
 
 
 def _top_level(case: Case) -> list[str]:
-    names = [operator.path for template in case.templates for operator in template.operators
-             if operator.kind == "cell" and "." not in operator.path]
+    names = [
+        operator.path
+        for template in case.templates
+        for operator in template.operators
+        if operator.kind == "cell" and "." not in operator.path
+    ]
     return list(dict.fromkeys(names))

@@ -24,6 +24,12 @@ def check(case: Case) -> Iterator[Finding]:
             continue
         repaired = next(filter(None, (unescaped_dot(entry.pattern, template) for template in case.templates)), None)
         if repaired:
-            yield finding(RULE, Severity.ERROR, entry.origin,
-                          phrase(r"'{pattern}' matches nothing: names are separated by \. (backslash, dot)",
-                                 pattern=entry.pattern), phrase("write '{pattern}'", pattern=repaired))
+            yield finding(
+                RULE,
+                Severity.ERROR,
+                entry.origin,
+                phrase(
+                    r"'{pattern}' matches nothing: names are separated by \. (backslash, dot)", pattern=entry.pattern
+                ),
+                phrase("write '{pattern}'", pattern=repaired),
+            )

@@ -23,25 +23,42 @@ def check(case: Case) -> Iterator[Finding]:
     config, recompute = case.config, case.config.recompute
     for entry in case.patterns():
         if _matches_every_name(entry.pattern):
-            yield finding(RULE, Severity.WARNING, entry.origin,
-                          phrase("plain mindformers stops here with \"no attribute '{name}'\": the last element "
-                                 "matches every name", name=_ATTRIBUTE_THAT_RAISES),
-                          phrase("run it through swapconf, or name the operators"))
+            yield finding(
+                RULE,
+                Severity.WARNING,
+                entry.origin,
+                phrase(
+                    "plain mindformers stops here with \"no attribute '{name}'\": the last element matches every name",
+                    name=_ATTRIBUTE_THAT_RAISES,
+                ),
+                phrase("run it through swapconf, or name the operators"),
+            )
     if config.swap_on:
         for selected in (*recompute.select, *recompute.select_comm):
             if isinstance(selected.layers, EveryLayer) and not selected.builtin:
-                yield finding(RULE, Severity.WARNING, selected.origin,
-                              phrase("with swap on, plain mindformers takes only a list here, though True is "
-                                     "documented"),
-                              phrase("run it through swapconf, or list every layer index"))
+                yield finding(
+                    RULE,
+                    Severity.WARNING,
+                    selected.origin,
+                    phrase("with swap on, plain mindformers takes only a list here, though True is documented"),
+                    phrase("run it through swapconf, or list every layer index"),
+                )
         for excluded in (*recompute.select_exclude, *recompute.select_comm_exclude):
-            yield finding(RULE, Severity.NOTE, excluded.origin,
-                          phrase("plain mindformers applies no exclusion while swap is on"),
-                          phrase("run it through swapconf, which does"))
+            yield finding(
+                RULE,
+                Severity.NOTE,
+                excluded.origin,
+                phrase("plain mindformers applies no exclusion while swap is on"),
+                phrase("run it through swapconf, which does"),
+            )
     if not recompute.mp_comm_recompute and (recompute.full is not None or recompute.select):
-        yield finding(RULE, Severity.NOTE, config.origin("recompute_config.mp_comm_recompute"),
-                      phrase("plain mindformers drops mp_comm_recompute"),
-                      phrase("run it through swapconf, which passes it on"))
+        yield finding(
+            RULE,
+            Severity.NOTE,
+            config.origin("recompute_config.mp_comm_recompute"),
+            phrase("plain mindformers drops mp_comm_recompute"),
+            phrase("run it through swapconf, which passes it on"),
+        )
 
 
 def _matches_every_name(pattern: str) -> bool:

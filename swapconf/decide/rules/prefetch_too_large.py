@@ -30,30 +30,46 @@ def check(case: Case) -> Iterator[Finding]:
         entries = (*swap.layer_swap, *swap.op_swap)
     seen = set()
     for entry in entries:
-        origin = case.config.origin("swap_config.default_prefetch") if isinstance(entry, DefaultSwap) \
+        origin = (
+            case.config.origin("swap_config.default_prefetch")
+            if isinstance(entry, DefaultSwap)
             else entry.prefetch_origin
+        )
         told = _verdict(case, entry.prefetch)
         if told and origin not in seen:
             seen.add(origin)
-            yield finding(RULE, told[0], origin,
-                          phrase("prefetch {prefetch}: {verdict}", prefetch=entry.prefetch, verdict=told[1]),
-                          phrase("common values are 1 to 50; start with 10"))
+            yield finding(
+                RULE,
+                told[0],
+                origin,
+                phrase("prefetch {prefetch}: {verdict}", prefetch=entry.prefetch, verdict=told[1]),
+                phrase("common values are 1 to 50; start with 10"),
+            )
 
 
 def _verdict(case: Case, prefetch: int) -> tuple[Severity, str] | None:
     layers = case.config.model.num_layers or 1
-    worse, crash, end = (case.versions.fact(name) for name in (
-        "prefetch_worse_from", "prefetch_crash_from_per_layer", "prefetch_crash_to_per_layer"))
+    worse, crash, end = (
+        case.versions.fact(name)
+        for name in ("prefetch_worse_from", "prefetch_crash_from_per_layer", "prefetch_crash_to_per_layer")
+    )
     if prefetch > NO_GRAPH_IS_THAT_LONG:
         return Severity.ERROR, phrase("no training graph has that many operators; everything would return at once")
     if prefetch > max(end.value * layers, worse.value):
-        return Severity.WARNING, phrase("probably longer than the whole graph, where no prefetch is made and every "
-                                        "tensor returns at once (estimated; {source})", source=end.source)
+        return Severity.WARNING, phrase(
+            "probably longer than the whole graph, where no prefetch is made and every "
+            "tensor returns at once (estimated; {source})",
+            source=end.source,
+        )
     if prefetch >= max(crash.value * layers, worse.value):
         return Severity.WARNING, plural(
-            layers, "may crash MindSpore's compiler for {count} layer (estimated; {source})",
-            "may crash MindSpore's compiler for {count} layers (estimated; {source})", source=crash.source)
+            layers,
+            "may crash MindSpore's compiler for {count} layer (estimated; {source})",
+            "may crash MindSpore's compiler for {count} layers (estimated; {source})",
+            source=crash.source,
+        )
     if prefetch >= worse.value:
-        return Severity.WARNING, phrase("device memory may get worse than without swap: two copies live ({source})",
-                                        source=worse.source)
+        return Severity.WARNING, phrase(
+            "device memory may get worse than without swap: two copies live ({source})", source=worse.source
+        )
     return None

@@ -22,5 +22,10 @@ def check(case: Case) -> Iterator[Finding]:
         try:
             compiled(entry.pattern)
         except BadPattern as error:
-            yield finding(RULE, Severity.ERROR, entry.origin, str(error),
-                          phrase("write a module path such as 'mlp' or 'self_attention\\.core_attention'"))
+            yield finding(
+                RULE,
+                Severity.ERROR,
+                entry.origin,
+                str(error),
+                phrase("write a module path such as 'mlp' or 'self_attention\\.core_attention'"),
+            )

@@ -21,7 +21,13 @@ def check(case: Case) -> Iterator[Finding]:
     config = case.config
     if config.swap_on or case.recompute_entries():
         origin = config.origin("swap.enable", "recompute.mode", "recompute_comm.enable")
-        yield finding(RULE, Severity.NOTE, origin,
-                      phrase("swapconf has no catalog of PyNative modules: module paths are not checked against the "
-                             "model, and memory and time are not predicted"),
-                      phrase("structure, layers, prefetch (in layers) and overlaps are checked"))
+        yield finding(
+            RULE,
+            Severity.NOTE,
+            origin,
+            phrase(
+                "swapconf has no catalog of PyNative modules: module paths are not checked against the "
+                "model, and memory and time are not predicted"
+            ),
+            phrase("structure, layers, prefetch (in layers) and overlaps are checked"),
+        )

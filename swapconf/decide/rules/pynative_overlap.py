@@ -28,8 +28,17 @@ def check(case: Case) -> Iterator[Finding]:
         both = layers_of(swap.layers, count) & layers_of(recompute.layers, count)
         what = f"'{recompute.pattern}'" if isinstance(recompute, SelectRecompute) else phrase("the whole layer")
         mine = f"'{swap.pattern}'" if isinstance(swap, OpSwap) else phrase("the whole layer")
-        yield finding(RULE, Severity.ERROR, swap.origin,
-                      phrase("{module} is swapped in {layers}, where line {line} recomputes {other}; PyNative takes "
-                             "one of the two at a layer or module", module=mine, layers=ranges(both),
-                             line=recompute.origin.line, other=what),
-                      phrase("take these layers out of one of the two"))
+        yield finding(
+            RULE,
+            Severity.ERROR,
+            swap.origin,
+            phrase(
+                "{module} is swapped in {layers}, where line {line} recomputes {other}; PyNative takes "
+                "one of the two at a layer or module",
+                module=mine,
+                layers=ranges(both),
+                line=recompute.origin.line,
+                other=what,
+            ),
+            phrase("take these layers out of one of the two"),
+        )

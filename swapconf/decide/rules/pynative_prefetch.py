@@ -27,13 +27,27 @@ def check(case: Case) -> Iterator[Finding]:
         return
     entries: tuple[LayerSwap | OpSwap, ...] = (*swap.layer_swap, *swap.op_swap, *swap.unusable)
     for entry in entries:
-        layers = range(count) if isinstance(entry.layers, EveryLayer) else \
-            entry.layers.indices if isinstance(entry.layers, LayerIndices) else ()
+        layers = (
+            range(count)
+            if isinstance(entry.layers, EveryLayer)
+            else entry.layers.indices
+            if isinstance(entry.layers, LayerIndices)
+            else ()
+        )
         late = [layer for layer in layers if count - entry.prefetch <= layer < count]
         if late:
-            yield finding(RULE, Severity.ERROR, entry.layers_origin,
-                          phrase("{layers} cannot be swapped with default_prefetch {prefetch}: there is no layer "
-                                 "{missing} that would call the activations back", layers=ranges(late),
-                                 prefetch=entry.prefetch, missing=max(late) + entry.prefetch),
-                          phrase("end with layer {last}", last=count - entry.prefetch - 1) if count > entry.prefetch
-                          else phrase("lower default_prefetch"))
+            yield finding(
+                RULE,
+                Severity.ERROR,
+                entry.layers_origin,
+                phrase(
+                    "{layers} cannot be swapped with default_prefetch {prefetch}: there is no layer "
+                    "{missing} that would call the activations back",
+                    layers=ranges(late),
+                    prefetch=entry.prefetch,
+                    missing=max(late) + entry.prefetch,
+                ),
+                phrase("end with layer {last}", last=count - entry.prefetch - 1)
+                if count > entry.prefetch
+                else phrase("lower default_prefetch"),
+            )

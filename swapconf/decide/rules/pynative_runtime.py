@@ -22,11 +22,18 @@ DIALECTS = PYNATIVE
 def check(case: Case) -> Iterator[Finding]:
     config = case.config
     if config.runtime.graph_mode:
-        yield finding(RULE, Severity.ERROR, config.origin("context.mode"),
-                      phrase("graph mode reads nothing of `swap`, `recompute` and `recompute_comm`"),
-                      phrase("write mode: 1, or rewrite the sections with `swapconf migrate --to legacy`"))
+        yield finding(
+            RULE,
+            Severity.ERROR,
+            config.origin("context.mode"),
+            phrase("graph mode reads nothing of `swap`, `recompute` and `recompute_comm`"),
+            phrase("write mode: 1, or rewrite the sections with `swapconf migrate --to legacy`"),
+        )
     if config.swap_on and config.pipeline.num_stages > 1:
-        yield finding(RULE, Severity.ERROR, config.origin("swap.enable"),
-                      phrase("mindformers refuses swap with {stages} pipeline stages",
-                             stages=config.pipeline.num_stages),
-                      phrase("use recompute, or one stage"))
+        yield finding(
+            RULE,
+            Severity.ERROR,
+            config.origin("swap.enable"),
+            phrase("mindformers refuses swap with {stages} pipeline stages", stages=config.pipeline.num_stages),
+            phrase("use recompute, or one stage"),
+        )

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from swapconf.decide.expand import excluded
 from swapconf.decide.patterns import primitives_below
 from swapconf.decide.rules.case import Case, finding, ranges
-from swapconf.decide.strategy import Recompute
+from swapconf.decide.strategy import LayerStrategy, Recompute
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import joined, phrase
 
@@ -44,17 +44,8 @@ def check(case: Case) -> Iterator[Finding]:
                 continue
             if not isinstance(decision.action, Recompute):
                 cut[decision.requested.origin].add(entry.layer.index)
-                flagged = excluded(outcome.request for outcome in entry.plan.outcomes)
-                for operator in (path, *entry.layer.template.by_path[path].consumers):
-                    if operator in flagged:
-                        causes[decision.requested.origin].setdefault(phrase(
-                            "{operator} (excluded, which is a flag for recompute, too)", operator=operator))
-                for outcome in entry.plan.outcomes if path not in flagged else ():
-                    around = primitives_below(outcome.request.operator, entry.layer.template)
-                    if outcome.request.kind in ("recompute", "select_recompute") and entry.layer.template.by_path[
-                            path] in around:
-                        causes[decision.requested.origin].setdefault(
-                            outcome.request.operator or phrase("the whole layer"))
+                for cause in _causes(entry, path):
+                    causes[decision.requested.origin].setdefault(cause)
                 continue
             by_model = decision.action.root == path and entry.layer.template.by_path[path].preset_recompute
             if not by_model:  # what the model recomputes by itself is no clash in the YAML
@@ -62,16 +53,48 @@ def check(case: Case) -> Iterator[Finding]:
                 causes[decision.requested.origin].setdefault(decision.action.root or phrase("the whole layer"))
     for origin in {**void, **cut}:
         cause = joined(", ", causes[origin]) or phrase("an operator that the model itself recomputes")
-        yield finding(RULE, Severity.WARNING, origin, _message(void[origin], cut[origin] - void[origin], cause),
-                      phrase("take these layers out of one of the two"))
+        yield finding(
+            RULE,
+            Severity.WARNING,
+            origin,
+            _message(void[origin], cut[origin] - void[origin], cause),
+            phrase("take these layers out of one of the two"),
+        )
+
+
+def _causes(entry: LayerStrategy, path: str) -> Iterator[str]:
+    """Why an operator is kept that is not recomputed itself: an exclusion at it or at what reads it, else what it is
+    left out of."""
+    template = entry.layer.template
+    flagged = excluded(outcome.request for outcome in entry.plan.outcomes)
+    for operator in (path, *template.by_path[path].consumers):
+        if operator in flagged:
+            yield phrase("{operator} (excluded, which is a flag for recompute, too)", operator=operator)
+    if path in flagged:
+        return
+    for request in (outcome.request for outcome in entry.plan.outcomes):
+        is_recompute = request.kind in ("recompute", "select_recompute")
+        if is_recompute and template.by_path[path] in primitives_below(request.operator, template):
+            yield request.operator or phrase("the whole layer")
 
 
 def _message(lost: set[int], partly: set[int], cause: str) -> str:
     if not partly:
-        return phrase("this swap has no effect in {lost}: recomputed there: {cause}; recompute wins over swap",
-                      lost=ranges(lost), cause=cause)
+        return phrase(
+            "this swap has no effect in {lost}: recomputed there: {cause}; recompute wins over swap",
+            lost=ranges(lost),
+            cause=cause,
+        )
     if not lost:
-        return phrase("this swap is cut short in {partly}: recomputed there: {cause}; recompute wins over swap",
-                      partly=ranges(partly), cause=cause)
-    return phrase("this swap has no effect in {lost} and is cut short in {partly}: recomputed there: {cause}; "
-                  "recompute wins over swap", lost=ranges(lost), partly=ranges(partly), cause=cause)
+        return phrase(
+            "this swap is cut short in {partly}: recomputed there: {cause}; recompute wins over swap",
+            partly=ranges(partly),
+            cause=cause,
+        )
+    return phrase(
+        "this swap has no effect in {lost} and is cut short in {partly}: recomputed there: {cause}; "
+        "recompute wins over swap",
+        lost=ranges(lost),
+        partly=ranges(partly),
+        cause=cause,
+    )

@@ -34,14 +34,32 @@ def check(case: Case) -> Iterator[Finding]:
     for origin, layers in places.items():
         sites = ", ".join(readers[origin])
         if fact.value:
-            yield finding(RULE, Severity.WARNING, origin,
-                          phrase("in {layers} a recomputed operator reads the output of {sites}, so its swap has no "
-                                 "effect there with MindSpore {version} ({source})", layers=ranges(layers),
-                                 sites=sites, version=case.versions.mindspore, source=fact.source),
-                          phrase("swap an operator that no recomputed one reads"))
+            yield finding(
+                RULE,
+                Severity.WARNING,
+                origin,
+                phrase(
+                    "in {layers} a recomputed operator reads the output of {sites}, so its swap has no "
+                    "effect there with MindSpore {version} ({source})",
+                    layers=ranges(layers),
+                    sites=sites,
+                    version=case.versions.mindspore,
+                    source=fact.source,
+                ),
+                phrase("swap an operator that no recomputed one reads"),
+            )
         else:
-            yield finding(RULE, Severity.NOTE, origin,
-                          phrase("in {layers} a recomputed operator reads the output of {sites}; the documentation "
-                                 "says that its swap has no effect, but with MindSpore {version} it has ({source})",
-                                 layers=ranges(layers), sites=sites, version=case.versions.mindspore,
-                                 source=fact.source), phrase("nothing to do; expect it to move"))
+            yield finding(
+                RULE,
+                Severity.NOTE,
+                origin,
+                phrase(
+                    "in {layers} a recomputed operator reads the output of {sites}; the documentation "
+                    "says that its swap has no effect, but with MindSpore {version} it has ({source})",
+                    layers=ranges(layers),
+                    sites=sites,
+                    version=case.versions.mindspore,
+                    source=fact.source,
+                ),
+                phrase("nothing to do; expect it to move"),
+            )

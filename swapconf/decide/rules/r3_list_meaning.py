@@ -51,8 +51,13 @@ def check(case: Case) -> Iterator[Finding]:
     if suspects:
         yield finding(RULE, Severity.WARNING, suspects[0].entry.origin, _message(suspects), _hint(suspects, stages))
     else:
-        yield finding(RULE, Severity.NOTE, lists[0].entry.origin, _message(lists),
-                      phrase("nothing to do if layers were meant; adapt the list whenever `swap` is switched"))
+        yield finding(
+            RULE,
+            Severity.NOTE,
+            lists[0].entry.origin,
+            _message(lists),
+            phrase("nothing to do if layers were meant; adapt the list whenever `swap` is switched"),
+        )
 
 
 def _lists(case: Case, stages: StageMap) -> Iterator[_List]:
@@ -80,10 +85,20 @@ def _looks_like_counts(made: _List, num_stages: int) -> bool:
 
 def _message(lists: Sequence[_List]) -> str:
     first = lists[0]
-    told = phrase("swap is on, so this list names {layers}; as counts per stage, with swap off, it would mean {others}",
-                  layers=ranges(first.now), others=ranges(first.counted)) if first.counted is not None else \
-        phrase("swap is on, so this list names {layers}; as counts per stage, with swap off, it would not be accepted "
-               "({why})", layers=ranges(first.now), why=first.why_not)
+    told = (
+        phrase(
+            "swap is on, so this list names {layers}; as counts per stage, with swap off, it would mean {others}",
+            layers=ranges(first.now),
+            others=ranges(first.counted),
+        )
+        if first.counted is not None
+        else phrase(
+            "swap is on, so this list names {layers}; as counts per stage, with swap off, it would not be accepted "
+            "({why})",
+            layers=ranges(first.now),
+            why=first.why_not,
+        )
+    )
     if not lists[1:]:
         return told
     others = ", ".join(f"`{_key(made)}`" for made in lists[1:_SHOWN]) + (", ..." if lists[_SHOWN:] else "")
@@ -96,8 +111,11 @@ def _key(made: _List) -> str:
 
 
 def _hint(suspects: Sequence[_List], stages: StageMap) -> str:
-    meant = [(_key(made), _written(made.counted)) for made in suspects
-             if made.counted is not None and len(made.counted) <= _LONGEST and not stages.guessed][:_SHOWN]
+    meant = [
+        (_key(made), _written(made.counted))
+        for made in suspects
+        if made.counted is not None and len(made.counted) <= _LONGEST and not stages.guessed
+    ][:_SHOWN]
     if not meant:
         return phrase("if layers were meant, list each once, in ascending order; if counts were meant, list the layers")
     if not meant[1:]:
@@ -120,7 +138,14 @@ def _nested(case: Case) -> Iterator[Finding]:
             except BadDeal:
                 layers = frozenset()
             if layers and len(layers) <= _LONGEST and not stages.guessed:
-                hint = phrase("as counts this would mean {indices}; list the layer indices flat, like this",
-                              indices=_written(layers))
-        yield finding("recompute-form", Severity.ERROR, entry.origin,
-                      phrase("with swap on, this list names layers, so it cannot be nested"), hint)
+                hint = phrase(
+                    "as counts this would mean {indices}; list the layer indices flat, like this",
+                    indices=_written(layers),
+                )
+        yield finding(
+            "recompute-form",
+            Severity.ERROR,
+            entry.origin,
+            phrase("with swap on, this list names layers, so it cannot be nested"),
+            hint,
+        )

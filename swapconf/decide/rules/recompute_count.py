@@ -32,15 +32,24 @@ def check(case: Case) -> Iterator[Finding]:
         counts, origin = entry.layers, entry.origin
         negative = [count for row in counts.counts for count in row if count is not None and count < 0]
         if negative:
-            yield finding(RULE, Severity.ERROR, origin,
-                          phrase("a count of layers cannot be {number}", number=negative[0]),
-                          phrase("write 0 or more; with swap off these are counts per stage, not layer indices"))
+            yield finding(
+                RULE,
+                Severity.ERROR,
+                origin,
+                phrase("a count of layers cannot be {number}", number=negative[0]),
+                phrase("write 0 or more; with swap off these are counts per stage, not layer indices"),
+            )
             continue
         try:
             check_lengths(counts, case.config.pipeline)
         except BadDeal as error:
-            yield finding(RULE, Severity.ERROR, origin,
-                          phrase("with swap off this counts layers per stage: {why}", why=error), _hint(counts))
+            yield finding(
+                RULE,
+                Severity.ERROR,
+                origin,
+                phrase("with swap off this counts layers per stage: {why}", why=error),
+                _hint(counts),
+            )
             continue
         yield from _misfit(case, counts, origin, stages)
 
@@ -58,18 +67,30 @@ def _misfit(case: Case, counts: LayerCounts, origin: Origin, stages: StageMap | 
     if stages is not None and not stages.guessed:
         excess = list(_excess(counts, stages))
         if excess:
-            yield finding(RULE, Severity.WARNING, origin,
-                          phrase("with swap off this counts layers per stage: {misfits}", misfits=joined("; ", excess)),
-                          phrase("write at most as many as a stage has; {by_index}", by_index=by_index))
+            yield finding(
+                RULE,
+                Severity.WARNING,
+                origin,
+                phrase("with swap off this counts layers per stage: {misfits}", misfits=joined("; ", excess)),
+                phrase("write at most as many as a stage has; {by_index}", by_index=by_index),
+            )
             return
     short = min(map(len, rows), default=num_stages)
     if 0 < short < num_stages and any(count != 0 for row in rows for count in row):
-        yield finding(RULE, Severity.WARNING, origin,
-                      plural(short, "with swap off this counts layers per stage: {count} count for {stages} stages, so "
-                                    "that the others recompute nothing",
-                             "with swap off this counts layers per stage: {count} counts for {stages} stages, so that "
-                             "the others recompute nothing", stages=num_stages),
-                      phrase("give one count for each stage, 0 where nothing is meant; {by_index}", by_index=by_index))
+        yield finding(
+            RULE,
+            Severity.WARNING,
+            origin,
+            plural(
+                short,
+                "with swap off this counts layers per stage: {count} count for {stages} stages, so "
+                "that the others recompute nothing",
+                "with swap off this counts layers per stage: {count} counts for {stages} stages, so that "
+                "the others recompute nothing",
+                stages=num_stages,
+            ),
+            phrase("give one count for each stage, 0 where nothing is meant; {by_index}", by_index=by_index),
+        )
 
 
 def _excess(counts: LayerCounts, stages: StageMap) -> Iterator[str]:
@@ -78,5 +99,10 @@ def _excess(counts: LayerCounts, stages: StageMap) -> Iterator[str]:
     for row, available in zip(counts.counts, shares, strict=False):
         for stage, (count, share) in enumerate(zip(row, available, strict=False)):
             if count is not None and count > share:
-                yield plural(share, "stage {stage} has {count} layer, not {asked}",
-                             "stage {stage} has {count} layers, not {asked}", stage=stage, asked=count)
+                yield plural(
+                    share,
+                    "stage {stage} has {count} layer, not {asked}",
+                    "stage {stage} has {count} layers, not {asked}",
+                    stage=stage,
+                    asked=count,
+                )

@@ -25,24 +25,37 @@ def check(case: Case) -> Iterator[Finding]:
     by_origin: dict[Origin, list[bool]] = {}
     names: dict[Origin, dict[str, None]] = {}
     for entry in case.config.recompute.select:
-        verdicts = [verdict for template in case.templates_at(entry.layers)
-                    for verdict in _verdicts(case, entry.pattern, template)]
+        verdicts = [
+            verdict
+            for template in case.templates_at(entry.layers)
+            for verdict in _verdicts(case, entry.pattern, template)
+        ]
         if verdicts or (entry.builtin and case.templates_at(entry.layers)):
             by_origin.setdefault(entry.origin, []).extend(verdicts)
             names.setdefault(entry.origin, {}).setdefault(entry.pattern)
     for origin, verdicts in by_origin.items():
         if not any(verdicts):
             operators_named = ", ".join(f"'{name}'" for name in names[origin])
-            yield finding(RULE, Severity.WARNING, origin,
-                          phrase("recomputes nothing: the backward pass does not read the output of {operators}",
-                                 operators=operators_named),
-                          phrase("select the cell around them, or also the reshape that follows"))
+            yield finding(
+                RULE,
+                Severity.WARNING,
+                origin,
+                phrase(
+                    "recomputes nothing: the backward pass does not read the output of {operators}",
+                    operators=operators_named,
+                ),
+                phrase("select the cell around them, or also the reshape that follows"),
+            )
 
 
 def _verdicts(case: Case, pattern: str, template: LayerTemplate) -> Iterator[bool]:
     """Per selected operator, whether its recompute has an effect; a cell always counts as effective."""
-    chosen = {primitive.path for entry in case.config.recompute.select for path in operators(entry.pattern, template)
-              for primitive in primitives_below(path, template)}
+    chosen = {
+        primitive.path
+        for entry in case.config.recompute.select
+        for path in operators(entry.pattern, template)
+        for primitive in primitives_below(path, template)
+    }
     for path in operators(pattern, template):
         yield template.by_path[path].kind == "cell" or _matters(path, chosen, template, set())
 
@@ -53,4 +66,5 @@ def _matters(path: str, chosen: set[str], template: LayerTemplate, seen: set[str
     seen.add(path)
     primitive = template.by_path[path]
     return primitive.saved is not False or any(
-        consumer in chosen and _matters(consumer, chosen, template, seen) for consumer in primitive.consumers)
+        consumer in chosen and _matters(consumer, chosen, template, seen) for consumer in primitive.consumers
+    )

@@ -24,9 +24,13 @@ def check(case: Case) -> Iterator[Finding]:
         if outcome.void is not None and not outcome.request.is_swap:
             layers[outcome.request.origin, outcome.void.text].add(entry.layer.index)
     for (origin, text), void in layers.items():
-        yield finding(RULE, Severity.WARNING, origin,
-                      phrase("no effect in {layers}: {why}", layers=ranges(void), why=text),
-                      phrase("name the operators themselves, or remove the entry"))
+        yield finding(
+            RULE,
+            Severity.WARNING,
+            origin,
+            phrase("no effect in {layers}: {why}", layers=ranges(void), why=text),
+            phrase("name the operators themselves, or remove the entry"),
+        )
     yield from _covered(case)
 
 
@@ -34,13 +38,24 @@ def _covered(case: Case) -> Iterator[Finding]:
     full = case.config.recompute.full
     whole = case.chosen(full.layers) if full is not None else frozenset()
     for entries in (case.config.recompute.select, case.config.recompute.select_comm):
-        void = {entry.origin: layers for entry in entries
-                if (layers := case.chosen(entry.layers)) and layers <= whole}
+        void = {entry.origin: layers for entry in entries if (layers := case.chosen(entry.layers)) and layers <= whole}
         if full is not None and void:
-            covered = phrase("no effect in {layers}: line {line} recomputes the whole layer there",
-                             layers=ranges(frozenset().union(*void.values())), line=full.origin.line)
-            yield finding(RULE, Severity.NOTE, next(iter(void)),
-                          plural(len(void) - 1, "{covered}; nor has {count} more entry of the list",
-                                 "{covered}; nor have {count} more entries of the list", covered=covered)
-                          if len(void) > 1 else covered,
-                          phrase("remove what has no effect, or take its layers out of `recompute`"))
+            covered = phrase(
+                "no effect in {layers}: line {line} recomputes the whole layer there",
+                layers=ranges(frozenset().union(*void.values())),
+                line=full.origin.line,
+            )
+            yield finding(
+                RULE,
+                Severity.NOTE,
+                next(iter(void)),
+                plural(
+                    len(void) - 1,
+                    "{covered}; nor has {count} more entry of the list",
+                    "{covered}; nor have {count} more entries of the list",
+                    covered=covered,
+                )
+                if len(void) > 1
+                else covered,
+                phrase("remove what has no effect, or take its layers out of `recompute`"),
+            )

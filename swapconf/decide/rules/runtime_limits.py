@@ -21,14 +21,29 @@ def check(case: Case) -> Iterator[Finding]:
     if not case.config.swap_on:
         return
     if runtime.device_target is not None and runtime.device_target.lower() != "ascend":
-        yield finding(RULE, Severity.WARNING, origin("context.device_target"),
-                      phrase("swap acts on Ascend only; on {device} the flags are set and nothing moves",
-                             device=runtime.device_target),
-                      phrase('write device_target: "Ascend" for the real run'))
+        yield finding(
+            RULE,
+            Severity.WARNING,
+            origin("context.device_target"),
+            phrase(
+                "swap acts on Ascend only; on {device} the flags are set and nothing moves",
+                device=runtime.device_target,
+            ),
+            phrase('write device_target: "Ascend" for the real run'),
+        )
     if runtime.graph_mode is False:
-        yield finding(RULE, Severity.ERROR, origin("context.mode"),
-                      phrase("swap needs graph mode; PyNative ignores it"), phrase("write mode: 0"))
+        yield finding(
+            RULE,
+            Severity.ERROR,
+            origin("context.mode"),
+            phrase("swap needs graph mode; PyNative ignores it"),
+            phrase("write mode: 0"),
+        )
     if runtime.jit_level is not None and runtime.jit_level not in ("O0", "O1"):
-        yield finding(RULE, Severity.ERROR, origin("context.jit_config.jit_level", "context.jit_level"),
-                      phrase("swap supports jit_level O0 and O1, not {level}", level=runtime.jit_level),
-                      phrase('write jit_level: "O0"'))
+        yield finding(
+            RULE,
+            Severity.ERROR,
+            origin("context.jit_config.jit_level", "context.jit_level"),
+            phrase("swap supports jit_level O0 and O1, not {level}", level=runtime.jit_level),
+            phrase('write jit_level: "O0"'),
+        )

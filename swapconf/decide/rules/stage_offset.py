@@ -27,8 +27,15 @@ def check(case: Case) -> Iterator[Finding]:
     except BadDeal as error:
         known = case.network is None or case.network.family is not None
         origin = case.config.origin("model.model_config.offset", "parallel_config.pipeline_stage")
-        yield finding(RULE, Severity.ERROR if known else Severity.NOTE, origin,
-                      phrase("layers cannot be dealt to stages: {why}", why=error),
-                      phrase("give `offset` one number per stage that sums to the rest") if known else
-                      phrase("nothing to do if this model, which is not in the catalog, deals other layers, too; the "
-                             "layers that counts select are a guess then"))
+        yield finding(
+            RULE,
+            Severity.ERROR if known else Severity.NOTE,
+            origin,
+            phrase("layers cannot be dealt to stages: {why}", why=error),
+            phrase("give `offset` one number per stage that sums to the rest")
+            if known
+            else phrase(
+                "nothing to do if this model, which is not in the catalog, deals other layers, too; the "
+                "layers that counts select are a guess then"
+            ),
+        )

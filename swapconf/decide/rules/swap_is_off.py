@@ -22,7 +22,12 @@ def check(case: Case) -> Iterator[Finding]:
     for key in ("layer_swap", "op_swap"):
         path = f"swap_config.{key}"
         if path in case.config.origins:
-            yield finding(RULE, Severity.NOTE if written else Severity.WARNING, case.config.origin(path),
-                          phrase("no effect: `swap` is False") if written
-                          else phrase("no effect: `swap` is missing, and so False"),
-                          phrase("write `swap: True` to use it, or remove it"))
+            yield finding(
+                RULE,
+                Severity.NOTE if written else Severity.WARNING,
+                case.config.origin(path),
+                phrase("no effect: `swap` is False")
+                if written
+                else phrase("no effect: `swap` is missing, and so False"),
+                phrase("write `swap: True` to use it, or remove it"),
+            )

@@ -23,11 +23,19 @@ def check(case: Case) -> Iterator[Finding]:
     entries: tuple[LayerSwap | OpSwap, ...] = (*swap.layer_swap, *swap.op_swap)
     for entry in entries:
         if entry.layers == LayerIndices(()):
-            yield finding(RULE, Severity.WARNING, entry.layers_origin, phrase("this entry selects no layer"),
-                          phrase("list layer indices, write True for every layer, or remove the entry"))
+            yield finding(
+                RULE,
+                Severity.WARNING,
+                entry.layers_origin,
+                phrase("this entry selects no layer"),
+                phrase("list layer indices, write True for every layer, or remove the entry"),
+            )
     if not swap.given_entries:
         origin = case.config.origin("swap_config.layer_swap", "swap_config.op_swap")
-        yield finding(RULE, Severity.WARNING, origin,
-                      phrase("swap is on, but this list is empty: nothing is swapped, and it replaces the default "
-                             "strategy"),
-                      phrase("remove the key for the default strategy, or add entries"))
+        yield finding(
+            RULE,
+            Severity.WARNING,
+            origin,
+            phrase("swap is on, but this list is empty: nothing is swapped, and it replaces the default strategy"),
+            phrase("remove the key for the default strategy, or add entries"),
+        )

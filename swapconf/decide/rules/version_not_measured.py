@@ -23,17 +23,38 @@ DIALECTS = EVERY_DIALECT
 def check(case: Case) -> Iterator[Finding]:
     if not case.asks_for_anything:
         return
-    for package, version, measured in (("MindSpore", case.versions.mindspore, MEASURED_MINDSPORE),
-                                       ("mindformers", case.versions.mindformers, MEASURED_MINDFORMERS)):
+    for package, version, measured in (
+        ("MindSpore", case.versions.mindspore, MEASURED_MINDSPORE),
+        ("mindformers", case.versions.mindformers, MEASURED_MINDFORMERS),
+    ):
         if any(same(version, one) for one in measured):
             continue
         before = [one for one in measured if release(version) is not None and reached(version, one)]
-        message = phrase("{package} {version} was never measured; what holds for {taken} is taken to hold",
-                         package=package, version=version, taken=before[-1]) if before and before[-1] != measured[-1] \
-            else phrase("{package} {version} is newer than any that was measured; what holds for {taken} is taken to "
-                        "hold", package=package, version=version, taken=measured[-1]) \
-            if before or release(version) is None else \
-            phrase("{package} {version} is older than any that was measured; what is documented is taken to hold",
-                   package=package, version=version)
-        yield finding(RULE, Severity.NOTE, case.asked_at, message,
-                      phrase("a dry run shows what this version does: `swapconf dryrun`"))
+        message = (
+            phrase(
+                "{package} {version} was never measured; what holds for {taken} is taken to hold",
+                package=package,
+                version=version,
+                taken=before[-1],
+            )
+            if before and before[-1] != measured[-1]
+            else phrase(
+                "{package} {version} is newer than any that was measured; what holds for {taken} is taken to hold",
+                package=package,
+                version=version,
+                taken=measured[-1],
+            )
+            if before or release(version) is None
+            else phrase(
+                "{package} {version} is older than any that was measured; what is documented is taken to hold",
+                package=package,
+                version=version,
+            )
+        )
+        yield finding(
+            RULE,
+            Severity.NOTE,
+            case.asked_at,
+            message,
+            phrase("a dry run shows what this version does: `swapconf dryrun`"),
+        )

@@ -29,14 +29,30 @@ def check(case: Case) -> Iterator[Finding]:
     official = partner("mindformers", mindformers)
     if official is None or same(official, mindspore) or case.versions.assumed or not case.asks_for_anything:
         return
-    message = phrase("mindformers {mindformers} is released for MindSpore {official}, not {mindspore} "
-                     "(VERSION_MAP.json)", mindformers=mindformers, official=official, mindspore=mindspore)
+    message = phrase(
+        "mindformers {mindformers} is released for MindSpore {official}, not {mindspore} (VERSION_MAP.json)",
+        mindformers=mindformers,
+        official=official,
+        mindspore=mindspore,
+    )
     if any(same(mindformers, one) and same(mindspore, other) for one, other in MEASURED_PAIRS):
-        hint = phrase("nothing to do: PyPI does not have MindSpore {official}, and swapconf was measured with this "
-                      "pair", official=official) if official == _UNPUBLISHED else \
-            phrase("nothing to do: swapconf was measured with this pair, too")
+        hint = (
+            phrase(
+                "nothing to do: PyPI does not have MindSpore {official}, and swapconf was measured with this pair",
+                official=official,
+            )
+            if official == _UNPUBLISHED
+            else phrase("nothing to do: swapconf was measured with this pair, too")
+        )
         yield finding(RULE, Severity.NOTE, case.asked_at, message, hint)
     else:
-        yield finding(RULE, Severity.WARNING, case.asked_at, message,
-                      phrase("install the official pair, or name the versions of the run with --mindspore-version and "
-                             "--mindformers-version"))
+        yield finding(
+            RULE,
+            Severity.WARNING,
+            case.asked_at,
+            message,
+            phrase(
+                "install the official pair, or name the versions of the run with --mindspore-version and "
+                "--mindformers-version"
+            ),
+        )

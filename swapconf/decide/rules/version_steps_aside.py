@@ -21,7 +21,14 @@ RULE = "version-steps-aside"
 def check(case: Case) -> Iterator[Finding]:
     fact = case.versions.fact("run_steps_aside")
     if fact.value and case.asks_for_anything:
-        yield finding(RULE, Severity.WARNING, case.asked_at,
-                      phrase("`swapconf run` cannot apply this with mindformers {version} and leaves it to mindformers "
-                             "({source})", version=case.versions.mindformers, source=fact.source),
-                      phrase("train with mindformers 1.7.0 or later"))
+        yield finding(
+            RULE,
+            Severity.WARNING,
+            case.asked_at,
+            phrase(
+                "`swapconf run` cannot apply this with mindformers {version} and leaves it to mindformers ({source})",
+                version=case.versions.mindformers,
+                source=fact.source,
+            ),
+            phrase("train with mindformers 1.7.0 or later"),
+        )

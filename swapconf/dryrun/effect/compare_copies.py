@@ -27,15 +27,20 @@ MISSING, UNASKED = "decision-without-effect", "effect-without-decision"
 _VIEWS = frozenset({"Reshape", "Transpose", "ExpandDims", "Squeeze", "Flatten"})
 _NOT_SAVED = phrase("the backward pass does not read what they write; swap the cell around them, or take them out")
 _NO_VIEW = phrase("MindSpore has merged these views with others in this layout; swap the cell around them")
-_NO_COPY = phrase("the executed graph has no copy to the host at all, as when lazy inline is off: raise pipeline_stage "
-                  "or gradient_accumulation_steps above 1, or use `swapconf run` "
-                  "(see `swapconf rules lazy-inline-off`)")
+_NO_COPY = phrase(
+    "the executed graph has no copy to the host at all, as when lazy inline is off: raise pipeline_stage "
+    "or gradient_accumulation_steps above 1, or use `swapconf run` "
+    "(see `swapconf rules lazy-inline-off`)"
+)
 _NOT_FOUND = phrase("`swapconf explain` shows what is decided where; take them out, or swap the cell around them")
-_PLANNED = phrase("tensors are copied to the host, but their device memory is not freed: MindSpore planned it before "
-                  "the run (memory_optimize_level O1)")
+_PLANNED = phrase(
+    "tensors are copied to the host, but their device memory is not freed: MindSpore planned it before "
+    "the run (memory_optimize_level O1)"
+)
 _LEVEL = phrase("set context.memory_optimize_level to O0")
-_OTHER_RUN = phrase("the run used another YAML or other versions than `swapconf explain`, or the model sets a swap by "
-                    "itself")
+_OTHER_RUN = phrase(
+    "the run used another YAML or other versions than `swapconf explain`, or the model sets a swap by itself"
+)
 
 
 def compare(strategy: Strategy, effect: Effect, section: Origin) -> tuple[Finding, ...]:
@@ -51,19 +56,25 @@ def compare(strategy: Strategy, effect: Effect, section: Origin) -> tuple[Findin
     unasked: dict[str, list[str]] = defaultdict(list)
     here = [entry for entry in strategy.layers if entry.layer.name in effect.layers and entry.layer.template.operators]
     for entry in here:
-        view = _LayerView(entry, moves[entry.layer.name], _Launched.of(effect, entry.layer.name),
-                          exact=not strategy.network.approximated)
+        view = _LayerView(
+            entry,
+            moves[entry.layer.name],
+            _Launched.of(effect, entry.layer.name),
+            exact=not strategy.network.approximated,
+        )
         for origin, operators, hint in view.missing():
             missing[origin, operators, hint if effect.moves else _no_copy(hint)].append(entry.layer.name)
         if strange := view.unasked():
             unasked[strange].append(entry.layer.name)
     if (count := len(moves[""])) and here and not any(_swapped(entry.plan) for entry in here):
         unasked[plural(count, "{count} tensor", "{count} tensors")].append("")
-    return in_order([
-        *(_missing(origin, operators, names, hint) for (origin, operators, hint), names in missing.items()),
-        *(_unasked(section, operators, names) for operators, names in unasked.items()),
-        *([_finding(MISSING, section, _PLANNED, _LEVEL)] if effect.frees_nothing and effect.moves else []),
-    ])
+    return in_order(
+        [
+            *(_missing(origin, operators, names, hint) for (origin, operators, hint), names in missing.items()),
+            *(_unasked(section, operators, names) for operators, names in unasked.items()),
+            *([_finding(MISSING, section, _PLANNED, _LEVEL)] if effect.frees_nothing and effect.moves else []),
+        ]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +128,14 @@ class _LayerView:
                 unread = all(operator.saved is False for operator in operators)
                 if not unread and all(map(self._launched.only_elsewhere, operators)):
                     continue
-                gone = all(operator.type in VIEWS and not self._launched.here_or_unknown(operator)
-                           for operator in operators)
-                yield origin, layer_words.names(asked[origin]), \
-                    _NOT_SAVED if unread else _NO_VIEW if gone else _NOT_FOUND
+                gone = all(
+                    operator.type in VIEWS and not self._launched.here_or_unknown(operator) for operator in operators
+                )
+                yield (
+                    origin,
+                    layer_words.names(asked[origin]),
+                    _NOT_SAVED if unread else _NO_VIEW if gone else _NOT_FOUND,
+                )
             elif self._exact and (silent := list(self._silent(operators))):
                 yield origin, layer_words.names(silent), _NOT_FOUND
 
@@ -128,16 +143,21 @@ class _LayerView:
         """Cells from which backward reads something, and nothing is copied."""
         for cell, group in groupby(sorted(operators, key=_cell), key=_cell):
             members = list(group)
-            read = any(operator.saved and operator.executed is not False and self._launched.here_or_unknown(operator)
-                       for operator in members)
+            read = any(
+                operator.saved and operator.executed is not False and self._launched.here_or_unknown(operator)
+                for operator in members
+            )
             if read and not any(operator.path in self._moved for operator in members):
                 yield cell or ", ".join(operator.path for operator in members if operator.saved)
 
     def unasked(self) -> str:
         """What is copied although none of its possible causes is swapped: cells, in the order of the template, with
         the primitive where another one of the cell is swapped."""
-        strange = {(cell, primitive if any(layer_words.cell_of(path) == cell for path in self._swapped) else "")
-                   for (cell, primitive), causes in self._causes.items() if not causes & self._swapped}
+        strange = {
+            (cell, primitive if any(layer_words.cell_of(path) == cell for path in self._swapped) else "")
+            for (cell, primitive), causes in self._causes.items()
+            if not causes & self._swapped
+        }
         return layer_words.in_order(strange, self._template)
 
     def _causes_of(self, move: Move) -> frozenset[str]:
@@ -165,14 +185,20 @@ def _no_copy(hint: str) -> str:
 
 
 def _missing(origin: Origin, operators: str, layers: Iterable[str], hint: str) -> Finding:
-    what = phrase("a swap of {operators} is decided in {layers}, but nothing of it is copied to the host",
-                  operators=operators, layers=layer_words.layers(layers))
+    what = phrase(
+        "a swap of {operators} is decided in {layers}, but nothing of it is copied to the host",
+        operators=operators,
+        layers=layer_words.layers(layers),
+    )
     return _finding(MISSING, origin, what, hint)
 
 
 def _unasked(section: Origin, operators: str, layers: Iterable[str]) -> Finding:
-    what = phrase("{operators} in {layers}: copied to the host, but no swap is decided there",
-                  operators=operators, layers=layer_words.layers(layers))
+    what = phrase(
+        "{operators} in {layers}: copied to the host, but no swap is decided there",
+        operators=operators,
+        layers=layer_words.layers(layers),
+    )
     return _finding(UNASKED, section, what, _OTHER_RUN)
 
 

@@ -32,8 +32,9 @@ MISSING, UNDECIDED = "recompute-not-in-effect", "recompute-not-decided"
 
 
 _NEVER = frozenset({"TensorMove", "Receive", "Send"})  # MindSpore puts them in after recompute
-_OTHER_RUN = phrase("the run used another YAML or other versions than `swapconf explain`, or the model sets a "
-                    "recompute by itself")
+_OTHER_RUN = phrase(
+    "the run used another YAML or other versions than `swapconf explain`, or the model sets a recompute by itself"
+)
 _NOT_BEHIND = phrase("recompute the cell around it, or take it out: the communication stands behind another operator")
 
 
@@ -64,11 +65,13 @@ def compare(strategy: Strategy, effect: Effect, section: Origin) -> tuple[Findin
                 silent[origin, operators].append(name)
             if strange := view.undecided():
                 undecided[strange].append(name)
-    return in_order([
-        *(_missing(origin, operators, names, whole) for (origin, operators, whole), names in missing.items()),
-        *(_silent(origin, operators, names) for (origin, operators), names in silent.items()),
-        *(_undecided(section, operators, names) for operators, names in undecided.items()),
-    ])
+    return in_order(
+        [
+            *(_missing(origin, operators, names, whole) for (origin, operators, whole), names in missing.items()),
+            *(_silent(origin, operators, names) for (origin, operators), names in silent.items()),
+            *(_undecided(section, operators, names) for operators, names in undecided.items()),
+        ]
+    )
 
 
 class _LayerView:
@@ -78,23 +81,34 @@ class _LayerView:
         self._layer, self._template, self._plan = entry.layer.name, entry.layer.template, entry.plan
         self._exact = not strategy.network.approximated
         self._keeps_communication = strategy.recompute_options.get("mp_comm_recompute") is False
-        self._recomputed = frozenset(path for path, decision in entry.plan.decisions.items()
-                                     if isinstance(decision.action, Recompute))
-        self._entries = [outcome for outcome in entry.plan.outcomes if outcome.sites and outcome.void is None
-                         and outcome.request.kind in ("recompute", "select_recompute")]
+        self._recomputed = frozenset(
+            path for path, decision in entry.plan.decisions.items() if isinstance(decision.action, Recompute)
+        )
+        self._entries = [
+            outcome
+            for outcome in entry.plan.outcomes
+            if outcome.sites and outcome.void is None and outcome.request.kind in ("recompute", "select_recompute")
+        ]
         self._again = {launch: self._sites_of(launch) for launch in again}
 
     def missing(self, held: Iterable[Held]) -> Iterator[tuple[Origin, str, bool]]:
         """(entry of the YAML, its operators that the backward pass reads all the same, whether nothing of it is
         recomputed)."""
-        done = {path for sites in self._again.values() for path in sites
-                if not any(self._template.by_path[site].preset_recompute for site in sites)}
+        done = {
+            path
+            for sites in self._again.values()
+            for path in sites
+            if not any(self._template.by_path[site].preset_recompute for site in sites)
+        }
         tensors = [(tensor, self._sites_of(Launch(tensor.place, tensor.primitive), strict=True)) for tensor in held]
         found: dict[Origin, tuple[dict[str, None], set[tuple[str, str]], set[bool]]] = {}
         for outcome in self._entries:
             sites, operator = frozenset(outcome.sites), outcome.request.operator
-            kept = {(tensor.place.cell, tensor.primitive) for tensor, causes in tensors
-                    if causes and causes <= sites and not self._may_stay(tensor, operator)}
+            kept = {
+                (tensor.place.cell, tensor.primitive)
+                for tensor, causes in tensors
+                if causes and causes <= sites and not self._may_stay(tensor, operator)
+            }
             if kept:
                 names, parts, is_whole = found.setdefault(outcome.request.origin, ({}, set(), set()))
                 names[operator] = None
@@ -109,7 +123,8 @@ class _LayerView:
     def silent_communication(self, held: Iterable[Held]) -> Iterator[tuple[Origin, str]]:
         """(entry of the YAML, its operators) where no communication is recomputed, and the backward pass reads some."""
         if any(launch.primitive in COMMUNICATION for launch in self._again) or not any(
-                tensor.primitive in COMMUNICATION for tensor in held):
+            tensor.primitive in COMMUNICATION for tensor in held
+        ):
             return
         asked: dict[Origin, dict[str, None]] = defaultdict(dict)
         for outcome in self._plan.outcomes:
@@ -122,9 +137,13 @@ class _LayerView:
     def undecided(self) -> str:
         """What is recomputed although none of its possible sites is decided."""
         asked = bool(self._entries) or any(self._plan.comm_recompute.values())
-        strange = {(launch.place.cell, launch.primitive) for launch, sites in self._again.items()
-                   if launch.primitive not in _NEVER and not (asked and launch.primitive in COMMUNICATION)
-                   and not sites & self._recomputed}
+        strange = {
+            (launch.place.cell, launch.primitive)
+            for launch, sites in self._again.items()
+            if launch.primitive not in _NEVER
+            and not (asked and launch.primitive in COMMUNICATION)
+            and not sites & self._recomputed
+        }
         return layer_words.in_order(strange, self._template) if strange else ""
 
     def _may_stay(self, tensor: Held, operator: str) -> bool:
@@ -168,22 +187,43 @@ class _LayerView:
 
 
 def _missing(origin: Origin, operators: str, layers: Iterable[str], whole: bool) -> Finding:
-    message = phrase("a recompute of {operators} is decided in {layers}, but nothing of it is recomputed",
-                     operators=operators, layers=layer_words.layers(layers)) if whole else \
-        phrase("{operators} in {layers}: a recompute is decided, but the backward pass reads what the forward pass "
-               "computed", operators=operators, layers=layer_words.layers(layers))
+    message = (
+        phrase(
+            "a recompute of {operators} is decided in {layers}, but nothing of it is recomputed",
+            operators=operators,
+            layers=layer_words.layers(layers),
+        )
+        if whole
+        else phrase(
+            "{operators} in {layers}: a recompute is decided, but the backward pass reads what the forward pass "
+            "computed",
+            operators=operators,
+            layers=layer_words.layers(layers),
+        )
+    )
     return _finding(MISSING, origin, message)
 
 
 def _silent(origin: Origin, operators: str, layers: Iterable[str]) -> Finding:
-    message = phrase("a recompute of the communication behind {operators} is decided in {layers}, but no communication "
-                     "is recomputed there", operators=operators, layers=layer_words.layers(layers))
+    message = phrase(
+        "a recompute of the communication behind {operators} is decided in {layers}, but no communication "
+        "is recomputed there",
+        operators=operators,
+        layers=layer_words.layers(layers),
+    )
     return _finding(MISSING, origin, message, _NOT_BEHIND)
 
 
 def _undecided(section: Origin, operators: str, layers: Iterable[str]) -> Finding:
-    return _finding(UNDECIDED, section, phrase("{operators} in {layers}: recomputed, but no recompute is decided there",
-                                               operators=operators, layers=layer_words.layers(layers)))
+    return _finding(
+        UNDECIDED,
+        section,
+        phrase(
+            "{operators} in {layers}: recomputed, but no recompute is decided there",
+            operators=operators,
+            layers=layer_words.layers(layers),
+        ),
+    )
 
 
 def _finding(rule: str, origin: Origin, message: str, hint: str = _OTHER_RUN) -> Finding:

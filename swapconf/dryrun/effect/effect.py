@@ -132,8 +132,15 @@ def observed(trace: Trace, num_layers: int) -> Effect:
 def _computed(trace: Trace, places: Mapping[str, Place]) -> frozenset[str]:
     """The layers of this rank; all that are named, where no name of a kernel is known to compute."""
     named = frozenset(place.layer for place in places.values() if place.layer)
-    return frozenset(places[kernel.scope].layer for kernel in trace.step if kernel.primitive in _COMPUTING
-                     and not kernel.name.startswith("Gradients")) - {""} or named
+    return (
+        frozenset(
+            places[kernel.scope].layer
+            for kernel in trace.step
+            if kernel.primitive in _COMPUTING and not kernel.name.startswith("Gradients")
+        )
+        - {""}
+        or named
+    )
 
 
 def _moves(trace: Trace, places: Mapping[str, Place]) -> Iterator[Move]:
@@ -144,15 +151,20 @@ def _moves(trace: Trace, places: Mapping[str, Place]) -> Iterator[Move]:
     return _traced(trace.tasks, {kernel.name for kernel in copies}, host, places)
 
 
-def _traced(tasks: Iterable[Task], waiting: set[str], host: Mapping[int, int],
-            places: Mapping[str, Place]) -> Iterator[Move]:
+def _traced(
+    tasks: Iterable[Task], waiting: set[str], host: Mapping[int, int], places: Mapping[str, Place]
+) -> Iterator[Move]:
     """The block that takes a copy is born at the event of the copy."""
     writers: dict[int, list[Task]] = {}
     for task in tasks:
         if task.name in waiting:
             waiting.discard(task.name)
-            yield Move(place=places[task.scope], primitive=_writer(task, writers), host_bytes=host.get(task.event),
-                       size_bytes=task.input_tensors[0].size_bytes if task.input_tensors else None)
+            yield Move(
+                place=places[task.scope],
+                primitive=_writer(task, writers),
+                host_bytes=host.get(task.event),
+                size_bytes=task.input_tensors[0].size_bytes if task.input_tensors else None,
+            )
         for tensor in task.outputs:
             writers.setdefault(tensor, []).append(task)
 

@@ -47,5 +47,6 @@ def layers(given: Iterable[str]) -> str:
     runs = groupby(enumerate(ordered), lambda item: int(item[1]) - item[0] if item[1].isdigit() else item[1])
     parts = [[name for _, name in run] for _, run in runs]
     text = ", ".join(run[0] if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in parts)
-    return plural(len(ordered), "layer {layers}", "layers {layers}", layers=text) if text else \
-        phrase("no decoder layer")
+    return (
+        plural(len(ordered), "layer {layers}", "layers {layers}", layers=text) if text else phrase("no decoder layer")
+    )

@@ -22,17 +22,24 @@ def recomputed(trace: Trace, places: Mapping[str, Place]) -> tuple[tuple[Launch,
     readers = {block.start: [user for user in block.users if user in phase] for block in trace.blocks}
     again = {event for event, found in phase.items() if found is Phase.RECOMPUTED}
     # of what has no cells, as a Send, the phase is a guess; what goes to the host comes back for the backward pass
-    late = again | {task.event for task in tasks if task.primitive == COPY or (
-        phase[task.event] is Phase.BACKWARD and "-" in task.scope)}
+    late = again | {
+        task.event
+        for task in tasks
+        if task.primitive == COPY or (phase[task.event] is Phase.BACKWARD and "-" in task.scope)
+    }
     launch |= _moved_home(tasks, again, launch, readers)
     computing = [task for task in tasks if task.primitive not in VIEWS and task.primitive != COPY]
-    held = (_held(task, late, launch, readers) for task in computing
-            if phase[task.event] is Phase.FORWARD and launch[task.event].place.layer)
+    held = (
+        _held(task, late, launch, readers)
+        for task in computing
+        if phase[task.event] is Phase.FORWARD and launch[task.event].place.layer
+    )
     return tuple(launch[task.event] for task in computing if task.event in again), frozenset(chain.from_iterable(held))
 
 
-def _held(task: Task, late: Set[int], launch: Mapping[int, Launch],
-          readers: Mapping[int, Sequence[int]]) -> Iterator[Held]:
+def _held(
+    task: Task, late: Set[int], launch: Mapping[int, Launch], readers: Mapping[int, Sequence[int]]
+) -> Iterator[Held]:
     """The outputs of a launch that one of ``late`` reads, each with the launches of the forward pass that do."""
     for tensor in task.outputs:
         users = {user for user in readers.get(tensor, ()) if user > task.event}
@@ -40,8 +47,9 @@ def _held(task: Task, late: Set[int], launch: Mapping[int, Launch],
             yield Held(launch[task.event].place, task.primitive, frozenset(launch[user] for user in users - late))
 
 
-def _moved_home(tasks: Sequence[Task], again: Set[int], launch: Mapping[int, Launch],
-                readers: Mapping[int, Sequence[int]]) -> dict[int, Launch]:
+def _moved_home(
+    tasks: Sequence[Task], again: Set[int], launch: Mapping[int, Launch], readers: Mapping[int, Sequence[int]]
+) -> dict[int, Launch]:
     """By event. MindSpore names some kernels of a layer after another one, such as the slices of GLM's rotary embedding
     after layer 0: what stands between recomputed kernels of one other layer alone is of that layer."""
     found: dict[int, Launch] = {}

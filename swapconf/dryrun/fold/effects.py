@@ -35,10 +35,18 @@ def extrapolated(samples: Sequence[Sample], fold: Fold, size: Size, host_peak_by
     small = effects[0]
     again = None if small.recomputed is None else at([(one.recomputed or ())[::-1] for one in effects])[::-1]
     return replace(
-        small, host_peak_bytes=host_peak_bytes, moves=at([one.moves for one in effects]), recomputed=again,
-        layers=frozenset({*(name for name in small.layers if name not in sources), *(
-            name for name, (run, source) in sources.items() if source in effects[run].layers)}),
-        held=frozenset(_held(effects, sources)))
+        small,
+        host_peak_bytes=host_peak_bytes,
+        moves=at([one.moves for one in effects]),
+        recomputed=again,
+        layers=frozenset(
+            {
+                *(name for name in small.layers if name not in sources),
+                *(name for name, (run, source) in sources.items() if source in effects[run].layers),
+            }
+        ),
+        held=frozenset(_held(effects, sources)),
+    )
 
 
 def _sources(fold: Fold, size: Size) -> dict[str, Source]:
@@ -57,8 +65,13 @@ def _sources(fold: Fold, size: Size) -> dict[str, Source]:
     return found
 
 
-def _everywhere(tables: Sequence[Mapping[str, Counter[Placed]]], sources: Mapping[str, Source], fold: Fold,
-                more: int | None, times: float) -> Iterator[Placed]:
+def _everywhere(
+    tables: Sequence[Mapping[str, Counter[Placed]]],
+    sources: Mapping[str, Source],
+    fold: Fold,
+    more: int | None,
+    times: float,
+) -> Iterator[Placed]:
     for name, (run, source) in sources.items():
         items = Counter(tables[run].get(source, Counter()))
         if more is not None:
@@ -67,8 +80,14 @@ def _everywhere(tables: Sequence[Mapping[str, Counter[Placed]]], sources: Mappin
             yield from [replace(item, place=replace(item.place, layer=name))] * count
 
 
-def _added(items: Counter[Placed], tables: Sequence[Mapping[str, Counter[Placed]]], source: str, fold: Fold, more: int,
-           times: float) -> dict[Placed, int]:
+def _added(
+    items: Counter[Placed],
+    tables: Sequence[Mapping[str, Counter[Placed]]],
+    source: str,
+    fold: Fold,
+    more: int,
+    times: float,
+) -> dict[Placed, int]:
     """What further micro-batches add to what a layer does. A layer that the runs with more of them do not have grows in
     proportion to what it does itself, as its twin does, which may be the first of its row and do more."""
     twin = _twin(fold, source)
@@ -76,8 +95,10 @@ def _added(items: Counter[Placed], tables: Sequence[Mapping[str, Counter[Placed]
     if twin == source:
         return {item: round(times * (count - before[item])) for item, count in after.items()}
     even = fold.runs[more].micro_batches / fold.small.micro_batches
-    return {item: round(times * count * ((after[item] / before[item] if before[item] else even) - 1))
-            for item, count in items.items()}
+    return {
+        item: round(times * count * ((after[item] / before[item] if before[item] else even) - 1))
+        for item, count in items.items()
+    }
 
 
 def _twin(fold: Fold, name: str) -> str:
@@ -111,6 +132,11 @@ def _held(effects: Sequence[Effect], sources: Mapping[str, Source]) -> Iterator[
 
 def _in_layer(tensor: Held, template: str, name: str) -> Held:
     """The same in another layer; of readers in the next one it is only known that they are outside of it."""
-    return Held(replace(tensor.place, layer=name), tensor.primitive, frozenset(
-        replace(reader, place=replace(reader.place, layer=name)) if reader.place.layer == template else reader
-        for reader in tensor.readers))
+    return Held(
+        replace(tensor.place, layer=name),
+        tensor.primitive,
+        frozenset(
+            replace(reader, place=replace(reader.place, layer=name)) if reader.place.layer == template else reader
+            for reader in tensor.readers
+        ),
+    )

@@ -25,12 +25,23 @@ def extrapolated(samples: Sequence[Sample], fold: Fold, size: Size) -> Sample:
     small, highest = samples[0], _highest(samples, fold, size)
     used = max(highest.values())
     # more micro-batches add none
-    in_layers = fold.on_line([one.fragments_bytes if one.size.micro_batches == small.size.micro_batches else
-                              small.fragments_bytes for one in samples], size)
+    in_layers = fold.on_line(
+        [
+            one.fragments_bytes if one.size.micro_batches == small.size.micro_batches else small.fragments_bytes
+            for one in samples
+        ],
+        size,
+    )
     fragments = max(in_layers, *(one.fragments_bytes for one in samples))
     host = fold.on_line([one.effect.host_peak_bytes for one in samples], size)
-    return Sample(size=size, highest=highest, used_peak_bytes=used, with_fragments_peak_bytes=used + fragments,
-                  effect=effects.extrapolated(samples, fold, size, host), kernels_per_layer=small.kernels_per_layer)
+    return Sample(
+        size=size,
+        highest=highest,
+        used_peak_bytes=used,
+        with_fragments_peak_bytes=used + fragments,
+        effect=effects.extrapolated(samples, fold, size, host),
+        kernels_per_layer=small.kernels_per_layer,
+    )
 
 
 def used_peak_bytes(samples: Sequence[Sample], fold: Fold, size: Size) -> int:
@@ -65,9 +76,14 @@ def holds(samples: Sequence[Sample], fold: Fold, measured: Sample) -> bool:
     tolerance, which is further away by some steps."""
     predicted = extrapolated(samples, fold, fold.check)
     off = abs(predicted.used_peak_bytes - measured.used_peak_bytes)
-    further = max((far / near for far, near, size in zip(
-        fold.distances(fold.whole), fold.distances(fold.check), fold.steps, strict=True)
-        if size.layers != fold.small.layers), default=1.0)
+    further = max(
+        (
+            far / near
+            for far, near, size in zip(fold.distances(fold.whole), fold.distances(fold.check), fold.steps, strict=True)
+            if size.layers != fold.small.layers
+        ),
+        default=1.0,
+    )
     moves = predicted.effect.total.num_tensors == measured.effect.total.num_tensors
     again = predicted.effect.recomputed_by_layer == measured.effect.recomputed_by_layer
     whole = used_peak_bytes(samples, fold, fold.whole)

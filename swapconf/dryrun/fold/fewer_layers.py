@@ -18,8 +18,12 @@ from swapconf.dryrun.fold.folding import CannotFold
 from swapconf.words.phrases import phrase
 
 _OFFSET, _DENSE_FIRST, _HUGGING_FACE = "offset", "first_k_dense_replace", "num_hidden_layers"
-_LISTS = {"select_recompute": "select", "select_comm_recompute": "select_comm",
-          "select_recompute_exclude": "select_exclude", "select_comm_recompute_exclude": "select_comm_exclude"}
+_LISTS = {
+    "select_recompute": "select",
+    "select_comm_recompute": "select_comm",
+    "select_recompute_exclude": "select_exclude",
+    "select_comm_recompute_exclude": "select_comm_exclude",
+}
 
 
 def with_fewer_layers(document: Document, config: Config, kept: Sequence[int]) -> Document:
@@ -28,13 +32,19 @@ def with_fewer_layers(document: Document, config: Config, kept: Sequence[int]) -
         return document
     settings: Any = document.root.plain()
     model = _model_config(settings)
-    listed = [name for name, value in model.items() if isinstance(value, list) and name != _OFFSET
-              and len(value) == config.model.num_layers]
+    listed = [
+        name
+        for name, value in model.items()
+        if isinstance(value, list) and name != _OFFSET and len(value) == config.model.num_layers
+    ]
     if listed:
         raise CannotFold(phrase("model.model_config.{key} has one item for each layer", key=listed[0]))
     rewrite = _Rewrite(config, kept, stage_map(config, config.model.num_layers))
-    changed = {name: {**settings[name], **rewrite.section(settings[name])}
-               for name in ("swap_config", "recompute_config") if isinstance(settings.get(name), dict)}
+    changed = {
+        name: {**settings[name], **rewrite.section(settings[name])}
+        for name in ("swap_config", "recompute_config")
+        if isinstance(settings.get(name), dict)
+    }
     model_config = {**model, **rewrite.section(model), **rewrite.sizes(model)}
     return from_plain({**settings, **changed, "model": {**settings["model"], "model_config": model_config}}, document)
 
@@ -72,8 +82,11 @@ class _Rewrite:
     def section(self, section: Mapping[str, Any]) -> dict[str, Any]:
         """The keys of a section that list layers, rewritten."""
         recompute = self._config.recompute
-        changed = {key: self._entries(section[key]) for key in ("layer_swap", "op_swap", "cpu_offloading_num_layers")
-                   if isinstance(section.get(key), list)}
+        changed = {
+            key: self._entries(section[key])
+            for key in ("layer_swap", "op_swap", "cpu_offloading_num_layers")
+            if isinstance(section.get(key), list)
+        }
         if isinstance(section.get("recompute"), list) and recompute.full is not None:
             changed["recompute"] = self._selection(recompute.full.layers)
         for key, name in _LISTS.items():
@@ -82,12 +95,19 @@ class _Rewrite:
         return changed
 
     def _entries(self, value: list[Any]) -> list[Any]:
-        return [{**entry, "layers": self._indices(entry["layers"])}
-                if isinstance(entry, dict) and isinstance(entry.get("layers"), list) else entry for entry in value]
+        return [
+            {**entry, "layers": self._indices(entry["layers"])}
+            if isinstance(entry, dict) and isinstance(entry.get("layers"), list)
+            else entry
+            for entry in value
+        ]
 
     def _indices(self, value: list[Any]) -> list[Any]:
-        return [self._indices(item) if isinstance(item, list) else self._new[item]
-                for item in value if isinstance(item, list) or item in self._new]
+        return [
+            self._indices(item) if isinstance(item, list) else self._new[item]
+            for item in value
+            if isinstance(item, list) or item in self._new
+        ]
 
     def _named(self, value: Any, entries: Sequence[SelectRecompute]) -> Any:
         """None where nothing has to be rewritten: a switch, or a list of names."""
@@ -113,5 +133,7 @@ class _Rewrite:
     def _per_share(self, layers: Iterable[int]) -> list[list[int]]:
         """How many of some layers each stage of each interleave has."""
         places = Counter(self._stages.places[index] for index in layers)
-        return [[places[interleave, stage] for stage in range(self._config.pipeline.num_stages)]
-                for interleave in range(self._config.pipeline.num_interleaves)]
+        return [
+            [places[interleave, stage] for stage in range(self._config.pipeline.num_stages)]
+            for interleave in range(self._config.pipeline.num_interleaves)
+        ]

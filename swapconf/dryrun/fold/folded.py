@@ -87,8 +87,11 @@ def _whole(order: RankOrder, study: Study) -> RankReport:
         return ran.report
     if ran.trace is None:
         return without_trace(ran.report, study, ran.log)
-    peaks = Peaks(used_bytes=ran.trace.used_peak_bytes, with_fragments_bytes=ran.trace.with_fragments_peak_bytes,
-                  reserved_bytes=ran.reserved_bytes)
+    peaks = Peaks(
+        used_bytes=ran.trace.used_peak_bytes,
+        with_fragments_bytes=ran.trace.with_fragments_peak_bytes,
+        reserved_bytes=ran.reserved_bytes,
+    )
     effect = observed(ran.trace, study.config.model.num_layers or 0)
     report = verdict(ran.report, study, ran.log, peaks, effect)
     record(order, ran, report)
@@ -138,8 +141,12 @@ def _plans(order: RankOrder, study: Study) -> tuple[Fold, ...]:
     else:
         strategy = study.strategy
     dense = config.model.settings.get(_DENSE_FIRST)
-    return folds(strategy, cluster_of(order.document).stage_of(order.rank), _micro_batches(order, study),
-                 dense if isinstance(dense, int) else 0)
+    return folds(
+        strategy,
+        cluster_of(order.document).stage_of(order.rank),
+        _micro_batches(order, study),
+        dense if isinstance(dense, int) else 0,
+    )
 
 
 def _micro_batches(order: RankOrder, study: Study) -> MicroBatches:
@@ -158,24 +165,37 @@ def _by(plan: Fold, order: RankOrder, study: Study, known: dict[Size, MeasuredRu
         (third,) = _run([checking], plan, 1, known)
         words = size_words(plan, plan.check)
         if not holds(samples, plan, third.sample):
-            raise CannotFold(phrase("{reason}, and a run with {third} is not where smaller ones say", reason=why,
-                                    third=words))
+            raise CannotFold(
+                phrase("{reason}, and a run with {third} is not where smaller ones say", reason=why, third=words)
+            )
         measured.append(third)
     big = measured[_biggest(plan)]
-    found = attempt(order, plan, [_source(one) for one in measured],
-                    lambda size: _further(order, study, plan, size, known))
+    found = attempt(
+        order, plan, [_source(one) for one in measured], lambda size: _further(order, study, plan, size, known)
+    )
     if found.fragments_bytes is not None:
         whole = replace(whole, with_fragments_peak_bytes=whole.used_peak_bytes + found.fragments_bytes)
     note = basis(plan, is_replayed=found.fragments_bytes is not None)
     if words:
         note = phrase("{note}, confirmed with {third} because {reason}", note=note, third=words, reason=why)
-    peaks = Peaks(used_bytes=whole.used_peak_bytes, with_fragments_bytes=whole.with_fragments_peak_bytes,
-                  reserved_bytes=_reserved(measured, big, whole))
+    peaks = Peaks(
+        used_bytes=whole.used_peak_bytes,
+        with_fragments_bytes=whole.with_fragments_peak_bytes,
+        reserved_bytes=_reserved(measured, big, whole),
+    )
     strategy = study.strategy
-    lines = big.report.strategy_lines if strategy is None or order.plain else tuple(
-        line for entry in strategy.layers for line in log_lines.lines(entry, strategy.swap_on))
-    blank = replace(big.report, folded=tuple(sum(one.part.size.layers) for one in measured), fold_note=note,
-                    strategy_lines=lines, peak=_peak(measured, big, plan, whole.used_peak_bytes))
+    lines = (
+        big.report.strategy_lines
+        if strategy is None or order.plain
+        else tuple(line for entry in strategy.layers for line in log_lines.lines(entry, strategy.swap_on))
+    )
+    blank = replace(
+        big.report,
+        folded=tuple(sum(one.part.size.layers) for one in measured),
+        fold_note=note,
+        strategy_lines=lines,
+        peak=_peak(measured, big, plan, whole.used_peak_bytes),
+    )
     report = verdict(blank, study, big.ran.log, peaks, whole.effect)
     record(order, big.ran, report)
     fewer = used_peak_bytes(samples, plan, replace(plan.whole, micro_batches=plan.small.micro_batches))
@@ -187,7 +207,9 @@ def _source(one: MeasuredRun) -> GrownFrom:
     return GrownFrom(size=one.part.size, ran=one.ran)
 
 
-def _further(order: RankOrder, study: Study, plan: Fold, size: Size, known: dict[Size, MeasuredRun]) -> GrownFrom | None:
+def _further(
+    order: RankOrder, study: Study, plan: Fold, size: Size, known: dict[Size, MeasuredRun]
+) -> GrownFrom | None:
     """One more run, which only a trace that is kept is worth; None where it does not end well."""
     if order.keep is None:
         return None
@@ -201,7 +223,7 @@ def _further(order: RankOrder, study: Study, plan: Fold, size: Size, known: dict
 def _peak(measured: Sequence[MeasuredRun], big: MeasuredRun, plan: Fold, used_bytes: int) -> Peak | None:
     """What holds the peak of the whole model: the parts of the biggest run, grown. The moment when layers keep nothing
     is on a line, as every place of the step is, where all runs have it in the same pass."""
-    found = [one.report.peak for one in measured[:len(plan.runs)] if one.report.peak is not None]
+    found = [one.report.peak for one in measured[: len(plan.runs)] if one.report.peak is not None]
     if big.report.peak is None:
         return None
     if len(found) < len(plan.runs) or len({one.rest.when for one in found}) > 1:
@@ -221,8 +243,9 @@ def _part(order: RankOrder, study: Study, plan: Fold, size: Size) -> FoldRun:
         folded = order.study(document)
         if study.strategy is not None:
             check(folded.strategy, study.strategy, kept)
-    return FoldRun(size=size, order=replace(order, document=document), study=order.study(document),
-                name=part_name(plan, size))
+    return FoldRun(
+        size=size, order=replace(order, document=document), study=order.study(document), name=part_name(plan, size)
+    )
 
 
 def _run(parts: Sequence[FoldRun], plan: Fold, at_once: int, known: dict[Size, MeasuredRun]) -> list[MeasuredRun]:
@@ -246,16 +269,26 @@ def _measured(ran: Ran, part: FoldRun, plan: Fold) -> MeasuredRun:
     effect = observed(ran.trace, part.study.config.model.num_layers or 0)
     _check_deal(effect, part, plan)
     if part.order.level < 2:
-        return MeasuredRun(part=part, ran=ran, sample=sample(ran.trace, effect, plan, part.size), report=ran.report,
-                        reserved_bytes=ran.reserved_bytes)
+        return MeasuredRun(
+            part=part,
+            ran=ran,
+            sample=sample(ran.trace, effect, plan, part.size),
+            report=ran.report,
+            reserved_bytes=ran.reserved_bytes,
+        )
     try:
         raised_trace = grow(ran.trace, pool_of(part.order, ran))
         report = at_level(part.order.level, ran.report, raised_trace.workspace, ran.trace)
         keep_trace(part.order, ran, raised_trace, report, part.name)
     except (ValueError, OSError) as error:
         raise NothingToRead(str(error)) from None
-    return MeasuredRun(part=part, ran=ran, sample=sample(raised_trace.trace, effect, plan, part.size), report=report,
-                    reserved_bytes=raised_trace.reserved_bytes)
+    return MeasuredRun(
+        part=part,
+        ran=ran,
+        sample=sample(raised_trace.trace, effect, plan, part.size),
+        report=report,
+        reserved_bytes=raised_trace.reserved_bytes,
+    )
 
 
 def _check_deal(effect: Effect, part: FoldRun, plan: Fold) -> None:
@@ -264,19 +297,40 @@ def _check_deal(effect: Effect, part: FoldRun, plan: Fold) -> None:
     own = {index for row in plan.rows if row.own for index in row.indices}
     wanted = {position for position, index in enumerate(plan.kept(part.size)) if index in own}
     if seen and wanted and seen != wanted:
-        raise CannotFold(phrase("with {part} the stage ran {seen} layers where {wanted} were expected", seen=len(seen),
-                                part=size_words(plan, part.size), wanted=len(wanted)))
+        raise CannotFold(
+            phrase(
+                "with {part} the stage ran {seen} layers where {wanted} were expected",
+                seen=len(seen),
+                part=size_words(plan, part.size),
+                wanted=len(wanted),
+            )
+        )
 
 
 def _failed(ran: Ran, part: FoldRun, plan: Fold) -> RankReport:
     """The part's outcome as that of the rank, in words of which part it was; its peak says nothing of the whole."""
     words = size_words(plan, part.size)
-    findings: tuple[Finding, ...] = tuple(replace(finding, message=phrase(
-        "{message} (a run with {part}, from which the whole model was to be extrapolated)", message=finding.message,
-        part=words)) for finding in ran.report.findings)
-    return replace(ran.report, findings=findings, used_peak_bytes=None, fold_note=phrase(
-        "a run with {part} {outcome}, so the whole model was not run", part=words,
-        outcome=phrase(ran.report.outcome.value)))
+    findings: tuple[Finding, ...] = tuple(
+        replace(
+            finding,
+            message=phrase(
+                "{message} (a run with {part}, from which the whole model was to be extrapolated)",
+                message=finding.message,
+                part=words,
+            ),
+        )
+        for finding in ran.report.findings
+    )
+    return replace(
+        ran.report,
+        findings=findings,
+        used_peak_bytes=None,
+        fold_note=phrase(
+            "a run with {part} {outcome}, so the whole model was not run",
+            part=words,
+            outcome=phrase(ran.report.outcome.value),
+        ),
+    )
 
 
 def _reserved(measured: Sequence[MeasuredRun], big: MeasuredRun, whole: Sample) -> int | None:

@@ -85,17 +85,25 @@ class Fold:
         """A run two steps away in every direction, as far as the model goes."""
         size = self.small
         for step in self.steps:
-            size = Size(layers=tuple(_beyond(*one) for one in zip(size.layers, self.small.layers, step.layers,
-                                                                  self.whole.layers, strict=True)),
-                        micro_batches=_beyond(size.micro_batches, self.small.micro_batches, step.micro_batches,
-                                              self.whole.micro_batches))
+            size = Size(
+                layers=tuple(
+                    _beyond(*one)
+                    for one in zip(size.layers, self.small.layers, step.layers, self.whole.layers, strict=True)
+                ),
+                micro_batches=_beyond(
+                    size.micro_batches, self.small.micro_batches, step.micro_batches, self.whole.micro_batches
+                ),
+            )
         return size
 
     @property
     def folded_rows(self) -> tuple[int, ...]:
         """Those of the own stage that lose layers."""
-        return tuple(number for number, row in enumerate(self.rows)
-                     if row.own and self.small.layers[number] < self.whole.layers[number])
+        return tuple(
+            number
+            for number, row in enumerate(self.rows)
+            if row.own and self.small.layers[number] < self.whole.layers[number]
+        )
 
     @property
     def folds_micro_batches(self) -> bool:
@@ -106,19 +114,26 @@ class Fold:
         found: list[int] = []
         for row, left in zip(self.rows, size.layers, strict=True):
             front = -(-left // 2)
-            found += [*row.indices[:front], *row.indices[row.length - (left - front):]]
+            found += [*row.indices[:front], *row.indices[row.length - (left - front) :]]
         return tuple(found)
 
     def distances(self, size: Size) -> tuple[float, ...]:
         """How often each step has to be taken from ``small`` to come to ``size``."""
-        return tuple(next((there - start) / (one - start) for start, one, there in zip(
-            _numbers(self.small), _numbers(step), _numbers(size), strict=True) if one != start) for step in self.steps)
+        return tuple(
+            next(
+                (there - start) / (one - start)
+                for start, one, there in zip(_numbers(self.small), _numbers(step), _numbers(size), strict=True)
+                if one != start
+            )
+            for step in self.steps
+        )
 
     def on_line(self, figures: Sequence[int], size: Size) -> int:
         """What a size has, where each step adds the same. ``figures``: of ``runs``, in their order."""
         small = figures[0]
-        return round(small + sum((one - small) * step for one, step in zip(
-            figures[1:], self.distances(size), strict=True)))
+        return round(
+            small + sum((one - small) * step for one, step in zip(figures[1:], self.distances(size), strict=True))
+        )
 
     @property
     def cost(self) -> float:
@@ -148,12 +163,18 @@ def folds(strategy: Strategy | None, stage: int, found: MicroBatches, num_dense:
     is_unknown = strategy is not None and strategy.network.family is None
     is_steady = strategy is not None and not strategy.swap_on and any(not row.own for row in rows)
     smallest, stride = (SMALLEST_PIPELINED, STRIDE_PIPELINED) if is_steady else (SMALLEST, STRIDE)
-    ways = {_fold(rows, left, stride, found, count, is_unknown) for left in _choices(rows, smallest, stride)
-            for count in (least, found.count)}
+    ways = {
+        _fold(rows, left, stride, found, count, is_unknown)
+        for left in _choices(rows, smallest, stride)
+        for count in (least, found.count)
+    }
     better = sorted((one for one in ways if one.is_worth_it), key=lambda one: one.cost)
     if not better:
-        raise CannotFold(found.why_not if found.why_not and found.count > 1 else phrase(
-            "too few equal layers follow each other in the stage, and too few micro-batches"))
+        raise CannotFold(
+            found.why_not
+            if found.why_not and found.count > 1
+            else phrase("too few equal layers follow each other in the stage, and too few micro-batches")
+        )
     return tuple(better)
 
 
@@ -165,8 +186,9 @@ def check(folded: Strategy | None, whole: Strategy, kept: Sequence[int]) -> None
     for entry in _decoder_layers(folded):
         twin = before[kept[entry.layer.index]]
         if not _equal(entry, twin) or entry.layer.stage != twin.layer.stage:
-            raise CannotFold(phrase("with fewer layers, layer {layer} would be treated otherwise",
-                                    layer=twin.layer.name))
+            raise CannotFold(
+                phrase("with fewer layers, layer {layer} would be treated otherwise", layer=twin.layer.name)
+            )
 
 
 def _rows(strategy: Strategy, stage: int, num_dense: int) -> tuple[LayerRow, ...]:
@@ -202,21 +224,38 @@ def _choices(rows: Sequence[LayerRow], smallest: int, stride: int) -> list[dict[
     others = {number: row.stays for number, row in enumerate(rows) if row.stays is not None}
     long = {number: row.length for number, row in enumerate(rows) if row.own and row.length > smallest + stride + 1}
     short = {number: smallest + (length - smallest) % stride for number, length in long.items()}
-    return [{}, others, *({**others, **{number: short[number] for number, length in long.items() if length >= fewest}}
-                          for fewest in sorted(set(long.values())))]
+    return [
+        {},
+        others,
+        *(
+            {**others, **{number: short[number] for number, length in long.items() if length >= fewest}}
+            for fewest in sorted(set(long.values()))
+        ),
+    ]
 
 
-def _fold(rows: tuple[LayerRow, ...], left: Mapping[int, int], stride: int, found: MicroBatches, least: int,
-          is_unknown: bool) -> Fold:
+def _fold(
+    rows: tuple[LayerRow, ...], left: Mapping[int, int], stride: int, found: MicroBatches, least: int, is_unknown: bool
+) -> Fold:
     whole = Size(tuple(row.length for row in rows), found.count)
     small = Size(tuple(left.get(number, row.length) for number, row in enumerate(rows)), least)
     lacking = [row.length - size if row.own else 0 for row, size in zip(rows, small.layers, strict=True)]
-    steps = [replace(small, layers=tuple(size + stride * (lack == together) for size, lack in zip(
-        small.layers, lacking, strict=True))) for together in sorted({lack for lack in lacking if lack})]
+    steps = [
+        replace(
+            small,
+            layers=tuple(size + stride * (lack == together) for size, lack in zip(small.layers, lacking, strict=True)),
+        )
+        for together in sorted({lack for lack in lacking if lack})
+    ]
     if least < found.count:
         steps.append(replace(small, micro_batches=least + found.stride))
-    why = phrase("the family is not known") if is_unknown and small.layers != whole.layers else \
-        found.why_check if least < found.count else ""
+    why = (
+        phrase("the family is not known")
+        if is_unknown and small.layers != whole.layers
+        else found.why_check
+        if least < found.count
+        else ""
+    )
     return Fold(rows=rows, whole=whole, small=small, steps=tuple(steps), why_check=why)
 
 
@@ -234,13 +273,17 @@ def _decoder_layers(strategy: Strategy) -> list[LayerStrategy]:
 
 
 def _equal(one: LayerStrategy, other: LayerStrategy) -> bool:
-    if one.layer.template != other.layer.template or one.plan.actions() != other.plan.actions() \
-            or one.plan.comm_recompute != other.plan.comm_recompute:
+    if (
+        one.layer.template != other.layer.template
+        or one.plan.actions() != other.plan.actions()
+        or one.plan.comm_recompute != other.plan.comm_recompute
+    ):
         return False
     return bool(one.layer.template.operators) or _asked(one) == _asked(other)
 
 
 def _asked(entry: LayerStrategy) -> list[tuple[str, str, int]]:
     """What is asked for in a layer of which no operator is known."""
-    return [(outcome.request.kind, outcome.request.operator, outcome.request.prefetch)
-            for outcome in entry.plan.outcomes]
+    return [
+        (outcome.request.kind, outcome.request.operator, outcome.request.prefetch) for outcome in entry.plan.outcomes
+    ]

@@ -54,7 +54,9 @@ class Attempt:
         return None if trace is None or len(self.used) == 1 else trace.with_fragments_peak_bytes - trace.used_peak_bytes
 
 
-def attempt(order: RankOrder, plan: Fold, sources: Sequence[GrownFrom], further: Callable[[Size], GrownFrom | None]) -> Attempt:
+def attempt(
+    order: RankOrder, plan: Fold, sources: Sequence[GrownFrom], further: Callable[[Size], GrownFrom | None]
+) -> Attempt:
     """``sources``: the runs of ``plan.runs``, in their order, then others. ``further``: makes one more run, None where
     there is to be none."""
     if order.keep is None and not plan.folded_rows:
@@ -69,8 +71,9 @@ def attempt(order: RankOrder, plan: Fold, sources: Sequence[GrownFrom], further:
 
 def pool_of(order: RankOrder, ran: Ran) -> PoolRecord:
     """What a run said of its pool."""
-    return run_record.pool_of(order.document.root.plain(), {
-        "reserved_bytes": ran.reserved_bytes, "usable_bytes": ran.report.usable_bytes})
+    return run_record.pool_of(
+        order.document.root.plain(), {"reserved_bytes": ran.reserved_bytes, "usable_bytes": ran.report.usable_bytes}
+    )
 
 
 def keep_whole(order: RankOrder, plan: Fold, found: Attempt, report: RankReport, micro_batch_bytes: int) -> RankReport:
@@ -90,12 +93,17 @@ def keep_whole(order: RankOrder, plan: Fold, found: Attempt, report: RankReport,
             return told
     except OSError as error:
         reason = str(error)
-    return replace(report, fold_note=phrase("{note}; no trace of the whole model was made of it: {reason}",
-                                            note=report.fold_note, reason=reason))
+    return replace(
+        report,
+        fold_note=phrase(
+            "{note}; no trace of the whole model was made of it: {reason}", note=report.fold_note, reason=reason
+        ),
+    )
 
 
-def _grown(order: RankOrder, plan: Fold, sources: Sequence[GrownFrom],
-           further: Callable[[Size], GrownFrom | None]) -> tuple[Trace, tuple[GrownFrom, ...]]:
+def _grown(
+    order: RankOrder, plan: Fold, sources: Sequence[GrownFrom], further: Callable[[Size], GrownFrom | None]
+) -> tuple[Trace, tuple[GrownFrom, ...]]:
     """The trace, and the runs that it is made of. Raises CannotGrow."""
     rows = plan.folded_rows
     if len(rows) > 1:
@@ -113,8 +121,9 @@ def _grown(order: RankOrder, plan: Fold, sources: Sequence[GrownFrom],
     one, other = small, by_size[step]
     for _ in range(_MORE):
         try:
-            return whole(_run(order, plan, one, row), _run(order, plan, other, row), plan.num_layers,
-                         plan.whole.layers[row]), (one, other)
+            return whole(
+                _run(order, plan, one, row), _run(order, plan, other, row), plan.num_layers, plan.whole.layers[row]
+            ), (one, other)
         except CannotGrow as reason:
             why = why or reason
         size = _longer(other.size, row, stride)
@@ -139,17 +148,30 @@ def _run(order: RankOrder, plan: Fold, source: GrownFrom, row: int) -> Run:
     assert trace is not None
     if row < 0:
         return Run(trace=trace, kept=(), first=0, size=0, pool=pool_of(order, source.ran))
-    return Run(trace=trace, kept=plan.kept(source.size), first=plan.rows[row].first,
-               size=source.size.layers[row], pool=pool_of(order, source.ran))
+    return Run(
+        trace=trace,
+        kept=plan.kept(source.size),
+        first=plan.rows[row].first,
+        size=source.size.layers[row],
+        pool=pool_of(order, source.ran),
+    )
 
 
 def _words(plan: Fold, used: Sequence[GrownFrom], micro_batch_bytes: int) -> str:
-    parts = [phrase("grown from dry runs of {sizes} layers", sizes=joined(" and ", map(str, _layers(plan, used))))
-             if len(used) > 1 else phrase("the trace of a smaller dry run")]
+    parts = [
+        phrase("grown from dry runs of {sizes} layers", sizes=joined(" and ", map(str, _layers(plan, used))))
+        if len(used) > 1
+        else phrase("the trace of a smaller dry run")
+    ]
     if plan.folds_micro_batches:
-        parts.append(phrase("with {few} of {count} micro-batches in its step (each more adds {size} to the used peak)",
-                            few=plan.small.micro_batches, count=plan.whole.micro_batches,
-                            size=show_bytes(micro_batch_bytes)))
+        parts.append(
+            phrase(
+                "with {few} of {count} micro-batches in its step (each more adds {size} to the used peak)",
+                few=plan.small.micro_batches,
+                count=plan.whole.micro_batches,
+                size=show_bytes(micro_batch_bytes),
+            )
+        )
     return joined(", ", parts)
 
 
@@ -159,7 +181,10 @@ def _layers(plan: Fold, used: Sequence[GrownFrom]) -> list[int]:
 
 def _facts(plan: Fold, used: Sequence[GrownFrom], micro_batch_bytes: int) -> dict[str, Any]:
     """Of the stage of the rank."""
-    return {"layers": _layers(plan, used), "of_layers": sum(
-        left for row, left in zip(plan.rows, plan.whole.layers, strict=True) if row.own),
-        "micro_batches": plan.small.micro_batches, "of_micro_batches": plan.whole.micro_batches,
-        "used_peak_bytes_of_a_micro_batch": micro_batch_bytes}
+    return {
+        "layers": _layers(plan, used),
+        "of_layers": sum(left for row, left in zip(plan.rows, plan.whole.layers, strict=True) if row.own),
+        "micro_batches": plan.small.micro_batches,
+        "of_micro_batches": plan.whole.micro_batches,
+        "used_peak_bytes_of_a_micro_batch": micro_batch_bytes,
+    }

@@ -39,26 +39,43 @@ def micro_batches(document: Document, pipeline: Pipeline) -> MicroBatches:
     settings: Any = document.root.plain()
     key = _PIPELINED if pipeline.num_stages > 1 else _ACCUMULATED
     count = _count(_section(settings, key[0]).get(key[1]))
-    for name, value in (("micro_batch_interleave_num", settings.get("micro_batch_interleave_num")),
-                        ("seq_split_num", _section(settings, "parallel_config").get("seq_split_num"))):
+    for name, value in (
+        ("micro_batch_interleave_num", settings.get("micro_batch_interleave_num")),
+        ("seq_split_num", _section(settings, "parallel_config").get("seq_split_num")),
+    ):
         if _count(value) > 1:
-            return MicroBatches(count=count, key=key, why_not=phrase(
-                "whether a step repeats itself with {key} above 1 was not measured", key=name))
+            return MicroBatches(
+                count=count,
+                key=key,
+                why_not=phrase("whether a step repeats itself with {key} above 1 was not measured", key=name),
+            )
     if pipeline.num_stages == 1:
-        return MicroBatches(count=count, key=key, least=_LEAST_ACCUMULATED,
-                            why_check=phrase("gradients are accumulated without a pipeline"))
+        return MicroBatches(
+            count=count,
+            key=key,
+            least=_LEAST_ACCUMULATED,
+            why_check=phrase("gradients are accumulated without a pipeline"),
+        )
     told = _section(_section(settings, "parallel"), "pipeline_config")
     is_interleaved = told.get("pipeline_interleave") is True
     scheduler = str(told.get("pipeline_scheduler") or ONE_F_ONE_B) if is_interleaved else ONE_F_ONE_B
     if scheduler != ONE_F_ONE_B:
-        return MicroBatches(count=count, key=key, why_not=phrase(
-            "whether the schedule {scheduler} repeats itself was not measured", scheduler=scheduler))
+        return MicroBatches(
+            count=count,
+            key=key,
+            why_not=phrase("whether the schedule {scheduler} repeats itself was not measured", scheduler=scheduler),
+        )
     stages = pipeline.num_stages
     if not is_interleaved:
         return MicroBatches(count=count, key=key, least=stages + 1)
     # an interleaved stage takes as many micro-batches as there are stages through one of its shares, then the next one
-    return MicroBatches(count=count, key=key, least=3 * stages + count % stages, stride=stages,
-                        why_check=phrase("the schedule is interleaved"))
+    return MicroBatches(
+        count=count,
+        key=key,
+        least=3 * stages + count % stages,
+        stride=stages,
+        why_check=phrase("the schedule is interleaved"),
+    )
 
 
 def with_micro_batches(document: Document, found: MicroBatches, count: int) -> Document:

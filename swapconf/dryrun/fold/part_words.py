@@ -17,8 +17,10 @@ def part_name(plan: Fold, size: Size) -> str:
 def size_words(plan: Fold, size: Size) -> str:
     """``4 layers, 9 micro-batches``."""
     words = [phrase("{layers} layers", layers=_joined(plan, size, " + "))] if plan.rows else []
-    return joined(", ", [*words, *([phrase("{count} micro-batches", count=size.micro_batches)]
-                                   if plan.folds_micro_batches else [])])
+    return joined(
+        ", ",
+        [*words, *([phrase("{count} micro-batches", count=size.micro_batches)] if plan.folds_micro_batches else [])],
+    )
 
 
 def basis(plan: Fold, *, is_replayed: bool = False) -> str:
@@ -27,11 +29,22 @@ def basis(plan: Fold, *, is_replayed: bool = False) -> str:
         return phrase("from a run with fewer layers in other stages, which this rank does not hold")
     parts = []
     if plan.folded_rows:
-        parts.append(phrase("{runs} of {layers} equal layers", runs=joined(_AND, dict.fromkeys(
-            _joined(plan, size, " + ") for size in plan.runs)), layers=_joined(plan, plan.whole, " + ")))
+        parts.append(
+            phrase(
+                "{runs} of {layers} equal layers",
+                runs=joined(_AND, dict.fromkeys(_joined(plan, size, " + ") for size in plan.runs)),
+                layers=_joined(plan, plan.whole, " + "),
+            )
+        )
     if plan.folds_micro_batches:
-        parts.append(phrase("{few} and {more} of {count} micro-batches", few=plan.small.micro_batches,
-                            more=plan.steps[-1].micro_batches, count=plan.whole.micro_batches))
+        parts.append(
+            phrase(
+                "{few} and {more} of {count} micro-batches",
+                few=plan.small.micro_batches,
+                more=plan.steps[-1].micro_batches,
+                count=plan.whole.micro_batches,
+            )
+        )
     told = joined(", ", parts)
     if is_replayed:
         return phrase("extrapolated from {parts} (fragments are those of a trace grown from them)", parts=told)

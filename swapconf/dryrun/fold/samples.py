@@ -50,9 +50,14 @@ class Sample:
 def sample(trace: Trace, effect: Effect, fold: Fold, size: Size) -> Sample:
     """``effect``: of the same trace, in the numbers of its own layers."""
     kept = fold.kept(size) if fold.rows else None
-    return Sample(size=size, highest=_highest(trace, fold, kept), used_peak_bytes=trace.used_peak_bytes,
-                  effect=replace(_whole(effect, kept), launched=None), kernels_per_layer=_kernels(trace, fold, size),
-                  with_fragments_peak_bytes=trace.with_fragments_peak_bytes)
+    return Sample(
+        size=size,
+        highest=_highest(trace, fold, kept),
+        used_peak_bytes=trace.used_peak_bytes,
+        effect=replace(_whole(effect, kept), launched=None),
+        kernels_per_layer=_kernels(trace, fold, size),
+        with_fragments_peak_bytes=trace.with_fragments_peak_bytes,
+    )
 
 
 def template_layer(fold: Fold, size: Size, row: int) -> int:
@@ -84,8 +89,9 @@ def _anchors(fold: Fold, kept: Sequence[int]) -> tuple[str | None, ...]:
         near = min(SMALLEST, fold.small.layers[number]) // 2
         for step, index in enumerate(inside):
             left = len(inside) - step
-            names[index] = f"row {number} + {step}" if step < near else f"row {number} - {left}" \
-                if left <= near else None
+            names[index] = (
+                f"row {number} + {step}" if step < near else f"row {number} - {left}" if left <= near else None
+            )
     return tuple(names.values())
 
 
@@ -117,10 +123,13 @@ def _whole(effect: Effect, kept: Sequence[int] | None) -> Effect:
     if kept is None:
         return effect
     again = effect.recomputed
-    return replace(effect, moves=tuple(_renamed(move, kept) for move in effect.moves),
-                   recomputed=None if again is None else tuple(_renamed(launch, kept) for launch in again),
-                   held=frozenset(_held(tensor, kept) for tensor in effect.held),
-                   layers=frozenset(_whole_name(layer, kept) for layer in effect.layers))
+    return replace(
+        effect,
+        moves=tuple(_renamed(move, kept) for move in effect.moves),
+        recomputed=None if again is None else tuple(_renamed(launch, kept) for launch in again),
+        held=frozenset(_held(tensor, kept) for tensor in effect.held),
+        layers=frozenset(_whole_name(layer, kept) for layer in effect.layers),
+    )
 
 
 def _renamed(item: Placed, kept: Sequence[int]) -> Placed:
@@ -128,8 +137,11 @@ def _renamed(item: Placed, kept: Sequence[int]) -> Placed:
 
 
 def _held(tensor: Held, kept: Sequence[int]) -> Held:
-    return Held(_whole_place(tensor.place, kept), tensor.primitive,
-                frozenset(_renamed(reader, kept) for reader in tensor.readers))
+    return Held(
+        _whole_place(tensor.place, kept),
+        tensor.primitive,
+        frozenset(_renamed(reader, kept) for reader in tensor.readers),
+    )
 
 
 def _whole_place(place: Place, kept: Sequence[int]) -> Place:

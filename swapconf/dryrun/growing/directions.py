@@ -38,7 +38,7 @@ def _by_layers(periods: Sequence[Period], layers: Sequence[int]) -> dict[int, in
     layer = np.asarray(layers, dtype=np.int64)
     found = {}
     for number, period in enumerate(periods):
-        one, other = layer[period.low:period.high - period.length], layer[period.low + period.length:period.high]
+        one, other = layer[period.low : period.high - period.length], layer[period.low + period.length : period.high]
         both = (one >= 0) & (other >= 0)
         if way := int(np.sign((other - one)[both]).sum()):
             found[number] = 1 if way > 0 else -1
@@ -49,7 +49,7 @@ def _ties(steps: Steps, periods: Sequence[Period]) -> Counter[tuple[int, int]]:
     """By two periods how many blocks say that both go the same way, less those that say the contrary."""
     where = np.full(steps.length, -1, dtype=np.int64)
     for number, period in enumerate(periods):
-        where[period.low:period.high] = number
+        where[period.low : period.high] = number
     ties: Counter[tuple[int, int]] = Counter()
     released = np.where(steps.freed >= 0, steps.place[np.maximum(steps.freed, 0)], START)
     first, born = steps.first_born.tolist(), steps.birthplace.tolist()
@@ -59,8 +59,11 @@ def _ties(steps: Steps, periods: Sequence[Period]) -> Counter[tuple[int, int]]:
             twins = range(first[place + period.length], first[place + period.length + 1])
             for row, twin in zip(rows, twins, strict=False):
                 end, later = int(released[row]), int(released[twin])
-                if 0 <= end < steps.length > later >= 0 <= born[row] and where[end] not in (-1, number) \
-                        and abs(later - end) == periods[where[end]].length:
+                if (
+                    0 <= end < steps.length > later >= 0 <= born[row]
+                    and where[end] not in (-1, number)
+                    and abs(later - end) == periods[where[end]].length
+                ):
                     ties[number, int(where[end])] += 1 if later > end else -1
     return ties
 
@@ -68,8 +71,11 @@ def _ties(steps: Steps, periods: Sequence[Period]) -> Counter[tuple[int, int]]:
 def layers_of(steps: Steps) -> list[int]:
     """[places] the layer of each launch by its name, else by the parameter that it uses; -1 where neither tells."""
     blocks = steps.trace.blocks
-    known = {int(blocks.start[row]): layer for row in np.flatnonzero(steps.birthplace < 0).tolist()
-             if (layer := layer_in(blocks.nodes[blocks.node[row]])) >= 0}
+    known = {
+        int(blocks.start[row]): layer
+        for row in np.flatnonzero(steps.birthplace < 0).tolist()
+        if (layer := layer_in(blocks.nodes[blocks.node[row]])) >= 0
+    }
     found = []
     for kernel, task in zip(steps.kernels, steps.task_at.tolist(), strict=True):
         layer = layer_in(kernel.name)

@@ -48,15 +48,15 @@ def events(steps: Steps, blocks: Instances, launched: Launched) -> Events:
     rank = np.concatenate([steps.rank[born], steps.rank[launched.task], blocks.freed_rank[ends]])
     number = np.concatenate([copy, np.where(launched.place == START, launched.copy, 0), np.zeros(counts[2], np.int64)])
     kind = np.repeat([_BIRTH, _LAUNCH, _RELEASE], counts)
-    kind[:counts[0]][early & (source.start[blocks.row] > event[born])] = _LATE_BIRTH
+    kind[: counts[0]][early & (source.start[blocks.row] > event[born])] = _LATE_BIRTH
     when = np.concatenate([source.start[blocks.row], event[launched.task], source.end[blocks.row[ends]]])
     last = np.concatenate([blocks.copy, launched.copy, blocks.copy[ends]])
     order = np.lexsort((last, when, kind, number, rank, place))
     time = np.empty(len(order), dtype=np.int64)
     time[order] = np.cumsum(_takes_one(order, kind)) - 1
     end = np.full(counts[0], NEVER, dtype=np.int64)
-    end[ends] = time[counts[0] + counts[1]:]
-    return Events(start=time[:counts[0]], end=end, task=time[counts[0]:counts[0] + counts[1]])
+    end[ends] = time[counts[0] + counts[1] :]
+    return Events(start=time[: counts[0]], end=end, task=time[counts[0] : counts[0] + counts[1]])
 
 
 def _takes_one(order: Ints, kind: Ints) -> Flags:

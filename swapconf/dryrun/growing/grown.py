@@ -27,8 +27,9 @@ from swapconf.trace.trace import Trace
 from swapconf.words.phrases import phrase
 
 
-def grown(steps: Steps, periods: Sequence[Period], numbering: Numbering, more: int,
-          constants: Mapping[int, int]) -> Trace:
+def grown(
+    steps: Steps, periods: Sequence[Period], numbering: Numbering, more: int, constants: Mapping[int, int]
+) -> Trace:
     """The trace with ``more`` copies of each period; ``constants``: how many more there are of each size. Raises
     CannotGrow."""
     layers = layers_of(steps)
@@ -41,8 +42,10 @@ def grown(steps: Steps, periods: Sequence[Period], numbering: Numbering, more: i
     beginning = Beginning(steps, numbering, more, constants, base=len(row))
     resolver = Resolver(steps=steps, unrolled=unrolled, beginning=beginning, first=first)
     launched, tasks = _launched(steps, unrolled), steps.trace.tasks
-    reads, writes = (resolver.used(references(steps, unrolled, ids), launched) for ids in (
-        [task.inputs for task in tasks], [task.outputs for task in tasks]))
+    reads, writes = (
+        resolver.used(references(steps, unrolled, ids), launched)
+        for ids in ([task.inputs for task in tasks], [task.outputs for task in tasks])
+    )
     beginning.fill()
     blocks = instances(steps, unrolled, beginning, born)
     launched, reads, writes = _with_new(steps, beginning, launched, reads, writes)
@@ -50,9 +53,12 @@ def grown(steps: Steps, periods: Sequence[Period], numbering: Numbering, more: i
     if (when.end <= when.start).any():
         raise CannotGrow(phrase("a tensor would be released before it is made"))
     kernels = kernels_of(step_kernels(steps, unrolled, numbering), steps.count)
-    return replace(steps.trace, kernels=kernels,
-                   tasks=tasks_of(steps, kernels, launched, when, reads, writes, blocks),
-                   blocks=blocks_of(steps, kernels, launched, when, reads, blocks))
+    return replace(
+        steps.trace,
+        kernels=kernels,
+        tasks=tasks_of(steps, kernels, launched, when, reads, writes, blocks),
+        blocks=blocks_of(steps, kernels, launched, when, reads, blocks),
+    )
 
 
 def _launched(steps: Steps, unrolled: Unrolled) -> Launched:
@@ -65,21 +71,32 @@ def _launched(steps: Steps, unrolled: Unrolled) -> Launched:
     task = ranges(borders[source], counts)
     early = np.flatnonzero(steps.place == START)
     none = np.full(len(early), NONE, dtype=np.int64)
-    return Launched(task=np.concatenate([early, task]), place=np.concatenate([none, owner]),
-                    copy=np.concatenate([none, np.tile(unrolled.copy, steps.count)[owner]]))
+    return Launched(
+        task=np.concatenate([early, task]),
+        place=np.concatenate([none, owner]),
+        copy=np.concatenate([none, np.tile(unrolled.copy, steps.count)[owner]]),
+    )
 
 
-def _with_new(steps: Steps, beginning: Beginning, launched: Launched, reads: Used,
-              writes: Used) -> tuple[Launched, Used, Used]:
+def _with_new(
+    steps: Steps, beginning: Beginning, launched: Launched, reads: Used, writes: Used
+) -> tuple[Launched, Used, Used]:
     """The tasks that make the new parameters and constants, each like that of the one that it is made from."""
     new = np.array(beginning.new, dtype=np.int64)
-    rows, copies = (np.array(column[len(beginning.rows):], dtype=np.int64)
-                    for column in (beginning.row, beginning.copy))
+    rows, copies = (
+        np.array(column[len(beginning.rows) :], dtype=np.int64) for column in (beginning.row, beginning.copy)
+    )
     made = steps.made_by_task[rows]
     new, rows, copies = new[made], rows[made], copies[made]
-    return (Launched(task=np.concatenate([launched.task, steps.born[rows]]),
-                     copy=np.concatenate([launched.copy, copies]),
-                     place=np.concatenate([launched.place, np.full(len(new), START)])),
-            Used(instance=reads.instance, borders=np.append(reads.borders, np.full(len(new), reads.borders[-1]))),
-            Used(instance=np.append(writes.instance, new),
-                 borders=np.append(writes.borders, writes.borders[-1] + 1 + np.arange(len(new)))))
+    return (
+        Launched(
+            task=np.concatenate([launched.task, steps.born[rows]]),
+            copy=np.concatenate([launched.copy, copies]),
+            place=np.concatenate([launched.place, np.full(len(new), START)]),
+        ),
+        Used(instance=reads.instance, borders=np.append(reads.borders, np.full(len(new), reads.borders[-1]))),
+        Used(
+            instance=np.append(writes.instance, new),
+            borders=np.append(writes.borders, writes.borders[-1] + 1 + np.arange(len(new))),
+        ),
+    )

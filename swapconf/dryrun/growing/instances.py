@@ -71,10 +71,13 @@ def instances(steps: Steps, unrolled: Unrolled, beginning: Beginning, born: tupl
         raise CannotGrow(phrase("a parameter or constant is released in the steps"))
     never = np.full(len(early), NONE, dtype=np.int64)
     return Instances(
-        row=np.concatenate([row, early]), place=np.concatenate([place, np.full(len(early), START)]),
-        copy=np.concatenate([copy, np.array(beginning.copy, dtype=np.int64)]), node=beginning.node,
+        row=np.concatenate([row, early]),
+        place=np.concatenate([place, np.full(len(early), START)]),
+        copy=np.concatenate([copy, np.array(beginning.copy, dtype=np.int64)]),
+        node=beginning.node,
         freed=np.concatenate([freed, never]),
-        freed_rank=np.concatenate([rank, np.where(last >= 0, steps.rank[np.maximum(last, 0)], NONE)]))
+        freed_rank=np.concatenate([rank, np.where(last >= 0, steps.rank[np.maximum(last, 0)], NONE)]),
+    )
 
 
 def _place_of_twin(steps: Steps, unrolled: Unrolled, row: Ints) -> Ints:
@@ -173,6 +176,9 @@ class Beginning:
 def constants(steps: Steps) -> Counter[int]:
     """How many there are of each size."""
     blocks = steps.trace.blocks
-    chosen: Sequence[int] = [size for size, kind in zip(blocks.size_bytes.tolist(), blocks.kind.tolist(), strict=True)
-                             if blocks.kinds[kind] == _CONSTANT]
+    chosen: Sequence[int] = [
+        size
+        for size, kind in zip(blocks.size_bytes.tolist(), blocks.kind.tolist(), strict=True)
+        if blocks.kinds[kind] == _CONSTANT
+    ]
     return Counter(chosen)

@@ -36,10 +36,19 @@ def step_kernels(steps: Steps, unrolled: Unrolled, numbering: Numbering) -> tupl
     for place, (row, name) in enumerate(zip(source, names, strict=True)):
         kernel = steps.kernels[row]
         *makers, sent = links.of(place)
-        made.append(replace(
-            kernel, index=place + 1, name=name, output=node(place), event=kernel.event and event(sent),
-            inputs=tuple(given if maker < 0 else node(maker) for given, maker in links.all_of(
-                place, [*zip(kernel.inputs, makers, strict=True)]))))
+        made.append(
+            replace(
+                kernel,
+                index=place + 1,
+                name=name,
+                output=node(place),
+                event=kernel.event and event(sent),
+                inputs=tuple(
+                    given if maker < 0 else node(maker)
+                    for given, maker in links.all_of(place, [*zip(kernel.inputs, makers, strict=True)])
+                ),
+            )
+        )
     return tuple(made)
 
 
@@ -73,22 +82,24 @@ class _Links:
         owner = np.repeat(np.arange(len(source)), named)
         self._borders = offsets(named)
         other = np.array(others, dtype=np.int64)[ranges(borders[source], named)]
-        there = unrolled.seen(source[owner], unrolled.copy[owner], np.maximum(other, 0),
-                              np.zeros(len(owner), dtype=np.bool_))
+        there = unrolled.seen(
+            source[owner], unrolled.copy[owner], np.maximum(other, 0), np.zeros(len(owner), dtype=np.bool_)
+        )
         self._places = np.where(other < 0, NONE, there).tolist()
         self._unrolled, self._copy = unrolled, unrolled.copy.tolist()
         self._turn = unrolled.turn(source, unrolled.copy).tolist()
 
     def of(self, place: int) -> list[int]:
         """New places of the maker of each input, NONE for what no launch makes, and of the launch that sends."""
-        found: list[int] = self._places[self._borders[place]:self._borders[place + 1]]
+        found: list[int] = self._places[self._borders[place] : self._borders[place + 1]]
         return found
 
     def all_of(self, place: int, inputs: Sequence[tuple[str, int]]) -> Sequence[tuple[str, int]]:
         """With every copy of what a launch outside of the layers reads, each row of neighbours after the other."""
         unrolled = self._unrolled
-        if self._turn[place] >= 0 or not unrolled.is_sum([
-                int(unrolled.source[maker]) for _, maker in inputs if maker >= 0]):
+        if self._turn[place] >= 0 or not unrolled.is_sum(
+            [int(unrolled.source[maker]) for _, maker in inputs if maker >= 0]
+        ):
             return inputs
         longer: list[tuple[str, int]] = []
         for number, group in groupby(inputs, key=lambda item: self._period_of(item[1])):

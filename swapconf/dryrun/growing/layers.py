@@ -27,8 +27,9 @@ class Numbering:
     def natural(self, layer: int) -> int:
         """The number in the whole model of a layer that the run has. Raises CannotGrow."""
         if layer >= len(self.whole):
-            raise CannotGrow(phrase("the trace names a layer {layer}, and the run has {count}", layer=layer,
-                                    count=len(self.whole)))
+            raise CannotGrow(
+                phrase("the trace names a layer {layer}, and the run has {count}", layer=layer, count=len(self.whole))
+            )
         return self.whole[layer]
 
     def at(self, layer: int, turn: int) -> int:

@@ -66,8 +66,13 @@ def periods(small: Sequence[Hashable], big: Sequence[Hashable]) -> tuple[tuple[P
                 here, there = here + moved, there + moved
                 continue
         if not length:
-            raise CannotGrow(phrase("the step with more layers is not that with fewer, repeated (launch {launch} of "
-                                    "{count})", launch=there + 1, count=len(two)))
+            raise CannotGrow(
+                phrase(
+                    "the step with more layers is not that with fewer, repeated (launch {launch} of {count})",
+                    launch=there + 1,
+                    count=len(two),
+                )
+            )
         here, there = here - back, there - back
         fewer.append(_period(one, here, length, fewer))
         there += length
@@ -81,19 +86,20 @@ def launch_the_same(one: Sequence[Hashable], two: Sequence[Hashable]) -> bool:
 
 def _coded(small: Sequence[Hashable], big: Sequence[Hashable]) -> tuple[Ints, Ints]:
     codes: dict[Hashable, int] = {}
-    one, two = (np.array([codes.setdefault(form, len(codes)) for form in forms], dtype=np.int64)
-                for forms in (small, big))
+    one, two = (
+        np.array([codes.setdefault(form, len(codes)) for form in forms], dtype=np.int64) for forms in (small, big)
+    )
     return one, two
 
 
 def _added(rest: Ints, two: Ints, there: int) -> int:
     """How much was added: what stands before it, again; of several lengths the one after which most is alike."""
-    ahead = two[there + 1:2 * there + 1]
+    ahead = two[there + 1 : 2 * there + 1]
     lengths = np.flatnonzero(ahead == rest[0]) + 1 if len(rest) else np.array([len(two) - there])
     best = (0, 0)
     for length in lengths.tolist():
-        if length <= there and np.array_equal(two[there - length:there], two[there:there + length]):
-            best = max(best, (alike(rest, two[there + length:], _SEEN) + (not len(rest)), -length))
+        if length <= there and np.array_equal(two[there - length : there], two[there : there + length]):
+            best = max(best, (alike(rest, two[there + length :], _SEEN) + (not len(rest)), -length))
     return -best[1]
 
 
@@ -107,7 +113,7 @@ def _added_before(one: Ints, two: Ints, here: int, there: int, floor: int) -> tu
         for low, high in pairwise(parting.tolist()):
             back = there - min(high, there)
             if there - back - length > low and back <= here - floor:
-                seen = reach(one[here - back:], two[there - back + length:]) - back
+                seen = reach(one[here - back :], two[there - back + length :]) - back
                 best = max(best, (seen, -back, length))
     return best[0], -best[1], best[2]
 
@@ -116,7 +122,7 @@ def _lengths(codes: Ints, low: int, high: int) -> list[int]:
     """How long a period may be: how far behind itself each launch between two places is found again, most often."""
     votes: Counter[int] = Counter()
     for place in range(max(low, high - _NEAR), high):
-        again = np.flatnonzero(codes[place + 1:2 * high] == codes[place])[:_OFTEN] + 1
+        again = np.flatnonzero(codes[place + 1 : 2 * high] == codes[place])[:_OFTEN] + 1
         votes.update(again.tolist())
     return [length for length, _ in votes.most_common(_LIKELY)]
 
@@ -124,11 +130,12 @@ def _lengths(codes: Ints, low: int, high: int) -> list[int]:
 def _period(codes: Ints, high: int, length: int, before: Sequence[Period]) -> Period:
     """As far back as it reaches, but not into the one before."""
     floor = before[-1].high if before else 0
-    differing = np.flatnonzero(codes[floor:high - length] != codes[floor + length:high])
+    differing = np.flatnonzero(codes[floor : high - length] != codes[floor + length : high])
     low = floor + int(differing[-1]) + 1 if len(differing) else floor
     if high - low < length:
-        raise CannotGrow(phrase("what a layer adds to the step is not repeated in it (launch {launch})",
-                                launch=high + 1))
+        raise CannotGrow(
+            phrase("what a layer adds to the step is not repeated in it (launch {launch})", launch=high + 1)
+        )
     return Period(low, high, length, start=low + (high - low - length) // 2)
 
 
@@ -141,8 +148,10 @@ def _with_fringes(codes: Ints, found: Sequence[Period]) -> tuple[Period, ...]:
         before = np.arange(ends[number], period.low)
         behind = np.arange(period.high, begins[number + 1])
         behind = behind[behind - period.length >= period.low]
-        alike = [before[_in_rows(codes[before] == codes[before + period.length])],
-                 behind[_in_rows(codes[behind] == codes[behind - period.length])]]
+        alike = [
+            before[_in_rows(codes[before] == codes[before + period.length])],
+            behind[_in_rows(codes[behind] == codes[behind - period.length])],
+        ]
         longer.append(replace(period, fringe=tuple(np.concatenate(alike).tolist())))
     return tuple(longer)
 

@@ -89,8 +89,12 @@ class Resolver:
         result[early] = self._from_start(row[early], np.where(shared, NONE, turn)[early], of_copy[early])
         borders = offsets(counts)
         outside = np.unique(owner[(turn < 0) & in_step & self._is_copied(row)])
-        return self._with_sums(result, borders, row, [task for task in outside.tolist() if self._is_sum(
-            row[borders[task]:borders[task + 1]])])
+        return self._with_sums(
+            result,
+            borders,
+            row,
+            [task for task in outside.tolist() if self._is_sum(row[borders[task] : borders[task + 1]])],
+        )
 
     def _born_in_steps(self, place: Ints, copy: Ints, row: Ints, shared: Flags) -> Ints:
         steps, unrolled = self.steps, self.unrolled
@@ -165,5 +169,8 @@ def kept_for_readers(blocks: Instances, launched: Launched, reads: Used, steps: 
     np.maximum.at(last, reads.instance, (launched.place * ranks + steps.rank[launched.task])[reader])
     freed = blocks.freed * ranks + blocks.freed_rank
     later = (blocks.freed_rank >= 0) & (last > freed)
-    return replace(blocks, freed=np.where(later, last // ranks, blocks.freed),
-                   freed_rank=np.where(later, last % ranks, blocks.freed_rank))
+    return replace(
+        blocks,
+        freed=np.where(later, last // ranks, blocks.freed),
+        freed_rank=np.where(later, last % ranks, blocks.freed_rank),
+    )

@@ -23,8 +23,10 @@ def same_layers(periods: Sequence[Period], layers: Sequence[int]) -> tuple[Perio
     if not told:
         return tuple(periods)
     middle = (max(mean.min() for mean in told) + min(mean.max() for mean in told)) / 2
-    return tuple(replace(period, start=period.low + int(np.abs(mean - middle).argmin())) if len(mean) else period
-                 for period, mean in zip(periods, means, strict=True))
+    return tuple(
+        replace(period, start=period.low + int(np.abs(mean - middle).argmin())) if len(mean) else period
+        for period, mean in zip(periods, means, strict=True)
+    )
 
 
 def _means(period: Period, layer: NDArray[np.int64]) -> NDArray[np.float64]:

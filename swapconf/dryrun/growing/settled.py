@@ -27,9 +27,13 @@ def settled(trace: Trace) -> Trace:
     if not trace.has_graph:
         return trace
     starts = np.sort(trace.blocks.start)
-    known = {int(start): trace.blocks.nodes[node] for start, node, is_early in
-             zip(trace.blocks.start.tolist(), trace.blocks.node.tolist(), trace.blocks.is_persistent.tolist(),
-                 strict=True) if is_early}
+    known = {
+        int(start): trace.blocks.nodes[node]
+        for start, node, is_early in zip(
+            trace.blocks.start.tolist(), trace.blocks.node.tolist(), trace.blocks.is_persistent.tolist(), strict=True
+        )
+        if is_early
+    }
     tasks = [(index, task) for index, task in enumerate(trace.tasks) if task.is_kernel]
     rows = [index for index, kernel in enumerate(trace.kernels) if not kernel.is_event]
     kernels, all_tasks = list(trace.kernels), list(trace.tasks)
@@ -76,8 +80,9 @@ def _each_makes_one(tasks: Sequence[Task], starts: np.ndarray[tuple[int], np.dty
     return events == [task.event for task in tasks] and all(task.outputs == (task.event,) for task in tasks)
 
 
-def _with_events(trace: Trace, kernels: Sequence[Kernel], tasks: Sequence[Task], events: Mapping[int, int],
-                 ends: Mapping[int, int]) -> Trace:
+def _with_events(
+    trace: Trace, kernels: Sequence[Kernel], tasks: Sequence[Task], events: Mapping[int, int], ends: Mapping[int, int]
+) -> Trace:
     """``events``: new by old; ``ends``: by old, that of the last launch of its row. The id of a tensor is the event at
     which it is made. All events are doubled, so that what nobody reads can be released behind its launch, wherever
     that is now."""
@@ -91,16 +96,44 @@ def _with_events(trace: Trace, kernels: Sequence[Kernel], tasks: Sequence[Task],
     unread = blocks.end <= np.array([ends.get(item, -1) for item in blocks.start.tolist()], dtype=np.int64)
     order = np.argsort(start, kind="stable")
     counts = np.diff(blocks.user_offsets)[order]
-    columns = {name: getattr(blocks, name)[order] for name in (
-        "address", "size_bytes", "stream", "pool", "kind", "task", "task_name", "node", "is_persistent",
-        "pool_peak_bytes")}
+    columns = {
+        name: getattr(blocks, name)[order]
+        for name in (
+            "address",
+            "size_bytes",
+            "stream",
+            "pool",
+            "kind",
+            "task",
+            "task_name",
+            "node",
+            "is_persistent",
+            "pool_peak_bytes",
+        )
+    }
     end = np.where(blocks.end == NEVER, NEVER, np.where(unread, start + 1, 2 * np.minimum(blocks.end, NEVER // 2)))
     columns["end"] = end[order]
     used = np.empty(len(order), dtype=np.int64)
     for chosen in (blocks.on_host[order], ~blocks.on_host[order]):
         used[chosen] = used_bytes(start[order][chosen], columns["end"][chosen], columns["size_bytes"][chosen])
-    return replace(trace, kernels=tuple(kernels), tasks=tuple(
-        replace(task, event=moved(task.event), inputs=tuple(map(moved, task.inputs)),
-                outputs=tuple(map(moved, task.outputs))) for task in tasks),
-        blocks=replace(blocks, start=start[order], users=users[ranges(blocks.user_offsets[:-1][order], counts)],
-                       user_offsets=offsets(counts), used_bytes=used, **columns))
+    return replace(
+        trace,
+        kernels=tuple(kernels),
+        tasks=tuple(
+            replace(
+                task,
+                event=moved(task.event),
+                inputs=tuple(map(moved, task.inputs)),
+                outputs=tuple(map(moved, task.outputs)),
+            )
+            for task in tasks
+        ),
+        blocks=replace(
+            blocks,
+            start=start[order],
+            users=users[ranges(blocks.user_offsets[:-1][order], counts)],
+            user_offsets=offsets(counts),
+            used_bytes=used,
+            **columns,
+        ),
+    )

@@ -46,7 +46,7 @@ class Steps:
     @cached_property
     def kernels(self) -> tuple[Kernel, ...]:
         """Of the first step."""
-        return self.trace.kernels[:self.length]
+        return self.trace.kernels[: self.length]
 
     @cached_property
     def birthplace(self) -> Ints:
@@ -61,7 +61,7 @@ class Steps:
     @cached_property
     def made_by_task(self) -> Flags:
         """[blocks] born before the first launch by a task that writes it."""
-        ids = [tensor for task in self.trace.tasks[:int(np.searchsorted(self.place, 0))] for tensor in task.outputs]
+        ids = [tensor for task in self.trace.tasks[: int(np.searchsorted(self.place, 0))] for tensor in task.outputs]
         return np.isin(self.trace.blocks.start, ids)
 
     @cached_property
@@ -96,7 +96,7 @@ def steps(trace: Trace) -> Steps:
         raise CannotGrow(trace.why_no_graph)
     names = [(kernel.graph, kernel.name) for kernel in trace.kernels]
     length = len(trace.step)
-    if any(names[start:start + length] != names[:length] for start in range(0, len(names), length)):
+    if any(names[start : start + length] != names[:length] for start in range(0, len(names), length)):
         raise CannotGrow(phrase("the training steps of the trace do not launch the same kernels"))
     blocks = trace.blocks
     if (np.diff(blocks.start) <= 0).any():
@@ -111,8 +111,9 @@ def steps(trace: Trace) -> Steps:
     if (np.diff(place[born]) < 0).any():
         raise CannotGrow(phrase("the blocks of the trace are not in order of birth"))
     freed = np.where(blocks.end == NEVER, _SENTINEL, np.searchsorted(event, blocks.end) - 1)
-    return Steps(trace=trace, length=length, place=place, rank=rank, born=born, freed=freed,
-                 rank_of_birth=_ranks(place[born]))
+    return Steps(
+        trace=trace, length=length, place=place, rank=rank, born=born, freed=freed, rank_of_birth=_ranks(place[born])
+    )
 
 
 def _with_makers(born: Ints, place: Ints, trace: Trace) -> None:

@@ -46,11 +46,15 @@ class Unrolled:
         for period in self.periods:
             inside = np.arange(period.start, period.stop)
             source += [np.arange(here, period.start), *[inside] * (self.more + 1)]
-            copy += [np.full(period.start - here, NONE),
-                     *(np.full(period.length, number) for number in range(self.more + 1))]
+            copy += [
+                np.full(period.start - here, NONE),
+                *(np.full(period.length, number) for number in range(self.more + 1)),
+            ]
             here = period.stop
-        return (np.concatenate([*source, np.arange(here, self.length)]),
-                np.concatenate([*copy, np.full(self.length - here, NONE)]))
+        return (
+            np.concatenate([*source, np.arange(here, self.length)]),
+            np.concatenate([*copy, np.full(self.length - here, NONE)]),
+        )
 
     @cached_property
     def period(self) -> Ints:
@@ -59,7 +63,7 @@ class Unrolled:
         for number, period in enumerate(self.periods):
             found[list(period.fringe)] = number
         for number, period in enumerate(self.periods):
-            found[period.low:period.high] = number
+            found[period.low : period.high] = number
         return found
 
     @cached_property
@@ -67,7 +71,7 @@ class Unrolled:
         """[places]"""
         found = np.zeros(self.length, dtype=np.bool_)
         for period in self.periods:
-            found[period.start:period.stop] = True
+            found[period.start : period.stop] = True
         return found
 
     @cached_property
@@ -84,7 +88,7 @@ class Unrolled:
         found = np.full(self.length, NONE, dtype=np.int64)
         for period in self.periods:
             low, high, length = period.low, period.high, period.length
-            found[low:high - length] = np.arange(low + length, high)
+            found[low : high - length] = np.arange(low + length, high)
             back = max(low + length, high - length)
             found[back:high] = np.arange(back - length, high - length)
         for number, period in enumerate(self.periods):
@@ -100,8 +104,9 @@ class Unrolled:
         period = self.period[place]
         upwards = np.array(self.upwards)[period]
         behind = place >= np.array([item.stop for item in self.periods])[period]
-        found = np.where(copy >= 0, np.where(upwards, copy, self.more - copy),
-                         np.where(behind == upwards, self.more, 0))
+        found = np.where(
+            copy >= 0, np.where(upwards, copy, self.more - copy), np.where(behind == upwards, self.more, 0)
+        )
         return np.where(period >= 0, found, NONE)
 
     @cached_property

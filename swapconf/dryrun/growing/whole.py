@@ -41,8 +41,12 @@ class Run:
     def numbering(self, kept: Sequence[int], stride: int) -> Numbering:
         """For a model with the layers ``kept`` of the whole one."""
         place = {layer: position for position, layer in enumerate(kept)}
-        return Numbering(whole=[place[layer] for layer in self.kept], first=self.kept.index(self.first),
-                         size=self.size, stride=stride)
+        return Numbering(
+            whole=[place[layer] for layer in self.kept],
+            first=self.kept.index(self.first),
+            size=self.size,
+            stride=stride,
+        )
 
 
 def whole(small: Run, big: Run, num_layers: int, size: int) -> Trace:
@@ -61,8 +65,13 @@ def whole(small: Run, big: Run, num_layers: int, size: int) -> Trace:
     copies = (size - big.size) // stride
     if not copies:
         return renumbered(big, num_layers)
-    found = grown(two, more, big.numbering(range(num_layers), stride), copies,
-                  Counter({length: count * copies for length, count in added.items()}))
+    found = grown(
+        two,
+        more,
+        big.numbering(range(num_layers), stride),
+        copies,
+        Counter({length: count * copies for length, count in added.items()}),
+    )
     return placed(found, big)
 
 
@@ -79,10 +88,18 @@ def _check(found: Trace, truth: Steps) -> None:
     if not launch_the_same(again.forms, truth.forms):
         raise CannotGrow(phrase("the run with fewer layers, repeated, does not launch what the one with more does"))
     one, other = found.blocks, truth.trace.blocks
-    if sorted(one.size_bytes.tolist()) != sorted(other.size_bytes.tolist()) \
-            or found.used_peak_bytes != truth.trace.used_peak_bytes:
-        raise CannotGrow(phrase("the run with fewer layers, repeated, has a used peak of {grown:,} bytes, the one with "
-                                "more of {truth:,}", grown=found.used_peak_bytes, truth=truth.trace.used_peak_bytes))
+    if (
+        sorted(one.size_bytes.tolist()) != sorted(other.size_bytes.tolist())
+        or found.used_peak_bytes != truth.trace.used_peak_bytes
+    ):
+        raise CannotGrow(
+            phrase(
+                "the run with fewer layers, repeated, has a used peak of {grown:,} bytes, the one with "
+                "more of {truth:,}",
+                grown=found.used_peak_bytes,
+                truth=truth.trace.used_peak_bytes,
+            )
+        )
 
 
 def placed(trace: Trace, like: Run) -> Trace:

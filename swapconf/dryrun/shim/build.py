@@ -88,8 +88,12 @@ def _build(package: Path, folder: Path, index: Path, environment: Mapping[str, s
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "elftools":
             raise
-        raise DryRunError(phrase("a dry run without CANN reads MindSpore's libraries, for which pyelftools is missing: "
-                                 "{command}", command=extras.command("dryrun"))) from error
+        raise DryRunError(
+            phrase(
+                "a dry run without CANN reads MindSpore's libraries, for which pyelftools is missing: {command}",
+                command=extras.command("dryrun"),
+            )
+        ) from error
     started = time.monotonic()
     closure = libraries.read_closure(package)
     stamps = {str(path): _stamp(path) for path in closure.paths}
@@ -101,8 +105,11 @@ def _build(package: Path, folder: Path, index: Path, environment: Mapping[str, s
             write_json(building / MARKER, {**facts, "build_seconds": round(time.monotonic() - started, 2)})
         entry = find_entry(folder, key)
         if entry is None:
-            raise DryRunError(phrase("the shim was built, but could not be moved to {folder}; remove what is there",
-                                     folder=folder / key))
+            raise DryRunError(
+                phrase(
+                    "the shim was built, but could not be moved to {folder}; remove what is there", folder=folder / key
+                )
+            )
     write_json(index, {"generator": generator_version(), "key": key, "files": stamps})
     return _described(entry, was_cached=False)
 
@@ -125,8 +132,12 @@ def _fill(building: Path, closure: Closure, environment: Mapping[str, str]) -> d
     compiler = compile_shim(plan, source, lib64 / LIBRARY, environment)
     waiting = building / "waiting.c"
     waiting.write_text(WAITING_SOURCE, encoding="ascii")
-    compile_shim(Plan(machine=plan.machine, stand_ins=(StandIn(symbol=PROCESS_REPORT, behaviour=Zero()),), sonames=()),
-                 waiting, building / WAITING, environment)
+    compile_shim(
+        Plan(machine=plan.machine, stand_ins=(StandIn(symbol=PROCESS_REPORT, behaviour=Zero()),), sonames=()),
+        waiting,
+        building / WAITING,
+        environment,
+    )
     for soname in plan.sonames:
         (lib64 / soname).symlink_to(LIBRARY)
     (hccl / "__init__.py").touch()

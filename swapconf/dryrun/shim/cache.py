@@ -1,8 +1,8 @@
 """KEY -> FOLDER: the user's cache of built shims. An entry is complete or not there; nobody else can have written it.
 
-    <cache>/index/<hash of a package's path>.json   which entry belongs to the files as they are now
-    <cache>/<key>/swapconf-shim.json                what was built; the presence of this file makes a folder ours
-    <cache>/<key>/cann/lib64/...                    also as <cache>/<key>/latest/lib64
+<cache>/index/<hash of a package's path>.json   which entry belongs to the files as they are now
+<cache>/<key>/swapconf-shim.json                what was built; the presence of this file makes a folder ours
+<cache>/<key>/cann/lib64/...                    also as <cache>/<key>/latest/lib64
 """
 
 from __future__ import annotations

@@ -63,12 +63,18 @@ def read_library(path: Path) -> Library:
     """Raises DryRunError if the file is no shared library of a known architecture."""
     machine = machine_of(path)
     if machine is None:
-        raise DryRunError(phrase("{file} is no ELF library for x86-64 or aarch64; is the MindSpore installation "
-                                 "damaged?", file=path))
+        raise DryRunError(
+            phrase("{file} is no ELF library for x86-64 or aarch64; is the MindSpore installation damaged?", file=path)
+        )
     with _opened(path) as elf:
         names = _section(elf, ".dynstr")
-        search = [folder for tag in ("DT_RPATH", "DT_RUNPATH") for text in _tags(elf, tag, names)
-                  for folder in text.split(":") if folder]
+        search = [
+            folder
+            for tag in ("DT_RPATH", "DT_RUNPATH")
+            for text in _tags(elf, tag, names)
+            for folder in text.split(":")
+            if folder
+        ]
         undefined, weak, defined = _symbols(elf, names)
         return Library(
             path=path,
@@ -96,7 +102,7 @@ def _tags(elf: ELFFile, tag: str, names: bytes) -> tuple[str, ...]:
 
 
 def _name(names: bytes, offset: int) -> str:
-    return names[offset:names.index(b"\0", offset)].decode("utf-8", "surrogateescape")
+    return names[offset : names.index(b"\0", offset)].decode("utf-8", "surrogateescape")
 
 
 def _symbols(elf: ELFFile, names: bytes) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
@@ -110,7 +116,7 @@ def _symbols(elf: ELFFile, names: bytes) -> tuple[frozenset[str], frozenset[str]
     versions = _section(elf, ".gnu.version")
     for index, (offset, info, _, section, _, _) in enumerate(_SYMBOL.iter_unpack(_section(elf, ".dynsym"))):
         name = _name(names, offset)
-        version = int.from_bytes(versions[2 * index:2 * index + 2], "little") & 0x7FFF
+        version = int.from_bytes(versions[2 * index : 2 * index + 2], "little") & 0x7FFF
         if section != _UNDEFINED:
             defined.add(name)
         elif version < _FIRST_NAMED_VERSION:
@@ -129,5 +135,6 @@ def _opened(path: Path) -> Iterator[ELFFile]:
         try:
             yield ELFFile(file)
         except (ELFError, struct.error, ValueError, OSError) as error:  # OSError: an offset that no file has
-            raise DryRunError(phrase("{file} cannot be read as an ELF library ({error}); is it damaged?", file=path,
-                                     error=error)) from error
+            raise DryRunError(
+                phrase("{file} cannot be read as an ELF library ({error}); is it damaged?", file=path, error=error)
+            ) from error

@@ -15,8 +15,12 @@ from swapconf.words.phrases import phrase
 
 PLUGIN = "lib/plugin/libmindspore_ascend.so*"
 # Everything else in the plugin's folder is optional to MindSpore: it warns where it does not load, and goes on.
-ROOTS = (PLUGIN, "lib/plugin/libmindspore_ops_ascend.so*", "lib/plugin/ascend/libmindspore_graph_ir.so*",
-         "lib/plugin/ascend/libhccl_plugin.so*")
+ROOTS = (
+    PLUGIN,
+    "lib/plugin/libmindspore_ops_ascend.so*",
+    "lib/plugin/ascend/libmindspore_graph_ir.so*",
+    "lib/plugin/ascend/libhccl_plugin.so*",
+)
 # Loaded before the plugin in every process. What they define is never stood in for.
 HOSTS = ("_c_expression*.so", "lib/*.so*", "lib/plugin/libmindspore_ops_cpu.so*")
 # The language runtimes are never stood in for, even where they are not found (another architecture, no loader cache).
@@ -53,8 +57,14 @@ def read_closure(folder: Path) -> Closure:
     plugins = _matches(folder, (PLUGIN,))
     machine = machine_of(plugins[0]) if plugins else None
     if machine is None:
-        raise DryRunError(phrase("the MindSpore in {folder} has no Ascend plugin ({file}); install the Linux wheel "
-                                 "from PyPI: pip install mindspore==2.9.0", folder=folder, file=PLUGIN))
+        raise DryRunError(
+            phrase(
+                "the MindSpore in {folder} has no Ascend plugin ({file}); install the Linux wheel "
+                "from PyPI: pip install mindspore==2.9.0",
+                folder=folder,
+                file=PLUGIN,
+            )
+        )
     roots = [path for path in _matches(folder, ROOTS) if machine_of(path) is machine]
     hosts = [path for path in _matches(folder, HOSTS) if machine_of(path) is machine]
     loaded, missing = _load(roots, {path.name: path for path in hosts}, machine)
@@ -70,8 +80,9 @@ def read_closure(folder: Path) -> Closure:
     )
 
 
-def _load(roots: Iterable[Path], hosts: Mapping[str, Path], machine: ElfMachine
-          ) -> tuple[dict[Path, Library], frozenset[str]]:
+def _load(
+    roots: Iterable[Path], hosts: Mapping[str, Path], machine: ElfMachine
+) -> tuple[dict[Path, Library], frozenset[str]]:
     """The libraries reached from ``roots``, and the sonames that lead nowhere."""
     loaded: dict[Path, Library] = {}
     search: dict[Path, None] = {}  # a set with the order of insertion

@@ -11,10 +11,21 @@ from swapconf.dryrun.shim.libraries import Closure
 from swapconf.dryrun.shim.symbols import Behaviour, behaviour, may_define
 
 # MindSpore opens these by name, below ASCEND_HOME_PATH or on the loader's path. It goes on without any other.
-OPENED_BY_NAME = frozenset((
-    "libacl_op_compiler.so", "libacl_tdt_channel.so", "libascend_hal.so", "libascendcl.so", "libhccl.so",
-    "libmsprofiler.so", "libnnopbase.so", "libopapi.so", "libplatform.so", "libprofapi.so", "libruntime.so",
-))
+OPENED_BY_NAME = frozenset(
+    (
+        "libacl_op_compiler.so",
+        "libacl_tdt_channel.so",
+        "libascend_hal.so",
+        "libascendcl.so",
+        "libhccl.so",
+        "libmsprofiler.so",
+        "libnnopbase.so",
+        "libopapi.so",
+        "libplatform.so",
+        "libprofapi.so",
+        "libruntime.so",
+    )
+)
 _LIBRARY_NAME = re.compile(rb"lib\w+\.so")
 # Functions that are looked up by name when they are needed. What precedes a name in memory may be any constant, so
 # operators are found anywhere; the other prefixes also occur inside C++ type names, so they count at the start of a
@@ -49,8 +60,11 @@ def make_plan(closure: Closure) -> Plan:
     mentioned = _union(map(_library_names, closure.plugin))
     return Plan(
         machine=closure.machine,
-        stand_ins=tuple(StandIn(symbol=symbol, behaviour=behaviour(symbol))
-                        for symbol in sorted((linked | looked_up) - defined) if may_define(symbol)),
+        stand_ins=tuple(
+            StandIn(symbol=symbol, behaviour=behaviour(symbol))
+            for symbol in sorted((linked | looked_up) - defined)
+            if may_define(symbol)
+        ),
         sonames=tuple(sorted(closure.missing | (OPENED_BY_NAME & mentioned))),
     )
 

@@ -58,8 +58,16 @@ SOC_NAME = "Ascend910B2"
 # sizeof in machine words, from CANN's public headers (graph/*.h, ge/ge_api.h): most hold one shared pointer, which is
 # two words; an Operator has a vtable, too. An object of any other class is left as it is: better unset than too long.
 CLASS_WORDS = {
-    "AscendString": 2, "Graph": 2, "GraphBuffer": 1, "Operator": 3, "Promote": 2, "Session": 2, "Shape": 2, "Tensor": 2,
-    "TensorDesc": 2, "TensorType": 2,
+    "AscendString": 2,
+    "Graph": 2,
+    "GraphBuffer": 1,
+    "Operator": 3,
+    "Promote": 2,
+    "Session": 2,
+    "Shape": 2,
+    "Tensor": 2,
+    "TensorDesc": 2,
+    "TensorType": 2,
 }
 # Methods that return an object: by (class, method), its words. Return types are not part of a symbol's name.
 RESULT_WORDS = {
@@ -86,8 +94,10 @@ _HANDLES = re.compile(r"acl(op|mdl|tdt|prof|rt)?Create(?!Stream|Event|Context)|a
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Names of the compiler, the C library, Python, std:: and the global allocation functions: whoever defines them breaks
 # the process. Most carry a version and are never looked at; in MindSpore 2.10 some of std:: do not.
-_RESERVED = re.compile(r"__|_?Py|_(Unwind|ITM|fini|init|edata|end)|dl(addr|close|error|open|sym)|swapconf_|"
-                       r"_Z(GV|T[VTISC])?(N[KVr]*)?S[absiodt]|_Z[nd][wal]")
+_RESERVED = re.compile(
+    r"__|_?Py|_(Unwind|ITM|fini|init|edata|end)|dl(addr|close|error|open|sym)|swapconf_|"
+    r"_Z(GV|T[VTISC])?(N[KVr]*)?S[absiodt]|_Z[nd][wal]"
+)
 _METHOD = re.compile(r"_ZNK?2ge(?P<length>[0-9]+)(?P<rest>\w+)")
 
 
@@ -123,4 +133,4 @@ def _ge_method(symbol: str) -> tuple[str, str]:
     if re.match(r"C[123]", rest):
         return owner, "constructor"
     named = re.match(r"([0-9]+)(\w+)", rest)
-    return (owner, named[2][:int(named[1])]) if named else (owner, "")
+    return (owner, named[2][: int(named[1])]) if named else (owner, "")

@@ -38,9 +38,13 @@ def place(lifetimes: Lifetimes) -> Placement:
         else:
             owner[~event].release(offset[~event], sizes[~event])
     return Placement(
-        segment=segment, offset=np.array(offset, dtype=np.int64), used_peak_bytes=lifetimes.used_peak_bytes,
-        mapped_bytes=highest * GRANULE_BYTES, reserved_bytes=highest * GRANULE_BYTES,
-        device_requests=sum(part.num_mappings for part in ranges))
+        segment=segment,
+        offset=np.array(offset, dtype=np.int64),
+        used_peak_bytes=lifetimes.used_peak_bytes,
+        mapped_bytes=highest * GRANULE_BYTES,
+        reserved_bytes=highest * GRANULE_BYTES,
+        device_requests=sum(part.num_mappings for part in ranges),
+    )
 
 
 class _Range:

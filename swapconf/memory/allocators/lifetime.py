@@ -84,7 +84,10 @@ def place(lifetimes: Lifetimes, gives_back: bool = True) -> Placement:
         segment=np.array([start // _STRIDE for start in address], dtype=np.int32),
         offset=np.array([start % _STRIDE for start in address], dtype=np.int64),
         used_peak_bytes=lifetimes.used_peak_bytes,
-        mapped_bytes=device.most_bytes, reserved_bytes=device.most_bytes, device_requests=len(device.size_bytes))
+        mapped_bytes=device.most_bytes,
+        reserved_bytes=device.most_bytes,
+        device_requests=len(device.size_bytes),
+    )
 
 
 class _Device:

@@ -57,9 +57,13 @@ def place(lifetimes: Lifetimes, pool: Pool = TRAINER) -> Placement:
     segment = np.array([pieces.segment_of(start) for start in address], dtype=np.int32)
     offset = np.array(address, dtype=np.int64) + np.array(pieces.depths, dtype=np.int64)[segment]
     return Placement(
-        segment=segment, offset=offset, used_peak_bytes=lifetimes.used_peak_bytes,
+        segment=segment,
+        offset=offset,
+        used_peak_bytes=lifetimes.used_peak_bytes,
         mapped_bytes=int(high_water_bytes(segment, offset, lifetimes.size_bytes).sum()),
-        reserved_bytes=pieces.reserved_bytes, device_requests=len(pieces.depths))
+        reserved_bytes=pieces.reserved_bytes,
+        device_requests=len(pieces.depths),
+    )
 
 
 def piece_bytes(lifetimes: Lifetimes, pool: Pool = TRAINER) -> tuple[int, ...]:

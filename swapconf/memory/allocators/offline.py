@@ -45,9 +45,15 @@ class Recipe:
 
 
 RECIPES = (
-    Recipe(balance=0.0), Recipe(balance=0.5), Recipe(balance=0.0, hot_first=True),
-    Recipe(balance=1.0, hot_first=True, skyline=False), Recipe(balance=0.2, skyline=False),
-    Recipe(balance=1.0), Recipe(balance=0.3), Recipe(balance=0.75), Recipe(balance=1.0, skyline=False),
+    Recipe(balance=0.0),
+    Recipe(balance=0.5),
+    Recipe(balance=0.0, hot_first=True),
+    Recipe(balance=1.0, hot_first=True, skyline=False),
+    Recipe(balance=0.2, skyline=False),
+    Recipe(balance=1.0),
+    Recipe(balance=0.3),
+    Recipe(balance=0.75),
+    Recipe(balance=1.0, skyline=False),
 )
 
 
@@ -66,8 +72,14 @@ def place(lifetimes: Lifetimes) -> Placement:
 
 def planned(offset: Columns, height: int, used_peak_bytes: int) -> Placement:
     """One segment that is taken once."""
-    return Placement(segment=np.zeros(len(offset), dtype=np.int32), offset=offset, mapped_bytes=height,
-                     reserved_bytes=height, device_requests=1 if height else 0, used_peak_bytes=used_peak_bytes)
+    return Placement(
+        segment=np.zeros(len(offset), dtype=np.int32),
+        offset=offset,
+        mapped_bytes=height,
+        reserved_bytes=height,
+        device_requests=1 if height else 0,
+        used_peak_bytes=used_peak_bytes,
+    )
 
 
 def _packings(lifetimes: Lifetimes) -> Iterator[Columns]:
@@ -87,8 +99,15 @@ def _packings(lifetimes: Lifetimes) -> Iterator[Columns]:
 
 def _recipes(num_blocks: int, random: np.random.Generator) -> Iterator[Recipe]:
     count = max(3, min(_MAX_RECIPES, _MAX_BLOCKS // num_blocks))
-    recipes = [*RECIPES, *(Recipe(balance=random.random(), hot_first=random.random() < 0.5,
-                                  skyline=random.random() < 0.7, noise=_NOISE) for _ in range(count))]
+    recipes = [
+        *RECIPES,
+        *(
+            Recipe(
+                balance=random.random(), hot_first=random.random() < 0.5, skyline=random.random() < 0.7, noise=_NOISE
+            )
+            for _ in range(count)
+        ),
+    ]
     return (recipe for recipe in recipes[:count] if recipe.skyline or num_blocks <= _MAX_BEST_FIT)
 
 
@@ -115,8 +134,9 @@ def ranks(lifetimes: Lifetimes) -> tuple[Columns, Columns]:
     return np.searchsorted(times, lifetimes.start), np.searchsorted(times, lifetimes.end)
 
 
-def best_fit(start: Columns, end: Columns, size: Columns, order: NDArray[np.float64],
-             fixed: Columns | None = None) -> Columns:
+def best_fit(
+    start: Columns, end: Columns, size: Columns, order: NDArray[np.float64], fixed: Columns | None = None
+) -> Columns:
     """Offsets of the blocks, [n], the highest in the order first. ``fixed``: [n], those that are given, else -1."""
     offset = np.full(len(start), -1, dtype=np.int64) if fixed is None else fixed.copy()
     given = np.flatnonzero(offset >= 0)

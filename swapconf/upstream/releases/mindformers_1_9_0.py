@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from swapconf.upstream.release import Release, Said
+from swapconf.upstream.release import FactValue, Release
 from swapconf.words.phrases import phrase
 
 RELEASE = Release(
-    package="mindformers", version="1.9.0", released_for="2.9.0", measured_with=("2.9.0",),
+    package="mindformers",
+    version="1.9.0",
+    released_for="2.9.0",
+    measured_with=("2.9.0",),
     confirms=(
         "lazy_inline_off_without_pipeline",
         "lazy_inline_variable_needed",
@@ -14,9 +17,16 @@ RELEASE = Release(
         "run_steps_aside",
     ),
     changes={
-        "mcore_refuses_cpu_offloading": Said(value=True, source=phrase(
-            "all five mcore families stop with Mapping Conflicts, whatever the value")),
-        "mcore_refuses_recompute_keys": Said(value=True, for_earlier=True, source=phrase(
-            "all five mcore families stop with Mapping Conflicts with what recompute_config always brings")),
+        "mcore_refuses_cpu_offloading": FactValue(
+            value=True, source=phrase("all five mcore families stop with Mapping Conflicts, whatever the value")
+        ),
+        "mcore_refuses_recompute_keys": FactValue(
+            value=True,
+            for_earlier=True,
+            source=phrase(
+                "all five mcore families stop with Mapping Conflicts with what recompute_config always brings"
+            ),
+        ),
     },
-    operators={"llama": ""})
+    operators={"llama": ""},
+)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from swapconf.upstream.release import Release, Said
+from swapconf.upstream.release import FactValue, Release
 from swapconf.words.phrases import phrase
 
 RELEASE = Release(
-    package="mindformers", version="2.0.0", released_for="2.10.0", measured_with=("2.10.0",),
+    package="mindformers",
+    version="2.0.0",
+    released_for="2.10.0",
+    measured_with=("2.10.0",),
     confirms=(
         "lazy_inline_off_without_pipeline",
         "lazy_inline_variable_needed",
         "mcore_drops_swap_config",
         "run_steps_aside",
     ),
-    changes={
-        "mcore_refuses_cpu_offloading": Said(value=False, source=phrase("the converter takes both names")),
-    },
-    operators={"llama": ""})
+    changes={"mcore_refuses_cpu_offloading": FactValue(value=False, source=phrase("the converter takes both names"))},
+    operators={"llama": ""},
+)

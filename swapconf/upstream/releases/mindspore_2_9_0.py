@@ -2,21 +2,44 @@
 
 from __future__ import annotations
 
-from swapconf.upstream.release import Release, Said
+from swapconf.upstream.release import FactValue, Release
 from swapconf.words.phrases import phrase
 
 RELEASE = Release(
-    package="mindspore", version="2.9.0",
+    package="mindspore",
+    version="2.9.0",
     confirms=("recomputed_consumer_voids_swap",),
     changes={
-        "prefetch_two_copies_from": Said(value=23, for_earlier=True, source=phrase(
-            "on a 4-layer Llama the last layer holds two device copies from N = 23 to 66 on, the first from 156 to "
-            "204")),
-        "prefetch_worse_from": Said(value=100, for_earlier=True, source=phrase(
-            "on a 4-layer Llama with layer_swap, N = 50 peaks at 203.82 MB, N = 100 at 287.59 MB, no swap at 281.83 "
-            "MB")),
-        "prefetch_crash_from_per_layer": Said(value=81, for_earlier=True, source=phrase(
-            "on a 4-layer Llama with layer_swap, the compiler ends with SIGSEGV for N from 324 (81 per layer) to 835")),
-        "prefetch_crash_to_per_layer": Said(value=209, for_earlier=True, source=phrase(
-            "on a 4-layer Llama with layer_swap, above N = 835 (209 per layer) no prefetch edge is added at all")),
-    })
+        "prefetch_two_copies_from": FactValue(
+            value=23,
+            for_earlier=True,
+            source=phrase(
+                "on a 4-layer Llama the last layer holds two device copies from N = 23 to 66 on, the first from 156 to "
+                "204"
+            ),
+        ),
+        "prefetch_worse_from": FactValue(
+            value=100,
+            for_earlier=True,
+            source=phrase(
+                "on a 4-layer Llama with layer_swap, N = 50 peaks at 203.82 MB, N = 100 at 287.59 MB, no swap at "
+                "281.83 MB"
+            ),
+        ),
+        "prefetch_crash_from_per_layer": FactValue(
+            value=81,
+            for_earlier=True,
+            source=phrase(
+                "on a 4-layer Llama with layer_swap, the compiler ends with SIGSEGV for N from 324 (81 per layer) to "
+                "835"
+            ),
+        ),
+        "prefetch_crash_to_per_layer": FactValue(
+            value=209,
+            for_earlier=True,
+            source=phrase(
+                "on a 4-layer Llama with layer_swap, above N = 835 (209 per layer) no prefetch edge is added at all"
+            ),
+        ),
+    },
+)

@@ -92,8 +92,13 @@ def _pretend_ascend() -> None:
 
 def pretend_devices(devices: int) -> None:
     """Rank 0 of so many devices, without communication: the CPU has none for semi-automatic parallelism."""
-    stand_ins = {"init": lambda: None, "get_rank": lambda *_: 0, "get_group_size": lambda *_: devices,
-                 "create_group": lambda *_: None, "_is_initialized": lambda: True}
+    stand_ins = {
+        "init": lambda: None,
+        "get_rank": lambda *_: 0,
+        "get_group_size": lambda *_: devices,
+        "create_group": lambda *_: None,
+        "_is_initialized": lambda: True,
+    }
     for name, module in list(sys.modules.items()):
         for function in stand_ins if name.startswith(("mindformers", "mindspore.communication.management")) else ():
             if getattr(vars(module).get(function), "__module__", "").startswith("mindspore.communication"):
@@ -105,15 +110,23 @@ def describe(network: Any) -> dict[str, Any]:
     cells = dict(network.cells_and_names())
     return {
         "primitives": {
-            ".".join(filter(None, (path, name))): {key: primitive.attrs[key] for key in PRIMITIVE_ATTRIBUTES
-                                                   if key in primitive.attrs}
-            for path, cell in cells.items() for name, primitive in cell._primitives.items() if primitive is not None},
-        "cells": {path: {"scope": cell.get_scope(),
-                         "flags": {key: str(value) for key, value in cell.get_flags().items()},
-                         "pipeline_stage": getattr(cell, "pipeline_stage", None),
-                         "pipeline_segment": getattr(cell, "pipeline_segment", None),
-                         "lazy_inline": hasattr(cell, "cell_init_args")}
-                  for path, cell in cells.items()},
+            ".".join(filter(None, (path, name))): {
+                key: primitive.attrs[key] for key in PRIMITIVE_ATTRIBUTES if key in primitive.attrs
+            }
+            for path, cell in cells.items()
+            for name, primitive in cell._primitives.items()
+            if primitive is not None
+        },
+        "cells": {
+            path: {
+                "scope": cell.get_scope(),
+                "flags": {key: str(value) for key, value in cell.get_flags().items()},
+                "pipeline_stage": getattr(cell, "pipeline_stage", None),
+                "pipeline_segment": getattr(cell, "pipeline_segment", None),
+                "lazy_inline": hasattr(cell, "cell_init_args"),
+            }
+            for path, cell in cells.items()
+        },
         "comm_fusion": {name: parameter.comm_fusion for name, parameter in network.parameters_and_names()},
     }
 

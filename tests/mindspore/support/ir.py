@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-_NODE = re.compile(r"  %\d+\(.*\{instance name: (?P<name>\w+)\}(?: primitive_attrs: \{(?P<attributes>.*?)\})?"
-                   r"(?: cnode_attrs: \{(?P<marks>.*?)\})?")
+_NODE = re.compile(
+    r"  %\d+\(.*\{instance name: (?P<name>\w+)\}(?: primitive_attrs: \{(?P<attributes>.*?)\})?"
+    r"(?: cnode_attrs: \{(?P<marks>.*?)\})?"
+)
 _SCOPE = re.compile(r"# Fullname with scope: \((?P<scope>.*)/")
 _PREFETCH = re.compile(r"backward_prefetch: I64\((\d+)\)")
 

@@ -22,8 +22,10 @@ CHILD = Path(__file__).with_name("build_models.py")
 TIMEOUT_SECONDS = 240
 RECOMPUTED = "recompute_"  # what MindSpore puts before the scope of a recomputed cell
 
-TINY_LLAMA = {f"model.model_config.{key}": value
-              for key, value in {"hidden_size": 64, "num_heads": 4, "vocab_size": 64, "seq_length": 32}.items()}
+TINY_LLAMA = {
+    f"model.model_config.{key}": value
+    for key, value in {"hidden_size": 64, "num_heads": 4, "vocab_size": 64, "seq_length": 32}.items()
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,14 +66,20 @@ class Built:
     @property
     def swapped(self) -> dict[str, int]:
         """Primitives that are flagged for swap, and their prefetch."""
-        return {path: attributes["backward_prefetch"] for path, attributes in self.primitives.items()
-                if attributes.get("offload")}
+        return {
+            path: attributes["backward_prefetch"]
+            for path, attributes in self.primitives.items()
+            if attributes.get("offload")
+        }
 
     @property
     def recomputed(self) -> set[str]:
         """Primitives that MindSpore will recompute: flagged, or below a recomputed cell and not flagged off."""
-        return {path for path, attributes in self.primitives.items()
-                if attributes.get("recompute", self._below_recomputed_cell(path))}
+        return {
+            path
+            for path, attributes in self.primitives.items()
+            if attributes.get("recompute", self._below_recomputed_cell(path))
+        }
 
     def _below_recomputed_cell(self, path: str) -> bool:
         return (self.cells[path.rpartition(".")[0]]["scope"] or "").startswith(RECOMPUTED)
@@ -81,11 +89,25 @@ def build(jobs: Mapping[str, Job], folder: Path) -> dict[str, Built]:
     """Build all models in one child process, each in a fork of its own."""
     stems = {name: name.replace("/", "-").replace(" ", "-") for name in jobs}
     configs = {name: write_config(job, folder / f"{stems[name]}.yaml") for name, job in jobs.items()}
-    orders = [{"name": stems[name], "arguments": ["--config", str(configs[name])], "swapconf": job.swapconf,
-               "devices": job.devices, "ascend": job.ascend} for name, job in jobs.items()]
+    orders = [
+        {
+            "name": stems[name],
+            "arguments": ["--config", str(configs[name])],
+            "swapconf": job.swapconf,
+            "devices": job.devices,
+            "ascend": job.ascend,
+        }
+        for name, job in jobs.items()
+    ]
     (folder / "jobs.json").write_text(json.dumps(orders), encoding="utf-8")
-    subprocess.run([sys.executable, str(CHILD), str(folder / "jobs.json"), str(folder)], cwd=folder, env=environment(),
-                   capture_output=True, check=True, timeout=TIMEOUT_SECONDS)
+    subprocess.run(
+        [sys.executable, str(CHILD), str(folder / "jobs.json"), str(folder)],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        check=True,
+        timeout=TIMEOUT_SECONDS,
+    )
     return {name: _read(folder, stem, configs[name]) for name, stem in stems.items()}
 
 
@@ -108,10 +130,14 @@ def write_config(job: Job, target: Path) -> Path:
 def _read(folder: Path, stem: str, config: Path) -> Built:
     result = folder / f"{stem}.json"
     data = json.loads(result.read_text(encoding="utf-8")) if result.exists() else {}
-    return Built(config=config, primitives=data.get("primitives", {}), cells=data.get("cells", {}),
-                 comm_fusion=data.get("comm_fusion", {}),
-                 log=(folder / f"{stem}.log").read_text(encoding="utf-8", errors="replace"),
-                 status=int((folder / f"{stem}.status").read_text()))
+    return Built(
+        config=config,
+        primitives=data.get("primitives", {}),
+        cells=data.get("cells", {}),
+        comm_fusion=data.get("comm_fusion", {}),
+        log=(folder / f"{stem}.log").read_text(encoding="utf-8", errors="replace"),
+        status=int((folder / f"{stem}.status").read_text()),
+    )
 
 
 # --- what swapconf decides for the same YAML, without mindspore -----------------------------------------------------
@@ -134,6 +160,10 @@ def decided_recomputes(strategy: Strategy) -> set[str]:
 def _actions(strategy: Strategy) -> dict[str, Any]:
     legacy = strategy.network.family in ("llama", "glm2")
     layers = "model.layers" if legacy else "model.decoder.layers"
-    places = {entry.layer.name: f"{layers}.{entry.layer.name}" if entry.layer.name.isdigit()
-              else f"model.mtp.layers.{entry.layer.name.removeprefix('mtp')}" for entry in strategy.layers}
+    places = {
+        entry.layer.name: f"{layers}.{entry.layer.name}"
+        if entry.layer.name.isdigit()
+        else f"model.mtp.layers.{entry.layer.name.removeprefix('mtp')}"
+        for entry in strategy.layers
+    }
     return {f"{places[name]}.{path}": action for (name, path), action in strategy.actions().items()}
