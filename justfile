@@ -36,9 +36,9 @@ format:
 generate *arguments:
     python scripts/generate.py "$@"
 
-# write the catalog of models from the real cells; an hour, needs mindspore (arguments: scripts/build_catalog.py --help)
+# write the catalog of models from the real cells; an hour, needs mindspore (arguments: scripts/build_families.py --help)
 catalog *arguments:
-    python scripts/build_catalog.py "$@"
+    python scripts/build_families.py "$@"
 
 # write what the commands of docs/tutorial.md print; minutes, needs mindspore; with --check only say what differs
 tutorial *arguments:

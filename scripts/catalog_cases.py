@@ -1,6 +1,6 @@
 """What the catalog covers: per family, a tiny configuration of the real model and the switches that change its layers.
 
-Pure data, no mindspore. ``catalog_legacy.py`` and ``catalog_mcore.py`` hold the families, ``build_catalog.py``
+Pure data, no mindspore. ``catalog_legacy.py`` and ``catalog_mcore.py`` hold the families, ``build_families.py``
 builds every variant of them.
 """
 

@@ -4,7 +4,7 @@
     python scripts/generate.py [--check]
 
 --check writes nothing: exit code 1 where a file is not what would be written, or a phrase is not translated. What takes
-MindSpore, or traces, to make has a script of its own: build_catalog.py, build_tutorial.py and evidence/.
+MindSpore, or traces, to make has a script of its own: build_families.py, build_tutorial.py and evidence/.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import build_catalogue
 import build_command_docs
 import build_rule_docs
+import build_translations
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "scripts" / "evidence"))
@@ -34,7 +34,7 @@ def main() -> None:
         print(f"{'differs' if check else 'written'}: {file.relative_to(ROOT)}")
         if not check:
             file.write_bytes(content)
-    untranslated = list(build_catalogue.untranslated())
+    untranslated = list(build_translations.untranslated())
     for language, text in untranslated:
         print(f"{language}: not translated: {text!r}")
     if check and (changed or untranslated):
@@ -43,7 +43,7 @@ def main() -> None:
 
 def files() -> Iterator[tuple[Path, bytes]]:
     """Each file, and what it has to hold."""
-    yield from build_catalogue.files()
+    yield from build_translations.files()
     for page, text in (
         (build_rule_docs.TARGET, build_rule_docs.render()),
         (build_command_docs.TARGET, build_command_docs.render()),

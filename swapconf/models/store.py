@@ -1,6 +1,6 @@
 """CATALOG FILES -> FAMILY: ``families.json`` tells the families apart, ``<family>.json`` holds one of them.
 
-The files are written by ``scripts/build_catalog.py`` from the real cells and shipped with the package.
+The files are written by ``scripts/build_families.py`` from the real cells and shipped with the package.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """PHRASE: English text that remembers its template and values, so that the rim can show it in another language.
 
 A phrase is a `str`: below the rim it is compared, sorted, logged and cached as English. What is shown to a person goes
-through `show` once. Catalogues are gettext's, in ``locale/``; `scripts/build_catalogue.py` makes them.
+through `show` once. Catalogues are gettext's, in ``locale/``; `scripts/build_translations.py` makes them.
 """
 
 from __future__ import annotations

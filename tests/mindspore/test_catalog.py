@@ -49,7 +49,7 @@ def test_graph_facts_are_those_of_a_real_compile(tmp_path: Path, family: str) ->
 
 def _build(out: Path, *flags: str) -> None:
     subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "build_catalog.py"), "--out", str(out), *flags],
+        [sys.executable, str(ROOT / "scripts" / "build_families.py"), "--out", str(out), *flags],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         check=True,

@@ -16,7 +16,7 @@ from swapconf.report.memory_page import page
 from swapconf.report.next_steps import next_step
 from swapconf.words.units import GIB, MIB, axis_unit, show_bytes
 from tests.helpers import ROOT, TRACES
-from tests.unit.terminal import on_terminal, piped
+from tests.processes.terminal import on_terminal, piped
 from tests.unit.test_memory_view import view_of
 from tests.unit.test_policies import blocks
 

@@ -12,7 +12,7 @@ from swapconf.words import phrases
 from swapconf.words.phrases import Phrase, joined, packed, phrase, plural, show, unpacked
 
 pytest.importorskip("babel")
-import build_catalogue
+import build_translations
 
 
 def test_a_phrase_is_its_english_text() -> None:
@@ -46,18 +46,18 @@ def test_a_phrase_stays_one_in_an_exception_and_in_another_process() -> None:
 @pytest.mark.parametrize("language", [name for name in phrases.LANGUAGES if name != phrases.ENGLISH])
 class TestCatalogue:
     def test_it_is_complete(self, language: str) -> None:
-        assert build_catalogue.missing(build_catalogue.renewed(language)) == [], (
+        assert build_translations.missing(build_translations.renewed(language)) == [], (
             "translate these in the .po file, then run `just generate`"
         )
 
     def test_it_is_built(self, language: str) -> None:
-        file = build_catalogue.place(language)
-        assert file.read_text(encoding="utf-8") == build_catalogue.as_po(build_catalogue.renewed(language))
-        assert file.with_suffix(".mo").read_bytes() == build_catalogue.as_mo(build_catalogue.translated(language))
+        file = build_translations.place(language)
+        assert file.read_text(encoding="utf-8") == build_translations.as_po(build_translations.renewed(language))
+        assert file.with_suffix(".mo").read_bytes() == build_translations.as_mo(build_translations.translated(language))
 
     def test_translations_name_the_same_values(self, language: str) -> None:
-        plain = {text for text, _ in build_catalogue.help_texts()}
-        for message in build_catalogue.translated(language):
+        plain = {text for text, _ in build_translations.help_texts()}
+        for message in build_translations.translated(language):
             if message.id and message.id not in plain:
                 texts = [message.string] if isinstance(message.string, str) else message.string or ()
                 originals = [message.id] if isinstance(message.id, str) else message.id

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from swapconf.cli.language import of_environment
 from swapconf.cli.main import main
 from tests.helpers import ROOT
-from tests.unit.terminal import PROGRAM, environment, piped
+from tests.processes.terminal import PROGRAM, environment, piped
 
 UTF_8 = io.TextIOWrapper(io.BytesIO(), "utf-8")
 

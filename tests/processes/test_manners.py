@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from swapconf.cli.main import COMMANDS, main
 from tests.helpers import ROOT, heed_ctrl_c
-from tests.unit.terminal import COLOUR, ESCAPE, PROGRAM, environment, on_terminal, piped
+from tests.processes.terminal import COLOUR, ESCAPE, PROGRAM, environment, on_terminal, piped
 
 GOOD = "configs/llama2_7b/example4_swap_with_recompute.yaml"
 SMALL = "configs/small/example2_layer_swap.yaml"

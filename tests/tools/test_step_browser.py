@@ -23,7 +23,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
 from swapconf.report.memory_page import page
-from tests.unit.test_memory_browser import SECONDS, browser, plot  # noqa: F401  a fixture
+from tests.tools.test_memory_browser import SECONDS, browser, plot  # noqa: F401  a fixture
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from swapconf.cli.main import main
 from swapconf.decide.patterns import matches
 from swapconf.models import catalog
 from swapconf.models.network import LayerTemplate
-from tests.unit.language_server import LanguageServer
+from tests.tools.language_server import LanguageServer
 
 SERVER = os.environ.get("SWAPCONF_LANGUAGE_SERVER") or shutil.which("yaml-language-server")
 MODELS = {

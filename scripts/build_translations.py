@@ -2,7 +2,7 @@
 """Bring swapconf/locale up to date with the phrases and help texts in the code: collect them, keep what is
 translated, compile.
 
-    python scripts/build_catalogue.py
+    python scripts/build_translations.py
 
 Prints what is not translated yet; write that into the .po file and run it again.
 """
@@ -38,7 +38,7 @@ _CHANGING = (
     '"Generated-By',
 )  # of the header: would differ from one build to the next
 _NO_DATE = datetime(2026, 1, 1, tzinfo=timezone.utc)
-HEAD = "# Messages of swapconf. Made by scripts/build_catalogue.py; write translations here and run it again."
+HEAD = "# Messages of swapconf. Made by scripts/build_translations.py; write translations here and run it again."
 
 
 def help_texts() -> Iterator[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """Write swapconf/models/families/*.json from the real cells of the installed MindSpore and MindSpore Transformers.
 
-    python scripts/build_catalog.py                      # every family, as shipped
-    python scripts/build_catalog.py --family llama --first-variant --out DIR
+    python scripts/build_families.py                      # every family, as shipped
+    python scripts/build_families.py --family llama --first-variant --out DIR
 
 Each family is built in a child process (mindformers keeps its kind of model in a global), in a scratch directory
 (both frameworks write logs where they run). ``--trees-only`` skips the compiles: executed, saved stay null.

@@ -12,7 +12,7 @@ import pytest
 
 from swapconf.study.pages import pages
 from tests.helpers import ROOT
-from tests.unit.terminal import environment, piped
+from tests.processes.terminal import environment, piped
 
 HEAVY = ("numpy", "plotly", "jinja2", "mindspore", "mindformers", "jsonschema", "rich", "joblib")
 ASK = """

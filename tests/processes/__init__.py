@@ -1,0 +1,1 @@
+"""Tests that start processes: the command line as a person meets it, scripts, a C compiler."""

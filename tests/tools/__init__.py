@@ -1,0 +1,1 @@
+"""Tests with another program: Chromium, a language server, pip, pre-commit. Skipped where it is missing."""
