@@ -26,12 +26,7 @@ def prepare(trace: Trace) -> Baseline:
     """Raises ValueError where the trace has no graph, or swaps or recomputes already."""
     kernels = [kernel for kernel in trace.kernels if not kernel.is_event]
     tasks = [task for task in trace.tasks if task.is_kernel]
-    if not tasks:
-        raise ValueError(trace.why_no_graph)
-    if any(kernel.primitive == "MoveTo" for kernel in kernels):
-        raise ValueError(phrase("the trace swaps already"))
-    if any("recompute_Default" in kernel.name for kernel in kernels):
-        raise ValueError(phrase("the trace recomputes already"))
+    _refuse(trace, kernels, tasks)
     blocks = sorted((block for block in trace.blocks if not block.on_host), key=lambda block: block.start)
     row = {block.start: index for index, block in enumerate(blocks)}
     maker = _makers(tasks, row)
@@ -42,12 +37,7 @@ def prepare(trace: Trace) -> Baseline:
     backward = _backward(kernels, reads, maker)
     reads = _through_views(reads, maker, backward)
     layer, cell = adopted(kernels, layer, [place[1] for place in places], backward, reads, maker)
-    named = np.array(
-        [
-            place[0] if kernel.scope != "Default" else number
-            for place, kernel, number in zip(places, kernels, layer.tolist(), strict=True)
-        ]
-    )
+    named = _named(kernels, places, layer)
     weights = weights_read(tasks, trace.blocks, reads)
     layer = rehomed(kernels, layer, cell, backward, reads, maker, weights)
     return Baseline(
@@ -67,6 +57,26 @@ def prepare(trace: Trace) -> Baseline:
         reads=reads,
         steps=trace.num_steps,
         misnamed=frozenset(np.flatnonzero(layer != named).tolist()),
+    )
+
+
+def _refuse(trace: Trace, kernels: Sequence[Kernel], tasks: Sequence[Task]) -> None:
+    """Raises ValueError where this is no baseline."""
+    if not tasks:
+        raise ValueError(trace.why_no_graph)
+    if any(kernel.primitive == "MoveTo" for kernel in kernels):
+        raise ValueError(phrase("the trace swaps already"))
+    if any("recompute_Default" in kernel.name for kernel in kernels):
+        raise ValueError(phrase("the trace recomputes already"))
+
+
+def _named(kernels: Sequence[Kernel], places: Sequence[tuple[int, str]], layer: Ints) -> Ints:
+    """[kernels] the layer that a kernel is named after; ``layer`` where its name tells none."""
+    return np.array(
+        [
+            place[0] if kernel.scope != "Default" else number
+            for place, kernel, number in zip(places, kernels, layer.tolist(), strict=True)
+        ]
     )
 
 

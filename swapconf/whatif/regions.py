@@ -195,56 +195,90 @@ def _of_cells(baseline: Baseline, label: Ints, again: Flags, root: Ints) -> Ints
 
 def _region(baseline: Baseline, part: RegionPart, redirected: Flags, kept: Flags) -> tuple[Region, Flags]:
     """Also which items are launched right behind the kernel that makes the gradient."""
-    reads, kernels = baseline.reads, baseline.kernels
+    kernels = baseline.kernels
     copies, launched = part.copies.tolist(), part.kernels.tolist()
-    copy = {node: item for item, node in enumerate(copies)}
-    copy_of = copy | {int(baseline.twin[node]): item for node, item in copy.items() if baseline.twin[node] >= 0}
-    item_of = {kernel: len(copies) + item for item, kernel in enumerate(launched)}
-    needs: list[list[int]] = []
-    late = set()
-    begin = min(_arrival(baseline, part.start), part.start - NEAR - 1)
-    arrival = {first: _arrival(baseline, first) for first in np.unique(part.first).tolist()}
-    outputs = _Outputs(baseline.num_made[[*copies, *launched]].tolist())
-    for node, first in zip(copies, part.first.tolist(), strict=True):
-        found = [
-            outputs.of(copy[face], int(reads.block[row]))
-            for row in baseline.rows_of(node)
-            if not kept[reads.block[row]] and (face := int(reads.face[row])) in copy
-        ]
-        # of several regions, each waits for a gradient of its own
-        gate = item_of.get(arrival[first], -1)
-        needs.append(list(dict.fromkeys(found)) or [gate] * (gate >= 0))
-    for kernel in launched:
-        found = []
-        for row in baseline.rows_of(kernel):
-            face, via = int(reads.face[row]), int(reads.via[row])
-            # a view that a gradient makes for this one
-            view = item_of.get(via, copy_of.get(via, -1)) if via != face else -1
-            if redirected[row]:
-                source = copy.get(face, copy.get(int(baseline.below[face]), -1))
-                found += [outputs.of(source, int(reads.block[row])), view]
-            elif view >= 0:
-                found.append(view)
-            elif face in item_of or face in copy_of:
-                found.append(outputs.of(item_of.get(face, copy_of.get(face, -1)), int(reads.block[row])))
-            elif begin < face < part.start and kernels.stream[face] != 0 and kernels.primitive[face] != "Receive":
-                late.add(item_of[kernel])
-        needs.append([item for item in dict.fromkeys(found) if item >= 0])
+    items = _Items(baseline, part, redirected, kept)
+    needs = [items.needed_again(node, first) for node, first in zip(copies, part.first.tolist(), strict=True)]
+    needs += [items.needed(kernel) for kernel in launched]
     first = np.zeros(len(needs), dtype=np.bool_)
     if (baseline.upfront >= 0).any():
         first[: len(copies)] = [not given for given in needs[: len(copies)]]
         first[: len(copies)] &= baseline.twin[part.copies] < 0
     talks = kernels.stream[[*copies, *launched]] != 0
+    outputs = items.outputs
     needs, shown = [*needs, *outputs.needs], len(outputs.needs)
     return Region(
         needs=needs,
-        late=frozenset(late),
+        late=frozenset(
+            item for item, kernel in enumerate(launched, len(copies)) if items.waits_for_communication(kernel)
+        ),
         num_real=outputs.num_makers,
         ahead=frozenset(np.flatnonzero(first & talks).tolist()),
         talks=[*talks.tolist(), *[False] * shown],
         depth=[*[UNKNOWN] * len(copies), *baseline.depth[launched].tolist(), *[UNKNOWN] * shown],
         single=_single(baseline, needs, len(copies), launched),
     ), first
+
+
+class _Items:
+    """The items of a region: first what runs again, then the kernels that wait for it."""
+
+    def __init__(self, baseline: Baseline, part: RegionPart, redirected: Flags, kept: Flags) -> None:
+        self._baseline, self._reads, self._part = baseline, baseline.reads, part
+        self._redirected, self._kept = redirected, kept
+        copies, launched = part.copies.tolist(), part.kernels.tolist()
+        self._copy = {node: item for item, node in enumerate(copies)}
+        self._copy_of = self._copy | {
+            int(baseline.twin[node]): item for node, item in self._copy.items() if baseline.twin[node] >= 0
+        }
+        self._item_of = {kernel: len(copies) + item for item, kernel in enumerate(launched)}
+        self._begin = min(_arrival(baseline, part.start), part.start - NEAR - 1)
+        self._arrival = {first: _arrival(baseline, first) for first in np.unique(part.first).tolist()}
+        self.outputs = _Outputs(baseline.num_made[[*copies, *launched]].tolist())
+
+    def needed_again(self, node: int, first: int) -> list[int]:
+        """What a node that runs again needs. One that needs nothing waits for the gradient of its own region."""
+        block, face = self._reads.block, self._reads.face
+        found = [
+            self.outputs.of(self._copy[int(face[row])], int(block[row]))
+            for row in self._baseline.rows_of(node)
+            if not self._kept[block[row]] and int(face[row]) in self._copy
+        ]
+        gate = self._item_of.get(self._arrival[first], -1)
+        return list(dict.fromkeys(found)) or [gate] * (gate >= 0)
+
+    def needed(self, kernel: int) -> list[int]:
+        """What a kernel that waits needs of the region."""
+        found = [item for row in self._baseline.rows_of(kernel) for item in self._read_by(row)]
+        return [item for item in dict.fromkeys(found) if item >= 0]
+
+    def _read_by(self, row: int) -> tuple[int, ...]:
+        face, block, view = int(self._reads.face[row]), int(self._reads.block[row]), self._view(row)
+        if self._redirected[row]:
+            source = self._copy.get(face, self._copy.get(int(self._baseline.below[face]), -1))
+            return self.outputs.of(source, block), view
+        if view >= 0:
+            return (view,)
+        return (self.outputs.of(self._known(face), block),) if self._known(face) >= 0 else ()
+
+    def _known(self, node: int) -> int:
+        return self._item_of.get(node, self._copy_of.get(node, -1))
+
+    def _view(self, row: int) -> int:
+        """The view that a gradient makes for this one, -1 for none."""
+        face, via = int(self._reads.face[row]), int(self._reads.via[row])
+        return self._known(via) if via != face else -1
+
+    def waits_for_communication(self, kernel: int) -> bool:
+        """Whether it reads what communication has made shortly before the region."""
+        return any(self._is_communicated(row) for row in self._baseline.rows_of(kernel))
+
+    def _is_communicated(self, row: int) -> bool:
+        face, kernels = int(self._reads.face[row]), self._baseline.kernels
+        if self._redirected[row] or self._view(row) >= 0 or self._known(face) >= 0:
+            return False
+        is_before = self._begin < face < self._part.start
+        return bool(is_before and kernels.stream[face] != 0 and kernels.primitives[face] != "Receive")
 
 
 class _Outputs:

@@ -50,80 +50,120 @@ class Sites:
 
 
 def assign(baseline: Baseline, network: Network) -> Sites:
-    templates = {layer.name: (layer.name, _Cells(layer.template)) for layer in network.layers}
-    names: dict[tuple[str, str], int] = {}
+    assigned = _Assigned(baseline, network)
+    assigned.nodes()
+    of_place, places = _places(baseline)
+    assigned.sent()
+    assigned.read()
+    shared = assigned.shared()
+    names = tuple(assigned.names)
+    return Sites(
+        names=names,
+        of_node=assigned.of_node,
+        of_moved=assigned.of_moved,
+        of_read=assigned.of_read,
+        of_unread=_unread(baseline, assigned.of_node, names, network),
+        places=places,
+        of_place=of_place,
+        shared=shared,
+    )
+
+
+def _places(baseline: Baseline) -> tuple[Ints, tuple[tuple[str, str], ...]]:
+    """[kernels] the row of its layer and cell among all of them, -1 outside of layers."""
     kernels = baseline.kernels
-    readers = _reader_cells(baseline)
-    served = set(baseline.edges[1][~kernels.is_lost[baseline.edges[0]]].tolist())  # by nodes that name their cells
-    of_node = np.full(len(kernels), -1, dtype=np.int64)
-    is_known = np.zeros(len(kernels), dtype=np.bool_)
-    below: dict[int, str] = {}
-    for node in np.flatnonzero(kernels.passing >= 0)[::-1].tolist():
-        layer = templates.get(layer_name(int(kernels.layer[node])))
-        if layer is not None:
-            known = readers.get(node, frozenset())
-            paths = (
-                layer[1].path(cell, kernels.primitive[node], known)
-                for cell in (kernels.cell[node], *_near(baseline, node, known, below))
-            )
-            path = next((path for path in paths if path is not None), None)
-            is_known[node] = path is not None
-            if path is not None and kernels.primitive[node] in VIEWS:
-                path = layer[1].saved_view(path, known, is_lost=bool(kernels.is_lost[node]) and node not in served)
-            if path is not None:
-                of_node[node] = names.setdefault((layer[0], path), len(names))
-                below[node] = path.rpartition(".")[0]
-    of_node[_of_strangers(baseline, is_known) | _like_misnamed(baseline, readers)] = -1
-
-    of_site = [path for _, path in names]
-
-    def owner(face: int, reader: int) -> int:
-        layer = templates.get(layer_name(int(kernels.layer[face])))
-        if layer is not None and (
-            kernels.primitive[face] in VIEWS or (of_node[face] >= 0 and layer[1].is_unread_cast(of_site[of_node[face]]))
-        ):
-            cells = {cell for cell, _ in readers.get(face, ())}
-            served = _cell_of(baseline, reader, int(kernels.passing[face]), cells)
-            own = layer[1].own_view(served, kernels.cell[face], kernels.primitive[face])
-            if own is not None:
-                return names.setdefault((layer[0], own), len(names))
-        return int(of_moved[face])
-
     places: dict[tuple[str, str], int] = {}
     of_place = np.full(len(kernels), -1, dtype=np.int64)
     for node in np.flatnonzero(kernels.passing >= 0).tolist():
         place = layer_name(int(kernels.layer[node])), kernels.cell[node]
         of_place[node] = places.setdefault(place, len(places))
-    of_moved = of_node.copy()
-    faces, reading = baseline.reads.face, baseline.reads.kernel
-    sent = (faces >= 0) & (kernels.stream[reading] != 0) & (kernels.passing[reading] >= 0)
-    for row in np.flatnonzero(sent & (of_node[reading] < 0)).tolist():
-        of_moved[reading[row]] = owner(int(faces[row]), int(reading[row]))
-    of_read = np.full(len(baseline.reads.block), -1, dtype=np.int64)
-    for row in np.flatnonzero((kernels.passing[faces] >= 0) & kernels.backward[reading]).tolist():
-        of_read[row] = owner(int(faces[row]), int(reading[row]))
-    for row, layer_of in _sums(baseline):
-        layer = templates.get(layer_name(layer_of))
-        path = layer[1].path("", "Add", frozenset()) if layer is not None else None
-        if layer is not None and path is not None:
-            of_read[row] = names.setdefault((layer[0], path), len(names))
-    shared = tuple(_shared(baseline, templates))
-    for kernel, path in shared:
-        for layer_number in np.unique(kernels.layer[kernels.passing >= 0]).tolist():
-            names.setdefault((layer_name(layer_number), path), len(names))
-        site = names.setdefault((layer_name(int(kernels.layer[kernel])), path), len(names))
-        of_moved[kernel] = site
-        of_read[(faces == kernel) & kernels.backward[reading]] = site
-    return Sites(
-        names=tuple(names),
-        of_node=of_node,
-        of_moved=of_moved,
-        of_read=of_read,
-        of_unread=_unread(baseline, of_node, tuple(names), network),
-        places=tuple(places),
-        of_place=of_place,
-        shared=shared,
-    )
+    return of_place, tuple(places)
+
+
+class _Assigned:
+    """What becomes `Sites`, step by step. ``names``: rows of (layer, path), in the order in which they are met."""
+
+    def __init__(self, baseline: Baseline, network: Network) -> None:
+        self._baseline, self._kernels, self._reads = baseline, baseline.kernels, baseline.reads
+        self._templates = {layer.name: (layer.name, _Cells(layer.template)) for layer in network.layers}
+        self._readers = _reader_cells(baseline)
+        self.names: dict[tuple[str, str], int] = {}
+        self.of_node = np.full(len(self._kernels), -1, dtype=np.int64)
+        self.of_moved = self.of_node
+        self.of_read = np.full(len(self._reads.block), -1, dtype=np.int64)
+
+    def nodes(self) -> None:
+        """The site of each node of a layer."""
+        baseline, kernels = self._baseline, self._kernels
+        served = set(baseline.edges[1][~kernels.is_lost[baseline.edges[0]]].tolist())  # by nodes that name their cells
+        is_known = np.zeros(len(kernels), dtype=np.bool_)
+        below: dict[int, str] = {}
+        for node in np.flatnonzero(kernels.passing >= 0)[::-1].tolist():
+            layer = self._layer(node)
+            if layer is None:
+                continue
+            known = self._readers.get(node, frozenset())
+            cells = (kernels.cell[node], *_near(baseline, node, known, below))
+            paths = (layer[1].path(cell, kernels.primitive[node], known) for cell in cells)
+            path = next((path for path in paths if path is not None), None)
+            is_known[node] = path is not None
+            if path is not None and kernels.primitive[node] in VIEWS:
+                path = layer[1].saved_view(path, known, is_lost=bool(kernels.is_lost[node]) and node not in served)
+            if path is not None:
+                self.of_node[node] = self._site(layer[0], path)
+                below[node] = path.rpartition(".")[0]
+        self.of_node[_of_strangers(baseline, is_known) | _like_misnamed(baseline, self._readers)] = -1
+        self.of_moved = self.of_node.copy()
+        self._of_site = [path for _, path in self.names]
+
+    def sent(self) -> None:
+        """Communication that is no site of its own moves what the site does that it reads."""
+        faces, reading, kernels = self._reads.face, self._reads.kernel, self._kernels
+        sent = (faces >= 0) & (kernels.stream[reading] != 0) & (kernels.passing[reading] >= 0)
+        for row in np.flatnonzero(sent & (self.of_node[reading] < 0)).tolist():
+            self.of_moved[reading[row]] = self._owner(int(faces[row]), int(reading[row]))
+
+    def read(self) -> None:
+        """The site that owns what each gradient reads."""
+        faces, reading, kernels = self._reads.face, self._reads.kernel, self._kernels
+        for row in np.flatnonzero((kernels.passing[faces] >= 0) & kernels.backward[reading]).tolist():
+            self.of_read[row] = self._owner(int(faces[row]), int(reading[row]))
+        for row, layer_of in _sums(self._baseline):
+            layer = self._templates.get(layer_name(layer_of))
+            path = layer[1].path("", "Add", frozenset()) if layer is not None else None
+            if layer is not None and path is not None:
+                self.of_read[row] = self._site(layer[0], path)
+
+    def shared(self) -> tuple[tuple[int, str], ...]:
+        """(kernel, path) of what all layers share; each layer has a site for it."""
+        kernels = self._kernels
+        shared = tuple(_shared(self._baseline, self._templates))
+        for kernel, path in shared:
+            for layer in np.unique(kernels.layer[kernels.passing >= 0]).tolist():
+                self._site(layer_name(layer), path)
+            site = self._site(layer_name(int(kernels.layer[kernel])), path)
+            self.of_moved[kernel] = site
+            self.of_read[(self._reads.face == kernel) & kernels.backward[self._reads.kernel]] = site
+        return shared
+
+    def _owner(self, face: int, reader: int) -> int:
+        """The site that moves what ``reader`` reads of ``face``: a view's or an unread cast's depends on who reads."""
+        layer, kernels, site = self._layer(face), self._kernels, int(self.of_node[face])
+        if layer is not None and (
+            kernels.primitive[face] in VIEWS or (site >= 0 and layer[1].is_unread_cast(self._of_site[site]))
+        ):
+            cells = {cell for cell, _ in self._readers.get(face, ())}
+            served = _cell_of(self._baseline, reader, int(kernels.passing[face]), cells)
+            own = layer[1].own_view(served, kernels.cell[face], kernels.primitive[face])
+            if own is not None:
+                return self._site(layer[0], own)
+        return int(self.of_moved[face])
+
+    def _layer(self, node: int) -> tuple[str, _Cells] | None:
+        return self._templates.get(layer_name(int(self._kernels.layer[node])))
+
+    def _site(self, layer: str, path: str) -> int:
+        return self.names.setdefault((layer, path), len(self.names))
 
 
 def _sums(baseline: Baseline) -> Iterator[tuple[int, int]]:
