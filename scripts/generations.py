@@ -332,7 +332,7 @@ def explained(place: Place) -> tuple[int, ...]:
 
 _WRITE_R2 = """
 import sys, yaml
-from swapconf.formats import overrides
+from swapconf.config import overrides
 print(yaml.safe_dump(overrides.read(["--config", sys.argv[1]], sys.argv[2:]).root.plain(), sort_keys=False))
 """
 

@@ -50,7 +50,7 @@ def rows(path):
 """
 ARROW_SETUP = """
 from pyarrow import csv
-from swapconf.formats.memory_block import COLUMNS
+from swapconf.trace.memory_block import COLUMNS
 """
 ARROW_READ = """csv.read_csv(sys.argv[1], read_options=csv.ReadOptions(use_threads=False),
     parse_options=csv.ParseOptions(quote_char=False),
@@ -87,7 +87,7 @@ def main() -> None:
 
 
 def _setup(reader: str) -> str:
-    return f"from swapconf.formats import {reader} as reader"
+    return f"from swapconf.trace import {reader} as reader"
 
 
 def _written(path: Path, lines: Iterator[str]) -> Path:

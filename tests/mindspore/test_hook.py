@@ -87,7 +87,7 @@ def test_the_installed_mindformers_has_every_seam() -> None:
 
 STEPPING_ASIDE = """
 import runpy, sys
-from swapconf.annotate import seams
+from swapconf.upstream import seams
 seams.missing = lambda: ("mindformers.tools.logger has no logger",)
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
@@ -137,7 +137,7 @@ def test_a_config_with_errors_stops_before_mindspore_is_imported(tmp_path: Path)
     done = start("-X", "importtime", "-m", "swapconf", "run", RUN_MINDFORMER, "--config", config, cwd=tmp_path)
     assert done.returncode == 1
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
-    assert "swapconf.training" in imported
+    assert "swapconf.train" in imported
     assert not [name for name in imported if name.partition(".")[0] in ("mindspore", "mindformers")]
     said = [line for line in done.stderr.splitlines() if not line.startswith("import time:")]
     for place in ("layer_swap[0].backward_prefetch: error:", "layer_swap[0].layers: error:"):

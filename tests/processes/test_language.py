@@ -96,7 +96,7 @@ def test_what_follows_run_is_the_scripts(tmp_path: object) -> None:
     script = f"{tmp_path}/script.py"
     with open(script, "w", encoding="utf-8") as stream:
         stream.write("import sys\nprint(sys.argv[1:])\n")
-    code = "from swapconf.training import session; session.install = print; from swapconf.cli.main import main; main()"
+    code = "from swapconf.train import session; session.install = print; from swapconf.cli.main import main; main()"
     words = ["--lang", "zh", "--help"]
     done = subprocess.run(
         [PROGRAM[0], "-c", code, "run", script, *words],

@@ -89,7 +89,7 @@ def test_without_mindformers_nothing_is_missing() -> None:
 HOOKED = """
 import sys, types
 sys.path.insert(0, {folder!r})
-from swapconf.annotate import hook
+from swapconf.train import hook
 replaced = []
 for name in ("_take_layer_setting", "_keep_swap_config_raw", "_review_configs", "_drop_checks", "_keep_lazy_inline"):
     setattr(hook, name, lambda module, advisor: replaced.append(module.__name__))
