@@ -98,7 +98,7 @@ def test_an_annotation_of_github_holds_no_escape_of_a_file_name() -> None:
 
 def test_without_docstrings_every_rule_has_its_page_and_every_command_its_help() -> None:
     code = (
-        "import sys; from swapconf import docstrings; from swapconf.cli.main import COMMANDS, main; "
+        "import sys; from swapconf.words import docstrings; from swapconf.cli.main import COMMANDS, main; "
         "from swapconf.study.pages import pages; "
         "assert docstrings.__doc__ is None; import json; "
         "print(json.dumps([dict(pages()), main.help, {n: main.get_command(None, n).help for n in COMMANDS}]))"

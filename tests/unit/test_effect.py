@@ -332,6 +332,22 @@ def test_tables_that_layers_share_are_moved_where_mindspore_keeps_them() -> None
     assert (finding.rule, "apply_rotary_pos_emb is decided in layer 1" in finding.message) == (MISSING, True)
 
 
+def test_a_cell_whose_saved_kernels_all_run_in_another_layer_is_moved_there() -> None:
+    """What else of the rotary embedding runs in the layer leaves nothing to the backward pass."""
+    templates = catalog.templates_for("qwen3", {}, 2)
+    layers = tuple(Layer(index=index, name=str(index), template=template) for index, template in enumerate(templates))
+    cfg = ops(op(r"self_attention\.apply_rotary_pos_emb", 5, 0, 1, line=4))
+    strategy = decided(cfg, Network(family="qwen3", layers=layers))
+    effect = observed(trace_folder.read(MCORE / "qwen3_l2_layerswap_n5", rank=0), 2)
+    tables = replace(effect, moves=tuple(move for move in effect.moves if "rotary" in move.place.cell))
+    assert told(strategy, tables) == []
+    here = ("self_attention.apply_rotary_pos_emb", "Cos")
+    assert effect.launched is not None
+    launched = effect.launched | {Launch(Place("1", here[0]), here[1])}
+    (finding,) = told(strategy, replace(tables, launched=launched))
+    assert "apply_rotary_pos_emb is decided in layer 1" in finding.message
+
+
 def test_a_view_that_mindspore_has_merged_with_others() -> None:
     """Which views are left depends on the layout: `explain` leaves it open, and the dry run tells."""
     effect = seen("llama_l3_flash_n1")

@@ -125,8 +125,8 @@ class _LayerView:
                 asked[request.origin][request.operator] = None
         for origin, operators in sites.items():
             if not any(operator.path in self._moved for operator in operators):
-                unread = all(operator.saved is False for operator in operators)
-                if not unread and all(map(self._launched.only_elsewhere, operators)):
+                read = [operator for operator in operators if operator.saved is not False]
+                if read and all(map(self._launched.only_elsewhere, read)):
                     continue
                 gone = all(
                     operator.type in VIEWS and not self._launched.here_or_unknown(operator) for operator in operators
@@ -134,7 +134,7 @@ class _LayerView:
                 yield (
                     origin,
                     layer_words.names(asked[origin]),
-                    _NOT_SAVED if unread else _NO_VIEW if gone else _NOT_FOUND,
+                    _NOT_SAVED if not read else _NO_VIEW if gone else _NOT_FOUND,
                 )
             elif self._exact and (silent := list(self._silent(operators))):
                 yield origin, layer_words.names(silent), _NOT_FOUND
