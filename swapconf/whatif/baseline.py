@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapconf.trace.columns import Flags, Ints, Kernels, Reads
-from swapconf.trace.lifetimes import TICKS, Lifetimes
+from swapconf.trace.lifetimes import Lifetimes
 from swapconf.whatif.depth import hops
 
-HALF = TICKS // 2
 EXTRA = 1_000_000  # number of the first layer of multi-token prediction, which the network calls mtp0
 VIEWS = frozenset({"Reshape", "ExpandDims", "Squeeze", "Flatten"})
 GRADIENT_VIEW = "TransposeExtView"  # of a weight of experts, measured with MindSpore 2.9.0

@@ -16,11 +16,11 @@ import numpy as np
 from swapconf.trace.lifetimes import TICKS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.recompute import StrategyProgram
+from swapconf.whatif.slots import BEFORE_GRADIENTS, HEAD, TURN
 from swapconf.whatif.swap import Windows
 
 REACH = 40  # kernels between the start of a backward pass and the head, at most
 _MORE = 2  # a copy back, and what ties it to the start, stand between these and its reader
-_ROOM = TICKS // 2  # before the first gradient, and before the copies that stand right in front of it
 
 
 def hurried(baseline: Baseline, program: StrategyProgram, windows: Windows) -> StrategyProgram:
@@ -34,7 +34,7 @@ def hurried(baseline: Baseline, program: StrategyProgram, windows: Windows) -> S
     return _launched(
         program,
         {
-            int(kernel): start * TICKS - _ROOM + 2 * turn
+            int(kernel): start * TICKS - BEFORE_GRADIENTS + TURN * turn
             for start, kernels in moved
             for turn, kernel in enumerate(kernels)
         },
@@ -65,7 +65,7 @@ def head_first(baseline: Baseline, program: StrategyProgram) -> StrategyProgram:
         if batch[-1] in again:
             begin = int(baseline.returnable[batch[-1]])  # a pass is numbered by one of its nodes
             ahead, late = _head(baseline, begin)
-            places |= {kernel: ahead * TICKS - _ROOM // 4 + 2 * turn for turn, kernel in enumerate(late)}
+            places |= {kernel: ahead * TICKS - HEAD + TURN * turn for turn, kernel in enumerate(late)}
     return _launched(program, places) if places else program
 
 

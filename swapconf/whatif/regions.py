@@ -17,8 +17,9 @@ import numpy as np
 
 from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import TICKS
-from swapconf.whatif.baseline import GRADIENT_VIEW, HALF, VIEWS, Baseline
+from swapconf.whatif.baseline import GRADIENT_VIEW, VIEWS, Baseline
 from swapconf.whatif.launch_order import UNKNOWN, Region, order
+from swapconf.whatif.slots import AGAIN, TURN
 from swapconf.whatif.ungated import places
 
 NEAR = 8  # views and communication in a row that may bring a gradient, whatever else is launched between them
@@ -72,7 +73,7 @@ def positions(
         rank = np.empty(len(launched), dtype=np.int64)
         rank[launched] = np.arange(len(rank))
         begin = np.where(first, _arrival(baseline, part.start), part.start - 1)
-        spot = begin * TICKS + HALF + HALF // 2 + 2 * rank
+        spot = begin * TICKS + AGAIN + TURN * rank
         place[part.copies], where[part.kernels] = spot[: len(part.copies)], spot[len(part.copies) :]
     twins = np.flatnonzero(again & (baseline.twin >= 0))
     where[baseline.twin[twins]] = place[twins]

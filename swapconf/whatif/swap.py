@@ -17,10 +17,11 @@ import numpy as np
 
 from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import TICKS
-from swapconf.whatif.baseline import HALF, Baseline
+from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.copy_queue import LONGEST, queued
 from swapconf.whatif.recompute import StrategyProgram
 from swapconf.whatif.shared import served as serves
+from swapconf.whatif.slots import COPY_BACK, COPY_OUT, COPY_TURN, EARLY, TURN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,10 +114,11 @@ def swap(
     dead = np.arange(len(block)) >= count
     early = baseline.upfront[face]
     behind = _behind(baseline, block, face)
-    copied = np.where(early >= 0, (early - 1) * TICKS + HALF + 2, behind * TICKS + HALF) + 4 * _turn(behind, face)
-    used, until = np.concatenate([used, copied[dead] + 2]), np.concatenate([until, copied[dead] + 2])
+    copied = np.where(early >= 0, (early - 1) * TICKS + COPY_OUT + EARLY, behind * TICKS + COPY_OUT)
+    copied += COPY_TURN * _turn(behind, face)
+    used, until = np.concatenate([used, copied[dead] + TURN]), np.concatenate([until, copied[dead] + TURN])
     where = program.where.copy()
-    where[face[early >= 0]] = copied[early >= 0] - 2
+    where[face[early >= 0]] = copied[early >= 0] - EARLY
     before = np.sort(np.concatenate([where, program.inserted]))
     place = np.searchsorted(before, used) - reach - allowed.early
     if allowed.share:
@@ -126,7 +128,7 @@ def swap(
         window=parent[~leads],
         until=latest[~leads],
         returned=np.maximum(
-            _ahead(before, np.maximum(further, 0)), program.where[_begins(baseline)[batch[~leads]]] - TICKS // 4
+            _ahead(before, np.maximum(further, 0)), program.where[_begins(baseline)[batch[~leads]]] - COPY_BACK
         ),
     )
     far = np.full(len(block), np.iinfo(np.int64).max)
@@ -134,7 +136,7 @@ def swap(
     begin = baseline.returnable[face]
     shared = np.flatnonzero((baseline.kernels.passing[face] < 0) & ~dead)
     begin[shared] = _begins(baseline)[batch[leads][shared]] if len(shared) else 0
-    soonest = np.maximum(copied + 1, program.where[begin] - TICKS // 4)
+    soonest = np.maximum(copied + 1, program.where[begin] - COPY_BACK)
     returned = np.where(dead, copied + 1, np.maximum(_ahead(before, np.maximum(place, 0)), soonest))
     uses = np.full(len(program.block), -1, dtype=np.int64)
     uses[served] = group
@@ -169,7 +171,7 @@ def freed(baseline: Baseline, program: StrategyProgram, windows: Windows, slack:
     copied, face = windows.copied, windows.face
     early = baseline.upfront[face] >= 0
     where = program.where.copy()
-    where[face[early]] = copied[early] - 2
+    where[face[early]] = copied[early] - EARLY
     order = np.sort(np.concatenate([where, program.inserted, copied, windows.returned[~windows.unread]]))
     starts = baseline.step_starts
     last = np.searchsorted(order, starts[np.searchsorted(starts, face, side="right")] * TICKS) - 1
@@ -214,7 +216,7 @@ def _freed_with_later(copied: Ints, released: Ints) -> Ints:
 def _ahead(before: Ints, place: Ints) -> Ints:
     """Right in front of kernels, which may stand close together where something runs again."""
     room = before[place] - before[np.maximum(place - 1, 0)]
-    return np.asarray(before[place] - np.where(place > 0, np.minimum(room // 2, TICKS // 4), TICKS // 4))
+    return np.asarray(before[place] - np.where(place > 0, np.minimum(room // 2, COPY_BACK), COPY_BACK))
 
 
 def _behind(baseline: Baseline, block: Ints, face: Ints) -> Ints:

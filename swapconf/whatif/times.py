@@ -1,7 +1,6 @@
 """POSITIONS -> TIMES of Lifetimes.
 
-A *position* tells where something happens: kernel i stands at i * TICKS, what is inserted before it in the HALF below.
-Positions order what happens.
+A *position* tells where something happens; see `slots`.
 """
 
 from __future__ import annotations

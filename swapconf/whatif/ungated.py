@@ -15,9 +15,10 @@ import numpy as np
 
 from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import TICKS
-from swapconf.whatif.baseline import HALF, Baseline
+from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_outputs import descends
 from swapconf.whatif.sites import Sites
+from swapconf.whatif.slots import AT_START, TURN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,4 +68,4 @@ def places(baseline: Baseline, nodes: Sequence[int]) -> Ints:
     turn = np.empty(len(begin), dtype=np.int64)
     starts = np.flatnonzero(np.diff(begin[order], prepend=-1))
     turn[order] = np.arange(len(begin)) - np.repeat(starts, np.diff(starts, append=len(begin)))
-    return np.asarray(begin * TICKS + HALF // 2 + 2 * turn)
+    return np.asarray(begin * TICKS + AT_START + TURN * turn)

@@ -11,11 +11,12 @@ import pytest
 from swapconf.trace.columns import Ints, Kernels, Reads
 from swapconf.trace.lifetimes import TICKS
 from swapconf.trace.trace import Kernel
-from swapconf.whatif.baseline import HALF, Baseline
+from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_outputs import cell_outputs
 from swapconf.whatif.passes import rehomed
 from swapconf.whatif.recompute import StrategyProgram, recompute
 from swapconf.whatif.regions import RegionPart, _region
+from swapconf.whatif.slots import COPY_BACK
 from swapconf.whatif.swap import Unread, swap
 from swapconf.whatif.underflow import underflows
 from tests.unit.baselines import of_kernels
@@ -187,7 +188,7 @@ def test_a_prefetch_between_the_two_ways_of_counting_is_told(prefetch: int, more
         np.zeros(4, dtype=np.int64),
         Unread(block=nothing, face=nothing, site=nothing, prefetch=nothing),
     )
-    windows = replace(windows, returned=windows.used - HALF // 2)
+    windows = replace(windows, returned=windows.used - COPY_BACK)
     assert windows.used.tolist() == [3 * TICKS]
     assert underflows(graph, program, windows, np.array([more])).tolist() == [dies]
 
