@@ -12,8 +12,12 @@ from swapconf.words.findings import Finding
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckRequest:
-    """One file to check. ``named``: it was named on the command line, so it is checked whatever it holds. ``changes``:
-    overrides of the command line, A.B.C=VALUE each."""
+    """One file to check.
+
+    Attributes:
+        named: It was named on the command line, so it is checked whatever it holds.
+        changes: Overrides of the command line, A.B.C=VALUE each.
+    """
 
     file: str
     named: bool

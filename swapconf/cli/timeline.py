@@ -30,9 +30,13 @@ NUM_ROWS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class _Step:
-    """All that is shown of one trace. ``grown``: from what it was made, "" where a run left it. ``few``, ``count``: how
-    many micro-batches the trace has, and how many the step has; both 0 where that is not told. ``round_us``: how long
-    one more takes, None where that does not follow."""
+    """All that is shown of one trace.
+
+    Attributes:
+        grown: From what it was made, "" where a run left it.
+        few, count: How many micro-batches the trace has, and how many the step has; both 0 where that is not told.
+        round_us: How long one more takes, None where that does not follow.
+    """
 
     folder: Path
     trace: Trace

@@ -32,8 +32,12 @@ _FROM_REPORT = {
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """One YAML and the dry runs of it. ``keep``: of all orders, the folder that has ``rank_N``. ``findings``: what is
-    wrong or noteworthy in the YAML."""
+    """One YAML and the dry runs of it.
+
+    Attributes:
+        keep: Of all orders, the folder that has ``rank_N``.
+        findings: What is wrong or noteworthy in the YAML.
+    """
 
     title: str
     keep: Path

@@ -35,7 +35,12 @@ RECORDED = phrase("as recorded in the traces")
 
 @dataclass(frozen=True, kw_only=True)
 class TimedRun:
-    """One step of several ranks. ``pipeline``: None where it has no stages. ``origin``: how the times are known."""
+    """One step of several ranks.
+
+    Attributes:
+        pipeline: None where it has no stages.
+        origin: How the times are known.
+    """
 
     joint: JointTimeline
     origin: str

@@ -59,9 +59,13 @@ class RankFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class PipelineFigures:
-    """How the stages of a pipeline share a step. ``formula_us``: `Schedule.step_us` of these stages, their messages
-    taking no time. ``imbalance``: by how much the busiest stage is busier than the mean. ``bubble_share``: of the step,
-    0 to 1, in the mean of the stages."""
+    """How the stages of a pipeline share a step.
+
+    Attributes:
+        formula_us: `PipelineSchedule.step_us` of these stages, their messages taking no time.
+        imbalance: By how much the busiest stage is busier than the mean.
+        bubble_share: Of the step, 0 to 1, in the mean of the stages.
+    """
 
     schedule: PipelineSchedule
     formula_us: float

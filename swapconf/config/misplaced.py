@@ -50,7 +50,12 @@ _ENDINGS = re.compile(r"(conf|cfg|configs|configuration)$")
 
 @dataclass(frozen=True, slots=True)
 class _Stray:
-    """A key outside of its section. ``name``: what it means; ``home``: the section it belongs to, or is."""
+    """A key outside of its section.
+
+    Attributes:
+        name: What it means.
+        home: The section it belongs to, or is.
+    """
 
     path: str
     entry: Entry
@@ -60,8 +65,13 @@ class _Stray:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Vocabulary:
-    """The keys of a dialect. ``homes``: section by key, or by its own name; ``others``: sections of another dialect
-    that a key may be meant to be as well; ``read``: paths at which something reads a key, and tells what is wrong."""
+    """The keys of a dialect.
+
+    Attributes:
+        homes: Section by key, or by its own name.
+        others: Sections of another dialect that a key may be meant to be as well.
+        read: Paths at which something reads a key, and tells what is wrong.
+    """
 
     homes: dict[str, str]
     others: tuple[str, ...] = ()

@@ -55,8 +55,9 @@ class Node:
 class Document:
     """A YAML file whose top level is a mapping, and what its reading already found.
 
-    ``text``: what stands in the file, with its comments; "" for a config that comes from no file. ``is_changed``: its
-    values are not only those of the text, as after overrides on a command line.
+    Attributes:
+        text: What stands in the file, with its comments; "" for a config that comes from no file.
+        is_changed: Its values are not only those of the text, as after overrides on a command line.
     """
 
     file: str

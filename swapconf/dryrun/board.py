@@ -22,8 +22,13 @@ from swapconf.files.writing import replace_text
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """One that runs. ``part``: which run of a folded rank, "" for the whole. ``seconds``: since it was started, and
-    ``since``: in the part that it is in."""
+    """One that runs.
+
+    Attributes:
+        part: Which run of a folded rank, "" for the whole.
+        seconds: Since it was started.
+        since: How many of them in the part that it is in.
+    """
 
     file: str
     rank: int

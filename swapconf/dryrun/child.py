@@ -41,8 +41,14 @@ _TRACKED = (trace_folder.BLOCKS, trace_folder.GRAPH, trace_folder.ORDER, trace_f
 
 @dataclass(frozen=True, kw_only=True)
 class Ran:
-    """How one child ended. ``report`` tells the outcome, MindSpore's own level and what holds the peak, and no other
-    memory yet. ``trace``: None where it left none. ``environment``: what it ran in, for the record."""
+    """How one child ended.
+
+    ``report`` tells the outcome, MindSpore's own level and what holds the peak, and no other memory yet.
+
+    Attributes:
+        trace: None where it left none.
+        environment: What it ran in, for the record.
+    """
 
     report: RankReport
     environment: Mapping[str, Any] = field(default_factory=dict)

@@ -20,8 +20,14 @@ _EXTRA = "mtp"
 
 @dataclass(frozen=True, kw_only=True)
 class Flags:
-    """By (layer name, path of the primitive). ``swapped``: its ``backward_prefetch``. ``recomputed``: by its own flag,
-    or below a recomputed cell and not flagged off. Primitives outside the layers are left out."""
+    """By (layer name, path of the primitive).
+
+    Primitives outside the layers are left out.
+
+    Attributes:
+        swapped: Its ``backward_prefetch``.
+        recomputed: By its own flag, or below a recomputed cell and not flagged off.
+    """
 
     swapped: Mapping[tuple[str, str], int]
     recomputed: frozenset[tuple[str, str]]

@@ -74,16 +74,23 @@ class LayerRecomputes:
 
 @dataclass(frozen=True, kw_only=True)
 class RankReport:
-    """One rank of one config. Sizes are None where the run did not get that far, or its level does not tell.
+    """One rank of one config.
 
-    Peaks at level 1 are without operator workspace; from level 2 on it is in them, and ``workspace`` says how it is
-    known: "estimated" or "recorded", "" where it is not in them. ``workspace_bytes``, ``workspace_kernel``: the
-    largest, and who needs it. ``outside_bytes``: what HCCL takes of the device besides MindSpore's pool. ``step_us``:
-    of one step on ``hardware`` (level 3). ``limit_bytes``: the device memory that the rank may use. ``recomputed``:
-    None where the trace does not tell. ``detail``: the last relevant lines where it went wrong. ``folded``: the numbers
-    of equal layers that were run where the rest is extrapolated, None for the whole model; ``fold_note`` says how it
-    was done, ``grown`` from what the trace of the whole model was made, "" where none was. ``peak``: what holds the
-    peak, None where there is no trace.
+    Sizes are None where the run did not get that far, or its level does not tell. Peaks at level 1 are without operator
+    workspace; from level 2 on it is in them, and ``workspace`` says how it is known: "estimated" or "recorded", ""
+    where it is not in them.
+
+    Attributes:
+        workspace_bytes, workspace_kernel: The largest, and who needs it.
+        outside_bytes: What HCCL takes of the device besides MindSpore's pool.
+        step_us: Of one step on ``hardware`` (level 3).
+        limit_bytes: The device memory that the rank may use.
+        recomputed: None where the trace does not tell.
+        detail: The last relevant lines where it went wrong.
+        folded: The numbers of equal layers that were run where the rest is extrapolated, None for the whole model;
+            ``fold_note`` says how it was done, ``grown`` from what the trace of the whole model was made, "" where none
+            was.
+        peak: What holds the peak, None where there is no trace.
     """
 
     file: str

@@ -10,8 +10,13 @@ from swapconf.memory.peak import Peak
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RankRow:
-    """One rank, None where its run did not get that far. ``outcome``: in words. ``limit_bytes``: what it may use, of
-    the YAML, the device or the budget the least. ``origin``: where the figures come from."""
+    """One rank, None where its run did not get that far.
+
+    Attributes:
+        outcome: In words.
+        limit_bytes: What it may use, of the YAML, the device or the budget the least.
+        origin: Where the figures come from.
+    """
 
     rank: int
     stage: int
@@ -35,8 +40,12 @@ class RankRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HostRow:
-    """Hosts ``first`` to ``last`` that hold alike. ``cards``: (stage, how many of its ranks live on one of them).
-    ``host_bytes``: of one host, all its ranks together; None where that of a stage is not known."""
+    """Hosts ``first`` to ``last`` that hold alike.
+
+    Attributes:
+        cards: (stage, how many of its ranks live on one of them).
+        host_bytes: Of one host, all its ranks together; None where that of a stage is not known.
+    """
 
     first: int
     last: int
@@ -46,8 +55,13 @@ class HostRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClusterView:
-    """One config. ``num_devices``, ``num_stages``: of the whole job. ``is_assumed``: the number of cards of a host was
-    not told. ``kept_in``: the folder with the traces, "" for none."""
+    """One config.
+
+    Attributes:
+        num_devices, num_stages: Of the whole job.
+        is_assumed: The number of cards of a host was not told.
+        kept_in: The folder with the traces, "" for none.
+    """
 
     title: str
     num_devices: int

@@ -32,9 +32,13 @@ class Cause:
 
 @dataclass(frozen=True, kw_only=True)
 class Fragmentation:
-    """``placements`` by policy. ``causes``: of MindSpore's gap, the largest first. ``mapped_by_block_size``: the peak
-    with fragments by the size in which MindSpore's pool grows, in GiB; empty where MindSpore's rules do not explain the
-    trace, so that nothing can be said of another size."""
+    """``placements`` by policy.
+
+    Attributes:
+        causes: Of MindSpore's gap, the largest first.
+        mapped_by_block_size: The peak with fragments by the size in which MindSpore's pool grows, in GiB; empty where
+            MindSpore's rules do not explain the trace, so that nothing can be said of another size.
+    """
 
     lower_bound_bytes: int
     pool: mindspore.Pool

@@ -30,8 +30,12 @@ class Holding:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EntryTotal:
-    """What one entry of the YAML does. ``saved_bytes``: of the peak, against the same YAML without it. ``moved_bytes``,
-    ``recomputed``: bytes to the host and kernels run again in a training step."""
+    """What one entry of the YAML does.
+
+    Attributes:
+        saved_bytes: Of the peak, against the same YAML without it.
+        moved_bytes, recomputed: Bytes to the host and kernels run again in a training step.
+    """
 
     origin: Origin
     text: str
@@ -92,9 +96,16 @@ class BlockMap:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MemoryView:
-    """One rank of one run. ``origin``: where the figures come from. ``peak_time``: the first moment of the peak.
-    ``held_at_peak``: the largest first; in sum the used peak. ``notes``: what a reader should know of the figures.
-    ``ticks``: how many units of time an event of the trace is, 1 or TICKS. ``entries``: of the YAML asked about."""
+    """One rank of one run.
+
+    Attributes:
+        origin: Where the figures come from.
+        peak_time: The first moment of the peak.
+        held_at_peak: The largest first; in sum the used peak.
+        notes: What a reader should know of the figures.
+        ticks: How many units of time an event of the trace is, 1 or TICKS.
+        entries: Of the YAML asked about.
+    """
 
     title: str
     rank: int

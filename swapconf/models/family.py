@@ -97,8 +97,9 @@ class FamilyVariant:
 class Family:
     """Models whose decoder layers come from the same cells.
 
-    ``flash_attention``: the operator pattern that finds its flash attention. ``made_with``: the mindformers
-    whose cells were read.
+    Attributes:
+        flash_attention: The operator pattern that finds its flash attention.
+        made_with: The mindformers whose cells were read.
     """
 
     name: str

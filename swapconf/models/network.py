@@ -19,11 +19,14 @@ COMMUNICATION = frozenset({"AllReduce", "ReduceScatter", "AllGather", "AlltoAll"
 class Operator:
     """One cell or primitive inside a decoder layer.
 
-    ``path``: dotted path from the layer, made of attribute names. ``type``: class name of the cell or primitive.
-    ``executed``: the compiled training graph of the layer holds it (primitives only; None: not known).
-    ``saved``: a backward operator reads its output directly, which is the condition for a swap to move
-    anything in MindSpore 2.9.0 (None: not known). ``preset_recompute``: what the model itself flags.
-    ``consumers``: paths of the forward primitives of the same layer that read its output.
+    Attributes:
+        path: Dotted path from the layer, made of attribute names.
+        type: Class name of the cell or primitive.
+        executed: The compiled training graph of the layer holds it (primitives only; None: not known).
+        saved: A backward operator reads its output directly, which is the condition for a swap to move anything in
+            MindSpore 2.9.0 (None: not known).
+        preset_recompute: What the model itself flags.
+        consumers: Paths of the forward primitives of the same layer that read its output.
     """
 
     path: str
@@ -44,8 +47,10 @@ class Operator:
 class LayerTemplate:
     """The operator tree of one kind of decoder layer; equal layers of a model share one template.
 
-    ``cell``: class name of the layer. ``operators``: every cell and primitive below it, a parent before
-    its children, in the order the cell defines them. ``name``: ``dense``, ``moe``, ``mtp``, ...
+    Attributes:
+        cell: Class name of the layer.
+        operators: Every cell and primitive below it, a parent before its children, in the order the cell defines them.
+        name: ``dense``, ``moe``, ``mtp``, ...
     """
 
     name: str
@@ -69,8 +74,11 @@ class LayerTemplate:
 class Layer:
     """One decoder layer of a model.
 
-    ``index``: global, from 0. ``name``: the index as text; an extra layer that shares the settings of the last one
-    (multi-token prediction) has a name of its own, ``mtp0``. ``stage``, ``interleave``: where the pipeline puts it.
+    Attributes:
+        index: Global, from 0.
+        name: The index as text; an extra layer that shares the settings of the last one (multi-token prediction) has a
+            name of its own, ``mtp0``.
+        stage, interleave: Where the pipeline puts it.
     """
 
     index: int
@@ -82,8 +90,13 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class NearModel:
-    """What an unknown model nearly is. ``path``: the key below `model` whose class ``written`` is not known; ``name``:
-    the known class that it resembles, or is itself; ``legacy``: the kind of model that ``name`` is."""
+    """What an unknown model nearly is.
+
+    Attributes:
+        path: The key below `model` whose class ``written`` is not known.
+        name: The known class that it resembles, or is itself.
+        legacy: The kind of model that ``name`` is.
+    """
 
     path: str
     written: str

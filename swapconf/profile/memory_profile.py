@@ -20,10 +20,13 @@ UNKNOWN = -1
 class OperatorMemory:
     """Allocations as columns of equal length n, in the order of the file.
 
-    ``start_ns``, ``end_ns``: int64 [n], times of birth and release; BEFORE where the profile began later, NEVER where
-    it ended earlier. ``size_bytes``: int64 [n]. ``allocated_bytes``, ``reserved_bytes``: int64 [n], what the allocator
-    had given out, and had taken from the device, right after the birth; UNKNOWN where the file does not tell.
-    ``name``, ``stream``, ``device``: int32 [n], index into the tuple of texts in the plural ("" is not told).
+    Attributes:
+        start_ns, end_ns: Int64 [n], times of birth and release; BEFORE where the profile began later, NEVER where it
+            ended earlier.
+        size_bytes: Int64 [n].
+        allocated_bytes, reserved_bytes: Int64 [n], what the allocator had given out, and had taken from the device,
+            right after the birth; UNKNOWN where the file does not tell.
+        name, stream, device: Int32 [n], index into the tuple of texts in the plural ("" is not told).
     """
 
     start_ns: NDArray[np.int64]

@@ -35,7 +35,12 @@ _ROOM = 1.02
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Segment:
-    """A piece of a bar. ``colour``: "" for memory that no block needs. ``share``: of the width, in per cent."""
+    """A piece of a bar.
+
+    Attributes:
+        colour: "" for memory that no block needs.
+        share: Of the width, in per cent.
+    """
 
     name: str
     colour: str

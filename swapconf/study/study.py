@@ -37,9 +37,11 @@ _UNKNOWN = LayerTemplate(name="unknown", cell="?", operators=())
 class Study:
     """All that is known of one document: what it asks for, what that means, and what is wrong with it.
 
-    ``findings``: those that no comment and no setting silences, as the settings weigh them. ``network`` and
-    ``strategy`` are None when the number of layers is not known, and in PyNative mode, where ``modules`` says what is
-    decided. ``settings``, ``versions``: what it was read under.
+    Attributes:
+        findings: Those that no comment and no setting silences, as the settings weigh them. ``network`` and
+            ``strategy`` are None when the number of layers is not known, and in PyNative mode, where ``modules`` says
+            what is decided.
+        settings, versions: What it was read under.
     """
 
     document: Document

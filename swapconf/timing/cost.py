@@ -71,8 +71,12 @@ class Hardware:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Host:
-    """What the cards of a host share. ``bandwidth_gbps``: 10^9 bytes a second in one direction, for all cards
-    together. ``cards``: how many copy at the same time."""
+    """What the cards of a host share.
+
+    Attributes:
+        bandwidth_gbps: 10^9 bytes a second in one direction, for all cards together.
+        cards: How many copy at the same time.
+    """
 
     cards: int = 1
     bandwidth_gbps: float = float("inf")
@@ -84,8 +88,14 @@ class Host:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MeasuredKernel:
-    """A row of a profile. ``kernel``: the kernel of MindSpore that launched it, "" where that is not told. ``type``:
-    of the operator, as the profiler calls it. Shapes are empty where they were not recorded (profiler level 0)."""
+    """A row of a profile.
+
+    Shapes are empty where they were not recorded (profiler level 0).
+
+    Attributes:
+        kernel: The kernel of MindSpore that launched it, "" where that is not told.
+        type: Of the operator, as the profiler calls it.
+    """
 
     kernel: str
     device_name: str

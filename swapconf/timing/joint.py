@@ -24,9 +24,13 @@ class Deadlock(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class _Units:
-    """What starts at once, over all ranks: one kernel, or those of a meeting. ``members``: kernels by unit, ``unit``:
-    by kernel; kernels count on from one rank to the next, ``offset`` is the first of each. ``before``: by kernel, those
-    that it waits for."""
+    """What starts at once, over all ranks: one kernel, or those of a meeting.
+
+    Attributes:
+        members: Kernels by unit, ``unit``: by kernel; kernels count on from one rank to the next, ``offset`` is the
+            first of each.
+        before: By kernel, those that it waits for.
+    """
 
     members: list[tuple[int, ...]]
     unit: list[int]

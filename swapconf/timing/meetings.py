@@ -21,8 +21,13 @@ Meeting: TypeAlias = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A kernel that needs other ranks. ``channel``: what the calls that belong together have in common, as words.
-    ``ranks``: all that take part, by global number. ``is_gradient``: it belongs to the backward pass."""
+    """A kernel that needs other ranks.
+
+    Attributes:
+        channel: What the calls that belong together have in common, as words.
+        ranks: All that take part, by global number.
+        is_gradient: It belongs to the backward pass.
+    """
 
     kernel: int
     channel: tuple[str, ...]

@@ -15,8 +15,13 @@ from swapconf.timing.timing import Floats, KernelKind
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Lane:
-    """What runs of one kind. ``start_us``, ``end_us``: float64 [n], ``start_us`` ascending. ``name``: int32 [n], index
-    into the ``names`` of the rank. ``exposed_us``: float64 [n], how long the main stream stood still for it."""
+    """What runs of one kind.
+
+    Attributes:
+        start_us, end_us: Float64 [n], ``start_us`` ascending.
+        name: Int32 [n], index into the ``names`` of the rank.
+        exposed_us: Float64 [n], how long the main stream stood still for it.
+    """
 
     kind: KernelKind
     start_us: Floats

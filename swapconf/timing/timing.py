@@ -138,9 +138,14 @@ class Timeline:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Prefetch:
-    """One copy back to the device, all else unchanged. ``late_us``: how long the main stream waits for it.
-    ``later_us``: by how much later it could end without being waited for. ``earlier_us``: by how much earlier it could
-    start before the forward copy is released, so that both are held; negative where they are."""
+    """One copy back to the device, all else unchanged.
+
+    Attributes:
+        late_us: How long the main stream waits for it.
+        later_us: By how much later it could end without being waited for.
+        earlier_us: By how much earlier it could start before the forward copy is released, so that both are held;
+            negative where they are.
+    """
 
     kernel: int
     to_host: int
@@ -161,12 +166,17 @@ def covered_us(start_us: Floats, end_us: Floats) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class RankTimeline:
-    """One rank on a clock that it shares with others. ``timeline``: its kernels; there ``cause`` stays within the rank,
-    and ``exposed_us`` tells of what the rank itself runs. ``ready_us``: float64 [n], when a kernel could have started
-    if the others had been there. ``bubbles_us``: float64 [k, 2], from when until when the main stream stood still
-    because they were not; their lengths, the time that it is busy and all exposed times add up to the step of all
-    ranks. ``stalls_us``: float64 [s, 2], from when until when it stood still because of ``staller``: int64 [s],
-    kernels; in sum the exposed times."""
+    """One rank on a clock that it shares with others.
+
+    Attributes:
+        timeline: Its kernels; there ``cause`` stays within the rank, and ``exposed_us`` tells of what the rank itself
+            runs.
+        ready_us: Float64 [n], when a kernel could have started if the others had been there.
+        bubbles_us: Float64 [k, 2], from when until when the main stream stood still because they were not; their
+            lengths, the time that it is busy and all exposed times add up to the step of all ranks.
+        stalls_us: Float64 [s, 2], from when until when it stood still because of ``staller``: int64 [s], kernels; in
+            sum the exposed times.
+    """
 
     rank: int
     timeline: Timeline

@@ -26,10 +26,13 @@ _ROWS_AT_ONCE = 4096
 class Block:
     """One allocation, a row of memory_block.csv.
 
-    ``start``: event of its birth, the id of its tensor. ``end``: event of its release (None: never).
-    ``kind``: ``Weight``, ``ConstantValue``, ``Kernel``, ... ``task``: the event of the launch that made it.
-    ``used_bytes``: what MindSpore had in use, on the device or on the host, after this allocation.
-    ``pool_peak_bytes``: the most that its pool had taken by then, fragments included.
+    Attributes:
+        start: Event of its birth, the id of its tensor.
+        end: Event of its release (None: never).
+        kind: ``Weight``, ``ConstantValue``, ``Kernel``, ...
+        task: The event of the launch that made it.
+        used_bytes: What MindSpore had in use, on the device or on the host, after this allocation.
+        pool_peak_bytes: The most that its pool had taken by then, fragments included.
     """
 
     start: int
@@ -55,12 +58,15 @@ class Block:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Blocks(Sequence[Block]):
-    """The same as columns of equal length n, in the order of the file. What they mean is told at `Block`.
+    """The same as columns of equal length n, in the order of the file.
 
-    ``start``, ``end``, ``address``, ``size_bytes``, ``stream``, ``task``, ``used_bytes``, ``pool_peak_bytes``:
-    int64 [n]; ``end`` is NEVER for a block that is never released, ``task`` is NO_TASK where no launch is known.
-    ``pool``, ``kind``, ``task_name``, ``node``: int32 [n], index into the tuple of names in the plural.
-    ``users``: int64, the tasks that use block i stand at ``user_offsets[i]:user_offsets[i + 1]``; int64 [n + 1].
+    What they mean is told at `Block`.
+
+    Attributes:
+        start, end, address, size_bytes, stream, task, used_bytes, pool_peak_bytes: Int64 [n]; ``end`` is NEVER for a
+            block that is never released, ``task`` is NO_TASK where no launch is known.
+        pool, kind, task_name, node: Int32 [n], index into the tuple of names in the plural.
+        users: Int64, the tasks that use block i stand at ``user_offsets[i]:user_offsets[i + 1]``; int64 [n + 1].
     """
 
     start: NDArray[np.int64]

@@ -14,9 +14,15 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True)
 class Kernels:
-    """Columns of length n. ``layer``: -1 outside the layers. ``cell``: dotted path from the layer. ``passing``: number
-    of the pass that a node belongs to, else -1. ``before``: [n + 1] the event of the first allocation from kernel i
-    on. ``backward``: computes gradients, or again for them what the model itself recomputes."""
+    """Columns of length n.
+
+    Attributes:
+        layer: -1 outside the layers.
+        cell: Dotted path from the layer.
+        passing: Number of the pass that a node belongs to, else -1.
+        before: [n + 1] the event of the first allocation from kernel i on.
+        backward: Computes gradients, or again for them what the model itself recomputes.
+    """
 
     name: tuple[str, ...]
     layer: Ints
@@ -43,9 +49,13 @@ class Kernels:
 
 @dataclass(frozen=True, kw_only=True)
 class Reads:
-    """Columns of equal length, by block, then kernel. ``until``: the kernel after which this use ends; later than the
-    kernel itself where another stream reads. ``face``: a kernel, -1 where none made the block. ``via``: the view that
-    a gradient makes for the reader, else as ``face``."""
+    """Columns of equal length, by block, then kernel.
+
+    Attributes:
+        until: The kernel after which this use ends; later than the kernel itself where another stream reads.
+        face: A kernel, -1 where none made the block.
+        via: The view that a gradient makes for the reader, else as ``face``.
+    """
 
     block: Ints
     kernel: Ints

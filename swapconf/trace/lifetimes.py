@@ -107,8 +107,13 @@ def usage(start: NDArray[np.int64], end: NDArray[np.int64], size_bytes: NDArray[
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PoolRecord:
-    """What a run said of MindSpore's pool; None where it did not. ``reserved_bytes``: what it took of the device.
-    ``limit_bytes``: what MindSpore might take. ``growth_bytes``: the unit of its pieces, as the YAML sets it."""
+    """What a run said of MindSpore's pool; None where it did not.
+
+    Attributes:
+        reserved_bytes: What it took of the device.
+        limit_bytes: What MindSpore might take.
+        growth_bytes: The unit of its pieces, as the YAML sets it.
+    """
 
     reserved_bytes: int | None = None
     limit_bytes: int | None = None

@@ -227,11 +227,16 @@ class Notice(Enum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerLog:
-    """What the log of one worker tells (None or "": it does not). The peaks are whole MiB, rounded down.
+    """What the log of one worker tells (None or "": it does not).
 
-    ``device_bytes``: memory of the device. ``usable_bytes``: what MindSpore takes of it. ``strategy``: the lines that
-    say what is set or skipped at a layer. ``notices``: how often each warning stands there. ``error``: the last line
-    of the last Python traceback; only the exit code tells whether the process died of it.
+    The peaks are whole MiB, rounded down.
+
+    Attributes:
+        device_bytes: Memory of the device.
+        usable_bytes: What MindSpore takes of it.
+        strategy: The lines that say what is set or skipped at a layer.
+        notices: How often each warning stands there.
+        error: The last line of the last Python traceback; only the exit code tells whether the process died of it.
     """
 
     device_bytes: int | None = None

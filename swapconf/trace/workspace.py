@@ -39,8 +39,10 @@ class Rule:
 class Workspace:
     """The workspace of each launch that needs any, as columns of equal length n, in order of launch.
 
-    ``event``: int64 [n], of the task that it belongs to. ``size_bytes``: int64 [n], as asked for. ``rule``: uint8 [n],
-    index into ``rules``.
+    Attributes:
+        event: Int64 [n], of the task that it belongs to.
+        size_bytes: Int64 [n], as asked for.
+        rule: Uint8 [n], index into ``rules``.
     """
 
     event: NDArray[np.int64]

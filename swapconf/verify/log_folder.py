@@ -21,8 +21,12 @@ _PACKED = (".gz", ".bz2", ".xz", ".zip", ".zst")
 
 @dataclass(frozen=True, kw_only=True)
 class Stream:
-    """One log with its rotated parts, oldest first. ``rank``: by the names of file and folder, None where they do not
-    tell; ``own_rank``: the log's own word for its rank counts more (msrun numbers workers by node)."""
+    """One log with its rotated parts, oldest first.
+
+    Attributes:
+        rank: By the names of file and folder, None where they do not tell.
+        own_rank: The log's own word for its rank counts more (msrun numbers workers by node).
+    """
 
     paths: tuple[Path, ...]
     rank: int | None

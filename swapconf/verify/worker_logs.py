@@ -68,9 +68,14 @@ class Skipped(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Said:
-    """What the logs of one rank say. The peaks are whole MiB, rounded down; None: not told.
+    """What the logs of one rank say.
 
-    ``outside_lazy_inline``: how often MindSpore warns that a swap has no effect. ``size_bytes``: of the logs."""
+    The peaks are whole MiB, rounded down; None: not told.
+
+    Attributes:
+        outside_lazy_inline: How often MindSpore warns that a swap has no effect.
+        size_bytes: Of the logs.
+    """
 
     entries: frozenset[LoggedEntry] = frozenset()
     skipped: frozenset[Skipped] = frozenset()

@@ -17,12 +17,19 @@ UNKNOWN = 1 << 60
 
 @dataclass(frozen=True, kw_only=True)
 class Region:
-    """Items are numbered in the order to fall back to. ``needs``: the items that each reads from. ``late``: items that
-    read the result of communication from before the region. ``single``: has one reader in all. ``talks``: is
-    communication itself. ``ahead``: such that is launched before that communication from before the region.
-    ``depth``: how many readers follow one another from each item to the end of the step, `UNKNOWN` where that depends
-    on its readers among the items. The items from ``num_real`` on are launched nowhere: each shows one of several
-    outputs."""
+    """Items are numbered in the order to fall back to.
+
+    The items from ``num_real`` on are launched nowhere: each shows one of several outputs.
+
+    Attributes:
+        needs: The items that each reads from.
+        late: Items that read the result of communication from before the region.
+        single: Has one reader in all.
+        talks: Is communication itself.
+        ahead: Such that is launched before that communication from before the region.
+        depth: How many readers follow one another from each item to the end of the step, `UNKNOWN` where that depends
+            on its readers among the items.
+    """
 
     needs: Sequence[Sequence[int]]
     late: frozenset[int]

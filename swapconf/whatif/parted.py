@@ -22,8 +22,12 @@ from swapconf.whatif.shared import served
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Own:
-    """A shared kernel that some layers have for themselves. ``layers``: their numbers; ``site``: whose action is done
-    to what it makes, -1 for none."""
+    """A shared kernel that some layers have for themselves.
+
+    Attributes:
+        layers: Their numbers.
+        site: Whose action is done to what it makes, -1 for none.
+    """
 
     kernel: int
     layers: frozenset[int]

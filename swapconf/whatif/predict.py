@@ -56,8 +56,13 @@ def placed(baseline: Baseline, network: Network) -> PlacedBaseline:
 
 @dataclass(frozen=True, kw_only=True)
 class _Actions:
-    """By site; ``cell``: index into ``cells`` of the cell whose recompute covers it, -1 for none or for a primitive
-    that was asked for itself. ``roots``: by layer name, the operators whose recompute was asked for."""
+    """By site.
+
+    Attributes:
+        cell: Index into ``cells`` of the cell whose recompute covers it, -1 for none or for a primitive that was asked
+            for itself.
+        roots: By layer name, the operators whose recompute was asked for.
+    """
 
     again: Flags
     prefetch: Ints

@@ -50,11 +50,17 @@ class Predicted:
 
 @dataclass(frozen=True, kw_only=True)
 class _Launches:
-    """All that is launched in a step, as columns in the order of launches. ``part``: one of the four constants above.
-    ``source``: the kernel of the step that it is, repeats, or copies the output of. ``move``: the window of a copy,
-    else -1. ``kernel_at``: [k] when each kernel of the step is launched, ``again_at``: [k] when it is launched again,
-    -1 for never; ``out_at``, ``back_at``: [moves], -1 for those of other steps, and where nothing reads the tensor.
-    ``is_main``: on the main stream."""
+    """All that is launched in a step, as columns in the order of launches.
+
+    Attributes:
+        part: One of the four constants above.
+        source: The kernel of the step that it is, repeats, or copies the output of.
+        move: The window of a copy, else -1.
+        kernel_at: [k] when each kernel of the step is launched, ``again_at``: [k] when it is launched again, -1 for
+            never.
+        out_at, back_at: [moves], -1 for those of other steps, and where nothing reads the tensor.
+        is_main: On the main stream.
+    """
 
     position: Ints
     part: Ints

@@ -15,12 +15,14 @@ from swapconf.trace.lifetimes import Lifetimes, Usage, usage
 class Moves:
     """Tensors that are copied to the host and back, as columns of equal length; times as in Lifetimes.
 
-    ``site``: index into ``sites``, (layer name, path of the primitive). ``size_bytes``: on the device, ``host_bytes``:
-    on the host. ``copied``, ``released``: the copy to the host
-    starts, and the device memory becomes free (NEVER: it does not, because others read it until their own last use).
-    ``returned``, ``used``, ``end``: the copy back starts, is read first, and its device memory becomes free.
-    ``unread``: copied to the host, where the memory is given back at once; the last three tell nothing.
-    ``underflows``: the prefetch is one that makes MindSpore 2.9.0 die while it compiles.
+    Attributes:
+        site: Index into ``sites``, (layer name, path of the primitive).
+        size_bytes: On the device, ``host_bytes``: on the host.
+        copied, released: The copy to the host starts, and the device memory becomes free (NEVER: it does not, because
+            others read it until their own last use).
+        returned, used, end: The copy back starts, is read first, and its device memory becomes free.
+        unread: Copied to the host, where the memory is given back at once; the last three tell nothing.
+        underflows: The prefetch is one that makes MindSpore 2.9.0 die while it compiles.
     """
 
     sites: tuple[tuple[str, str], ...]

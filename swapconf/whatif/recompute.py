@@ -26,12 +26,15 @@ NO_SUMS: Mapping[int, int] = MappingProxyType({})
 class StrategyProgram:
     """The baseline with what runs again.
 
-    ``where``: [kernels] the position of each kernel of the baseline. ``block``, ``position``, ``until``, ``face``,
-    ``site``: every use of a block that kernels made, as in Reads, with positions for kernels, ``until`` only behind
-    `streams.in_order`; ``site`` owns a use by the backward pass, -1 for the others. Blocks beyond those of the baseline
-    are new: ``origin``: the row they are a copy of, ``born``: position of the node that makes them. ``reader``: the
-    kernel of each use, ``again``: it is one that runs again. ``copies``: the nodes that run again, ``inserted``: their
-    positions; the last ``parted`` of them run in the forward pass, where some layers do not share them any more.
+    Attributes:
+        where: [kernels] the position of each kernel of the baseline.
+        block, position, until, face, site: Every use of a block that kernels made, as in Reads, with positions for
+            kernels, ``until`` only behind `streams.in_order`; ``site`` owns a use by the backward pass, -1 for the
+            others. Blocks beyond those of the baseline are new:.
+        origin: The row they are a copy of, ``born``: position of the node that makes them.
+        reader: The kernel of each use, ``again``: it is one that runs again.
+        copies: The nodes that run again, ``inserted``: their positions; the last ``parted`` of them run in the forward
+            pass, where some layers do not share them any more.
     """
 
     where: Ints

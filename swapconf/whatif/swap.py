@@ -36,11 +36,17 @@ class Later:
 
 @dataclass(frozen=True, kw_only=True)
 class Windows:
-    """Columns of equal length, one for each tensor that moves; positions as in Program. ``row``: of the baseline, of
-    which ``block`` is a copy, or the same. ``uses``: [uses of the program] the window that serves a use, -1 for none.
-    ``far``: `Baseline.depth` of the reader nearest to the end of the step. ``unread``: copied out only; ``returned`` to
-    ``until`` tell nothing of these. ``underflows``: see `underflow`. ``apart``: what moves is not the block of the
-    baseline but an equal one, that MindSpore no longer merges with it as the two are flagged otherwise."""
+    """Columns of equal length, one for each tensor that moves; positions as in Program.
+
+    Attributes:
+        row: Of the baseline, of which ``block`` is a copy, or the same.
+        uses: [uses of the program] the window that serves a use, -1 for none.
+        far: `Baseline.depth` of the reader nearest to the end of the step.
+        unread: Copied out only; ``returned`` to ``until`` tell nothing of these.
+        underflows: See `underflow`.
+        apart: What moves is not the block of the baseline but an equal one, that MindSpore no longer merges with it as
+            the two are flagged otherwise.
+    """
 
     block: Ints
     row: Ints

@@ -34,8 +34,13 @@ class PointTime:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Point:
-    """One prefetch of a sweep. ``twice_bytes``: tensors of which two device copies live at some time. ``crashes``:
-    MindSpore cannot compile it. ``time``: None where no card is given."""
+    """One prefetch of a sweep.
+
+    Attributes:
+        twice_bytes: Tensors of which two device copies live at some time.
+        crashes: MindSpore cannot compile it.
+        time: None where no card is given.
+    """
 
     prefetch: int
     peak_bytes: int

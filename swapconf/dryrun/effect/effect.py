@@ -31,8 +31,15 @@ _COMPUTING = frozenset({"AddRmsNorm", "BatchMatMul", "FlashAttentionScore", "Lay
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Move:
-    """One copy to the host. ``primitive``: what wrote the tensor. ``size_bytes``: the tensor; ``host_bytes``: the
-    pinned block that takes it. Without the tracker's graph neither is known ("", None)."""
+    """One copy to the host.
+
+    Without the tracker's graph neither what wrote the tensor nor a size is known ("", None).
+
+    Attributes:
+        primitive: What wrote the tensor.
+        size_bytes: The tensor.
+        host_bytes: The pinned block that takes it.
+    """
 
     place: Place
     primitive: str

@@ -110,8 +110,12 @@ class FoldRun:
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredRun:
-    """A part that was run. ``report``: at the level that was asked for, without peaks. ``reserved_bytes``: at that
-    level."""
+    """A part that was run.
+
+    Attributes:
+        report: At the level that was asked for, without peaks.
+        reserved_bytes: At that level.
+    """
 
     part: FoldRun
     ran: Ran

@@ -26,9 +26,17 @@ _CONSTANT = "ConstantValue"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Instances:
-    """Columns. ``row``: the block that each is made from; ``copy``: which copy it is, NONE where there is one;
-    ``place``: where it is born, in all steps of the whole model; ``freed``, ``freed_rank``: behind which task, NONE for
-    never. ``node``: by instance, where it is new. Those that are born in the steps come first."""
+    """Columns.
+
+    Those that are born in the steps come first.
+
+    Attributes:
+        row: The block that each is made from.
+        copy: Which copy it is, NONE where there is one.
+        place: Where it is born, in all steps of the whole model.
+        freed, freed_rank: Behind which task, NONE for never.
+        node: By instance, where it is new.
+    """
 
     row: Ints
     copy: Ints

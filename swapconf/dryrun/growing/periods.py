@@ -31,9 +31,13 @@ _NEAR, _OFTEN, _LIKELY = 256, 16, 8
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Places ``low`` to ``high`` (not included) repeat themselves every ``length`` places. ``start``: of the one that
-    is copied. ``fringe``: further places, before or behind, that have a twin one period later or earlier, although some
-    between do not."""
+    """Places ``low`` to ``high`` (not included) repeat themselves every ``length`` places.
+
+    Attributes:
+        start: Of the one that is copied.
+        fringe: Further places, before or behind, that have a twin one period later or earlier, although some between do
+            not.
+    """
 
     low: int
     high: int

@@ -24,8 +24,13 @@ from swapconf.words.phrases import phrase
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class References:
-    """Of the tasks of a run, one after another: ``row``: the block; ``borders``: [tasks + 1] where each begins;
-    ``shared``: the twin of the task refers to the same."""
+    """Of the tasks of a run, one after another.
+
+    Attributes:
+        row: The block.
+        borders: [tasks + 1] where each begins.
+        shared: The twin of the task refers to the same.
+    """
 
     row: Ints
     borders: Ints

@@ -28,9 +28,13 @@ from swapconf.words.phrases import phrase
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """A run with fewer layers. ``kept``: [its layers] their numbers in the whole model; ``size``: how many of them are
-    of the row that was folded, which begins with layer ``first`` of the whole model. ``pool``: what it said of its own
-    pool."""
+    """A run with fewer layers.
+
+    Attributes:
+        kept: [its layers] their numbers in the whole model.
+        size: How many of them are of the row that was folded, which begins with layer ``first`` of the whole model.
+        pool: What it said of its own pool.
+    """
 
     trace: Trace
     kept: Sequence[int]

@@ -26,7 +26,12 @@ _HCCL_MODULE = '__sys_version__ = "0.0.0"  # a stand-in made by swapconf\n'
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shim:
-    """A built shim. ``folder``: its cache entry. ``was_cached``: nothing had to be built."""
+    """A built shim.
+
+    Attributes:
+        folder: Its cache entry.
+        was_cached: Nothing had to be built.
+    """
 
     folder: Path
     machine: str
