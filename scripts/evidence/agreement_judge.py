@@ -96,8 +96,8 @@ def judge(case: Case, folder: Path) -> Verdict:
     origin = asked.config.origin("swap_config.swap", "swap_config")
     findings = [*compare_copies.compare(strategy, effect, origin), *compare_recompute.compare(strategy, effect, origin)]
     # that an operator has nothing to move is what the catalog says, and what `check` warns of; where communication
-    # stands, and which views are left, `explain` leaves open
-    hints = (compare_copies._NOT_SAVED, compare_copies._NO_VIEW, compare_recompute._NOT_BEHIND)
+    # stands, which views are left, and which weights the parallel optimizer gathers, `explain` leaves open
+    hints = (compare_copies._NOT_SAVED, compare_copies._NO_VIEW, compare_copies._OUTSIDE, compare_recompute._NOT_BEHIND)
     graph = [f"graph: {finding.message}" for finding in findings if finding.hint not in hints]
     disagreements = (*_cells(strategy, folder / case.name), *_log(strategy, record), *graph)
     details = (case.shape.family, case.shape.layout, case.words, *disagreements, *unseen, *worker_lines(strategy))

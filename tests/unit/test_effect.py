@@ -348,6 +348,18 @@ def test_a_cell_whose_saved_kernels_all_run_in_another_layer_is_moved_there() ->
     assert "apply_rotary_pos_emb is decided in layer 1" in finding.message
 
 
+def test_a_cast_of_a_weight_that_the_parallel_optimizer_gathers() -> None:
+    """The dry run tells why nothing of it is copied: the cast has lost its cell."""
+    effect = seen("llama_l3_flash_n1")
+    assert effect.launched is not None
+    cfg = ops(op(FLASH, 1, line=4), op(r"attention\.wo\.cast", 1, line=5))
+    kept = frozenset(launch for launch in effect.launched if launch.place.cell != "attention.wo")
+    (finding,) = told(decided(cfg, llama(3)), replace(effect, launched=kept - {Launch(Place("", "Default"), "Cast")}))
+    assert "gathers" not in finding.hint
+    (finding,) = told(decided(cfg, llama(3)), replace(effect, launched=kept | {Launch(Place("", "Default"), "Cast")}))
+    assert (finding.origin.line, "gathers" in finding.hint) == (5, True)
+
+
 def test_a_view_that_mindspore_has_merged_with_others() -> None:
     """Which views are left depends on the layout: `explain` leaves it open, and the dry run tells."""
     effect = seen("llama_l3_flash_n1")

@@ -15,9 +15,10 @@ from itertools import groupby
 
 from swapconf.decide.strategy import LayerPlan, LayerStrategy, Strategy, Swap
 from swapconf.dryrun.effect import layer_words
-from swapconf.dryrun.effect.effect import Effect, Move
+from swapconf.dryrun.effect.effect import Effect, Launch, Move
 from swapconf.models.network import COMMUNICATION, Operator
 from swapconf.upstream.primitives import VIEWS, plain
+from swapconf.upstream.scopes import Place
 from swapconf.words.findings import Finding, Origin, Severity, in_order
 from swapconf.words.phrases import phrase, plural
 
@@ -27,6 +28,11 @@ MISSING, UNASKED = "decision-without-effect", "effect-without-decision"
 _VIEWS = frozenset({"Reshape", "Transpose", "ExpandDims", "Squeeze", "Flatten"})
 _NOT_SAVED = phrase("the backward pass does not read what they write; swap the cell around them, or take them out")
 _NO_VIEW = phrase("MindSpore has merged these views with others in this layout; swap the cell around them")
+_OUTSIDE = phrase(
+    "in this layout MindSpore casts these weights outside of their cells, as before the parallel optimizer gathers "
+    "them, and copies nothing there; take them out"
+)
+_NO_CELL = "Default"  # the scope of what MindSpore puts in
 _NO_COPY = phrase(
     "the executed graph has no copy to the host at all, as when lazy inline is off: raise pipeline_stage "
     "or gradient_accumulation_steps above 1, or use `swapconf run` "
@@ -87,19 +93,26 @@ class _Launched:
 
     here: frozenset[tuple[str, str]] | None
     elsewhere: frozenset[tuple[str, str]] = frozenset()
+    casts_outside: bool = False
 
     @classmethod
     def of(cls, effect: Effect, layer: str) -> _Launched:
         if effect.launched is None:
             return cls(None)
         here, elsewhere = set[tuple[str, str]](), set[tuple[str, str]]()
+        outside = Launch(Place("", _NO_CELL), "Cast") in effect.launched
         for launch in effect.launched:
             if launch.place.layer:
                 (here if launch.place.layer == layer else elsewhere).add((launch.place.cell, launch.primitive))
-        return cls(frozenset(here), frozenset(elsewhere))
+        return cls(frozenset(here), frozenset(elsewhere), outside)
 
     def here_or_unknown(self, operator: Operator) -> bool:
         return self.here is None or (_cell(operator), plain(operator.type)) in self.here
+
+    def lost_its_cell(self, operator: Operator) -> bool:
+        """Whether it is the cast of a weight that the parallel optimizer shards (MindSpore 2.9.0: a new node, which
+        has neither the cell nor the flag of the cast that stood behind the AllGather)."""
+        return operator.type == "Cast" and self.casts_outside and not self.here_or_unknown(operator)
 
     def only_elsewhere(self, operator: Operator) -> bool:
         return not self.here_or_unknown(operator) and (_cell(operator), plain(operator.type)) in self.elsewhere
@@ -131,11 +144,9 @@ class _LayerView:
                 gone = all(
                     operator.type in VIEWS and not self._launched.here_or_unknown(operator) for operator in operators
                 )
-                yield (
-                    origin,
-                    layer_words.names(asked[origin]),
-                    _NOT_SAVED if not read else _NO_VIEW if gone else _NOT_FOUND,
-                )
+                lost = bool(read) and all(map(self._launched.lost_its_cell, read))
+                why = _NOT_SAVED if not read else _NO_VIEW if gone else _OUTSIDE if lost else _NOT_FOUND
+                yield origin, layer_words.names(asked[origin]), why
             elif self._exact and (silent := list(self._silent(operators))):
                 yield origin, layer_words.names(silent), _NOT_FOUND
 
