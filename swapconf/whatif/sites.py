@@ -14,10 +14,10 @@ from functools import cached_property
 
 import numpy as np
 
-from swapconf.models.network import LayerTemplate, Network, Operator
+from swapconf.models.network import Network
 from swapconf.trace.columns import Flags, Ints
-from swapconf.upstream.primitives import plain
 from swapconf.whatif.baseline import ADD_AND_NORM, GRADIENT_VIEW, SUM, VIEWS, Baseline, layer_name
+from swapconf.whatif.cell_primitives import CellPrimitives
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +85,7 @@ class _Assigned:
 
     def __init__(self, baseline: Baseline, network: Network) -> None:
         self._baseline, self._kernels, self._reads = baseline, baseline.kernels, baseline.reads
-        self._templates = {layer.name: (layer.name, _Cells(layer.template)) for layer in network.layers}
+        self._templates = {layer.name: (layer.name, CellPrimitives(layer.template)) for layer in network.layers}
         self._readers = _reader_cells(baseline)
         self.names: dict[tuple[str, str], int] = {}
         self.of_node = np.full(len(self._kernels), -1, dtype=np.int64)
@@ -159,7 +159,7 @@ class _Assigned:
                 return self._site(layer[0], own)
         return int(self.of_moved[face])
 
-    def _layer(self, node: int) -> tuple[str, _Cells] | None:
+    def _layer(self, node: int) -> tuple[str, CellPrimitives] | None:
         return self._templates.get(layer_name(int(self._kernels.layer[node])))
 
     def _site(self, layer: str, path: str) -> int:
@@ -179,7 +179,7 @@ def _sums(baseline: Baseline) -> Iterator[tuple[int, int]]:
             yield from ((row, layer) for row in range(low, high) if kernels.backward[reads.kernel[row]])
 
 
-def _shared(baseline: Baseline, templates: Mapping[str, tuple[str, _Cells]]) -> Iterator[tuple[int, str]]:
+def _shared(baseline: Baseline, templates: Mapping[str, tuple[str, CellPrimitives]]) -> Iterator[tuple[int, str]]:
     kernels = baseline.kernels
     for kernel in np.flatnonzero((kernels.layer >= 0) & (kernels.passing < 0) & ~kernels.backward).tolist():
         layer = templates.get(layer_name(int(kernels.layer[kernel])))
@@ -279,71 +279,3 @@ def _cell_of(baseline: Baseline, reader: int, passing: int, cells: Set[str]) -> 
                         cell: str = kernels.cell[face]
                         return cell
     return named if named in cells else None
-
-
-class _Cells:
-    """The primitives of a template by cell and type."""
-
-    def __init__(self, template: LayerTemplate) -> None:
-        self._by_path: Mapping[str, Operator] = template.by_path
-        self._found: dict[tuple[str, str], list[Operator]] = {}
-        for operator in template.primitives:
-            if operator.executed is not False:
-                key = operator.path.rpartition(".")[0], plain(operator.type)
-                self._found.setdefault(key, []).append(operator)
-
-    def path(self, cell: str, primitive: str, readers: frozenset[tuple[str, str]]) -> str | None:
-        """The candidate whose readers in the catalog are most like those in the trace. A Transpose of one sample is
-        launched as a Reshape."""
-        kind = "RmsNorm" if primitive == ADD_AND_NORM else plain(primitive)
-        other = "Transpose" if kind in VIEWS else kind
-        candidates = self._found.get((cell, kind)) or self._found.get((cell, other), [])
-        if len(candidates) < 2:
-            return candidates[0].path if candidates else None
-        return max(candidates, key=lambda operator: self._likeness(operator, readers)).path
-
-    def saved_view(self, path: str, readers: frozenset[tuple[str, str]], *, is_lost: bool) -> str | None:
-        """The same; of one whose output no gradient reads in the catalog, another one that has these readers, with
-        which MindSpore has merged it, or none: parallelism has put it in. ``is_lost``: MindSpore has lost the cells of
-        the view and its readers, so that the next one with such readers is meant."""
-        if (
-            self._by_path[path].saved is not False
-            or not readers
-            or (not is_lost and self._likeness(self._by_path[path], readers) == len(readers))
-        ):
-            return path
-        views = [
-            operator
-            for operator in self._by_path.values()
-            if operator.saved and (operator.type in VIEWS or operator.type == "Transpose")
-        ]  # of one head a Transpose is a view
-        found = next((operator.path for operator in views if self._likeness(operator, readers)), None)
-        if found is not None or not is_lost:
-            return found
-        kinds, order = {primitive for _, primitive in readers}, list(self._by_path)
-        return next(
-            (
-                operator.path
-                for operator in views
-                if order.index(operator.path) > order.index(path)
-                and kinds
-                & {plain(self._by_path[reader].type) for reader in operator.consumers if reader in self._by_path}
-            ),
-            None,
-        )
-
-    def _likeness(self, operator: Operator, readers: frozenset[tuple[str, str]]) -> int:
-        expected = [self._by_path[path] for path in operator.consumers if path in self._by_path]
-        return sum((reader.path.rpartition(".")[0], plain(reader.type)) in readers for reader in expected)
-
-    def is_unread_cast(self, path: str) -> bool:
-        """A cast that the catalog says no gradient reads; where one does, it stands for an equal one of another cell,
-        such as that of the residual for that of the norm."""
-        return self._by_path[path].type == "Cast" and self._by_path[path].saved is False
-
-    def own_view(self, reader: str | None, owner: str, primitive: str) -> str | None:
-        """The view that the reading cell has itself, where another cell's stands in the graph."""
-        if reader is None or reader == owner:
-            return None
-        own = self._found.get((reader, primitive), ())
-        return own[0].path if own and own[0].saved is not False else None

@@ -7,12 +7,13 @@ import pytest
 
 from swapconf.models.network import Layer, LayerTemplate, Network, Operator
 from swapconf.trace.columns import Kernels
-from swapconf.whatif.sites import _Cells, assign
+from swapconf.whatif.cell_primitives import CellPrimitives
+from swapconf.whatif.sites import assign
 from tests.unit.baselines import of_kernels
 
 
-def cells(*operators: tuple[str, str]) -> _Cells:
-    return _Cells(
+def cells(*operators: tuple[str, str]) -> CellPrimitives:
+    return CellPrimitives(
         LayerTemplate(
             name="dense",
             cell="Layer",
@@ -140,7 +141,7 @@ def test_a_view_that_its_own_reader_reads_is_no_other_one_that_has_such_a_reader
     def view(cell: str, consumers: tuple[str, ...], *, saved: bool) -> Operator:
         return Operator(path=f"{cell}.reshape", kind="primitive", type="Reshape", saved=saved, consumers=consumers)
 
-    known = _Cells(
+    known = CellPrimitives(
         LayerTemplate(
             name="dense",
             cell="Layer",
