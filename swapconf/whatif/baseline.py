@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from swapconf.trace.columns import Flags, Ints, Kernels, Reads
 from swapconf.trace.lifetimes import Lifetimes
+from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.depth import hops
 
 EXTRA = 1_000_000  # number of the first layer of multi-token prediction, which the network calls mtp0
-VIEWS = frozenset({"Reshape", "ExpandDims", "Squeeze", "Flatten"})
 GRADIENT_VIEW = "TransposeExtView"  # of a weight of experts, measured with MindSpore 2.9.0
 SPLITS = frozenset({"Split", "SplitWithSize"})
 ADD_AND_NORM = "AddRmsNorm"  # what MindSpore makes of an Add that an RmsNorm reads

@@ -12,7 +12,8 @@ from collections.abc import Sequence, Set
 import numpy as np
 
 from swapconf.trace.columns import Flags, Ints
-from swapconf.whatif.baseline import ADD_AND_NORM, VIEWS, Baseline
+from swapconf.upstream.primitives import VIEWS
+from swapconf.whatif.baseline import ADD_AND_NORM, Baseline
 
 
 def cell_outputs(baseline: Baseline, asked: Ints, cells: Sequence[str]) -> tuple[list[int], list[int]]:

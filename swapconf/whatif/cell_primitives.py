@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from swapconf.models.network import LayerTemplate, Operator
-from swapconf.upstream.primitives import plain
-from swapconf.whatif.baseline import ADD_AND_NORM, VIEWS
+from swapconf.upstream.primitives import VIEWS, plain
+from swapconf.whatif.baseline import ADD_AND_NORM
 
 
 class CellPrimitives:

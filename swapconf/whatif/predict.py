@@ -11,7 +11,8 @@ from swapconf.decide.strategy import Recompute, Strategy, Swap
 from swapconf.models.network import Network
 from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import CATEGORIES, NEVER, TICKS, Category, Lifetimes
-from swapconf.whatif.baseline import ADD_AND_NORM, SUM, VIEWS, Baseline, layer_name
+from swapconf.upstream.primitives import VIEWS
+from swapconf.whatif.baseline import ADD_AND_NORM, SUM, Baseline, layer_name
 from swapconf.whatif.cell_outputs import cell_outputs, descends, redistributing
 from swapconf.whatif.loss import head_first, hurried, started
 from swapconf.whatif.parted import Own, flags, kinds, parted, stand_ins

@@ -16,7 +16,8 @@ import numpy as np
 
 from swapconf.models.network import Network
 from swapconf.trace.columns import Flags, Ints
-from swapconf.whatif.baseline import ADD_AND_NORM, GRADIENT_VIEW, SUM, VIEWS, Baseline, layer_name
+from swapconf.upstream.primitives import VIEWS
+from swapconf.whatif.baseline import ADD_AND_NORM, GRADIENT_VIEW, SUM, Baseline, layer_name
 from swapconf.whatif.cell_primitives import CellPrimitives
 
 
