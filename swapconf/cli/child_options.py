@@ -18,13 +18,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 class ChildOptions:
     """Which children run, where and for how long.
 
-    ranks: ``stages``, ``all`` or numbers, as `ranks_of` takes them.
-    jobs: children at once; None for as many as fit.
-    dask: the address of a Dask cluster; None for this machine.
-    keep: the folder for the traces; None where they are not kept.
-    fold: whether fewer of many equal layers and micro-batches may run.
-    timeout: seconds for each rank.
-    no_cache: whether what was run before is run again.
+    Attributes:
+        ranks: ``stages``, ``all`` or numbers, as `ranks_of` takes them.
+        jobs: Children at once; None for as many as fit.
+        dask: The address of a Dask cluster; None for this machine.
+        keep: The folder for the traces; None where they are not kept.
+        fold: Whether fewer of many equal layers and micro-batches may run.
+        timeout: Seconds for each rank.
+        no_cache: Whether what was run before is run again.
     """
 
     ranks: str

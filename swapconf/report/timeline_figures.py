@@ -12,7 +12,7 @@ import numpy as np
 from swapconf.report.memory_figures import plotly_text
 from swapconf.timing.timeline_view import Lane, RankLanes, TimelineView
 from swapconf.timing.timing import KINDS, Floats, KernelKind
-from swapconf.upstream.scopes import in_layer
+from swapconf.upstream.scopes import GRADIENTS, in_layer
 from swapconf.words.phrases import joined, mark, phrase, show
 from swapconf.words.units import Unit
 
@@ -121,7 +121,7 @@ def _where(scope: str) -> str:
         if found.is_extra
         else phrase("layer {index}", index=found.index)
     )
-    if scope.startswith("Gradients/"):
+    if scope.startswith(GRADIENTS):
         layer = phrase("backward pass of {layer}", layer=layer)
     return joined(", ", [layer, found.cell]) if found.cell else layer
 

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from swapconf.timing.program import step_tasks
 from swapconf.trace.trace import POINT_TO_POINT, Task, Trace
 from swapconf.trace.work import COLLECTIVES
+from swapconf.upstream.scopes import GRADIENTS
 from swapconf.words.phrases import joined, phrase
 
 Meeting: TypeAlias = tuple[tuple[int, int], ...]
@@ -60,7 +61,7 @@ def _call(kernel: int, task: Task, rank: int) -> Call | None:
     if not peer.isdigit():
         return None
     ends = (rank, int(peer)) if task.primitive == "Send" else (int(peer), rank)
-    return Call(kernel, (group, *map(str, ends)), frozenset(ends), task.name.startswith("Gradients/"))
+    return Call(kernel, (group, *map(str, ends)), frozenset(ends), task.name.startswith(GRADIENTS))
 
 
 def meetings(by_rank: Mapping[int, Sequence[Call]]) -> tuple[Meeting, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 from swapconf.timing.meetings import Call
 from swapconf.timing.timeline import replay
 from swapconf.timing.timing import COMPUTE, Floats, PipelineSchedule, Program
+from swapconf.upstream.scopes import GRADIENTS
 
 
 def schedule(by_rank: Mapping[int, Sequence[Call]]) -> PipelineSchedule | None:
@@ -34,7 +35,7 @@ def micro_end(program: Program) -> int:
 
 def _is_gradient(name: str) -> bool:
     """``Gradients/Default/network-...``; the sums of gradients stand in no cell: ``Gradients/Default/Grad_...``."""
-    return name.startswith("Gradients/") and "-" in name.rpartition("/")[0]
+    return name.startswith(GRADIENTS) and "-" in name.rpartition("/")[0]
 
 
 def expected_us(

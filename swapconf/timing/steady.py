@@ -13,9 +13,9 @@ from collections import defaultdict
 from statistics import median
 
 from swapconf.timing.timing import Timeline
+from swapconf.upstream.scopes import GRADIENTS
 
 _NUMBER = re.compile(r"-op\d+$")  # counts the launches of a cell
-_BACKWARD = "Gradients/"
 
 
 def round_us(line: Timeline, micro_batches: int) -> float | None:
@@ -23,7 +23,7 @@ def round_us(line: Timeline, micro_batches: int) -> float | None:
     there as often."""
     ends: defaultdict[str, list[float]] = defaultdict(list)
     for name, end in zip(line.program.names, line.end_us.tolist(), strict=True):
-        if name.startswith(_BACKWARD):
+        if name.startswith(GRADIENTS):
             ends[_NUMBER.sub("", name)].append(end)
     rounds = [found[1] - found[0] for found in ends.values() if len(found) == micro_batches > 1]
     return median(rounds) if rounds else None

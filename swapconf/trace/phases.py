@@ -26,9 +26,8 @@ from enum import Enum
 from swapconf.trace.trace import POINT_TO_POINT, Kernel, Task, Tensor, Trace
 from swapconf.trace.waits import waits_of
 from swapconf.upstream.primitives import COPY, VIEWS
-from swapconf.upstream.scopes import in_layer
+from swapconf.upstream.scopes import GRADIENTS, in_layer
 
-_GRADIENTS = "Gradients/"
 _OPTIMIZER = re.compile(r"(?:^|/)(?:optimizer|learning_rate|clip_grad_norm)-\w+(?:/|$)")
 
 
@@ -47,7 +46,7 @@ def step_phases(trace: Trace) -> tuple[Phase, ...]:
     named = _by_name(tasks)
     known = _seen_before(trace, tasks)
     users = _users(trace, tasks)
-    serving = {task.event for task in trace.tasks if task.name.startswith(_GRADIENTS)}
+    serving = {task.event for task in trace.tasks if task.name.startswith(GRADIENTS)}
     again = _recomputed(tasks, known, users, serving)
     late = _read_by_backward_only(users, serving)
     found = []
@@ -97,13 +96,13 @@ def _wrapper(tasks: Sequence[Task]) -> str:
     """The cell that holds network and optimizer: ``Default/network-MFPipelineWithLossScaleCell``. What stands in it
     directly belongs to neither."""
     for task in tasks:
-        if not task.name.startswith(_GRADIENTS) and (match := _OPTIMIZER.search(task.scope)):
+        if not task.name.startswith(GRADIENTS) and (match := _OPTIMIZER.search(task.scope)):
             return task.scope[: match.start()]
     return "Default"
 
 
 def _named(task: Task, wrapper: str) -> Phase | None:
-    if task.name.startswith(_GRADIENTS):
+    if task.name.startswith(GRADIENTS):
         return None if task.scope == "Gradients/Default" else Phase.BACKWARD
     if task.scope in (wrapper, "Default"):
         return None

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 _LAYER = re.compile(r"(?:^|.*/)(\w+)-\w+/layers-CellList/(\d+)-\w+(?:/(.*))?$")
 EXTRA_BLOCK = "mtp"
+GRADIENTS = "Gradients/"  # before the name of what computes a gradient
 
 
 @dataclass(frozen=True, slots=True)

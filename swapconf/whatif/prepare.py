@@ -11,14 +11,13 @@ from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.trace.columns import Flags, Ints, Kernels, Reads
 from swapconf.trace.lifetimes import NEVER, TICKS, Lifetimes
 from swapconf.trace.trace import Block, Kernel, Task, Trace
-from swapconf.upstream.scopes import in_layer
+from swapconf.upstream.scopes import GRADIENTS, in_layer
 from swapconf.whatif.baseline import EXTRA, GRADIENT_VIEW, Baseline
 from swapconf.whatif.homes import weights_read
 from swapconf.whatif.passes import adopted, passes, rehomed
 from swapconf.whatif.streams import released
 from swapconf.words.phrases import phrase
 
-_GRADIENTS = "Gradients/"
 ALIGNMENT = 512
 
 
@@ -168,7 +167,7 @@ def _until(block: Ints, reader: Ints, maker: Ints, stream: Ints) -> Ints:
 def _backward(kernels: Sequence[Kernel], reads: Reads, maker: Ints) -> Flags:
     """Gradients by name; by position what is computed again for them: it is read by gradients only, and other
     gradients came between it and its inputs. So is a view that only gradients make."""
-    backward = np.array([kernel.name.startswith(_GRADIENTS) for kernel in kernels])
+    backward = np.array([kernel.name.startswith(GRADIENTS) for kernel in kernels])
     gradients = np.concatenate([[0], np.cumsum(backward)])
     readers: dict[int, list[int]] = {}
     latest = np.full(len(kernels), -1, dtype=np.int64)

@@ -128,8 +128,8 @@ def unseen(baseline: Baseline, program: StrategyProgram) -> Flags:
 
 def tied(baseline: Baseline, program: StrategyProgram) -> Flags:
     """[uses] by what begins a region: MindSpore ties it to the gradient there, and does not see that it reads what
-    moves, where that is of another pass, or one of several outputs; in a pipeline wherever that is. Not where something
-    else of the backward pass reads the same; what reads a view that runs again reads nothing else."""
+    moves, where that is of another pass; in a pipeline wherever that is. Not where something else of the backward pass
+    reads the same; what reads a view that runs again reads nothing else."""
     passing, (reader, face) = baseline.kernels.passing, baseline.edges
     again = np.zeros(len(passing), dtype=np.bool_)
     again[program.copies] = True
@@ -137,11 +137,11 @@ def tied(baseline: Baseline, program: StrategyProgram) -> Flags:
     goes_on[reader[again[face]]] = True
     seen = program.face * (len(baseline.maker) + len(program.origin)) + program.block
     source = np.maximum(program.face, 0)
-    unseen = (passing[source] != passing[program.reader]) | (baseline.num_made[source] > 1)
-    unseen |= bool(np.isin(baseline.kernels.primitives, list(POINT_TO_POINT)).any())
+    elsewhere = passing[source] != passing[program.reader]
+    elsewhere |= bool(np.isin(baseline.kernels.primitives, list(POINT_TO_POINT)).any())
     width, reads = len(passing) + 1, baseline.reads
     through = program.again & ~np.isin(program.reader * width + program.face, reads.kernel * width + reads.face)
-    found = program.again & (program.face >= 0) & (through | (unseen & ~goes_on[program.reader]))
+    found = program.again & (program.face >= 0) & (through | (elsewhere & ~goes_on[program.reader]))
     later = (program.again & ~through) | baseline.kernels.backward[program.reader]
     return np.asarray(found & ~np.isin(seen, seen[later & ~found]))
 

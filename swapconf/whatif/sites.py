@@ -223,13 +223,10 @@ def _unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...
     is_cast = baseline.kernels.primitives == "Cast"
     has_experts = GRADIENT_VIEW in baseline.kernels.primitive
     cast[face[is_cast[reader] & is_cast[face]]] = len(baseline.batches) > baseline.steps and not has_experts
-    is_read, local = np.zeros((2, len(of_node)), dtype=np.bool_)
-    main = baseline.kernels.stream[reader] == 0
-    is_read[face] = True
-    local[face[main]] = True
-    sent = is_read & ~local & baseline.kernels.is_lost & (baseline.below >= 0)
-    local[:] = False
-    local[face[main & ~sent[reader]]] = True
+    nodes, main = np.arange(len(of_node)), baseline.kernels.stream[reader] == 0
+    only_sent = np.isin(nodes, face) & ~np.isin(nodes, face[main])
+    sent = only_sent & baseline.kernels.is_lost & (baseline.below >= 0)
+    local = np.isin(nodes, face[main & ~sent[reader]])
     for node in np.flatnonzero((of_node >= 0) & ~again[:-1] & local).tolist():
         layer, path = names[of_node[node]]
         known = templates[layer]

@@ -13,7 +13,7 @@ from swapconf.trace.lifetimes import TICKS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.copy_queue import queued
 from swapconf.whatif.parted import stand_ins
-from swapconf.whatif.recompute import recompute, taken, tied
+from swapconf.whatif.recompute import recompute, taken, tied, unseen
 from swapconf.whatif.regions import _arrival, positions
 from swapconf.whatif.swap import Unread, freed, swap
 from swapconf.whatif.ungated import Covered, ungated
@@ -134,7 +134,7 @@ def test_what_begins_to_run_again_in_the_same_layer_does_not_make_one_of_several
     # a view makes no block: the cast reads that of the norm
     reads = replace(found.reads, block=np.where(found.reads.face == 1, 0, found.reads.block))
     found = replace(found, reads=reads)
-    chosen = tied(found, recompute(found, sites, again, of_gradients(found, again), np.zeros(5, dtype=np.int64)))
+    chosen = unseen(found, recompute(found, sites, again, of_gradients(found, again), np.zeros(5, dtype=np.int64)))
     assert bool(chosen.any()) == expected
 
 

@@ -18,12 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapconf.dryrun.growing.reason import CannotGrow
-from swapconf.dryrun.growing.shuffles import alike, are_alike, reach, shuffled
+from swapconf.dryrun.growing.shuffles import SEEN, alike, are_alike, reach, shuffled
 from swapconf.trace.columns import Ints
 from swapconf.words.phrases import phrase
 
 _ROW = 8  # launches that are alike in a row are so for a reason
-_SEEN = 4096  # places behind what was added that tell how well both go on alike
 # where both part behind the end of a period: so many launches before, each found again so many times, tell how long it
 # is; so many lengths are tried
 _NEAR, _OFTEN, _LIKELY = 256, 16, 8
@@ -103,7 +102,7 @@ def _added(rest: Ints, two: Ints, there: int) -> int:
     best = (0, 0)
     for length in lengths.tolist():
         if length <= there and np.array_equal(two[there - length : there], two[there : there + length]):
-            best = max(best, (alike(rest, two[there + length :], _SEEN) + (not len(rest)), -length))
+            best = max(best, (alike(rest, two[there + length :], SEEN) + (not len(rest)), -length))
     return -best[1]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from swapconf.trace.columns import Ints
 
 _LONGEST = 1024  # launches of a stretch; a layer of experts has some 200 in a pass
-_SEEN = 4096  # places behind a stretch that tell how well both go on alike
+SEEN = 4096  # places behind what was added, or a stretch, that tell how well both go on alike
 
 
 def alike(one: Ints, two: Ints, most: int | None = None) -> int:
@@ -39,7 +39,7 @@ def shuffled(one: Ints, two: Ints) -> int:
     return 0
 
 
-def reach(one: Ints, two: Ints, most: int = _SEEN) -> int:
+def reach(one: Ints, two: Ints, most: int = SEEN) -> int:
     """How far both are alike but for the order."""
     here = 0
     while here < most:
