@@ -17,7 +17,7 @@ from swapconf.trace.lifetimes import NEVER, Lifetimes
 
 def replay(program: Program, duration_us: Floats) -> Timeline:
     """``duration_us``: [n], not negative. Linear in the number of kernels and waits."""
-    runs = _runs(program, duration_us)
+    runs = runs_of(program, duration_us)
     first = runs.first.tolist()
     of_run, after_us = runs.of_kernel[program.waits.awaited].tolist(), runs.end_us[program.waits.awaited].tolist()
     awaited, bounds = program.waits.awaited.tolist(), program.waits.bounds
@@ -48,7 +48,7 @@ def replay(program: Program, duration_us: Floats) -> Timeline:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Runs:
+class Runs:
     """Kernels of one stream that follow each other without waiting for another, as one: run r begins with the kernel
     ``first[r]``, ascending. Of each kernel: ``of_kernel``, its run; ``ahead``, the one before it on its stream, -1 for
     none; ``start_us``, ``end_us``, counted from the start of the run."""
@@ -60,12 +60,15 @@ class _Runs:
     end_us: Floats
 
 
-def _runs(program: Program, duration_us: Floats) -> _Runs:
+def runs_of(program: Program, duration_us: Floats, opening: NDArray[np.bool_] | None = None) -> Runs:
+    """``opening``: [n] kernels that begin a run of their own, whatever they wait for."""
     order = np.argsort(program.stream, kind="stable")
     is_new = np.diff(program.stream[order], prepend=-1) != 0
     ahead = np.empty(len(order), dtype=np.int64)
     ahead[order] = np.where(is_new, -1, np.roll(order, 1))
     opens = is_new | (np.diff(program.waits.bounds)[order] > 0)
+    if opening is not None:
+        opens |= opening[order]
     first = np.sort(order[opens])
     of_kernel = np.empty(len(order), dtype=np.int64)
     of_kernel[order] = np.searchsorted(first, order[opens])[np.cumsum(opens) - 1]
@@ -74,7 +77,7 @@ def _runs(program: Program, duration_us: Floats) -> _Runs:
     opened = begun[opens][np.cumsum(opens) - 1]
     start_us, end_us = np.empty(len(order)), np.empty(len(order))
     start_us[order], end_us[order] = begun - opened, reached - opened
-    return _Runs(first=first, of_kernel=of_kernel, ahead=ahead, start_us=start_us, end_us=end_us)
+    return Runs(first=first, of_kernel=of_kernel, ahead=ahead, start_us=start_us, end_us=end_us)
 
 
 def serial(program: Program) -> Program:

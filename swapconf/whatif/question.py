@@ -93,21 +93,21 @@ class Question:
                     command=_making(study.config.file),
                 )
             ) from None
-        self._trace, self._policy = trace, policy
+        self.trace, self._policy = trace, policy
         self.grown = run_record.grown(run_record.report(folder))
-        self._config, self._network, self._versions = study.config, study.network, study.versions
-        self._prepared = placed(baseline, study.network)
+        self._config, self.network, self._versions = study.config, study.network, study.versions
+        self.prepared = placed(baseline, study.network)
         self._machine = machine
-        self._clock = None if machine is None else step_time.clock(trace, baseline, machine)
+        self.clock = None if machine is None else step_time.clock(trace, baseline, machine)
         self._told = run_record.pool(folder)
         replayed = replay(trace, baseline.blocks, self._told)
-        self._pool = _asked(replayed.pool, self._told, run_record.pool_of(study.document.root.plain(), {}))
+        self.pool = _asked(replayed.pool, self._told, run_record.pool_of(study.document.root.plain(), {}))
         self.findings = (*[_unrecorded(trace.folder)] * (not recorded), *_unexplained(trace.folder, replayed))
-        _check(self._prepared, study.network, study.config.file)
+        _check(self.prepared, study.network, study.config.file)
 
     @property
     def baseline_peak_bytes(self) -> int:
-        return self._prepared.baseline.blocks.used_peak_bytes
+        return self.prepared.baseline.blocks.used_peak_bytes
 
     @property
     def origin(self) -> str:
@@ -118,7 +118,7 @@ class Question:
         """Pictures of the baseline and of the prediction."""
         found, placed_at = answer.prediction, answer.placement
         return of_trace(
-            self._trace,
+            self.trace,
             title=phrase("without swap and recompute"),
             told=self._told,
             policy=self._policy,
@@ -127,7 +127,7 @@ class Question:
             found.device,
             placed_at,
             title=self._config.file,
-            rank=self._trace.rank,
+            rank=self.trace.rank,
             origin=self.origin,
             ticks=TICKS,
             with_fragments_peak_bytes=placed_at.mapped_bytes,
@@ -136,20 +136,20 @@ class Question:
         )
 
     def predict(self, config: Config) -> Prediction:
-        return predict(self._prepared, self._strategy(config))
+        return predict(self.prepared, self._strategy(config))
 
     def answer(self) -> Answer:
         strategy = self._strategy(self._config)
-        launched = schedule(self._prepared, strategy)
-        whole = prediction(self._prepared, launched)
+        launched = schedule(self.prepared, strategy)
+        whole = prediction(self.prepared, launched)
         entries = tuple(self._entry(whole, origin, text, without) for origin, text, without in _entries(self._config))
         return Answer(
             prediction=whole,
             baseline_peak_bytes=self.baseline_peak_bytes,
             entries=entries,
             times=self._times(launched, whole.moves),
-            placement=place(self._policy, whole.device, self._pool),
-            safe_bytes=safe_peak_bytes(self._prepared, strategy),
+            placement=place(self._policy, whole.device, self.pool),
+            safe_bytes=safe_peak_bytes(self.prepared, strategy),
             findings=(
                 *_underflow(whole, self._config),
                 *_unread(whole, self._config),
@@ -161,8 +161,8 @@ class Question:
         return tuple(self._point(prefetch) for prefetch in prefetches)
 
     def _point(self, prefetch: int) -> Point:
-        launched = schedule(self._prepared, self._strategy(with_prefetch(self._config, prefetch)))
-        found = prediction(self._prepared, launched)
+        launched = schedule(self.prepared, self._strategy(with_prefetch(self._config, prefetch)))
+        found = prediction(self.prepared, launched)
         moves = found.moves
         return Point(
             prefetch=prefetch,
@@ -170,24 +170,24 @@ class Question:
             twice_bytes=int(moves.size_bytes[moves.twice].sum()) // found.steps,
             crashes=bool(moves.underflows.any()),
             time=None
-            if self._clock is None
-            else step_time.point_time(step_time.time(self._clock, launched, moves), moves),
+            if self.clock is None
+            else step_time.point_time(step_time.time(self.clock, launched, moves), moves),
         )
 
     def _times(self, launched: LaunchPlan, moves: Moves) -> Times | None:
-        if self._clock is None or self._machine is None:
+        if self.clock is None or self._machine is None:
             return None
-        step = step_time.time(self._clock, launched, moves)
+        step = step_time.time(self.clock, launched, moves)
         return Times(
             machine=self._machine,
             step=step,
-            before=step_time.step_time(step_time.baseline_time(self._clock)),
+            before=step_time.step_time(step_time.baseline_time(self.clock)),
             after=step_time.step_time(step),
-            added_operations=added_operations(self._clock.step, launched.program.copies),
+            added_operations=added_operations(self.clock.step, launched.program.copies),
         )
 
     def _strategy(self, config: Config) -> Strategy:
-        return expand(config, self._network, self._versions)
+        return expand(config, self.network, self._versions)
 
     def _entry(self, whole: Prediction, origin: Origin, text: str, without: Config) -> EntryTotal:
         rest = self.predict(without)

@@ -1,0 +1,159 @@
+"""PLAN -> SCORE: what the what-if says of a plan, under a budget. Everything that a search looks at comes from here.
+
+Where MindSpore's pool puts blocks takes as long to find out as all the rest, so it is asked only of what could win.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from swapconf.config.config import Config
+from swapconf.models.network import Network
+from swapconf.plan.limits import Cards, Limits
+from swapconf.plan.modes import Atom, Plan, config_of, decoder_layers, entries
+from swapconf.whatif.evaluate import Evaluation, Evaluator
+
+NOMINAL, SLOWER = range(2)  # machines of the evaluator: as told, and with a slower host link
+_AN_ENTRY = 3e-5  # of the step: what one entry more has to be worth while a search goes on
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scored:
+    """A plan that was asked for.
+
+    Attributes:
+        pool_bytes: By rank, with fragments; None where that was not worth asking, as it does not fit without them.
+        over_bytes: What is too much on all ranks together and on the host; 0 where it fits; an estimate where
+            ``pool_bytes`` is None.
+        used_over_bytes: The same without fragments.
+    """
+
+    plan: Plan
+    found: Evaluation
+    over_bytes: float
+    used_over_bytes: float
+    pool_bytes: tuple[int, ...] | None = None
+
+    @property
+    def fits(self) -> bool:
+        return self.over_bytes == 0 and self.pool_bytes is not None and not self.found.crashes
+
+    @property
+    def entries(self) -> tuple[Atom, ...]:
+        return entries(self.plan)
+
+    @property
+    def cost_us(self) -> float:
+        """The step with the slower link, on which it never is faster, and a little for each entry."""
+        return self.found.step_us * (1 + _AN_ENTRY * len(self.entries))
+
+    @property
+    def rank(self) -> tuple[bool, float, float, int]:
+        """What fits comes first, then what is fastest; among what does not fit what is least over."""
+        return not self.fits, self.over_bytes, self.cost_us, self.found.moved_bytes
+
+
+class Judge:
+    """Plans under limits, each asked once.
+
+    Attributes:
+        asked: How many different plans were evaluated; a measure of work that is the same on every machine.
+    """
+
+    def __init__(
+        self, evaluator: Evaluator, base: Config, network: Network, limits: Limits, cards: Cards, max_entries: int
+    ) -> None:
+        self.evaluator, self.network, self.limits, self.max_entries = evaluator, network, limits, max_entries
+        self.layers = decoder_layers(network)
+        self.stages = tuple(
+            tuple(layer.index for layer in self.layers if layer.stage == stage) for _, stage in evaluator.ranks
+        )
+        self.asked = 0
+        self._base, self._cards = base, cards
+        self._found: dict[Plan, Evaluation] = {}
+        self._scored: dict[Plan, Scored] = {}
+        keep = self.evaluation((frozenset(),) * len(self.layers))
+        pools = self.pool_bytes((frozenset(),) * len(self.layers))
+        self._ratio = [pool / rank.used_peak_bytes for pool, rank in zip(pools, keep.ranks, strict=True)]
+
+    def under(self, limits: Limits) -> Judge:
+        """The same under other limits; what was evaluated is known."""
+        other = object.__new__(Judge)
+        other.__dict__.update(self.__dict__)
+        other.limits, other._scored = limits, {}
+        return other
+
+    def config(self, plan: Plan) -> Config:
+        return config_of(plan, self._base)
+
+    def evaluation(self, plan: Plan) -> Evaluation:
+        if plan not in self._found:
+            self._found[plan] = self.evaluator.evaluate(self.config(plan), self._keys(plan), SLOWER)
+            self.asked += 1
+        return self._found[plan]
+
+    def nominal_us(self, plan: Plan) -> float:
+        """The step with the link as told."""
+        return self.evaluator.evaluate(self.config(plan), self._keys(plan), NOMINAL).step_us
+
+    def pool_bytes(self, plan: Plan) -> tuple[int, ...]:
+        """By rank, with fragments."""
+        return self.evaluator.with_fragments_bytes(self.config(plan), self._keys(plan))
+
+    def score(self, plan: Plan, better_than: Scored | None = None) -> Scored:
+        """``better_than``: where the plan is slower than this one, which fits, it is not asked whether it fits."""
+        known = self._scored.get(plan)
+        if known is not None and (known.pool_bytes is not None or known.over_bytes):
+            return known
+        found = self.evaluation(plan)
+        used = [rank.used_peak_bytes for rank in found.ranks]
+        host = self._host_over(found)
+        over = self.limits.over_bytes(used) + host
+        guess = Scored(
+            plan=plan, found=found, used_over_bytes=over, over_bytes=self._guessed(used) + host if over else 0.0
+        )
+        if guess.over_bytes or found.crashes:
+            self._scored[plan] = guess
+            return guess
+        if better_than is not None and better_than.fits and guess.cost_us >= better_than.cost_us:
+            return guess
+        pools = self.pool_bytes(plan)
+        self._scored[plan] = replace(
+            guess, pool_bytes=pools, over_bytes=self.limits.over_bytes(pools) + self._host_over(found)
+        )
+        return self._scored[plan]
+
+    def stage_fits(self, plan: Plan) -> list[bool]:
+        """By rank, whether it fits."""
+        used = [rank.used_peak_bytes for rank in self.evaluation(plan).ranks]
+        could = [size <= most for size, most in zip(used, self.limits.pool_bytes, strict=True)]
+        if not any(could):
+            return could
+        return [size <= most for size, most in zip(self.pool_bytes(plan), self.limits.pool_bytes, strict=True)]
+
+    def allows(self, plan: Plan) -> bool:
+        return len(entries(plan)) <= self.max_entries
+
+    def host_bytes(self, found: Evaluation) -> int:
+        """Of the host that holds most."""
+        stages = (stage for _, stage in self.evaluator.ranks)
+        return self._cards.host_bytes({s: rank.host_peak_bytes for s, rank in zip(stages, found.ranks, strict=True)})
+
+    @property
+    def seen(self) -> list[Plan]:
+        """All that was evaluated, under whatever limits."""
+        return list(self._found)
+
+    def _guessed(self, used: Sequence[int]) -> float:
+        """What does not fit without fragments is over by about what it needs with them."""
+        return self.limits.over_bytes([size * ratio for size, ratio in zip(used, self._ratio, strict=True)])
+
+    def _host_over(self, found: Evaluation) -> float:
+        most = self.limits.host_budget_bytes
+        return 0.0 if most is None else max(0.0, self.host_bytes(found) - most)
+
+    def _keys(self, plan: Plan) -> Sequence[object]:
+        """What a rank does depends on its own layers, and on whether operators are selected anywhere."""
+        selects = any(atom.kind == "recompute" and atom.path for mode in plan for atom in mode)
+        return [(selects, tuple(plan[index] for index in mine)) for mine in self.stages]

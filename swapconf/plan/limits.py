@@ -1,0 +1,58 @@
+"""BUDGET -> LIMITS: what a plan may hold on each rank and each host.
+
+What a card holds is MindSpore's pool with its fragments, the workspace of the kernel that runs, and what is beside the
+pool: the driver, the communication buffers. Ranks of a host share its memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from swapconf.memory.cluster_view import hosts
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cards:
+    """The job as far as hosts are concerned."""
+
+    num_devices: int
+    num_stages: int
+    per_host: int
+
+    def host_bytes(self, of_stage: Mapping[int, int]) -> int:
+        """Of the host that holds most, all its ranks together. ``of_stage``: of one rank."""
+        rows = hosts(self.num_devices, self.num_stages, self.per_host, of_stage)
+        return max((row.host_bytes or 0 for row in rows), default=0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """What may be held.
+
+    Attributes:
+        budget_bytes: Of a card.
+        workspace_bytes: By rank, what the kernel that runs takes beside its tensors.
+        beside_bytes: Of a card, what is not in the pool.
+        learned_bytes: By rank, by how much true runs needed more than was predicted.
+        host_budget_bytes: Of a host; None for no limit.
+    """
+
+    budget_bytes: int
+    workspace_bytes: tuple[int, ...]
+    beside_bytes: int = 0
+    learned_bytes: tuple[int, ...] = ()
+    host_budget_bytes: int | None = None
+
+    @property
+    def pool_bytes(self) -> tuple[int, ...]:
+        """By rank, what its pool may take with fragments."""
+        learned = self.learned_bytes or (0,) * len(self.workspace_bytes)
+        return tuple(
+            self.budget_bytes - self.beside_bytes - workspace - more
+            for workspace, more in zip(self.workspace_bytes, learned, strict=True)
+        )
+
+    def over_bytes(self, pool_bytes: Sequence[float]) -> float:
+        """By how much the ranks are over together; 0 where all fit."""
+        return sum(max(0.0, size - most) for size, most in zip(pool_bytes, self.pool_bytes, strict=True))

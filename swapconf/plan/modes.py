@@ -1,0 +1,126 @@
+"""PLAN -> CONFIG: what is decided for each layer, and the entries of a YAML that say it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from swapconf.config.config import (
+    Config,
+    EveryLayer,
+    FullRecompute,
+    LayerIndices,
+    LayerSelection,
+    LayerSwap,
+    ListedSwap,
+    OpSwap,
+    SelectRecompute,
+    SwapOff,
+)
+from swapconf.decide.patterns import escaped
+from swapconf.models.network import Layer, LayerTemplate, Network
+from swapconf.words.findings import Origin
+
+_PLANNED = Origin(file="<plan>")
+_PLACES = {"origin": _PLANNED, "layers_origin": _PLANNED, "prefetch_origin": _PLANNED}
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Atom:
+    """One thing that is asked of one operator of a layer: one entry of a YAML says it, of all layers that ask it.
+
+    Attributes:
+        path: Of the operator, "" for the whole layer.
+        prefetch: ``backward_prefetch`` of a swap, 0 of a recompute.
+    """
+
+    kind: Literal["recompute", "swap"]
+    path: str
+    prefetch: int = 0
+
+    def fits(self, template: LayerTemplate) -> bool:
+        return not self.path or self.path in template.by_path
+
+
+Mode: TypeAlias = frozenset[Atom]
+Plan: TypeAlias = tuple[Mode, ...]  # by index of the layer; layers of multi-token prediction follow the last one
+KEEP: Mode = frozenset()
+RECOMPUTED: Mode = frozenset({Atom("recompute", "")})
+
+
+def fitted(mode: Mode, template: LayerTemplate) -> Mode:
+    """What of a mode a layer has operators for."""
+    return mode if all(atom.fits(template) for atom in mode) else frozenset(a for a in mode if a.fits(template))
+
+
+def uniform(mode: Mode, network: Network) -> Plan:
+    """The same mode in all layers, as far as they have its operators."""
+    return tuple(fitted(mode, layer.template) for layer in decoder_layers(network))
+
+
+def decoder_layers(network: Network) -> tuple[Layer, ...]:
+    return tuple(layer for layer in network.layers if layer.name.isdecimal())
+
+
+def entries(plan: Plan) -> tuple[Atom, ...]:
+    """What the YAML has to say, in order."""
+    return tuple(sorted({atom for mode in plan for atom in mode}))
+
+
+def config_of(plan: Plan, base: Config) -> Config:
+    """``base`` with swap and recompute as planned; what else its sections say of recompute stays."""
+    layers: dict[Atom, list[int]] = defaultdict(list)
+    for index, mode in enumerate(plan):
+        for atom in mode:
+            layers[atom].append(index)
+    chosen = {atom: _selection(found, len(plan)) for atom, found in sorted(layers.items(), key=_outer_first)}
+    swaps = [(atom, found) for atom, found in chosen.items() if atom.kind == "swap"]
+    again = [(atom, found) for atom, found in chosen.items() if atom.kind == "recompute"]
+    swap = ListedSwap(
+        layer_swap=tuple(
+            LayerSwap(layers=found, prefetch=atom.prefetch, **_PLACES) for atom, found in swaps if not atom.path
+        ),
+        op_swap=tuple(
+            OpSwap(pattern=escaped(atom.path), layers=found, prefetch=atom.prefetch, **_PLACES)
+            for atom, found in swaps
+            if atom.path
+        ),
+        given_entries=len(swaps),
+    )
+    full = [FullRecompute(layers=found, origin=_PLANNED) for atom, found in again if not atom.path]
+    return replace(
+        base,
+        swap=swap if swaps else SwapOff(),
+        recompute=replace(
+            base.recompute,
+            full=full[0] if full else None,
+            select=tuple(
+                SelectRecompute(pattern=escaped(atom.path), layers=found, origin=_PLANNED)
+                for atom, found in again
+                if atom.path
+            ),
+            select_comm=(),
+            select_exclude=(),
+            select_comm_exclude=(),
+        ),
+    )
+
+
+def _outer_first(item: tuple[Atom, list[int]]) -> tuple[int, Atom]:
+    """A cell before what is inside it: the later name overrides."""
+    atom = item[0]
+    return (atom.path.count(".") + 1 if atom.path else 0), atom
+
+
+def _selection(layers: Sequence[int], count: int) -> LayerSelection:
+    return EveryLayer() if len(layers) == count else LayerIndices(tuple(layers))
+
+
+def told(mode: Iterable[Atom]) -> str:
+    """``recompute attention + swap feed_forward (20)``, for tests and people who look into a search."""
+    return " + ".join(
+        f"{atom.kind} {atom.path or 'layer'}" + (f" ({atom.prefetch})" if atom.prefetch else "")
+        for atom in sorted(mode)
+    )

@@ -1,0 +1,163 @@
+"""JUDGE -> PLANNED: the plan for a budget, with what it is held against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from swapconf.plan import simple
+from swapconf.plan.judge import Judge, Scored
+from swapconf.plan.menu import menu
+from swapconf.plan.modes import KEEP, RECOMPUTED, Atom, Mode, Plan, uniform
+from swapconf.plan.search import Search
+from swapconf.words.phrases import mark, phrase
+
+NOISE = 0.001  # of a step: less is no difference
+MENU_ASKED, SEARCH_ASKED = 400, 500  # plans, with an effort of 1
+
+
+class Verdict(Enum):
+    """What a plan comes to."""
+
+    PLANNED = mark("planned")
+    NOT_NEEDED = mark("nothing is needed: without swap and recompute it fits")
+    FULL = mark("full recompute is as good as anything else that fits")
+    IMPOSSIBLE = mark("no plan fits")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EntryWorth:
+    """One entry of a plan: what it would take more, and how much less time, without it. Bytes on the rank that is
+    tightest, with fragments."""
+
+    atom: Atom
+    layers: tuple[int, ...]
+    saved_bytes: int
+    cost_us: float
+    moved_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """``chosen``: where nothing fits the plan that needs least. ``simple``: by name what people use today, as far as it
+    was asked; ``modes``: what was decided between."""
+
+    judge: Judge = field(repr=False)
+    verdict: Verdict
+    chosen: Scored
+    simple: Mapping[str, Scored]
+    modes: tuple[Mode, ...] = ()
+
+    @property
+    def needed_bytes(self) -> int:
+        """The least budget of a card that ``chosen`` fits in."""
+        return needed_bytes(self.judge, self.chosen.plan)
+
+    @property
+    def worth(self) -> tuple[EntryWorth, ...]:
+        return tuple(_worth(self.judge, self.chosen, atom) for atom in self.chosen.entries)
+
+
+def plan(
+    judge: Judge,
+    effort: float = 1.0,
+    progress: Callable[[int], None] = lambda asked: None,
+    modes: Iterable[Mode] | None = None,
+    also: Iterable[Plan] = (),
+) -> Planned:
+    """The best plan of a judge.
+
+    Args:
+        effort: Scales how many plans are asked for.
+        progress: Called with the number of plans that were asked for so far.
+        modes: What to decide between; None: found by trying what the layers have.
+        also: More plans to start from.
+    """
+    keep = judge.score(uniform(KEEP, judge.network))
+    if keep.fits:
+        return Planned(judge=judge, verdict=Verdict.NOT_NEEDED, chosen=keep, simple={phrase(simple.NONE): keep})
+    chosen = list(modes) if modes is not None else [item.mode for item in menu(judge, int(MENU_ASKED * effort))]
+    progress(judge.asked)
+    today: dict[str, Plan] = {phrase(name): made for name, made in simple.fixed(judge).items()}
+    first = list(simple.first_layers(judge))
+    search = Search(judge, [*chosen, RECOMPUTED], progress)
+    best = search.run(int(SEARCH_ASKED * effort), [*today.values(), *(made for _, made in first), *also])
+    best = _of_all(judge, best)
+    if best.fits:
+        best = _reduced(judge, best)
+    same = simple.best_uniform(judge, chosen)
+    if same is not None:
+        today[phrase(simple.SAME)] = same
+    known: dict[str, Scored] = {name: judge.score(made) for name, made in today.items()}
+    for name, made in first:
+        found = judge.score(made)
+        if name not in known or found.rank < known[name].rank:
+            known[name] = found
+    return Planned(judge=judge, verdict=_verdict(judge, best), chosen=best, simple=known, modes=tuple(chosen))
+
+
+def needed_bytes(judge: Judge, made: Plan) -> int:
+    """The least budget of a card that a plan fits in."""
+    return max(
+        judge.limits.budget_bytes + pool - most
+        for pool, most in zip(judge.pool_bytes(made), judge.limits.pool_bytes, strict=True)
+    )
+
+
+def _verdict(judge: Judge, best: Scored) -> Verdict:
+    if not best.fits:
+        return Verdict.IMPOSSIBLE
+    return Verdict.FULL if best.plan == uniform(RECOMPUTED, judge.network) else Verdict.PLANNED
+
+
+def _of_all(judge: Judge, best: Scored) -> Scored:
+    """Whatever was evaluated for another reason may be better."""
+    for made in judge.seen:
+        if judge.allows(made):
+            found = judge.score(made, better_than=best)
+            best = min(best, found, key=lambda item: item.rank)
+    return best
+
+
+def _reduced(judge: Judge, best: Scored) -> Scored:
+    """Of what is as fast, that with the fewest entries, then with the fewest bytes moved; entries are left out as long
+    as that is so."""
+    most_us = best.found.step_us * (1 + NOISE)
+
+    def is_as_fast(item: Scored) -> bool:
+        return item.found.step_us <= most_us
+
+    def simpler(item: Scored) -> tuple[int, int, float]:
+        return len(item.entries), item.found.moved_bytes, item.found.step_us
+
+    alike = [best]
+    for made in judge.seen:
+        if judge.allows(made) and judge.evaluation(made).step_us <= most_us:
+            found = judge.score(made)
+            alike += [found] if found.fits else []
+    here = min(alike, key=simpler)
+    changed = True
+    while changed:
+        changed = False
+        for atom in here.entries:
+            less = tuple(mode - {atom} for mode in here.plan)
+            found = judge.score(less)
+            if found.fits and is_as_fast(found):
+                here, changed = found, True
+                break
+    return here
+
+
+def _worth(judge: Judge, whole: Scored, atom: Atom) -> EntryWorth:
+    less = tuple(mode - {atom} for mode in whole.plan)
+    pools, without = judge.pool_bytes(whole.plan), judge.pool_bytes(less)
+    tight = max(range(len(pools)), key=lambda rank: pools[rank] - judge.limits.pool_bytes[rank])
+    found = judge.evaluation(less)
+    return EntryWorth(
+        atom=atom,
+        layers=tuple(index for index, mode in enumerate(whole.plan) if atom in mode),
+        saved_bytes=without[tight] - pools[tight],
+        cost_us=whole.found.step_us - found.step_us,
+        moved_bytes=whole.found.moved_bytes - found.moved_bytes,
+    )

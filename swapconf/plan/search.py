@@ -1,0 +1,196 @@
+"""JUDGE + MENU -> PLAN: the fastest plan that fits, by exact questions: good starts, then changes as long as one helps.
+
+Work is counted in plans that are asked for, so the same input gives the same plan on every machine.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from swapconf.plan.judge import Judge, Scored
+from swapconf.plan.modes import KEEP, Atom, Mode, Plan, entries, fitted
+
+_STARTS = 3  # of the best starts, changed further
+_PAIRS = 6  # of modes, mixed by layers
+_Move = tuple[Any, Any]  # (layers, mode), (layer, layer) or (swap, prefetch)
+_QUIET = 20  # times that nothing new was found to ask
+
+
+def with_fragments(item: Scored) -> Any:
+    """What fits comes first, then what is fastest."""
+    return item.rank
+
+
+def without_fragments(item: Scored) -> Any:
+    """The same of what would fit in a pool without fragments."""
+    return item.found.crashes, item.used_over_bytes, item.cost_us
+
+
+class Search:
+    """The best plan so far, which an interrupt leaves as it is.
+
+    Attributes:
+        best: The best of all that were scored; it may not fit.
+        progress: Called after each step of the search with how many plans have been asked for.
+    """
+
+    def __init__(
+        self, judge: Judge, modes: Sequence[Mode], progress: Callable[[int], None] = lambda asked: None
+    ) -> None:
+        self._judge, self._modes = judge, list(dict.fromkeys([KEEP, *modes]))
+        self._progress = progress
+        self.best: Scored | None = None
+
+    def run(self, most: int, also: Iterable[Plan] = ()) -> Scored:
+        """``most``: how many plans may be asked for. ``also``: plans to start from, as well as those that it makes."""
+        stop = self._judge.asked + most
+        starts = sorted(
+            (scored for plan in self._starts(also) if (scored := self._scored(plan)) is not None),
+            key=lambda item: item.rank,
+        )
+        for place, start in enumerate(starts[:_STARTS]):
+            left = stop - self._judge.asked
+            self._improve(start, self._judge.asked + left // (_STARTS + 1 - place), with_fragments)
+        self._shaken(stop)
+        assert self.best is not None
+        return self.best
+
+    def _shaken(self, stop: int) -> None:
+        """Changes of several layers at once lead away from a plan that no single change makes better. Every second time
+        fragments are left out of what leads on: they come and go with little, so that near a fast plan that would fit
+        without them there often is one that fits with them."""
+        chance, quiet, turn = random.Random(1), 0, 0
+        loose: Scored | None = None
+        while self._judge.asked < stop and quiet < _QUIET and self.best is not None:
+            asked, turn = self._judge.asked, turn + 1
+            rank = with_fragments if turn % 2 else without_fragments
+            plan = (self.best if turn % 2 or loose is None else loose).plan
+            for _ in range(chance.randint(1, 3)):
+                plan = self._moved(plan, chance.choice(self._moves(plan)))
+            if self._judge.allows(plan):
+                found = self._improve(self._judge.score(plan), stop, rank)
+                if rank is without_fragments and (loose is None or rank(found) <= rank(loose)):
+                    loose = found
+            quiet = quiet + 1 if self._judge.asked == asked else 0
+
+    def _scored(self, plan: Plan) -> Scored | None:
+        if not self._judge.allows(plan):
+            return None
+        found = self._judge.score(plan)
+        if self.best is None or found.rank < self.best.rank:
+            self.best = found
+        self._progress(self._judge.asked)
+        return found
+
+    def _starts(self, also: Iterable[Plan]) -> Iterator[Plan]:
+        """Each mode in all layers, plans of others, and the fastest modes mixed with those that hold less."""
+        uniforms = [self._all(mode) for mode in self._modes]
+        yield from uniforms
+        yield from also
+        ordered = sorted((self._judge.score(plan) for plan in uniforms if self._judge.allows(plan)), key=_time)
+        fitting = [item for item in ordered if item.fits]
+        faster = [item for item in ordered if not item.fits and not item.found.crashes]
+        pairs = [(fast, slow) for slow in fitting[:2] for fast in faster if _time(fast) < _time(slow)]
+        for fast, slow in pairs[:_PAIRS]:
+            yield from self._mixed(fast.plan, slow.plan)
+
+    def _all(self, mode: Mode) -> Plan:
+        return tuple(fitted(mode, layer.template) for layer in self._judge.layers)
+
+    def _mixed(self, fast: Plan, slow: Plan) -> Iterator[Plan]:
+        """As few layers of each stage as the slower one needs, from its first on and from its last on."""
+        for backwards in (False, True):
+            low, high = [0] * len(self._judge.stages), [len(layers) for layers in self._judge.stages]
+            while any(small < large for small, large in zip(low, high, strict=True)):
+                middle = [(small + large) // 2 for small, large in zip(low, high, strict=True)]
+                plan = self._with(fast, slow, middle, backwards)
+                if not self._judge.allows(plan):
+                    return
+                for stage, is_enough in enumerate(self._judge.stage_fits(plan)):
+                    if low[stage] < high[stage]:
+                        if is_enough:
+                            high[stage] = middle[stage]
+                        else:
+                            low[stage] = middle[stage] + 1
+            yield self._with(fast, slow, high, backwards)
+
+    def _with(self, fast: Plan, slow: Plan, counts: Sequence[int], backwards: bool) -> Plan:
+        """``counts``: by stage, how many layers are those of ``slow``."""
+        plan = list(fast)
+        for layers, count in zip(self._judge.stages, counts, strict=True):
+            for index in layers[len(layers) - count :] if backwards else layers[:count]:
+                plan[index] = slow[index]
+        return tuple(plan)
+
+    def _improve(self, start: Scored, stop: int, rank: Callable[[Scored], Any]) -> Scored:
+        """The first change that helps is made, until none does. What is faster than the best is asked whether it
+        fits."""
+        here, chance, changed = start, random.Random(0), True
+        while changed and self._judge.asked < stop:
+            changed = False
+            moves = self._moves(here.plan)
+            chance.shuffle(moves)
+            for move in moves:
+                if self._judge.asked >= stop:
+                    break
+                plan = self._moved(here.plan, move)
+                if plan == here.plan or not self._judge.allows(plan):
+                    continue
+                found = self._judge.score(plan, better_than=here if rank is with_fragments else self.best)
+                self._progress(self._judge.asked)
+                if self.best is None or found.rank < self.best.rank:
+                    self.best = found
+                if rank(found) < rank(here):
+                    here, changed = found, True
+                    break
+        return here
+
+    def _moves(self, plan: Plan) -> list[_Move]:
+        """Of one layer, of a row of layers, of all with the same mode; of two that change places; and of a prefetch."""
+        found: list[_Move] = []
+        for layers in self._judge.stages:
+            rows = [(index,) for index in layers]
+            for length in _lengths(len(layers)):
+                rows += [layers[first : first + length] for first in range(0, len(layers) - length + 1, length)]
+            found += [(row, mode) for row in rows for mode in self._modes]
+            found += [
+                (index, other) for index in layers for other in layers if index < other and plan[index] != plan[other]
+            ]
+        for known in dict.fromkeys(plan):
+            alike = tuple(index for index, mode in enumerate(plan) if mode == known)
+            found += [(alike, mode) for mode in self._modes]
+        for atom in entries(plan):
+            if atom.kind == "swap":
+                found += [(atom, prefetch) for prefetch in _nearby(atom.prefetch)]
+        return found
+
+    def _moved(self, plan: Plan, move: _Move) -> Plan:
+        what, to = move
+        changed = list(plan)
+        if isinstance(what, Atom):
+            new = Atom("swap", what.path, to)
+            changed = [frozenset(new if item == what else item for item in mode) for mode in plan]
+        elif isinstance(what, int):
+            changed[what], changed[to] = plan[to], plan[what]
+        else:
+            for index in what:
+                changed[index] = to
+        return self._fitted(changed)
+
+    def _fitted(self, plan: Sequence[Mode]) -> Plan:
+        return tuple(fitted(mode, layer.template) for mode, layer in zip(plan, self._judge.layers, strict=True))
+
+
+def _time(item: Scored) -> float:
+    return item.found.step_us
+
+
+def _lengths(count: int) -> list[int]:
+    """Of rows of layers: 2, 4, 8, up to half of them."""
+    return [length for length in (2, 4, 8, 16, 32) if length <= count // 2]
+
+
+def _nearby(prefetch: int) -> list[int]:
+    return [number for number in (max(1, prefetch // 2), prefetch * 2) if number != prefetch]

@@ -1,0 +1,69 @@
+"""JUDGE -> PLANS: what people use today, to start from and to be held against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from swapconf.plan.judge import Judge
+from swapconf.plan.menu import PREFETCHES
+from swapconf.plan.modes import KEEP, RECOMPUTED, Atom, Mode, Plan, uniform
+from swapconf.words.phrases import mark, phrase
+
+_DEFAULT_PREFETCH = 1  # of `default_prefetch` in mindformers 1.5 to 1.9
+
+NONE, FULL = mark("no swap, no recompute"), mark("full recompute")
+FIRST_RECOMPUTED = mark("the first layers of each stage recomputed")
+DEFAULT_SWAP = mark("default swap (flash attention)")
+FIRST_SWAPPED = mark("the first layers of each stage swapped")
+SAME = mark("one mode for all layers")
+
+
+def fixed(judge: Judge) -> dict[str, Plan]:
+    """Those that do not depend on the budget, by name."""
+    found = {NONE: uniform(KEEP, judge.network), FULL: uniform(RECOMPUTED, judge.network)}
+    flash = _flash(judge)
+    if flash is not None:
+        found[DEFAULT_SWAP] = uniform(frozenset({flash}), judge.network)
+    return found
+
+
+def first_layers(judge: Judge) -> Iterator[tuple[str, Plan]]:
+    """As few of the first layers of each stage as it takes, recomputed, or swapped with each prefetch."""
+    yield phrase(FIRST_RECOMPUTED), _fewest(judge, RECOMPUTED)
+    for prefetch in PREFETCHES:
+        yield phrase(FIRST_SWAPPED), _fewest(judge, frozenset({Atom("swap", "", prefetch)}))
+
+
+def best_uniform(judge: Judge, modes: Iterable[Mode]) -> Plan | None:
+    """The fastest mode that fits in all layers."""
+    scored = [judge.score(uniform(mode, judge.network)) for mode in modes]
+    fitting = [item for item in scored if item.fits]
+    return min(fitting, key=lambda item: item.rank).plan if fitting else None
+
+
+def _fewest(judge: Judge, mode: Mode) -> Plan:
+    """Each stage has a count of its own, found by halving; what holds less with more layers is taken for granted."""
+    low, high = [0] * len(judge.stages), [len(layers) for layers in judge.stages]
+    while any(small < large for small, large in zip(low, high, strict=True)):
+        middle = [(small + large) // 2 for small, large in zip(low, high, strict=True)]
+        fits = judge.stage_fits(_first(judge, mode, middle))
+        for stage, is_enough in enumerate(fits):
+            if low[stage] < high[stage]:
+                low[stage], high[stage] = (low[stage], middle[stage]) if is_enough else (middle[stage] + 1, high[stage])
+    return _first(judge, mode, high)
+
+
+def _first(judge: Judge, mode: Mode, counts: list[int]) -> Plan:
+    plan = [KEEP] * len(judge.layers)
+    for layers, count in zip(judge.stages, counts, strict=True):
+        for index in layers[:count]:
+            plan[index] = mode
+    return tuple(plan)
+
+
+def _flash(judge: Judge) -> Atom | None:
+    for template in judge.network.templates:
+        for operator in template.primitives:
+            if operator.type == "FlashAttentionScore":
+                return Atom("swap", operator.path, _DEFAULT_PREFETCH)
+    return None

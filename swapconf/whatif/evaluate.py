@@ -1,0 +1,276 @@
+"""TRACES OF ONE JOB + STRATEGIES -> MEMORY AND TIME of each: every rank's memory, and one step of all on one clock.
+
+For those who ask for many strategies. What a rank does depends on its own layers alone, so a strategy that only differs
+on one stage is predicted anew for that stage only; the caller says so by a key for each rank.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from swapconf.config.config import Config
+from swapconf.decide.expand import expand
+from swapconf.decide.strategy import Strategy
+from swapconf.memory import with_workspace
+from swapconf.memory.allocators import place
+from swapconf.models.network import LayerTemplate, Network
+from swapconf.study.study import Study, network_of
+from swapconf.timing.cost import Costs, Machine
+from swapconf.timing.joint_step import joint_ends_us
+from swapconf.timing.meetings import Call, absent, calls, meetings
+from swapconf.timing.timing import Floats, Program
+from swapconf.trace import run_record
+from swapconf.trace.columns import Ints
+from swapconf.trace.lifetimes import Lifetimes
+from swapconf.trace.trace import Trace
+from swapconf.upstream.scopes import GRADIENTS
+from swapconf.whatif import baseline_step
+from swapconf.whatif.predict import PlacedBaseline, placed, prediction, schedule
+from swapconf.whatif.predicted_program import predicted_program
+from swapconf.whatif.prediction import Prediction
+from swapconf.whatif.question import Question
+from swapconf.words.findings import Finding
+from swapconf.words.phrases import phrase
+
+T = TypeVar("T")
+
+_NUMBER = re.compile(r"-op\d+$")  # counts the launches of a cell
+_PROGRAMS, _DEVICES = 64, 4  # of the latest answers of a rank that are kept whole
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RankMemory:
+    """One rank under one strategy.
+
+    Attributes:
+        moved_bytes, recomputed: Of one step: copied to the host, and how many kernels run again.
+        crashes: A prefetch is one that makes MindSpore die while it compiles.
+    """
+
+    used_peak_bytes: int
+    host_peak_bytes: int
+    moved_bytes: int
+    recomputed: int
+    crashes: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evaluation:
+    """``ranks``: in the order of the evaluator. ``step_us``: all micro-batches of the step, on one machine."""
+
+    ranks: tuple[RankMemory, ...]
+    step_us: float
+
+    @property
+    def crashes(self) -> bool:
+        return any(rank.crashes for rank in self.ranks)
+
+    @property
+    def moved_bytes(self) -> int:
+        return sum(rank.moved_bytes for rank in self.ranks)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Launched:
+    """``row``: by kernel its row in the table of costs."""
+
+    program: Program
+    row: Ints
+
+
+class Evaluator:
+    """The ranks of one job without swap and recompute, one for each stage, asked for strategies.
+
+    Attributes:
+        ranks: (rank, stage) of each trace.
+        findings: How well it is known that traces and config belong together.
+        calls: How many predictions of a rank were made.
+
+    Raises SwapconfError for files that cannot be read, Mismatch where a trace is no baseline for the config, ValueError
+    where the traces are not of one job or have no graph.
+    """
+
+    def __init__(
+        self, folders: Sequence[Path], study: Study, machines: Sequence[Machine], policy: str = "mindspore"
+    ) -> None:
+        self._study, self._policy = study, policy
+        self._ranks = [_Rank(folder, index, study, machines, policy) for index, folder in enumerate(folders)]
+        self.ranks = tuple((rank.rank, rank.stage) for rank in self._ranks)
+        self.findings: tuple[Finding, ...] = tuple(
+            dict.fromkeys(told for rank in self._ranks for told in rank.question.findings)
+        )
+        self.origin = self._ranks[0].question.origin
+        by_rank = {rank.rank: rank.calls for rank in self._ranks}
+        if len(by_rank) < len(self._ranks):
+            raise ValueError(phrase("two of the traces are of the same rank"))
+        meetings(by_rank)  # raises where they are not of one job
+        self.absent = absent(by_rank)
+        known = by_rank.keys()
+        for rank in self._ranks:
+            rank.shared = {call.kernel: call for call in rank.calls if len(call.ranks & known) > 1}
+        self._networks: dict[bool, Network] = {}
+        self.calls = 0
+
+    @property
+    def workspace_bytes(self) -> tuple[int, ...]:
+        """By rank, the most that the workspace of one kernel takes, estimated; kernels run one after another."""
+        return tuple(rank.workspace_bytes for rank in self._ranks)
+
+    @property
+    def traces(self) -> tuple[Trace, ...]:
+        return tuple(rank.question.trace for rank in self._ranks)
+
+    def evaluate(self, config: Config, keys: Sequence[Hashable] | None = None, machine: int = 0) -> Evaluation:
+        """What a strategy does.
+
+        Args:
+            machine: Which of the machines its step is timed on.
+            config: Of the same model as the study; its swap and recompute are the strategy.
+            keys: By rank; equal keys say that what the strategy does with the layers of that rank is equal. None: it is
+                not known.
+        """
+        strategy: Strategy | None = None
+        memory, launched = [], []
+        for index, rank in enumerate(self._ranks):
+            key = None if keys is None else keys[index]
+            if key is None or key not in rank.memory or key not in rank.launched:
+                strategy = strategy or self.strategy(config)
+                self.calls += 1
+            found = rank.ask(key, strategy)
+            memory.append(found[0])
+            launched.append(found[1])
+        return Evaluation(ranks=tuple(memory), step_us=self._step_us(launched, machine))
+
+    def with_fragments_bytes(self, config: Config, keys: Sequence[Hashable]) -> tuple[int, ...]:
+        """By rank, what MindSpore's pool (or the evaluator's policy) needs for what `evaluate` predicts."""
+        found = []
+        for rank, key in zip(self._ranks, keys, strict=True):
+            if key not in rank.mapped:
+                device = rank.devices.get(key)
+                if device is None:
+                    device = rank.predict(self.strategy(config))[0].device
+                rank.mapped[key] = place(self._policy, device, rank.question.pool).mapped_bytes
+            found.append(rank.mapped[key])
+        return tuple(found)
+
+    def strategy(self, config: Config) -> Strategy:
+        """Some cells are built otherwise where operators are selected for recompute."""
+        selects = bool(config.recompute.select)
+        if selects not in self._networks:
+            network = network_of(config, self._study.settings.families)
+            assert network is not None
+            self._networks[selects] = network
+        return expand(config, self._networks[selects], self._study.versions)
+
+    def _step_us(self, launched: Sequence[_Launched], which: int) -> float:
+        durations = [rank.costs[which].duration_us[item.row] for rank, item in zip(self._ranks, launched, strict=True)]
+        met: dict[int, list[Call]] = {}
+        if len(self._ranks) > 1:
+            for rank, item in zip(self._ranks, launched, strict=True):
+                places = np.flatnonzero(np.isin(item.row, rank.shared_rows)).tolist()
+                met[rank.rank] = [replace(rank.shared[int(item.row[place])], kernel=place) for place in places]
+        ends = joint_ends_us([item.program for item in launched], durations, meetings(met) if met else ())
+        step = max(float(end.max(initial=0.0)) for end in ends)
+        rounds = [rank.more_us(item, end) for rank, item, end in zip(self._ranks, launched, ends, strict=True)]
+        return step + max(rounds)
+
+
+class _Rank:
+    """One trace, and what was asked of it so far, by key."""
+
+    def __init__(self, folder: Path, index: int, study: Study, machines: Sequence[Machine], policy: str) -> None:
+        self.question = Question(folder, study, policy, machines[0])
+        report = run_record.report(folder)
+        self.rank: int = report.get("rank", index)
+        self.stage: int = report.get("stage", index)
+        assert self.question.clock is not None
+        self.step = self.question.clock.step
+        self.costs: list[Costs] = [
+            self.question.clock.costs,
+            *(baseline_step.table(self.step, item.hardware, item.host, item.measured) for item in machines[1:]),
+        ]
+        self.calls = calls(self.question.trace, self.rank)
+        self.shared: dict[int, Call] = {}
+        self._few, self._count = run_record.micro_batches(folder)
+        self._rounds = _rounds(self.step.program.names, self._few) if self._few < self._count else None
+        self._placed: dict[tuple[LayerTemplate, ...], PlacedBaseline] = {}
+        self.memory: dict[Hashable, RankMemory] = {}
+        self.mapped: dict[Hashable, int] = {}
+        self.launched: OrderedDict[Hashable, _Launched] = OrderedDict()
+        self.devices: OrderedDict[Hashable, Lifetimes] = OrderedDict()
+
+    @property
+    def shared_rows(self) -> Ints:
+        return np.array(sorted(self.shared), dtype=np.int64)
+
+    @property
+    def workspace_bytes(self) -> int:
+        return int(with_workspace.workspace(self.question.trace).size_bytes.max(initial=0))
+
+    def ask(self, key: Hashable | None, strategy: Strategy | None) -> tuple[RankMemory, _Launched]:
+        if key is not None and key in self.memory and key in self.launched:
+            self.launched.move_to_end(key)
+            return self.memory[key], self.launched[key]
+        assert strategy is not None
+        found, launched = self.predict(strategy)
+        memory = RankMemory(
+            used_peak_bytes=found.used_peak_bytes,
+            host_peak_bytes=found.moves.host.peak_bytes if len(found.moves) else 0,
+            moved_bytes=found.moved_bytes,
+            recomputed=found.recomputed,
+            crashes=bool(found.moves.underflows.any()),
+        )
+        if key is not None:
+            self.memory[key] = memory
+            _keep(self.launched, key, launched, _PROGRAMS)
+            _keep(self.devices, key, found.device, _DEVICES)
+        return memory, launched
+
+    def predict(self, strategy: Strategy) -> tuple[Prediction, _Launched]:
+        prepared = self._prepared(strategy.network)
+        planned = schedule(prepared, strategy)
+        found = prediction(prepared, planned)
+        made = predicted_program(self.step, planned, found.moves)
+        return found, _Launched(program=made.program, row=made.row)
+
+    def _prepared(self, network: Network) -> PlacedBaseline:
+        known = self._placed.get(network.templates)
+        if known is None:
+            prepared = self.question.prepared
+            known = prepared if network == self.question.network else placed(prepared.baseline, network)
+            self._placed[network.templates] = known
+        return known
+
+    def more_us(self, launched: _Launched, ends_us: Floats) -> float:
+        """What the micro-batches take that the trace lacks; see timing/steady.py."""
+        if self._rounds is None or not len(self._rounds[0]):
+            return 0.0
+        at = np.zeros(len(self.step.program), dtype=np.int64)
+        own = np.flatnonzero(launched.row < len(at))
+        at[launched.row[own][::-1]] = own[::-1]  # of a kernel that runs again the first
+        first, second = self._rounds
+        return (self._count - self._few) * float(np.median(ends_us[at[second]] - ends_us[at[first]]))
+
+
+def _keep(kept: OrderedDict[Hashable, T], key: Hashable, value: T, most: int) -> None:
+    kept[key] = value
+    if len(kept) > most:
+        kept.popitem(last=False)
+
+
+def _rounds(names: Sequence[str], micro_batches: int) -> tuple[Ints, Ints]:
+    """The first and the second launch of what is launched once in each backward pass."""
+    launches: dict[str, list[int]] = {}
+    for kernel, name in enumerate(names):
+        if name.startswith(GRADIENTS):
+            launches.setdefault(_NUMBER.sub("", name), []).append(kernel)
+    pairs = [found[:2] for found in launches.values() if len(found) == micro_batches > 1]
+    first, second = zip(*pairs, strict=True) if pairs else ((), ())
+    return np.array(first, dtype=np.int64), np.array(second, dtype=np.int64)
