@@ -151,7 +151,7 @@ class Search:
         """Of one layer, of a row of layers, of all with the same mode; of two that change places; and of a prefetch."""
         found: list[_Move] = []
         for layers in self._judge.stages:
-            rows = [(index,) for index in layers]
+            rows: list[tuple[int, ...]] = [(index,) for index in layers]
             for length in _lengths(len(layers)):
                 rows += [layers[first : first + length] for first in range(0, len(layers) - length + 1, length)]
             found += [(row, mode) for row in rows for mode in self._modes]
