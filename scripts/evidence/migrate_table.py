@@ -17,7 +17,8 @@ from pathlib import Path
 from swapconf.config import yaml_config
 from swapconf.config.config import Config, DefaultSwap, Dialect, ListedSwap, RecomputeConfig, SwapOff
 from swapconf.config.yaml_document import read_text
-from swapconf.migrate.migrate import Migration, MigrationOrder, kinds, migrate, without_places
+from swapconf.config.rewriting import without_places
+from swapconf.migrate.migrate import Migration, MigrationOrder, kinds, migrate
 from swapconf.migrate.report import Fate
 from swapconf.migrate.to_pynative import to_pynative
 from swapconf.upstream.facts import Versions

@@ -40,6 +40,12 @@ def dump(sections: dict[str, Any]) -> str:
     return str(yaml.dump(sections, Dumper=_Dumper, sort_keys=False, default_flow_style=False, width=110))
 
 
+def dump_inline(value: Any) -> str:
+    """A value as it stands inside of braces, on one line."""
+    text = yaml.dump(value, Dumper=_InlineDumper, sort_keys=False, default_flow_style=True, width=2**31)
+    return str(text).removesuffix("\n").removesuffix("\n...")
+
+
 def swap_section(config: Config) -> Sections:
     """The section that swaps, by its name at the top level (mcore models take its content in model_config)."""
     if config.dialect is Dialect.PYNATIVE:
@@ -77,11 +83,16 @@ def _list(dumper: yaml.SafeDumper, value: list[Any]) -> yaml.Node:
     return dumper.represent_sequence("tag:yaml.org,2002:seq", value, flow_style=plain)
 
 
+class _InlineDumper(_Dumper):
+    """No list is on lines of its own."""
+
+
 _Dumper.add_representer(list, _list)
 _Dumper.add_representer(
     _Quoted, lambda dumper, value: dumper.represent_scalar("tag:yaml.org,2002:str", str(value), style="'")
 )
 _Dumper.add_representer(bool, lambda dumper, value: dumper.represent_scalar("tag:yaml.org,2002:bool", str(value)))
+_InlineDumper.add_representer(list, yaml.SafeDumper.represent_list)
 
 
 def _swap(config: Config) -> dict[str, Any]:

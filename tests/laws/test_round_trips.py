@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
-from typing import Any
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from swapconf.config.config import Config
+from swapconf.config.rewriting import without_places
 from swapconf.config.yaml_config import from_document
 from swapconf.config.yaml_document import parse
 from swapconf.config.yaml_text import format_config
@@ -24,14 +22,6 @@ from tests.unit.networks import config
 
 MEASURED = Versions(mindspore="2.9.0")
 DOCUMENTED = Versions(mindspore="2.6.0", mindformers="1.5.0")
-
-
-def without_places(value: Any) -> Any:
-    if isinstance(value, Origin):
-        return None
-    if is_dataclass(value) and not isinstance(value, type):
-        return type(value).__name__, *(without_places(getattr(value, f.name)) for f in fields(value))
-    return tuple(map(without_places, value)) if isinstance(value, tuple) else value
 
 
 @given(configs(names=st.text(min_size=1, max_size=12)))
