@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from swapconf.config import yaml_config
-from swapconf.config.config import Config, Dialect
+from swapconf.config.config import Config, Dialect, ListedSwap
 from swapconf.config.dialects import GRAPH_SECTIONS, MCORE_SWAP_KEYS, PYNATIVE_SECTIONS, RECOMPUTE_KEYS
 from swapconf.config.nodes import Document
 from swapconf.config.yaml_document import parse
@@ -50,6 +50,12 @@ def without_places(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return type(value).__name__, *(without_places(getattr(value, item.name)) for item in fields(value))
     return tuple(map(without_places, value)) if isinstance(value, tuple) else value
+
+
+def asked(config: Config) -> object:
+    """What the sections ask for, comparable: without places, and in however many entries names were written."""
+    swap = replace(config.swap, given_entries=0) if isinstance(config.swap, ListedSwap) else config.swap
+    return without_places(swap), without_places(config.recompute)
 
 
 def _rest(document: Document) -> Any:

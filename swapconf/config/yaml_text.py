@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import groupby
 from typing import Any, TypeAlias
 
 import yaml
@@ -107,11 +109,18 @@ def _swap(config: Config) -> dict[str, Any]:
             ]
         if swap.op_swap:
             section["op_swap"] = [
-                {"op_name": entry.pattern, "backward_prefetch": entry.prefetch, "layers": _selection(entry.layers)}
-                for entry in swap.op_swap
+                {"op_name": names, "backward_prefetch": prefetch, "layers": _selection(layers)}
+                for names, prefetch, layers in _entries(swap.op_swap)
             ]
         return section
     return {"swap": False}
+
+
+def _entries(op_swap: tuple[OpSwap, ...]) -> Iterator[tuple[str | list[str], int, LayerSelection]]:
+    """Names that follow each other with one prefetch in the same layers stand in one entry."""
+    for (prefetch, layers), group in groupby(op_swap, key=lambda entry: (entry.prefetch, entry.layers)):
+        names = [entry.pattern for entry in group]
+        yield names if names[1:] else names[0], prefetch, layers
 
 
 def _recompute(recompute: RecomputeConfig) -> dict[str, Any]:

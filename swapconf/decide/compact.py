@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from swapconf.config.config import (
     Config,
     EveryLayer,
     FullRecompute,
-    LayerCounts,
     LayerIndices,
     LayerSelection,
     LayerSwap,
@@ -29,13 +28,13 @@ from swapconf.decide.cover import Entry, covers, needs_no_name
 from swapconf.decide.expand import expand
 from swapconf.decide.patterns import escaped
 from swapconf.decide.requests import operators, stage_map
-from swapconf.decide.stages import BadDeal, StageMap
+from swapconf.decide.stages import StageMap
 from swapconf.decide.strategy import LayerStrategy, Recompute, Strategy, Swap
 from swapconf.upstream.facts import Versions
 from swapconf.words.findings import Origin
 
 Layers: TypeAlias = "frozenset[int]"
-Say: TypeAlias = "Callable[[Layers], LayerSelection]"
+Say: TypeAlias = "Callable[[Layers, Layers], LayerSelection]"  # layers, and those that it may name as well
 
 NOWHERE = Origin(file="<compact>")
 _PLACES = {"origin": NOWHERE, "layers_origin": NOWHERE, "prefetch_origin": NOWHERE}
@@ -52,21 +51,13 @@ def compact(strategy: Strategy, base: Config, versions: Versions) -> Config:
     names of ``op_swap`` are as few as `cover` finds. A swap that moves nothing, as the backward pass does not read the
     output, may come out as none.
     """
-    swaps, recomputes = _swaps(strategy), _recomputes(strategy)
-    comm, comm_exclude = _comm(strategy, base)
-    stages = stage_map(base, strategy.network.num_layers)
-    lists = {*recomputes.values(), *comm.values(), *comm_exclude.values()}
-    counts = {layers: made for layers in lists if (made := _counts(layers, stages)) is not None}
-    swap_off = not swaps and len(counts) == len(lists)
-    say = counts.__getitem__ if swap_off else _indices
+    swaps, lists = _swaps(strategy), _lists(strategy, base)
+    counted = None if swaps else _counted(lists, stage_map(base, strategy.network.num_layers))
     config = replace(
         base,
-        swap=SwapOff() if swap_off else _swap(swaps, _everyone(strategy)),
-        recompute=RecomputeConfig(
-            full=_full(recomputes, _everyone(strategy), say),
-            select=_select(((escaped(path), layers) for path, layers in recomputes.items() if path), say),
-            select_comm=_select(comm.items(), say),
-            select_comm_exclude=_select(comm_exclude.items(), say),
+        swap=_swap(swaps, lists.everyone) if counted is None else SwapOff(),
+        recompute=replace(
+            _said(lists, _indices) if counted is None else counted,
             mp_comm_recompute=base.recompute.mp_comm_recompute,
             recompute_slice_activation=base.recompute.recompute_slice_activation,
             parallel_optimizer_comm_recompute=base.recompute.parallel_optimizer_comm_recompute,
@@ -95,27 +86,42 @@ def _swaps(strategy: Strategy) -> dict[Entry, Layers]:
     return {entry: frozenset(found[entry]) for entry in ordered}
 
 
-def _recomputes(strategy: Strategy) -> dict[str, Layers]:
-    """Layers by the operator whose recompute they need, an inner one first, as the first takes what is below it; what
-    the model itself recomputes needs no name."""
-    found: dict[str, set[int]] = defaultdict(set)
+@dataclass(frozen=True, slots=True)
+class _Lists:
+    """The layers that each list of `recompute_config` names, by pattern; ``full``: those of `recompute`."""
+
+    everyone: Layers
+    full: Layers
+    select: Mapping[str, Layers]
+    comm: Mapping[str, Layers]
+    comm_exclude: Mapping[str, Layers]
+
+
+def _lists(strategy: Strategy, base: Config) -> _Lists:
+    """What the model recomputes by itself needs no name. An inner operator comes first, as the first takes all
+    below; patterns for communication are those of ``base`` where they say it, else one of each operator."""
+    roots: dict[str, set[int]] = defaultdict(set)
+    comm: dict[bool, dict[str, set[int]]] = {True: defaultdict(set), False: defaultdict(set)}
     for one in strategy.layers:
         for path, action in one.plan.actions().items():
             by_model = one.layer.template.by_path[path].preset_recompute
             if isinstance(action, Recompute) and not (action.root == path and by_model):
-                found[action.root].add(one.layer.index)
-    return {path: frozenset(found[path]) for path in sorted(found, key=lambda path: (-path.count("."), path))}
-
-
-def _comm(strategy: Strategy, base: Config) -> tuple[dict[str, Layers], dict[str, Layers]]:
-    """Layers by the patterns of communication that runs again, and that does not: those of ``base`` where they say it,
-    else one of each operator."""
-    found: dict[bool, dict[str, set[int]]] = {True: defaultdict(set), False: defaultdict(set)}
-    for one in strategy.layers:
+                roots[action.root].add(one.layer.index)
         for path, again in one.plan.comm_recompute.items():
-            found[again][escaped(path)].add(one.layer.index)
-    named = {again: {name: frozenset(layers) for name, layers in paths.items()} for again, paths in found.items()}
-    return _with_patterns(named[True], strategy, base), named[False]
+            comm[again][escaped(path)].add(one.layer.index)
+    full = roots.pop("", set())
+    inner_first = sorted(roots, key=lambda path: (-path.count("."), path))
+    return _Lists(
+        everyone=frozenset(one.layer.index for one in strategy.layers),
+        full=frozenset(full),
+        select={escaped(path): frozenset(roots[path]) for path in inner_first},
+        comm=_with_patterns(_frozen(comm[True]), strategy, base),
+        comm_exclude=_frozen(comm[False]),
+    )
+
+
+def _frozen(named: Mapping[str, Iterable[int]]) -> dict[str, Layers]:
+    return {name: frozenset(layers) for name, layers in named.items()}
 
 
 def _with_patterns(named: dict[str, Layers], strategy: Strategy, base: Config) -> dict[str, Layers]:
@@ -129,7 +135,7 @@ def _with_patterns(named: dict[str, Layers], strategy: Strategy, base: Config) -
                 said[entry.pattern].add(index)
                 covered.update((escaped(path), index) for path in again)
     whole = {(name, index) for name, layers in named.items() for index in layers}
-    return {pattern: frozenset(layers) for pattern, layers in said.items()} if covered == whole else named
+    return _frozen(said) if covered == whole else named
 
 
 # --- as lists -------------------------------------------------------------------------------------------------------
@@ -155,47 +161,43 @@ def _swap(swaps: Mapping[Entry, Layers], everyone: Layers) -> ListedSwap:
     )
 
 
-def _full(recomputes: Mapping[str, Layers], everyone: Layers, say: Say) -> FullRecompute | None:
-    if "" not in recomputes:
-        return None
-    layers = recomputes[""]
-    return FullRecompute(layers=EveryLayer() if layers == everyone else say(layers), origin=NOWHERE)
+def _said(lists: _Lists, say: Say) -> RecomputeConfig:
+    def named(select: Mapping[str, Layers], free: Layers) -> tuple[SelectRecompute, ...]:
+        return tuple(
+            SelectRecompute(pattern=pattern, layers=say(layers, free), origin=NOWHERE)
+            for pattern, layers in select.items()
+        )
+
+    nowhere: Layers = frozenset()
+    whole = EveryLayer() if lists.full == lists.everyone else None
+    return RecomputeConfig(
+        full=FullRecompute(layers=whole or say(lists.full, nowhere), origin=NOWHERE) if lists.full else None,
+        select=named(lists.select, lists.full),  # a layer that is recomputed as a whole needs no selection
+        select_comm=named(lists.comm, lists.full),
+        select_comm_exclude=named(lists.comm_exclude, nowhere),
+    )
 
 
-def _select(named: Iterable[tuple[str, Layers]], say: Say) -> tuple[SelectRecompute, ...]:
-    return tuple(SelectRecompute(pattern=pattern, layers=say(layers), origin=NOWHERE) for pattern, layers in named)
-
-
-def _indices(layers: Layers) -> LayerSelection:
+def _indices(layers: Layers, _: Layers) -> LayerSelection:
     """All of them, too: with swap on, plain mindformers takes no True for a pattern."""
     return LayerIndices(tuple(sorted(layers)))
 
 
-def _counts(layers: Layers, stages: StageMap) -> LayerSelection | None:
-    """The same layers with swap off; None where they are not the first of each stage."""
-    if len(layers) == len(stages.places):
-        return EveryLayer()
-    rows = [[0] * len(row) for row in stages.shares]
-    for interleave, stage in (stages.places[layer] for layer in layers):
-        rows[interleave][stage] += 1
-    if stages.pipeline.zero_bubble_v and len(rows) > 1:
-        rows[1].reverse()
-    summed = [sum(stages.places[layer][1] == stage for layer in layers) for stage in range(len(rows[0]))]
-    for made in (LayerCounts((tuple(summed),), False), LayerCounts(tuple(map(tuple, rows)), True)):
-        if not stages.guessed and _selected(made, stages) == layers:
-            return made
-    return None
+def _counted(lists: _Lists, stages: StageMap) -> RecomputeConfig | None:
+    """The lists as they are with swap off; None where one of them is not of the first layers of each stage."""
 
+    def say(layers: Layers, free: Layers) -> LayerSelection:
+        if len(layers) == len(stages.places):
+            return EveryLayer()
+        counts = stages.counts(layers, free)
+        if counts is None:
+            raise CannotCompact(f"layers {sorted(layers)} are not the first of each stage")
+        return counts
 
-def _selected(counts: LayerCounts, stages: StageMap) -> Layers | None:
     try:
-        return stages.selected(counts)
-    except BadDeal:
+        return _said(lists, say)
+    except CannotCompact:
         return None
-
-
-def _everyone(strategy: Strategy) -> Layers:
-    return frozenset(one.layer.index for one in strategy.layers)
 
 
 # --- whether it is the same -----------------------------------------------------------------------------------------

@@ -21,7 +21,8 @@ Entry: TypeAlias = "tuple[str, int]"  # path of an operator ("" for the layer) a
 Part: TypeAlias = "tuple[LayerTemplate, Mapping[str, Action]]"
 _Key: TypeAlias = "tuple[tuple[LayerTemplate, tuple[tuple[str, Action], ...]], ...]"  # a kind of layer
 _Found: TypeAlias = "dict[_Key, frozenset[Entry]]"
-_Cost: TypeAlias = "tuple[int, int, int, int]"  # new entries, entries, swaps of nothing that differ, -layers that share
+# new entries, entries, swaps of nothing that come out otherwise, layers that could share them (negative), depth
+_Cost: TypeAlias = "tuple[int, int, int, int, int]"
 
 _TRIED = 24  # orders of the kinds of layers
 _MOST = 4  # so many kinds have no more orders than that
@@ -152,15 +153,17 @@ class _Solver:
     def _below(self, node: _Node, prefetch: int, named: Entry | None) -> tuple[_Cost, frozenset[Entry]] | None:
         if node.fixed - {prefetch}:
             return None
-        cost = (0, 0, sum(wish != prefetch for wish in node.wished), 0)
+        idle = sum(wish != prefetch for wish in node.wished)
+        cost = 0, 0, idle, 0, 0
         entries: frozenset[Entry] = frozenset()
         if named is not None:
-            cost = (int(named not in self.free), 1, cost[2], -self.sharing[named])
+            cost = int(named not in self.free), 1, idle, -self.sharing[named], len(node.path.split("."))
             entries = frozenset({named})
         for child in node.children.values():
             found = self._best(child, prefetch)
             if found is None:
                 return None
-            cost = (cost[0] + found[0][0], cost[1] + found[0][1], cost[2] + found[0][2], cost[3] + found[0][3])
+            more = found[0]
+            cost = cost[0] + more[0], cost[1] + more[1], cost[2] + more[2], cost[3] + more[3], cost[4] + more[4]
             entries |= found[1]
         return cost, entries

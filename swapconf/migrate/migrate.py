@@ -8,7 +8,7 @@ from swapconf.config import yaml_config
 from swapconf.config.config import Config, DefaultSwap, Dialect, SwapOff
 from swapconf.config.dialects import dialect_of
 from swapconf.config.nodes import Document
-from swapconf.config.rewriting import CannotRewrite, reread, without_places
+from swapconf.config.rewriting import CannotRewrite, asked, reread
 from swapconf.config.yaml_document import parse
 from swapconf.decide.expand import expand
 from swapconf.migrate.report import Item, anything_lost, carried, changed, lost, to_check
@@ -136,9 +136,7 @@ def _within_graph_mode(config: Config, order: MigrationOrder) -> tuple[Item, ...
 def _verified(text: str, document: Document, made: Config, mindformers: str) -> Config:
     """The config of the new text. Raises CannotRewrite unless it is ``made``, and all else is as before."""
     config = reread(text, document, made.dialect, mindformers)
-    if without_places(config.swap) != without_places(made.swap) or without_places(config.recompute) != without_places(
-        made.recompute
-    ):
+    if asked(config) != asked(made):
         raise CannotRewrite(
             phrase("the rewritten sections would not mean what was decided"), phrase("give each key a line of its own")
         )

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from swapconf.config import yaml_config
 from swapconf.config.config import Config, Dialect, ListedSwap
 from swapconf.config.dialects import GRAPH_SECTIONS, MCORE_SWAP_KEYS, RECOMPUTE_KEYS
 from swapconf.config.nodes import Document, Entry, Node
-from swapconf.config.rewriting import CannotRewrite, reread, without_places
+from swapconf.config.rewriting import CannotRewrite, asked, reread, without_places
 from swapconf.config.yaml_comments import comments
 from swapconf.config.yaml_document import parse
 from swapconf.config.yaml_edits import with_comment, with_keys
@@ -166,7 +166,7 @@ def _commented(text: str, places: Sequence[_Place], comment: str) -> str:
 def _verify(text: str, written: str, document: Document, made: Config) -> None:
     """Raises CannotRewrite unless the new text says ``made``, and all else is as before, comments included."""
     config = reread(written, document, None, yaml_config.ANY_VERSION)
-    if _meant(config) != _meant(made):
+    if asked(config) != asked(made):
         raise CannotRewrite(
             phrase("the rewritten sections would not mean what was decided"), phrase("give each key a line of its own")
         )
@@ -176,12 +176,6 @@ def _verify(text: str, written: str, document: Document, made: Config) -> None:
             phrase("the comment '{comment}' would be lost", comment=next(iter(lost))),
             phrase("give it a line of its own, outside of lists"),
         )
-
-
-def _meant(config: Config) -> object:
-    """How many entries the names of `op_swap` were written in says nothing."""
-    swap = replace(config.swap, given_entries=0) if isinstance(config.swap, ListedSwap) else config.swap
-    return without_places(swap), without_places(config.recompute)
 
 
 def _others(text: str) -> Counter[str]:

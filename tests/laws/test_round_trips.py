@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swapconf.config.config import Config
-from swapconf.config.rewriting import without_places
+from swapconf.config.rewriting import asked
 from swapconf.config.yaml_config import from_document
 from swapconf.config.yaml_document import parse
 from swapconf.config.yaml_text import format_config
@@ -28,9 +28,8 @@ DOCUMENTED = Versions(mindspore="2.6.0", mindformers="1.5.0")
 @given(configs(names=st.text(min_size=1, max_size=12)))
 def test_parse_undoes_format(cfg: Config) -> None:
     again, findings = from_document(parse(format_config(cfg), "law.yaml"))
-    assert not findings
-    assert without_places(again.swap) == without_places(cfg.swap)
-    assert without_places(again.recompute) == without_places(cfg.recompute)
+    assert [finding.rule for finding in findings if finding.rule != "yaml-trap"] == []  # a name such as 0E0
+    assert asked(again) == asked(cfg)
 
 
 @given(networks(), configs(), st.sampled_from([MEASURED, DOCUMENTED]))
@@ -85,4 +84,4 @@ def test_compacted_config_survives_its_own_text(network: Network, cfg: Config) -
         return
     again, findings = from_document(parse(format_config(compacted), "law.yaml"))
     assert not findings
-    assert without_places(again.swap) == without_places(compacted.swap)
+    assert asked(again) == asked(compacted)
