@@ -142,17 +142,7 @@ class _Editor:
     ) -> list[TextSpan]:
         here = {name: child for name in (*new, *gone) if (child := self._child(node, name)) is not None}
         for child in here.values():
-            if child.is_alias:
-                raise _shared(child)
-            if child.colon < 0 or (not node.flow_style and not self._starts_line(child)):
-                raise CannotRewrite(
-                    phrase(
-                        "line {line}: `{key}` stands inside another line",
-                        line=child.key.start_mark.line + 1,
-                        key=child.name,
-                    ),
-                    phrase("give it a line of its own"),
-                )
+            self._checked(node, child)
         removed = [child for child in self._children(node) if child.name in gone and child.name in here]
         missing = {name: value for name, value in new.items() if name not in here}
         if node.flow_style:
@@ -160,6 +150,17 @@ class _Editor:
         spans = [span for name in new if name in here for span in self._replaced(here[name], new[name])]
         spans += [span for child in removed for span in self._removed(child)]
         return [*spans, *self._inserted(node, missing, removed, kind)]
+
+    def _checked(self, node: yaml.MappingNode, child: _Child) -> None:
+        """Raises CannotRewrite where the value of a key cannot be replaced."""
+        if child.is_alias:
+            raise _shared(child)
+        if child.colon < 0 or not (node.flow_style or self._starts_line(child)):
+            line = child.key.start_mark.line + 1
+            raise CannotRewrite(
+                phrase("line {line}: `{key}` stands inside another line", line=line, key=child.name),
+                phrase("give it a line of its own"),
+            )
 
     def _starts_line(self, child: _Child) -> bool:
         at = child.key.start_mark.index

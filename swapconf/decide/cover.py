@@ -24,8 +24,8 @@ _Found: TypeAlias = "dict[_Key, frozenset[Entry]]"
 # new entries, entries, swaps of nothing that come out otherwise, layers that could share them (negative), depth
 _Cost: TypeAlias = "tuple[int, int, int, int, int]"
 
-_TRIED = 24  # orders of the kinds of layers
-_MOST = 4  # so many kinds have no more orders than that
+_TRIED = 96  # so many kinds of layers are looked at in all, as far as each is once
+_MOST = 4  # so many kinds are tried in every order
 
 
 @dataclass(slots=True)
@@ -79,7 +79,7 @@ def covers(layers: Sequence[tuple[Part, ...]]) -> list[frozenset[Entry]]:
 def _orders(kinds: list[_Key]) -> Iterable[Sequence[_Key]]:
     if len(kinds) <= _MOST:
         return permutations(kinds)
-    return (kinds[turn:] + kinds[:turn] for turn in range(min(len(kinds), _TRIED)))
+    return (kinds[turn:] + kinds[:turn] for turn in range(max(1, min(len(kinds), _TRIED // len(kinds)))))
 
 
 def _size(found: Mapping[_Key, frozenset[Entry]], count: Mapping[_Key, int]) -> tuple[int, int]:
