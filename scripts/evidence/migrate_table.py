@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from swapconf.config import yaml_config
+from swapconf.config import rewriting, yaml_config
 from swapconf.config.config import Config, DefaultSwap, Dialect, ListedSwap, RecomputeConfig, SwapOff
 from swapconf.config.yaml_document import read_text
-from swapconf.migrate.migrate import Migration, MigrationOrder, kinds, migrate, without_places
+from swapconf.migrate.migrate import Migration, MigrationOrder, kinds, migrate
 from swapconf.migrate.report import Fate
 from swapconf.migrate.to_pynative import to_pynative
 from swapconf.upstream.facts import Versions
@@ -147,7 +147,7 @@ def lost_there(done: Migration) -> str:
 
 def compared(there: Migration, back: Migration) -> str:
     before, after = there.before, back.after
-    if without_places((before.swap, before.recompute)) == without_places((after.swap, after.recompute)):
+    if rewriting.asked(before) == rewriting.asked(after):
         return "same config"
     one, other = kinds(before, VERSIONS), kinds(after, VERSIONS)
     differ = sum(one[site] != other[site] for site in one)
@@ -155,7 +155,7 @@ def compared(there: Migration, back: Migration) -> str:
         return f"differs at {differ:,} of {len(one):,} operators"
     # without a catalog, and for what is no decision at an operator: the same layers for the same patterns
     forms = [config if config.dialect is Dialect.PYNATIVE else to_pynative(config)[0] for config in (before, after)]
-    same = len({without_places((form.swap, form.recompute)) for form in forms}) == 1
+    same = len({rewriting.asked(form) for form in forms}) == 1
     return ("same but for what was lost" if there.lost else "same strategy") if same else "differs, see what was lost"
 
 

@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 
 from swapconf.checking.request import CheckRequest
 from swapconf.checking.run import study
-from swapconf.checking.spans import SourceText, TextSpan
 from swapconf.config.nodes import Document
+from swapconf.config.spans import SourceText, TextSpan
 from swapconf.config.yaml_document import parse
 from swapconf.decide.patterns import single_backslashes, unescaped_dot
 from swapconf.decide.rules.case import matched

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import groupby
 from typing import Any, TypeAlias
 
 import yaml
@@ -38,6 +40,12 @@ def format_config(config: Config) -> str:
 def dump(sections: dict[str, Any]) -> str:
     """YAML as mindformers writes it: a line for each key, in order, True and False, lists of numbers in one line."""
     return str(yaml.dump(sections, Dumper=_Dumper, sort_keys=False, default_flow_style=False, width=110))
+
+
+def dump_inline(value: Any) -> str:
+    """A value as it stands inside of braces, on one line."""
+    text = yaml.dump(value, Dumper=_InlineDumper, sort_keys=False, default_flow_style=True, width=2**31)
+    return str(text).removesuffix("\n").removesuffix("\n...")
 
 
 def swap_section(config: Config) -> Sections:
@@ -77,11 +85,16 @@ def _list(dumper: yaml.SafeDumper, value: list[Any]) -> yaml.Node:
     return dumper.represent_sequence("tag:yaml.org,2002:seq", value, flow_style=plain)
 
 
+class _InlineDumper(_Dumper):
+    """No list is on lines of its own."""
+
+
 _Dumper.add_representer(list, _list)
 _Dumper.add_representer(
     _Quoted, lambda dumper, value: dumper.represent_scalar("tag:yaml.org,2002:str", str(value), style="'")
 )
 _Dumper.add_representer(bool, lambda dumper, value: dumper.represent_scalar("tag:yaml.org,2002:bool", str(value)))
+_InlineDumper.add_representer(list, yaml.SafeDumper.represent_list)
 
 
 def _swap(config: Config) -> dict[str, Any]:
@@ -96,11 +109,18 @@ def _swap(config: Config) -> dict[str, Any]:
             ]
         if swap.op_swap:
             section["op_swap"] = [
-                {"op_name": entry.pattern, "backward_prefetch": entry.prefetch, "layers": _selection(entry.layers)}
-                for entry in swap.op_swap
+                {"op_name": names, "backward_prefetch": prefetch, "layers": _selection(layers)}
+                for names, prefetch, layers in _entries(swap.op_swap)
             ]
         return section
     return {"swap": False}
+
+
+def _entries(op_swap: tuple[OpSwap, ...]) -> Iterator[tuple[str | list[str], int, LayerSelection]]:
+    """Names that follow each other with one prefetch in the same layers stand in one entry."""
+    for (prefetch, layers), group in groupby(op_swap, key=lambda entry: (entry.prefetch, entry.layers)):
+        names = [entry.pattern for entry in group]
+        yield names if names[1:] else names[0], prefetch, layers
 
 
 def _recompute(recompute: RecomputeConfig) -> dict[str, Any]:

@@ -47,6 +47,23 @@ class StageMap:
         first = accumulate(shares, initial=0)  # the global index of the first layer of each share
         return frozenset(start + step for start, count in zip(first, counts, strict=False) for step in range(count))
 
+    def counts(self, layers: frozenset[int], free: frozenset[int] = frozenset()) -> LayerCounts | None:
+        """What selects these layers, and of others only ``free`` ones; None where no counts do. A count for each stage
+        goes before one for each interleave of it."""
+        stages = {self.places[layer][1] for layer in layers}
+        some = frozenset(layer for layer in free if layer < len(self.places) and self.places[layer][1] in stages)
+        for wanted in () if self.guessed else dict.fromkeys((layers, layers | some)):
+            rows = [[0] * len(row) for row in self.shares]
+            for interleave, stage in (self.places[layer] for layer in wanted):
+                rows[interleave][stage] += 1
+            summed = tuple(map(sum, zip(*rows, strict=True)))
+            if self.pipeline.zero_bubble_v and len(rows) > 1:
+                rows[1].reverse()
+            for made in (LayerCounts((summed,), False), LayerCounts(tuple(map(tuple, rows)), True)):
+                if self.selected(made) == wanted:
+                    return made
+        return None
+
     def _per_share(self, layers: LayerCounts) -> list[list[int]]:
         stages, rows = self.pipeline.num_stages, layers.counts
         check_lengths(layers, self.pipeline)

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from swapconf.config import yaml_config
 from swapconf.config.config import Config, DefaultSwap, Dialect, SwapOff
-from swapconf.config.dialects import GRAPH_SECTIONS, MCORE_SWAP_KEYS, PYNATIVE_SECTIONS, RECOMPUTE_KEYS, dialect_of
+from swapconf.config.dialects import dialect_of
 from swapconf.config.nodes import Document
+from swapconf.config.rewriting import CannotRewrite, asked, reread
 from swapconf.config.yaml_document import parse
 from swapconf.decide.expand import expand
 from swapconf.migrate.report import Item, anything_lost, carried, changed, lost, to_check
-from swapconf.migrate.rewrite_lines import CannotRewrite, rewrite
+from swapconf.migrate.rewrite_lines import rewrite
 from swapconf.migrate.to_graph import to_graph
 from swapconf.migrate.to_pynative import to_pynative
 from swapconf.study.study import network_of
 from swapconf.upstream.facts import Versions
 from swapconf.words.findings import Finding, Origin, Severity, SwapconfError, has_errors
 from swapconf.words.phrases import phrase, plural
-
-_SECTIONS = (*GRAPH_SECTIONS, *PYNATIVE_SECTIONS)
-_SETTINGS = (*(name for names in MCORE_SWAP_KEYS.values() for name in names), *RECOMPUTE_KEYS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,37 +135,12 @@ def _within_graph_mode(config: Config, order: MigrationOrder) -> tuple[Item, ...
 
 def _verified(text: str, document: Document, made: Config, mindformers: str) -> Config:
     """The config of the new text. Raises CannotRewrite unless it is ``made``, and all else is as before."""
-    try:
-        again = parse(text, document.file)
-    except SwapconfError as error:
-        raise CannotRewrite(
-            phrase("the rewritten file would not be readable ({why})", why=error.findings[0].message),
-            phrase("an anchor or a merge key may reach into these sections: write their values out"),
-        ) from None
-    config, _ = yaml_config.from_document(again, made.dialect, mindformers)
-    if _rest(again) != _rest(document):
-        raise CannotRewrite(
-            phrase("rewriting would change another section"),
-            phrase("an anchor or a merge key may reach into these: write their values out"),
-        )
-    if without_places(config.swap) != without_places(made.swap) or without_places(config.recompute) != without_places(
-        made.recompute
-    ):
+    config = reread(text, document, made.dialect, mindformers)
+    if asked(config) != asked(made):
         raise CannotRewrite(
             phrase("the rewritten sections would not mean what was decided"), phrase("give each key a line of its own")
         )
     return config
-
-
-def _rest(document: Document) -> Any:
-    """All values of a file but those for swap and recompute."""
-    values: Any = document.root.plain()
-    kept = {key: value for key, value in values.items() if key not in _SECTIONS}
-    model = kept.get("model")
-    if isinstance(model, dict) and isinstance(model.get("model_config"), dict):
-        settings = {key: value for key, value in model["model_config"].items() if key not in _SETTINGS}
-        kept["model"] = {**model, "model_config": settings}
-    return kept
 
 
 def _difference(
@@ -209,12 +181,3 @@ def kinds(config: Config, versions: Versions) -> dict[tuple[str, str], str]:
     if config.dialect is Dialect.PYNATIVE:
         config, _ = to_graph(config, Dialect.LEGACY)
     return {site: action.partition("(")[0] for site, action in decided(config, versions).items()}
-
-
-def without_places(value: Any) -> Any:
-    """A config, or a part of one, as nested tuples without its places."""
-    if isinstance(value, Origin):
-        return None
-    if is_dataclass(value) and not isinstance(value, type):
-        return type(value).__name__, *(without_places(getattr(value, item.name)) for item in fields(value))
-    return tuple(map(without_places, value)) if isinstance(value, tuple) else value

@@ -11,20 +11,13 @@ from dataclasses import dataclass
 from swapconf.config.config import Config, Dialect, RecomputeConfig, SwapOff
 from swapconf.config.dialects import GRAPH_SECTIONS, PYNATIVE_SECTIONS, RECOMPUTE_KEYS, dialect_of, mcore_entries
 from swapconf.config.nodes import Document, Entry
+from swapconf.config.rewriting import CannotRewrite
 from swapconf.config.yaml_lines import LineSpan, at_column, comments, has_block_value, span, split, starts_line
 from swapconf.config.yaml_text import Sections, dump, recompute_sections, swap_section
 from swapconf.words.phrases import phrase
 
 # units, names and places differ between the forms, so that a comment may no longer hold
 STALE = "# comments of the form before the migration; keep those that still hold:"
-
-
-class CannotRewrite(ValueError):
-    """The sections cannot be rewritten line by line; the text says why, ``hint`` what to do."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.hint = hint
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
-from typing import Any
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from swapconf.config.config import Config
+from swapconf.config.rewriting import asked
 from swapconf.config.yaml_config import from_document
 from swapconf.config.yaml_document import parse
 from swapconf.config.yaml_text import format_config
 from swapconf.decide.compact import CannotCompact, compact
+from swapconf.decide.cover import needs_no_name
 from swapconf.decide.expand import decide, expand
 from swapconf.decide.patterns import escaped
-from swapconf.decide.strategy import LayerStrategy, Recompute, Request, Strategy
+from swapconf.decide.strategy import LayerStrategy, Recompute, Request, Strategy, Swap
 from swapconf.models.network import Network
 from swapconf.upstream.facts import Versions
 from swapconf.words.findings import Origin
@@ -26,20 +25,11 @@ MEASURED = Versions(mindspore="2.9.0")
 DOCUMENTED = Versions(mindspore="2.6.0", mindformers="1.5.0")
 
 
-def without_places(value: Any) -> Any:
-    if isinstance(value, Origin):
-        return None
-    if is_dataclass(value) and not isinstance(value, type):
-        return type(value).__name__, *(without_places(getattr(value, f.name)) for f in fields(value))
-    return tuple(map(without_places, value)) if isinstance(value, tuple) else value
-
-
 @given(configs(names=st.text(min_size=1, max_size=12)))
 def test_parse_undoes_format(cfg: Config) -> None:
     again, findings = from_document(parse(format_config(cfg), "law.yaml"))
-    assert not findings
-    assert without_places(again.swap) == without_places(cfg.swap)
-    assert without_places(again.recompute) == without_places(cfg.recompute)
+    assert [finding.rule for finding in findings if finding.rule != "yaml-trap"] == []  # a name such as 0E0
+    assert asked(again) == asked(cfg)
 
 
 @given(networks(), configs(), st.sampled_from([MEASURED, DOCUMENTED]))
@@ -52,7 +42,17 @@ def test_expand_undoes_compact(network: Network, cfg: Config, versions: Versions
         actions = strategy.actions().values()
         assert any(isinstance(action, Recompute) for action in actions) or has_exclusion(cfg)
         return
-    assert expand(compacted, network, versions).actions() == strategy.actions()
+    assert_same(expand(compacted, network, versions), strategy)
+
+
+def assert_same(again: Strategy, strategy: Strategy) -> None:
+    """The same action at every site, but where a swap surely has nothing to move."""
+    for one, other in zip(strategy.layers, again.layers, strict=True):
+        wanted, found = one.plan.actions(), other.plan.actions()
+        for path, action in wanted.items():
+            idle = isinstance(action, Swap) and needs_no_name(one.layer.template.by_path[path], wanted)
+            assert found[path] == action or (idle and not isinstance(found[path], Recompute))
+        assert other.plan.comm_recompute == one.plan.comm_recompute
 
 
 def has_exclusion(cfg: Config) -> bool:
@@ -72,7 +72,7 @@ def test_any_choice_of_swapped_primitives_can_be_said(network: Network, data: st
         layers.append(LayerStrategy(layer, decide(layer.template, asked, False, "")))
     strategy = Strategy(network=network, layers=tuple(layers), swap_on=True)
     again = expand(compact(strategy, config(network.num_layers), MEASURED), network, MEASURED)
-    assert again.actions() == strategy.actions()
+    assert_same(again, strategy)
 
 
 @given(networks(), configs())
@@ -84,4 +84,4 @@ def test_compacted_config_survives_its_own_text(network: Network, cfg: Config) -
         return
     again, findings = from_document(parse(format_config(compacted), "law.yaml"))
     assert not findings
-    assert without_places(again.swap) == without_places(compacted.swap)
+    assert asked(again) == asked(compacted)

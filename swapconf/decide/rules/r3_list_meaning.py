@@ -1,9 +1,10 @@
 r"""R3-list-meaning: with swap on, lists in recompute_config name layers; with swap off they count layers per stage.
 
-The same list can so mean different layers before and after ``swap`` is switched. One finding for the section says so:
-a warning where a list looks like counts (as long as the number of stages, a value twice, not in ascending order), with
-the list of indices that would mean what the counts mean; else a note. ``--fix`` writes neither: nobody but the author
-knows which was meant. Lists nested for each interleave can only be counts, and are refused while swap is on.
+The same list can so mean different layers before and after ``swap`` is switched. One finding for the section says so: a
+warning where a list looks like counts (as long as the number of stages and no more than each has, a value twice, not in
+ascending order), with the list of indices that would mean what the counts mean; else a note. ``--fix`` writes neither:
+nobody but the author knows which was meant. Lists nested for each interleave can only be counts, and are refused while
+swap is on.
 Source: documented (Fine-Grained Activations SWAP, rule 3), measured with mindformers 1.9.0.
 
 Reported: ``recompute: [2]`` with ``swap: True`` (layer 2; with swap off: the first two layers of the stage).
@@ -47,7 +48,7 @@ def check(case: Case) -> Iterator[Finding]:
     lists = [made for made in _lists(case, stages) if made.counted != made.now]
     if not lists:
         return
-    suspects = [made for made in lists if _looks_like_counts(made, case.config.pipeline.num_stages)]
+    suspects = [made for made in lists if _looks_like_counts(made, stages)]
     if suspects:
         yield finding(RULE, Severity.WARNING, suspects[0].entry.origin, _message(suspects), _hint(suspects, stages))
     else:
@@ -75,12 +76,15 @@ def _lists(case: Case, stages: StageMap) -> Iterator[_List]:
                 yield _List(entry, indices, now, then)
 
 
-def _looks_like_counts(made: _List, num_stages: int) -> bool:
-    """A list that no stage takes as counts is one of layers, unless its values say otherwise."""
-    indices = made.indices
+def _looks_like_counts(made: _List, stages: StageMap) -> bool:
+    """A list that no stage takes as counts, or that counts more than a stage has, is one of layers, unless its values
+    say otherwise."""
+    indices, num_stages = made.indices, stages.pipeline.num_stages
     if list(indices) != sorted(set(indices)):
         return True
-    return made.counted is not None and num_stages > 1 and len(indices) == num_stages
+    available = [sum(shares) for shares in zip(*stages.shares, strict=True)]
+    fits = stages.guessed or all(count <= share for count, share in zip(indices, available, strict=False))
+    return made.counted is not None and num_stages > 1 and len(indices) == num_stages and fits
 
 
 def _message(lists: Sequence[_List]) -> str:

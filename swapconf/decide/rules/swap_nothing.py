@@ -1,7 +1,8 @@
 r"""swap-nothing: swap is on, but an entry selects no layer, or the lists are empty, so that nothing is swapped.
 
 Any list replaces the default strategy, an empty one too. Fails: ``layer_swap: []``, ``layers: []``, ``layers: False``.
-Passes: leave the list out (default strategy), or name layers.
+Passes: leave the list out (default strategy), or name layers. An empty list beside lists of layers in recompute_config
+passes, too: with swap off they would count layers per stage (R3-list-meaning).
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ def check(case: Case) -> Iterator[Finding]:
                 phrase("this entry selects no layer"),
                 phrase("list layer indices, write True for every layer, or remove the entry"),
             )
-    if not swap.given_entries:
+    names_layers = any(isinstance(entry.layers, LayerIndices) for entry in case.recompute_entries())
+    if not swap.given_entries and not names_layers:
         origin = case.config.origin("swap_config.layer_swap", "swap_config.op_swap")
         yield finding(
             RULE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -31,20 +32,47 @@ class TextSpan:
 
 
 class SourceText:
-    """A YAML that can be parsed. None is the answer wherever its form makes an edit unsure."""
+    """A YAML that can be parsed. None is the answer wherever its form makes an edit unsure.
+
+    ``root``: the parser's node of the top level, with marks; None for a text without one.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
         self._starts = [0, *(match.end() for match in _BREAK.finditer(text))]
         loader = Loader(text)
         try:
-            self.root = loader.get_single_node()
+            self.root: yaml.Node | None = loader.get_single_node()
         finally:
             loader.dispose()
 
     def offset(self, place: Origin) -> int:
         """The index of the character at a place."""
-        return self._starts[min(place.line, len(self._starts)) - 1] + place.column - 1
+        return self.at(place.line, place.column)
+
+    def at(self, line: int, column: int) -> int:
+        """The index of the character at a line and column, both from 1."""
+        return self._starts[min(line, len(self._starts)) - 1] + column - 1
+
+    @property
+    def line_break(self) -> str:
+        """What ends the first line."""
+        found = _BREAK.search(self.text)
+        return "\r\n" if found and found.group() == "\r\n" else "\n"
+
+    def line_start(self, index: int) -> int:
+        """Where the line of a character begins."""
+        return self._starts[bisect_right(self._starts, index) - 1]
+
+    def line_end(self, index: int) -> int:
+        """Where the line of a character ends, before its break."""
+        found = _BREAK.search(self.text, index)
+        return found.start() if found else len(self.text)
+
+    def next_line(self, index: int) -> int:
+        """Where the next line begins; the end of the text behind the last one."""
+        found = _BREAK.search(self.text, index)
+        return found.end() if found else len(self.text)
 
     def scalar(self, place: Origin) -> str | None:
         """The text of the scalar (a value or a key) that starts at a place."""

@@ -1,0 +1,69 @@
+"""TEXT BEFORE + TEXT AFTER -> CONFIG: what the sections say after they were written, if nothing else has changed."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from swapconf.config import yaml_config
+from swapconf.config.config import Config, Dialect, ListedSwap
+from swapconf.config.dialects import GRAPH_SECTIONS, MCORE_SWAP_KEYS, PYNATIVE_SECTIONS, RECOMPUTE_KEYS
+from swapconf.config.nodes import Document
+from swapconf.config.yaml_document import parse
+from swapconf.words.findings import Origin, SwapconfError
+from swapconf.words.phrases import phrase
+
+_SECTIONS = (*GRAPH_SECTIONS, *PYNATIVE_SECTIONS)
+_SETTINGS = (*(name for names in MCORE_SWAP_KEYS.values() for name in names), *RECOMPUTE_KEYS)
+
+
+class CannotRewrite(ValueError):
+    """The sections cannot be rewritten without touching something else; the text says why, ``hint`` what to do."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def reread(text: str, document: Document, dialect: Dialect | None, mindformers: str) -> Config:
+    """The config of the new ``text`` of a document. Raises CannotRewrite where anything but the sections for swap and
+    recompute reads otherwise than before."""
+    try:
+        again = parse(text, document.file)
+    except SwapconfError as error:
+        raise CannotRewrite(
+            phrase("the rewritten file would not be readable ({why})", why=error.findings[0].message),
+            phrase("an anchor or a merge key may reach into these sections: write their values out"),
+        ) from None
+    if _rest(again) != _rest(document):
+        raise CannotRewrite(
+            phrase("rewriting would change another section"),
+            phrase("an anchor or a merge key may reach into these: write their values out"),
+        )
+    return yaml_config.from_document(again, dialect, mindformers)[0]
+
+
+def without_places(value: Any) -> Any:
+    """A config, or a part of one, as nested tuples without its places."""
+    if isinstance(value, Origin):
+        return None
+    if is_dataclass(value) and not isinstance(value, type):
+        return type(value).__name__, *(without_places(getattr(value, item.name)) for item in fields(value))
+    return tuple(map(without_places, value)) if isinstance(value, tuple) else value
+
+
+def asked(config: Config) -> object:
+    """What the sections ask for, comparable: without places, and in however many entries names were written."""
+    swap = replace(config.swap, given_entries=0) if isinstance(config.swap, ListedSwap) else config.swap
+    return without_places(swap), without_places(config.recompute)
+
+
+def _rest(document: Document) -> Any:
+    """All values of a file but those for swap and recompute."""
+    values: Any = document.root.plain()
+    kept = {key: value for key, value in values.items() if key not in _SECTIONS}
+    model = kept.get("model")
+    if isinstance(model, dict) and isinstance(model.get("model_config"), dict):
+        settings = {key: value for key, value in model["model_config"].items() if key not in _SETTINGS}
+        kept["model"] = {**model, "model_config": settings}
+    return kept

@@ -1,0 +1,169 @@
+"""ACTIONS -> ENTRIES: the fewest names of `layer_swap` and `op_swap` that swap what is to be swapped, and nothing else.
+
+A name covers all below it, and one further inside overrides it, as `op_swap` is written from the outside in. For one
+layer the fewest are found exactly, by a recursion over its operators: what a name costs where something around it
+already has this or that prefetch. Layers with other actions may use other names of one entry each; what another layer
+needs anyway is free, so that several rounds over the layers, from several orders, find a small number for all. That is
+exact for one kind of layer; for several it need not be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import permutations
+from typing import TypeAlias
+
+from swapconf.decide.strategy import Action, Recompute, Swap
+from swapconf.models.network import LayerTemplate, Operator
+
+Entry: TypeAlias = "tuple[str, int]"  # path of an operator ("" for the layer) and prefetch
+Part: TypeAlias = "tuple[LayerTemplate, Mapping[str, Action]]"
+_Key: TypeAlias = "tuple[tuple[LayerTemplate, tuple[tuple[str, Action], ...]], ...]"  # a kind of layer
+_Found: TypeAlias = "dict[_Key, frozenset[Entry]]"
+# new entries, entries, swaps of nothing that come out otherwise, layers that could share them (negative), depth
+_Cost: TypeAlias = "tuple[int, int, int, int, int]"
+
+_TRIED = 96  # so many kinds of layers are looked at in all, as far as each is once
+_MOST = 4  # so many kinds are tried in every order
+
+
+@dataclass(slots=True)
+class _Node:
+    """An operator, the layer, or, where layers of several templates share their entries, all operators of one path.
+
+    Attributes:
+        fixed: The prefetches of its own primitives, 0 for what nothing may swap.
+        wished: The prefetches of those of which a swap moves nothing: as good with any other, or none.
+    """
+
+    path: str
+    children: dict[str, _Node] = field(default_factory=dict)
+    fixed: set[int] = field(default_factory=set)
+    wished: list[int] = field(default_factory=list)
+
+    def prefetches(self) -> set[int]:
+        """What may be asked for here or below."""
+        return (self.fixed - {0}).union(*(child.prefetches() for child in self.children.values()))
+
+
+def needs_no_name(operator: Operator, actions: Mapping[str, Action]) -> bool:
+    """Whether a swap of an operator surely moves nothing, so that it is as good as none: it does not run, or neither
+    the backward pass nor something that runs again reads its output."""
+    if operator.saved is not False:
+        return False
+    readers = [actions.get(path) for path in operator.consumers]
+    return operator.executed is False or (
+        bool(readers) and not any(reader is None or isinstance(reader, Recompute) for reader in readers)
+    )
+
+
+def covers(layers: Sequence[tuple[Part, ...]]) -> list[frozenset[Entry]]:
+    """The entries of each layer. ``layers``: what each of them does; several parts where templates share an index.
+
+    No name is needed for a swap that moves nothing, which may come out as another or as none. What the YAML recomputes
+    is not covered, so that no swap loses against it.
+    """
+    keys = [tuple((template, tuple(actions.items())) for template, actions in parts) for parts in layers]
+    trees = {key: _tree(parts) for key, parts in zip(keys, layers, strict=True)}
+    count = {key: keys.count(key) for key in trees}
+    sharing: dict[Entry, int] = {}
+    for key, tree in trees.items():
+        for entry in _usable(tree):
+            sharing[entry] = sharing.get(entry, 0) + count[key]
+    first = sorted(trees, key=lambda key: -count[key])  # stable: of equals the earlier layer
+    best = min((_settled(trees, order, sharing) for order in _orders(first)), key=lambda found: _size(found, count))
+    return [best[key] for key in keys]
+
+
+def _orders(kinds: list[_Key]) -> Iterable[Sequence[_Key]]:
+    if len(kinds) <= _MOST:
+        return permutations(kinds)
+    return (kinds[turn:] + kinds[:turn] for turn in range(max(1, min(len(kinds), _TRIED // len(kinds)))))
+
+
+def _size(found: Mapping[_Key, frozenset[Entry]], count: Mapping[_Key, int]) -> tuple[int, int]:
+    return len(frozenset[Entry]().union(*found.values())), sum(
+        len(entries) * count[key] for key, entries in found.items()
+    )
+
+
+def _settled(trees: Mapping[_Key, _Node], order: Sequence[_Key], sharing: Mapping[Entry, int]) -> _Found:
+    """Each kind of layer in turn, with what the others need for free, until nothing changes; no round makes it more."""
+    found: _Found = {}
+    for _ in range(len(order) + 1):
+        before = dict(found)
+        for key in order:
+            free = frozenset[Entry]().union(*(entries for other, entries in found.items() if other != key))
+            found[key] = _Solver(free, sharing).entries(trees[key])
+        if found == before:
+            break
+    return found
+
+
+def _tree(parts: Iterable[Part]) -> _Node:
+    root = _Node("")
+    for template, actions in parts:
+        for operator in template.operators:
+            node = root
+            names = operator.path.split(".")
+            for depth in range(1, len(names) + 1):
+                path = ".".join(names[:depth])
+                node = node.children.setdefault(path, _Node(path))
+            if operator.kind == "primitive":
+                action = actions[operator.path]
+                if isinstance(action, Swap):
+                    if needs_no_name(operator, actions):
+                        node.wished.append(action.prefetch)
+                    else:
+                        node.fixed.add(action.prefetch)
+                elif not (isinstance(action, Recompute) and operator.preset_recompute and action.root == operator.path):
+                    node.fixed.add(0)
+    return root
+
+
+def _usable(tree: _Node) -> Iterable[Entry]:
+    yield from ((tree.path, prefetch) for prefetch in tree.prefetches())
+    for child in tree.children.values():
+        yield from _usable(child)
+
+
+@dataclass(slots=True)
+class _Solver:
+    """The cheapest entries of one tree. ``free``: entries that are there anyway; ``sharing``: how many layers may use
+    an entry."""
+
+    free: frozenset[Entry]
+    sharing: Mapping[Entry, int]
+    known: dict[tuple[str, int], tuple[_Cost, frozenset[Entry]] | None] = field(default_factory=dict)
+
+    def entries(self, tree: _Node) -> frozenset[Entry]:
+        found = self._best(tree, 0)
+        return found[1] if found is not None else frozenset()
+
+    def _best(self, node: _Node, around: int) -> tuple[_Cost, frozenset[Entry]] | None:
+        """The cheapest below a node where ``around`` is the prefetch of what covers it, 0 for nothing; None: no way."""
+        key = node.path, around
+        if key not in self.known:
+            ways = [self._below(node, around, None)]
+            ways += [self._below(node, other, (node.path, other)) for other in sorted(node.prefetches() - {around})]
+            self.known[key] = min((way for way in ways if way is not None), key=lambda way: way[0], default=None)
+        return self.known[key]
+
+    def _below(self, node: _Node, prefetch: int, named: Entry | None) -> tuple[_Cost, frozenset[Entry]] | None:
+        if node.fixed - {prefetch}:
+            return None
+        idle = sum(wish != prefetch for wish in node.wished)
+        cost = 0, 0, idle, 0, 0
+        entries: frozenset[Entry] = frozenset()
+        if named is not None:
+            cost = int(named not in self.free), 1, idle, -self.sharing[named], len(node.path.split("."))
+            entries = frozenset({named})
+        for child in node.children.values():
+            found = self._best(child, prefetch)
+            if found is None:
+                return None
+            more = found[0]
+            cost = cost[0] + more[0], cost[1] + more[1], cost[2] + more[2], cost[3] + more[3], cost[4] + more[4]
+            entries |= found[1]
+        return cost, entries

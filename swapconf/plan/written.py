@@ -1,0 +1,183 @@
+"""TEXT + CONFIG -> TEXT: a YAML whose sections for swap and recompute say what was planned; every other byte stays.
+
+The YAML keeps its own form: `swap_config`, or the keys of `model.model_config` for the models that read them there.
+Only keys whose values change are touched; what stood in a removed or replaced value as a comment stays as a comment.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from swapconf.config import yaml_config
+from swapconf.config.config import Config, Dialect, ListedSwap
+from swapconf.config.dialects import GRAPH_SECTIONS, MCORE_SWAP_KEYS, RECOMPUTE_KEYS
+from swapconf.config.nodes import Document, Entry, Node
+from swapconf.config.rewriting import CannotRewrite, asked, reread, without_places
+from swapconf.config.yaml_comments import comments
+from swapconf.config.yaml_document import parse
+from swapconf.config.yaml_edits import with_comment, with_keys
+from swapconf.config.yaml_text import recompute_sections, swap_section
+from swapconf.words.phrases import phrase
+
+MARK = "planned by swapconf"  # what the comment of a plan begins with, by which the next plan finds it
+
+_SWAP, _RECOMPUTE = GRAPH_SECTIONS
+_MODEL_CONFIG = ("model", "model_config")
+_FIELDS = {  # key -> field of RecomputeConfig
+    "recompute": "full",
+    "select_recompute": "select",
+    "select_comm_recompute": "select_comm",
+    "select_recompute_exclude": "select_exclude",
+    "select_comm_recompute_exclude": "select_comm_exclude",
+}
+_DEFAULTS = {"mp_comm_recompute": True}  # of a key of recompute_config that is not there; False for all others
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a section stands, or will: the path of its mapping, and the names of its keys there, by canonical name."""
+
+    path: tuple[str, ...]
+    names: Mapping[str, str]
+
+    def entries(self, root: Node) -> dict[str, Entry]:
+        """The keys that are there, by canonical name."""
+        node: Node | None = root
+        for step in self.path:
+            node = node.get(step) if node is not None else None
+        found = node.entries if node is not None else {}
+        return {key: found[name] for key, name in self.names.items() if name in found}
+
+
+def write(text: str, document: Document, made: Config, comment: str) -> str:
+    """The text with the swap and recompute of ``made`` in it, and ``comment`` in one line above.
+
+    ``document``: what was parsed from the text. A comment that an earlier plan left is replaced. Raises CannotRewrite
+    where the form of the YAML does not allow it.
+    """
+    before, _ = yaml_config.from_document(document)
+    if Dialect.PYNATIVE in (before.dialect, made.dialect):
+        raise CannotRewrite(
+            phrase("this is a PyNative YAML, where prefetches count layers; a plan counts operators"),
+            phrase("plan a YAML of graph mode"),
+        )
+    swap, recompute = _swap_place(document, before), _recompute_place(document, before)
+    new, gone = _swap_keys(before, made, swap.entries(document.root))
+    written = _edited(text, swap, new, gone)
+    written = _edited(written, recompute, _recompute_keys(before, made, recompute.entries(document.root)), set())
+    asks = made.recompute.full is not None or bool(made.recompute.select)
+    written = _commented(written, [place for place, on in ((swap, made.swap_on), (recompute, asks)) if on], comment)
+    _verify(text, written, document, made)
+    return written
+
+
+def _edited(text: str, place: _Place, new: Mapping[str, Any], gone: set[str]) -> str:
+    named = {place.names[key]: value for key, value in new.items()}
+    return with_keys(text, place.path, named, [place.names[key] for key in gone], beside=GRAPH_SECTIONS)
+
+
+# --- where ----------------------------------------------------------------------------------------------------------
+
+
+def _swap_place(document: Document, before: Config) -> _Place:
+    own, settings = document.root.entries.get(_SWAP), _settings(document)
+    inner = {
+        key: next((name for name in names if settings is not None and name in settings.entries), "")
+        for key, names in MCORE_SWAP_KEYS.items()
+    }
+    filled_in = own is not None and own.value.plain() == yaml_config.FILLED_IN[_SWAP]
+    given = own is not None and bool(own.value.entries)
+    if before.model.legacy or settings is None or (given and not (filled_in and any(inner.values()))):
+        return _Place((_SWAP,), {key: key for key in MCORE_SWAP_KEYS})
+    return _Place(_MODEL_CONFIG, {key: name or key for key, name in inner.items()})
+
+
+def _recompute_place(document: Document, before: Config) -> _Place:
+    own, settings = document.root.entries.get(_RECOMPUTE), _settings(document)
+    inner = settings is not None and any(key in settings.entries for key in RECOMPUTE_KEYS)
+    top = before.model.legacy or not inner or (own is not None and bool(own.value.entries))
+    return _Place((_RECOMPUTE,) if top else _MODEL_CONFIG, {key: key for key in RECOMPUTE_KEYS})
+
+
+def _settings(document: Document) -> Node | None:
+    model = document.root.get("model")
+    settings = model.get("model_config") if model is not None else None
+    return settings if settings is not None and settings.kind == "mapping" else None
+
+
+# --- what -----------------------------------------------------------------------------------------------------------
+
+
+def _swap_keys(before: Config, made: Config, here: Mapping[str, Entry]) -> tuple[dict[str, Any], set[str]]:
+    """The keys that get another value, and those that go."""
+    wanted = swap_section(made)[_SWAP]
+    new = {key: value for key, value in wanted.items() if not _says(here.get(key), value, False)}
+    if isinstance(made.swap, ListedSwap) and isinstance(before.swap, ListedSwap):
+        for key in ("layer_swap", "op_swap"):
+            if without_places(getattr(made.swap, key)) == without_places(getattr(before.swap, key)) and key in here:
+                new.pop(key, None)
+    stale = {"layer_swap", "op_swap"} | ({"default_prefetch"} if isinstance(made.swap, ListedSwap) else set())
+    gone = {key for key in stale - set(wanted) if key in here and here[key].value.plain() is not None}
+    if len(gone) == len(here) and gone:  # a section that is left empty would ask for nothing, but look like a mistake
+        new["swap"] = wanted["swap"]
+    return new, gone
+
+
+def _recompute_keys(before: Config, made: Config, here: Mapping[str, Entry]) -> dict[str, Any]:
+    """The keys that get another value; lists mean something else as soon as swap is switched (R3)."""
+    wanted = recompute_sections(made)[_RECOMPUTE]
+    same = {
+        key
+        for key, name in _FIELDS.items()
+        if before.swap_on == made.swap_on
+        and without_places(getattr(before.recompute, name)) == without_places(getattr(made.recompute, name))
+    }
+    return {
+        key: value
+        for key, value in wanted.items()
+        if key not in same and not _says(here.get(key), value, _DEFAULTS.get(key, False))
+    }
+
+
+def _says(entry: Entry | None, value: Any, default: bool) -> bool:
+    given = entry.value.plain() if entry is not None else None
+    return bool(value == default) if given is None else bool(type(given) is type(value) and given == value)
+
+
+def _commented(text: str, places: Sequence[_Place], comment: str) -> str:
+    """The comment above the first of what is asked for; where nothing is, no comment, and none of an earlier plan."""
+    said = " ".join(comment.split())
+    said = said if said.startswith(MARK) else f"{MARK}: {said}"
+    root = parse(text, "").root
+    found = [
+        (entry.line, entry.column, place.path if place.path != _MODEL_CONFIG else (*place.path, entry.key))
+        for place in places
+        for entry in place.entries(root).values()
+    ]
+    return with_comment(text, min(found)[2] if found else None, said, mark=MARK)
+
+
+# --- whether --------------------------------------------------------------------------------------------------------
+
+
+def _verify(text: str, written: str, document: Document, made: Config) -> None:
+    """Raises CannotRewrite unless the new text says ``made``, and all else is as before, comments included."""
+    config = reread(written, document, None, yaml_config.ANY_VERSION)
+    if asked(config) != asked(made):
+        raise CannotRewrite(
+            phrase("the rewritten sections would not mean what was decided"), phrase("give each key a line of its own")
+        )
+    lost = _others(text) - _others(written)
+    if lost:
+        raise CannotRewrite(
+            phrase("the comment '{comment}' would be lost", comment=next(iter(lost))),
+            phrase("give it a line of its own, outside of lists"),
+        )
+
+
+def _others(text: str) -> Counter[str]:
+    """The comments that no plan has left."""
+    return Counter(said for comment in comments(text) if not (said := comment.text.rstrip()).startswith(f"# {MARK}"))
