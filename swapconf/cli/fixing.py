@@ -29,7 +29,7 @@ def repair(orders: Iterable[CheckRequest], *, write: bool, ask: bool, err: bool)
     """
     changes = {order.file: change for order in orders if (change := _change(order)) is not None}
     for file, (before, after) in changes.items():
-        for line in _difference(file, before, after):
+        for line in difference(file, before, after):
             click.secho(printable(line), fg=_STYLES.get(line[:1]), err=err)
     if not changes or not write:
         return
@@ -38,7 +38,7 @@ def repair(orders: Iterable[CheckRequest], *, write: bool, ask: bool, err: bool)
         say(phrase("nothing was changed"), err=True)
         return
     for file, (_, after) in changes.items():
-        _write(file, after)
+        write_text(file, after)
 
 
 def _change(order: CheckRequest) -> tuple[str, str] | None:
@@ -53,12 +53,14 @@ def _change(order: CheckRequest) -> tuple[str, str] | None:
     return (text, after) if after != text else None
 
 
-def _difference(file: str, before: str, after: str) -> list[str]:
+def difference(file: str, before: str, after: str) -> list[str]:
+    """As lines of a unified diff."""
     name = file.lstrip("/")
     return list(difflib.unified_diff(before.splitlines(), after.splitlines(), f"a/{name}", f"b/{name}", lineterm=""))
 
 
-def _write(file: str, text: str) -> None:
+def write_text(file: str, text: str) -> None:
+    """Replaces what a file holds, whole or not at all; a mark of the byte order stays."""
     with writing(file):
         mark = codecs.BOM_UTF8 if read_bytes(file, len(codecs.BOM_UTF8)).startswith(codecs.BOM_UTF8) else b""
         replace_content(file, mark + text.encode("utf-8"))

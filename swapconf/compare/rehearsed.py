@@ -57,9 +57,26 @@ def rehearse(
 ) -> tuple[Variant, ...]:
     """Dry-runs all ranks of all candidates, ``jobs`` at once. One that fails does not stop the others. ``reuse``: take
     a kept run with the same settings and versions for a new one. ``progress``: called after each new run."""
+    orders = [order for candidate in candidates for order in candidate.orders]
+    known = reports_of(orders, jobs, reuse=reuse, dask=dask, progress=progress)
+    return tuple(
+        _variant(candidate, [known[_key(order)] for order in candidate.orders], machine, policy)
+        for candidate in candidates
+    )
+
+
+def reports_of(
+    orders: Sequence[RankOrder],
+    jobs: int,
+    *,
+    reuse: bool = False,
+    dask: str | None = None,
+    progress: Callable[[], None] = lambda: None,
+) -> dict[tuple[Path, int], Mapping[str, Any]]:
+    """By folder and rank what became of orders that keep their traces; see `rehearse`."""
     known: dict[tuple[Path, int], Mapping[str, Any]] = {}
     waiting = []
-    for order in (order for candidate in candidates for order in candidate.orders):
+    for order in orders:
         kept = _kept(order) if reuse else {}
         if kept:
             known[_key(order)] = kept
@@ -69,10 +86,7 @@ def rehearse(
     for report in fan_out.rehearse_all(waiting, jobs, dask) if waiting else ():
         known[_key(by_name[report.file, report.rank])] = as_record(report)
         progress()
-    return tuple(
-        _variant(candidate, [known[_key(order)] for order in candidate.orders], machine, policy)
-        for candidate in candidates
-    )
+    return known
 
 
 def _key(order: RankOrder) -> tuple[Path, int]:

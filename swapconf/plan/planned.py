@@ -15,6 +15,13 @@ from swapconf.words.phrases import mark, phrase
 
 NOISE = 0.001  # of a step: less is no difference
 MENU_ASKED, SEARCH_ASKED = 400, 500  # plans, with an effort of 1
+# families on which plans were held against true runs (docs/evidence/plans.md); others are always confirmed
+EVIDENCE = frozenset({"llama", "qwen3", "qwen3_moe", "deepseek_v3"})
+
+
+def to_ask(effort: float) -> int:
+    """About how many plans a search asks for, at most."""
+    return int((MENU_ASKED + SEARCH_ASKED) * effort)
 
 
 class Verdict(Enum):
@@ -41,13 +48,14 @@ class EntryWorth:
 @dataclass(frozen=True, kw_only=True)
 class Planned:
     """``chosen``: where nothing fits the plan that needs least. ``simple``: by name what people use today, as far as it
-    was asked; ``modes``: what was decided between."""
+    was asked; ``modes``: what was decided between. ``is_interrupted``: the search was ended early."""
 
     judge: Judge = field(repr=False)
     verdict: Verdict
     chosen: Scored
     simple: Mapping[str, Scored]
     modes: tuple[Mode, ...] = ()
+    is_interrupted: bool = False
 
     @property
     def needed_bytes(self) -> int:
@@ -77,14 +85,21 @@ def plan(
     keep = judge.score(uniform(KEEP, judge.network))
     if keep.fits:
         return Planned(judge=judge, verdict=Verdict.NOT_NEEDED, chosen=keep, simple={phrase(simple.NONE): keep})
-    chosen = list(modes) if modes is not None else [item.mode for item in menu(judge, int(MENU_ASKED * effort))]
-    progress(judge.asked)
     today: dict[str, Plan] = {phrase(name): made for name, made in simple.fixed(judge).items()}
-    first = list(simple.first_layers(judge))
-    search = Search(judge, [*chosen, RECOMPUTED], progress)
-    best = search.run(int(SEARCH_ASKED * effort), [*today.values(), *(made for _, made in first), *also])
-    best = _of_all(judge, best)
-    if best.fits:
+    first: list[tuple[str, Plan]] = []
+    chosen = list(modes) if modes is not None else []
+    is_interrupted = False
+    try:
+        if modes is None:
+            chosen = [item.mode for item in menu(judge, int(MENU_ASKED * effort))]
+        progress(judge.asked)
+        first = list(simple.first_layers(judge))
+        search = Search(judge, [*chosen, RECOMPUTED], progress)
+        search.run(int(SEARCH_ASKED * effort), [*today.values(), *(made for _, made in first), *also])
+    except KeyboardInterrupt:  # what was found until then is not lost
+        is_interrupted = True
+    best = _of_all(judge, judge.score(uniform(RECOMPUTED, judge.network)))
+    if best.fits and not is_interrupted:
         best = _reduced(judge, best)
     same = simple.best_uniform(judge, chosen)
     if same is not None:
@@ -94,7 +109,14 @@ def plan(
         found = judge.score(made)
         if name not in known or found.rank < known[name].rank:
             known[name] = found
-    return Planned(judge=judge, verdict=_verdict(judge, best), chosen=best, simple=known, modes=tuple(chosen))
+    return Planned(
+        judge=judge,
+        verdict=_verdict(judge, best),
+        chosen=best,
+        simple=known,
+        modes=tuple(chosen),
+        is_interrupted=is_interrupted,
+    )
 
 
 def needed_bytes(judge: Judge, made: Plan) -> int:

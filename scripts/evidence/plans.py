@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""Plans held against true dry runs: random shapes of four families under several budgets, as docs/evidence/plans.md.
+
+    python scripts/evidence/plans.py --seed 1 --keep DIR [--out docs/evidence/plans.md] [--jobs 1]
+
+Each shape is a config with a random model and layout of the seed (random_shapes.py); its baseline is dry-run once.
+Budgets reach from 95 % of what the model needs without swap and recompute to just above the lowest plan that is found.
+Each plan is made and confirmed by `swapconf plan --confirm`, as a user would, which really runs every stage. What is
+in DIR already is not run again. An hour or two on two cores; needs mindspore.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from statistics import median
+from typing import Any
+
+from agreement_cases import document, study
+from random_shapes import Shape, shape
+
+from swapconf.words.findings import has_errors
+
+# family -> how many stages its shapes have
+SHAPES = (
+    ("llama", 1),
+    ("llama", 2),
+    ("llama", 4),
+    ("qwen3", 1),
+    ("qwen3", 2),
+    ("qwen3_moe", 1),
+    ("qwen3_moe", 2),
+    ("deepseek_v3", 1),
+    ("deepseek_v3", 2),
+)
+SHARES = (0.95, 0.5, 0.05)  # of the way from the lowest plan (0) to what needs no plan (1); the first of that alone
+HARDWARE = "ascend_910b2"
+_LARGE, _SMALL = "1000GB", "1MB"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """``found``: as ``swapconf plan --format json`` prints it."""
+
+    name: str
+    layout: str
+    budget_bytes: int
+    top_bytes: int
+    found: dict[str, Any]
+
+    @property
+    def ranks(self) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+        """(predicted, true)."""
+        yield from zip(self.found["ranks"], self.found["confirmed"], strict=True)
+
+    @property
+    def errors(self) -> list[float]:
+        """Of the used peak, by rank, in percent."""
+        return [100 * (mine["used_peak_bytes"] / true["used_peak_bytes"] - 1) for mine, true in self.ranks]
+
+    @property
+    def truly_needed_bytes(self) -> int:
+        return max(true["with_fragments_peak_bytes"] + mine["workspace_bytes"] for mine, true in self.ranks)
+
+    @property
+    def change(self) -> float:
+        step = self.found["step_us"]
+        return 100 * (step["plan_slower_link"] / step["none"] - 1)
+
+    def change_of(self, strategy: str) -> str:
+        for item in self.found["simple"]:
+            if item["strategy"] == strategy and item["fits"]:
+                return f"{100 * (item['step_us_slower_link'] / self.found['step_us']['none'] - 1):+.2f}"
+        return "-"
+
+    @property
+    def best_simple(self) -> float | None:
+        fitting = [item["step_us_slower_link"] for item in self.found["simple"] if item["fits"]]
+        return 100 * (min(fitting) / self.found["step_us"]["none"] - 1) if fitting else None
+
+
+def drawn(seed: int, family: str, stages: int) -> Shape:
+    """The first random shape of a family with so many stages that `check` has nothing against."""
+    for attempt in range(1000):
+        found = shape(Random(f"{seed}/plans/{family}/{stages}/{attempt}"), family)
+        if found.num_stages != stages:
+            continue
+        judged = study(document(found))
+        if not has_errors(judged.findings) and judged.network is not None and not judged.network.approximated:
+            return found
+    raise RuntimeError(f"no shape of {family} with {stages} stages")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--keep", type=Path, required=True, help="folder for traces and results")
+    parser.add_argument("--out", type=Path, help="the page to write")
+    parser.add_argument("--jobs", type=int, default=1, help="dry runs at once")
+    options = parser.parse_args()
+    options.keep.mkdir(parents=True, exist_ok=True)
+    made = [item for family, stages in SHAPES for item in _plans(options, family, stages)]
+    page = "\n".join(_page(made, options.seed)) + "\n"
+    if options.out:
+        options.out.write_text(page, encoding="utf-8")
+    print(page)
+
+
+def _plans(options: argparse.Namespace, family: str, stages: int) -> Iterator[Made]:
+    drawn_shape = drawn(options.seed, family, stages)
+    name = f"{options.seed}-{family}-pp{stages}"
+    traces = options.keep / name
+    top = _asked(options, drawn_shape, traces, _LARGE, f"{name}-none", "--keep", str(traces))["needed_bytes"]
+    low = _asked(options, drawn_shape, traces, _SMALL, f"{name}-lowest", "--from", str(traces))["needed_bytes"]
+    for share in SHARES:
+        budget = int(top * share) if share == SHARES[0] and top * share > low else int(low + (top - low) * share)
+        found = _asked(
+            options, drawn_shape, traces, f"{budget}B", f"{name}-{share}", "--from", str(traces), "--confirm"
+        )
+        print(f"{name} {share}: {found['verdict']}", file=sys.stderr, flush=True)
+        yield Made(name=name, layout=drawn_shape.layout, budget_bytes=budget, top_bytes=top, found=found)
+
+
+def _asked(
+    options: argparse.Namespace, drawn_shape: Shape, traces: Path, budget: str, name: str, *more: str
+) -> dict[str, Any]:
+    """What the command prints; from the folder where it was asked before."""
+    kept = options.keep / f"{name}.json"
+    if not kept.exists():
+        line = [sys.executable, "-m", "swapconf", "plan", str(drawn_shape.path), "--budget", budget]
+        line += [
+            word for key, value in drawn_shape.settings.items() for word in ("--set", f"{key}={json.dumps(value)}")
+        ]
+        line += ["--hardware", HARDWARE, "--jobs", str(options.jobs), "--format", "json", *more]
+        done = subprocess.run(line, capture_output=True, text=True, env=os.environ)
+        if not done.stdout:
+            raise RuntimeError(f"{name}: {done.stderr[-2000:]}")
+        kept.write_text(done.stdout, encoding="utf-8")
+    found: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
+    return found
+
+
+def _page(made: list[Made], seed: int) -> Iterator[str]:
+    errors = [abs(error) for item in made for error in item.errors]
+    over = [item for item in made if item.truly_needed_bytes > item.budget_bytes]
+    slower = [item for item in made if item.best_simple is not None and item.change > item.best_simple + 0.1]
+    yield from (
+        "# Plans against true dry runs",
+        "",
+        f"`python scripts/evidence/plans.py --seed {seed} --keep DIR` with MindSpore 2.9.0 and MindSpore Transformers",
+        "1.9.0: random models and layouts, planned and confirmed by `swapconf plan --confirm`. Peaks are dry runs, level 1;",
+        f"times are estimated on {HARDWARE}, with a host link 30 % slower. Budgets count the workspace of one kernel,",
+        "estimated. *Change* is that of the step against no swap and no recompute; *simple*: of the best of six simple",
+        "strategies that fits.",
+        "",
+        f"- {len(made)} plans, {len(errors)} ranks; over the budget in the true run: {len(over)}.",
+        f"- Used peak, predicted against true: median {median(errors):.3f} %, worst {max(errors):.2f} %.",
+        f"- Slower than the best simple strategy that fits, by more than 0.1 points: {len(slower)}.",
+        "",
+        "| shape | budget, of none | verdict | entries | needs, of budget | used peak off, worst rank | change | simple | full |",
+        "|---|---:|---|---:|---:|---:|---:|---:|---:|",
+    )
+    for item in made:
+        worst = max(item.errors, key=abs, default=0.0)
+        simple = "-" if item.best_simple is None else f"{item.best_simple:+.2f} %"
+        yield (
+            f"| {item.name.partition('-')[2]}, {item.layout} | {item.budget_bytes / item.top_bytes:.1%} "
+            f"| {item.found['verdict']} | {len(item.found['entries'])} "
+            f"| {item.truly_needed_bytes / item.budget_bytes:.1%} | {worst:+.3f} % | {item.change:+.2f} % "
+            f"| {simple} | {item.change_of('full recompute')} |"
+        )
+
+
+if __name__ == "__main__":
+    main()

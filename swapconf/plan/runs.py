@@ -1,0 +1,145 @@
+"""DOCUMENT -> DRY RUNS of all stages, with traces: the baseline that a plan is made from, and the plan confirmed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from swapconf.compare.rehearsed import reports_of
+from swapconf.config.nodes import Document
+from swapconf.config.overrides import of_file
+from swapconf.dryrun.rank_order import RankOrder, cluster_of
+from swapconf.files import cache_folder
+from swapconf.study.study import Study
+from swapconf.trace import trace_folder
+from swapconf.words.phrases import joined, phrase
+
+_OFF = (
+    "swap_config.swap=False",
+    "recompute_config.recompute=False",
+    "recompute_config.select_recompute=False",
+    "recompute_config.select_comm_recompute=False",
+)
+_OFF_IN_MODEL = ("swap", "cpu_offloading", "recompute", "select_recompute", "select_comm_recompute")
+
+
+class NoRun(ValueError):
+    """A stage could not be dry-run, or left no trace of the whole model; the text says which, why and what to do."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StageRun:
+    """What a dry run found of the rank of one stage. ``folder``: with its trace, if it left one."""
+
+    rank: int
+    stage: int
+    folder: Path
+    used_peak_bytes: int
+    with_fragments_peak_bytes: int
+    host_bytes: int
+    fold_note: str = ""
+
+
+def without_strategy(file: str, changes: Sequence[str]) -> Document:
+    """The same YAML without swap and recompute."""
+    model = of_file(file, changes).root.get("model")
+    settings = model.get("model_config") if model is not None else None
+    given = settings.entries if settings is not None else {}
+    inside = [f"model.model_config.{name}=False" for name in _OFF_IN_MODEL if name in given]
+    return of_file(file, (*changes, *_OFF, *inside))
+
+
+def place_of_baselines(document: Document, keep: Path | None) -> Path:
+    """Where its traces are kept: what the user names, else in the cache, by content."""
+    if keep is not None:
+        return keep.resolve()
+    plain = json.dumps(document.root.plain(), default=str, sort_keys=True)
+    name = f"{Path(document.file).stem}-{hashlib.sha256(plain.encode()).hexdigest()[:16]}"
+    folder = cache_folder.private("plan", os.environ) / name
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def orders(
+    document: Document, study: Study, keep: Path, *, fold: bool, timeout_seconds: float, board: Path | None = None
+) -> list[RankOrder]:
+    """One rank of each stage."""
+    return [
+        RankOrder(
+            document=document,
+            rank=rank,
+            fold=fold,
+            timeout_seconds=timeout_seconds,
+            keep=keep,
+            settings=study.settings,
+            board=board,
+        )
+        for rank in cluster_of(document).first_ranks()
+    ]
+
+
+def run(
+    asked: Sequence[RankOrder],
+    jobs: int,
+    *,
+    reuse: bool,
+    dask: str | None = None,
+    progress: Callable[[], None] = lambda: None,
+) -> list[StageRun]:
+    """All stages. Raises NoRun where one did not complete."""
+    known = reports_of(asked, jobs, reuse=reuse, dask=dask, progress=progress)
+    failed, found = [], []
+    for order in asked:
+        assert order.keep is not None
+        report = known[order.keep, order.rank]
+        used, mapped = report["used_peak_bytes"], report["with_fragments_peak_bytes"]
+        if used is None or mapped is None:
+            failed.append(
+                phrase(
+                    "rank {rank} {outcome}: {detail}",
+                    rank=order.rank,
+                    outcome=phrase(report["outcome"]),
+                    detail=report["detail"],
+                )
+            )
+            continue
+        found.append(
+            StageRun(
+                rank=order.rank,
+                stage=report["stage"],
+                folder=order.keep / f"rank_{order.rank}",
+                used_peak_bytes=used,
+                with_fragments_peak_bytes=mapped,
+                host_bytes=report["host_bytes"] or 0,
+                fold_note=report.get("fold_note") or "",
+            )
+        )
+    if failed:
+        raise NoRun(joined("; ", failed))
+    return found
+
+
+def traces_of(found: Iterable[StageRun]) -> list[Path]:
+    """The folders of their traces. Raises NoRun where a folded run left none."""
+    folders = [item.folder for item in found]
+    lacking = [folder for folder in folders if not (folder / trace_folder.BLOCKS).exists()]
+    if lacking:
+        raise NoRun(
+            phrase(
+                "the folded run in {folder} left no trace of the whole model; run it whole: --no-fold",
+                folder=lacking[0],
+            )
+        )
+    return folders
+
+
+def trace_folders(folder: Path) -> list[Path]:
+    """The folder of one rank, or all ``rank_N`` below it that have a trace, by rank."""
+    if (folder / trace_folder.BLOCKS).exists():
+        return [folder]
+    below = [path.parent for path in folder.glob(f"rank_*/{trace_folder.BLOCKS}")]
+    return sorted(below, key=lambda path: (len(path.name), path.name))

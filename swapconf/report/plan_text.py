@@ -1,0 +1,289 @@
+"""PLANNED -> TEXT: what was decided, what it is held against, and what each entry is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from swapconf.config.yaml_text import recompute_sections, swap_section
+from swapconf.memory.advice import advice, peak_line
+from swapconf.memory.holders import peak
+from swapconf.plan.confirmed import ConfirmedRank
+from swapconf.plan.judge import Scored
+from swapconf.plan.modes import Atom
+from swapconf.plan.planned import Planned, Verdict
+from swapconf.report.memory_tables import PrintedTable
+from swapconf.study.study import Study
+from swapconf.words.phrases import joined, phrase, show
+from swapconf.words.units import runs, show_bytes
+
+
+def comment(planned: Planned, budget: str, hardware: str, slower_link: float) -> str:
+    """What stands above a plan in the YAML; in English, as the file may be read by anybody."""
+    judge, chosen = planned.judge, planned.chosen
+    return (
+        f"planned by swapconf for {budget} a card: needs {show_bytes(planned.needed_bytes)}, a step of "
+        f"{judge.nominal_us(chosen.plan) / 1000:.1f} ms on {hardware} (estimated; {chosen.found.step_us / 1000:.1f} ms "
+        f"with a host link {slower_link:.0%} slower)"
+    )
+
+
+def verdict_lines(planned: Planned, study: Study) -> Iterator[str]:
+    """What the plan comes to, and where none fits what holds the memory and what to try."""
+    judge, budget = planned.judge, show_bytes(planned.judge.limits.budget_bytes)
+    if planned.verdict is Verdict.NOT_NEEDED:
+        yield phrase(
+            "nothing is needed: without swap and recompute each card holds at most {needed} of {budget}",
+            needed=show_bytes(planned.needed_bytes),
+            budget=budget,
+        )
+    elif planned.verdict is Verdict.IMPOSSIBLE:
+        yield phrase(
+            "no plan that was tried fits in {budget}; the lowest needs {needed}",
+            budget=budget,
+            needed=show_bytes(planned.needed_bytes),
+        )
+        for (rank, _), trace in zip(judge.evaluator.ranks, judge.evaluator.traces, strict=True):
+            held = peak(trace)
+            yield phrase("rank {rank}: {held}", rank=rank, held=advice(held) or peak_line(held))
+    elif planned.verdict is Verdict.FULL:
+        yield phrase("full recompute is as good as anything else that fits in {budget}", budget=budget)
+    else:
+        yield phrase(
+            "planned for {budget}: {entries}",
+            budget=budget,
+            entries=joined("; ", (_in_words(planned.chosen, atom) for atom in planned.chosen.entries)),
+        )
+    if planned.is_interrupted:
+        yield phrase("the search was ended early; this is the best until then")
+
+
+def strategies(planned: Planned, study: Study) -> PrintedTable:
+    """The plan, what people use today, and the YAML as it is."""
+    judge = planned.judge
+    nothing = judge.score((frozenset(),) * len(judge.layers))
+    rows = [_row(phrase("the plan"), planned, planned.chosen, nothing)]
+    rows += [_row(name, planned, scored, nothing) for name, scored in planned.simple.items()]
+    asis = judge.evaluator.evaluate(study.config, machine=1)
+    pools = judge.evaluator.with_fragments_bytes(study.config, [("as it is", rank) for rank in judge.evaluator.ranks])
+    over = judge.limits.over_bytes(pools)
+    rows.append(
+        _row(
+            phrase("the YAML as it is"),
+            planned,
+            Scored(plan=(), found=asis, over_bytes=over, used_over_bytes=over, pool_bytes=pools),
+            nothing,
+        )
+    )
+    return PrintedTable(
+        (
+            phrase("strategy"),
+            phrase("fits"),
+            phrase("used peak"),
+            phrase("with fragments"),
+            phrase("host"),
+            phrase("moved"),
+            phrase("step ms"),
+            phrase("change"),
+        ),
+        rows,
+        frozenset({phrase("strategy"), phrase("fits")}),
+    )
+
+
+def _row(name: str, planned: Planned, scored: Scored, nothing: Scored) -> tuple[str, ...]:
+    judge, found = planned.judge, scored.found
+    pools = scored.pool_bytes or judge.pool_bytes(scored.plan)
+    fits = not judge.limits.over_bytes(pools) and not found.crashes
+    return (
+        name,
+        phrase("yes") if fits else phrase("no"),
+        show_bytes(max(rank.used_peak_bytes for rank in found.ranks)),
+        show_bytes(max(pools)),
+        show_bytes(judge.host_bytes(found)),
+        show_bytes(found.moved_bytes),
+        f"{found.step_us / 1000:.3f}",
+        f"{100 * (found.step_us / nothing.found.step_us - 1):+.2f}%",
+    )
+
+
+def worth(planned: Planned) -> PrintedTable:
+    """What each entry is there for."""
+    return PrintedTable(
+        (phrase("entry"), phrase("layers"), phrase("saves"), phrase("costs ms"), phrase("moves")),
+        [
+            (
+                _entry(item.atom),
+                ",".join(runs(item.layers)),
+                show_bytes(item.saved_bytes),
+                f"{item.cost_us / 1000:+.3f}",
+                show_bytes(item.moved_bytes),
+            )
+            for item in planned.worth
+        ],
+        frozenset({phrase("entry"), phrase("layers")}),
+    )
+
+
+def stages(planned: Planned) -> PrintedTable:
+    """Each rank under the plan."""
+    judge, chosen = planned.judge, planned.chosen
+    pools = judge.pool_bytes(chosen.plan)
+    return PrintedTable(
+        (
+            phrase("rank"),
+            phrase("stage"),
+            phrase("used peak"),
+            phrase("with fragments"),
+            phrase("workspace at most"),
+            phrase("may take"),
+            phrase("host"),
+        ),
+        [
+            (
+                str(rank),
+                str(stage),
+                show_bytes(memory.used_peak_bytes),
+                show_bytes(pool),
+                show_bytes(workspace),
+                show_bytes(most),
+                show_bytes(memory.host_peak_bytes),
+            )
+            for (rank, stage), memory, pool, workspace, most in zip(
+                judge.evaluator.ranks,
+                chosen.found.ranks,
+                pools,
+                judge.limits.workspace_bytes,
+                judge.limits.pool_bytes,
+                strict=True,
+            )
+        ],
+        frozenset(),
+    )
+
+
+def confirmation(found: Sequence[ConfirmedRank]) -> PrintedTable:
+    """Predicted and true, by rank."""
+    return PrintedTable(
+        (
+            phrase("rank"),
+            phrase("used peak, predicted"),
+            phrase("true"),
+            phrase("off by"),
+            phrase("with fragments, predicted"),
+            phrase("true"),
+            phrase("fits"),
+        ),
+        [
+            (
+                str(item.rank),
+                show_bytes(item.predicted_used_bytes),
+                show_bytes(item.used_bytes),
+                f"{100 * item.error:+.3f}%",
+                show_bytes(item.predicted_pool_bytes),
+                show_bytes(item.pool_bytes),
+                phrase("yes") if item.fits else phrase("no"),
+            )
+            for item in found
+        ],
+        frozenset({phrase("fits")}),
+    )
+
+
+def link_line(planned: Planned, slower_link: float) -> str:
+    """What a slower link does to the plan."""
+    return phrase(
+        "a step of the plan takes {nominal:.3f} ms with the host link as told, {slower:.3f} ms with one {share:.0%} "
+        "slower; times are estimated",
+        nominal=planned.judge.nominal_us(planned.chosen.plan) / 1000,
+        slower=planned.chosen.found.step_us / 1000,
+        share=slower_link,
+    )
+
+
+def as_record(
+    planned: Planned, study: Study, text: str, confirmed: Sequence[ConfirmedRank], slower_link: float
+) -> dict[str, Any]:
+    """The JSON form. Bytes as whole numbers, times in microseconds. ``text``: the YAML with the plan."""
+    judge, chosen = planned.judge, planned.chosen
+    config = judge.config(chosen.plan)
+    nothing = judge.score((frozenset(),) * len(judge.layers))
+    return {
+        "verdict": planned.verdict.name.lower(),
+        "budget_bytes": judge.limits.budget_bytes,
+        "needed_bytes": planned.needed_bytes,
+        "fits": chosen.fits,
+        "plans_asked": judge.asked,
+        "step_us": {
+            "plan": judge.nominal_us(chosen.plan),
+            "plan_slower_link": chosen.found.step_us,
+            "none": nothing.found.step_us,
+        },
+        "slower_link": slower_link,
+        "ranks": [
+            {
+                "rank": rank,
+                "stage": stage,
+                "used_peak_bytes": memory.used_peak_bytes,
+                "with_fragments_peak_bytes": pool,
+                "workspace_bytes": workspace,
+                "host_peak_bytes": memory.host_peak_bytes,
+                "moved_bytes_per_step": memory.moved_bytes,
+                "recomputed_kernels_per_step": memory.recomputed,
+            }
+            for (rank, stage), memory, pool, workspace in zip(
+                judge.evaluator.ranks,
+                chosen.found.ranks,
+                judge.pool_bytes(chosen.plan),
+                judge.limits.workspace_bytes,
+                strict=True,
+            )
+        ],
+        "entries": [
+            {
+                "kind": item.atom.kind,
+                "operator": item.atom.path,
+                "backward_prefetch": item.atom.prefetch or None,
+                "layers": list(item.layers),
+                "saved_bytes": item.saved_bytes,
+                "cost_us": item.cost_us,
+                "moved_bytes_per_step": item.moved_bytes,
+            }
+            for item in planned.worth
+        ],
+        "simple": [
+            {
+                "strategy": show(name),
+                "fits": scored.fits,
+                "step_us_slower_link": scored.found.step_us,
+                "used_peak_bytes": max(rank.used_peak_bytes for rank in scored.found.ranks),
+            }
+            for name, scored in planned.simple.items()
+        ],
+        "confirmed": [
+            {
+                "rank": item.rank,
+                "used_peak_bytes": item.used_bytes,
+                "with_fragments_peak_bytes": item.pool_bytes,
+                "fits": item.fits,
+            }
+            for item in confirmed
+        ],
+        "sections": {**swap_section(config), **recompute_sections(config)},
+        "yaml": text,
+        "origin": show(judge.evaluator.origin),
+    }
+
+
+def _entry(atom: Atom) -> str:
+    what = atom.path or phrase("whole layers")
+    if atom.kind == "recompute":
+        return phrase("recompute {operator}", operator=what)
+    return phrase("swap {operator}, prefetch {prefetch}", operator=what, prefetch=atom.prefetch)
+
+
+def _in_words(chosen: Scored, atom: Atom) -> str:
+    layers = [index for index, mode in enumerate(chosen.plan) if atom in mode]
+    if len(layers) == len(chosen.plan):
+        return phrase("{entry}, in all layers", entry=_entry(atom))
+    return phrase("{entry}, in layers {layers}", entry=_entry(atom), layers=",".join(runs(layers)))
