@@ -1,0 +1,103 @@
+"""``swapconf plan`` from traces that are there: what it prints, writes and refuses."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from swapconf.cli.main import main
+
+TRACES = Path(__file__).parents[1] / "traces"
+NONE = TRACES / "llama_l2_none"
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    return Path(shutil.copy(TRACES / "llama.yaml", tmp_path / "train.yaml"))
+
+
+def plan(config: Path, *more: str) -> Result:
+    return CliRunner().invoke(
+        main, ["plan", str(config), "--from", str(NONE), "--hardware", "ascend_910b2", "--effort", "0.2", *more]
+    )
+
+
+def record(config: Path, *more: str) -> dict:
+    result = plan(config, "--format", "json", *more)
+    assert result.exit_code in (0, 3), result.output
+    return json.loads(result.stdout)
+
+
+def test_a_plan_fits_its_budget_and_is_not_slower_than_what_is_simple(config: Path) -> None:
+    found = record(config, "--budget", "240MB")
+    assert found["verdict"] == "planned"
+    assert found["fits"]
+    assert found["needed_bytes"] <= 240 << 20
+    simple = [item["step_us_slower_link"] for item in found["simple"] if item["fits"]]
+    assert simple
+    assert found["step_us"]["plan_slower_link"] <= min(simple) * 1.001
+
+
+def test_a_plan_is_written_into_the_yaml_and_all_else_stays(config: Path) -> None:
+    before = config.read_text()
+    assert plan(config, "--budget", "240MB", "--write").exit_code == 0
+    after = config.read_text()
+    assert after != before
+    assert after.count("# planned by swapconf for 240MB a card") == 1
+    asked, written = yaml.safe_load(before), yaml.safe_load(after)
+    for name in asked:
+        if name not in ("swap_config", "recompute_config"):
+            assert written[name] == asked[name]
+    # planned again from what was written, it is the same, and there still is one comment
+    assert plan(config, "--budget", "240MB", "--write").exit_code == 0
+    assert config.read_text() == after
+
+
+def test_the_same_input_gives_the_same_bytes(config: Path) -> None:
+    assert plan(config, "--budget", "240MB").output == plan(config, "--budget", "240MB").output
+
+
+def test_where_nothing_is_needed_it_says_so(config: Path) -> None:
+    result = plan(config, "--budget", "10GB")
+    assert result.exit_code == 0
+    assert "nothing is needed" in result.output
+
+
+def test_where_nothing_fits_it_tells_the_lowest_and_what_holds_it(config: Path) -> None:
+    result = plan(config, "--budget", "100MB")
+    assert result.exit_code == 3
+    assert "no plan that was tried fits in 100.0M; the lowest needs" in result.output
+    assert "rank 0: " in result.output
+    lowest = record(config, "--budget", "100MB")["needed_bytes"]
+    assert record(config, "--budget", f"{lowest}B")["fits"]
+
+
+def test_what_is_beside_the_pool_counts_in_the_budget(config: Path) -> None:
+    assert "nothing is needed" in plan(config, "--budget", "300MB").output
+    assert "nothing is needed" not in plan(config, "--budget", "300MB", "--beside", "50MB").output
+
+
+def test_pinned_host_memory_has_a_budget_of_its_own(config: Path) -> None:
+    found = record(config, "--budget", "240MB", "--host-budget", "0")
+    assert all(rank["host_peak_bytes"] == 0 for rank in found["ranks"])
+
+
+def test_a_trace_of_another_model_is_refused(config: Path) -> None:
+    result = plan(config, "--budget", "240MB", "--set", "model.model_config.hidden_size=1024")
+    assert result.exit_code == 2
+    assert "Error" in result.output
+
+
+def test_a_budget_that_is_no_size_is_refused(config: Path) -> None:
+    result = plan(config, "--budget", "much")
+    assert result.exit_code == 2
+    assert "'much' is not a size" in result.output
+
+
+def test_the_difference_alone_can_be_applied(config: Path) -> None:
+    lines = plan(config, "--budget", "240MB", "--diff").stdout.splitlines()
+    assert lines[0].startswith("--- a/")
+    assert any(line.startswith("+# planned by swapconf") for line in lines)
