@@ -1,29 +1,32 @@
 """swapconf: check, explain, apply, dry-run and predict activation swap and recompute for MindSpore Transformers.
 
-What may be used from Python is here: `check`, `explain`, `dry_run`, `what_if` and `install`, and the types that they
-return. Each does what the command of that name does; none prints, and importing swapconf loads nothing.
+What may be used from Python is here: `check`, `explain`, `dry_run`, `what_if`, `best_plan` and `install`, and the types
+that they return. Each does what the command of that name does; none prints, and importing swapconf loads nothing.
 
 >>> study = swapconf.check("train.yaml")
 >>> [str(finding) for finding in study.findings]
 >>> report = swapconf.dry_run("train.yaml", rank=0, keep="traces")
 >>> swapconf.what_if("traces/rank_0", "train.yaml").prediction.used_peak_bytes
+>>> swapconf.best_plan("train.yaml", ["traces/rank_0"], budget="54GB", card="ascend_910b2").chosen.plan
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # each function loads what it needs
     from swapconf.config.nodes import Document
     from swapconf.dryrun.outcome import RankReport
+    from swapconf.plan.planned import Planned
     from swapconf.report.explanation import Row
     from swapconf.study.study import Study
     from swapconf.timing.cost import Machine
     from swapconf.whatif.question import Answer
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "check", "dry_run", "explain", "install", "what_if"]
+__all__ = ["__version__", "best_plan", "check", "dry_run", "explain", "install", "what_if"]
 
 File = str | PathLike[str]
 
@@ -131,6 +134,51 @@ def what_if(trace: File, file: File, *, policy: str = "mindspore", machine: Mach
     if study.is_refused:
         raise ValueError("\n".join(str(finding) for finding in study.findings))
     return Question(Path(trace), study, policy, machine).answer()
+
+
+def best_plan(
+    file: File,
+    traces: Sequence[File],
+    *,
+    budget: str,
+    card: str = "generic",
+    slower_link: float = 0.3,
+    max_entries: int = 6,
+    effort: float = 1.0,
+) -> Planned:
+    """The fastest strategy that fits, from traces without swap and recompute, as `swapconf plan --from` finds it.
+
+    Args:
+        file: The YAML; what it says of swap and recompute does not count.
+        traces: ``DIR/rank_N``, one of each pipeline stage, as for `what_if`.
+        budget: What a card may hold, such as ``54GB``.
+        card: The hardware profile that steps are timed on.
+        slower_link: Plans are judged with a host link slower by this share.
+        max_entries: Entries of the YAML, at most.
+        effort: Scales how many plans are tried.
+
+    Returns:
+        ``chosen`` says by layer what to do; ``judge.config(chosen.plan)`` is the config that says it.
+
+    Raises:
+        SwapconfError: A file cannot be read.
+        ValueError: The YAML has errors, or the traces are no baselines for it; the text says why.
+    """
+    from pathlib import Path
+
+    from swapconf.plan.judge import judge_of
+    from swapconf.plan.limits import Budget
+    from swapconf.plan.planned import plan
+    from swapconf.timing import hardware
+    from swapconf.timing.cost import Machine
+    from swapconf.words.units import parse_bytes
+
+    study = check(file)
+    if study.is_refused:
+        raise ValueError("\n".join(str(finding) for finding in study.findings))
+    machine, asked = Machine(hardware=hardware.load(card)), Budget(card_bytes=parse_bytes(budget))
+    folders = [Path(folder) for folder in traces]
+    return plan(judge_of(study, folders, machine, asked, slower_link=slower_link, max_entries=max_entries), effort)
 
 
 def install() -> None:

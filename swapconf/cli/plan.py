@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from swapconf.plan.confirmed import ConfirmedRank
     from swapconf.plan.frontier import Frontier
     from swapconf.plan.judge import Judge
-    from swapconf.plan.limits import Limits
     from swapconf.plan.planned import Planned
     from swapconf.plan.runs import StageRun
     from swapconf.study.study import Study
@@ -222,50 +221,28 @@ def _judge(
     options: MachineOptions,
 ) -> Judge:
     from swapconf.dryrun.cluster import CARDS
-    from swapconf.dryrun.rank_order import cluster_of
     from swapconf.memory.allocators import default_policy
-    from swapconf.plan.judge import Judge
-    from swapconf.plan.limits import Cards
+    from swapconf.plan.judge import judge_of
+    from swapconf.plan.limits import Budget
     from swapconf.plan.runs import trace_folders
-    from swapconf.whatif.evaluate import Evaluator
 
-    document = study.document
-    folders = trace_folders(baseline) if baseline is not None else _baselines(study, changes, runs)
-    machine = options.load()
-    slower = machine.hardware.value("host_link_gbps") * (1 - asked.slower_link)
-    slow = replace(machine, hardware=machine.hardware.having("host_link_gbps", slower, phrase("--slower-link")))
-    evaluator = Evaluator(folders, study, [machine, slow], default_policy(os.environ))
-    print_findings(evaluator.findings, err=True)
-    cluster = cluster_of(document)
-    lacking = sorted(set(range(cluster.num_stages)) - {stage for _, stage in evaluator.ranks})
-    if lacking:
-        raise click.UsageError(
-            phrase(
-                "there is no trace of stage {stages}; a plan needs one of each stage",
-                stages=", ".join(map(str, lacking)),
-            )
-        )
-    told = cards_told(click.get_current_context(), options.cards_per_host)
-    assert study.network is not None
-    return Judge(
-        evaluator,
-        study.config,
-        study.network,
-        _limits(asked, evaluator.workspace_bytes),
-        Cards(num_devices=cluster.num_devices, num_stages=cluster.num_stages, per_host=told or CARDS),
-        asked.max_entries,
-    )
-
-
-def _limits(asked: PlanOptions, workspace_bytes: tuple[int, ...]) -> Limits:
-    from swapconf.plan.limits import Limits
-
-    return Limits(
-        budget_bytes=parse_bytes(asked.budget),
+    budget = Budget(
+        card_bytes=parse_bytes(asked.budget),
         beside_bytes=parse_bytes(asked.beside),
-        workspace_bytes=workspace_bytes,
-        host_budget_bytes=parse_bytes(asked.host_budget) if asked.host_budget else None,
+        host_bytes=parse_bytes(asked.host_budget) if asked.host_budget else None,
     )
+    found = judge_of(
+        study,
+        trace_folders(baseline) if baseline is not None else _baselines(study, changes, runs),
+        options.load(),
+        budget,
+        slower_link=asked.slower_link,
+        max_entries=asked.max_entries,
+        cards_per_host=cards_told(click.get_current_context(), options.cards_per_host) or CARDS,
+        policy=default_policy(os.environ),
+    )
+    print_findings(found.evaluator.findings, err=True)
+    return found
 
 
 def _baselines(study: Study, changes: Sequence[str], runs: RunOptions) -> list[Path]:
@@ -313,12 +290,16 @@ def _planned(
     confirm: bool,
 ) -> _Made:
     """The plan in words; where it is to be confirmed, planned again with what the true runs taught."""
+    from swapconf.dryrun import fan_out
     from swapconf.plan.confirmed import confirm as confirmed_by
     from swapconf.plan.confirmed import learned
     from swapconf.plan.planned import EVIDENCE, Verdict
 
     assert study.network is not None
-    confirm = confirm or study.network.family not in EVIDENCE
+    if not confirm and study.network.family not in EVIDENCE:
+        lacking = fan_out.missing(runs.dask)
+        say(lacking or phrase("no plan of this family was held against true runs yet, so this one is"), err=True)
+        confirm = not lacking
     before: tuple[int, ...] = (0,) * len(judge.stages)
     for turn in range(_ROUNDS):
         made = _said(_searched(judge, asked.effort), study, asked, options)

@@ -7,12 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from swapconf.config.config import Config
+from swapconf.dryrun.cluster import CARDS
+from swapconf.dryrun.rank_order import cluster_of
 from swapconf.models.network import Network
-from swapconf.plan.limits import Cards, Limits
+from swapconf.plan.limits import Budget, Cards, Limits
 from swapconf.plan.modes import Atom, Plan, config_of, decoder_layers, entries
+from swapconf.study.study import Study
+from swapconf.timing.cost import Machine
 from swapconf.whatif.evaluate import Evaluation, Evaluator
+from swapconf.words.phrases import phrase
 
 NOMINAL, SLOWER = range(2)  # machines of the evaluator: as told, and with a slower host link
 _AN_ENTRY = 3e-5  # of the step: what one entry more has to be worth while a search goes on
@@ -157,3 +163,45 @@ class Judge:
         """What a rank does depends on its own layers, and on whether operators are selected anywhere."""
         selects = any(atom.kind == "recompute" and atom.path for mode in plan for atom in mode)
         return [(selects, tuple(plan[index] for index in mine)) for mine in self.stages]
+
+
+def judge_of(
+    study: Study,
+    folders: Sequence[Path],
+    machine: Machine,
+    budget: Budget,
+    *,
+    slower_link: float,
+    max_entries: int,
+    cards_per_host: int = CARDS,
+    policy: str = "mindspore",
+) -> Judge:
+    """A judge of a YAML's strategies, from traces without swap and recompute, one of each stage. Raises SwapconfError
+    for files that cannot be read, ValueError (Mismatch) where the traces are no baselines for the YAML or a stage has
+    none."""
+    slower = machine.hardware.value("host_link_gbps") * (1 - slower_link)
+    slow = replace(machine, hardware=machine.hardware.having("host_link_gbps", slower, "--slower-link"))
+    evaluator = Evaluator(folders, study, [machine, slow], policy)
+    cluster = cluster_of(study.document)
+    lacking = sorted(set(range(cluster.num_stages)) - {stage for _, stage in evaluator.ranks})
+    if lacking:
+        raise ValueError(
+            phrase(
+                "there is no trace of stage {stages}; a plan needs one of each stage",
+                stages=", ".join(map(str, lacking)),
+            )
+        )
+    assert study.network is not None
+    return Judge(
+        evaluator,
+        study.config,
+        study.network,
+        Limits(
+            budget_bytes=budget.card_bytes,
+            beside_bytes=budget.beside_bytes,
+            workspace_bytes=evaluator.workspace_bytes,
+            host_budget_bytes=budget.host_bytes,
+        ),
+        Cards(num_devices=cluster.num_devices, num_stages=cluster.num_stages, per_host=cards_per_host),
+        max_entries,
+    )

@@ -27,6 +27,20 @@ class Cards:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Budget:
+    """What a user gives.
+
+    Attributes:
+        beside_bytes: What a card holds beside the pool; it is a part of ``card_bytes``.
+        host_bytes: What a host may pin; None for no limit.
+    """
+
+    card_bytes: int
+    beside_bytes: int = 0
+    host_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
     """What may be held.
 
