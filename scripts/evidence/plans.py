@@ -67,12 +67,12 @@ class Made:
 
     @property
     def truly_needed_bytes(self) -> int:
-        return max(true["with_fragments_peak_bytes"] + mine["workspace_bytes"] for mine, true in self.ranks)
+        return max(int(true["with_fragments_peak_bytes"]) + int(mine["workspace_bytes"]) for mine, true in self.ranks)
 
     @property
     def change(self) -> float:
         step = self.found["step_us"]
-        return 100 * (step["plan_slower_link"] / step["none"] - 1)
+        return 100 * (float(step["plan_slower_link"]) / float(step["none"]) - 1)
 
     def change_of(self, strategy: str) -> str:
         for item in self.found["simple"]:

@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -25,10 +26,11 @@ def plan(config: Path, *more: str) -> Result:
     )
 
 
-def record(config: Path, *more: str) -> dict:
+def record(config: Path, *more: str) -> dict[str, Any]:
     result = plan(config, "--format", "json", *more)
     assert result.exit_code in (0, 3), result.output
-    return json.loads(result.stdout)
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
 
 
 def test_a_plan_fits_its_budget_and_is_not_slower_than_what_is_simple(config: Path) -> None:
