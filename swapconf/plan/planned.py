@@ -99,7 +99,9 @@ def plan(
     except KeyboardInterrupt:  # what was found until then is not lost
         is_interrupted = True
     best = _of_all(judge, judge.score(uniform(RECOMPUTED, judge.network)))
-    if best.fits and not is_interrupted:
+    if not best.fits:
+        best = _plainest(judge, best)
+    elif not is_interrupted:
         best = _reduced(judge, best)
     same = simple.best_uniform(judge, chosen)
     if same is not None:
@@ -140,6 +142,13 @@ def _of_all(judge: Judge, best: Scored) -> Scored:
             found = judge.score(made, better_than=best)
             best = min(best, found, key=lambda item: item.rank)
     return best
+
+
+def _plainest(judge: Judge, lowest: Scored) -> Scored:
+    """Where nothing fits: what needs hardly more than the lowest and is said in no or one entry."""
+    most = needed_bytes(judge, lowest.plan) * (1 + NOISE)
+    plain = (uniform(KEEP, judge.network), uniform(RECOMPUTED, judge.network))
+    return next((judge.score(made) for made in plain if needed_bytes(judge, made) <= most), lowest)
 
 
 def _reduced(judge: Judge, best: Scored) -> Scored:
