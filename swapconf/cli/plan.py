@@ -318,7 +318,7 @@ def _planned(
 def _searched(judge: Judge, effort: float) -> Planned:
     from swapconf.plan.planned import plan, to_ask
 
-    with _counted(judge.asked + to_ask(effort)) as step:
+    with _counted(judge.asked + sum(to_ask(judge, effort))) as step:
         return plan(judge, effort, step)
 
 

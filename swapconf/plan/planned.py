@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from math import sqrt
 
 from swapconf.plan import simple
 from swapconf.plan.judge import Judge, Scored
@@ -15,13 +16,16 @@ from swapconf.words.phrases import mark, phrase
 
 NOISE = 0.001  # of a step: less is no difference
 MENU_ASKED, SEARCH_ASKED = 400, 500  # plans, with an effort of 1
+USUAL_KERNELS = 50_000  # of a step; up to these as many plans are asked for
 # families on which plans were held against true runs (docs/evidence/plans.md); others are always confirmed
 EVIDENCE = frozenset({"llama", "qwen3", "qwen3_moe", "deepseek_v3"})
 
 
-def to_ask(effort: float) -> int:
-    """About how many plans a search asks for, at most."""
-    return int((MENU_ASKED + SEARCH_ASKED) * effort)
+def to_ask(judge: Judge, effort: float) -> tuple[int, int]:
+    """How many plans are asked for at most while modes are tried, and while plans are searched: fewer of large models,
+    of which each takes longer."""
+    factor = effort * min(1.0, sqrt(USUAL_KERNELS / max(judge.evaluator.num_kernels, 1)))
+    return int(MENU_ASKED * factor), int(SEARCH_ASKED * factor)
 
 
 class Verdict(Enum):
@@ -88,14 +92,15 @@ def plan(
     today: dict[str, Plan] = {phrase(name): made for name, made in simple.fixed(judge).items()}
     first: list[tuple[str, Plan]] = []
     chosen = list(modes) if modes is not None else []
+    for_menu, for_search = to_ask(judge, effort)
     is_interrupted = False
     try:
         if modes is None:
-            chosen = [item.mode for item in menu(judge, int(MENU_ASKED * effort))]
+            chosen = [item.mode for item in menu(judge, for_menu)]
         progress(judge.asked)
         first = list(simple.first_layers(judge))
         search = Search(judge, [*chosen, RECOMPUTED], progress)
-        search.run(int(SEARCH_ASKED * effort), [*today.values(), *(made for _, made in first), *also])
+        search.run(for_search, [*today.values(), *(made for _, made in first), *also])
     except KeyboardInterrupt:  # what was found until then is not lost
         is_interrupted = True
     best = _of_all(judge, judge.score(uniform(RECOMPUTED, judge.network)))

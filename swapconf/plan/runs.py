@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from swapconf.compare.rehearsed import reports_of
-from swapconf.config.nodes import Document
+from swapconf.config.nodes import Document, Node
 from swapconf.config.overrides import of_file
 from swapconf.dryrun.rank_order import RankOrder, cluster_of
 from swapconf.files import cache_folder
@@ -18,13 +18,13 @@ from swapconf.study.study import Study
 from swapconf.trace import trace_folder
 from swapconf.words.phrases import joined, phrase
 
-_OFF = (
-    "swap_config.swap=False",
-    "recompute_config.recompute=False",
-    "recompute_config.select_recompute=False",
-    "recompute_config.select_comm_recompute=False",
-)
-_OFF_IN_MODEL = ("swap", "cpu_offloading", "recompute", "select_recompute", "select_comm_recompute")
+_RECOMPUTE = ("recompute", "select_recompute", "select_comm_recompute")
+# section -> keys that switch something on, where the YAML has them
+_SWITCHES = {
+    "swap_config": ("swap",),
+    "recompute_config": _RECOMPUTE,
+    "model.model_config": ("swap", "cpu_offloading", *_RECOMPUTE),
+}
 
 
 class NoRun(ValueError):
@@ -46,11 +46,14 @@ class StageRun:
 
 def without_strategy(file: str, changes: Sequence[str]) -> Document:
     """The same YAML without swap and recompute."""
-    model = of_file(file, changes).root.get("model")
-    settings = model.get("model_config") if model is not None else None
-    given = settings.entries if settings is not None else {}
-    inside = [f"model.model_config.{name}=False" for name in _OFF_IN_MODEL if name in given]
-    return of_file(file, (*changes, *_OFF, *inside))
+    asked = of_file(file, changes)
+    off = []
+    for section, keys in _SWITCHES.items():
+        node: Node | None = asked.root
+        for name in section.split("."):
+            node = node.get(name) if node is not None else None
+        off += [f"{section}.{key}=False" for key in keys if node is not None and key in node.entries]
+    return of_file(file, (*changes, *off))
 
 
 def place_of_baselines(document: Document, keep: Path | None) -> Path:

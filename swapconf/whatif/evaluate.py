@@ -124,6 +124,11 @@ class Evaluator:
         return tuple(rank.workspace_bytes for rank in self._ranks)
 
     @property
+    def num_kernels(self) -> int:
+        """Of a step, over all ranks: what a prediction costs grows with it."""
+        return sum(len(rank.step.program) for rank in self._ranks)
+
+    @property
     def traces(self) -> tuple[Trace, ...]:
         return tuple(rank.question.trace for rank in self._ranks)
 

@@ -10,6 +10,8 @@ import yaml
 from click.testing import CliRunner, Result
 
 from swapconf.cli.main import main
+from swapconf.config.yaml_config import from_document
+from swapconf.plan.runs import without_strategy
 
 TRACES = Path(__file__).parents[1] / "traces"
 NONE = TRACES / "llama_l2_none"
@@ -103,3 +105,27 @@ def test_the_difference_alone_can_be_applied(config: Path) -> None:
     lines = plan(config, "--budget", "240MB", "--diff").stdout.splitlines()
     assert lines[0].startswith("--- a/")
     assert any(line.startswith("+# planned by swapconf") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("sections", "is_on"),
+    [
+        ("", False),
+        ("swap_config: {swap: True, layer_swap: [{layers: True, backward_prefetch: 2}]}\n", False),
+        ("recompute_config: {recompute: [1], select_recompute: True}\n", False),
+    ],
+)
+def test_the_baseline_is_the_same_yaml_with_nothing_switched_on(tmp_path: Path, sections: str, is_on: bool) -> None:
+    text = "model: {model_config: {type: LlamaConfig, num_layers: 2}, arch: {type: LlamaForCausalLM}}\n" + sections
+    (tmp_path / "train.yaml").write_text(text)
+    config, _ = from_document(without_strategy(str(tmp_path / "train.yaml"), ()))
+    assert config.swap_on is is_on
+    assert config.recompute.full is None
+    assert config.recompute.select == ()
+
+
+def test_keys_of_mcore_models_are_switched_off_too(tmp_path: Path) -> None:
+    model = "{swap: True, layer_swap: [{layers: True, backward_prefetch: 2}], num_layers: 2}"
+    (tmp_path / "train.yaml").write_text(f"use_legacy: False\nmodel: {{model_config: {model}}}\n")
+    config, _ = from_document(without_strategy(str(tmp_path / "train.yaml"), ()))
+    assert not config.swap_on
