@@ -40,8 +40,8 @@ from tests.helpers import CORPUS, ROOT
 VERSIONS = Versions(mindspore="2.9.0", mindformers="1.9.0")
 NOWHERE = Origin(file="law.yaml")
 PLACES: dict[str, Any] = dict.fromkeys(("origin", "layers_origin", "prefetch_origin"), NOWHERE)
-# what holds for all of swap or recompute, and is found as soon as either is on
-OF_ALL = {"lazy-inline-off", "memory-optimize-level", "unsupported-runtime", "R3-list-meaning"}
+# what holds for swap as a whole, and is found as soon as it is on
+OF_ALL = {"lazy-inline-off", "memory-optimize-level", "unsupported-runtime"}
 
 
 def readable(file: Path) -> bool:
@@ -158,7 +158,7 @@ def test_there_are_yamls_to_write_into() -> None:
     assert len(files()) >= 15
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", range(3))
 def test_what_is_written_is_read_again_and_nothing_else_has_changed(seed: int) -> None:
     for file in files():
         random = Random(f"{seed} {file.name}")
@@ -178,6 +178,6 @@ def test_what_is_written_is_read_again_and_nothing_else_has_changed(seed: int) -
         assert after.strategy.actions() == expand(made, network, VERSIONS).actions()
         assert outside(written, document) == outside(text, before.document)
         assert said(written) == said(text)
-        new = weighed(after) - weighed(before)
-        assert set(new) <= OF_ALL, (file.name, [str(f) for f in after.findings if f.rule in new])
+        new = set(weighed(after) - weighed(before)) - OF_ALL
+        assert not new, (file.name, [str(finding) for finding in after.findings if finding.rule in new])
         assert write(written, document, made, "for 54 GB") == written
