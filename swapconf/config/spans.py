@@ -64,6 +64,10 @@ class SourceText:
         """Where the line of a character begins."""
         return self._starts[bisect_right(self._starts, index) - 1]
 
+    def begins_line(self, index: int) -> bool:
+        """Whether nothing but blanks stands before a character on its line."""
+        return not self.text[self.line_start(index) : index].strip()
+
     def line_end(self, index: int) -> int:
         """Where the line of a character ends, before its break."""
         found = _BREAK.search(self.text, index)

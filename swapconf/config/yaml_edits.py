@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import yaml
@@ -36,19 +37,20 @@ def with_keys(
     return _Editor(text).edited(path, new, gone, {*new, *beside})
 
 
-def with_comment(text: str, path: Sequence[str] | None, comment: str, *, mark: str) -> str:
-    """The text with ``# comment`` on a line of its own above the key at ``path``, and no other such line that begins
-    with ``mark``; with no path, without any. In flow style it comes above the key around it that begins a line."""
-    editor = _Editor(text)
+def with_comment(text: str, line: int | None, comment: str, *, mark: str) -> str:
+    """The text with ``# comment`` above a line (from 1), indented as that is, and without every other such line that
+    begins with ``mark``; with no line, only without those."""
+    source = SourceText(text)
+    starts = {source.at(said.line, said.column): said.text for said in comments(text)}
     spans = [
-        TextSpan(editor.source.line_start(index), editor.source.next_line(index))
-        for index, said in editor.comments
-        if said.startswith(f"# {mark}") and not text[editor.source.line_start(index) : index].strip()
+        TextSpan(source.line_start(index), source.next_line(index))
+        for index, said in starts.items()
+        if said.startswith(f"# {mark}") and source.begins_line(index)
     ]
-    if path is not None:
-        start = editor.line_of(path)
+    if line is not None:
+        start = source.at(line, 1)
         indent = text[start : start + len(text[start:]) - len(text[start:].lstrip(" "))]
-        spans.append(TextSpan(start, start, f"{indent}# {comment}{editor.eol}"))
+        spans.append(TextSpan(start, start, f"{indent}# {comment}{source.line_break}"))
     return _applied(text, spans)
 
 
@@ -85,19 +87,6 @@ class _Editor:
                 new = {name: dict(new)}
             gone = ()
         return _applied(self.text, self._spans(node, new, gone, kind))
-
-    def line_of(self, path: Sequence[str]) -> int:
-        """Where the line begins on which the key at a path stands first, or the last of those above it that does."""
-        node, start = self.source.root, 0
-        for name in path:
-            assert isinstance(node, yaml.MappingNode)
-            child = next(child for child in self._children(node) if child.name == name)
-            at = child.key.start_mark.index
-            line = self.source.line_start(at)
-            if not self.text[line:at].strip():
-                start = line
-            node = child.value
-        return start
 
     def _descended(self, path: Sequence[str]) -> tuple[yaml.MappingNode, list[str]]:
         """The innermost mapping on a path, and the names of those that are missing in it."""
@@ -146,7 +135,7 @@ class _Editor:
         removed = [child for child in self._children(node) if child.name in gone and child.name in here]
         missing = {name: value for name, value in new.items() if name not in here}
         if node.flow_style:
-            return self._indump_inline(node, {name: new[name] for name in new if name in here}, removed, missing)
+            return self._in_flow(node, {name: new[name] for name in new if name in here}, removed, missing)
         spans = [span for name in new if name in here for span in self._replaced(here[name], new[name])]
         spans += [span for child in removed for span in self._removed(child)]
         return [*spans, *self._inserted(node, missing, removed, kind)]
@@ -266,7 +255,7 @@ class _Editor:
                 return int(stripped)
             end = start
 
-    def _indump_inline(
+    def _in_flow(
         self, node: yaml.MappingNode, changed: Mapping[str, Any], removed: Sequence[_Child], missing: Mapping[str, Any]
     ) -> list[TextSpan]:
         children = self._children(node)
@@ -281,8 +270,8 @@ class _Editor:
         last = kept[-1].value.end_mark.index if kept else node.start_mark.index + 1
         if kept and kept[-1].is_alias:
             raise _shared(kept[-1])
-        for child, following in zip(children, [*children[1:], None], strict=True):
-            if child in removed and following is not None and child.key.start_mark.index < last:
+        for child, following in pairwise(children):
+            if child in removed and child.key.start_mark.index < last:
                 spans.append(TextSpan(child.key.start_mark.index, following.key.start_mark.index))
         behind = children[-1].value.end_mark.index if children and children[-1] in removed else last
         spans.append(TextSpan(last, behind, (", " if kept and new else "") + new))

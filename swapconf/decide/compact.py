@@ -24,7 +24,7 @@ from swapconf.config.config import (
     SelectRecompute,
     SwapOff,
 )
-from swapconf.decide.cover import Entry, covers, needs_no_name
+from swapconf.decide.cover import Entry, covers, needs_no_name, runs_again_anyway
 from swapconf.decide.expand import expand
 from swapconf.decide.patterns import escaped
 from swapconf.decide.requests import operators, stage_map
@@ -98,14 +98,13 @@ class _Lists:
 
 
 def _lists(strategy: Strategy, base: Config) -> _Lists:
-    """What the model recomputes by itself needs no name. An inner operator comes first, as the first takes all
+    """An inner operator comes first, as the first takes all
     below; patterns for communication are those of ``base`` where they say it, else one of each operator."""
     roots: dict[str, set[int]] = defaultdict(set)
     comm: dict[bool, dict[str, set[int]]] = {True: defaultdict(set), False: defaultdict(set)}
     for one in strategy.layers:
         for path, action in one.plan.actions().items():
-            by_model = one.layer.template.by_path[path].preset_recompute
-            if isinstance(action, Recompute) and not (action.root == path and by_model):
+            if isinstance(action, Recompute) and not runs_again_anyway(one.layer.template.by_path[path], action):
                 roots[action.root].add(one.layer.index)
         for path, again in one.plan.comm_recompute.items():
             comm[again][escaped(path)].add(one.layer.index)

@@ -9,11 +9,12 @@ exact for one kind of layer; for several it need not be.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import permutations
 from typing import TypeAlias
 
+from swapconf.decide.expand import OF_SEVERAL_OUTPUTS
 from swapconf.decide.strategy import Action, Recompute, Swap
 from swapconf.models.network import LayerTemplate, Operator
 
@@ -21,7 +22,7 @@ Entry: TypeAlias = "tuple[str, int]"  # path of an operator ("" for the layer) a
 Part: TypeAlias = "tuple[LayerTemplate, Mapping[str, Action]]"
 _Key: TypeAlias = "tuple[tuple[LayerTemplate, tuple[tuple[str, Action], ...]], ...]"  # a kind of layer
 _Found: TypeAlias = "dict[_Key, frozenset[Entry]]"
-# new entries, entries, swaps of nothing that come out otherwise, layers that could share them (negative), depth
+# new entries, entries, wishes that are not met, layers that could share them (negative), depth
 _Cost: TypeAlias = "tuple[int, int, int, int, int]"
 
 _TRIED = 96  # so many kinds of layers are looked at in all, as far as each is once
@@ -34,7 +35,7 @@ class _Node:
 
     Attributes:
         fixed: The prefetches of its own primitives, 0 for what nothing may swap.
-        wished: The prefetches of those of which a swap moves nothing: as good with any other, or none.
+        wished: The prefetches of those for which others do as well, as nothing is moved, or as recompute wins.
     """
 
     path: str
@@ -58,11 +59,16 @@ def needs_no_name(operator: Operator, actions: Mapping[str, Action]) -> bool:
     )
 
 
+def runs_again_anyway(operator: Operator, action: Action) -> bool:
+    """Whether the model itself recomputes an operator, so that nothing needs to be said of it."""
+    return isinstance(action, Recompute) and action.root == operator.path and operator.preset_recompute is True
+
+
 def covers(layers: Sequence[tuple[Part, ...]]) -> list[frozenset[Entry]]:
     """The entries of each layer. ``layers``: what each of them does; several parts where templates share an index.
 
-    No name is needed for a swap that moves nothing, which may come out as another or as none. What the YAML recomputes
-    is not covered, so that no swap loses against it.
+    No name is needed for a swap that moves nothing, which may come out as another or as none. What is recomputed may be
+    covered by what is swapped around it, as recompute wins there.
     """
     keys = [tuple((template, tuple(actions.items())) for template, actions in parts) for parts in layers]
     trees = {key: _tree(parts) for key, parts in zip(keys, layers, strict=True)}
@@ -104,22 +110,29 @@ def _settled(trees: Mapping[_Key, _Node], order: Sequence[_Key], sharing: Mappin
 def _tree(parts: Iterable[Part]) -> _Node:
     root = _Node("")
     for template, actions in parts:
+        again = {action.root for action in actions.values() if isinstance(action, Recompute)}
         for operator in template.operators:
             node = root
             names = operator.path.split(".")
             for depth in range(1, len(names) + 1):
                 path = ".".join(names[:depth])
                 node = node.children.setdefault(path, _Node(path))
-            if operator.kind == "primitive":
-                action = actions[operator.path]
-                if isinstance(action, Swap):
-                    if needs_no_name(operator, actions):
-                        node.wished.append(action.prefetch)
-                    else:
-                        node.fixed.add(action.prefetch)
-                elif not (isinstance(action, Recompute) and operator.preset_recompute and action.root == operator.path):
-                    node.fixed.add(0)
+            action = actions.get(operator.path)
+            if action is not None and not runs_again_anyway(operator, action):
+                prefetch = action.prefetch if isinstance(action, Swap) else 0
+                if needs_no_name(operator, actions) if prefetch else _swaps_never(operator, action, again):
+                    node.wished.append(prefetch)
+                else:
+                    node.fixed.add(prefetch)
     return root
+
+
+def _swaps_never(operator: Operator, action: Action, again: Set[str]) -> bool:
+    """Whether it stays as it is though a swap covers it: it runs again, or the model leaves it out of what does."""
+    left_out = operator.preset_recompute is False and operator.type not in OF_SEVERAL_OUTPUTS
+    return isinstance(action, Recompute) or (
+        left_out and any(not root or operator.path.startswith(f"{root}.") for root in again)
+    )
 
 
 def _usable(tree: _Node) -> Iterable[Entry]:

@@ -40,7 +40,7 @@ _EXCLUDED = Reason(R1, phrase("its recompute is excluded, and MindSpore swaps no
 # output of a graph that MindSpore inlines later than it looks for what to swap. Where nothing runs again, it moves:
 # measured for the Div of routers (never copied in 12 recomputed layers) and for TopkExt, of two outputs (always).
 _SWAPPED_ALL_THE_SAME = frozenset({"FlashAttentionScore", "RmsNorm"})
-_OF_SEVERAL_OUTPUTS = _SWAPPED_ALL_THE_SAME | {"Split", "SplitWithSize", "TopK", "TopkExt"}
+OF_SEVERAL_OUTPUTS = _SWAPPED_ALL_THE_SAME | {"Split", "SplitWithSize", "TopK", "TopkExt"}
 _NOT_ASKED = Reason("not-asked", phrase("nothing was asked here"))
 _AS_ASKED = phrase("as asked")
 
@@ -131,7 +131,7 @@ def _kept_in_place(primitive: Operator, flagged: Set[str], left_out: Mapping[str
     """
     if primitive.path in flagged:
         return _EXCLUDED
-    if primitive.type in _OF_SEVERAL_OUTPUTS:
+    if primitive.type in OF_SEVERAL_OUTPUTS:
         return None
     readers = [reader for reader in primitive.consumers if reader in flagged]
     if readers:

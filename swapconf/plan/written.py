@@ -11,19 +11,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import yaml
+
 from swapconf.config import yaml_config
 from swapconf.config.config import Config, Dialect, ListedSwap
 from swapconf.config.dialects import GRAPH_SECTIONS, MCORE_SWAP_KEYS, RECOMPUTE_KEYS
 from swapconf.config.nodes import Document, Entry, Node
 from swapconf.config.rewriting import CannotRewrite, asked, reread, without_places
+from swapconf.config.spans import SourceText
 from swapconf.config.yaml_comments import comments
 from swapconf.config.yaml_document import parse
 from swapconf.config.yaml_edits import with_comment, with_keys
 from swapconf.config.yaml_text import recompute_sections, swap_section
+from swapconf.decide.rules import r3_list_meaning
+from swapconf.decide.rules.case import Case
+from swapconf.study.study import network_of
+from swapconf.upstream.facts import Versions
+from swapconf.words.findings import Severity, SwapconfError
 from swapconf.words.phrases import phrase
 
 MARK = "planned by swapconf"  # what the comment of a plan begins with, by which the next plan finds it
 
+_LAYERS = f"swapconf: ignore[{r3_list_meaning.RULE}] {MARK}: these are layers"
 _SWAP, _RECOMPUTE = GRAPH_SECTIONS
 _MODEL_CONFIG = ("model", "model_config")
 _FIELDS = {  # key -> field of RecomputeConfig
@@ -64,14 +73,29 @@ def write(text: str, document: Document, made: Config, comment: str) -> str:
             phrase("this is a PyNative YAML, where prefetches count layers; a plan counts operators"),
             phrase("plan a YAML of graph mode"),
         )
-    swap, recompute = _swap_place(document, before), _recompute_place(document, before)
-    new, gone = _swap_keys(before, made, swap.entries(document.root))
-    written = _edited(text, swap, new, gone)
-    written = _edited(written, recompute, _recompute_keys(before, made, recompute.entries(document.root)), set())
-    asks = made.recompute.full is not None or bool(made.recompute.select)
-    written = _commented(written, [place for place, on in ((swap, made.swap_on), (recompute, asks)) if on], comment)
+    if document.is_changed:
+        raise CannotRewrite(
+            phrase("the command line changes values of this YAML"), phrase("write them into the YAML, then plan")
+        )
+    try:
+        written = _written(text, document, before, made, comment)
+    except (yaml.YAMLError, SwapconfError):
+        raise CannotRewrite(
+            phrase("what is written would not be readable"),
+            phrase("an anchor or a merge key may reach into these sections: write their values out"),
+        ) from None
     _verify(text, written, document, made)
     return written
+
+
+def _written(text: str, document: Document, before: Config, made: Config, comment: str) -> str:
+    swap, recompute = _swap_place(document, before), _recompute_place(document, before)
+    new, gone = _swap_keys(before, made, swap.entries(document.root))
+    text = _edited(text, swap, new, gone)
+    text = _edited(text, recompute, _recompute_keys(before, made, recompute.entries(document.root)), set())
+    asks = made.recompute.full is not None or bool(made.recompute.select)
+    text = _commented(text, [place for place, on in ((swap, made.swap_on), (recompute, asks)) if on], comment)
+    return _without_doubt(text, document.file)
 
 
 def _edited(text: str, place: _Place, new: Mapping[str, Any], gone: set[str]) -> str:
@@ -150,14 +174,34 @@ def _says(entry: Entry | None, value: Any, default: bool) -> bool:
 def _commented(text: str, places: Sequence[_Place], comment: str) -> str:
     """The comment above the first of what is asked for; where nothing is, no comment, and none of an earlier plan."""
     said = " ".join(comment.split())
-    said = said if said.startswith(MARK) else f"{MARK}: {said}"
-    root = parse(text, "").root
-    found = [
-        (entry.line, entry.column, place.path if place.path != _MODEL_CONFIG else (*place.path, entry.key))
-        for place in places
-        for entry in place.entries(root).values()
-    ]
-    return with_comment(text, min(found)[2] if found else None, said, mark=MARK)
+    root, source = parse(text, "").root, SourceText(text)
+    above = []
+    for place in places:
+        keys, entries = _above(root, place.path), place.entries(root).values()
+        if place.path == _MODEL_CONFIG:  # not those that a merge key brings
+            keys += sorted((entry for entry in entries if entry.line > keys[-1].line), key=lambda entry: entry.line)[:1]
+        begun = [entry.line for entry in keys if source.begins_line(source.at(entry.line, entry.column))]
+        above += begun[-1:] if entries else []
+    line = min(above) if above else 1 if places else None
+    return with_comment(text, line, said if said.startswith(MARK) else f"{MARK}: {said}", mark=MARK)
+
+
+def _above(root: Node, path: Sequence[str]) -> list[Entry]:
+    """The keys on the way to a mapping that is there."""
+    found, node = [], root
+    for step in path:
+        found.append(node.entries[step])
+        node = found[-1].value
+    return found
+
+
+def _without_doubt(text: str, file: str) -> str:
+    """With swap on, a short list of layers may look like counts, which nobody but its author can tell: it says so."""
+    text = with_comment(text, None, "", mark=_LAYERS)
+    config, _ = yaml_config.from_document(parse(text, file))
+    case = Case(config=config, versions=Versions(), network=network_of(config))
+    doubts = [found for found in r3_list_meaning.check(case) if found.severity is Severity.WARNING]
+    return with_comment(text, doubts[0].origin.line, _LAYERS, mark=_LAYERS) if doubts else text
 
 
 # --- whether --------------------------------------------------------------------------------------------------------
@@ -180,4 +224,5 @@ def _verify(text: str, written: str, document: Document, made: Config) -> None:
 
 def _others(text: str) -> Counter[str]:
     """The comments that no plan has left."""
-    return Counter(said for comment in comments(text) if not (said := comment.text.rstrip()).startswith(f"# {MARK}"))
+    ours = f"# {MARK}", f"# {_LAYERS}"
+    return Counter(said for comment in comments(text) if not (said := comment.text.rstrip()).startswith(ours))

@@ -29,7 +29,7 @@ from swapconf.decide.rules.case import Case
 from swapconf.models.network import LayerTemplate
 from swapconf.upstream.facts import Versions
 from swapconf.words.findings import Origin, Severity
-from tests.unit.networks import TOY, cell, config, network, primitive
+from tests.unit.networks import ROUTED, TOY, cell, config, network, primitive
 
 VERSIONS = Versions(mindspore="2.9.0")
 NOWHERE = Origin(file="test.yaml")
@@ -91,13 +91,23 @@ def test_layers_share_an_entry_where_either_of_two_would_do() -> None:
     assert [entry.pattern for entry in made.op_swap] == ["three", r"a\.one"]
 
 
-def test_what_is_recomputed_is_not_named_for_swap() -> None:
+def test_the_rest_of_a_layer_is_swapped_by_the_layer() -> None:
+    """Recompute wins over a swap around it, so that the rest needs no names; `again` finds no warning in it."""
     cfg = config(4, swap=swapped(("", 20, [0, 1])), recompute=recomputed(feed_forward=[0, 1]))
-    made = again(cfg)
-    assert swap_section(made)["swap_config"]["op_swap"] == [
-        {"op_name": ["add", "attention", "norm"], "backward_prefetch": 20, "layers": [0, 1]}
-    ]
+    made = again(cfg, ROUTED)
+    assert swap_section(made)["swap_config"] == {
+        "swap": True,
+        "layer_swap": [{"backward_prefetch": 20, "layers": [0, 1]}],
+    }
     assert recompute_sections(made)["recompute_config"]["select_recompute"] == {"feed_forward": [0, 1]}
+
+
+def test_names_with_one_prefetch_in_the_same_layers_stand_in_one_entry() -> None:
+    cfg = config(4, swap=swapped(("attention", 20, [0, 1]), ("feed_forward", 20, [0, 1]), ("norm", 5, [0, 1])))
+    assert swap_section(again(cfg))["swap_config"]["op_swap"] == [
+        {"op_name": "norm", "backward_prefetch": 5, "layers": [0, 1]},
+        {"op_name": ["attention", "feed_forward"], "backward_prefetch": 20, "layers": [0, 1]},
+    ]
 
 
 def test_recompute_of_the_first_layers_of_each_stage_is_counted_with_swap_off() -> None:

@@ -4,17 +4,19 @@ MindSpore moves a tensor only when its producer is flagged and a backward operat
 sit before a reshape that owns the saved tensor. mindformers logs "Set op_swap" all the same. Which outputs are read
 is part of the catalog, taken from the compiled graph of each family.
 
-Fails on Llama: ``op_name: 'feed_forward\.mul'``. Passes: ``op_name: feed_forward``.
+Fails on Llama: ``op_name: 'feed_forward\.mul'``. Passes: ``op_name: feed_forward``, or ``feed_forward\.mul`` where
+``feed_forward\.w2`` is recomputed: what runs again in the backward pass reads it there (R2-recomputed-consumer).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
-from swapconf.config.config import ListedSwap
+from swapconf.config.config import ListedSwap, OpSwap
 from swapconf.decide.patterns import primitives_below
 from swapconf.decide.requests import operators
 from swapconf.decide.rules.case import Case, finding
+from swapconf.decide.strategy import Recompute, Swap
 from swapconf.words.findings import Finding, Severity
 from swapconf.words.phrases import phrase, plural
 
@@ -30,7 +32,8 @@ def check(case: Case) -> Iterator[Finding]:
             for path in operators(entry.pattern, template)
             for primitive in primitives_below(path, template)
         ]
-        if flagged and all(primitive.saved is False for primitive in flagged):
+        idle = bool(flagged) and all(primitive.saved is False for primitive in flagged)
+        if idle and not _read_by_what_runs_again(case, entry, {primitive.path for primitive in flagged}):
             unused = all(primitive.executed is False for primitive in flagged)
             why = (
                 phrase("they do not run in this model")
@@ -51,3 +54,17 @@ def check(case: Case) -> Iterator[Finding]:
                 ),
                 phrase("swap the cell around them, or an operator whose output is read (see `swapconf explain`)"),
             )
+
+
+def _read_by_what_runs_again(case: Case, entry: OpSwap, flagged: Set[str]) -> bool:
+    """Whether, in one of its layers, an operator that is recomputed reads the output of one that is flagged."""
+    layers = case.chosen(entry.layers)
+    return any(
+        isinstance(decision.action, Swap)
+        and any(isinstance(one.plan.decisions[reader].action, Recompute) for reader in template.by_path[path].consumers)
+        for one in (case.strategy.layers if case.strategy is not None else ())
+        if one.layer.index in layers
+        for template in [one.layer.template]
+        for path, decision in one.plan.decisions.items()
+        if path in flagged
+    )

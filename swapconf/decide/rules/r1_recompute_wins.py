@@ -4,6 +4,7 @@ MindSpore decides per primitive, so this also holds where the two overlap by an 
 expression. What is left of the swap still takes effect. An operator that ``select_recompute_exclude`` names is neither
 recomputed nor swapped: the exclusion is a flag for recompute, too, and what it reads stays on the device with it.
 What the model itself excludes from every recompute, as routers of experts do, is not swapped inside what is recomputed.
+A note only, where all that is recomputed is inside of what a swap names: the way to swap the rest of a layer or cell.
 Source: documented (Fine-Grained Activations SWAP, rule 1), measured with MindSpore 2.9.0.
 
 Fails::
@@ -32,6 +33,7 @@ RULE = "R1-recompute-wins"
 def check(case: Case) -> Iterator[Finding]:
     void: dict[Origin, set[int]] = defaultdict(set)
     cut: dict[Origin, set[int]] = defaultdict(set)
+    clashes: set[Origin] = set()  # the swaps of which recompute takes more than something inside
     causes: dict[Origin, dict[str, None]] = defaultdict(dict)
     for layer, origin, reason in case.void_entries():
         if reason.rule == RULE:
@@ -42,6 +44,8 @@ def check(case: Case) -> Iterator[Finding]:
         for path, decision in entry.plan.decisions.items():
             if decision.reason.rule != RULE or decision.requested is None:
                 continue
+            if _clashes(entry, path, decision.requested.operator):
+                clashes.add(decision.requested.origin)
             if not isinstance(decision.action, Recompute):
                 cut[decision.requested.origin].add(entry.layer.index)
                 for cause in _causes(entry, path):
@@ -53,13 +57,39 @@ def check(case: Case) -> Iterator[Finding]:
                 causes[decision.requested.origin].setdefault(decision.action.root or phrase("the whole layer"))
     for origin in {**void, **cut}:
         cause = joined(", ", causes[origin]) or phrase("an operator that the model itself recomputes")
+        meant = not void[origin] and origin not in clashes
         yield finding(
             RULE,
-            Severity.WARNING,
+            Severity.NOTE if meant else Severity.WARNING,
             origin,
             _message(void[origin], cut[origin] - void[origin], cause),
-            phrase("take these layers out of one of the two"),
+            phrase("nothing to do if the rest was to be swapped")
+            if meant
+            else phrase("take these layers out of one of the two"),
         )
+
+
+def _clashes(entry: LayerStrategy, path: str, swapped: str) -> bool:
+    """Whether the recompute at an operator is not one of something inside of what the swap names."""
+    action, primitive = entry.plan.decisions[path].action, entry.layer.template.by_path[path]
+    if isinstance(action, Recompute):
+        by_model = action.root == path and primitive.preset_recompute
+        return not by_model and not _is_inside(action.root, swapped)
+    requests = [outcome.request for outcome in entry.plan.outcomes]
+    around = [
+        request.operator
+        for request in requests
+        if request.kind in ("recompute", "select_recompute")
+        and primitive in primitives_below(request.operator, entry.layer.template)
+    ]
+    flagged = excluded(requests)
+    return any(operator in flagged for operator in (path, *primitive.consumers)) or not all(
+        _is_inside(operator, swapped) for operator in around
+    )
+
+
+def _is_inside(operator: str, around: str) -> bool:
+    return operator.startswith(f"{around}.") if around else bool(operator)
 
 
 def _causes(entry: LayerStrategy, path: str) -> Iterator[str]:
