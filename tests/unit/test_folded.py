@@ -11,6 +11,7 @@ import pytest
 from swapconf.dryrun.child import Ran
 from swapconf.dryrun.fold import folded as module
 from swapconf.dryrun.fold.folded import foldable, rehearse
+from swapconf.dryrun.fold.grown_trace import Attempt
 from swapconf.dryrun.fold.micro_batches import micro_batches
 from swapconf.dryrun.outcome import RankOutcome, RankReport
 from swapconf.dryrun.rank_order import RankOrder
@@ -153,6 +154,60 @@ def test_fragments_that_are_only_estimated_refuse_nothing(mindspore: Callable[[S
         assert report.outcome is outcome
         (told,) = (finding for finding in report.findings if finding.rule == "does-not-fit")
         assert told.severity is (Severity.WARNING if outcome is RankOutcome.COMPLETED else Severity.ERROR)
+
+
+@pytest.mark.parametrize(
+    ("slow", "fast"),
+    [
+        (
+            "Gradients/Default/network-Train/backbone-Llama/loss-CrossEntropy/ReduceScatter-op0",
+            "Gradients/Default/network-Train/backbone-Llama/model-Model/ReduceScatter-op1",
+        ),
+        ("Default/GraphKernel_Exp_ReduceSum_split-op0", "Default/GraphKernel_Mul_Reciprocal_split-op0"),
+    ],
+)
+def test_what_grows_faster_is_not_hidden_behind_another_part_of_the_model(
+    mindspore: Callable[[Shape], list[Any]], monkeypatch: pytest.MonkeyPatch, slow: str, fast: str
+) -> None:
+    """With few layers the loss is higher, with all of them the gradients of the embedding."""
+    mindspore(Shape())
+    run = module.run  # type: ignore[attr-defined]
+
+    def with_two_more(order: RankOrder, study: Study, part: str = "") -> Ran:
+        done: Ran = run(order, study, part)
+        assert done.trace is not None
+        layers = study.config.model.num_layers or 0
+        blocks = [*done.trace.blocks]
+        more = ((slow, 2 * GIB + layers * MIB), (fast, GIB + layers * 100 * MIB))
+        start = blocks[-1].start
+        for name, used in more:
+            start += 2
+            blocks.append(block(start, name, used, used))
+        return replace(done, trace=replace(done.trace, blocks=Blocks.of(blocks)))
+
+    monkeypatch.setattr(module, "run", with_two_more)
+    report = rehearse(order({"swap_config.swap": False}))
+    assert report.folded is not None
+    assert report.used_peak_bytes == GIB + 32 * 100 * MIB
+
+
+def test_a_peak_that_only_the_grown_trace_shows_counts(
+    mindspore: Callable[[Shape], list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At a moment that is nowhere the highest of its place in a small run."""
+    shape = Shape(slice=6656)
+    mindspore(shape)
+    few = 3
+    seen = trace(replace(shape, head=shape.head + 64 * MIB), 32, few)
+
+    def attempt(*_: object) -> Attempt:
+        return Attempt(trace=seen, used=(None, None))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "attempt", attempt)
+    report = rehearse(order({"swap_config.swap": False, **ACCUMULATED}))
+    assert report.used_peak_bytes == shape.peak_bytes(32) + 64 * MIB + 64 * shape.slice
+    assert report.peak is not None
+    assert report.peak.at.used_bytes == report.used_peak_bytes
 
 
 def test_moves_and_host_memory_are_those_of_all_layers(mindspore: Callable[[Shape], list[Any]]) -> None:

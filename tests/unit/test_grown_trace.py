@@ -18,6 +18,8 @@ from swapconf.dryrun.fold.folded import rehearse
 from swapconf.dryrun.fold.micro_batches import micro_batches
 from swapconf.dryrun.outcome import RankOutcome, RankReport
 from swapconf.dryrun.rank_order import RankOrder
+from swapconf.memory import addresses
+from swapconf.memory.allocators import mindspore
 from swapconf.study.study import Study
 from swapconf.trace import grown_trace_writer, run_record, trace_folder
 from swapconf.trace.trace import Trace, WorkerLog
@@ -143,6 +145,44 @@ def test_fragments_of_a_folded_run_are_those_of_the_grown_trace_and_say_so(
     trace = trace_folder.read(tmp_path / "rank_0", 0)
     assert report.with_fragments_peak_bytes == trace.with_fragments_peak_bytes
     assert "(fragments are those of a trace grown from them)" in report.fold_note
+
+
+@pytest.mark.parametrize(
+    ("settings", "layers", "is_placed", "outcome"),
+    [
+        ({}, 16, True, RankOutcome.DOES_NOT_FIT),
+        ({}, 16, False, RankOutcome.COMPLETED),  # what the pool does is not known where its rules do not hold
+        ({"runner_config.gradient_accumulation_steps": 64}, 40, True, RankOutcome.COMPLETED),  # those it lacks add some
+    ],
+)
+def test_fragments_of_a_grown_trace_refuse_a_rank_as_those_of_a_whole_run_do(
+    spoiled: list[int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, Any],
+    layers: int,
+    is_placed: bool,
+    outcome: RankOutcome,
+) -> None:
+    run = module.run  # type: ignore[attr-defined]
+
+    def with_addresses(*asked: Any) -> Ran:
+        done: Ran = run(*asked)
+        assert done.trace is not None
+        live = addresses.unnamed(done.trace.blocks)
+        blocks = addresses.told(done.trace.blocks, live, mindspore.place(live, mindspore.Pool()))
+        return replace(done, trace=replace(done.trace, blocks=blocks))
+
+    if is_placed:
+        monkeypatch.setattr(module, "run", with_addresses)
+    free = rehearse(order(tmp_path, settings, layers))
+    assert free.with_fragments_peak_bytes is not None
+    limit = free.with_fragments_peak_bytes - 1
+    assert free.used_peak_bytes is not None
+    assert free.used_peak_bytes <= limit
+    tight = rehearse(order(tmp_path, {**settings, "context.max_device_memory": f"{limit}B"}, layers))
+    assert "does-not-fit" in {finding.rule for finding in tight.findings}
+    assert tight.outcome is outcome
 
 
 def test_a_trace_that_cannot_be_grown_for_whatever_reason_costs_no_report(

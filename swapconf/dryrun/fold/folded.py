@@ -20,7 +20,7 @@ from swapconf.dryrun.effect.effect import Effect, observed
 from swapconf.dryrun.fold.extrapolation import doubt, extrapolated, holds, used_peak_bytes
 from swapconf.dryrun.fold.fewer_layers import with_fewer_layers
 from swapconf.dryrun.fold.folding import CannotFold, Fold, Size, check, folds
-from swapconf.dryrun.fold.grown_trace import GrownFrom, attempt, keep_whole, pool_of
+from swapconf.dryrun.fold.grown_trace import Attempt, GrownFrom, attempt, keep_whole, pool_of
 from swapconf.dryrun.fold.micro_batches import MicroBatches, micro_batches, with_micro_batches
 from swapconf.dryrun.fold.part_words import basis, part_name, size_words
 from swapconf.dryrun.fold.samples import Sample, sample
@@ -28,6 +28,7 @@ from swapconf.dryrun.levels import at_level, keep_trace, raised
 from swapconf.dryrun.outcome import RankOutcome, RankReport
 from swapconf.dryrun.rank_order import RankOrder, cluster_of
 from swapconf.dryrun.verdict import Peaks, verdict, without_trace
+from swapconf.memory import holders
 from swapconf.memory.peak import Peak, grown
 from swapconf.memory.with_workspace import grow
 from swapconf.study.study import Study
@@ -177,8 +178,9 @@ def _by(plan: Fold, order: RankOrder, study: Study, known: dict[Size, MeasuredRu
     found = attempt(
         order, plan, [_source(one) for one in measured], lambda size: _further(order, study, plan, size, known)
     )
-    if found.fragments_bytes is not None:
-        whole = replace(whole, with_fragments_peak_bytes=whole.used_peak_bytes + found.fragments_bytes)
+    fewer = used_peak_bytes(samples, plan, replace(plan.whole, micro_batches=plan.small.micro_batches))
+    added = whole.used_peak_bytes - fewer  # by the micro-batches that no run and no trace has
+    whole = _seen(whole, found, fewer)
     note = basis(plan, is_replayed=found.fragments_bytes is not None)
     if words:
         note = phrase("{note}, confirmed with {third} because {reason}", note=note, third=words, reason=why)
@@ -186,6 +188,7 @@ def _by(plan: Fold, order: RankOrder, study: Study, known: dict[Size, MeasuredRu
         used_bytes=whole.used_peak_bytes,
         with_fragments_bytes=whole.with_fragments_peak_bytes,
         reserved_bytes=_reserved(measured, big, whole),
+        is_estimated=not found.is_replayed or found.memory is None or plan.folds_micro_batches,
     )
     strategy = study.strategy
     lines = (
@@ -198,13 +201,23 @@ def _by(plan: Fold, order: RankOrder, study: Study, known: dict[Size, MeasuredRu
         folded=tuple(sum(one.part.size.layers) for one in measured),
         fold_note=note,
         strategy_lines=lines,
-        peak=_peak(measured, big, plan, whole.used_peak_bytes),
+        peak=_peak(measured, big, plan, found, whole.used_peak_bytes),
     )
     report = verdict(blank, study, big.ran.log, peaks, whole.effect)
     record(order, big.ran, report)
-    fewer = used_peak_bytes(samples, plan, replace(plan.whole, micro_batches=plan.small.micro_batches))
     more = plan.whole.micro_batches - plan.small.micro_batches
-    return keep_whole(order, plan, found, report, (whole.used_peak_bytes - fewer) // max(more, 1))
+    return keep_whole(order, plan, found, report, added // max(more, 1))
+
+
+def _seen(whole: Sample, found: Attempt, on_line: int) -> Sample:
+    """The whole model with what its grown trace shows: what fragments add, and a peak at a moment that is the highest
+    of its place only there, above the lines. ``on_line``: of a model with as few micro-batches."""
+    trace = found.memory
+    if trace is None:
+        return whole
+    used = whole.used_peak_bytes + max(trace.used_peak_bytes - on_line, 0)
+    fragments = trace.with_fragments_peak_bytes - trace.used_peak_bytes
+    return replace(whole, used_peak_bytes=used, with_fragments_peak_bytes=used + fragments)
 
 
 def _source(one: MeasuredRun) -> GrownFrom:
@@ -224,15 +237,20 @@ def _further(
     return _source(one)
 
 
-def _peak(measured: Sequence[MeasuredRun], big: MeasuredRun, plan: Fold, used_bytes: int) -> Peak | None:
-    """What holds the peak of the whole model: the parts of the biggest run, grown. The moment when layers keep nothing
-    is on a line, as every place of the step is, where all runs have it in the same pass."""
-    found = [one.report.peak for one in measured[: len(plan.runs)] if one.report.peak is not None]
+def _peak(
+    measured: Sequence[MeasuredRun], big: MeasuredRun, plan: Fold, found: Attempt, used_bytes: int
+) -> Peak | None:
+    """What holds the peak of the whole model: the parts of its grown trace, else those of the biggest run, grown. The
+    moment when layers keep nothing is on a line, as every place of the step is, where all runs have it in the same
+    pass."""
+    if found.memory is not None:
+        return grown(holders.peak(found.memory), used_bytes)
+    peaks = [one.report.peak for one in measured[: len(plan.runs)] if one.report.peak is not None]
     if big.report.peak is None:
         return None
-    if len(found) < len(plan.runs) or len({one.rest.when for one in found}) > 1:
+    if len(peaks) < len(plan.runs) or len({one.rest.when for one in peaks}) > 1:
         return grown(big.report.peak, used_bytes)
-    return grown(big.report.peak, used_bytes, plan.on_line([one.rest.used_bytes for one in found], plan.whole))
+    return grown(big.report.peak, used_bytes, plan.on_line([one.rest.used_bytes for one in peaks], plan.whole))
 
 
 def _biggest(plan: Fold) -> int:

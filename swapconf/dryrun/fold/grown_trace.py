@@ -18,6 +18,8 @@ from swapconf.dryrun.growing.whole import Run, renumbered, whole
 from swapconf.dryrun.levels import keep_trace
 from swapconf.dryrun.outcome import RankReport
 from swapconf.dryrun.rank_order import RankOrder
+from swapconf.memory.addresses import unnamed
+from swapconf.memory.replay import replay
 from swapconf.memory.with_workspace import Grown, grow
 from swapconf.trace import grown_trace_writer, run_record
 from swapconf.trace.lifetimes import PoolRecord
@@ -39,19 +41,26 @@ class GrownFrom:
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
     """``trace``: of the whole model with as many micro-batches as the runs, None where it cannot be grown for a
-    ``reason``. ``used``: the runs that it is made of. ``raised``: with workspace, above level 1."""
+    ``reason``. ``used``: the runs that it is made of. ``raised``: with workspace, above level 1. ``is_replayed``: the
+    rules of the pool give every address of the run that it was grown from."""
 
     trace: Trace | None = None
     used: Sequence[GrownFrom] = ()
     raised: Grown | None = None
     reason: str = ""
+    is_replayed: bool = False
+
+    @property
+    def memory(self) -> Trace | None:
+        """The trace at the level that was asked for; None where nothing was grown: a run tells it itself."""
+        trace = self.raised.trace if self.raised is not None else self.trace
+        return None if len(self.used) == 1 else trace
 
     @property
     def fragments_bytes(self) -> int | None:
-        """What MindSpore's pool needs beyond what is in use, as its replay has it; None where nothing was grown: a
-        run tells it itself."""
-        trace = self.raised.trace if self.raised is not None else self.trace
-        return None if trace is None or len(self.used) == 1 else trace.with_fragments_peak_bytes - trace.used_peak_bytes
+        """What MindSpore's pool needs beyond what is in use, as its replay has it."""
+        trace = self.memory
+        return None if trace is None else trace.with_fragments_peak_bytes - trace.used_peak_bytes
 
 
 def attempt(
@@ -64,9 +73,11 @@ def attempt(
     try:
         trace, used = _grown(order, plan, sources, further)
         raised = grow(trace, replace(pool_of(order, used[-1].ran), reserved_bytes=None)) if order.level > 1 else None
+        known = used[-1].ran.trace
+        is_replayed = known is not None and replay(known, unnamed(known.blocks), pool_of(order, used[-1].ran)).is_exact
     except (ValueError, LookupError) as reason:  # the figures of the runs stand, whatever is odd about their traces
         return Attempt(reason=str(reason))
-    return Attempt(trace=trace, used=used, raised=raised)
+    return Attempt(trace=trace, used=used, raised=raised, is_replayed=is_replayed)
 
 
 def pool_of(order: RankOrder, ran: Ran) -> PoolRecord:
