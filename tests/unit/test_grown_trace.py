@@ -147,6 +147,37 @@ def test_fragments_of_a_folded_run_are_those_of_the_grown_trace_and_say_so(
     assert "(fragments are those of a trace grown from them)" in report.fold_note
 
 
+@pytest.mark.parametrize("recomputed", [16, 20])
+def test_two_rows_of_layers_are_grown_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recomputed: int
+) -> None:
+    """With 20 of 40 both rows lack equally many layers, and two runs more are made for the trace."""
+    ran: list[tuple[int, int]] = []
+
+    def run(order: RankOrder, study: Study, part: str = "") -> Ran:
+        (tmp_path / "rank_0" / part).mkdir(parents=True, exist_ok=True)
+        assert study.strategy is not None
+        plans = [entry.plan.actions() for entry in study.strategy.layers]
+        first = plans.index(plans[-1])
+        ran.append((first, len(plans) - first))
+        report = RankReport(
+            file=order.document.file, rank=order.rank, stage=0, level=order.level, outcome=RankOutcome.COMPLETED
+        )
+        trace = toy(len(plans), longer=first)
+        return Ran(report=report, log=WorkerLog(), trace=trace, reserved_bytes=2 << 30)
+
+    monkeypatch.setattr(module, "run", run)
+    report = rehearse(order(tmp_path, {"recompute_config.recompute": [recomputed]}, 40))
+    assert "no trace of the whole model" not in report.fold_note
+    assert report.grown == "grown from dry runs of 4 + 4 and 6 + 4 and 4 + 6 and 6 + 6 layers"
+    truth = toy(40, longer=recomputed)
+    trace = trace_folder.read(tmp_path / "rank_0", 0)
+    assert trace.used_peak_bytes == truth.used_peak_bytes
+    assert [kernel.primitive for kernel in trace.kernels] == [kernel.primitive for kernel in truth.kernels]
+    assert sorted(trace.blocks.size_bytes) == sorted(truth.blocks.size_bytes)
+    assert {(4, 4), (6, 4), (4, 6), (6, 6)} <= {*ran}
+
+
 @pytest.mark.parametrize(
     ("settings", "layers", "is_placed", "outcome"),
     [
