@@ -234,10 +234,32 @@ def test_the_whole_model_is_run_where_a_third_run_is_off_the_line(mindspore: Cal
     shape = Shape(bend=MIB, activation=-4 * MIB, state=40 * MIB, head=800 * MIB)
     ran = mindspore(shape)
     report = rehearse(order(swap(layer_swap=[{"backward_prefetch": 300, "layers": True}])))
-    assert ran == [4, 6, 8, 32]
+    assert ran == [4, 6, 8, 12, 32]  # every two layers, then every four
     assert report.used_peak_bytes == shape.peak_bytes(32)
     assert report.folded is None
     assert report.fold_note.startswith("the whole model was run: ")
+
+
+@dataclass(frozen=True)
+class Alternating(Shape):
+    """Every other pair of layers, the optimizer needs something more."""
+
+    def optimizer_bytes(self, layers: int) -> int:
+        return self.optimizer + layers * 2 * self.state + 10 * MIB * (layers % 4 == 2)
+
+
+def test_a_further_run_judges_the_place_where_the_whole_model_has_its_peak(
+    mindspore: Callable[[Shape], list[Any]],
+) -> None:
+    """Not only the place where that run has it; and layers that alternate are folded by two periods."""
+    shape = Alternating(activation=-4 * MIB, state=40 * MIB, head=1400 * MIB, optimizer=0)
+    assert shape.peak_bytes(8) == shape.loss_bytes(8)
+    assert shape.peak_bytes(32) == shape.optimizer_bytes(32)
+    ran = mindspore(shape)
+    report = rehearse(order({"swap_config.swap": False}))
+    assert report.used_peak_bytes == shape.peak_bytes(32)
+    assert ran == [4, 6, 8, 12]
+    assert report.folded == (4, 8, 12)
 
 
 ACCUMULATED = {"runner_config.gradient_accumulation_steps": 64}

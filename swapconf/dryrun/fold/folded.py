@@ -44,6 +44,14 @@ class NothingToRead(CannotFold):
     """A run of a fold left nothing to extrapolate from, so that no other fold would."""
 
 
+class DealtOtherwise(CannotFold):
+    """A run of a ``size`` had other layers than were expected, so that no fold with it would hold."""
+
+    def __init__(self, size: Size, text: str) -> None:
+        super().__init__(text)
+        self.size = size
+
+
 class PartFailed(Exception):
     """A run of a fold did not end well; ``report`` tells it as what became of the rank."""
 
@@ -129,13 +137,18 @@ def _folded(order: RankOrder, study: Study) -> RankReport:
     """Raises CannotFold, before or after the folded runs, and PartFailed."""
     known: dict[Size, MeasuredRun] = {}
     found = CannotFold(phrase("nothing was tried"))
+    refused: set[Size] = set()
     for plan in _plans(order, study):
+        if refused.intersection(plan.runs):
+            continue
         try:
             return _by(plan, order, study, known)
         except NothingToRead:
             raise
         except CannotFold as reason:
             found = reason
+            if isinstance(reason, DealtOtherwise):
+                refused.add(reason.size)
     raise found
 
 
@@ -314,18 +327,19 @@ def _measured(ran: Ran, part: FoldRun, plan: Fold) -> MeasuredRun:
 
 
 def _check_deal(effect: Effect, part: FoldRun, plan: Fold) -> None:
-    """A model that deals its layers to stages in its own way ran others than these. Raises CannotFold."""
+    """A model that deals its layers to stages in its own way ran others than these. Raises DealtOtherwise."""
     seen = {int(name) for name in effect.layers if name.isdigit()}
     own = {index for row in plan.rows if row.own for index in row.indices}
     wanted = {position for position, index in enumerate(plan.kept(part.size)) if index in own}
     if seen and wanted and seen != wanted:
-        raise CannotFold(
+        raise DealtOtherwise(
+            part.size,
             phrase(
                 "with {part} the stage ran {seen} layers where {wanted} were expected",
                 seen=len(seen),
                 part=size_words(plan, part.size),
                 wanted=len(wanted),
-            )
+            ),
         )
 
 
