@@ -16,13 +16,14 @@ from swapconf.decide import log_lines
 from swapconf.decide.requests import stage_map
 from swapconf.decide.strategy import Swap
 from swapconf.dryrun.child import Ran, record, run
-from swapconf.dryrun.effect.effect import Effect, observed
+from swapconf.dryrun.effect.effect import observed
 from swapconf.dryrun.fold.extrapolation import doubt, extrapolated, holds, used_peak_bytes
 from swapconf.dryrun.fold.fewer_layers import with_fewer_layers
 from swapconf.dryrun.fold.folding import CannotFold, Fold, Size, check, folds
 from swapconf.dryrun.fold.grown_trace import Attempt, GrownFrom, attempt, keep_whole, pool_of
 from swapconf.dryrun.fold.micro_batches import MicroBatches, micro_batches, with_micro_batches
 from swapconf.dryrun.fold.part_words import basis, part_name, size_words
+from swapconf.dryrun.fold.refusals import DealtOtherwise, NothingToRead, PartFailed, check_deal, failed
 from swapconf.dryrun.fold.samples import Sample, sample
 from swapconf.dryrun.levels import at_level, keep_trace, raised
 from swapconf.dryrun.outcome import RankOutcome, RankReport
@@ -32,32 +33,11 @@ from swapconf.memory import holders
 from swapconf.memory.peak import Peak, grown
 from swapconf.memory.with_workspace import grow
 from swapconf.study.study import Study
-from swapconf.words.findings import Finding
 from swapconf.words.phrases import phrase
 from swapconf.words.units import GIB
 
 _FOLDED = (1, 2)  # there is nothing to extrapolate at level 0, and the times of level 3 follow no line
 _DENSE_FIRST = "first_k_dense_replace"
-
-
-class NothingToRead(CannotFold):
-    """A run of a fold left nothing to extrapolate from, so that no other fold would."""
-
-
-class DealtOtherwise(CannotFold):
-    """A run of a ``size`` had other layers than were expected, so that no fold with it would hold."""
-
-    def __init__(self, size: Size, text: str) -> None:
-        super().__init__(text)
-        self.size = size
-
-
-class PartFailed(Exception):
-    """A run of a fold did not end well; ``report`` tells it as what became of the rank."""
-
-    def __init__(self, report: RankReport) -> None:
-        super().__init__(report.detail)
-        self.report = report
 
 
 def rehearse(order: RankOrder) -> RankReport:
@@ -298,11 +278,11 @@ def _run(parts: Sequence[FoldRun], plan: Fold, at_once: int, known: dict[Size, M
 
 def _measured(ran: Ran, part: FoldRun, plan: Fold) -> MeasuredRun:
     if ran.report.outcome is not RankOutcome.COMPLETED:
-        raise PartFailed(_failed(ran, part, plan))
+        raise PartFailed(failed(ran, part.size, plan))
     if ran.trace is None:
         raise NothingToRead(phrase("with {part} it leaves no trace", part=size_words(plan, part.size)))
     effect = observed(ran.trace, part.study.config.model.num_layers or 0)
-    _check_deal(effect, part, plan)
+    check_deal(effect, part.size, plan)
     if part.order.level < 2:
         return MeasuredRun(
             part=part,
@@ -323,49 +303,6 @@ def _measured(ran: Ran, part: FoldRun, plan: Fold) -> MeasuredRun:
         sample=sample(raised_trace.trace, effect, plan, part.size),
         report=report,
         reserved_bytes=raised_trace.reserved_bytes,
-    )
-
-
-def _check_deal(effect: Effect, part: FoldRun, plan: Fold) -> None:
-    """A model that deals its layers to stages in its own way ran others than these. Raises DealtOtherwise."""
-    seen = {int(name) for name in effect.layers if name.isdigit()}
-    own = {index for row in plan.rows if row.own for index in row.indices}
-    wanted = {position for position, index in enumerate(plan.kept(part.size)) if index in own}
-    if seen and wanted and seen != wanted:
-        raise DealtOtherwise(
-            part.size,
-            phrase(
-                "with {part} the stage ran {seen} layers where {wanted} were expected",
-                seen=len(seen),
-                part=size_words(plan, part.size),
-                wanted=len(wanted),
-            ),
-        )
-
-
-def _failed(ran: Ran, part: FoldRun, plan: Fold) -> RankReport:
-    """The part's outcome as that of the rank, in words of which part it was; its peak says nothing of the whole."""
-    words = size_words(plan, part.size)
-    findings: tuple[Finding, ...] = tuple(
-        replace(
-            finding,
-            message=phrase(
-                "{message} (a run with {part}, from which the whole model was to be extrapolated)",
-                message=finding.message,
-                part=words,
-            ),
-        )
-        for finding in ran.report.findings
-    )
-    return replace(
-        ran.report,
-        findings=findings,
-        used_peak_bytes=None,
-        fold_note=phrase(
-            "a run with {part} {outcome}, so the whole model was not run",
-            part=words,
-            outcome=phrase(ran.report.outcome.value),
-        ),
     )
 
 
