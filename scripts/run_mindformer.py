@@ -15,6 +15,7 @@ import contextlib
 import difflib
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -56,6 +57,17 @@ CLOSED_SECTIONS = frozenset(
 )
 
 
+class WordLoader(yaml.SafeLoader):
+    """Reads words of a command line: ``1e-6`` is a number there, as for mindformers' own script, though YAML 1.1 takes
+    it for text."""
+
+
+WordLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+$", re.ASCII),
+    list("-+.0123456789"),
+)
+
 Override = tuple[str, tuple[str, ...], Any]  # the argument as written, the path of its key, the value
 
 
@@ -86,7 +98,7 @@ def parse_overrides(words: Sequence[str]) -> list[Override]:
 def read_value(option: str, text: str) -> Any:
     """The YAML value that ``text`` spells; ``option`` is named when it is none."""
     try:
-        return yaml.safe_load(text)
+        return yaml.load(text, WordLoader)
     except yaml.YAMLError as error:
         problem = getattr(error, "problem", None) or "cannot be read"
         raise OverrideError(f"{option}: {text!r} is not YAML: {problem}") from error

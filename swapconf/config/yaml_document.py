@@ -7,6 +7,7 @@ finding, within a second.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -23,6 +24,18 @@ if TYPE_CHECKING:
     Loader: TypeAlias = yaml.SafeLoader
 else:
     Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _WordLoader(Loader):
+    """Reads a word of a command line: ``1e-6`` is a number there, as for mindformers' own script; in a file it is text
+    (YAML 1.1 wants ``1.0e-6``)."""
+
+
+_WordLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+$", re.ASCII),
+    list("-+.0123456789"),
+)
 
 MAX_BYTES = 100_000  # the largest template of mindformers has 17 KB
 MAX_DEPTH = 60
@@ -121,17 +134,17 @@ def parse(text: str, file: str) -> Document:
 
 def parse_value(text: str) -> Any:
     """The value that a word of a command line stands for, bounded like a file. Raises SwapconfError when it is none."""
-    root, builder = _composed(text, "(value)"), _Builder("(value)")
+    root, builder = _composed(text, "(value)", _WordLoader), _Builder("(value)")
     node = builder.node(root, "") if root is not None else None
     if builder.findings:
         raise SwapconfError(builder.findings)
     return node.plain() if node is not None else None
 
 
-def _composed(text: str, file: str) -> yaml.Node | None:
+def _composed(text: str, file: str, loaded_by: type[Loader] = Loader) -> yaml.Node | None:
     try:
         _check_events(text, file)
-        loader = Loader(text)
+        loader = loaded_by(text)
         try:
             root: yaml.Node | None = loader.get_single_node()
         finally:

@@ -18,11 +18,13 @@ from swapconf.words.units import parse_bytes, show_bytes
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Peaks:
-    """The memory of one rank. ``reserved_bytes``: what its pool took of the device, in whole blocks."""
+    """The memory of one rank. ``reserved_bytes``: what its pool took of the device, in whole blocks. ``is_estimated``:
+    what fragments add, at least, was neither run nor replayed."""
 
     used_bytes: int
     with_fragments_bytes: int
     reserved_bytes: int | None
+    is_estimated: bool = False
 
 
 def verdict(report: RankReport, study: Study, log: WorkerLog, peaks: Peaks, effect: Effect) -> RankReport:
@@ -36,8 +38,8 @@ def verdict(report: RankReport, study: Study, log: WorkerLog, peaks: Peaks, effe
             study.strategy, effect, study.config.origin("recompute_config.recompute", "recompute_config")
         )
     over = 0 if limit is None else peaks.with_fragments_bytes - limit
-    # fragments of a folded run follow no line: an estimate of them alone refuses nothing
-    is_sure = limit is not None and over > 0 and (not report.folded or peaks.used_bytes > limit)
+    # fragments follow no line: an estimate of them alone refuses nothing
+    is_sure = limit is not None and over > 0 and (not peaks.is_estimated or peaks.used_bytes > limit)
     if limit is not None and over > 0:
         findings.append(
             Finding(

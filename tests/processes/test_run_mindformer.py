@@ -36,6 +36,8 @@ SCRIPT = ROOT / "scripts" / "run_mindformer.py"
             [{"op_name": "attention", "backward_prefetch": 5, "layers": [0]}],
         ),
         ([r"--a='.*\.norm'"], ("a",), r".*\.norm"),
+        (["--optimizer.eps=1e-06"], ("optimizer", "eps"), 1e-06),
+        (["--optimizer.eps", "'1e-06'"], ("optimizer", "eps"), "1e-06"),
     ],
 )
 def test_an_override_is_a_path_and_a_yaml_value(words: list[str], path: tuple[str, ...], value: Any) -> None:

@@ -11,6 +11,7 @@ import pytest
 from swapconf.dryrun.child import Ran
 from swapconf.dryrun.fold import folded as module
 from swapconf.dryrun.fold.folded import foldable, rehearse
+from swapconf.dryrun.fold.grown_trace import Attempt
 from swapconf.dryrun.fold.micro_batches import micro_batches
 from swapconf.dryrun.outcome import RankOutcome, RankReport
 from swapconf.dryrun.rank_order import RankOrder
@@ -155,6 +156,60 @@ def test_fragments_that_are_only_estimated_refuse_nothing(mindspore: Callable[[S
         assert told.severity is (Severity.WARNING if outcome is RankOutcome.COMPLETED else Severity.ERROR)
 
 
+@pytest.mark.parametrize(
+    ("slow", "fast"),
+    [
+        (
+            "Gradients/Default/network-Train/backbone-Llama/loss-CrossEntropy/ReduceScatter-op0",
+            "Gradients/Default/network-Train/backbone-Llama/model-Model/ReduceScatter-op1",
+        ),
+        ("Default/GraphKernel_Exp_ReduceSum_split-op0", "Default/GraphKernel_Mul_Reciprocal_split-op0"),
+    ],
+)
+def test_what_grows_faster_is_not_hidden_behind_another_part_of_the_model(
+    mindspore: Callable[[Shape], list[Any]], monkeypatch: pytest.MonkeyPatch, slow: str, fast: str
+) -> None:
+    """With few layers the loss is higher, with all of them the gradients of the embedding."""
+    mindspore(Shape())
+    run = module.run  # type: ignore[attr-defined]
+
+    def with_two_more(order: RankOrder, study: Study, part: str = "") -> Ran:
+        done: Ran = run(order, study, part)
+        assert done.trace is not None
+        layers = study.config.model.num_layers or 0
+        blocks = [*done.trace.blocks]
+        more = ((slow, 2 * GIB + layers * MIB), (fast, GIB + layers * 100 * MIB))
+        start = blocks[-1].start
+        for name, used in more:
+            start += 2
+            blocks.append(block(start, name, used, used))
+        return replace(done, trace=replace(done.trace, blocks=Blocks.of(blocks)))
+
+    monkeypatch.setattr(module, "run", with_two_more)
+    report = rehearse(order({"swap_config.swap": False}))
+    assert report.folded is not None
+    assert report.used_peak_bytes == GIB + 32 * 100 * MIB
+
+
+def test_a_peak_that_only_the_grown_trace_shows_counts(
+    mindspore: Callable[[Shape], list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At a moment that is nowhere the highest of its place in a small run."""
+    shape = Shape(slice=6656)
+    mindspore(shape)
+    few = 3
+    seen = trace(replace(shape, head=shape.head + 64 * MIB), 32, few)
+
+    def attempt(*_: object) -> Attempt:
+        return Attempt(trace=seen, used=(None, None))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "attempt", attempt)
+    report = rehearse(order({"swap_config.swap": False, **ACCUMULATED}))
+    assert report.used_peak_bytes == shape.peak_bytes(32) + 64 * MIB + 64 * shape.slice
+    assert report.peak is not None
+    assert report.peak.at.used_bytes == report.used_peak_bytes
+
+
 def test_moves_and_host_memory_are_those_of_all_layers(mindspore: Callable[[Shape], list[Any]]) -> None:
     mindspore(Shape())
     report = rehearse(order())
@@ -179,10 +234,32 @@ def test_the_whole_model_is_run_where_a_third_run_is_off_the_line(mindspore: Cal
     shape = Shape(bend=MIB, activation=-4 * MIB, state=40 * MIB, head=800 * MIB)
     ran = mindspore(shape)
     report = rehearse(order(swap(layer_swap=[{"backward_prefetch": 300, "layers": True}])))
-    assert ran == [4, 6, 8, 32]
+    assert ran == [4, 6, 8, 12, 32]  # every two layers, then every four
     assert report.used_peak_bytes == shape.peak_bytes(32)
     assert report.folded is None
     assert report.fold_note.startswith("the whole model was run: ")
+
+
+@dataclass(frozen=True)
+class Alternating(Shape):
+    """Every other pair of layers, the optimizer needs something more."""
+
+    def optimizer_bytes(self, layers: int) -> int:
+        return self.optimizer + layers * 2 * self.state + 10 * MIB * (layers % 4 == 2)
+
+
+def test_a_further_run_judges_the_place_where_the_whole_model_has_its_peak(
+    mindspore: Callable[[Shape], list[Any]],
+) -> None:
+    """Not only the place where that run has it; and layers that alternate are folded by two periods."""
+    shape = Alternating(activation=-4 * MIB, state=40 * MIB, head=1400 * MIB, optimizer=0)
+    assert shape.peak_bytes(8) == shape.loss_bytes(8)
+    assert shape.peak_bytes(32) == shape.optimizer_bytes(32)
+    ran = mindspore(shape)
+    report = rehearse(order({"swap_config.swap": False}))
+    assert report.used_peak_bytes == shape.peak_bytes(32)
+    assert ran == [4, 6, 8, 12]
+    assert report.folded == (4, 8, 12)
 
 
 ACCUMULATED = {"runner_config.gradient_accumulation_steps": 64}

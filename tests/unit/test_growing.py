@@ -34,7 +34,7 @@ def run(size: int, first: int = 0, **shape: Any) -> Run:
 
 
 def grown(small: int = 4, big: int = 6, first: int = 0) -> Trace:
-    return whole(run(small, first), run(big, first), first + OWN, OWN)
+    return whole(run(small, first), run(big, first), range(first + OWN), OWN)
 
 
 def launches(trace: Trace) -> list[tuple[str, int, str]]:
@@ -71,22 +71,22 @@ def test_every_tensor_lives_as_long_as_in_the_whole_model_and_has_the_same_reade
 @pytest.mark.parametrize(("micro_batches", "steps"), [(1, 1), (3, 1), (1, 3)])
 def test_any_number_of_micro_batches_and_steps_is_grown(micro_batches: int, steps: int) -> None:
     small, big = (run(size, micro_batches=micro_batches, steps=steps) for size in (4, 6))
-    assert lives(whole(small, big, OWN, OWN)) == lives(settled(toy(OWN, micro_batches, steps)))
+    assert lives(whole(small, big, range(OWN), OWN)) == lives(settled(toy(OWN, micro_batches, steps)))
 
 
 def test_a_last_layer_that_does_one_thing_more_counts_as_far_as_it_is_like_the_others() -> None:
-    found = whole(run(4, uneven=True), run(6, uneven=True), OWN, OWN)
+    found = whole(run(4, uneven=True), run(6, uneven=True), range(OWN), OWN)
     assert lives(found) == lives(settled(toy(OWN, uneven=True)))
 
 
 def test_what_a_stage_receives_first_of_all_is_of_the_step_although_it_is_born_before_it() -> None:
-    found = whole(run(4, receives=True), run(6, receives=True), OWN, OWN)
+    found = whole(run(4, receives=True), run(6, receives=True), range(OWN), OWN)
     assert lives(found) == lives(settled(toy(OWN, receives=True)))
     assert found.used_peak_bytes == toy(OWN, receives=True).used_peak_bytes
 
 
 def test_runs_whose_last_layers_launch_in_another_order_are_grown_like_the_larger_one() -> None:
-    found = whole(run(4, branch="norm"), run(6, branch="add"), OWN, OWN)
+    found = whole(run(4, branch="norm"), run(6, branch="add"), range(OWN), OWN)
     assert launches(found) == launches(settled(toy(OWN, branch="add")))
     assert lives(found) == lives(settled(toy(OWN, branch="add")))
 
@@ -134,14 +134,14 @@ def test_nodes_are_named_after_what_makes_them() -> None:
 
 def test_a_run_of_all_own_layers_only_gets_their_numbers_in_the_whole_model() -> None:
     alone = Run(trace=toy(5, first=1), kept=[0, *range(7, 12)], first=7, size=5)
-    trace = renumbered(alone, 12)
+    trace = renumbered(alone, range(12))
     assert launches(trace) == launches(toy(5, first=7))
     assert lives(trace) == lives(toy(5, first=7))
 
 
 def test_a_trace_is_not_grown_where_the_runs_differ_in_more_than_layers() -> None:
     with pytest.raises(CannotGrow, match="repeated"):
-        whole(run(4), run(6, micro_batches=3), OWN, OWN)
+        whole(run(4), run(6, micro_batches=3), range(OWN), OWN)
 
 
 def test_a_trace_is_not_grown_where_the_grown_run_has_another_peak_than_the_larger_one() -> None:
@@ -150,12 +150,12 @@ def test_a_trace_is_not_grown_where_the_grown_run_has_another_peak_than_the_larg
     sizes[-1] += 512
     wrong = replace(larger, trace=replace(larger.trace, blocks=replace(larger.trace.blocks, size_bytes=sizes)))
     with pytest.raises(CannotGrow, match="used peak"):
-        whole(run(4), wrong, OWN, OWN)
+        whole(run(4), wrong, range(OWN), OWN)
 
 
 def test_layers_that_are_no_whole_number_of_periods_are_refused() -> None:
     with pytest.raises(CannotGrow, match="no whole number of periods"):
-        whole(run(4), run(6), OWN + 1, OWN + 1)
+        whole(run(4), run(6), range(OWN + 1), OWN + 1)
 
 
 def test_copies_of_parameters_that_stand_in_any_order_come_in_that_of_the_layers() -> None:

@@ -18,6 +18,8 @@ from swapconf.dryrun.fold.folded import rehearse
 from swapconf.dryrun.fold.micro_batches import micro_batches
 from swapconf.dryrun.outcome import RankOutcome, RankReport
 from swapconf.dryrun.rank_order import RankOrder
+from swapconf.memory import addresses
+from swapconf.memory.allocators import mindspore
 from swapconf.study.study import Study
 from swapconf.trace import grown_trace_writer, run_record, trace_folder
 from swapconf.trace.trace import Trace, WorkerLog
@@ -143,6 +145,75 @@ def test_fragments_of_a_folded_run_are_those_of_the_grown_trace_and_say_so(
     trace = trace_folder.read(tmp_path / "rank_0", 0)
     assert report.with_fragments_peak_bytes == trace.with_fragments_peak_bytes
     assert "(fragments are those of a trace grown from them)" in report.fold_note
+
+
+@pytest.mark.parametrize("recomputed", [16, 20])
+def test_two_rows_of_layers_are_grown_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recomputed: int
+) -> None:
+    """With 20 of 40 both rows lack equally many layers, and two runs more are made for the trace."""
+    ran: list[tuple[int, int]] = []
+
+    def run(order: RankOrder, study: Study, part: str = "") -> Ran:
+        (tmp_path / "rank_0" / part).mkdir(parents=True, exist_ok=True)
+        assert study.strategy is not None
+        plans = [entry.plan.actions() for entry in study.strategy.layers]
+        first = plans.index(plans[-1])
+        ran.append((first, len(plans) - first))
+        report = RankReport(
+            file=order.document.file, rank=order.rank, stage=0, level=order.level, outcome=RankOutcome.COMPLETED
+        )
+        trace = toy(len(plans), longer=first)
+        return Ran(report=report, log=WorkerLog(), trace=trace, reserved_bytes=2 << 30)
+
+    monkeypatch.setattr(module, "run", run)
+    report = rehearse(order(tmp_path, {"recompute_config.recompute": [recomputed]}, 40))
+    assert "no trace of the whole model" not in report.fold_note
+    assert report.grown == "grown from dry runs of 4 + 4 and 6 + 4 and 4 + 6 and 6 + 6 layers"
+    truth = toy(40, longer=recomputed)
+    trace = trace_folder.read(tmp_path / "rank_0", 0)
+    assert trace.used_peak_bytes == truth.used_peak_bytes
+    assert [kernel.primitive for kernel in trace.kernels] == [kernel.primitive for kernel in truth.kernels]
+    assert sorted(trace.blocks.size_bytes) == sorted(truth.blocks.size_bytes)
+    assert {(4, 4), (6, 4), (4, 6), (6, 6)} <= {*ran}
+
+
+@pytest.mark.parametrize(
+    ("settings", "layers", "is_placed", "outcome"),
+    [
+        ({}, 16, True, RankOutcome.DOES_NOT_FIT),
+        ({}, 16, False, RankOutcome.COMPLETED),  # what the pool does is not known where its rules do not hold
+        ({"runner_config.gradient_accumulation_steps": 64}, 40, True, RankOutcome.COMPLETED),  # those it lacks add some
+    ],
+)
+def test_fragments_of_a_grown_trace_refuse_a_rank_as_those_of_a_whole_run_do(
+    spoiled: list[int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, Any],
+    layers: int,
+    is_placed: bool,
+    outcome: RankOutcome,
+) -> None:
+    run = module.run  # type: ignore[attr-defined]
+
+    def with_addresses(*asked: Any) -> Ran:
+        done: Ran = run(*asked)
+        assert done.trace is not None
+        live = addresses.unnamed(done.trace.blocks)
+        blocks = addresses.told(done.trace.blocks, live, mindspore.place(live, mindspore.Pool()))
+        return replace(done, trace=replace(done.trace, blocks=blocks))
+
+    if is_placed:
+        monkeypatch.setattr(module, "run", with_addresses)
+    free = rehearse(order(tmp_path, settings, layers))
+    assert free.with_fragments_peak_bytes is not None
+    limit = free.with_fragments_peak_bytes - 1
+    assert free.used_peak_bytes is not None
+    assert free.used_peak_bytes <= limit
+    tight = rehearse(order(tmp_path, {**settings, "context.max_device_memory": f"{limit}B"}, layers))
+    assert "does-not-fit" in {finding.rule for finding in tight.findings}
+    assert tight.outcome is outcome
 
 
 def test_a_trace_that_cannot_be_grown_for_whatever_reason_costs_no_report(

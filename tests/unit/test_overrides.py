@@ -109,6 +109,33 @@ def test_a_change_may_add_a_key_and_a_section_as_a_whole(file: str) -> None:
     assert values["swap_config"] == {"swap": True, "default_prefetch": 3, "new": 1}
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1e-06", 1e-06),
+        ("-2E5", -2e5),
+        ("[1e-6, {eps: 1.5e8}]", [1e-6, {"eps": 1.5e8}]),
+        ("'1e-6'", "1e-6"),
+        ("1e-6x", "1e-6x"),
+        ("e5", "e5"),
+        ("08", "08"),
+    ],
+)
+def test_a_power_of_ten_on_the_command_line_is_a_number_as_for_mindformers_own_script(
+    file: str, text: str, value: object
+) -> None:
+    for words, changes in (([], [f"context.eps={text}"]), ([f"--context.eps={text}"], [])):
+        document = overrides.read(["--config", file, *words], changes)
+        assert document is not None
+        assert document.root.plain()["context"] == {"mode": 0, "eps": value}  # type: ignore[index,call-overload]
+
+
+def test_in_a_file_it_is_text_as_for_mindformers(tmp_path: Path) -> None:
+    (tmp_path / "train.yaml").write_text(YAML + "eps: 1e-6\n")
+    changed = overrides.of_file(str(tmp_path / "train.yaml"), ["context.eps=1e-6"])
+    assert changed.root.plain()["eps"] == "1e-6"  # type: ignore[index,call-overload]
+
+
 def test_an_override_makes_the_section_that_the_file_lacks_as_mindformers_does(file: str) -> None:
     document = overrides.read(["--config", file, "--recompute_config.recompute=[0]"])
     assert document is not None

@@ -51,10 +51,12 @@ def toy(
     uneven: bool = False,
     receives: bool = False,
     branch: str = "",
+    longer: int | None = None,
 ) -> Trace:
     """Layers ``first`` to ``first + num_layers - 1``. ``uneven``: the backward pass of the last one does one thing
     more in its middle. ``receives``: the step begins with a message, whose tensor is born before all that it waits
-    for. ``branch``: before which launch of the last layer an embedding is launched that does not depend on it."""
+    for. ``branch``: before which launch of the last layer an embedding is launched that does not depend on it.
+    ``longer``: from which layer on, counted from the first, the forward pass does one thing more."""
     runtime = Runtime(steps=steps)
     if receives:
         runtime.launch("Default/StreamSend", event="first", stream=0)
@@ -64,8 +66,9 @@ def toy(
     for layer in sorted(layers, key=lambda number: (number - first) * 7 % 5):  # MindSpore has no order for these
         runtime.launch("Default/TensorMove", [f"model.layers.{layer}.w"], f"copy.{layer}", (8, 3))
     for batch in range(micro_batches):
-        _forward(runtime, layers, batch, branch)
-        _backward(runtime, layers, batch, uneven)
+        more = layers[longer:] if longer is not None else range(0)
+        _forward(runtime, layers, batch, branch, more)
+        _backward(runtime, layers, batch, uneven, more)
     if receives:
         runtime.launch(f"{NET}/loss-Loss/Sum", [RECEIVED], "sum", (1,))
     _optimizer(runtime, layers)
@@ -76,7 +79,7 @@ def _cell(layer: int, cell: str) -> str:
     return f"{NET}/model-Toy/layers-CellList/{layer}-Layer/{cell}-Cell"
 
 
-def _forward(runtime: Runtime, layers: range, batch: int, branch: str) -> None:
+def _forward(runtime: Runtime, layers: range, batch: int, branch: str, longer: range) -> None:
     seen = runtime.launch(f"{NET}/model-Toy/embed-Embedding/Gather", ["model.embed"], f"h.{batch}")
     table = runtime.launch(f"{NET}/model-Toy/rotary-Rotary/Cos", ["model.table"], f"cos.{batch}", (4,))
     ends: list[str] = []
@@ -89,6 +92,8 @@ def _forward(runtime: Runtime, layers: range, batch: int, branch: str) -> None:
             f"m.{layer}.{batch}",
             (8, 8 + 2 * (layer % 2)),
         )
+        if layer in longer:
+            runtime.launch(f"{_cell(layer, 'mlp')}/Gelu", [made], f"l.{layer}.{batch}", (8, 16))
         runtime.launch("Default/StreamSend", event=f"s{layer}.{batch}", stream=0)
         runtime.launch("Default/StreamRecv", event=f"s{layer}.{batch}", stream=1)
         summed = runtime.launch(f"{_cell(layer, 'mlp')}/AllReduce", [made], f"r.{layer}.{batch}", stream=1)
@@ -104,13 +109,19 @@ def _embed_again(runtime: Runtime, ends: list[str], batch: int, is_here: bool) -
         ends.append(runtime.launch(f"{NET}/mtp-Extra/Gather", ["model.table"], f"e.{batch}", (3, 3)))
 
 
-def _backward(runtime: Runtime, layers: range, batch: int, uneven: bool) -> None:
+def _backward(runtime: Runtime, layers: range, batch: int, uneven: bool, longer: range) -> None:
     seen = runtime.launch(f"Gradients/{NET}/loss-Loss/Grad_Log/LogGrad", [f"loss.{batch}"], f"dl.{batch}")
     for layer in reversed(layers):
         cell = f"Gradients/{_cell(layers[-1], 'mlp')}/Grad_MatMul/MatMul"
         for turn in range(8):
             seen = runtime.launch(
                 f"Gradients/{_cell(layer, 'mlp')}/Grad_Mul/Mul", [seen], f"g{turn}.{layer}.{batch}", (8, 4 + turn)
+            )
+        if layer in longer:
+            seen = runtime.launch(
+                f"Gradients/{_cell(layer, 'mlp')}/Grad_Gelu/GeluGrad",
+                [seen, f"l.{layer}.{batch}"],
+                f"gl.{layer}.{batch}",
             )
         if uneven and layer == layers[-1]:
             runtime.launch(f"Gradients/{NET}/loss-Loss/Grad_Log/Assign", [seen, "model.table"])

@@ -72,10 +72,13 @@ def doubt(samples: Sequence[Sample], whole: Sample, fold: Fold, longest_prefetch
 
 
 def holds(samples: Sequence[Sample], fold: Fold, measured: Sample) -> bool:
-    """Whether a further run, of ``fold.check``, is where the others say: so near that the whole model is within the
-    tolerance, which is further away by some steps."""
-    predicted = extrapolated(samples, fold, fold.check)
-    off = abs(predicted.used_peak_bytes - measured.used_peak_bytes)
+    """Whether a further run, of ``fold.check``, is where the others say, and so is in it the place where the whole
+    model has its peak: so near that the whole model is within the tolerance, which is further away by some steps."""
+    predicted, whole = extrapolated(samples, fold, fold.check), extrapolated(samples, fold, fold.whole)
+    off = max(
+        abs(predicted.used_peak_bytes - measured.used_peak_bytes),
+        abs(predicted.highest[whole.top] - measured.highest.get(whole.top, 0)),
+    )
     further = max(
         (
             far / near
@@ -86,5 +89,4 @@ def holds(samples: Sequence[Sample], fold: Fold, measured: Sample) -> bool:
     )
     moves = predicted.effect.total.num_tensors == measured.effect.total.num_tensors
     again = predicted.effect.recomputed_by_layer == measured.effect.recomputed_by_layer
-    whole = used_peak_bytes(samples, fold, fold.whole)
-    return moves and again and off * further <= _TOLERANCE * whole
+    return moves and again and off * further <= _TOLERANCE * whole.used_peak_bytes

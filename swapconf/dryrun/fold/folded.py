@@ -16,39 +16,28 @@ from swapconf.decide import log_lines
 from swapconf.decide.requests import stage_map
 from swapconf.decide.strategy import Swap
 from swapconf.dryrun.child import Ran, record, run
-from swapconf.dryrun.effect.effect import Effect, observed
+from swapconf.dryrun.effect.effect import observed
 from swapconf.dryrun.fold.extrapolation import doubt, extrapolated, holds, used_peak_bytes
 from swapconf.dryrun.fold.fewer_layers import with_fewer_layers
 from swapconf.dryrun.fold.folding import CannotFold, Fold, Size, check, folds
-from swapconf.dryrun.fold.grown_trace import GrownFrom, attempt, keep_whole, pool_of
+from swapconf.dryrun.fold.grown_trace import Attempt, GrownFrom, attempt, keep_whole, pool_of
 from swapconf.dryrun.fold.micro_batches import MicroBatches, micro_batches, with_micro_batches
 from swapconf.dryrun.fold.part_words import basis, part_name, size_words
+from swapconf.dryrun.fold.refusals import DealtOtherwise, NothingToRead, PartFailed, check_deal, failed
 from swapconf.dryrun.fold.samples import Sample, sample
 from swapconf.dryrun.levels import at_level, keep_trace, raised
 from swapconf.dryrun.outcome import RankOutcome, RankReport
 from swapconf.dryrun.rank_order import RankOrder, cluster_of
 from swapconf.dryrun.verdict import Peaks, verdict, without_trace
+from swapconf.memory import holders
 from swapconf.memory.peak import Peak, grown
 from swapconf.memory.with_workspace import grow
 from swapconf.study.study import Study
-from swapconf.words.findings import Finding
 from swapconf.words.phrases import phrase
 from swapconf.words.units import GIB
 
 _FOLDED = (1, 2)  # there is nothing to extrapolate at level 0, and the times of level 3 follow no line
 _DENSE_FIRST = "first_k_dense_replace"
-
-
-class NothingToRead(CannotFold):
-    """A run of a fold left nothing to extrapolate from, so that no other fold would."""
-
-
-class PartFailed(Exception):
-    """A run of a fold did not end well; ``report`` tells it as what became of the rank."""
-
-    def __init__(self, report: RankReport) -> None:
-        super().__init__(report.detail)
-        self.report = report
 
 
 def rehearse(order: RankOrder) -> RankReport:
@@ -128,13 +117,18 @@ def _folded(order: RankOrder, study: Study) -> RankReport:
     """Raises CannotFold, before or after the folded runs, and PartFailed."""
     known: dict[Size, MeasuredRun] = {}
     found = CannotFold(phrase("nothing was tried"))
+    refused: set[Size] = set()
     for plan in _plans(order, study):
+        if refused.intersection(plan.runs):
+            continue
         try:
             return _by(plan, order, study, known)
         except NothingToRead:
             raise
         except CannotFold as reason:
             found = reason
+            if isinstance(reason, DealtOtherwise):
+                refused.add(reason.size)
     raise found
 
 
@@ -177,8 +171,9 @@ def _by(plan: Fold, order: RankOrder, study: Study, known: dict[Size, MeasuredRu
     found = attempt(
         order, plan, [_source(one) for one in measured], lambda size: _further(order, study, plan, size, known)
     )
-    if found.fragments_bytes is not None:
-        whole = replace(whole, with_fragments_peak_bytes=whole.used_peak_bytes + found.fragments_bytes)
+    fewer = used_peak_bytes(samples, plan, replace(plan.whole, micro_batches=plan.small.micro_batches))
+    added = whole.used_peak_bytes - fewer  # by the micro-batches that no run and no trace has
+    whole = _seen(whole, found, fewer)
     note = basis(plan, is_replayed=found.fragments_bytes is not None)
     if words:
         note = phrase("{note}, confirmed with {third} because {reason}", note=note, third=words, reason=why)
@@ -186,6 +181,7 @@ def _by(plan: Fold, order: RankOrder, study: Study, known: dict[Size, MeasuredRu
         used_bytes=whole.used_peak_bytes,
         with_fragments_bytes=whole.with_fragments_peak_bytes,
         reserved_bytes=_reserved(measured, big, whole),
+        is_estimated=not found.is_replayed or found.memory is None or plan.folds_micro_batches,
     )
     strategy = study.strategy
     lines = (
@@ -198,13 +194,23 @@ def _by(plan: Fold, order: RankOrder, study: Study, known: dict[Size, MeasuredRu
         folded=tuple(sum(one.part.size.layers) for one in measured),
         fold_note=note,
         strategy_lines=lines,
-        peak=_peak(measured, big, plan, whole.used_peak_bytes),
+        peak=_peak(measured, big, plan, found, whole.used_peak_bytes),
     )
     report = verdict(blank, study, big.ran.log, peaks, whole.effect)
     record(order, big.ran, report)
-    fewer = used_peak_bytes(samples, plan, replace(plan.whole, micro_batches=plan.small.micro_batches))
     more = plan.whole.micro_batches - plan.small.micro_batches
-    return keep_whole(order, plan, found, report, (whole.used_peak_bytes - fewer) // max(more, 1))
+    return keep_whole(order, plan, found, report, added // max(more, 1))
+
+
+def _seen(whole: Sample, found: Attempt, on_line: int) -> Sample:
+    """The whole model with what its grown trace shows: what fragments add, and a peak at a moment that is the highest
+    of its place only there, above the lines. ``on_line``: of a model with as few micro-batches."""
+    trace = found.memory
+    if trace is None:
+        return whole
+    used = whole.used_peak_bytes + max(trace.used_peak_bytes - on_line, 0)
+    fragments = trace.with_fragments_peak_bytes - trace.used_peak_bytes
+    return replace(whole, used_peak_bytes=used, with_fragments_peak_bytes=used + fragments)
 
 
 def _source(one: MeasuredRun) -> GrownFrom:
@@ -224,15 +230,20 @@ def _further(
     return _source(one)
 
 
-def _peak(measured: Sequence[MeasuredRun], big: MeasuredRun, plan: Fold, used_bytes: int) -> Peak | None:
-    """What holds the peak of the whole model: the parts of the biggest run, grown. The moment when layers keep nothing
-    is on a line, as every place of the step is, where all runs have it in the same pass."""
-    found = [one.report.peak for one in measured[: len(plan.runs)] if one.report.peak is not None]
+def _peak(
+    measured: Sequence[MeasuredRun], big: MeasuredRun, plan: Fold, found: Attempt, used_bytes: int
+) -> Peak | None:
+    """What holds the peak of the whole model: the parts of its grown trace, else those of the biggest run, grown. The
+    moment when layers keep nothing is on a line, as every place of the step is, where all runs have it in the same
+    pass."""
+    if found.memory is not None:
+        return grown(holders.peak(found.memory), used_bytes)
+    peaks = [one.report.peak for one in measured[: len(plan.runs)] if one.report.peak is not None]
     if big.report.peak is None:
         return None
-    if len(found) < len(plan.runs) or len({one.rest.when for one in found}) > 1:
+    if len(peaks) < len(plan.runs) or len({one.rest.when for one in peaks}) > 1:
         return grown(big.report.peak, used_bytes)
-    return grown(big.report.peak, used_bytes, plan.on_line([one.rest.used_bytes for one in found], plan.whole))
+    return grown(big.report.peak, used_bytes, plan.on_line([one.rest.used_bytes for one in peaks], plan.whole))
 
 
 def _biggest(plan: Fold) -> int:
@@ -267,11 +278,11 @@ def _run(parts: Sequence[FoldRun], plan: Fold, at_once: int, known: dict[Size, M
 
 def _measured(ran: Ran, part: FoldRun, plan: Fold) -> MeasuredRun:
     if ran.report.outcome is not RankOutcome.COMPLETED:
-        raise PartFailed(_failed(ran, part, plan))
+        raise PartFailed(failed(ran, part.size, plan))
     if ran.trace is None:
         raise NothingToRead(phrase("with {part} it leaves no trace", part=size_words(plan, part.size)))
     effect = observed(ran.trace, part.study.config.model.num_layers or 0)
-    _check_deal(effect, part, plan)
+    check_deal(effect, part.size, plan)
     if part.order.level < 2:
         return MeasuredRun(
             part=part,
@@ -292,48 +303,6 @@ def _measured(ran: Ran, part: FoldRun, plan: Fold) -> MeasuredRun:
         sample=sample(raised_trace.trace, effect, plan, part.size),
         report=report,
         reserved_bytes=raised_trace.reserved_bytes,
-    )
-
-
-def _check_deal(effect: Effect, part: FoldRun, plan: Fold) -> None:
-    """A model that deals its layers to stages in its own way ran others than these. Raises CannotFold."""
-    seen = {int(name) for name in effect.layers if name.isdigit()}
-    own = {index for row in plan.rows if row.own for index in row.indices}
-    wanted = {position for position, index in enumerate(plan.kept(part.size)) if index in own}
-    if seen and wanted and seen != wanted:
-        raise CannotFold(
-            phrase(
-                "with {part} the stage ran {seen} layers where {wanted} were expected",
-                seen=len(seen),
-                part=size_words(plan, part.size),
-                wanted=len(wanted),
-            )
-        )
-
-
-def _failed(ran: Ran, part: FoldRun, plan: Fold) -> RankReport:
-    """The part's outcome as that of the rank, in words of which part it was; its peak says nothing of the whole."""
-    words = size_words(plan, part.size)
-    findings: tuple[Finding, ...] = tuple(
-        replace(
-            finding,
-            message=phrase(
-                "{message} (a run with {part}, from which the whole model was to be extrapolated)",
-                message=finding.message,
-                part=words,
-            ),
-        )
-        for finding in ran.report.findings
-    )
-    return replace(
-        ran.report,
-        findings=findings,
-        used_peak_bytes=None,
-        fold_note=phrase(
-            "a run with {part} {outcome}, so the whole model was not run",
-            part=words,
-            outcome=phrase(ran.report.outcome.value),
-        ),
     )
 
 

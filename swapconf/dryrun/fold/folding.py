@@ -163,9 +163,11 @@ def folds(strategy: Strategy | None, stage: int, found: MicroBatches, num_dense:
     is_unknown = strategy is not None and strategy.network.family is None
     is_steady = strategy is not None and not strategy.swap_on and any(not row.own for row in rows)
     smallest, stride = (SMALLEST_PIPELINED, STRIDE_PIPELINED) if is_steady else (SMALLEST, STRIDE)
+    # where layers alternate (MindSpore 2.9.0 launches those of a router in one of two orders), two periods do not
     ways = {
-        _fold(rows, left, stride, found, count, is_unknown)
-        for left in _choices(rows, smallest, stride)
+        _fold(rows, left, every, found, count, is_unknown)
+        for every in (stride, 2 * stride)
+        for left in _choices(rows, smallest, every)
         for count in (least, found.count)
     }
     better = sorted((one for one in ways if one.is_worth_it), key=lambda one: one.cost)

@@ -7,17 +7,20 @@ three layers the first and the last one, which are unlike the others, leave noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from swapconf.dryrun.child import Ran, kept, record
 from swapconf.dryrun.fold.folding import Fold, Size
+from swapconf.dryrun.fold.part_words import AND, row_words, size_words
 from swapconf.dryrun.growing.reason import CannotGrow
 from swapconf.dryrun.growing.whole import Run, renumbered, whole
 from swapconf.dryrun.levels import keep_trace
 from swapconf.dryrun.outcome import RankReport
 from swapconf.dryrun.rank_order import RankOrder
+from swapconf.memory.addresses import unnamed
+from swapconf.memory.replay import replay
 from swapconf.memory.with_workspace import Grown, grow
 from swapconf.trace import grown_trace_writer, run_record
 from swapconf.trace.lifetimes import PoolRecord
@@ -26,6 +29,7 @@ from swapconf.words.phrases import joined, phrase
 from swapconf.words.units import show_bytes
 
 _MORE = 3  # steps beyond the smallest run: as many more runs are worth a trace, where there is none of fewer
+_MOST_ROWS = 2  # each doubles the runs that a trace is grown from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,19 +43,26 @@ class GrownFrom:
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
     """``trace``: of the whole model with as many micro-batches as the runs, None where it cannot be grown for a
-    ``reason``. ``used``: the runs that it is made of. ``raised``: with workspace, above level 1."""
+    ``reason``. ``used``: the runs that it is made of. ``raised``: with workspace, above level 1. ``is_replayed``: the
+    rules of the pool give every address of the run that it was grown from."""
 
     trace: Trace | None = None
     used: Sequence[GrownFrom] = ()
     raised: Grown | None = None
     reason: str = ""
+    is_replayed: bool = False
+
+    @property
+    def memory(self) -> Trace | None:
+        """The trace at the level that was asked for; None where nothing was grown: a run tells it itself."""
+        trace = self.raised.trace if self.raised is not None else self.trace
+        return None if len(self.used) == 1 else trace
 
     @property
     def fragments_bytes(self) -> int | None:
-        """What MindSpore's pool needs beyond what is in use, as its replay has it; None where nothing was grown: a
-        run tells it itself."""
-        trace = self.raised.trace if self.raised is not None else self.trace
-        return None if trace is None or len(self.used) == 1 else trace.with_fragments_peak_bytes - trace.used_peak_bytes
+        """What MindSpore's pool needs beyond what is in use, as its replay has it."""
+        trace = self.memory
+        return None if trace is None else trace.with_fragments_peak_bytes - trace.used_peak_bytes
 
 
 def attempt(
@@ -64,9 +75,11 @@ def attempt(
     try:
         trace, used = _grown(order, plan, sources, further)
         raised = grow(trace, replace(pool_of(order, used[-1].ran), reserved_bytes=None)) if order.level > 1 else None
+        known = used[-1].ran.trace
+        is_replayed = known is not None and replay(known, unnamed(known.blocks), pool_of(order, used[-1].ran)).is_exact
     except (ValueError, LookupError) as reason:  # the figures of the runs stand, whatever is odd about their traces
         return Attempt(reason=str(reason))
-    return Attempt(trace=trace, used=used, raised=raised)
+    return Attempt(trace=trace, used=used, raised=raised, is_replayed=is_replayed)
 
 
 def pool_of(order: RankOrder, ran: Ran) -> PoolRecord:
@@ -105,38 +118,71 @@ def _grown(
     order: RankOrder, plan: Fold, sources: Sequence[GrownFrom], further: Callable[[Size], GrownFrom | None]
 ) -> tuple[Trace, tuple[GrownFrom, ...]]:
     """The trace, and the runs that it is made of. Raises CannotGrow."""
-    rows = plan.folded_rows
-    if len(rows) > 1:
-        raise CannotGrow(phrase("several rows of layers were folded"))
-    small = sources[0]
+    rows, small = plan.folded_rows, sources[0]
     if not rows:
-        return renumbered(_run(order, plan, small, _first_own(plan)), plan.num_layers), (small,)
-    (row,) = rows
-    by_size = {one.size: one for one in sources}
-    step = next((one for one in plan.steps if one.layers[row] > small.size.layers[row]), None)
-    if step is None:
-        raise CannotGrow(phrase("no run has more layers than another"))
-    stride = step.layers[row] - small.size.layers[row]
+        return renumbered(_run(order, plan, small, _first_own(plan)), range(plan.num_layers)), (small,)
+    if len(rows) > _MOST_ROWS:
+        raise CannotGrow(phrase("more than {count} rows of layers were folded", count=_MOST_ROWS))
+    strides = {row: max(step.layers[row] for step in plan.steps) - small.size.layers[row] for row in rows}
+    known = {one.size: one for one in sources}
     why: CannotGrow | None = None
-    one, other = small, by_size[step]
-    for _ in range(_MORE):
+    for number in range(_MORE if len(rows) == 1 else 1):
+        runs = _Runs(order=order, plan=plan, strides=strides, known=known, further=further)
         try:
-            return whole(
-                _run(order, plan, one, row), _run(order, plan, other, row), plan.num_layers, plan.whole.layers[row]
-            ), (one, other)
+            start = replace(small.size, layers=_longer(small.size.layers, strides, number))
+            return runs.with_all(rows, start).trace, tuple(runs.used.values())
         except CannotGrow as reason:
             why = why or reason
-        size = _longer(other.size, row, stride)
-        next_one = by_size.get(size) or (further(size) if size.layers[row] < plan.whole.layers[row] else None)
-        if next_one is None:
-            break
-        one, other = other, next_one
+            if runs.is_spent:
+                break
     assert why is not None
     raise why
 
 
-def _longer(size: Size, row: int, stride: int) -> Size:
-    return replace(size, layers=tuple(left + stride * (number == row) for number, left in enumerate(size.layers)))
+@dataclass(kw_only=True)
+class _Runs:
+    """Runs of a fold, grown row by row. ``strides``: of each folded row, the layers of a period. ``used``: those asked
+    for; ``is_spent``: one of them is not to be had."""
+
+    order: RankOrder
+    plan: Fold
+    strides: Mapping[int, int]
+    known: dict[Size, GrownFrom]
+    further: Callable[[Size], GrownFrom | None]
+    used: dict[Size, GrownFrom] = field(default_factory=dict)
+    is_spent: bool = False
+
+    def with_all(self, rows: Sequence[int], size: Size) -> Run:
+        """A model with all layers of ``rows``, and else of a size, which is told of the last of them. The one with one
+        period more of that row is grown in the others first, as this one is. Raises CannotGrow."""
+        if not rows:
+            return self._of(size)
+        *others, row = rows
+        one = self.with_all(others, size)
+        other = self.with_all(others, replace(size, layers=_longer(size.layers, {row: self.strides[row]}, 1)))
+        full = {each: self.plan.whole.layers[each] - size.layers[each] for each in rows}
+        grown_size = replace(size, layers=_longer(size.layers, full, 1))
+        kept = self.plan.kept(self.plan.whole if set(rows) == set(self.plan.folded_rows) else grown_size)
+        trace = whole(self._in(one, row, size), self._in(other, row, size, 1), kept, self.plan.whole.layers[row])
+        return Run(trace=trace, kept=kept, first=0, size=0, pool=other.pool)
+
+    def _in(self, run: Run, row: int, size: Size, more: int = 0) -> Run:
+        """The same, as one of so many layers of a row."""
+        return replace(run, first=self.plan.rows[row].first, size=size.layers[row] + more * self.strides[row])
+
+    def _of(self, size: Size) -> Run:
+        found = self.known.get(size)
+        if found is None and all(size.layers[row] < self.plan.whole.layers[row] for row in self.strides):
+            found = self.further(size)
+        if found is None:
+            self.is_spent = True
+            raise CannotGrow(phrase("there is no run with {part}", part=size_words(self.plan, size)))
+        self.known[size] = self.used[size] = found
+        return _run(self.order, self.plan, found, _first_own(self.plan))
+
+
+def _longer(layers: Sequence[int], strides: Mapping[int, int], times: int) -> tuple[int, ...]:
+    return tuple(left + times * strides.get(row, 0) for row, left in enumerate(layers))
 
 
 def _first_own(plan: Fold) -> int:
@@ -159,7 +205,15 @@ def _run(order: RankOrder, plan: Fold, source: GrownFrom, row: int) -> Run:
 
 def _words(plan: Fold, used: Sequence[GrownFrom], micro_batch_bytes: int) -> str:
     parts = [
-        phrase("grown from dry runs of {sizes} layers", sizes=joined(" and ", map(str, _layers(plan, used))))
+        phrase(
+            "grown from dry runs of {sizes} layers",
+            sizes=joined(
+                AND,
+                map(str, _layers(plan, used))
+                if len(plan.folded_rows) < _MOST_ROWS
+                else [row_words(plan, one.size) for one in used],
+            ),
+        )
         if len(used) > 1
         else phrase("the trace of a smaller dry run")
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from swapconf.dryrun.fold.folding import Fold, Size
 from swapconf.words.phrases import joined, mark, phrase
 
-_AND = mark(" and ")
+AND = mark(" and ")
 
 
 def part_name(plan: Fold, size: Size) -> str:
@@ -16,7 +16,7 @@ def part_name(plan: Fold, size: Size) -> str:
 
 def size_words(plan: Fold, size: Size) -> str:
     """``4 layers, 9 micro-batches``."""
-    words = [phrase("{layers} layers", layers=_joined(plan, size, " + "))] if plan.rows else []
+    words = [phrase("{layers} layers", layers=row_words(plan, size))] if plan.rows else []
     return joined(
         ", ",
         [*words, *([phrase("{count} micro-batches", count=size.micro_batches)] if plan.folds_micro_batches else [])],
@@ -32,8 +32,8 @@ def basis(plan: Fold, *, is_replayed: bool = False) -> str:
         parts.append(
             phrase(
                 "{runs} of {layers} equal layers",
-                runs=joined(_AND, dict.fromkeys(_joined(plan, size, " + ") for size in plan.runs)),
-                layers=_joined(plan, plan.whole, " + "),
+                runs=joined(AND, dict.fromkeys(row_words(plan, size) for size in plan.runs)),
+                layers=row_words(plan, plan.whole),
             )
         )
     if plan.folds_micro_batches:
@@ -49,6 +49,11 @@ def basis(plan: Fold, *, is_replayed: bool = False) -> str:
     if is_replayed:
         return phrase("extrapolated from {parts} (fragments are those of a trace grown from them)", parts=told)
     return phrase("extrapolated from {parts} (fragments are estimated)", parts=told)
+
+
+def row_words(plan: Fold, size: Size) -> str:
+    """``2 + 3``: the layers of each folded row."""
+    return _joined(plan, size, " + ")
 
 
 def _joined(plan: Fold, size: Size, sign: str) -> str:

@@ -1,7 +1,9 @@
 """TRACE + FOLD -> SAMPLE: what one folded run shows, told in the layers of the whole model.
 
-A *place* of the step is a layer, counted from the nearer end of its row, or a part of the model outside of the layers,
-in the forward pass or in the backward pass. Runs of several sizes have the same places.
+A *place* of the step is a layer, counted from the nearer end of its row, or a cell outside of the layers, in the
+forward pass or in the backward pass; a kernel that MindSpore fused out of several cells, and that so belongs to none,
+is one by its name. Runs of several sizes have the same places. The finer they are, the less of what grows faster is
+hidden in a small run behind what is higher there and grows slower.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from swapconf.upstream.scopes import Place, place_of
 Label: TypeAlias = tuple[str, str]
 Placed = TypeVar("Placed", Move, Launch)
 _NUMBER = re.compile(r"^\d+_")  # a task's name starts with its event
-_OUTSIDE_PARTS = 4  # names that tell one part of the model from another
+_ITEM = re.compile(r"(?<=/)\d+(?=-)")  # of a list of cells, one for each micro-batch
+_OPERATOR = re.compile(r"-op\d+$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,10 +74,12 @@ def _highest(trace: Trace, fold: Fold, kept: Sequence[int] | None) -> dict[Label
     labels: dict[str, Label | None] = {}
     highest: dict[Label, int] = defaultdict(int)
     for block in trace.blocks:
-        scope = _NUMBER.sub("", block.task_name.rpartition("/")[0])
-        if scope not in labels:
-            labels[scope] = _label(scope, anchors)
-        label = labels[scope]
+        task = _OPERATOR.sub("", _NUMBER.sub("", block.task_name))
+        scope = task.rpartition("/")[0]
+        where = task if scope and "/" not in scope else scope
+        if where not in labels:
+            labels[where] = _label(where, anchors)
+        label = labels[where]
         if label is not None and not block.on_host:
             highest[label] = max(highest[label], block.used_bytes)
     return dict(highest)
@@ -101,7 +106,7 @@ def _label(scope: str, anchors: Sequence[str | None] | None) -> Label | None:
     if layer.isdigit() and anchors is not None:
         anchor = anchors[int(layer)]
         return None if anchor is None else (phase, anchor)
-    return phase, layer or "/".join(scope.split("/")[1:_OUTSIDE_PARTS])
+    return phase, layer or _ITEM.sub("", scope)
 
 
 _MOST_LAYERS = 1 << 20  # where layers are not counted

@@ -32,7 +32,7 @@ class Run:
 
     Attributes:
         kept: [its layers] their numbers in the whole model.
-        size: How many of them are of the row that was folded, which begins with layer ``first`` of the whole model.
+        size: How many of them are of the row that grows, which begins with layer ``first`` of the whole model.
         pool: What it said of its own pool.
     """
 
@@ -53,9 +53,9 @@ class Run:
         )
 
 
-def whole(small: Run, big: Run, num_layers: int, size: int) -> Trace:
-    """The trace of the model with all its ``num_layers`` layers, ``size`` of them in the row that was folded. Raises
-    CannotGrow."""
+def whole(small: Run, big: Run, kept: Sequence[int], size: int) -> Trace:
+    """The trace of the model with the layers ``kept``, ``size`` of them in the row that was folded: all, where no other
+    row was. Raises CannotGrow."""
     stride = big.size - small.size
     if stride < 1 or (size - big.size) % stride:
         raise CannotGrow(phrase("the layers that are missing are no whole number of periods"))
@@ -68,22 +68,23 @@ def whole(small: Run, big: Run, num_layers: int, size: int) -> Trace:
     _check(grown(one, fewer, small.numbering(big.kept, stride), 1, added), two)
     copies = (size - big.size) // stride
     if not copies:
-        return renumbered(big, num_layers)
+        return renumbered(big, kept)
     found = grown(
         two,
         more,
-        big.numbering(range(num_layers), stride),
+        big.numbering(kept, stride),
         copies,
         Counter({length: count * copies for length, count in added.items()}),
     )
     return placed(found, big)
 
 
-def renumbered(run: Run, num_layers: int) -> Trace:
-    """The trace of a run that has all layers of its rank, with their names in the whole model. Raises CannotGrow."""
-    if tuple(run.kept) == tuple(range(num_layers)) or not run.kept:
+def renumbered(run: Run, kept: Sequence[int]) -> Trace:
+    """The trace of a run that has all layers of its rank, with their names in the model with the layers ``kept``.
+    Raises CannotGrow."""
+    if tuple(run.kept) == tuple(kept) or not run.kept:
         return run.trace
-    return placed(grown(steps(run.trace), (), run.numbering(range(num_layers), 1), 0, {}), run)
+    return placed(grown(steps(run.trace), (), run.numbering(kept, 1), 0, {}), run)
 
 
 def _check(found: Trace, truth: Steps) -> None:
