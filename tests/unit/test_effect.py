@@ -165,6 +165,7 @@ MODEL = "Default/network-MFPipelineWithLossScaleCell/network-DataOrderWrapperCel
             f"{MODEL}/decoder-TransformerBlock/layers-CellList/12-TransformerLayer/mlp-MLP",
             Place("", f"{MODEL}/decoder-TransformerBlock/layers-CellList/12-TransformerLayer/mlp-MLP"),
         ),
+        ("Gradients/Default/model-M/layers-CellList/0-Layer/feed_forward-F/Grad_Mul", Place("0", "feed_forward")),
         (f"{MODEL}/output_layer-ColumnParallelLinear", Place("", f"{MODEL}/output_layer-ColumnParallelLinear")),
         ("Default", Place("", "Default")),
         ("", Place("", "")),
