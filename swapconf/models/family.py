@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from swapconf.models.network import LayerTemplate
@@ -87,10 +88,19 @@ class Layout:
 
 @dataclass(frozen=True, kw_only=True)
 class FamilyVariant:
-    """The templates for certain values of the switches. ``when``: the combinations it stands for."""
+    """The templates for certain values of the switches.
+
+    Attributes:
+        when: The combinations it stands for.
+        read: Makes the templates: of a family that a config has, one variant is needed.
+    """
 
     when: tuple[Mapping[str, SwitchValue], ...]
-    templates: Mapping[str, LayerTemplate]
+    read: Callable[[], Mapping[str, LayerTemplate]]
+
+    @cached_property
+    def templates(self) -> Mapping[str, LayerTemplate]:
+        return self.read()
 
 
 @dataclass(frozen=True, kw_only=True)

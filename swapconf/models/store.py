@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -64,10 +64,7 @@ def _load(family: str, mindformers: str) -> Family:
         },
         layout=_layout(data["layout"]),
         variants=tuple(
-            FamilyVariant(
-                when=tuple(item["when"]),
-                templates={name: _template(name, template) for name, template in item["templates"].items()},
-            )
+            FamilyVariant(when=tuple(item["when"]), read=partial(_templates, item["templates"]))
             for item in data["variants"]
         ),
         made_with=data["made_with"],
@@ -85,6 +82,10 @@ def _layout(data: Mapping[str, Any]) -> Layout:
         if name != "templates"
     }
     return Layout(templates=tuple(data["templates"]), **settings)
+
+
+def _templates(data: Mapping[str, Any]) -> dict[str, LayerTemplate]:
+    return {name: _template(name, template) for name, template in data.items()}
 
 
 def _template(name: str, data: Mapping[str, Any]) -> LayerTemplate:
