@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -65,50 +66,67 @@ def fits(name: str, value: Any, rule: Rule) -> bool:
 
 
 def _misfits(value: Any, rule: Rule, whole: Rule, place: Place) -> Iterator[Misfit]:
-    if "$ref" in rule:  # what stands beside it does not count
-        return _misfits(value, whole["definitions"][rule["$ref"].removeprefix("#/definitions/")], whole, place)
-    return _of_rule(value, rule, whole, place)
-
-
-def _of_rule(value: Any, rule: Rule, whole: Rule, place: Place) -> Iterator[Misfit]:
-    for keyword, limit in rule.items():
+    while "$ref" in rule:  # what stands beside it does not count
+        rule = whole["definitions"][rule["$ref"].removeprefix("#/definitions/")]
+    for keyword in rule:
         if keyword in _FITS:
-            if not _FITS[keyword](value, limit):
-                yield Misfit(place, value, keyword, limit, rule)
-        elif keyword == "anyOf":
-            choices = [list(_misfits(value, choice, whole, place)) for choice in limit]
-            if all(choices):
-                yield from (misfit for choice in choices for misfit in choice)
-        elif keyword == "if":
-            if not any(_misfits(value, limit, whole, place)):
-                yield from _misfits(value, rule["then"], whole, place)
-        elif keyword == "items":
-            for index, item in enumerate(value if isinstance(value, list) else ()):
-                yield from _misfits(item, limit, whole, (*place, index))
+            if not _FITS[keyword](value, rule[keyword]):
+                yield Misfit(place, value, keyword, rule[keyword], rule)
+        elif keyword in _OF_KEYS:
+            yield from _of_keys(value, keyword, rule, whole, place) if isinstance(value, dict) else ()
         elif keyword not in _ASIDE:
-            yield from _of_keys(value, keyword, rule, whole, place)
+            yield from _OTHERS[keyword](value, rule, whole, place)
 
 
-def _of_keys(value: Any, keyword: str, rule: Rule, whole: Rule, place: Place) -> Iterator[Misfit]:
-    if not isinstance(value, dict):
-        return
-    limit, properties, patterns = rule[keyword], rule.get("properties", {}), rule.get("patternProperties", {})
-    parts: list[tuple[str, Rule]] = []
+def _of_keys(value: dict[str, Any], keyword: str, rule: Rule, whole: Rule, place: Place) -> Iterator[Misfit]:
     if keyword == "required":
-        yield from (Misfit(place, value, keyword, key, rule) for key in limit if key not in value)
-    elif keyword == "properties":
-        parts = [(key, part) for key, part in properties.items() if key in value]
-    elif keyword == "patternProperties":
-        parts = [(key, part) for pattern, part in patterns.items() for key in value if re.search(pattern, key)]
-    elif keyword == "additionalProperties":
-        others = [key for key in value if key not in properties and not any(re.search(one, key) for one in patterns)]
-        if limit is False and others:
-            yield Misfit(place, value, keyword, others, rule)
-        parts = [(key, limit) for key in others] if isinstance(limit, dict) else []
-    else:
-        raise NotImplementedError(keyword)
+        yield from (Misfit(place, value, keyword, key, rule) for key in rule[keyword] if key not in value)
+        return
+    parts = _OF_KEYS[keyword](value, rule)
+    if parts and rule[keyword] is False:
+        yield Misfit(place, value, keyword, [key for key, _ in parts], rule)
+        return
     for key, part in parts:
         yield from _misfits(value[key], part, whole, (*place, key))
+
+
+def _known(value: dict[str, Any], rule: Rule) -> list[tuple[str, Any]]:
+    return [(key, part) for key, part in rule["properties"].items() if key in value]
+
+
+def _alike(value: dict[str, Any], rule: Rule) -> list[tuple[str, Any]]:
+    patterns = rule.get("patternProperties", {})
+    return [(key, part) for pattern, part in patterns.items() for key in value if re.search(pattern, key)]
+
+
+def _others(value: dict[str, Any], rule: Rule) -> list[tuple[str, Any]]:
+    known = {*rule.get("properties", ()), *(key for key, _ in _alike(value, rule))}
+    return [(key, rule["additionalProperties"]) for key in value if key not in known]
+
+
+def _of_choices(value: Any, rule: Rule, whole: Rule, place: Place) -> Iterator[Misfit]:
+    choices = [list(_misfits(value, choice, whole, place)) for choice in rule["anyOf"]]
+    return chain.from_iterable(choices if all(choices) else ())
+
+
+def _of_condition(value: Any, rule: Rule, whole: Rule, place: Place) -> Iterator[Misfit]:
+    holds = not any(_misfits(value, rule["if"], whole, place))
+    return _misfits(value, rule["then"], whole, place) if holds else iter(())
+
+
+def _of_items(value: Any, rule: Rule, whole: Rule, place: Place) -> Iterator[Misfit]:
+    for index, item in enumerate(value if isinstance(value, list) else ()):
+        yield from _misfits(item, rule["items"], whole, (*place, index))
+
+
+_OTHERS = {"anyOf": _of_choices, "if": _of_condition, "items": _of_items}
+# By keyword, the keys of a value that it is about, and what each must fit.
+_OF_KEYS: dict[str, Callable[[dict[str, Any], Rule], list[tuple[str, Any]]]] = {
+    "required": lambda _value, _rule: [],
+    "properties": _known,
+    "patternProperties": _alike,
+    "additionalProperties": _others,
+}
 
 
 def _is_number(value: Any) -> bool:
