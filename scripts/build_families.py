@@ -3,6 +3,9 @@
     python scripts/build_families.py                      # every family, as shipped
     python scripts/build_families.py --family llama --first-variant --out DIR
 
+With the releases that most was measured with, a file holds the whole family; with others, ``RELEASE/FAMILY.json`` holds
+what differs from it (``swapconf.models.deltas``). ``--whole`` and the flags that leave something out give whole files.
+
 Each family is built in a child process (mindformers keeps its kind of model in a global), in a scratch directory
 (both frameworks write logs where they run). ``--trees-only`` skips the compiles: executed, saved stay null.
 """
@@ -21,6 +24,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
 
+import catalog_delta
 import catalog_legacy
 import catalog_mcore
 from catalog_cases import FamilyCase, VariantCase
@@ -29,10 +33,12 @@ from catalog_graph import Facts
 from swapconf.models.family import Kind, Switch
 from swapconf.models.network import Operator
 from swapconf.train.cells import read_layer
+from swapconf.upstream.releases import REFERENCE
 
 DefaultOf = Callable[[FamilyCase, Sequence[str]], Any]
 
 ROOT = Path(__file__).resolve().parent.parent
+SHIPPED = ROOT / "swapconf" / "models" / "families"
 FAMILIES = {case.name: case for case in (*catalog_legacy.FAMILIES, *catalog_mcore.FAMILIES)}
 SCHEMA = 1
 SHORT = 100
@@ -48,24 +54,28 @@ def main() -> None:
         return
     for name in options.family or FAMILIES:
         _run_child(name, options)
-    index = {name: {"legacy": case.legacy, **case.identify} for name, case in FAMILIES.items()}
-    _write(options.out / "families.json", {"schema": SCHEMA, "families": index})
+    if not options.as_delta:
+        index = {name: {"legacy": case.legacy, **case.identify} for name, case in FAMILIES.items()}
+        _write(options.out / "families.json", {"schema": SCHEMA, "families": index})
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--family", action="append", choices=list(FAMILIES), help="default: every family")
-    parser.add_argument(
-        "--out", type=lambda text: Path(text).resolve(), default=ROOT / "swapconf" / "models" / "families"
-    )
+    parser.add_argument("--out", type=lambda text: Path(text).resolve(), default=SHIPPED)
     parser.add_argument("--first-variant", action="store_true", help="only the first variant of each family")
     parser.add_argument("--trees-only", action="store_true", help="do not compile")
+    parser.add_argument("--whole", action="store_true", help="no delta, whichever release is installed")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    return parser.parse_args()
+    options = parser.parse_args()
+    partial = options.whole or options.first_variant or options.trees_only
+    options.as_delta = not partial and version("mindformers") != REFERENCE["mindformers"]
+    return options
 
 
 def _run_child(name: str, options: argparse.Namespace) -> None:
-    flags = ["--first-variant"] * options.first_variant + ["--trees-only"] * options.trees_only
+    given = {"--first-variant": options.first_variant, "--trees-only": options.trees_only, "--whole": options.whole}
+    flags = [flag for flag, is_given in given.items() if is_given]
     with tempfile.TemporaryDirectory() as scratch:
         subprocess.run(
             [sys.executable, __file__, "--child", "--family", name, "--out", str(options.out), *flags],
@@ -78,6 +88,9 @@ def _run_child(name: str, options: argparse.Namespace) -> None:
 def _write_family(case: FamilyCase, options: argparse.Namespace) -> None:
     import catalog_network  # heavy: only a child imports the frameworks
 
+    if not catalog_network.has(case):
+        print(f"{case.name}: mindformers {version('mindformers')} has no such model", file=sys.stderr, flush=True)
+        return
     catalog_network.prepare(legacy=case.legacy)
     switches = _switches(case, catalog_network.default_of)
     variants = []
@@ -104,7 +117,13 @@ def _write_family(case: FamilyCase, options: argparse.Namespace) -> None:
         "switches": {name: _fields(switch) for name, switch in switches.items()},
         "variants": variants,
     }
-    _write(options.out / f"{case.name}.json", family)
+    file = f"{case.name}.json"
+    if options.as_delta:
+        shipped = json.loads((SHIPPED / file).read_text(encoding="utf-8"))
+        as_read = json.loads(json.dumps(family))  # its tuples as the lists that a file has
+        _write(options.out / version("mindformers") / file, catalog_delta.delta(shipped, as_read))
+    else:
+        _write(options.out / file, family)
 
 
 def _facts(case: FamilyCase, variant: VariantCase, network: Any, dump: Path) -> Facts | None:
@@ -166,6 +185,7 @@ def _layout(case: FamilyCase, default_of: DefaultOf) -> dict[str, Any]:
 
 
 def _write(path: Path, value: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(_lines(value, 0) + "\n", encoding="utf-8")
 
 

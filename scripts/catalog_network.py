@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
-import importlib
+import importlib.util
 import itertools
 import os
 import re
@@ -73,6 +73,13 @@ def default_of(case: FamilyCase, keys: Sequence[str]) -> Any:
     sources = [_load(case.config)()] + ([] if case.legacy else [MLATransformerConfig, TransformerConfig])
     values = (_attribute(source, key) for source, key in itertools.product(sources, keys))
     return next((value for value in values if value is not _MISSING), None)
+
+
+def has(case: FamilyCase) -> bool:
+    """Whether this mindformers has the model."""
+    module, _, _ = case.model.partition(":")
+    package = module.partition(".")[0]
+    return importlib.util.find_spec(f"mindformers.models.{package}") is not None
 
 
 def build(case: FamilyCase, overrides: Config) -> nn.Cell:

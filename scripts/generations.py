@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import build_families
 import demo
 
 from swapconf.words.units import show_bytes
@@ -56,6 +57,15 @@ plain mindformers; *lines* are then the ones that both log alike. ENABLE_LAZY_IN
 `swapconf check` asks. mindformers 2.0.0 needs hyper-parallel, which PyPI does not have: `scripts/placeholders` holds an
 empty one, enough for graph mode. MindSpore 2.11.0, for which 2.1.0 is released, is not on PyPI either; and the memory
 tracker of 2.7.0, for which 1.6.0 is released, does not write what a dry run reads (which blocks are persistent).
+
+"""
+
+OPERATORS = """## Operators of the models
+
+`scripts/generations.sh --catalog` builds every variant of every family from the real cells of a pair, compiles it, and
+compares with 1.9.0+2.9.0: the cells and primitives of each layer and their order, which primitives the compiled graph
+holds, what the offload pass moves, and who reads whose output; defaults of settings, too. By family, how many operators
+differ in any variant; `swapconf/models/families/RELEASE` holds them.
 
 """
 
@@ -126,6 +136,11 @@ class Result:
     @property
     def good(self) -> bool:
         return self.lines == self.expected and self.agrees and self.example.peak_bytes is not None
+
+
+def kept_in() -> Path:
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "swapconf/generations"
 
 
 # --- the environment of a pair --------------------------------------------------------------------------------------
@@ -337,6 +352,14 @@ print(yaml.safe_dump(overrides.read(["--config", sys.argv[1]], sys.argv[2:]).roo
 """
 
 
+def read_cells(place: Place) -> None:
+    """Write what the catalog says of the pair's models: minutes for a family."""
+    make(place)
+    for family in build_families.FAMILIES:
+        script = str(ROOT / "scripts/build_families.py")
+        run([place.python, script, "--family", family], place.folder, place.variables())
+
+
 def measure(place: Place) -> Result:
     make(place)
     place.work.mkdir(parents=True, exist_ok=True)
@@ -422,14 +445,31 @@ def page(results: Sequence[Result]) -> str:
         "GB",
     )
     table = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|", *map(row, results)]
-    return INTRODUCTION + "\n".join(table) + "\n"
+    return INTRODUCTION + "\n".join(table) + "\n\n" + operators_section()
+
+
+def operators_section() -> str:
+    """What the deltas of the catalog say, counted."""
+    pairs = [pair for pair in PAIRS if (build_families.SHIPPED / pair.mindformers).is_dir()]
+    head = ("mindformers + MindSpore", *build_families.FAMILIES)
+    rows = [(pair.name, *(_differing(pair, family) for family in build_families.FAMILIES)) for pair in pairs]
+    lines = [f"| {' | '.join(cells)} |" for cells in (head, ("---",) * len(head), *rows)]
+    return OPERATORS + "\n".join(lines) + "\n"
+
+
+def _differing(pair: Pair, family: str) -> str:
+    file = build_families.SHIPPED / pair.mindformers / f"{family}.json"
+    if not file.exists():
+        return "not read"
+    changed = {row["path"] for row in json.loads(file.read_text(encoding="utf-8"))["operators"]}
+    return str(len(changed)) if changed else "the same"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="generations.sh")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    parser.add_argument("--folder", type=Path, default=cache / "swapconf/generations")
+    parser.add_argument("--folder", type=Path, default=kept_in())
     parser.add_argument("--table", action="store_true", help="write docs/evidence/generations.md from all that was run")
+    parser.add_argument("--catalog", action="store_true", help="only read the operators of the pair's models")
     parser.add_argument("pairs", nargs="*", metavar="MINDFORMERS+MINDSPORE")
     options = parser.parse_args()
     folder = options.folder.resolve()
@@ -439,6 +479,9 @@ def main() -> int:
         for needed in (place.folder, place.work, place.result.parent):
             needed.mkdir(parents=True, exist_ok=True)
         try:
+            if options.catalog:
+                read_cells(place)
+                continue
             if not place.result.exists():
                 place.result.write_text(json.dumps(asdict(measure(place)), indent=1), encoding="utf-8")
             result = load(json.loads(place.result.read_text(encoding="utf-8")))

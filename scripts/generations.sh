@@ -4,12 +4,15 @@ set -euo pipefail
 
 usage() {
   cat <<'USAGE'
-Usage: scripts/generations.sh [--folder FOLDER] [--table] [MINDFORMERS+MINDSPORE...]
+Usage: scripts/generations.sh [--folder FOLDER] [--table] [--catalog] [MINDFORMERS+MINDSPORE...]
 
 For each pair of versions (default: all of docs/evidence/generations.md): makes a virtual environment beside the packages of
 .venv, trains example 4 on the CPU with two workers, dry-runs it, and compares the case of rule R2 with plain
 mindformers and with `swapconf explain`. What a pair gave is kept and not run again; `--table` writes
 docs/evidence/generations.md from it. A pair takes some 5 to 15 minutes and 2.5 GB.
+
+--catalog: instead, reads the operators of its models from the real cells, and writes what differs from the catalog into
+swapconf/models/families/MINDFORMERS; some 10 to 20 minutes for a pair.
 
 --folder: where environments and results are kept (default: swapconf/generations in the user's cache).
 

@@ -86,7 +86,7 @@ def case(seed: int, number: int) -> Case:
 def _drawn_from(found: Study) -> Network:
     """The operators that a strategy may name: also the collectives that the layers of this layout lack."""
     pipeline = replace(found.config.pipeline, model_parallel=max(found.config.pipeline.model_parallel, 2))
-    network = network_of(replace(found.config, pipeline=pipeline))
+    network = network_of(replace(found.config, pipeline=pipeline), found.versions)
     assert network is not None
     return network
 

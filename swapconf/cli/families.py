@@ -12,7 +12,8 @@ from swapconf.words.phrases import phrase
 
 @click.command(cls=Command)
 def command() -> None:
-    """List the model families whose operators are known, with the pattern of their flash attention.
+    """List the model families whose operators are known, with the pattern of their flash attention, and the pairs
+    mindformers+MindSpore whose cells they were read from. For another mindformers, the nearest earlier one answers.
 
     For these, `swapconf check` checks operator names, and the editor completes them. For other models it says that it
     cannot. A training run reads the operators of any model from its real cells. To give a class of your own one of
@@ -24,12 +25,14 @@ def command() -> None:
     Exit codes: 0 listed; 2 the command line is wrong.
     """
     for name in catalog.families():
-        family = catalog.load(name)
+        family, releases = catalog.load(name), catalog.releases(name)
+        made_with = [catalog.load(name, release).made_with for release in releases]
         say(
             phrase(
-                "{name:<16} {title}  (flash attention: {operator})",
+                "{name:<16} {title}  (flash attention: {operator}; from {pairs})",
                 name=name,
                 title=family.title,
                 operator=family.flash_attention,
+                pairs=", ".join(f"{one['mindformers']}+{one['mindspore']}" for one in made_with),
             )
         )

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any
 
 from swapconf.config.nodes import Document, Node
 from swapconf.config.remedies import describe, meant_key, plainly, remedy, trap_of
-from swapconf.files.schemas import schema, validator
+from swapconf.files.schemas import Misfit, Place, misfits, schema
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.lookalikes import indented_by
 from swapconf.words.phrases import phrase
-
-if TYPE_CHECKING:
-    from jsonschema import ValidationError
-
-Place: TypeAlias = "tuple[str | int, ...]"  # keys and indices from the top of a section
 
 MAX_MISTAKES = 1_000  # in one section; a person corrects the first and asks again
 
@@ -65,13 +60,12 @@ def check_section(blank: Section, schema_name: str) -> Section:
     node = blank.node
     findings: list[Finding] = []
     broken: set[Place] = set()
-    for error in _leaves(validator(schema_name).iter_errors(node.plain())):
-        place: Place = tuple(error.absolute_path)
-        findings.extend(islice(_explain(blank, error, place, schema_name), MAX_MISTAKES - len(findings)))
+    for misfit in misfits(schema_name, node.plain()):
+        findings.extend(islice(_explain(blank, misfit, schema_name), MAX_MISTAKES - len(findings)))
         if len(findings) == MAX_MISTAKES:
             return _given_up(blank, findings)
-        if error.validator != "additionalProperties":
-            broken.add(place)
+        if misfit.keyword != "additionalProperties":
+            broken.add(misfit.place)
     for place, leaf in _scalars(node):
         if type(leaf.scalar) is float and leaf.scalar.is_integer() and place not in broken:
             message = phrase("expected a whole number, found {found}", found=leaf.scalar)
@@ -99,35 +93,24 @@ def _given_up(blank: Section, findings: list[Finding]) -> Section:
     return replace(blank, node=Node("mapping", blank.node.line, blank.node.column), findings=(*findings, more))
 
 
-def _leaves(errors: Iterable[ValidationError]) -> Iterator[ValidationError]:
-    """Errors inside `then` belong to the user's value, not to the condition."""
-    for error in errors:
-        if error.context:
-            yield from _leaves(error.context)
-        else:
-            yield error
-
-
-def _explain(section: Section, error: ValidationError, place: Place, schema_name: str) -> Iterator[Finding]:
-    rule: dict[str, Any] = dict(cast("Any", error.schema))
-    limit: Any = error.validator_value
+def _explain(section: Section, misfit: Misfit, schema_name: str) -> Iterator[Finding]:
+    place, rule, limit = misfit.place, misfit.rule, misfit.limit
     told = rule.get("x-expected")
     wanted = phrase(told) if told else phrase("another value")
-    if error.validator == "additionalProperties":
+    if misfit.keyword == "additionalProperties":
         yield from _unknown_keys(section, list(rule.get("properties", {})), place, schema_name)
-    elif error.validator == "required":
-        key = next(name for name in limit if f"'{name}'" in error.message)
+    elif misfit.keyword == "required":
         yield _finding(
             section,
             place,
             "missing-key",
-            phrase("`{key}` is missing", key=key),
-            phrase("add `{key}:` with {expected}", key=key, expected=_expected(rule["properties"][key])),
+            phrase("`{key}` is missing", key=limit),
+            phrase("add `{key}:` with {expected}", key=limit, expected=_expected(rule["properties"][limit])),
         )
-    elif error.validator == "minimum":
-        message = phrase("{value} is below {limit}", value=error.instance, limit=limit)
+    elif misfit.keyword == "minimum":
+        message = phrase("{value} is below {limit}", value=misfit.value, limit=limit)
         yield _finding(section, place, "bad-value", message, phrase("give {expected}", expected=wanted))
-    elif error.validator == "minItems":
+    elif misfit.keyword == "minItems":
         yield _finding(
             section, place, "bad-value", phrase("the list is empty"), phrase("give {expected}", expected=wanted)
         )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +20,7 @@ def whole(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
 
     A link at ``path`` is replaced, not followed. Raises OSError, which names ``path``.
     """
-    part = path.with_name(f".{path.name[:80]}.{secrets.token_hex(8)}")
+    part = path.with_name(f".{path.name[:80]}.{os.urandom(8).hex()}")
     try:
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     except OSError as error:
@@ -45,7 +43,8 @@ def replace_text(path: Path, text: str) -> None:
 def replace_by_copy(path: Path, source: Path) -> None:
     """Put the content of a file at ``path``, see `whole`."""
     with whole(path) as stream, open_binary(source) as content:
-        shutil.copyfileobj(content, stream)
+        while piece := content.read(2**20):
+            stream.write(piece)
 
 
 def write_named(path: Path, text: str) -> None:

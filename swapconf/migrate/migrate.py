@@ -170,7 +170,7 @@ def _difference(
 
 def decided(config: Config, versions: Versions) -> dict[tuple[str, str], str]:
     """The action at every site (layer, primitive) in graph mode, in words; empty for a model without a catalog."""
-    network = network_of(config)
+    network = network_of(config, versions)
     if network is None:
         return {}
     return {site: str(action) for site, action in expand(config, network, versions).actions().items()}

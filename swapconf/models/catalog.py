@@ -1,7 +1,7 @@
 """NETWORK of known families: the layers of a model from its YAML alone, no mindspore needed.
 
->>> family = identify(model_section, use_legacy=False)
->>> templates_for(family, model_config, num_layers_of(family, model_config))
+>>> family = load(identify(model_section, use_legacy=False), mindformers="1.8.0")
+>>> family.templates_for(model_config, family.layout.num_layers.count(model_config))
 
 Graph facts (``executed``, ``saved``, ``consumers``) were measured by compiling each variant once, with the data types
 of the usual training YAMLs; other data types add or remove a Cast. ``saved`` holds for a primitive flagged on its
@@ -15,21 +15,12 @@ from difflib import get_close_matches
 
 from swapconf.models import store
 from swapconf.models.family import Family
-from swapconf.models.network import LayerTemplate, NearModel
+from swapconf.models.network import NearModel
 
-__all__ = [
-    "Family",
-    "approximated",
-    "extra_layers_for",
-    "families",
-    "identify",
-    "load",
-    "near",
-    "num_layers_of",
-    "templates_for",
-]
+__all__ = ["Family", "families", "identify", "load", "near", "releases"]
 
 load = store.load
+releases = store.releases
 
 # Says nothing about the model: mindformers then takes the type from elsewhere.
 _GENERIC_TYPE = "PretrainedConfig"
@@ -104,34 +95,6 @@ def near(model: Mapping[str, object], *, use_legacy: bool) -> NearModel | None:
         if name not in known and close:
             return NearModel(path, name, close[0], use_legacy)
     return None
-
-
-def num_layers_of(family: str, model_config: Mapping[str, object]) -> int:
-    """Number of decoder layers, without the multi-token prediction layers."""
-    return load(family).layout.num_layers.count(model_config)
-
-
-def templates_for(family: str, model_config: Mapping[str, object], num_layers: int) -> tuple[LayerTemplate, ...]:
-    """One template per decoder layer; equal layers share one object.
-
-    With switch values that no stored variant has (see ``approximated``) the nearest variant answers.
-    """
-    known = load(family)
-    templates = known.nearest(model_config)[0].templates
-    return tuple(templates[name] for name in known.layout.names(model_config, num_layers))
-
-
-def extra_layers_for(family: str, model_config: Mapping[str, object]) -> tuple[tuple[str, LayerTemplate], ...]:
-    """Name and template of the multi-token prediction layers; they take the settings of the last decoder layer."""
-    known = load(family)
-    count = known.layout.mtp.count(model_config) if known.layout.mtp else 0
-    templates = known.nearest(model_config)[0].templates
-    return tuple((f"mtp{number}", templates["mtp"]) for number in range(count))
-
-
-def approximated(family: str, model_config: Mapping[str, object]) -> tuple[str, ...]:
-    """The switches whose value differs from that of the variant that ``templates_for`` answers with."""
-    return load(family).nearest(model_config)[1]
 
 
 def _section(model: Mapping[str, object], key: str) -> Mapping[str, object]:

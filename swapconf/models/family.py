@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from swapconf.models.network import LayerTemplate
@@ -87,10 +88,19 @@ class Layout:
 
 @dataclass(frozen=True, kw_only=True)
 class FamilyVariant:
-    """The templates for certain values of the switches. ``when``: the combinations it stands for."""
+    """The templates for certain values of the switches.
+
+    Attributes:
+        when: The combinations it stands for.
+        read: Makes the templates: of a family that a config has, one variant is needed.
+    """
 
     when: tuple[Mapping[str, SwitchValue], ...]
-    templates: Mapping[str, LayerTemplate]
+    read: Callable[[], Mapping[str, LayerTemplate]]
+
+    @cached_property
+    def templates(self) -> Mapping[str, LayerTemplate]:
+        return self.read()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +109,7 @@ class Family:
 
     Attributes:
         flash_attention: The operator pattern that finds its flash attention.
-        made_with: The mindformers whose cells were read.
+        made_with: By package, ``mindformers`` and ``mindspore``: the versions whose cells were read and compiled.
     """
 
     name: str
@@ -109,7 +119,25 @@ class Family:
     switches: Mapping[str, Switch]
     layout: Layout
     variants: tuple[FamilyVariant, ...]
-    made_with: str = ""
+    made_with: Mapping[str, str]
+
+    def templates_for(self, model_config: Mapping[str, object], num_layers: int) -> tuple[LayerTemplate, ...]:
+        """One template per decoder layer; equal layers share one object.
+
+        With switch values that no stored variant has (see ``approximated``) the nearest variant answers.
+        """
+        templates = self.nearest(model_config)[0].templates
+        return tuple(templates[name] for name in self.layout.names(model_config, num_layers))
+
+    def extra_layers_for(self, model_config: Mapping[str, object]) -> tuple[tuple[str, LayerTemplate], ...]:
+        """Name and template of the multi-token prediction layers; they take the settings of the last decoder layer."""
+        count = self.layout.mtp.count(model_config) if self.layout.mtp else 0
+        templates = self.nearest(model_config)[0].templates
+        return tuple((f"mtp{number}", templates["mtp"]) for number in range(count))
+
+    def approximated(self, model_config: Mapping[str, object]) -> tuple[str, ...]:
+        """The switches whose value differs from that of the variant that ``templates_for`` answers with."""
+        return self.nearest(model_config)[1]
 
     def nearest(self, model_config: Mapping[str, object]) -> tuple[FamilyVariant, tuple[str, ...]]:
         """The variant with the fewest switches that differ from the configuration, and those switches."""

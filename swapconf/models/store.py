@@ -1,18 +1,25 @@
 """CATALOG FILES -> FAMILY: ``families.json`` tells the families apart, ``<family>.json`` holds one of them.
 
-The files are written by ``scripts/build_families.py`` from the real cells and shipped with the package.
+It holds the family as in the release that most was measured with; ``<release>/<family>.json`` says what another
+mindformers has otherwise. The files are written by ``scripts/build_families.py`` from the real cells and shipped with
+the package.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from swapconf.models import deltas
 from swapconf.models.family import Family, FamilyVariant, Layout, Setting, Switch
 from swapconf.models.network import LayerTemplate, Operator
+from swapconf.upstream.releases import REFERENCE
+from swapconf.upstream.versions import reached, release
+
+_FOLDER = Path(__file__).with_name("families")
 
 
 @cache
@@ -22,12 +29,30 @@ def index() -> Mapping[str, Mapping[str, Any]]:
     return families
 
 
-@cache
-def load(family: str) -> Family:
-    """The family's data. Raises KeyError if the catalog has no such family."""
+def load(family: str, mindformers: str = REFERENCE["mindformers"]) -> Family:
+    """The family as in a mindformers. Raises KeyError if the catalog has no such family."""
     if family not in index():
         raise KeyError(f"the catalog has no family {family!r}, only {', '.join(index())}")
+    return _load(family, chosen(releases(family), mindformers))
+
+
+@cache
+def releases(family: str) -> tuple[str, ...]:
+    """The releases of mindformers whose cells were read for a family, from old to new."""
+    others = (file.parent.name for file in _FOLDER.glob(f"*/{family}.json"))
+    return tuple(sorted((REFERENCE["mindformers"], *others), key=lambda version: release(version) or ()))
+
+
+def chosen(known: tuple[str, ...], mindformers: str) -> str:
+    """Of releases from old to new, the one that stands for a version: the nearest not newer, else the first."""
+    return next((one for one in reversed(known) if reached(mindformers, one)), known[0])
+
+
+@cache
+def _load(family: str, mindformers: str) -> Family:
     data = _read(f"{family}.json")
+    if mindformers != REFERENCE["mindformers"]:
+        data = deltas.applied(data, _read(f"{mindformers}/{family}.json"))
     return Family(
         name=data["family"],
         title=data["title"],
@@ -39,18 +64,15 @@ def load(family: str) -> Family:
         },
         layout=_layout(data["layout"]),
         variants=tuple(
-            FamilyVariant(
-                when=tuple(item["when"]),
-                templates={name: _template(name, template) for name, template in item["templates"].items()},
-            )
+            FamilyVariant(when=tuple(item["when"]), read=partial(_templates, item["templates"]))
             for item in data["variants"]
         ),
-        made_with=data["made_with"]["mindformers"],
+        made_with=data["made_with"],
     )
 
 
 def _read(name: str) -> Any:
-    return json.loads((Path(__file__).with_name("families") / name).read_text(encoding="utf-8"))
+    return json.loads((_FOLDER / name).read_text(encoding="utf-8"))
 
 
 def _layout(data: Mapping[str, Any]) -> Layout:
@@ -60,6 +82,10 @@ def _layout(data: Mapping[str, Any]) -> Layout:
         if name != "templates"
     }
     return Layout(templates=tuple(data["templates"]), **settings)
+
+
+def _templates(data: Mapping[str, Any]) -> dict[str, LayerTemplate]:
+    return {name: _template(name, template) for name, template in data.items()}
 
 
 def _template(name: str, data: Mapping[str, Any]) -> LayerTemplate:

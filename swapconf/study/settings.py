@@ -20,11 +20,6 @@ from swapconf.upstream.versions import BadVersion, checked
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import phrase
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 OFF = "off"
 _MAX_BYTES = 2**20
 _KEYS = ("severity", "families", "mindspore", "mindformers")
@@ -95,6 +90,10 @@ def read(file: Path, rules: Collection[str], families: Collection[str]) -> tuple
 
     ``rules``, ``families``: the names that exist.
     """
+    if sys.version_info >= (3, 11):  # here, because few repositories have settings
+        import tomllib
+    else:
+        import tomli as tomllib
     try:
         data = read_bytes(file, _MAX_BYTES)
         if len(data) > _MAX_BYTES:

@@ -73,7 +73,7 @@ def study_document(
     whole, unread = pretrained.merged(document)
     with budget.shared():
         config, wrong = yaml_config.from_document(whole, mindformers=versions.mindformers)
-        network = network_of(config, settings.families)
+        network = network_of(config, versions, settings.families)
         strategy = expand(config, network, versions) if network is not None else None
         case = Case(config=config, versions=versions, network=network, strategy=strategy, environment=environment)
         decided = modules.decide(config) if config.dialect is Dialect.PYNATIVE else ()
@@ -143,7 +143,7 @@ def _other_versions(studied: Study) -> Iterator[Finding]:
             )
 
 
-def network_of(config: Config, families: Mapping[str, str] = _NO_FAMILIES) -> Network | None:
+def network_of(config: Config, versions: Versions, families: Mapping[str, str] = _NO_FAMILIES) -> Network | None:
     """The network that the catalog knows for a config; one without operators for an unknown family.
 
     ``families``: by name of a model class that the catalog does not know, the family whose layers it has.
@@ -160,8 +160,8 @@ def network_of(config: Config, families: Mapping[str, str] = _NO_FAMILIES) -> Ne
         )
     # some cells are built otherwise when operators are selected for recompute; mindformers passes it on like this
     chosen = {"recompute": {"select_recompute": bool(config.recompute.select)}}
-    settings, known = {**config.model.settings, "parallel_config": chosen}, catalog.load(family)
-    templates, extra = catalog.templates_for(family, settings, count), catalog.extra_layers_for(family, settings)
+    settings, known = {**config.model.settings, "parallel_config": chosen}, catalog.load(family, versions.mindformers)
+    templates, extra = known.templates_for(settings, count), known.extra_layers_for(settings)
     pipeline = config.pipeline
     fitted = {
         template: for_ranks(template, pipeline.model_parallel, pipeline.sequence_parallel)
@@ -172,7 +172,7 @@ def network_of(config: Config, families: Mapping[str, str] = _NO_FAMILIES) -> Ne
     layers = _layers(config, templates)
     if layers:  # multi-token prediction takes the settings of the last layer
         layers += tuple(replace(layers[-1], name=name, template=template) for name, template in extra)
-    approximated = catalog.approximated(family, settings)
+    approximated = known.approximated(settings)
     if extra and templates and templates[-1].name == "dense":  # built like the last decoder layer; the catalog has MoE
         approximated = (*approximated, "first_k_dense_replace")
     return Network(
@@ -180,7 +180,7 @@ def network_of(config: Config, families: Mapping[str, str] = _NO_FAMILIES) -> Ne
         layers=layers,
         flash_attention=known.flash_attention,
         approximated=approximated,
-        made_with=known.made_with,
+        made_with=known.made_with["mindformers"],
     )
 
 

@@ -87,17 +87,6 @@ def _told(held: _Range, package: Package, version: str) -> str:
     )
 
 
-def catalog_difference(family: str, made_with: str, mindformers: str) -> str:
-    """What differs between the catalog's operators of a family, read from the cells of ``made_with``, and those of
-    another mindformers; "" where nothing does."""
-    if same(made_with, mindformers):
-        return ""
-    for release in MINDFORMERS:
-        if same(release.version, mindformers) and family in release.operators:
-            return release.operators[family]
-    return phrase("with those of {version} they were not compared", version=mindformers)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Versions:
     """The versions that a config will run with. ``assumed``: the packages that are neither installed nor given."""

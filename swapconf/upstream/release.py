@@ -33,5 +33,3 @@ class Release:
     changes: Mapping[str, FactValue] = field(default_factory=dict)
     # Measured with this release, and as before it.
     confirms: tuple[str, ...] = ()
-    # By family: what differs from the operators of the catalog, read from the real cells; "" where nothing does.
-    operators: Mapping[str, str] = field(default_factory=dict)

@@ -18,11 +18,23 @@ from swapconf.trace.lifetimes import Lifetimes
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.depth import hops
 
-EXTRA = 1_000_000  # number of the first layer of multi-token prediction, which the network calls mtp0
 GRADIENT_VIEW = "TransposeExtView"  # of a weight of experts, measured with MindSpore 2.9.0
 SPLITS = frozenset({"Split", "SplitWithSize"})
 ADD_AND_NORM = "AddRmsNorm"  # what MindSpore makes of an Add that an RmsNorm reads
 SUM = 2  # which of its outputs the Add would have
+
+
+@dataclass(frozen=True, slots=True)
+class LayerRows:
+    """The layers of the model, as ``kernels.layer`` counts them: a decoder layer by its number, behind these the layers
+    of multi-token prediction, which are ``is_extra``. ``names``: what the network calls them."""
+
+    names: tuple[str, ...]
+    is_extra: Flags
+
+    def name(self, row: int) -> str:
+        """Also for the row of what is outside of layers, which is -1: "" ."""
+        return self.names[row] if row >= 0 else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +47,7 @@ class Baseline:
     maker: Ints
     host_bytes: Ints
     kernels: Kernels
+    layers: LayerRows
     reads: Reads
     steps: int
     misnamed: frozenset[int] = frozenset()
@@ -44,6 +57,10 @@ class Baseline:
         """The first kernel of each training step, and the number of kernels."""
         names = self.kernels.name
         return np.array([*(index for index, name in enumerate(names) if name == names[0]), len(names)])
+
+    def layer_of(self, kernel: int) -> str:
+        """What the network calls the layer of a kernel, "" outside of them."""
+        return self.layers.name(int(self.kernels.layer[kernel]))
 
     @cached_property
     def below(self) -> Ints:
@@ -141,12 +158,12 @@ class Baseline:
     def batches(self) -> tuple[tuple[int, ...], ...]:
         """The passes of each micro-batch, by number, as its layers follow one another; a micro-batch begins where the
         layers do, with an interleaved pipeline in each of its pieces."""
-        layer = self.kernels.layer
+        layer, is_extra = self.kernels.layer, self.layers.is_extra
         found: list[list[int]] = []
         above = -1
         for number, node in sorted(self._first_nodes.items(), key=lambda item: item[1]):
             here = int(layer[node])
-            if not found or here <= above or above + 1 < here < EXTRA:
+            if not found or here <= above or (above + 1 < here and not is_extra[here]):
                 found.append([])
             found[-1].append(number)
             above = here
@@ -292,8 +309,3 @@ class Baseline:
             rows, others = self.made.get(node, []), self.made.get(int(self.twin[node]), [])
             found[rows] = others if len(rows) == len(others) else -1
         return found
-
-
-def layer_name(number: int) -> str:
-    """What the network calls the layer of a kernel."""
-    return str(number) if number < EXTRA else f"mtp{number - EXTRA}"

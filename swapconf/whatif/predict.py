@@ -12,7 +12,7 @@ from swapconf.models.network import Network
 from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import CATEGORIES, NEVER, TICKS, Category, Lifetimes
 from swapconf.upstream.primitives import VIEWS
-from swapconf.whatif.baseline import ADD_AND_NORM, SUM, Baseline, layer_name
+from swapconf.whatif.baseline import ADD_AND_NORM, SUM, Baseline
 from swapconf.whatif.cell_outputs import cell_outputs, descends, redistributing
 from swapconf.whatif.loss import head_first, hurried, started
 from swapconf.whatif.parted import Own, flags, kinds, parted, stand_ins
@@ -176,9 +176,9 @@ def _of_all_layers(prepared: PlacedBaseline, strategy: Strategy) -> dict[int, li
     """By pass the kernels shared by all layers that are recomputed in that one's."""
     if not prepared.sites.shared:
         return {}
-    known, kernels = strategy.actions(), prepared.baseline.kernels
-    passes = np.unique(kernels.passing[kernels.passing >= 0]).tolist()
-    names = {number: layer_name(int(kernels.layer[number])) for number in passes}
+    known, baseline = strategy.actions(), prepared.baseline
+    passing = baseline.kernels.passing
+    names = {number: baseline.layer_of(number) for number in np.unique(passing[passing >= 0]).tolist()}
     wanted = {
         number: [kernel for kernel, path in prepared.sites.shared if isinstance(known.get((name, path)), Recompute)]
         for number, name in names.items()
@@ -189,14 +189,15 @@ def _of_all_layers(prepared: PlacedBaseline, strategy: Strategy) -> dict[int, li
 def _parted(prepared: PlacedBaseline, strategy: Strategy) -> list[Own]:
     """What some layers have for themselves although all share it in the baseline."""
     known, kernels, paths = flags(strategy), prepared.baseline.kernels, dict(prepared.sites.shared)
+    name = prepared.baseline.layers.name
     layers = np.unique(kernels.layer[kernels.passing[kernels.passing >= 0]]).tolist()
     found = kinds(
         prepared.baseline,
-        {kernel: {layer: known.get((layer_name(layer), path)) for layer in layers} for kernel, path in paths.items()},
+        {kernel: {layer: known.get((name(layer), path)) for layer in layers} for kernel, path in paths.items()},
     )
-    site = {name: index for index, name in enumerate(prepared.sites.names)}
+    row_of_site = {site: row for row, site in enumerate(prepared.sites.names)}
     return [
-        Own(kernel=kernel, layers=alike, site=site.get((layer_name(min(alike)), paths[kernel]), -1))
+        Own(kernel=kernel, layers=alike, site=row_of_site.get((name(min(alike)), paths[kernel]), -1))
         for kernel, alike in found
     ]
 
@@ -267,7 +268,7 @@ def _kept_sums(baseline: Baseline, sites: Sites, actions: _Actions, flagged: Fla
         rows = [row for row in range(low, high) if kernels.backward[reads.kernel[row]] and sites.of_read[row] >= 0]
         owners = {int(sites.of_read[row]) for row in rows}
         if owners and not any(
-            actions.again[owner] and sites.names[owner][0] == layer_name(int(kernels.layer[kernel])) for owner in owners
+            actions.again[owner] and sites.names[owner][0] == baseline.layer_of(kernel) for owner in owners
         ):
             found[kernel] = rows
     return found

@@ -11,8 +11,8 @@ from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.trace.columns import Flags, Ints, Kernels, Reads
 from swapconf.trace.lifetimes import NEVER, TICKS, Lifetimes
 from swapconf.trace.trace import Block, Kernel, Task, Trace
-from swapconf.upstream.scopes import GRADIENTS, in_layer
-from swapconf.whatif.baseline import EXTRA, GRADIENT_VIEW, Baseline
+from swapconf.upstream.scopes import EXTRA_BLOCK, GRADIENTS, InLayer, in_layer
+from swapconf.whatif.baseline import GRADIENT_VIEW, Baseline, LayerRows
 from swapconf.whatif.homes import weights_read
 from swapconf.whatif.passes import adopted, passes, rehomed
 from swapconf.whatif.streams import released
@@ -32,11 +32,13 @@ def prepare(trace: Trace) -> Baseline:
     places = _places(kernel.name for kernel in kernels)
     stream = np.array([kernel.stream for kernel in kernels], dtype=np.int64)
     reads = _reads(kernels, tasks, row, maker, stream)
-    layer = np.array([place[0] for place in places], dtype=np.int64)
+    layers, layer = _layers(places)
     backward = _backward(kernels, reads, maker)
     reads = _through_views(reads, maker, backward)
-    layer, cell = adopted(kernels, layer, [place[1] for place in places], backward, reads, maker)
-    named = _named(kernels, places, layer)
+    by_name = layer
+    layer, cell = adopted(kernels, layer, [place.cell if place else "" for place in places], backward, reads, maker)
+    has_name = np.array([kernel.scope != "Default" for kernel in kernels])
+    named = np.where(has_name, by_name, layer)
     weights = weights_read(tasks, trace.blocks, reads)
     layer = rehomed(kernels, layer, cell, backward, reads, maker, weights)
     return Baseline(
@@ -53,6 +55,7 @@ def prepare(trace: Trace) -> Baseline:
             passing=passes(kernels, layer, cell, backward, reads, maker, weights),
             before=_before(maker, blocks, len(kernels)),
         ),
+        layers=layers,
         reads=reads,
         steps=trace.num_steps,
         misnamed=frozenset(np.flatnonzero(layer != named).tolist()),
@@ -69,31 +72,26 @@ def _refuse(trace: Trace, kernels: Sequence[Kernel], tasks: Sequence[Task]) -> N
         raise ValueError(phrase("the trace recomputes already"))
 
 
-def _named(kernels: Sequence[Kernel], places: Sequence[tuple[int, str]], layer: Ints) -> Ints:
-    """[kernels] the layer that a kernel is named after; ``layer`` where its name tells none."""
-    return np.array(
-        [
-            place[0] if kernel.scope != "Default" else number
-            for place, kernel, number in zip(places, kernels, layer.tolist(), strict=True)
-        ]
-    )
-
-
-def place_of(name: str) -> tuple[int, str]:
-    """(layer, dotted path of the cell); layer -1 outside of them, from EXTRA on for multi-token prediction."""
-    found = in_layer(name.rpartition("/")[0])
-    return (-1, "") if found is None else (found.index + EXTRA * found.is_extra, found.cell)
-
-
-def _places(names: Iterable[str]) -> list[tuple[int, str]]:
-    known: dict[str, tuple[int, str]] = {}
-    found = []
+def _places(names: Iterable[str]) -> list[InLayer | None]:
+    by_scope: dict[str, InLayer | None] = {}
+    places = []
     for name in names:
         scope = name.rpartition("/")[0]
-        if scope not in known:
-            known[scope] = place_of(name)
-        found.append(known[scope])
-    return found
+        if scope not in by_scope:
+            by_scope[scope] = in_layer(scope)
+        places.append(by_scope[scope])
+    return places
+
+
+def _layers(places: Sequence[InLayer | None]) -> tuple[LayerRows, Ints]:
+    """The layers, and for each place the row of its layer; -1 outside of them."""
+    decoders, extras = (
+        1 + max((place.index for place in places if place and place.is_extra == is_extra), default=-1)
+        for is_extra in (False, True)
+    )
+    names = (*map(str, range(decoders)), *(f"{EXTRA_BLOCK}{index}" for index in range(extras)))
+    rows = [-1 if place is None else place.index + decoders * place.is_extra for place in places]
+    return LayerRows(names, np.arange(len(names)) >= decoders), np.array(rows, dtype=np.int64)
 
 
 def _makers(tasks: Sequence[Task], row: dict[int, int]) -> Ints:

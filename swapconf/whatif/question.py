@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from swapconf.config.config import Config, DefaultSwap, ListedSwap
 from swapconf.decide.expand import expand
 from swapconf.decide.strategy import Strategy
@@ -20,7 +22,6 @@ from swapconf.timing.cost import Machine, StepTime
 from swapconf.trace import run_record, trace_folder
 from swapconf.trace.lifetimes import TICKS, Placement, PoolRecord
 from swapconf.whatif import step_time
-from swapconf.whatif.baseline import EXTRA
 from swapconf.whatif.baseline_step import added_operations
 from swapconf.whatif.belongs import other_run
 from swapconf.whatif.bound import safe_peak_bytes
@@ -223,9 +224,9 @@ def with_prefetch(config: Config, prefetch: int) -> Config:
 
 
 def _check(prepared: PlacedBaseline, network: Network, file: str) -> None:
-    layers = prepared.baseline.kernels.layer
+    rows, is_extra = prepared.baseline.kernels.layer, prepared.baseline.layers.is_extra
     known = {layer.index for layer in network.layers}
-    seen = set(layers[(layers >= 0) & (layers < EXTRA)].tolist())
+    seen = {row for row in np.unique(rows[rows >= 0]).tolist() if not is_extra[row]}
     if not seen:
         raise Mismatch(phrase("the trace has no decoder layers"))
     if not seen <= known or (len({layer.stage for layer in network.layers}) == 1 and seen != known):

@@ -17,7 +17,7 @@ import numpy as np
 from swapconf.models.network import Network
 from swapconf.trace.columns import Flags, Ints
 from swapconf.upstream.primitives import VIEWS
-from swapconf.whatif.baseline import ADD_AND_NORM, GRADIENT_VIEW, SUM, Baseline, layer_name
+from swapconf.whatif.baseline import ADD_AND_NORM, GRADIENT_VIEW, SUM, Baseline
 from swapconf.whatif.cell_primitives import CellPrimitives
 
 
@@ -76,7 +76,7 @@ def _places(baseline: Baseline) -> tuple[Ints, tuple[tuple[str, str], ...]]:
     places: dict[tuple[str, str], int] = {}
     of_place = np.full(len(kernels), -1, dtype=np.int64)
     for node in np.flatnonzero(kernels.passing >= 0).tolist():
-        place = layer_name(int(kernels.layer[node])), kernels.cell[node]
+        place = baseline.layer_of(node), kernels.cell[node]
         of_place[node] = places.setdefault(place, len(places))
     return of_place, tuple(places)
 
@@ -130,7 +130,7 @@ class _Assigned:
         for row in np.flatnonzero((kernels.passing[faces] >= 0) & kernels.backward[reading]).tolist():
             self.of_read[row] = self._owner(int(faces[row]), int(reading[row]))
         for row, layer_of in _sums(self._baseline):
-            layer = self._templates.get(layer_name(layer_of))
+            layer = self._templates.get(self._baseline.layers.name(layer_of))
             path = layer[1].path("", "Add", frozenset()) if layer is not None else None
             if layer is not None and path is not None:
                 self.of_read[row] = self._site(layer[0], path)
@@ -141,8 +141,8 @@ class _Assigned:
         shared = tuple(_shared(self._baseline, self._templates))
         for kernel, path in shared:
             for layer in np.unique(kernels.layer[kernels.passing >= 0]).tolist():
-                self._site(layer_name(layer), path)
-            site = self._site(layer_name(int(kernels.layer[kernel])), path)
+                self._site(self._baseline.layers.name(layer), path)
+            site = self._site(self._baseline.layer_of(kernel), path)
             self.of_moved[kernel] = site
             self.of_read[(self._reads.face == kernel) & kernels.backward[self._reads.kernel]] = site
         return shared
@@ -161,7 +161,7 @@ class _Assigned:
         return int(self.of_moved[face])
 
     def _layer(self, node: int) -> tuple[str, CellPrimitives] | None:
-        return self._templates.get(layer_name(int(self._kernels.layer[node])))
+        return self._templates.get(self._baseline.layer_of(node))
 
     def _site(self, layer: str, path: str) -> int:
         return self.names.setdefault((layer, path), len(self.names))
@@ -183,7 +183,7 @@ def _sums(baseline: Baseline) -> Iterator[tuple[int, int]]:
 def _shared(baseline: Baseline, templates: Mapping[str, tuple[str, CellPrimitives]]) -> Iterator[tuple[int, str]]:
     kernels = baseline.kernels
     for kernel in np.flatnonzero((kernels.layer >= 0) & (kernels.passing < 0) & ~kernels.backward).tolist():
-        layer = templates.get(layer_name(int(kernels.layer[kernel])))
+        layer = templates.get(baseline.layer_of(kernel))
         path = layer[1].path(kernels.cell[kernel], kernels.primitive[kernel], frozenset()) if layer else None
         if path is not None and kernels.primitive[kernel] not in VIEWS:
             yield kernel, path

@@ -8,13 +8,14 @@ import numpy as np
 
 from swapconf.trace.columns import Ints, Kernels, Reads
 from swapconf.trace.lifetimes import Lifetimes
-from swapconf.whatif.baseline import Baseline
+from swapconf.whatif.baseline import Baseline, LayerRows
 
 
 def of_kernels(kernels: Kernels, uses: Iterable[tuple[int, int]], maker: Ints | None = None) -> Baseline:
     """``uses``: (block, kernel that reads it). ``maker``: [blocks] by default kernel i makes block i."""
     made = np.arange(len(kernels)) if maker is None else maker
     block, kernel = (np.array(column, dtype=np.int64) for column in zip(*sorted(uses), strict=True))
+    decoders = 1 + int(kernels.layer.max())
     none = np.zeros(0, dtype=np.int64)
     return Baseline(
         blocks=Lifetimes(
@@ -31,5 +32,6 @@ def of_kernels(kernels: Kernels, uses: Iterable[tuple[int, int]], maker: Ints | 
         host_bytes=np.zeros(len(made), dtype=np.int64),
         steps=1,
         kernels=kernels,
+        layers=LayerRows(tuple(map(str, range(decoders))), np.zeros(decoders, dtype=np.bool_)),
         reads=Reads(block=block, kernel=kernel, until=kernel, face=made[block], via=made[block]),
     )

@@ -12,13 +12,18 @@ from swapconf.models import catalog, store
 from swapconf.models.network import LayerTemplate
 
 FAMILIES = ("llama", "glm2", "qwen3", "qwen3_moe", "deepseek_v3", "telechat3", "telechat3_moe")
+# Those that releases share are there once.
 TEMPLATES = [
-    pytest.param(template, id=f"{family}-{number}-{template.name}")
-    for family in FAMILIES
-    for number, variant in enumerate(catalog.load(family).variants)
-    for template in variant.templates.values()
+    pytest.param(template, id=name)
+    for template, name in {
+        template: f"{family}-{release}-{number}-{template.name}"
+        for family in FAMILIES
+        for release in reversed(catalog.releases(family))
+        for number, variant in enumerate(catalog.load(family, release).variants)
+        for template in variant.templates.values()
+    }.items()
 ]
-LLAMA = catalog.templates_for("llama", {"use_flash_attention": True}, 1)[0]
+LLAMA = catalog.load("llama").templates_for({"use_flash_attention": True}, 1)[0]
 
 
 def legacy(config: object, network: object) -> dict[str, object]:
@@ -75,8 +80,8 @@ def test_junk_in_a_model_config_still_has_layers(family: str, junk: object) -> N
     known = catalog.load(family)
     settings = [*known.switches.values(), *(known.layout.first_dense, known.layout.moe_frequency, known.layout.mtp)]
     config = {key: junk for setting in settings if setting for key in setting.keys}
-    assert len(catalog.templates_for(family, config, 3)) == 3
-    assert all(name.startswith("mtp") for name, _ in catalog.extra_layers_for(family, config))
+    assert len(catalog.load(family).templates_for(config, 3)) == 3
+    assert all(name.startswith("mtp") for name, _ in catalog.load(family).extra_layers_for(config))
 
 
 def test_lists_its_families_and_refuses_others() -> None:
@@ -86,9 +91,9 @@ def test_lists_its_families_and_refuses_others() -> None:
 
 
 def test_identifying_reads_no_family_file() -> None:
-    store.load.cache_clear()
+    store._load.cache_clear()
     catalog.identify(legacy("LlamaConfig", "LlamaForCausalLM"), use_legacy=None)
-    assert store.load.cache_info().currsize == 0
+    assert store._load.cache_info().currsize == 0
 
 
 def test_imports_neither_mindspore_nor_numpy() -> None:
@@ -111,13 +116,13 @@ def test_imports_neither_mindspore_nor_numpy() -> None:
     ],
 )
 def test_lays_out_dense_and_expert_layers(model_config: dict[str, object], kinds: list[str]) -> None:
-    templates = catalog.templates_for("deepseek_v3", model_config, 5)
+    templates = catalog.load("deepseek_v3").templates_for(model_config, 5)
     assert [template.name for template in templates] == kinds
 
 
 def test_equal_layers_share_one_template() -> None:
-    assert len({id(template) for template in catalog.templates_for("llama", {}, 40)}) == 1
-    assert len({id(template) for template in catalog.templates_for("deepseek_v3", {}, 61)}) == 2
+    assert len({id(template) for template in catalog.load("llama").templates_for({}, 40)}) == 1
+    assert len({id(template) for template in catalog.load("deepseek_v3").templates_for({}, 61)}) == 2
 
 
 @pytest.mark.parametrize(
@@ -132,15 +137,15 @@ def test_equal_layers_share_one_template() -> None:
     ],
 )
 def test_counts_the_layers(family: str, model_config: dict[str, object], number: int) -> None:
-    assert catalog.num_layers_of(family, model_config) == number
+    assert catalog.load(family).layout.num_layers.count(model_config) == number
 
 
 def test_multi_token_prediction_is_an_extra_layer() -> None:
-    ((name, template),) = catalog.extra_layers_for("deepseek_v3", {"num_nextn_predict_layers": 1})
+    ((name, template),) = catalog.load("deepseek_v3").extra_layers_for({"num_nextn_predict_layers": 1})
     assert (name, template.name) == ("mtp0", "mtp")
     assert template.by_path["transformer_layer"].type == "TransformerLayer"
-    assert catalog.extra_layers_for("deepseek_v3", {"mtp_num_layers": 0}) == ()
-    assert catalog.extra_layers_for("llama", {}) == ()
+    assert catalog.load("deepseek_v3").extra_layers_for({"mtp_num_layers": 0}) == ()
+    assert catalog.load("llama").extra_layers_for({}) == ()
 
 
 @pytest.mark.parametrize(
@@ -157,16 +162,16 @@ def test_multi_token_prediction_is_an_extra_layer() -> None:
     ],
 )
 def test_switches_change_the_operators(family: str, model_config: dict[str, object], present: str, absent: str) -> None:
-    paths = catalog.templates_for(family, model_config, 1)[0].by_path
+    paths = catalog.load(family).templates_for(model_config, 1)[0].by_path
     assert present in paths
     assert absent not in paths
 
 
 def test_says_when_no_stored_variant_fits() -> None:
-    assert catalog.approximated("llama", {"use_flash_attention": True, "qkv_concat": True}) == ()
-    assert catalog.approximated("llama", {"fused_rms_norm": False}) == ()
-    assert catalog.approximated("llama", {"fused_rms_norm": False, "qkv_concat": True}) == ("fused_rms_norm",)
-    assert catalog.approximated("llama", {"moe_config": {"expert_num": 8}}) == ("moe_config.expert_num",)
+    assert catalog.load("llama").approximated({"use_flash_attention": True, "qkv_concat": True}) == ()
+    assert catalog.load("llama").approximated({"fused_rms_norm": False}) == ()
+    assert catalog.load("llama").approximated({"fused_rms_norm": False, "qkv_concat": True}) == ("fused_rms_norm",)
+    assert catalog.load("llama").approximated({"moe_config": {"expert_num": 8}}) == ("moe_config.expert_num",)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -180,7 +185,7 @@ def test_variants_stand_for_different_switch_values(family: str) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_flash_attention_pattern_names_an_operator(family: str) -> None:
     path = catalog.load(family).flash_attention.replace(r"\.", ".")
-    for template in catalog.templates_for(family, {"use_flash_attention": True}, 2):
+    for template in catalog.load(family).templates_for({"use_flash_attention": True}, 2):
         assert path in template.by_path
 
 

@@ -28,7 +28,7 @@ FLASH = r"attention\.flash_attention"
 
 
 def llama(num_layers: int) -> Network:
-    templates = catalog.templates_for("llama", {"use_flash_attention": True}, num_layers)
+    templates = catalog.load("llama").templates_for({"use_flash_attention": True}, num_layers)
     layers = tuple(Layer(index=index, name=str(index), template=template) for index, template in enumerate(templates))
     return Network(family="llama", layers=layers, flash_attention=FLASH)
 
@@ -165,6 +165,7 @@ MODEL = "Default/network-MFPipelineWithLossScaleCell/network-DataOrderWrapperCel
             f"{MODEL}/decoder-TransformerBlock/layers-CellList/12-TransformerLayer/mlp-MLP",
             Place("", f"{MODEL}/decoder-TransformerBlock/layers-CellList/12-TransformerLayer/mlp-MLP"),
         ),
+        ("Gradients/Default/model-M/layers-CellList/0-Layer/feed_forward-F/Grad_Mul", Place("0", "feed_forward")),
         (f"{MODEL}/output_layer-ColumnParallelLinear", Place("", f"{MODEL}/output_layer-ColumnParallelLinear")),
         ("Default", Place("", "Default")),
         ("", Place("", "")),
@@ -319,7 +320,7 @@ def test_layers_of_two_kinds_and_extra_layers() -> None:
 
 def test_tables_that_layers_share_are_moved_where_mindspore_keeps_them() -> None:
     """Qwen3's rotary tables are computed in the first layer of a rank only; every layer flags them."""
-    templates = catalog.templates_for("qwen3", {}, 2)
+    templates = catalog.load("qwen3").templates_for({}, 2)
     layers = tuple(Layer(index=index, name=str(index), template=template) for index, template in enumerate(templates))
     strategy = decided(LAYER_SWAP, Network(family="qwen3", layers=layers))
     effect = observed(trace_folder.read(MCORE / "qwen3_l2_layerswap_n5", rank=0), 2)
@@ -334,7 +335,7 @@ def test_tables_that_layers_share_are_moved_where_mindspore_keeps_them() -> None
 
 def test_a_cell_whose_saved_kernels_all_run_in_another_layer_is_moved_there() -> None:
     """What else of the rotary embedding runs in the layer leaves nothing to the backward pass."""
-    templates = catalog.templates_for("qwen3", {}, 2)
+    templates = catalog.load("qwen3").templates_for({}, 2)
     layers = tuple(Layer(index=index, name=str(index), template=template) for index, template in enumerate(templates))
     cfg = ops(op(r"self_attention\.apply_rotary_pos_emb", 5, 0, 1, line=4))
     strategy = decided(cfg, Network(family="qwen3", layers=layers))

@@ -96,7 +96,7 @@ def test_what_is_asked_of_a_model_that_nobody_knows_is_told_and_not_counted() ->
 def test_what_depends_on_the_layout_is_left_open() -> None:
     layers = tuple(
         Layer(index=index, name=str(index), template=template)
-        for index, template in enumerate(catalog.templates_for("llama", {}, 2))
+        for index, template in enumerate(catalog.load("llama").templates_for({}, 2))
     )
     asked = ops(op(r"attention\.reshape", 5), op(r"attention\.wq", 5))
     asked = replace(asked, recompute=RecomputeConfig(select_comm=(select(r"ffn_norm\.norm"),)))

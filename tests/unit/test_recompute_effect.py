@@ -194,7 +194,7 @@ def test_no_false_alarm(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["mcore/qwen3_l2_none", "mcore/qwen3_l2_layerswap_n5"])
 def test_no_false_alarm_on_an_mcore_model(name: str) -> None:
-    templates = catalog.templates_for("qwen3", {}, 2)
+    templates = catalog.load("qwen3").templates_for({}, 2)
     net = Network(
         family="qwen3",
         layers=tuple(

@@ -9,7 +9,7 @@ import pytest
 from swapconf.config.yaml_document import parse
 from swapconf.decide import log_lines
 from swapconf.decide.edits import Offload
-from swapconf.models.catalog import templates_for
+from swapconf.models import catalog
 from swapconf.train import hook
 from swapconf.train.planner import LayerPlanner
 from swapconf.train.session import Session
@@ -55,7 +55,7 @@ def test_mcore_gets_the_swap_section_that_mindformers_loses() -> None:
         }
     )
     assert session.wants_lazy_inline()
-    (template, _) = templates_for("qwen3", {}, 2)
+    (template, _) = catalog.load("qwen3").templates_for({}, 2)
     lost = block(
         legacy=False, swap={"swap": False, "layer_swap": None, "op_swap": None, "default_prefetch": 1}, num_layers=2
     )
@@ -166,7 +166,7 @@ def test_lists_of_an_mcore_model_name_layers_where_swap_is_on(recompute: dict[st
     swap = {"swap": True, "layer_swap": [{"backward_prefetch": 5, "layers": [0]}]}
     session = reviewed(swap_config=swap, recompute_config=recompute)
     passed = block(legacy=False, swap=NO_SWAP, recompute_config=recompute)
-    (template, *_) = templates_for("qwen3", {}, 4)
+    (template, *_) = catalog.load("qwen3").templates_for({}, 4)
     plan = session.planner(passed)
     assert session.study is not None
     assert session.study.strategy is not None

@@ -19,10 +19,11 @@ from swapconf.study.study import Study
 from swapconf.trace.blocks import Blocks
 from swapconf.trace.lifetimes import TICKS
 from swapconf.trace.trace import Trace
+from swapconf.upstream.scopes import in_layer
 from swapconf.whatif.bound import safe_peak_bytes
 from swapconf.whatif.predict import PlacedBaseline, placed, predict, schedule
 from swapconf.whatif.prediction import Prediction
-from swapconf.whatif.prepare import place_of, prepare
+from swapconf.whatif.prepare import _layers, prepare
 from swapconf.whatif.question import Mismatch, Question, _findings, with_prefetch
 from swapconf.whatif.sweep import Point
 from swapconf.words.findings import Origin, Severity
@@ -259,16 +260,15 @@ def test_the_command_says_what_to_run_for_a_trace_that_swaps() -> None:
     assert "swapconf dryrun" in run.output
 
 
-def test_places_of_kernels() -> None:
-    assert place_of("Default/model-M/layers-CellList/3-LLamaDecodeLayer/attention-A/wq-Linear/MatMul-op0") == (
-        3,
-        "attention.wq",
+def test_layers_of_multi_token_prediction_are_counted_behind_the_decoder_layers() -> None:
+    scopes = (
+        "Default/model-M/decoder-B/layers-CellList/1-Layer/mlp-MLP",
+        "Default/lm_head-Linear",
+        "Default/model-M/mtp-B/layers-CellList/0-Layer",
     )
-    assert place_of("Gradients/Default/model-M/layers-CellList/0-Layer/feed_forward-F/Grad_Mul/Mul-op1") == (
-        0,
-        "feed_forward",
-    )
-    assert place_of("Default/lm_head-Linear/MatMul-op0") == (-1, "")
+    layers, rows = _layers(list(map(in_layer, scopes)))
+    assert (layers.names, layers.is_extra.tolist()) == (("0", "1", "mtp0"), [False, False, True])
+    assert [layers.name(row) for row in rows.tolist()] == ["1", "", "mtp0"]
 
 
 def test_communication_that_is_not_to_run_again_does_not() -> None:

@@ -11,7 +11,7 @@ import pytest
 from swapconf.trace.columns import Ints, Kernels, Reads
 from swapconf.trace.lifetimes import TICKS
 from swapconf.trace.trace import Kernel
-from swapconf.whatif.baseline import Baseline
+from swapconf.whatif.baseline import Baseline, LayerRows
 from swapconf.whatif.cell_outputs import cell_outputs
 from swapconf.whatif.passes import rehomed
 from swapconf.whatif.recompute import StrategyProgram, recompute
@@ -70,6 +70,17 @@ def test_of_an_interleaved_pipeline_only_the_first_piece_of_a_step_casts_its_wei
     passes = [(0, 0), (0, 2), (2, 4), (2, 6)]
     found = baseline(*(item for layer, first in passes for item in (node(layer, first), node(layer, first, first))))
     assert found.upfront.tolist() == [-1, -1, 3, -1, 5, -1, 7, -1]
+
+
+@pytest.mark.parametrize(("is_extra", "batches"), [(False, 2), (True, 1)])
+def test_a_gap_in_the_layers_begins_a_micro_batch_but_not_before_multi_token_prediction(
+    is_extra: bool, batches: int
+) -> None:
+    found = baseline(
+        *(item for layer, first in ((0, 0), (2, 2)) for item in (node(layer, first), node(layer, first, first)))
+    )
+    layers = LayerRows(("0", "1", "mtp0" if is_extra else "2"), np.array([False, False, is_extra]))
+    assert len(replace(found, layers=layers).batches) == batches
 
 
 def named(layers: Sequence[int], reads: Mapping[int, Sequence[int]]) -> list[int]:

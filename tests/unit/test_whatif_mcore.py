@@ -15,9 +15,10 @@ import pytest
 from swapconf.decide.strategy import Strategy
 from swapconf.study.study import Study
 from swapconf.trace.trace import Trace
+from swapconf.upstream.scopes import in_layer
 from swapconf.whatif.bound import safe_peak_bytes
 from swapconf.whatif.predict import PlacedBaseline, placed, predict
-from swapconf.whatif.prepare import place_of, prepare
+from swapconf.whatif.prepare import prepare
 from swapconf.whatif.question import Question
 from tests.helpers import ROOT, golden, study_of
 
@@ -68,7 +69,8 @@ def copied(trace: Trace) -> tuple[Counter[tuple[int, str, int]], Counter[tuple[i
         if kernel.copies_to_host:
             name = made[task.inputs[0]]
             size = -(-(task.input_tensors[0].size_bytes or 0) // 512) * 512
-            key = place_of(name)[0], name.rpartition("/")[2].partition("-op")[0], size
+            place = in_layer(name.rpartition("/")[0])
+            key = place.index if place else -1, name.rpartition("/")[2].partition("-op")[0], size
             comes_back = (ends[task.event] or 0) - 3 in back  # the host block ends with the copy back
             (read if comes_back else unread)[key] += 1
         for output in task.outputs:

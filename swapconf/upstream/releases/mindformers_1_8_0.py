@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from swapconf.upstream.release import Release
-from swapconf.words.phrases import phrase
 
 RELEASE = Release(
     package="mindformers",
@@ -16,9 +15,4 @@ RELEASE = Release(
         "mcore_drops_swap_config",
         "run_steps_aside",
     ),
-    operators={
-        "llama": "",
-        "qwen3": phrase("in 1.8.0 one primitive, mul_mscale, is of another type"),
-        "deepseek_v3": phrase("in 1.8.0, 18 layer templates differ"),
-    },
 )

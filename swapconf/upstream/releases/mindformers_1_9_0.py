@@ -28,5 +28,4 @@ RELEASE = Release(
             ),
         ),
     },
-    operators={"llama": ""},
 )

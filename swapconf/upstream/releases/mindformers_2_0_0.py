@@ -17,5 +17,4 @@ RELEASE = Release(
         "run_steps_aside",
     ),
     changes={"mcore_refuses_cpu_offloading": FactValue(value=False, source=phrase("the converter takes both names"))},
-    operators={"llama": ""},
 )

@@ -15,5 +15,4 @@ RELEASE = Release(
         "mcore_drops_swap_config",
         "run_steps_aside",
     ),
-    operators={"llama": ""},
 )
