@@ -154,18 +154,18 @@ def _page(made: list[Made], seed: int) -> Iterator[str]:
     yield from (
         "# Plans against true dry runs",
         "",
-        f"`python scripts/evidence/plans.py --seed {seed} --keep DIR` with MindSpore 2.9.0 and MindSpore Transformers",
-        "1.9.0: random models and layouts, planned and confirmed by `swapconf plan --confirm`. Peaks are dry runs, level",
-        f"1; times are estimated on {HARDWARE}, with a host link 30 % slower. Budgets count the workspace of one kernel,",
-        "estimated. *Change* is that of the step against no swap and no recompute; *simple*: of the best of six simple",
+        f"`python scripts/evidence/plans.py --seed {seed} --keep DIR` with MindSpore 2.9.0 and MindSpore",
+        "Transformers 1.9.0: random models and layouts, planned and confirmed by `swapconf plan --confirm`. Peaks are dry",
+        f"runs, level 1; times are estimated on {HARDWARE}, with a host link 30 % slower. Budgets count the workspace of one",
+        "kernel, estimated. *Change* is that of the step against no swap and no recompute; *simple*: of the best of six simple",
         "strategies that fits.",
         "",
         f"- {len(made)} plans, {len(errors)} ranks; over the budget in the true run: {len(over)}.",
         f"- Used peak, predicted against true: median {median(errors):.3f} %, worst {max(errors):.2f} %.",
         f"- Slower than the best simple strategy that fits, by more than 0.1 points: {len(slower)}.",
         "",
-        "| shape | budget, of none | verdict | entries | needs, of budget | used peak off, worst rank | change | simple "
-        "| full |",
+        "| shape | budget, of none | verdict | entries | needs, of budget | used peak off, worst rank | change "
+        "| simple | full |",
         "|---|---:|---|---:|---:|---:|---:|---:|---:|",
     )
     for item in made:

@@ -199,7 +199,7 @@ def _without_doubt(text: str, file: str) -> str:
     """With swap on, a short list of layers may look like counts, which nobody but its author can tell: it says so."""
     text = with_comment(text, None, "", mark=_LAYERS)
     config, _ = yaml_config.from_document(parse(text, file))
-    case = Case(config=config, versions=Versions(), network=network_of(config))
+    case = Case(config=config, versions=Versions(), network=network_of(config, Versions()))
     doubts = [found for found in r3_list_meaning.check(case) if found.severity is Severity.WARNING]
     return with_comment(text, doubts[0].origin.line, _LAYERS, mark=_LAYERS) if doubts else text
 

@@ -169,7 +169,7 @@ class Evaluator:
         """Some cells are built otherwise where operators are selected for recompute."""
         selects = bool(config.recompute.select)
         if selects not in self._networks:
-            network = network_of(config, self._study.settings.families)
+            network = network_of(config, self._study.versions, self._study.settings.families)
             assert network is not None
             self._networks[selects] = network
         return expand(config, self._networks[selects], self._study.versions)

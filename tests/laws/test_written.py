@@ -167,7 +167,7 @@ def test_what_is_written_is_read_again_and_nothing_else_has_changed(seed: int) -
         if before.config.dialect is Dialect.PYNATIVE:
             continue
         wanted = planned(before, random)
-        network = network_of(wanted)
+        network = network_of(wanted, VERSIONS)
         assert network is not None
         strategy = expand(wanted, network, VERSIONS)
         made = compact(strategy, wanted, VERSIONS)
