@@ -107,7 +107,7 @@ def main() -> None:
     folders = sorted(given.traces.glob("rank_*"), key=lambda folder: int(folder.name[5:]))
     known = Known(evaluator=Evaluator(folders, study, [Machine(hardware=card), Machine(hardware=slower)]))
     if given.known and given.known.exists():
-        known.found, known.pools = pickle.loads(given.known.read_bytes())  # noqa: S301 (what this script wrote)
+        known.found, known.pools = pickle.loads(given.known.read_bytes())
     modes = [mode_of(text) for text in MODES[given.modes]]
     for machine, link in enumerate(("the link as told", f"the link {given.slower_link:.0%} slower")):
         print(f"{given.traces.name}, {given.modes} modes, {link}", flush=True)
@@ -152,7 +152,9 @@ def _every(judge: Judge, study: Study, modes: Sequence[Mode]) -> Iterator[tuple[
 
 def _needed(judge: Judge, used: Sequence[int]) -> int:
     """Of a card, with what limits count beside the pool."""
-    return max(size + judge.limits.budget_bytes - most for size, most in zip(used, judge.limits.pool_bytes, strict=True))
+    return max(
+        size + judge.limits.budget_bytes - most for size, most in zip(used, judge.limits.pool_bytes, strict=True)
+    )
 
 
 def _floor(judge: Judge, everything: Sequence[tuple[Plan, Evaluation]]) -> int:
