@@ -1,0 +1,178 @@
+"""What holds of every plan, on a real trace and on costs that are made up."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from swapconf.config.config import Config, ListedSwap
+from swapconf.config.yaml_config import from_document
+from swapconf.config.yaml_document import parse
+from swapconf.config.yaml_text import format_config
+from swapconf.decide.expand import expand
+from swapconf.plan.judge import Judge
+from swapconf.plan.limits import Limits
+from swapconf.plan.modes import KEEP, RECOMPUTED, Atom, Mode, Plan, config_of, entries, fitted, uniform
+from swapconf.plan.planned import NOISE, Planned, Verdict, needed_bytes, plan
+from swapconf.upstream.facts import Versions
+from swapconf.words.findings import has_errors
+from tests.helpers import RECORDED_WITH
+from tests.laws.strategies import networks
+from tests.laws.test_round_trips import without_places
+from tests.unit.networks import config
+from tests.unit.planning import made_up_judge, real_judge, study
+
+FEW = settings(max_examples=12, deadline=None)
+judges = st.one_of(
+    st.builds(made_up_judge, st.integers(1, 6), max_entries=st.integers(1, 8)),
+    st.builds(made_up_judge, st.sampled_from([4, 8]), st.sampled_from([2, 4]), max_entries=st.integers(1, 8)),
+    st.just("real"),
+)
+shares = st.floats(-0.3, 1.1)
+
+
+def under(judge: Judge | str, share: float, host_budget_bytes: int | None = None) -> Judge:
+    """``share``: of the way from what full recompute needs to what no strategy needs. A judge that is new each time."""
+    one = real_judge() if isinstance(judge, str) else judge
+    low, high = (needed_bytes(one, uniform(mode, one.network)) for mode in (RECOMPUTED, KEEP))
+    return one.under(
+        Limits(
+            budget_bytes=int(low + share * (high - low)),
+            workspace_bytes=one.limits.workspace_bytes,
+            host_budget_bytes=host_budget_bytes,
+        )
+    )
+
+
+def planned(judge: Judge | str, share: float, host_budget_bytes: int | None = None) -> Planned:
+    return plan(under(judge, share, host_budget_bytes), effort=0.15)
+
+
+@given(judges, shares, st.none() | st.integers(0, 4000))
+@FEW
+def test_what_is_chosen_fits_its_limits_or_nothing_does(judge: Judge | str, share: float, host: int | None) -> None:
+    found = planned(judge, share, host)
+    limits = found.judge.limits
+    pools = found.judge.pool_bytes(found.chosen.plan)
+    fits = all(size <= most for size, most in zip(pools, limits.pool_bytes, strict=True)) and (
+        host is None or found.judge.host_bytes(found.chosen.found) <= host
+    )
+    assert fits is found.chosen.fits is (found.verdict is not Verdict.IMPOSSIBLE)
+    assert len(found.chosen.entries) <= found.judge.max_entries or found.verdict is Verdict.IMPOSSIBLE
+    if not fits:
+        assert not any(item.fits for item in found.simple.values() if found.judge.allows(item.plan))
+
+
+@given(judges, shares)
+@FEW
+def test_what_a_plan_needs_is_the_most_of_all_ranks(judge: Judge | str, share: float) -> None:
+    found = planned(judge, share)
+    pools = found.judge.pool_bytes(found.chosen.plan)
+    workspace = found.judge.limits.workspace_bytes
+    assert found.needed_bytes == max(pool + more for pool, more in zip(pools, workspace, strict=True))
+    assert (found.needed_bytes <= found.judge.limits.budget_bytes) is found.chosen.fits
+
+
+@given(judges, shares)
+@FEW
+def test_no_simple_strategy_that_fits_is_faster(judge: Judge | str, share: float) -> None:
+    found = planned(judge, share)
+    allowed = [item for item in found.simple.values() if item.fits and found.judge.allows(item.plan)]
+    assert all(found.chosen.found.step_us <= (1 + NOISE) * item.found.step_us for item in allowed)
+
+
+@given(judges, st.lists(shares, min_size=2, max_size=4))
+@FEW
+def test_a_larger_budget_is_never_slower_for_one_judge_that_is_asked_upwards(
+    judge: Judge | str, budgets: list[float]
+) -> None:
+    one = under(judge, 1.0)
+    steps = []
+    for share in sorted(budgets):
+        found = plan(under(one, share), effort=0.15)
+        if found.chosen.fits:
+            steps.append(found.chosen.found.step_us)
+    assert all(more <= (1 + NOISE) * less for less, more in itertools.pairwise(steps))
+
+
+@pytest.mark.parametrize("shares", [(-0.2, 0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)])
+def test_a_larger_budget_is_never_slower_on_a_real_trace_whoever_is_asked(shares: tuple[float, ...]) -> None:
+    steps = [found.chosen.found.step_us for share in shares if (found := plan(under("real", share))).chosen.fits]
+    assert len(steps) > 8
+    assert all(more <= (1 + NOISE) * less for less, more in itertools.pairwise(steps))
+
+
+@given(judges, shares)
+@FEW
+def test_a_plan_has_only_what_its_layers_have(judge: Judge | str, share: float) -> None:
+    found = planned(judge, share)
+    layers = found.judge.layers
+    assert len(found.chosen.plan) == len(layers)
+    assert all(fitted(mode, layer.template) == mode for mode, layer in zip(found.chosen.plan, layers, strict=True))
+    assert entries(found.chosen.plan) == tuple(sorted(frozenset().union(*found.chosen.plan)))
+
+
+@given(judges, shares)
+@FEW
+def test_the_sum_of_what_is_shown_is_the_plan(judge: Judge | str, share: float) -> None:
+    """Each entry with its layers; all of them together are the plan, and what one costs is told from the whole."""
+    found = planned(judge, share)
+    again: list[Mode] = [KEEP] * len(found.chosen.plan)
+    for worth in found.worth:
+        without = list(found.chosen.plan)
+        for index in worth.layers:
+            again[index] |= {worth.atom}
+            without[index] -= {worth.atom}
+        less = found.judge.evaluation(tuple(without))
+        assert worth.cost_us == found.chosen.found.step_us - less.step_us
+        assert worth.moved_bytes == found.chosen.found.moved_bytes - less.moved_bytes
+    assert tuple(again) == found.chosen.plan
+
+
+# --- a plan is a strategy, and its YAML says the same ----------------------------------------------------------------
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> tuple[object, Plan]:
+    """Any atoms on any layers, as far as the layers have them; a prefetch of an operator is one wherever it is swapped,
+    or not: both can be said."""
+    network = draw(networks())
+    paths = sorted({operator.path for template in network.templates for operator in template.operators})
+    atoms = st.one_of(
+        st.builds(Atom, st.just("recompute"), st.sampled_from(["", *paths])),
+        st.builds(Atom, st.just("swap"), st.sampled_from(["", *paths]), st.integers(1, 30)),
+    )
+    modes = draw(st.lists(st.frozensets(atoms, max_size=3), min_size=1, max_size=3))
+    return network, tuple(fitted(draw(st.sampled_from(modes)), layer.template) for layer in network.layers)
+
+
+def with_lists_of_layers(config: Config) -> Config:
+    """Where nothing is swapped, mindformers takes a list of layers for counts of stages: an empty swap makes it one."""
+    return config if config.swap_on else replace(config, swap=ListedSwap())
+
+
+@given(plans(), st.sampled_from([RECORDED_WITH, Versions(mindspore="2.6.0", mindformers="1.5.0")]))
+def test_any_plan_survives_its_yaml(made: tuple[object, Plan], versions: Versions) -> None:
+    network, wanted = made
+    base = config(len(wanted))
+    written = with_lists_of_layers(config_of(wanted, base))
+    again, findings = from_document(parse(format_config(written), "plan.yaml"))
+    assert not has_errors(findings)
+    assert without_places(again.swap) == without_places(written.swap)
+    assert without_places(again.recompute) == without_places(written.recompute)
+    assert expand(again, network, versions).actions() == expand(written, network, versions).actions()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("share", [-0.2, 0.0, 0.3, 0.6, 0.9])
+def test_a_plan_for_a_real_trace_survives_its_yaml(share: float) -> None:
+    found = planned("real", share)
+    written = with_lists_of_layers(found.judge.config(found.chosen.plan))
+    again, findings = from_document(parse(format_config(written), "plan.yaml"))
+    network = study().network
+    assert network is not None
+    assert not has_errors(findings)
+    assert expand(again, network, RECORDED_WITH).actions() == expand(written, network, RECORDED_WITH).actions()

@@ -1,0 +1,165 @@
+"""Judges of plans: on a real trace of two layers, and on costs that are made up, so that all plans can be tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from swapconf.config.config import Config, Pipeline
+from swapconf.models.network import Network
+from swapconf.plan.judge import SLOWER, Judge
+from swapconf.plan.limits import Cards, Limits
+from swapconf.plan.modes import Mode
+from swapconf.study.study import Study
+from swapconf.timing import hardware
+from swapconf.timing.cost import Machine
+from swapconf.whatif.evaluate import Evaluation, Evaluator, RankMemory
+from tests.helpers import TRACES, study_of
+from tests.unit.networks import config, network
+
+EVERYTHING = 1 << 60
+
+
+def machines() -> list[Machine]:
+    card = hardware.load("ascend_910b2")
+    return [
+        Machine(hardware=item)
+        for item in (card, card.having("host_link_gbps", 0.7 * card.value("host_link_gbps"), "a slower link"))
+    ]
+
+
+@cache
+def study() -> Study:
+    """Of the trace llama_l2_none."""
+    return study_of(TRACES / "llama.yaml", "model.model_config.num_layers=2")
+
+
+@cache
+def evaluator() -> Evaluator:
+    return Evaluator([TRACES / "llama_l2_none"], study(), machines())
+
+
+def real_judge(budget_bytes: int = EVERYTHING, max_entries: int = 6, host_budget_bytes: int | None = None) -> Judge:
+    """One that has been asked nothing but what a judge asks itself."""
+    network = study().network
+    assert network is not None
+    limits = Limits(
+        budget_bytes=budget_bytes, workspace_bytes=evaluator().workspace_bytes, host_budget_bytes=host_budget_bytes
+    )
+    return Judge(
+        evaluator(), study().config, network, limits, Cards(num_devices=8, num_stages=1, per_host=8), max_entries
+    )
+
+
+def spread(text: object, most: int) -> int:
+    """A number below ``most`` that looks like chance, the same in every process."""
+    value = 7
+    for letter in str(text):
+        value = (value * 31 + ord(letter)) % 1_000_003
+    return value % most
+
+
+@cache
+def of_mode(mode: Mode) -> tuple[int, int, int]:
+    """(bytes that it saves of 1000, time that it adds, bytes that it moves), made up from its atoms."""
+    saved, added, moved = 0, 0, 0
+    for atom in sorted(mode):
+        size = 600 if not atom.path else 60 + spread(atom.path, 200)
+        saved += size
+        if atom.kind == "swap":
+            moved += size
+            added += size // 3 // max(1, 20 // atom.prefetch) if atom.prefetch < 50 else 20
+        else:
+            added += 30 + size // 8
+    return min(saved, 900), added, min(moved, 900)
+
+
+@dataclass
+class MadeUp:
+    """An evaluator whose ranks hold and take what `of_mode` says of their layers.
+
+    Attributes:
+        fragments: (rank, keys of its layers) -> bytes beside those in use.
+        asked: Evaluations that were asked for.
+    """
+
+    num_stages: int
+    fragments: Callable[[int, Hashable], int] | None = None
+    asked: list[tuple[Hashable, ...]] = field(default_factory=list)
+
+    @property
+    def ranks(self) -> tuple[tuple[int, int], ...]:
+        return tuple((4 * stage, stage) for stage in range(self.num_stages))
+
+    @property
+    def workspace_bytes(self) -> tuple[int, ...]:
+        return tuple(10 + stage for stage in range(self.num_stages))
+
+    @property
+    def num_kernels(self) -> int:
+        return 1000
+
+    def evaluate(self, config: Config, keys: Sequence[Hashable], machine: int = 0) -> Evaluation:
+        self.asked.append(tuple(keys))
+        ranks, steps = [], []
+        for stage, key in enumerate(keys):
+            parts = [of_mode(mode) for mode in _modes(key)]
+            held = 1000 + 300 * (self.num_stages - stage)  # the first stages hold more micro-batches
+            moved = sum(part[2] for part in parts)
+            ranks.append(
+                RankMemory(
+                    used_peak_bytes=1000 + sum(held * (1000 - part[0]) // 1000 for part in parts),
+                    host_peak_bytes=moved,
+                    moved_bytes=moved,
+                    recomputed=0,
+                    crashes=any(atom.prefetch == 1 for mode in _modes(key) for atom in mode),
+                )
+            )
+            slow = 1.4 if machine == SLOWER else 1.0
+            steps.append(10_000 + sum(part[1] for part in parts) + slow * max(0, moved - 400) / 5)
+        return Evaluation(ranks=tuple(ranks), step_us=max(steps))
+
+    def with_fragments_bytes(self, config: Config, keys: Sequence[Hashable]) -> tuple[int, ...]:
+        found, more = self.evaluate(config, keys), self.fragments or _by_chance
+        return tuple(rank.used_peak_bytes + more(stage, keys[stage]) for stage, rank in enumerate(found.ranks))
+
+
+def _modes(key: Any) -> Sequence[Mode]:
+    modes: Sequence[Mode] = key[1]
+    return modes
+
+
+def _by_chance(rank: int, key: Hashable) -> int:
+    return _fragments(rank, tuple(_modes(key)))
+
+
+@cache
+def _fragments(rank: int, modes: tuple[Mode, ...]) -> int:
+    return spread((rank, [_name(mode) for mode in modes]), 120)
+
+
+@cache
+def _name(mode: Mode) -> int:
+    return spread(sorted(mode), 99_991)
+
+
+def made_up_judge(
+    num_layers: int,
+    num_stages: int = 1,
+    budget_bytes: int = EVERYTHING,
+    max_entries: int = 6,
+    host_budget_bytes: int | None = None,
+    evaluator: MadeUp | None = None,
+) -> Judge:
+    made: Any = evaluator or MadeUp(num_stages)
+    layers: Network = network(num_layers, pipeline=Pipeline(num_stages=num_stages))
+    return Judge(
+        made,
+        config(num_layers),
+        layers,
+        Limits(budget_bytes=budget_bytes, workspace_bytes=made.workspace_bytes, host_budget_bytes=host_budget_bytes),
+        Cards(num_devices=num_stages, num_stages=num_stages, per_host=8),
+        max_entries,
+    )

@@ -1,0 +1,112 @@
+"""Many strategies of one job: each is what a Question says of it, and what is known by its keys is not asked again."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from swapconf.compare import folders
+from swapconf.compare.predicted import of_baseline
+from swapconf.config.config import Config
+from swapconf.plan.modes import RECOMPUTED, Atom, Mode, config_of, uniform
+from swapconf.whatif.evaluate import Evaluator
+from swapconf.whatif.question import Question
+from swapconf.whatif.step_time import step_time
+from tests.helpers import TRACES
+from tests.unit.planning import evaluator, machines, study
+
+NONE = TRACES / "llama_l2_none"
+MODES: dict[str, Mode] = {
+    "nothing": frozenset(),
+    "full recompute": RECOMPUTED,
+    "layers swapped": frozenset({Atom("swap", "", 5)}),
+    "operators": frozenset({Atom("swap", "attention", 10), Atom("recompute", "feed_forward")}),
+}
+
+
+def strategy(mode: Mode, *, only_first: bool = False) -> Config:
+    network = study().network
+    assert network is not None
+    plan = uniform(mode, network)
+    return config_of((plan[0], frozenset()) if only_first else plan, study().config)
+
+
+@cache
+def question(machine: int) -> Question:
+    return Question(NONE, study(), machine=machines()[machine])
+
+
+@pytest.mark.parametrize("machine", [0, 1])
+@pytest.mark.parametrize("name", MODES)
+def test_a_strategy_is_what_a_question_says_of_it(name: str, machine: int) -> None:
+    config = strategy(MODES[name])
+    asked = replace(study(), config=config)
+    answer = Question(NONE, asked, machine=machines()[machine]).answer()
+    found = evaluator().evaluate(config, machine=machine)
+    [rank] = found.ranks
+    assert answer.times is not None
+    assert found.step_us == pytest.approx(step_time(answer.times.step).step.us, rel=1e-12)
+    assert rank.used_peak_bytes == answer.prediction.used_peak_bytes
+    assert rank.moved_bytes == answer.prediction.moved_bytes
+    assert rank.recomputed == answer.prediction.recomputed
+    assert rank.host_peak_bytes == (answer.prediction.moves.host.peak_bytes if len(answer.prediction.moves) else 0)
+    assert evaluator().with_fragments_bytes(config, [("whole", name)]) == (answer.placement.mapped_bytes,)
+
+
+def test_a_slower_link_takes_longer_where_copies_are_waited_for_and_nowhere_else() -> None:
+    steps = {
+        name: [evaluator().evaluate(strategy(mode), machine=machine).step_us for machine in (0, 1)]
+        for name, mode in MODES.items()
+    }
+    assert steps["layers swapped"][1] > 1.2 * steps["layers swapped"][0]
+    assert steps["full recompute"][1] == steps["full recompute"][0]
+
+
+def test_what_is_known_by_its_keys_is_not_asked_again_whatever_the_machine() -> None:
+    fresh = Evaluator([NONE], study(), machines())
+    whole, half = strategy(MODES["operators"]), strategy(MODES["operators"], only_first=True)
+    first = fresh.evaluate(whole, ["whole"])
+    assert fresh.calls == 1
+    assert fresh.evaluate(whole, ["whole"]) == first
+    fresh.evaluate(whole, ["whole"], 1)
+    fresh.with_fragments_bytes(whole, ["whole"])
+    assert fresh.calls == 1
+    assert fresh.evaluate(half, ["half"]).ranks != first.ranks
+    assert fresh.calls == 2
+    assert fresh.evaluate(whole) == first
+    assert fresh.calls == 3
+
+
+def test_an_answer_that_is_no_longer_kept_whole_is_given_again() -> None:
+    fresh = Evaluator([NONE], study(), machines())
+    first = fresh.evaluate(strategy(MODES["operators"]), ["first"])
+    for turn in range(70):
+        fresh.evaluate(strategy(MODES["nothing"]), [turn])
+    assert fresh.evaluate(strategy(MODES["operators"]), ["first"]) == first
+    assert fresh.with_fragments_bytes(strategy(MODES["operators"]), ["first"]) == fresh.with_fragments_bytes(
+        strategy(MODES["operators"]), ["again"]
+    )
+
+
+@pytest.mark.parametrize("name", MODES)
+def test_the_step_is_that_of_a_comparison_of_the_same_baseline(name: str) -> None:
+    """`compare --predict` puts ranks on one clock by the general replay."""
+    config = strategy(MODES[name])
+    ranks = folders.read(NONE)
+    variant = of_baseline(
+        name, ranks, replace(study(), config=config, strategy=evaluator().strategy(config)), machines()[0]
+    )
+    assert variant.timeline is not None
+    assert evaluator().evaluate(config).step_us == pytest.approx(variant.timeline.step_us, rel=1e-12)
+
+
+def test_two_traces_of_one_rank_are_refused(tmp_path: Path) -> None:
+    for number in range(2):
+        shutil.copytree(NONE, tmp_path / f"rank_{number}")
+        (tmp_path / f"rank_{number}" / "run.json").write_text('{"report": {"rank": 0, "stage": 0}}')
+    with pytest.raises(ValueError, match="two of the traces are of the same rank"):
+        Evaluator([tmp_path / "rank_0", tmp_path / "rank_1"], study(), machines())

@@ -1,0 +1,133 @@
+"""The search for the best plan: what it finds, how much it asks, and that nothing but its input decides."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+
+import pytest
+
+from swapconf.plan.judge import Judge, Scored
+from swapconf.plan.limits import Limits
+from swapconf.plan.modes import KEEP, RECOMPUTED, Atom, Mode
+from swapconf.plan.planned import plan
+from swapconf.plan.search import Search
+from tests.helpers import ROOT
+from tests.unit.planning import made_up_judge, real_judge
+
+MODES: list[Mode] = [
+    KEEP,
+    RECOMPUTED,
+    frozenset({Atom("recompute", "attention")}),
+    frozenset({Atom("swap", "", 20)}),
+    frozenset({Atom("recompute", "feed_forward"), Atom("swap", "attention", 50)}),
+]
+_ACROSS = """
+from tests.unit.test_plan_search import planned_across
+print(planned_across())
+"""
+
+
+def under(judge: Judge, share: float) -> Judge:
+    """A part of the way from the least that full recompute needs to what no strategy needs."""
+    workspace = judge.limits.workspace_bytes
+    low, high = (
+        max(pool + more for pool, more in zip(judge.pool_bytes((mode,) * len(judge.layers)), workspace, strict=True))
+        for mode in (RECOMPUTED, KEEP)
+    )
+    return judge.under(Limits(budget_bytes=int(low + share * (high - low)), workspace_bytes=workspace))
+
+
+def exhaustive(judge: Judge) -> Scored:
+    return min((judge.score(plan) for plan in itertools.product(MODES, repeat=len(judge.layers))), key=lambda s: s.rank)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2, 0.4, 0.6, 0.8, 0.95])
+@pytest.mark.parametrize(("layers", "stages"), [(4, 1), (4, 2)])
+def test_it_is_as_good_as_asking_for_every_plan(layers: int, stages: int, share: float) -> None:
+    best = exhaustive(under(made_up_judge(layers, stages, max_entries=99), share))
+    found = Search(under(made_up_judge(layers, stages, max_entries=99), share), MODES).run(500)
+    assert found.fits
+    assert found.found.step_us <= 1.0005 * best.found.step_us
+
+
+def test_it_asks_for_no_more_plans_than_it_may_but_for_those_that_it_starts_from() -> None:
+    judge = under(made_up_judge(8), 0.5)
+    before = judge.asked
+    Search(judge, MODES).run(200)
+    assert judge.asked - before <= 200
+
+
+def test_it_starts_from_plans_that_it_is_given() -> None:
+    judge = under(made_up_judge(6), 0.3)
+    good = Search(under(made_up_judge(6), 0.3), MODES).run(600)
+    assert Search(judge, [KEEP], progress=lambda asked: None).run(1, [good.plan]).rank <= good.rank
+
+
+def test_every_plan_on_the_way_has_no_more_entries_than_allowed() -> None:
+    judge = under(made_up_judge(4, max_entries=2), 0.4)
+    search = Search(judge, MODES)
+    assert len(search.run(200).entries) <= 2
+
+
+def test_what_it_has_when_it_is_interrupted_is_the_best_so_far() -> None:
+    judge = under(made_up_judge(6), 0.4)
+    seen: list[int] = []
+
+    def stop(asked: int) -> None:
+        seen.append(asked)
+        if asked > 60:
+            raise KeyboardInterrupt
+
+    search = Search(judge, MODES, stop)
+    with pytest.raises(KeyboardInterrupt):
+        search.run(500)
+    assert search.best is not None
+    assert seen == sorted(seen)
+    best = min((judge.score(plan) for plan in judge.seen if judge.allows(plan)), key=lambda item: item.rank)
+    assert search.best.rank == best.rank
+
+
+def test_where_nothing_fits_the_least_that_is_over_is_found() -> None:
+    judge = made_up_judge(3)
+    nothing = judge.under(Limits(budget_bytes=100, workspace_bytes=judge.limits.workspace_bytes))
+    found = Search(nothing, MODES).run(300)
+    assert not found.fits
+    assert found.over_bytes == min(nothing.score(plan).over_bytes for plan in itertools.product(MODES, repeat=3))
+
+
+# --- the same input, the same plan ------------------------------------------------------------------------------------
+
+
+def planned_across() -> str:
+    """Plans of three judges, and all that was asked on the way, as text."""
+    told: list[object] = []
+    for judge in (under(made_up_judge(6), 0.4), under(made_up_judge(6, 2), 0.2), under(real_judge(), 0.3)):
+        found = plan(judge, effort=0.2)
+        told.append([[sorted(mode) for mode in made] for made in [found.chosen.plan, *found.judge.seen]])
+        told.append([sorted(mode) for mode in found.modes])
+        told.append([(name, [sorted(mode) for mode in item.plan]) for name, item in found.simple.items()])
+    return repr(told)
+
+
+def test_the_same_input_gives_the_same_plan_and_asks_the_same_on_the_way() -> None:
+    assert planned_across() == planned_across()
+
+
+def test_the_order_of_sets_decides_nothing() -> None:
+    """Text hashes otherwise in every process, and so sets of it are in another order."""
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", _ACROSS],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("0", "1")
+    ]
+    assert len(set(told)) == 1
+    assert len(told[0]) > 1000
