@@ -35,33 +35,55 @@ class Tried:
 
 def menu(judge: Judge, most: int) -> list[Tried]:
     """Modes that no other is better than in everything, the fastest first. ``most``: how many may be asked for."""
-    stop = judge.asked + most
-    keep, full = _tried(judge, KEEP), _tried(judge, RECOMPUTED)
+    trial = _Trial(judge, judge.asked + most)
+    keep, full = trial.of(KEEP), trial.of(RECOMPUTED)
+    assert keep is not None
+    assert full is not None
     prefetches = _prefetches(judge)
-    tried = {KEEP: keep, RECOMPUTED: full}
+    atoms = []
     for atom in _atoms(judge.network, prefetches[:1]):
-        if judge.asked >= stop:
-            break
-        tried[frozenset({atom})] = _tried(judge, frozenset({atom}))
-    atoms = [atom for mode in tried for atom in mode if mode != RECOMPUTED and _is_worth(tried[mode], keep, full, atom)]
+        found = trial.of(frozenset({atom}))
+        if found is not None and _is_worth(found, keep, full, atom):
+            atoms.append(atom)
     for prefetch in prefetches[1:]:
-        for atom in [atom for atom in atoms if atom.kind == "swap"]:
-            other = frozenset({Atom("swap", atom.path, prefetch)})
-            if judge.asked < stop:
-                tried[other] = _tried(judge, other)
-    grown: list[Tried] = front(tried.values())
+        for atom in atoms:
+            if atom.kind == "swap":
+                trial.of(frozenset({Atom("swap", atom.path, prefetch)}))
+    grown = front(trial.tried.values())
     for _ in range(_LONGEST - 1):
-        fresh = []
-        for one in _spread([item for item in grown if item.mode != RECOMPUTED], _BEAM):
-            for atom in atoms:
-                mode = _joined(one.mode, atom)
-                if mode is not None and mode not in tried and judge.asked < stop:
-                    tried[mode] = _tried(judge, mode)
-                    fresh.append(tried[mode])
+        fresh = _grown(trial, [item.mode for item in grown if item.mode != RECOMPUTED], atoms)
         if not fresh:
             break
         grown = front([*grown, *fresh])
-    return front(tried.values())
+    return front(trial.tried.values())
+
+
+class _Trial:
+    """Modes that were tried, as long as plans may be asked for."""
+
+    def __init__(self, judge: Judge, stop: int) -> None:
+        self._judge, self._stop = judge, stop
+        self.tried: dict[Mode, Tried] = {}
+
+    def of(self, mode: Mode) -> Tried | None:
+        """None where no more may be asked for."""
+        if mode not in self.tried:
+            if len(self.tried) > 1 and self._judge.asked >= self._stop:
+                return None
+            self.tried[mode] = _tried(self._judge, mode)
+        return self.tried[mode]
+
+
+def _grown(trial: _Trial, modes: Sequence[Mode], atoms: Sequence[Atom]) -> list[Tried]:
+    """Some of the modes with one atom more each, as far as that was not tried."""
+    found = []
+    for mode in _spread(modes, _BEAM):
+        for atom in atoms:
+            larger = _joined(mode, atom)
+            if larger is not None and larger not in trial.tried:
+                tried = trial.of(larger)
+                found += [tried] if tried is not None else []
+    return found
 
 
 def front(tried: Iterable[Tried]) -> list[Tried]:
@@ -140,8 +162,8 @@ def _inside(path: str, around: str) -> bool:
     return not around or path.startswith(f"{around}.")
 
 
-def _spread(tried: Sequence[Tried], most: int) -> list[Tried]:
+def _spread(modes: Sequence[Mode], most: int) -> list[Mode]:
     """So many of them, at even distances."""
-    if len(tried) <= most:
-        return list(tried)
-    return [tried[round(place * (len(tried) - 1) / (most - 1))] for place in range(most)]
+    if len(modes) <= most:
+        return list(modes)
+    return [modes[round(place * (len(modes) - 1) / (most - 1))] for place in range(most)]

@@ -22,7 +22,6 @@ from swapconf.upstream.facts import Versions
 from swapconf.words.findings import has_errors
 from tests.helpers import RECORDED_WITH
 from tests.laws.strategies import networks
-from tests.laws.test_round_trips import without_places
 from tests.unit.networks import config
 from tests.unit.planning import made_up_judge, real_judge, study
 
