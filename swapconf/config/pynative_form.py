@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from swapconf.config.pynative_sections import Sections
-from swapconf.config.structure import Section
-from swapconf.files.schemas import Place
+from swapconf.config.structure import Place, Section
 from swapconf.upstream.versions import EXCLUDE_BY_PATH, PYNATIVE, reached
 from swapconf.words.findings import Finding, Severity
 from swapconf.words.phrases import phrase

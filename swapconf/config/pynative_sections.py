@@ -23,8 +23,7 @@ from swapconf.config.config import (
     SwapOff,
 )
 from swapconf.config.nodes import Node
-from swapconf.config.structure import Section
-from swapconf.files.schemas import Place
+from swapconf.config.structure import Place, Section
 from swapconf.upstream.versions import EXCLUDE_BY_PATH, PYNATIVE, reached
 from swapconf.words.findings import Finding, Severity
 from swapconf.words.phrases import phrase

@@ -14,8 +14,7 @@ from swapconf.config.config import (
     SelectRecompute,
 )
 from swapconf.config.nodes import Entry, Node
-from swapconf.config.structure import Section
-from swapconf.files.schemas import Place
+from swapconf.config.structure import Place, Section
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import phrase
 

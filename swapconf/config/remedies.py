@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from swapconf.config.nodes import Node
-from swapconf.files.schemas import fits, schema
+from swapconf.files.schemas import schema, validator
 from swapconf.words.lookalikes import in_ascii, told
 from swapconf.words.phrases import mark, phrase
 
@@ -118,7 +118,9 @@ def _of_number(value: int, expected: dict[str, Any], schema_name: str) -> str:
     if isinstance(value, bool):
         return phrase("True and False are not numbers here; write a whole number") if "integer" in kinds else ""
     if "array" in kinds:
-        return phrase("write [{value}]", value=value) if fits(schema_name, [value], expected) else ""
+        whole = {**expected, "definitions": schema(schema_name).get("definitions", {})}  # its references lead there
+        is_item = validator(schema_name).evolve(schema=whole).is_valid([value])
+        return phrase("write [{value}]", value=value) if is_item else ""
     return phrase("write {value}", value=bool(value)) if "boolean" in kinds and value in (0, 1) else ""
 
 

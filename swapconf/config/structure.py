@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from swapconf.config.nodes import Document, Node
 from swapconf.config.remedies import describe, meant_key, plainly, remedy, trap_of
-from swapconf.files.schemas import Misfit, Place, misfits, schema
+from swapconf.files.schemas import schema, validator
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.lookalikes import indented_by
 from swapconf.words.phrases import phrase
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
+
+Place: TypeAlias = "tuple[str | int, ...]"  # keys and indices from the top of a section
 
 MAX_MISTAKES = 1_000  # in one section; a person corrects the first and asks again
 
@@ -60,12 +65,13 @@ def check_section(blank: Section, schema_name: str) -> Section:
     node = blank.node
     findings: list[Finding] = []
     broken: set[Place] = set()
-    for misfit in misfits(schema_name, node.plain()):
-        findings.extend(islice(_explain(blank, misfit, schema_name), MAX_MISTAKES - len(findings)))
+    for error in _leaves(validator(schema_name).iter_errors(node.plain())):
+        place: Place = tuple(error.absolute_path)
+        findings.extend(islice(_explain(blank, error, place, schema_name), MAX_MISTAKES - len(findings)))
         if len(findings) == MAX_MISTAKES:
             return _given_up(blank, findings)
-        if misfit.keyword != "additionalProperties":
-            broken.add(misfit.place)
+        if error.validator != "additionalProperties":
+            broken.add(place)
     for place, leaf in _scalars(node):
         if type(leaf.scalar) is float and leaf.scalar.is_integer() and place not in broken:
             message = phrase("expected a whole number, found {found}", found=leaf.scalar)
@@ -93,24 +99,35 @@ def _given_up(blank: Section, findings: list[Finding]) -> Section:
     return replace(blank, node=Node("mapping", blank.node.line, blank.node.column), findings=(*findings, more))
 
 
-def _explain(section: Section, misfit: Misfit, schema_name: str) -> Iterator[Finding]:
-    place, rule, limit = misfit.place, misfit.rule, misfit.limit
+def _leaves(errors: Iterable[ValidationError]) -> Iterator[ValidationError]:
+    """Errors inside `then` belong to the user's value, not to the condition."""
+    for error in errors:
+        if error.context:
+            yield from _leaves(error.context)
+        else:
+            yield error
+
+
+def _explain(section: Section, error: ValidationError, place: Place, schema_name: str) -> Iterator[Finding]:
+    rule: dict[str, Any] = dict(cast("Any", error.schema))
+    limit: Any = error.validator_value
     told = rule.get("x-expected")
     wanted = phrase(told) if told else phrase("another value")
-    if misfit.keyword == "additionalProperties":
+    if error.validator == "additionalProperties":
         yield from _unknown_keys(section, list(rule.get("properties", {})), place, schema_name)
-    elif misfit.keyword == "required":
+    elif error.validator == "required":
+        key = next(name for name in limit if f"'{name}'" in error.message)
         yield _finding(
             section,
             place,
             "missing-key",
-            phrase("`{key}` is missing", key=limit),
-            phrase("add `{key}:` with {expected}", key=limit, expected=_expected(rule["properties"][limit])),
+            phrase("`{key}` is missing", key=key),
+            phrase("add `{key}:` with {expected}", key=key, expected=_expected(rule["properties"][key])),
         )
-    elif misfit.keyword == "minimum":
-        message = phrase("{value} is below {limit}", value=misfit.value, limit=limit)
+    elif error.validator == "minimum":
+        message = phrase("{value} is below {limit}", value=error.instance, limit=limit)
         yield _finding(section, place, "bad-value", message, phrase("give {expected}", expected=wanted))
-    elif misfit.keyword == "minItems":
+    elif error.validator == "minItems":
         yield _finding(
             section, place, "bad-value", phrase("the list is empty"), phrase("give {expected}", expected=wanted)
         )

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from swapconf.files.opening import read_bytes
-from swapconf.files.schemas import Misfit, misfits
+from swapconf.files.schemas import validator
 from swapconf.timing.cost import FIGURES, Figure, Hardware
 from swapconf.timing.hardware_names import LEAST_FIGURE, MOST_FIGURE, SHIPPED, names
 from swapconf.words.findings import Finding, Origin, Severity, SwapconfError
@@ -80,9 +80,8 @@ def _json(path: Path) -> Any:
 
 def _mistakes(data: Any) -> Iterator[tuple[str, str]]:
     """(place, message). JSON of Python knows NaN and infinity, which no schema refuses."""
-    for misfit in misfits("hardware", data):
-        place = ".".join(map(str, misfit.place))
-        yield from ((place, message) for message in _told(misfit))
+    for error in validator("hardware").iter_errors(data):
+        yield ".".join(map(str, error.absolute_path)), error.message[:200]
     figures = data.get("figures") if isinstance(data, dict) else None
     for name, item in figures.items() if isinstance(figures, dict) else ():
         value = item.get("value") if isinstance(item, dict) else None
@@ -96,20 +95,6 @@ def _mistakes(data: Any) -> Iterator[tuple[str, str]]:
                     most=MOST_FIGURE,
                 ),
             )
-
-
-def _told(misfit: Misfit) -> list[str]:
-    if misfit.keyword == "required":
-        return [phrase("`{key}` is missing", key=misfit.limit)]
-    if misfit.keyword == "additionalProperties":
-        return [phrase("unknown key `{key}`", key=key[:40]) for key in misfit.limit[:10]]
-    return [
-        phrase(
-            "expected {expected}, found {found}",
-            expected=phrase(misfit.rule["x-expected"]),
-            found=json.dumps(misfit.value, ensure_ascii=False)[:40],
-        )
-    ]
 
 
 def _finding(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from swapconf.files import json_object
-from swapconf.files.schemas import misfits, schema
+from swapconf.files.schemas import schema, validator
 from swapconf.trace.lifetimes import PoolRecord
 from swapconf.words.phrases import joined, phrase
 from swapconf.words.units import parse_bytes
@@ -27,7 +27,7 @@ def report(folder: Path) -> dict[str, Any]:
     found = read(folder).get("report")
     if not isinstance(found, dict):
         return {}
-    wrong = {misfit.place[0] for misfit in misfits(_SCHEMA, found) if misfit.place}
+    wrong = {error.absolute_path[0] for error in validator(_SCHEMA).iter_errors(found) if error.absolute_path}
     # to JSON Schema 1.0 is an integer; no float is among the values of the schema
     wrong |= {key for key in schema(_SCHEMA)["properties"] if isinstance(found.get(key), float)}
     return {key: value for key, value in found.items() if key not in wrong}
