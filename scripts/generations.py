@@ -20,6 +20,7 @@ from typing import Any
 import build_families
 import demo
 
+from swapconf.files import cache_folder
 from swapconf.words.units import show_bytes
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -139,8 +140,7 @@ class Result:
 
 
 def kept_in() -> Path:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "swapconf/generations"
+    return cache_folder.place("generations", os.environ)
 
 
 # --- the environment of a pair --------------------------------------------------------------------------------------

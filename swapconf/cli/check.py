@@ -93,7 +93,7 @@ def command(
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     if changes and (fix or diff):
         raise click.UsageError(phrase("--fix and --diff repair what the file says: they take no --set"))
-    orders, told = run.orders(
+    orders, of_orders = run.orders(
         paths, environment(), mindspore_version, mindformers_version, named=not only_training, changes=changes
     )
     if fix or diff:
@@ -108,26 +108,32 @@ def command(
         ]
     except ValueError as error:  # an override that a file has no place for
         raise click.UsageError(str(error)) from None
-    found = [*told, *run.empty_folders(paths, checked), *(finding for one in checked for finding in one.findings)]
-    _report(found, checked, form, output, strict)
-    failed = has_errors(found) or (strict and any(finding.severity is Severity.WARNING for finding in found))
+    findings = [
+        *of_orders,
+        *run.empty_folders(paths, checked),
+        *(finding for one in checked for finding in one.findings),
+    ]
+    _report(findings, checked, form, output, strict)
+    failed = has_errors(findings) or (strict and any(finding.severity is Severity.WARNING for finding in findings))
     unreadable = any(one.unreadable for one in checked)
     raise SystemExit(EXIT_UNREADABLE if unreadable else EXIT_ERRORS if failed else 0)
 
 
-def _report(found: Sequence[Finding], checked: Sequence[Checked], form: str, output: Path | None, strict: bool) -> None:
+def _report(
+    findings: Sequence[Finding], checked: Sequence[Checked], form: str, output: Path | None, strict: bool
+) -> None:
     """In the form asked for, to the file or the terminal; in text, a summary to stderr."""
     if form == "text" and output is None:
-        print_findings(found)
+        print_findings(findings)
     else:
-        text = _text(found, checked, form, strict)
+        text = _text(findings, checked, form, strict)
         if output is None:
             click.echo(text)
         else:
             with writing(output):
                 write_named(output, text + "\n")
     if form == "text" or output is not None:
-        say(report.summary(found, len(checked)), err=True)
+        say(report.summary(findings, len(checked)), err=True)
 
 
 def _text(found: Sequence[Finding], checked: Sequence[Checked], form: str, strict: bool) -> str:

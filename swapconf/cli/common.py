@@ -133,9 +133,9 @@ def neutral(text: str) -> str:
     return "\n".join(map(report.printable, show(with_values(text, report.printable)).split("\n")))
 
 
-def print_findings(found: Sequence[Finding], *, err: bool = False) -> None:
+def print_findings(findings: Sequence[Finding], *, err: bool = False) -> None:
     """One line each, coloured on a terminal."""
-    for line, style in report.as_lines(found):
+    for line, style in report.as_lines(findings):
         words = style.split()
         click.secho(line, fg=words[-1], bold="bold" in words, err=err)
 

@@ -98,11 +98,14 @@ def machine_options(default: str | None) -> Callable[[F], F]:
     return wrap
 
 
-def shares(known: Mapping[FigureOrigin, float]) -> str:
+def shares(by_origin: Mapping[FigureOrigin, float]) -> str:
     """``measured 80%, estimated 20%``."""
     return joined(
         ", ",
-        (phrase("{origin} {share:.0%}", origin=phrase(origin.value), share=share) for origin, share in known.items()),
+        (
+            phrase("{origin} {share:.0%}", origin=phrase(origin.value), share=share)
+            for origin, share in by_origin.items()
+        ),
     )
 
 

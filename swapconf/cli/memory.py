@@ -70,7 +70,7 @@ def _view(given: Path) -> MemoryView:
         trace,
         title=str(given),
         origin=run_record.origin(report) or phrase("measured"),
-        told=run_record.pool(folder),
+        reported=run_record.pool(folder),
         policy=default_policy(os.environ),
     )
 

@@ -97,7 +97,7 @@ def command(
     if study.strategy is None:
         raise click.UsageError(phrase("{reason}, so there is nothing to compare with", reason=study.why_no_strategy))
     try:
-        found = verify(
+        verification = verify(
             folder,
             study,
             study.strategy,
@@ -109,17 +109,17 @@ def command(
         )
     except OSError as error:
         raise click.UsageError(f"{folder}: {error.strerror or error}") from None
-    if all(verdict.said is None for verdict in found.ranks):
+    if all(verdict.said is None for verdict in verification.ranks):
         say(
             phrase("{folder}: there is no log of a rank here (worker_RANK.log, rank_RANK/info.log)", folder=folder),
             err=True,
         )
         raise SystemExit(EXIT_UNREADABLE)
     if form == "json":
-        click.echo(json.dumps(as_record(found), indent=2))
+        click.echo(json.dumps(as_record(verification), indent=2))
     else:
-        _print(found)
-    raise SystemExit(0 if found.agrees and not study.is_refused else EXIT_ERRORS)
+        _print(verification)
+    raise SystemExit(0 if verification.agrees and not study.is_refused else EXIT_ERRORS)
 
 
 def _cached_peaks(study: Study, cluster: Cluster) -> Mapping[int, PredictedPeaks]:
@@ -144,10 +144,10 @@ def _cached_peaks(study: Study, cluster: Cluster) -> Mapping[int, PredictedPeaks
     }
 
 
-def as_record(found: Verification) -> dict[str, Any]:
+def as_record(verification: Verification) -> dict[str, Any]:
     """The JSON form. Bytes as whole numbers."""
     return {
-        "agrees": found.agrees,
+        "agrees": verification.agrees,
         "ranks": [
             {
                 "rank": verdict.rank,
@@ -163,9 +163,9 @@ def as_record(found: Verification) -> dict[str, Any]:
                 else None,
                 "predicted_by": show(verdict.predicted.origin) if verdict.predicted else None,
             }
-            for verdict in found.ranks
+            for verdict in verification.ranks
         ],
-        "findings": [finding.as_record() for finding in found.findings],
+        "findings": [finding.as_record() for finding in verification.findings],
     }
 
 

@@ -30,7 +30,7 @@ def of_baseline(
     questions = [Question(Path(item.trace.folder), study, policy, machine) for item in ranks]
     answers = [question.answer() for question in questions]
     values = {item.rank: _figures(answer) for item, answer in zip(ranks, answers, strict=True)}
-    found = Variant(
+    variant = Variant(
         title=title,
         notes=(ONLY_ADDED,),
         ranks=rank_figures(ranks, values),
@@ -38,8 +38,8 @@ def of_baseline(
         findings=in_order(
             [
                 *study.findings,
-                *(told for question in questions for told in question.findings),
-                *(told for answer in answers for told in answer.findings),
+                *(finding for question in questions for finding in question.findings),
+                *(finding for answer in answers for finding in answer.findings),
             ]
         ),
         views=tuple(question.views(answer)[1] for question, answer in zip(questions, answers, strict=True)),
@@ -47,11 +47,11 @@ def of_baseline(
     try:
         timed = _time_of(ranks, answers, machine)
     except ValueError as error:
-        return replace(found, unknown=dict.fromkeys(TIMES, str(error)))
+        return replace(variant, unknown=dict.fromkeys(TIMES, str(error)))
     return replace(
-        found,
+        variant,
         notes=(ONLY_ADDED, *timed.notes),
-        origins={**found.origins, "time": phrase("predicted, {origin}", origin=timed.origin)},
+        origins={**variant.origins, "time": phrase("predicted, {origin}", origin=timed.origin)},
         ranks=rank_figures(ranks, {rank: {**values[rank], **timed.figures[rank]} for rank in values}),
         pipeline=timed.pipeline,
         timeline=timed.picture(title, ranks, [answer.prediction.device for answer in answers]),
@@ -86,12 +86,12 @@ def baseline(variant: Variant) -> Variant:
 
 
 def _figures(answer: Answer) -> dict[ComparedFigure, float]:
-    found = answer.prediction
+    prediction = answer.prediction
     return {
-        ComparedFigure.USED_PEAK: found.used_peak_bytes,
+        ComparedFigure.USED_PEAK: prediction.used_peak_bytes,
         ComparedFigure.WITH_FRAGMENTS: answer.placement.mapped_bytes,
-        ComparedFigure.HOST: found.moves.host.peak_bytes,
-        ComparedFigure.MOVED: found.moved_bytes,
-        ComparedFigure.RECOMPUTED_KERNELS: found.recomputed,
+        ComparedFigure.HOST: prediction.moves.host.peak_bytes,
+        ComparedFigure.MOVED: prediction.moved_bytes,
+        ComparedFigure.RECOMPUTED_KERNELS: prediction.recomputed,
         ComparedFigure.RECOMPUTED_OPERATIONS: answer.times.added_operations if answer.times is not None else 0.0,
     }

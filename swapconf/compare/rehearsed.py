@@ -120,14 +120,14 @@ def _kept(order: RankOrder) -> Mapping[str, Any]:
 def _variant(candidate: Candidate, reports: Sequence[Mapping[str, Any]], machine: Machine, policy: str) -> Variant:
     findings = tuple(
         Finding(
-            origin=Origin(file=found["file"], line=found["line"], column=found["column"], path=found["path"]),
-            rule=found["rule"],
-            severity=Severity(found["severity"]),
-            message=found["message"],
-            hint=found["hint"],
+            origin=Origin(file=entry["file"], line=entry["line"], column=entry["column"], path=entry["path"]),
+            rule=entry["rule"],
+            severity=Severity(entry["severity"]),
+            message=entry["message"],
+            hint=entry["hint"],
         )
         for report in reports
-        for found in report["findings"]
+        for entry in report["findings"]
     )
     blank = Variant(title=candidate.title, findings=in_order([*candidate.findings, *findings]))
     broken = [report for report in reports if report["used_peak_bytes"] is None]
@@ -161,8 +161,8 @@ def _variant(candidate: Candidate, reports: Sequence[Mapping[str, Any]], machine
     except SwapconfError as error:
         return _of_reports(blank, reports, phrase("the trace cannot be read: {error}", error=error))
     wanted = {order.rank for order in candidate.orders}
-    found = of_traces(candidate.title, [item for item in ranks if item.rank in wanted], machine, policy)
-    return replace(found, findings=in_order([*blank.findings, *found.findings]))
+    variant = of_traces(candidate.title, [item for item in ranks if item.rank in wanted], machine, policy)
+    return replace(variant, findings=in_order([*blank.findings, *variant.findings]))
 
 
 def _is_grown(keep: Path, report: Mapping[str, Any]) -> bool:

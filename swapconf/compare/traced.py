@@ -89,7 +89,11 @@ def of_traces(title: str, ranks: Sequence[RankTrace], machine: Machine, policy: 
         troubles=_troubles(ranks),
         views=tuple(
             of_trace(
-                item.trace, title=_title(title, item, ranks), origin=origins["memory"], told=item.pool, policy=policy
+                item.trace,
+                title=_title(title, item, ranks),
+                origin=origins["memory"],
+                reported=item.pool,
+                policy=policy,
             )
             for item in ranks
         ),

@@ -119,7 +119,7 @@ def record(order: RankOrder, ran: Ran, report: RankReport, part: str = "", **fac
         "plain": order.plain,
         "real_data": order.real_data,
         **facts,
-        "report": as_record(report, told=str),
+        "report": as_record(report, worded=str),
     }
     text = json.dumps(content, indent=2, default=str)
     replace_text(kept(order.keep, order, part) / run_record.FILE, text)
@@ -145,7 +145,7 @@ def _place(order: RankOrder, part: str) -> Iterator[Path]:
 def _ran(blank: RankReport, order: RankOrder, study: Study, folder: Folder, finished: Finished) -> Ran:
     log = memory_log.read(folder.log)
     free = shutil.disk_usage(folder.path).free
-    found = fault(finished, _tail(folder.log), free)
+    failure = fault(finished, _tail(folder.log), free)
     report = replace(
         blank,
         seconds=finished.seconds,
@@ -155,21 +155,23 @@ def _ran(blank: RankReport, order: RankOrder, study: Study, folder: Folder, fini
         strategy_lines=log.strategy,
         outcome=RankOutcome.COMPILED if order.level == 0 else RankOutcome.COMPLETED,
     )
-    if found is not None:
-        where = study.config.origin(*found.paths) if found.paths else Origin(file=order.document.file)
-        ended = phrase("{outcome} {where}", outcome=phrase(found.outcome.value), where=came_to.came_to(folder))
+    if failure is not None:
+        where = study.config.origin(*failure.paths) if failure.paths else Origin(file=order.document.file)
+        ended = phrase("{outcome} {where}", outcome=phrase(failure.outcome.value), where=came_to.came_to(folder))
         peak = came_to.peak_bytes(folder)
         if peak is not None:
             ended = phrase("{outcome} (until then {peak} were in use at most)", outcome=ended, peak=show_bytes(peak))
-        told = Finding(
+        finding = Finding(
             origin=where,
             rule="framework-error",
             severity=Severity.ERROR,
-            message=phrase("rank {rank}: {outcome}: {detail}", rank=blank.rank, outcome=ended, detail=found.detail),
-            hint=found.outcome.remedy(str(folder.log) if order.keep is not None else ""),
+            message=phrase("rank {rank}: {outcome}: {detail}", rank=blank.rank, outcome=ended, detail=failure.detail),
+            hint=failure.outcome.remedy(str(folder.log) if order.keep is not None else ""),
         )
         return Ran(
-            report=replace(report, outcome=found.outcome, detail=found.detail, findings=(told,), used_peak_bytes=peak),
+            report=replace(
+                report, outcome=failure.outcome, detail=failure.detail, findings=(finding,), used_peak_bytes=peak
+            ),
             log=log,
         )
     if order.level == 0:

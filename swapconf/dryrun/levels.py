@@ -102,8 +102,8 @@ def simulated(grown: Grown, machine: Machine) -> StepProfile:
 def outside_bytes(trace: Trace, environment: Mapping[str, str]) -> int:
     """What HCCL takes besides the pool: two buffers for each group that communicates, of ``HCCL_BUFFSIZE`` MiB
     (documented of CANN: 200 unless set, of its own and shared with nobody)."""
-    told = environment.get(BUFFER, "")
-    buffer_mib = int(told) if told.isdigit() and told.isascii() else _BUFFER_MIB
+    setting = environment.get(BUFFER, "")
+    buffer_mib = int(setting) if setting.isdigit() and setting.isascii() else _BUFFER_MIB
     groups = {kernel.group for kernel in trace.step if kernel.group}
     return 2 * buffer_mib * MIB * len(groups)
 

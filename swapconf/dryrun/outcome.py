@@ -139,8 +139,8 @@ class Fault:
     paths: tuple[str, ...] = ()
 
 
-def as_record(report: RankReport, told: Callable[[str], str] = show) -> dict[str, Any]:
-    """The JSON form of a report. ``told``: makes its texts; by default in the language in use."""
+def as_record(report: RankReport, worded: Callable[[str], str] = show) -> dict[str, Any]:
+    """The JSON form of a report. ``worded``: makes its texts; by default in the language in use."""
     figures_from = joined(
         ", ", [origin(report), *[report.fold_note] * bool(report.folded), *[report.grown] * bool(report.grown)]
     )
@@ -150,7 +150,7 @@ def as_record(report: RankReport, told: Callable[[str], str] = show) -> dict[str
         "stage": report.stage,
         "level": report.level,
         "outcome": report.outcome.value,
-        "detail": told(report.detail),
+        "detail": worded(report.detail),
         "used_peak_bytes": report.used_peak_bytes,
         "with_fragments_peak_bytes": report.with_fragments_peak_bytes,
         "reserved_bytes": report.reserved_bytes,
@@ -168,10 +168,10 @@ def as_record(report: RankReport, told: Callable[[str], str] = show) -> dict[str
         "seconds": round(report.seconds, 1),
         "cached": report.cached,
         "folded": list(report.folded) if report.folded else None,
-        "fold_note": told(report.fold_note),
-        "grown": told(report.grown),
+        "fold_note": worded(report.fold_note),
+        "grown": worded(report.grown),
         "findings": [
-            {**finding.as_record(), "message": told(finding.message), "hint": told(finding.hint)}
+            {**finding.as_record(), "message": worded(finding.message), "hint": worded(finding.hint)}
             for finding in report.findings
         ],
         "workspace": report.workspace,
@@ -180,12 +180,12 @@ def as_record(report: RankReport, told: Callable[[str], str] = show) -> dict[str
         "outside_bytes": report.outside_bytes,
         "step_us": report.step_us,
         "hardware": report.hardware,
-        "origin": told(figures_from),
-        "peak": _peak(report, told),
+        "origin": worded(figures_from),
+        "peak": _peak(report, worded),
     }
 
 
-def _peak(report: RankReport, told: Callable[[str], str]) -> dict[str, Any] | None:
+def _peak(report: RankReport, worded: Callable[[str], str]) -> dict[str, Any] | None:
     """What holds the peak, and in words what would lower it."""
     peak = report.peak
     return (
@@ -193,9 +193,9 @@ def _peak(report: RankReport, told: Callable[[str], str]) -> dict[str, Any] | No
         if peak is None
         else {
             **peaks.as_record(peak),
-            "text": told(peak_line(peak)),
-            "advice": told(advice(peak)),
-            "host": told(host_line(peak, report.host_bytes or 0)),
+            "text": worded(peak_line(peak)),
+            "advice": worded(advice(peak)),
+            "host": worded(host_line(peak, report.host_bytes or 0)),
         }
     )
 

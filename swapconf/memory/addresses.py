@@ -27,7 +27,7 @@ def unnamed(blocks: Blocks) -> Lifetimes:
     )
 
 
-def told(blocks: Blocks, live: Lifetimes, placement: Placement) -> Blocks:
+def with_addresses(blocks: Blocks, live: Lifetimes, placement: Placement) -> Blocks:
     """``blocks`` with the addresses and sums of those on the device; ``live``, ``placement``: of these, in their
     order."""
     rows = np.flatnonzero(~blocks.on_host)

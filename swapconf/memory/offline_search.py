@@ -25,17 +25,17 @@ _HOT = (2.0, 0.98, 0.95, 0.9)  # of the peak: blocks that live when so much is i
 _SEED = 1
 
 
-def search(lifetimes: Lifetimes, found: Placement) -> Placement:
-    """``found`` where it is within 1 % of the lower bound, else the best plan of many. From a fixed seed, so that the
-    same blocks give the same plan."""
+def search(lifetimes: Lifetimes, placement: Placement) -> Placement:
+    """``placement`` where it is within 1 % of the lower bound, else the best plan of many. From a fixed seed, so that
+    the same blocks give the same plan."""
     bound = lifetimes.used_peak_bytes
-    for offset in _plans(lifetimes) if found.mapped_bytes > bound * NEAR else ():
+    for offset in _plans(lifetimes) if placement.mapped_bytes > bound * NEAR else ():
         height = int((offset + lifetimes.size_bytes).max())
-        if height < found.mapped_bytes:
-            found = planned(offset, height, bound)
+        if height < placement.mapped_bytes:
+            placement = planned(offset, height, bound)
         if height <= bound * NEAR:
             break
-    return found
+    return placement
 
 
 def _plans(lifetimes: Lifetimes) -> Iterator[Columns]:

@@ -39,25 +39,25 @@ class Replay:
         return self.num_same == self.num_blocks
 
 
-def replay(trace: Trace, lifetimes: Lifetimes, told: PoolRecord = UNTOLD) -> Replay:
-    """The best replay of a trace; ``lifetimes`` are those of its device blocks. ``told``: by the run that left it."""
+def replay(trace: Trace, lifetimes: Lifetimes, reported: PoolRecord = UNTOLD) -> Replay:
+    """The best replay of a trace; ``lifetimes`` are those of its device blocks. ``reported``: by its run."""
     addresses = np.array([block.address for block in trace.blocks if not block.on_host], dtype=np.int64)
     best: Replay | None = None
-    for count, pool in enumerate(_pools(told), 1):
+    for count, pool in enumerate(_pools(reported), 1):
         found = _replay(lifetimes, addresses, pool)
-        if best is None or _rank(found, told) > _rank(best, told):
+        if best is None or _rank(found, reported) > _rank(best, reported):
             best = found
-        fits = told.reserved_bytes in (None, best.placement.reserved_bytes) or count >= _USUAL
+        fits = reported.reserved_bytes in (None, best.placement.reserved_bytes) or count >= _USUAL
         if fits and (best.is_exact or (count > _USUAL and found.placement.device_requests <= _ONE_OF_EACH)):
             break
     assert best is not None
     return best
 
 
-def _pools(told: PoolRecord) -> Iterator[Pool]:
+def _pools(reported: PoolRecord) -> Iterator[Pool]:
     """As the YAML sets it; as mindformers' Trainer does; as it is where nobody sets it; and all others."""
-    trainer = Pool(limit_bytes=told.limit_bytes)
-    yield trainer if told.growth_bytes is None else replace(trainer, growth_bytes=told.growth_bytes)
+    trainer = Pool(limit_bytes=reported.limit_bytes)
+    yield trainer if reported.growth_bytes is None else replace(trainer, growth_bytes=reported.growth_bytes)
     yield trainer
     yield replace(trainer, growth_bytes=GIB, first_bytes=0)
     for size in _OTHERS_GIB:
@@ -69,8 +69,8 @@ def _replay(lifetimes: Lifetimes, addresses: np.ndarray[tuple[int], np.dtype[np.
     return Replay(placement=placement, pool=pool, num_blocks=len(lifetimes), num_same=_num_same(placement, addresses))
 
 
-def _rank(found: Replay, told: PoolRecord) -> tuple[int, bool]:
-    return found.num_same, found.placement.reserved_bytes == told.reserved_bytes
+def _rank(replayed: Replay, reported: PoolRecord) -> tuple[int, bool]:
+    return replayed.num_same, replayed.placement.reserved_bytes == reported.reserved_bytes
 
 
 def _num_same(placement: Placement, addresses: np.ndarray[tuple[int], np.dtype[np.int64]]) -> int:

@@ -19,12 +19,14 @@ NUM_DRAWN = 6000
 _PIXELS = (1000, 400)
 
 
-def of_trace(trace: Trace, title: str, origin: str, told: PoolRecord = UNTOLD, policy: str = "mindspore") -> MemoryView:
-    """The view of a recorded run; both peaks are MindSpore's own. ``told``: what the run said of the pool (where not
-    what it took of the device, that is what the replay takes). With another policy than MindSpore's the blocks stand
-    where it puts them, and only the used peak is recorded."""
+def of_trace(
+    trace: Trace, title: str, origin: str, reported: PoolRecord = UNTOLD, policy: str = "mindspore"
+) -> MemoryView:
+    """The view of a recorded run; both peaks are MindSpore's own. ``reported``: what the run said of the pool (where
+    not what it took of the device, that is what the replay takes). With another policy than MindSpore's the blocks
+    stand where it puts them, and only the used peak is recorded."""
     live = lifetimes(trace)
-    replayed = replay(trace, live, told)
+    replayed = replay(trace, live, reported)
     placement = replayed.placement
     if policy != "mindspore":
         placement = place(policy, live, replayed.pool)
@@ -45,7 +47,7 @@ def of_trace(trace: Trace, title: str, origin: str, told: PoolRecord = UNTOLD, p
         rank=trace.rank,
         origin=origin,
         with_fragments_peak_bytes=trace.with_fragments_peak_bytes,
-        reserved_bytes=placement.reserved_bytes if told.reserved_bytes is None else told.reserved_bytes,
+        reserved_bytes=placement.reserved_bytes if reported.reserved_bytes is None else reported.reserved_bytes,
         notes=_notes(trace, replayed),
     )
 

@@ -81,11 +81,11 @@ def _recorded(trace: Trace) -> Workspace:
     )
 
 
-def grow(trace: Trace, told: PoolRecord = UNTOLD) -> Grown:
-    """The trace with estimated workspace in it. One that has it recorded stays as it is. ``told``: what its run said of
-    the pool. Raises ValueError where the trace has no graph."""
+def grow(trace: Trace, reported: PoolRecord = UNTOLD) -> Grown:
+    """The trace with estimated workspace in it. One that has it recorded stays as it is. ``reported``: what its run
+    said of the pool. Raises ValueError where the trace has no graph."""
     needed = workspace(trace)
-    placed = replay(trace, lifetimes(trace), told)
+    placed = replay(trace, lifetimes(trace), reported)
     if needed.rules == (_RECORDED,):
         return Grown(trace=trace, workspace=needed, reserved_bytes=placed.placement.reserved_bytes)
     tasks = {task.event: task for task in trace.tasks}
@@ -101,7 +101,7 @@ def grow(trace: Trace, told: PoolRecord = UNTOLD) -> Grown:
     live = lifetimes(grown)
     placement = mindspore.place(live, placed.pool)
     return Grown(
-        trace=replace(grown, blocks=addresses.told(grown.blocks, live, placement)),
+        trace=replace(grown, blocks=addresses.with_addresses(grown.blocks, live, placement)),
         workspace=needed,
         reserved_bytes=placement.reserved_bytes,
     )

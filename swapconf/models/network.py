@@ -131,12 +131,12 @@ class Network:
         return tuple(dict.fromkeys(layer.template for layer in self.layers))
 
 
-def with_graph(template: LayerTemplate, known: tuple[LayerTemplate, ...]) -> LayerTemplate:
+def with_graph(template: LayerTemplate, templates: tuple[LayerTemplate, ...]) -> LayerTemplate:
     """``template``, as read from a real layer, with what the catalog knows of its graph; itself where nothing fits.
 
     Communication primitives are left aside: whether a layer has them depends on the tensor parallelism of the run.
     """
-    for candidate in known:
+    for candidate in templates:
         if candidate.cell == template.cell and _computing(candidate) == _computing(template):
             twins = candidate.by_path
             operators = tuple(

@@ -43,9 +43,9 @@ def releases(family: str) -> tuple[str, ...]:
     return tuple(sorted((REFERENCE["mindformers"], *others), key=lambda version: release(version) or ()))
 
 
-def chosen(known: tuple[str, ...], mindformers: str) -> str:
+def chosen(candidates: tuple[str, ...], mindformers: str) -> str:
     """Of releases from old to new, the one that stands for a version: the nearest not newer, else the first."""
-    return next((one for one in reversed(known) if reached(mindformers, one)), known[0])
+    return next((one for one in reversed(candidates) if reached(mindformers, one)), candidates[0])
 
 
 @cache

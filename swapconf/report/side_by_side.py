@@ -121,18 +121,18 @@ def change(figure: ComparedFigure, value: float | None, first: float | None) -> 
     return more, phrase("{factor:,.0f} times", factor=factor) if factor > 10 else f"{factor - 1:+.1%}"
 
 
-def pipeline_line(found: PipelineFigures) -> str:
+def pipeline_line(figures: PipelineFigures) -> str:
     """A sentence on how the stages share the step."""
-    plan = found.schedule
+    plan = figures.schedule
     return phrase(
         "pipeline of {stages} stages, {batches} micro-batches{cut}: bubbles {bubbles:.1%} of the step, "
         "the busiest stage {imbalance:.1%} over the mean; the formula of 1F1B, messages free, gives "
         "{time:.3f} ms",
         stages=plan.num_stages,
         batches=plan.num_micro_batches,
-        bubbles=found.bubble_share,
-        imbalance=found.imbalance,
-        time=found.formula_us / 1000,
+        bubbles=figures.bubble_share,
+        imbalance=figures.imbalance,
+        time=figures.formula_us / 1000,
         cut=phrase(", interleave {chunks}", chunks=plan.num_chunks) if plan.num_chunks > 1 else "",
     )
 

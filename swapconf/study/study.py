@@ -160,8 +160,9 @@ def network_of(config: Config, versions: Versions, families: Mapping[str, str] =
         )
     # some cells are built otherwise when operators are selected for recompute; mindformers passes it on like this
     chosen = {"recompute": {"select_recompute": bool(config.recompute.select)}}
-    settings, known = {**config.model.settings, "parallel_config": chosen}, catalog.load(family, versions.mindformers)
-    templates, extra = known.templates_for(settings, count), known.extra_layers_for(settings)
+    settings = {**config.model.settings, "parallel_config": chosen}
+    in_catalog = catalog.load(family, versions.mindformers)
+    templates, extra = in_catalog.templates_for(settings, count), in_catalog.extra_layers_for(settings)
     pipeline = config.pipeline
     fitted = {
         template: for_ranks(template, pipeline.model_parallel, pipeline.sequence_parallel)
@@ -172,15 +173,15 @@ def network_of(config: Config, versions: Versions, families: Mapping[str, str] =
     layers = _layers(config, templates)
     if layers:  # multi-token prediction takes the settings of the last layer
         layers += tuple(replace(layers[-1], name=name, template=template) for name, template in extra)
-    approximated = known.approximated(settings)
+    approximated = in_catalog.approximated(settings)
     if extra and templates and templates[-1].name == "dense":  # built like the last decoder layer; the catalog has MoE
         approximated = (*approximated, "first_k_dense_replace")
     return Network(
         family=family,
         layers=layers,
-        flash_attention=known.flash_attention,
+        flash_attention=in_catalog.flash_attention,
         approximated=approximated,
-        made_with=known.made_with["mindformers"],
+        made_with=in_catalog.made_with["mindformers"],
     )
 
 

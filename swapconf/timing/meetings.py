@@ -52,12 +52,12 @@ def calls(trace: Trace, rank: int) -> tuple[Call, ...]:
 
 
 def _call(kernel: int, task: Task, rank: int) -> Call | None:
-    told = dict(task.attributes)
-    group = told.get("group", "")
+    attributes = dict(task.attributes)
+    group = attributes.get("group", "")
     if task.primitive not in POINT_TO_POINT:
-        ranks = frozenset(int(word) for word in told.get("comm_rank", "").split() if word.isdigit())
+        ranks = frozenset(int(word) for word in attributes.get("comm_rank", "").split() if word.isdigit())
         return Call(kernel, (group,), ranks) if group and rank in ranks else None
-    peer = told.get("dst_rank" if task.primitive == "Send" else "src_rank", "")
+    peer = attributes.get("dst_rank" if task.primitive == "Send" else "src_rank", "")
     if not peer.isdigit():
         return None
     ends = (rank, int(peer)) if task.primitive == "Send" else (int(peer), rank)
@@ -78,7 +78,7 @@ def meetings(by_rank: Mapping[int, Sequence[Call]]) -> tuple[Meeting, ...]:
         expected = next(iter(sides.values()))[0].ranks & place.keys()
         counts = {rank: len(sides.get(rank, ())) for rank in sorted(expected)}
         if len(set(counts.values())) > 1:
-            told = joined(
+            ranks_text = joined(
                 ", ", (phrase("rank {rank} {times} times", rank=rank, times=count) for rank, count in counts.items())
             )
             where = (
@@ -87,7 +87,11 @@ def meetings(by_rank: Mapping[int, Sequence[Call]]) -> tuple[Meeting, ...]:
                 else phrase("in the group {group}", group=channel[0])
             )
             raise ValueError(
-                phrase("data {where} is exchanged by {ranks}: these are not traces of one job", where=where, ranks=told)
+                phrase(
+                    "data {where} is exchanged by {ranks}: these are not traces of one job",
+                    where=where,
+                    ranks=ranks_text,
+                )
             )
         found += [
             tuple((place[rank], sides[rank][turn].kernel) for rank in counts)

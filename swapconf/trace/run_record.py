@@ -38,7 +38,7 @@ def pool(folder: Path) -> PoolRecord:
     return pool_of(read(folder).get("settings"), report(folder))
 
 
-def pool_of(settings: Any, found: Mapping[str, Any]) -> PoolRecord:
+def pool_of(settings: Any, record: Mapping[str, Any]) -> PoolRecord:
     """The same of a YAML as plain values, and of a report in its form. mindformers sets the unit of the pool's pieces
     only in a YAML that has a limit, too. A simulated device heeds that limit up to 32 GB; what it does heed it logs."""
     context = settings.get("context") if isinstance(settings, Mapping) else None
@@ -53,14 +53,14 @@ def pool_of(settings: Any, found: Mapping[str, Any]) -> PoolRecord:
         except ValueError:  # the run will have said so
             growth = None
     return PoolRecord(
-        reserved_bytes=found.get("reserved_bytes"), limit_bytes=found.get("usable_bytes"), growth_bytes=growth
+        reserved_bytes=record.get("reserved_bytes"), limit_bytes=record.get("usable_bytes"), growth_bytes=growth
     )
 
 
-def origin(found: Mapping[str, Any]) -> str:
+def origin(record: Mapping[str, Any]) -> str:
     """Where the figures of a report come from, "" where that is not told. It is recorded in English; the parts that
     are known texts can be shown in another language."""
-    return joined(", ", [phrase(part) if part else "" for part in _parts(str(found.get("origin") or ""))])
+    return joined(", ", [phrase(part) if part else "" for part in _parts(str(record.get("origin") or ""))])
 
 
 def _parts(told: str) -> list[str]:
@@ -68,25 +68,25 @@ def _parts(told: str) -> list[str]:
     return told.replace("{", "{{").replace("}", "}}").split(", ")
 
 
-def grown(found: Mapping[str, Any]) -> str:
+def grown(record: Mapping[str, Any]) -> str:
     """From what a trace of the whole model was made, "" of one that a run left behind."""
-    told = str(found.get("grown") or "")
-    return joined(", ", [phrase(part) for part in _parts(told)]) if told else ""
+    sentence = str(record.get("grown") or "")
+    return joined(", ", [phrase(part) for part in _parts(sentence)]) if sentence else ""
 
 
 def micro_batches(folder: Path) -> tuple[int, int]:
     """How many the grown trace in a folder has, and how many the step of its model; zeros of a trace that has all, or
     of an interleaved pipeline, whose rounds are of several of them."""
-    found = read(folder)
-    facts, parallel = found.get("grown"), (found.get("settings") or {}).get("parallel")
-    told = parallel.get("pipeline_config") if isinstance(parallel, dict) else None
-    if not isinstance(facts, dict) or (isinstance(told, dict) and told.get("pipeline_interleave") is True):
+    record = read(folder)
+    facts, parallel = record.get("grown"), (record.get("settings") or {}).get("parallel")
+    pipeline = parallel.get("pipeline_config") if isinstance(parallel, dict) else None
+    if not isinstance(facts, dict) or (isinstance(pipeline, dict) and pipeline.get("pipeline_interleave") is True):
         return 0, 0
     few, count = facts.get("micro_batches"), facts.get("of_micro_batches")
     return (few, count) if isinstance(few, int) and isinstance(count, int) and 0 < few < count else (0, 0)
 
 
-def is_whole(found: dict[str, Any]) -> bool:
+def is_whole(record: dict[str, Any]) -> bool:
     """Whether a report has all that a comparison of runs needs."""
     needed: list[str] = schema(_SCHEMA)["required"]
-    return all(key in found for key in needed)
+    return all(key in record for key in needed)

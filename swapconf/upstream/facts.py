@@ -102,9 +102,9 @@ class Versions:
         return cls.among(installed(), mindspore, mindformers)
 
     @classmethod
-    def among(cls, found: Installed, mindspore: str | None = None, mindformers: str | None = None) -> Versions:
+    def among(cls, here: Installed, mindspore: str | None = None, mindformers: str | None = None) -> Versions:
         """The same, where it is known already what is installed."""
-        one, other = mindspore or found.mindspore, mindformers or found.mindformers
+        one, other = mindspore or here.mindspore, mindformers or here.mindformers
         return cls(
             mindspore=one or (other and partner("mindformers", other)) or REFERENCE["mindspore"],
             mindformers=other or (one and partner("mindspore", one)) or REFERENCE["mindformers"],

@@ -130,16 +130,16 @@ def _shapes(config: Config, trace: Trace) -> str:
             hidden=hidden,
         )
     wanted = _attention_elements(config)
-    found = {
+    shapes = {
         prod(task.input_tensors[0].shape)
         for task in _in_layers(trace)
         if task.primitive == "FlashAttentionScore" and task.input_tensors
     }
-    if wanted is not None and found and wanted not in found:
+    if wanted is not None and shapes and wanted not in shapes:
         return phrase(
             "a query of the trace's attention has {found} elements, and with {file} it has {wanted} "
             "(batch_size, seq_length, heads, model_parallel)",
-            found=_told(found),
+            found=_told(shapes),
             file=config.file,
             wanted=wanted,
         )

@@ -121,7 +121,7 @@ class Question:
         return of_trace(
             self.trace,
             title=phrase("without swap and recompute"),
-            told=self._told,
+            reported=self._told,
             policy=self._policy,
             origin=joined(", ", [BASELINE_ORIGIN, *[self.grown] * bool(self.grown)]),
         ), view(

@@ -105,37 +105,23 @@ def swap(
     ``of_moved``: [kernels] the site of a face, after which the copy is named where it is among the owners."""
     allowed = slack or Slack()
     served = np.flatnonzero(moving)
-    key = program.block[served] * (len(baseline.kernels) + 1) + program.face[served]
-    _, first, group = np.unique(key, return_index=True, return_inverse=True)
-    count = len(first)
-    parent, batch, sooner, latest = _by_batch(baseline, program, served, group)
-    leads = np.diff(parent, prepend=-1) > 0
-    used, until = sooner[leads], latest[leads]
-    named = program.site[served] == of_moved[program.face[served]]
-    first[group[named]] = np.flatnonzero(named)
-    block = np.concatenate([program.block[served][first], unread.block])
-    face = np.concatenate([program.face[served][first], unread.face])
-    site = np.concatenate([program.site[served][first], unread.site])
-    reach = np.concatenate([prefetch[served][first], unread.prefetch])
-    dead = np.arange(len(block)) >= count
-    early = baseline.upfront[face]
-    behind = _behind(baseline, block, face)
-    copied = np.where(early >= 0, (early - 1) * TICKS + COPY_OUT + EARLY, behind * TICKS + COPY_OUT)
-    copied += COPY_TURN * _turn(behind, face)
-    used, until = np.concatenate([used, copied[dead] + TURN]), np.concatenate([until, copied[dead] + TURN])
-    where = program.where.copy()
-    where[face[early >= 0]] = copied[early >= 0] - EARLY
-    before = np.sort(np.concatenate([where, program.inserted]))
+    moved, group = _moved(baseline, program, served, prefetch, of_moved, unread)
+    block, face, reach, dead = moved.block, moved.face, moved.prefetch, moved.unread
+    copied, launched = _copied_out(baseline, program, block, face)
+    before = np.sort(np.concatenate([launched, program.inserted]))
+    tensor, batch, sooner, latest = _by_batch(baseline, program, served, group)
+    leads = np.diff(tensor, prepend=-1) > 0
+    used, until = (
+        np.concatenate([sooner[leads], copied[dead] + TURN]),
+        np.concatenate([latest[leads], copied[dead] + TURN]),
+    )
     place = np.searchsorted(before, used) - reach - allowed.early
     if allowed.share:
         place -= reach // allowed.share
-    further = np.searchsorted(before, sooner[~leads]) - reach[parent[~leads]] - allowed.early
+    further = np.searchsorted(before, sooner[~leads]) - reach[tensor[~leads]] - allowed.early
+    begins = program.where[_begins(baseline)[batch[~leads]]] - COPY_BACK
     later = Later(
-        window=parent[~leads],
-        until=latest[~leads],
-        returned=np.maximum(
-            _ahead(before, np.maximum(further, 0)), program.where[_begins(baseline)[batch[~leads]]] - COPY_BACK
-        ),
+        window=tensor[~leads], until=latest[~leads], returned=np.maximum(_ahead(before, np.maximum(further, 0)), begins)
     )
     far = np.full(len(block), np.iinfo(np.int64).max)
     np.minimum.at(far, group, baseline.depth[program.reader[served]])
@@ -154,7 +140,7 @@ def swap(
             block=block,
             row=rows[block],
             face=face,
-            site=site,
+            site=moved.site,
             prefetch=reach,
             copied=copied,
             released=copied,
@@ -187,6 +173,46 @@ def freed(baseline: Baseline, program: StrategyProgram, windows: Windows, slack:
     launches = np.sort(np.concatenate([where[main], program.inserted[main[program.copies]]]))
     next_launch = launches[np.minimum(np.searchsorted(launches, order[target]), len(launches) - 1)]
     return replace(windows, released=_freed_with_later(copied, next_launch))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Moved:
+    """Columns of equal length, one for each tensor that moves: those that come back, then those that nobody reads."""
+
+    block: Ints
+    face: Ints
+    site: Ints
+    prefetch: Ints
+    unread: Flags
+
+
+def _moved(
+    baseline: Baseline, program: StrategyProgram, served: Ints, prefetch: Ints, of_moved: Ints, unread: Unread
+) -> tuple[_Moved, Ints]:
+    """What moves, and for each of the uses that are ``served`` its row there."""
+    key = program.block[served] * (len(baseline.kernels) + 1) + program.face[served]
+    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    named = program.site[served] == of_moved[program.face[served]]
+    first[group[named]] = np.flatnonzero(named)
+    use = served[first]
+    return _Moved(
+        block=np.concatenate([program.block[use], unread.block]),
+        face=np.concatenate([program.face[use], unread.face]),
+        site=np.concatenate([program.site[use], unread.site]),
+        prefetch=np.concatenate([prefetch[use], unread.prefetch]),
+        unread=np.arange(len(use) + len(unread.block)) >= len(use),
+    ), group
+
+
+def _copied_out(baseline: Baseline, program: StrategyProgram, block: Ints, face: Ints) -> tuple[Ints, Ints]:
+    """Where each copy to the host stands, and where each kernel then runs: casts of weights that move, right before."""
+    early = baseline.upfront[face]
+    behind = _behind(baseline, block, face)
+    copied = np.where(early >= 0, (early - 1) * TICKS + COPY_OUT + EARLY, behind * TICKS + COPY_OUT)
+    copied += COPY_TURN * _turn(behind, face)
+    launched = program.where.copy()
+    launched[face[early >= 0]] = copied[early >= 0] - EARLY
+    return copied, launched
 
 
 def _by_batch(baseline: Baseline, program: StrategyProgram, served: Ints, group: Ints) -> tuple[Ints, Ints, Ints, Ints]:

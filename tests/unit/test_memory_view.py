@@ -44,7 +44,7 @@ def test_everything_adds_up_to_mindspores_peaks(name: str) -> None:
 
 def test_reserved_is_what_mindspore_said_where_it_did() -> None:
     trace = golden(NAMES[0])
-    assert of_trace(trace, "t", "o", told=PoolRecord(reserved_bytes=7)).reserved_bytes == 7
+    assert of_trace(trace, "t", "o", reported=PoolRecord(reserved_bytes=7)).reserved_bytes == 7
     assert of_trace(trace, "t", "o").reserved_bytes == replay(trace, columns(NAMES[0])).placement.reserved_bytes
 
 

@@ -150,7 +150,7 @@ def test_a_damaged_phrase_is_no_report(order: RankOrder, packed: object, place: 
 
 
 def test_a_record_is_in_the_language_in_use_and_one_to_keep_is_not(chinese: None) -> None:
-    shown, kept = as_record(WORDED), as_record(WORDED, told=str)
+    shown, kept = as_record(WORDED), as_record(WORDED, worded=str)
     assert (shown["detail"], kept["detail"]) == ("在2个文件中没有发现问题", "nothing found in 2 files")
     assert kept["findings"][0]["hint"] == "2 files"
     assert shown["outcome"] == "completed"

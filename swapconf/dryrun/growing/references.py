@@ -78,13 +78,13 @@ class Resolver:
     beginning: Beginning
     first: Ints
 
-    def used(self, found: References, launched: Launched) -> Used:
+    def used(self, references: References, launched: Launched) -> Used:
         """What the tasks of the whole model refer to."""
         task, copy = launched.task, launched.copy
-        counts = np.diff(found.borders)[task]
+        counts = np.diff(references.borders)[task]
         owner = np.repeat(np.arange(len(task)), counts)
-        index = ranges(found.borders[task], counts)
-        row, shared = found.row[index], found.shared[index]
+        index = ranges(references.borders[task], counts)
+        row, shared = references.row[index], references.shared[index]
         place, of_copy = self.steps.place[task][owner] % self.steps.length, copy[owner]
         in_step = self.steps.place[task][owner] >= 0
         turn = np.where(in_step, self.unrolled.turn(place, of_copy), NONE)

@@ -18,7 +18,7 @@ from swapconf.dryrun.growing.periods import launch_the_same, periods
 from swapconf.dryrun.growing.reason import CannotGrow
 from swapconf.dryrun.growing.settled import settled
 from swapconf.dryrun.growing.steps import Steps, steps
-from swapconf.memory.addresses import told, unnamed
+from swapconf.memory.addresses import unnamed, with_addresses
 from swapconf.memory.allocators import mindspore
 from swapconf.memory.replay import replay
 from swapconf.trace.lifetimes import UNTOLD, PoolRecord
@@ -111,4 +111,4 @@ def placed(trace: Trace, like: Run) -> Trace:
     """Its blocks where MindSpore's pool would put them, in pieces as large as in another run."""
     pool = replay(like.trace, unnamed(like.trace.blocks), like.pool)
     live = unnamed(trace.blocks)
-    return replace(trace, blocks=told(trace.blocks, live, mindspore.place(live, pool.pool)))
+    return replace(trace, blocks=with_addresses(trace.blocks, live, mindspore.place(live, pool.pool)))
