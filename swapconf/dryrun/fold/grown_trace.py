@@ -153,8 +153,8 @@ class _Runs:
     is_spent: bool = False
 
     def with_all(self, rows: Sequence[int], size: Size) -> Run:
-        """A model with all layers of ``rows``, and else of a size, which is told of the last of them. The one with one
-        period more of that row is grown in the others first, as this one is. Raises CannotGrow."""
+        """The model of a ``size`` with all layers of ``rows``: made of two that have all layers of the rows before the
+        last one, and of that as many as ``size``, and a period more. Raises CannotGrow."""
         if not rows:
             return self._of(size)
         *others, row = rows
