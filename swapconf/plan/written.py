@@ -167,8 +167,12 @@ def _recompute_keys(before: Config, made: Config, here: Mapping[str, Entry]) -> 
 
 
 def _says(entry: Entry | None, value: Any, default: bool) -> bool:
-    given = entry.value.plain() if entry is not None else None
-    return bool(value == default) if given is None else bool(type(given) is type(value) and given == value)
+    """Whether a key, or its absence, says a value already; patterns come in order."""
+    given: Any = entry.value.plain() if entry is not None else None
+    if given is None:
+        return bool(value == default)
+    same = type(given) is type(value) and given == value
+    return same and (not isinstance(value, dict) or list(given) == list(value))
 
 
 def _commented(text: str, places: Sequence[_Place], comment: str) -> str:
