@@ -25,7 +25,7 @@ _Found: TypeAlias = "dict[_Kind, frozenset[Entry]]"
 # new entries, entries, wishes that are not met, layers that could share them (negative), depth
 _Cost: TypeAlias = "tuple[int, int, int, int, int]"
 
-_TRIED = 96  # so many kinds of layers are looked at in all, as far as each is once
+_TRIED = 96  # of kinds of layers in a row, over all orders; with more kinds there are fewer orders
 _MOST = 4  # so many kinds are tried in every order
 
 
