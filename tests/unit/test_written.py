@@ -235,6 +235,11 @@ def test_what_cannot_be_written_without_touching_more_is_refused(text: str, told
     assert refused.value.hint
 
 
+def test_a_section_beside_keys_that_a_legacy_model_does_not_read_is_refused() -> None:
+    with pytest.raises(CannotRewrite, match="`swap` is set here and there is a `swap_config`"):
+        written("model: {model_config: {type: LlamaConfig, num_layers: 4, swap: False}}\n", SWAPPED)
+
+
 def test_a_document_that_a_command_line_has_changed_is_refused() -> None:
     document = replace(parse(MODEL, "test.yaml"), is_changed=True)
     with pytest.raises(CannotRewrite, match="command line"):
