@@ -163,15 +163,16 @@ class _Editor:
         if _is_block(child.value):
             end = self.source.line_end(self.content_end(child.value))
             line_end = self.source.line_end(child.colon)
-            tail = self._tail(child.colon, line_end)
+            tail = _in_column(self._tail(child.colon, line_end), len(first))
             inside = self._said(line_end, end)
         else:
             end = child.value.end_mark.index
-            if not below and start > child.colon:
-                return [*self._hoisted(child, self._said(start, end)), TextSpan(start, end, first.lstrip())]
             inside = self._said(child.colon, end)
             last = self.source.line_end(end)
-            tail, end = self.text[end:last], last
+            if not below and start > child.colon:
+                first = self.text[child.colon : start] + first.lstrip()
+            tail = _in_column(self.text[end:last], len(first) - (end - max(child.colon, self.source.line_start(end))))
+            end = last
         made = [first, *below]
         made[-1 if first else 0] += tail
         return [*self._hoisted(child, inside), TextSpan(child.colon, end, self.eol.join(made).rstrip(" "))]
@@ -281,6 +282,13 @@ class _Editor:
                     phrase("a comment stands inside of what has to change"), phrase("give each key a line of its own")
                 )
         return spans
+
+
+def _in_column(tail: str, longer: int) -> str:
+    """What is behind a value that is so much longer than before: a comment in a column stays in it."""
+    said = tail.lstrip(" ")
+    blanks = len(tail) - len(said)
+    return " " * max(2, blanks - longer) + said if blanks > 1 and said.startswith("#") else tail
 
 
 def _applied(text: str, spans: Iterable[TextSpan]) -> str:

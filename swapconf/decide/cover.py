@@ -9,6 +9,7 @@ exact for one kind of layer; for several it need not be.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import permutations
@@ -20,12 +21,11 @@ from swapconf.models.network import LayerTemplate, Operator
 
 Entry: TypeAlias = "tuple[str, int]"  # path of an operator ("" for the layer) and prefetch
 Part: TypeAlias = "tuple[LayerTemplate, Mapping[str, Action]]"
-_Key: TypeAlias = "tuple[tuple[LayerTemplate, tuple[tuple[str, Action], ...]], ...]"  # a kind of layer
-_Found: TypeAlias = "dict[_Key, frozenset[Entry]]"
+_Found: TypeAlias = "dict[_Kind, frozenset[Entry]]"
 # new entries, entries, wishes that are not met, layers that could share them (negative), depth
 _Cost: TypeAlias = "tuple[int, int, int, int, int]"
 
-_TRIED = 96  # so many kinds of layers are looked at in all, as far as each is once
+_TRIED = 96  # of kinds of layers in a row, over all orders; with more kinds there are fewer orders
 _MOST = 4  # so many kinds are tried in every order
 
 
@@ -36,16 +36,23 @@ class _Node:
     Attributes:
         fixed: The prefetches of its own primitives, 0 for what nothing may swap.
         wished: The prefetches of those for which others do as well, as nothing is moved, or as recompute wins.
+        below: What is fixed here and below.
     """
 
     path: str
     children: dict[str, _Node] = field(default_factory=dict)
     fixed: set[int] = field(default_factory=set)
     wished: list[int] = field(default_factory=list)
+    below: frozenset[int] = frozenset()
 
-    def prefetches(self) -> set[int]:
-        """What may be asked for here or below."""
-        return (self.fixed - {0}).union(*(child.prefetches() for child in self.children.values()))
+    @property
+    def prefetches(self) -> frozenset[int]:
+        """With which it may be named; not at all where something below must not be swapped."""
+        return frozenset() if 0 in self.below else self.below
+
+    def settled(self) -> frozenset[int]:
+        self.below = frozenset(self.fixed).union(*(child.settled() for child in self.children.values()))
+        return self.below
 
 
 def needs_no_name(operator: Operator, actions: Mapping[str, Action]) -> bool:
@@ -71,37 +78,34 @@ def covers(layers: Sequence[tuple[Part, ...]]) -> list[frozenset[Entry]]:
     covered by what is swapped around it, as recompute wins there.
     """
     keys = [tuple((template, tuple(actions.items())) for template, actions in parts) for parts in layers]
-    trees = {key: _tree(parts) for key, parts in zip(keys, layers, strict=True)}
-    count = {key: keys.count(key) for key in trees}
-    sharing: dict[Entry, int] = {}
-    for key, tree in trees.items():
-        for entry in _usable(tree):
-            sharing[entry] = sharing.get(entry, 0) + count[key]
-    first = sorted(trees, key=lambda key: -count[key])  # stable: of equals the earlier layer
-    best = min((_settled(trees, order, sharing) for order in _orders(first)), key=lambda found: _size(found, count))
-    return [best[key] for key in keys]
+    parts_of = dict(zip(keys, layers, strict=True))
+    kinds = {key: _Kind(_tree(parts_of[key]), count) for key, count in Counter(keys).most_common()}
+    sharing: Counter[Entry] = Counter()
+    for kind in kinds.values():
+        sharing.update(dict.fromkeys(kind.usable, kind.count))
+    best = min((_settled(order, sharing) for order in _orders(list(kinds.values()))), key=_size)
+    return [best[kinds[key]] for key in keys]
 
 
-def _orders(kinds: list[_Key]) -> Iterable[Sequence[_Key]]:
+def _orders(kinds: list[_Kind]) -> Iterable[Sequence[_Kind]]:
     if len(kinds) <= _MOST:
         return permutations(kinds)
     return (kinds[turn:] + kinds[:turn] for turn in range(max(1, min(len(kinds), _TRIED // len(kinds)))))
 
 
-def _size(found: Mapping[_Key, frozenset[Entry]], count: Mapping[_Key, int]) -> tuple[int, int]:
-    return len(frozenset[Entry]().union(*found.values())), sum(
-        len(entries) * count[key] for key, entries in found.items()
-    )
+def _size(found: _Found) -> tuple[int, int]:
+    names = frozenset[Entry]().union(*found.values())
+    return len(names), sum(len(entries) * kind.count for kind, entries in found.items())
 
 
-def _settled(trees: Mapping[_Key, _Node], order: Sequence[_Key], sharing: Mapping[Entry, int]) -> _Found:
+def _settled(order: Sequence[_Kind], sharing: Mapping[Entry, int]) -> _Found:
     """Each kind of layer in turn, with what the others need for free, until nothing changes; no round makes it more."""
     found: _Found = {}
     for _ in range(len(order) + 1):
         before = dict(found)
-        for key in order:
-            free = frozenset[Entry]().union(*(entries for other, entries in found.items() if other != key))
-            found[key] = _Solver(free, sharing).entries(trees[key])
+        for kind in order:
+            others = (entries for other, entries in found.items() if other is not kind)
+            found[kind] = kind.entries(frozenset[Entry]().union(*others), sharing)
         if found == before:
             break
     return found
@@ -124,6 +128,7 @@ def _tree(parts: Iterable[Part]) -> _Node:
                     node.wished.append(prefetch)
                 else:
                     node.fixed.add(prefetch)
+    root.settled()
     return root
 
 
@@ -136,9 +141,29 @@ def _swaps_never(operator: Operator, action: Action, again: Set[str]) -> bool:
 
 
 def _usable(tree: _Node) -> Iterable[Entry]:
-    yield from ((tree.path, prefetch) for prefetch in tree.prefetches())
+    yield from ((tree.path, prefetch) for prefetch in tree.prefetches)
     for child in tree.children.values():
         yield from _usable(child)
+
+
+@dataclass(slots=True, eq=False)
+class _Kind:
+    """Layers that do the same. ``usable``: what may be named in them; ``known``: the cheapest names, by what of that is
+    free."""
+
+    tree: _Node
+    count: int
+    usable: frozenset[Entry] = frozenset()
+    known: dict[frozenset[Entry], frozenset[Entry]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.usable = frozenset(_usable(self.tree))
+
+    def entries(self, free: frozenset[Entry], sharing: Mapping[Entry, int]) -> frozenset[Entry]:
+        here = free & self.usable
+        if here not in self.known:
+            self.known[here] = _Solver(here, sharing).entries(self.tree)
+        return self.known[here]
 
 
 @dataclass(slots=True)
@@ -156,10 +181,12 @@ class _Solver:
 
     def _best(self, node: _Node, around: int) -> tuple[_Cost, frozenset[Entry]] | None:
         """The cheapest below a node where ``around`` is the prefetch of what covers it, 0 for nothing; None: no way."""
+        if around and 0 in node.below:
+            return None
         key = node.path, around
         if key not in self.known:
             ways = [self._below(node, around, None)]
-            ways += [self._below(node, other, (node.path, other)) for other in sorted(node.prefetches() - {around})]
+            ways += [self._below(node, other, (node.path, other)) for other in sorted(node.prefetches - {around})]
             self.known[key] = min((way for way in ways if way is not None), key=lambda way: way[0], default=None)
         return self.known[key]
 

@@ -50,9 +50,11 @@ class StageMap:
     def counts(self, layers: frozenset[int], free: frozenset[int] = frozenset()) -> LayerCounts | None:
         """What selects these layers, and of others only ``free`` ones; None where no counts do. A count for each stage
         goes before one for each interleave of it."""
-        stages = {self.places[layer][1] for layer in layers}
-        some = frozenset(layer for layer in free if layer < len(self.places) and self.places[layer][1] in stages)
-        for wanted in () if self.guessed else dict.fromkeys((layers, layers | some)):
+        last = {self.places[layer]: layer for layer in sorted(layers)}
+        between = frozenset(
+            layer for layer in free if layer < len(self.places) and layer < last.get(self.places[layer], -1)
+        )
+        for wanted in () if self.guessed else dict.fromkeys((layers, layers | between)):
             rows = [[0] * len(row) for row in self.shares]
             for interleave, stage in (self.places[layer] for layer in wanted):
                 rows[interleave][stage] += 1

@@ -27,7 +27,7 @@ from swapconf.decide.rules import r3_list_meaning
 from swapconf.decide.rules.case import Case
 from swapconf.study.study import network_of
 from swapconf.upstream.facts import Versions
-from swapconf.words.findings import Severity, SwapconfError
+from swapconf.words.findings import Finding, Severity, SwapconfError
 from swapconf.words.phrases import phrase
 
 MARK = "planned by swapconf"  # what the comment of a plan begins with, by which the next plan finds it
@@ -167,8 +167,12 @@ def _recompute_keys(before: Config, made: Config, here: Mapping[str, Entry]) -> 
 
 
 def _says(entry: Entry | None, value: Any, default: bool) -> bool:
-    given = entry.value.plain() if entry is not None else None
-    return bool(value == default) if given is None else bool(type(given) is type(value) and given == value)
+    """Whether a key, or its absence, says a value already; patterns come in order."""
+    given: Any = entry.value.plain() if entry is not None else None
+    if given is None:
+        return bool(value == default)
+    same = type(given) is type(value) and given == value
+    return same and (not isinstance(value, dict) or list(given) == list(value))
 
 
 def _commented(text: str, places: Sequence[_Place], comment: str) -> str:
@@ -214,12 +218,22 @@ def _verify(text: str, written: str, document: Document, made: Config) -> None:
         raise CannotRewrite(
             phrase("the rewritten sections would not mean what was decided"), phrase("give each key a line of its own")
         )
+    known = _mistakes(document)
+    for rule, finding in _mistakes(parse(written, document.file)).items():
+        if rule not in known:
+            raise CannotRewrite(phrase("what is written would be a mistake: {why}", why=finding.message), finding.hint)
     lost = _others(text) - _others(written)
     if lost:
         raise CannotRewrite(
             phrase("the comment '{comment}' would be lost", comment=next(iter(lost))),
             phrase("give it a line of its own, outside of lists"),
         )
+
+
+def _mistakes(document: Document) -> dict[str, Finding]:
+    """By rule, what of it cannot be read as it is meant."""
+    _, findings = yaml_config.from_document(document)
+    return {finding.rule: finding for finding in findings if finding.severity is Severity.ERROR}
 
 
 def _others(text: str) -> Counter[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapconf.config.config import Config
+from swapconf.config.config import Config, LayerCounts, Pipeline
 from swapconf.config.rewriting import asked
 from swapconf.config.yaml_config import from_document
 from swapconf.config.yaml_document import parse
@@ -14,6 +14,7 @@ from swapconf.decide.compact import CannotCompact, compact
 from swapconf.decide.cover import needs_no_name
 from swapconf.decide.expand import decide, expand
 from swapconf.decide.patterns import escaped
+from swapconf.decide.stages import deal
 from swapconf.decide.strategy import LayerStrategy, Recompute, Request, Strategy, Swap
 from swapconf.models.network import Network
 from swapconf.upstream.facts import Versions
@@ -85,3 +86,29 @@ def test_compacted_config_survives_its_own_text(network: Network, cfg: Config) -
     again, findings = from_document(parse(format_config(compacted), "law.yaml"))
     assert not findings
     assert asked(again) == asked(compacted)
+
+
+@given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 4), st.booleans(), st.data())
+def test_counts_say_what_counts_select(stages: int, interleaves: int, share: int, v: bool, data: st.DataObject) -> None:
+    pipeline = Pipeline(num_stages=stages, num_interleaves=interleaves, zero_bubble_v=v and interleaves == 2)
+    dealt = deal(stages * interleaves * share, pipeline)
+    row = st.tuples(*[st.none() | st.integers(0, 9)] * stages)
+    nested = data.draw(st.booleans())
+    rows = data.draw(st.tuples(*[row] * (interleaves if nested else 1)))
+    layers = dealt.selected(LayerCounts(rows, nested))
+    again = dealt.counts(layers)
+    assert again is not None
+    assert dealt.selected(again) == layers
+
+
+@given(st.integers(1, 3), st.integers(1, 3), st.data())
+def test_counts_name_no_layer_that_they_may_not(stages: int, share: int, data: st.DataObject) -> None:
+    dealt = deal(stages * share, Pipeline(num_stages=stages))
+    some = st.frozensets(st.integers(0, stages * share - 1))
+    layers, free = data.draw(some), data.draw(some)
+    counts = dealt.counts(layers, free)
+    prefixes = (range(stage * share, stage * share + n) for stage in range(stages) for n in range(share + 1))
+    whole = frozenset[int]().union(*(prefix for prefix in prefixes if layers | free >= set(prefix)))
+    assert (counts is not None) == (layers <= whole)
+    if counts is not None:
+        assert layers <= dealt.selected(counts) <= layers | free

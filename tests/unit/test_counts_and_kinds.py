@@ -108,7 +108,9 @@ def test_a_section_has_one_finding_of_it_which_names_every_list() -> None:
     assert "`select_recompute.attention: [0, 1]`" in finding.hint
 
 
-@pytest.mark.parametrize(("written", "stages"), [("recompute: [2]", 1), ("recompute: [0, 2, 3]", 2)])
+@pytest.mark.parametrize(
+    ("written", "stages"), [("recompute: [2]", 1), ("recompute: [0, 2, 3]", 2), ("recompute: [2, 3]", 2)]
+)
 def test_a_list_that_looks_like_layers_stays_a_note(written: str, stages: int) -> None:
     (finding,) = (one for one in recompute(written, stages, swap=SWAP) if one.rule == "R3-list-meaning")
     assert finding.severity is Severity.NOTE

@@ -127,6 +127,46 @@ def test_rule(changes: dict[str, Any], rule: str | None, severity: str | None) -
     assert found(changes) == ({rule: severity} if rule else {})
 
 
+WHOLE = {"swap": True, "layer_swap": [{"backward_prefetch": 20, "layers": True}]}
+
+
+@pytest.mark.parametrize(
+    ("swap", "recompute", "severity"),
+    [
+        (WHOLE, {"select_recompute": {"feed_forward": [1]}}, "note"),
+        (op("attention")["swap_config"], {"select_recompute": {r"attention\.wq": [1]}}, "note"),
+        (WHOLE, {"recompute": [1]}, "warning"),
+        (op("attention")["swap_config"], {"select_recompute": {"attention": [1]}}, "warning"),
+        (op(r"attention\.wq")["swap_config"], {"select_recompute": {"attention": [1]}}, "warning"),
+        (WHOLE, {"select_recompute": {"feed_forward": [1]}, "recompute": [1]}, "warning"),
+    ],
+)
+def test_recompute_of_something_inside_of_a_swap_is_no_clash(
+    swap: dict[str, Any], recompute: dict[str, Any], severity: str
+) -> None:
+    assert found({"swap_config": swap, "recompute_config": recompute})["R1-recompute-wins"] == severity
+
+
+def test_an_exclusion_inside_of_a_swap_is_a_clash() -> None:
+    recompute = {"select_recompute": {"feed_forward": [1]}, "select_recompute_exclude": {r"feed_forward\.mul": [1]}}
+    assert found({"swap_config": WHOLE, "recompute_config": recompute})["R1-recompute-wins"] == "warning"
+
+
+@pytest.mark.parametrize(
+    ("recompute", "told"), [({"recompute": [1, 2]}, False), ({"recompute": True}, True), ({}, True)]
+)
+def test_an_empty_list_of_swaps_is_right_where_layers_are_named(recompute: dict[str, Any], told: bool) -> None:
+    changes = {"swap_config": {"swap": True, "layer_swap": []}, "recompute_config": recompute}
+    assert ("swap-nothing" in found(changes)) == told
+
+
+def test_what_runs_again_reads_the_output_of_a_swap() -> None:
+    changes = {**op(r"feed_forward\.mul"), "recompute_config": {"select_recompute": {r"feed_forward\.w2": [1]}}}
+    assert "op-moves-nothing" not in found(changes)
+    elsewhere = {**op(r"feed_forward\.mul", layers=[0]), "recompute_config": changes["recompute_config"]}
+    assert found(elsewhere)["op-moves-nothing"] == "warning"
+
+
 def test_lazy_inline_variable_is_asked_for_only_where_the_version_needs_it() -> None:
     old = Versions(mindspore="2.7.2", mindformers="1.6.0")
     assert "lazy-inline-variable" in found({"swap_config": LISTED}, old)

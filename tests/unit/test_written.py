@@ -126,6 +126,13 @@ def test_only_what_changes_is_written_anew() -> None:
     )
 
 
+def test_a_comment_in_a_column_stays_in_it() -> None:
+    before = "recompute_config:\n  recompute: False         # all\n  select_recompute: False  # some\n" + MODEL
+    after = written(before, ListedSwap(), SELECTED)
+    assert "  recompute: [1]           # all\n  select_recompute:        # some\n    feed_forward" in after
+    assert before in written(after, SwapOff()).replace("\n\nswap_config:\n  swap: False", "")
+
+
 def test_comments_of_what_goes_stay() -> None:
     before = (
         "# about swap\nswap_config: # here\n  # above\n  swap: True  # on\n  default_prefetch: 7  # seven\n"
@@ -172,7 +179,7 @@ def test_keys_in_quotes_stay_in_quotes() -> None:
 @pytest.mark.parametrize("empty", ["", " null", " ~  # nothing yet"])
 def test_an_empty_section_is_filled(empty: str) -> None:
     after = written(f"swap_config:{empty}\n{MODEL}", SWAPPED)
-    head = "swap_config:" + ("  # nothing yet" if "#" in empty else "")
+    head = "swap_config:" + ("    # nothing yet" if "#" in empty else "")
     assert after == "# planned by swapconf: x\n" + SECTION.replace("swap_config:", head, 1) + MODEL
 
 
@@ -226,6 +233,11 @@ def test_what_cannot_be_written_without_touching_more_is_refused(text: str, told
     with pytest.raises(CannotRewrite, match=told) as refused:
         written(text + MODEL, SWAPPED)
     assert refused.value.hint
+
+
+def test_a_section_beside_keys_that_a_legacy_model_does_not_read_is_refused() -> None:
+    with pytest.raises(CannotRewrite, match="`swap` is set here and there is a `swap_config`"):
+        written("model: {model_config: {type: LlamaConfig, num_layers: 4, swap: False}}\n", SWAPPED)
 
 
 def test_a_document_that_a_command_line_has_changed_is_refused() -> None:
