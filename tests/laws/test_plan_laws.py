@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swapconf.config.config import Config, ListedSwap
+from swapconf.config.rewriting import without_places
 from swapconf.config.yaml_config import from_document
 from swapconf.config.yaml_document import parse
 from swapconf.config.yaml_text import format_config
