@@ -201,7 +201,7 @@ def test_fragments_of_a_grown_trace_refuse_a_rank_as_those_of_a_whole_run_do(
         done: Ran = run(*asked)
         assert done.trace is not None
         live = addresses.unnamed(done.trace.blocks)
-        blocks = addresses.told(done.trace.blocks, live, mindspore.place(live, mindspore.Pool()))
+        blocks = addresses.with_addresses(done.trace.blocks, live, mindspore.place(live, mindspore.Pool()))
         return replace(done, trace=replace(done.trace, blocks=blocks))
 
     if is_placed:
