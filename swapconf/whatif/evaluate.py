@@ -30,6 +30,7 @@ from swapconf.trace import run_record
 from swapconf.trace.columns import Ints
 from swapconf.trace.lifetimes import Lifetimes
 from swapconf.trace.trace import Trace
+from swapconf.upstream.facts import Versions
 from swapconf.upstream.scopes import GRADIENTS
 from swapconf.whatif import baseline_step
 from swapconf.whatif.predict import PlacedBaseline, placed, prediction, schedule
@@ -122,6 +123,11 @@ class Evaluator:
     def workspace_bytes(self) -> tuple[int, ...]:
         """By rank, the most that the workspace of one kernel takes, estimated; kernels run one after another."""
         return tuple(rank.workspace_bytes for rank in self._ranks)
+
+    @property
+    def versions(self) -> Versions:
+        """What strategies are made for."""
+        return self._study.versions
 
     @property
     def traces(self) -> tuple[Trace, ...]:
