@@ -99,7 +99,8 @@ def _budget(frontier: Frontier, budget: float, *, nearly_right: bool) -> dict[st
         "y": 1,
         "yref": "paper",
         "xanchor": "right" if nearly_right else "left",
-        "yanchor": "bottom",
+        "yanchor": "top",
+        "xshift": -4 if nearly_right else 4,
         "showarrow": False,
         "text": show(phrase("budget: {size}", size=show_bytes(frontier.budget_bytes))),
     }

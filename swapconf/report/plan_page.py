@@ -12,7 +12,8 @@ from typing import Any
 from plotly.offline import get_plotlyjs
 
 import swapconf
-from swapconf.config.yaml_text import format_config
+from swapconf.config.config import Dialect
+from swapconf.config.yaml_text import dump, recompute_sections, swap_section
 from swapconf.decide.compact import CannotCompact, compact
 from swapconf.files.writing import write_named
 from swapconf.plan.frontier import Frontier, FrontierPoint, point_of
@@ -25,6 +26,8 @@ from swapconf.report.next_steps import NextStep
 from swapconf.report.plan_figure import CHOSEN, PLANS, SIMPLE, frontier_figure, shown
 from swapconf.words.phrases import in_use, phrase, show
 from swapconf.words.units import show_bytes
+
+_KEYS = ("recompute", "select_recompute")  # of recompute_config, what a plan decides
 
 
 def write(planned: Planned, frontier: Frontier | None, path: Path, title: str, origin: str) -> None:
@@ -85,12 +88,17 @@ def _sections(judge: Judge, points: Sequence[FrontierPoint]) -> list[dict[str, A
 
 
 def yaml_of(judge: Judge, plan: Plan) -> str:
-    """The sections of a YAML that say a plan, in as few entries as there can be."""
+    """What a YAML has to say for a plan, in as few entries as there can be; what else its sections say stays."""
     config = judge.config(plan)
     try:
-        return format_config(compact(judge.evaluator.strategy(config), config, judge.evaluator.versions))
+        made = compact(judge.evaluator.strategy(config), config, judge.evaluator.versions)
     except CannotCompact as error:
         return f"# {error}\n"
+    swap, recompute = swap_section(made), recompute_sections(made)
+    if config.dialect is Dialect.MCORE:
+        swap = {"model": {"model_config": swap["swap_config"]}}
+    said = {key: value for key, value in recompute["recompute_config"].items() if key in _KEYS}
+    return dump({**swap, "recompute_config": said})
 
 
 def _verdict(planned: Planned) -> Iterator[str]:
