@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from swapconf import __version__
 from swapconf.cli.child_options import DASK, JOBS, TIMEOUT, fold_option, keep_option, no_cache_option
 from swapconf.cli.common import EXIT_ERRORS, as_one, format_option, go_on, say, set_option
 from swapconf.cli.complete import FILE
@@ -128,11 +129,10 @@ def command(
     except ValueError as error:  # also a Mismatch, and a run that did not complete
         raise click.UsageError(str(error)) from None
     if html is not None:
-        from swapconf.cli.common import writing
+        from swapconf.cli.common import write_out
         from swapconf.report import plan_page
 
-        with writing(html):
-            plan_page.write(made.planned, points, html, title=file, origin=judge.evaluator.origin)
+        write_out(html, plan_page.page(made.planned, points, __version__, file, judge.evaluator.origin))
     if only_diff:
         _print_difference(file, made)
     elif form == "json":

@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from swapconf.plan.guess import Guess
 from swapconf.plan.judge import Judge, Scored
 from swapconf.plan.modes import KEEP, Atom, Mode, Plan, entries, fitted
 
@@ -16,6 +17,7 @@ _STARTS = 3  # of the best starts, changed further
 _PAIRS = 6  # of modes, mixed by layers
 _Move = tuple[Any, Any]  # (layers, mode), (layer, layer) or (swap, prefetch)
 _QUIET = 20  # times that nothing new was found to ask
+_GOOD, _CANDIDATES, _AT_ONCE, _HOPEFUL, _ROUNDS = 8, 150, 8, 40, 3
 
 
 def with_fragments(item: Scored) -> Any:
@@ -42,6 +44,7 @@ class Search:
         self._judge, self._modes = judge, list(dict.fromkeys([KEEP, *modes]))
         self._progress = progress
         self.best: Scored | None = None
+        self._asked: dict[Plan, Scored] = {}
 
     def run(self, most: int, also: Iterable[Plan] = ()) -> Scored:
         """``most``: how many plans may be asked for. ``also``: plans to start from, as well as those that it makes."""
@@ -52,7 +55,8 @@ class Search:
         )
         for place, start in enumerate(starts[:_STARTS]):
             left = stop - self._judge.asked
-            self._improve(start, self._judge.asked + left // (_STARTS + 1 - place), with_fragments)
+            self._improve(start, self._judge.asked + left // (_STARTS + 5 - place), with_fragments)
+        self._promising(self._judge.asked + 4 * (stop - self._judge.asked) // 5)
         self._shaken(stop)
         assert self.best is not None
         return self.best
@@ -70,19 +74,63 @@ class Search:
             for _ in range(chance.randint(1, 3)):
                 plan = self._moved(plan, chance.choice(self._moves(plan)))
             if self._judge.allows(plan):
-                found = self._improve(self._judge.score(plan), stop, rank)
+                found = self._improve(self._note(self._judge.score(plan)), stop, rank)
                 if rank is without_fragments and (loose is None or rank(found) <= rank(loose)):
                     loose = found
             quiet = quiet + 1 if self._judge.asked == asked else 0
 
+    def _promising(self, stop: int) -> None:
+        """What promises most is asked next, of plans near those that were fast or promised much."""
+        chance, quiet = random.Random(2), 0
+        hopeful: list[Plan] = []
+        while self._judge.asked < stop and quiet < _QUIET and self.best is not None:
+            known = list(self._asked.values())
+            good = sorted(known, key=with_fragments)[:_GOOD] + sorted(known, key=without_fragments)[:_GOOD]
+            guess = Guess(self._judge, known, self.best)
+            for _ in range(_ROUNDS):
+                near = self._near([*(item.plan for item in good), *hopeful], chance)
+                promise = guess.promise(near).tolist() if near else []
+                hopeful = [
+                    near[index] for index in sorted(range(len(near)), key=lambda item: -promise[item])[:_HOPEFUL]
+                ]
+            for plan in hopeful[:_AT_ONCE]:
+                self._scored(plan)
+            quiet = 0 if hopeful else quiet + 1
+            hopeful = hopeful[_AT_ONCE:]
+
+    def _near(self, plans: Sequence[Plan], chance: random.Random) -> list[Plan]:
+        """Plans that were not asked: some of these with changes, or two of them mixed by layers."""
+        found = {plan: None for plan in plans if plan not in self._asked}
+        for _ in range(_CANDIDATES):
+            plan = chance.choice(plans)
+            if chance.random() < 0.3:
+                other = chance.choice(plans)
+                plan = tuple(chance.choice(pair) for pair in zip(plan, other, strict=True))
+            else:
+                for _ in range(chance.randint(1, 3)):
+                    plan = self._moved(plan, self._any_move(plan, chance))
+            if plan not in self._asked and self._judge.allows(plan):
+                found[plan] = None
+        return list(found)
+
+    def _any_move(self, plan: Plan, chance: random.Random) -> _Move:
+        """As likely of one layer as of several."""
+        index = chance.randrange(len(plan))
+        return chance.choice(self._moves(plan)) if chance.random() < 0.3 else ((index,), chance.choice(self._modes))
+
+    def _note(self, item: Scored) -> Scored:
+        known = self._asked.get(item.plan)
+        if known is None or known.pool_bytes is None:
+            self._asked[item.plan] = item
+        if self.best is None or item.rank < self.best.rank:
+            self.best = item
+        self._progress(self._judge.asked)
+        return item
+
     def _scored(self, plan: Plan) -> Scored | None:
         if not self._judge.allows(plan):
             return None
-        found = self._judge.score(plan)
-        if self.best is None or found.rank < self.best.rank:
-            self.best = found
-        self._progress(self._judge.asked)
-        return found
+        return self._note(self._judge.score(plan))
 
     def _starts(self, also: Iterable[Plan]) -> Iterator[Plan]:
         """Each mode in all layers, plans of others, and the fastest modes mixed with those that hold less."""
@@ -138,10 +186,7 @@ class Search:
                 plan = self._moved(here.plan, move)
                 if plan == here.plan or not self._judge.allows(plan):
                     continue
-                found = self._judge.score(plan, better_than=here if rank is with_fragments else self.best)
-                self._progress(self._judge.asked)
-                if self.best is None or found.rank < self.best.rank:
-                    self.best = found
+                found = self._note(self._judge.score(plan, better_than=here if rank is with_fragments else self.best))
                 if rank(found) < rank(here):
                     here, changed = found, True
                     break

@@ -30,6 +30,7 @@ from swapconf.trace import run_record
 from swapconf.trace.columns import Ints
 from swapconf.trace.lifetimes import Lifetimes
 from swapconf.trace.trace import Trace
+from swapconf.upstream.facts import Versions
 from swapconf.upstream.scopes import GRADIENTS
 from swapconf.whatif import baseline_step
 from swapconf.whatif.predict import PlacedBaseline, placed, prediction, schedule
@@ -127,6 +128,11 @@ class Evaluator:
     def num_kernels(self) -> int:
         """Of a step, over all ranks: what a prediction costs grows with it."""
         return sum(len(rank.step.program) for rank in self._ranks)
+
+    @property
+    def versions(self) -> Versions:
+        """What strategies are made for."""
+        return self._study.versions
 
     @property
     def traces(self) -> tuple[Trace, ...]:
