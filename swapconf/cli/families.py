@@ -12,10 +12,12 @@ from swapconf.words.phrases import phrase
 
 @click.command(cls=Command)
 def command() -> None:
-    """List the model families whose operators are known, with the pattern of their flash attention, and from which pairs
-    mindformers+MindSpore they were read.
+    """List the model families whose operators are known, and the versions that they were read from.
 
-    For another mindformers the nearest earlier one answers. For these families, `swapconf check` checks operator names, and the editor completes them. For other models it says that it
+    Each with the pattern of its flash attention, and with the pairs mindformers+MindSpore whose cells were read. For
+    another mindformers, the nearest earlier one answers.
+
+    For these, `swapconf check` checks operator names, and the editor completes them. For other models it says that it
     cannot. A training run reads the operators of any model from its real cells. To give a class of your own one of
     these families, name it under `families` in `.swapconf.toml` (docs/how-to/ci.md).
 
