@@ -17,7 +17,7 @@ class Kernels:
     """Columns of length n.
 
     Attributes:
-        layer: -1 outside the layers.
+        layer: A row of `LayerRows`, -1 outside the layers.
         cell: Dotted path from the layer.
         passing: Number of the pass that a node belongs to, else -1.
         before: [n + 1] the event of the first allocation from kernel i on.
@@ -45,6 +45,19 @@ class Kernels:
     def is_lost(self) -> Flags:
         """[n] MindSpore put it in, or merged it for several cells, so that it has no scope of its own."""
         return np.array([name.count("/") == 1 for name in self.name], dtype=np.bool_)
+
+
+@dataclass(frozen=True, slots=True)
+class LayerRows:
+    """The layers of the model, as `Kernels.layer` counts them: a decoder layer by its number, behind these the layers
+    of multi-token prediction, which are ``is_extra``. ``names``: what the network calls them."""
+
+    names: tuple[str, ...]
+    is_extra: Flags
+
+    def name(self, row: int) -> str:
+        """Also for the row of what is outside of layers, which is -1: "" ."""
+        return self.names[row] if row >= 0 else ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from swapconf.trace.columns import Flags, Ints, Kernels, Reads
+from swapconf.trace.columns import Flags, Ints, Kernels, LayerRows, Reads
 from swapconf.trace.lifetimes import Lifetimes
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.depth import hops
@@ -22,19 +22,6 @@ GRADIENT_VIEW = "TransposeExtView"  # of a weight of experts, measured with Mind
 SPLITS = frozenset({"Split", "SplitWithSize"})
 ADD_AND_NORM = "AddRmsNorm"  # what MindSpore makes of an Add that an RmsNorm reads
 SUM = 2  # which of its outputs the Add would have
-
-
-@dataclass(frozen=True, slots=True)
-class LayerRows:
-    """The layers of the model, as ``kernels.layer`` counts them: a decoder layer by its number, behind these the layers
-    of multi-token prediction, which are ``is_extra``. ``names``: what the network calls them."""
-
-    names: tuple[str, ...]
-    is_extra: Flags
-
-    def name(self, row: int) -> str:
-        """Also for the row of what is outside of layers, which is -1: "" ."""
-        return self.names[row] if row >= 0 else ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from swapconf.trace.columns import Ints, Kernels, Reads
+from swapconf.trace.columns import Ints, Kernels, LayerRows, Reads
 from swapconf.trace.lifetimes import Lifetimes
-from swapconf.whatif.baseline import Baseline, LayerRows
+from swapconf.whatif.baseline import Baseline
 
 
 def of_kernels(kernels: Kernels, uses: Iterable[tuple[int, int]], maker: Ints | None = None) -> Baseline:

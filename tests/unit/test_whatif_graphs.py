@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from swapconf.trace.columns import Ints, Kernels, Reads
+from swapconf.trace.columns import Ints, Kernels, LayerRows, Reads
 from swapconf.trace.lifetimes import TICKS
 from swapconf.trace.trace import Kernel
-from swapconf.whatif.baseline import Baseline, LayerRows
+from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_outputs import cell_outputs
 from swapconf.whatif.passes import rehomed
 from swapconf.whatif.recompute import StrategyProgram, recompute
