@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -29,6 +30,15 @@ class TextSpan:
     start: int
     end: int
     text: str = ""
+
+
+def applied(text: str, spans: Iterable[TextSpan]) -> str:
+    """The text with every span replaced. They stand apart; of insertions at one place the first comes first."""
+    made, position = [], 0
+    for span in sorted(spans, key=lambda span: (span.start, span.end)):
+        made += [text[position : span.start], span.text]
+        position = span.end
+    return "".join([*made, text[position:]])
 
 
 class SourceText:

@@ -1,4 +1,4 @@
-"""TEXT -> COMMENTS: the comments of a YAML, which its parser drops; a ``#`` inside a value is none."""
+"""TEXT -> COMMENTS: the comments of a YAML, which its parser drops, and one more; a ``#`` inside a value is none."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import yaml
 
+from swapconf.config.spans import SourceText, TextSpan, applied
 from swapconf.config.yaml_document import Loader
 
 _HASH = re.compile(r"(?<![^\s])#[^\r\n\x85\u2028\u2029]*")
@@ -36,6 +37,23 @@ def comments(text: str) -> tuple[Comment, ...]:
     starts = [0, *(match.end() for match in _BREAK.finditer(text))]
     begins = [begin for begin, _ in spans]
     return tuple(_comment(text, match, starts) for match in _outside(text, begins, spans))
+
+
+def with_comment(text: str, line: int | None, comment: str, *, mark: str) -> str:
+    """The text with ``# comment`` above a line (from 1), indented as that is, and without every other such line that
+    begins with ``mark``; with no line, only without those."""
+    source = SourceText(text)
+    starts = {source.at(said.line, said.column): said.text for said in comments(text)}
+    spans = [
+        TextSpan(source.line_start(index), source.next_line(index))
+        for index, said in starts.items()
+        if said.startswith(f"# {mark}") and source.begins_line(index)
+    ]
+    if line is not None:
+        start = source.at(line, 1)
+        indent = text[start : start + len(text[start:]) - len(text[start:].lstrip(" "))]
+        spans.append(TextSpan(start, start, f"{indent}# {comment}{source.line_break}"))
+    return applied(text, spans)
 
 
 def _outside(text: str, begins: list[int], spans: list[tuple[int, int]]) -> Iterator[re.Match[str]]:

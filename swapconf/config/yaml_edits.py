@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from swapconf.config.rewriting import CannotRewrite
-from swapconf.config.spans import SourceText, TextSpan
+from swapconf.config.spans import SourceText, TextSpan, applied
 from swapconf.config.yaml_comments import comments
 from swapconf.config.yaml_lines import at_column
 from swapconf.config.yaml_text import dump, dump_inline
@@ -35,23 +35,6 @@ def with_keys(
     behind the last of its kind, that is of ``new`` and ``beside``, else behind all others. Raises CannotRewrite.
     """
     return _Editor(text).edited(path, new, gone, {*new, *beside})
-
-
-def with_comment(text: str, line: int | None, comment: str, *, mark: str) -> str:
-    """The text with ``# comment`` above a line (from 1), indented as that is, and without every other such line that
-    begins with ``mark``; with no line, only without those."""
-    source = SourceText(text)
-    starts = {source.at(said.line, said.column): said.text for said in comments(text)}
-    spans = [
-        TextSpan(source.line_start(index), source.next_line(index))
-        for index, said in starts.items()
-        if said.startswith(f"# {mark}") and source.begins_line(index)
-    ]
-    if line is not None:
-        start = source.at(line, 1)
-        indent = text[start : start + len(text[start:]) - len(text[start:].lstrip(" "))]
-        spans.append(TextSpan(start, start, f"{indent}# {comment}{source.line_break}"))
-    return _applied(text, spans)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +69,7 @@ class _Editor:
             for name in reversed(rest):
                 new = {name: dict(new)}
             gone = ()
-        return _applied(self.text, self._spans(node, new, gone, kind))
+        return applied(self.text, self._spans(node, new, gone, kind))
 
     def _descended(self, path: Sequence[str]) -> tuple[yaml.MappingNode, list[str]]:
         """The innermost mapping on a path, and the names of those that are missing in it."""
@@ -289,14 +272,6 @@ def _in_column(tail: str, longer: int) -> str:
     said = tail.lstrip(" ")
     blanks = len(tail) - len(said)
     return " " * max(2, blanks - longer) + said if blanks > 1 and said.startswith("#") else tail
-
-
-def _applied(text: str, spans: Iterable[TextSpan]) -> str:
-    made, position = [], 0
-    for span in sorted(spans, key=lambda span: (span.start, span.end)):
-        made += [text[position : span.start], span.text]
-        position = span.end
-    return "".join([*made, text[position:]])
 
 
 def _is_block(node: yaml.Node) -> bool:

@@ -19,9 +19,9 @@ from swapconf.config.dialects import GRAPH_SECTIONS, MCORE_SWAP_KEYS, RECOMPUTE_
 from swapconf.config.nodes import Document, Entry, Node
 from swapconf.config.rewriting import CannotRewrite, asked, reread, without_places
 from swapconf.config.spans import SourceText
-from swapconf.config.yaml_comments import comments
+from swapconf.config.yaml_comments import comments, with_comment
 from swapconf.config.yaml_document import parse
-from swapconf.config.yaml_edits import with_comment, with_keys
+from swapconf.config.yaml_edits import with_keys
 from swapconf.config.yaml_text import recompute_sections, swap_section
 from swapconf.decide.rules import r3_list_meaning
 from swapconf.decide.rules.case import Case

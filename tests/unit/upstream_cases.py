@@ -839,7 +839,7 @@ CASES = (
         "",
         (
             ("note", "R2-recomputed-consumer", "swap_config.layer_swap[0]"),
-            ("warning", "R1-recompute-wins", "swap_config.layer_swap[0]"),
+            ("note", "R1-recompute-wins", "swap_config.layer_swap[0]"),
             ("warning", "recompute-nothing", "recompute_config.select_recompute"),
         ),
     ),
@@ -889,7 +889,7 @@ CASES = (
         "ValueError: Layer info of select_recompute must be list when enabling swap, but ",
         (
             ("note", "R2-recomputed-consumer", "swap_config.layer_swap[0]"),
-            ("warning", "R1-recompute-wins", "swap_config.layer_swap[0]"),
+            ("note", "R1-recompute-wins", "swap_config.layer_swap[0]"),
             ("warning", "plain-mindformers-differs", "recompute_config.select_recompute.feed_forward\\.mul"),
             ("warning", "recompute-nothing", "recompute_config.select_recompute.feed_forward\\.mul"),
         ),
@@ -941,7 +941,7 @@ CASES = (
         (
             ("note", "R2-recomputed-consumer", "swap_config.op_swap[0].op_name"),
             ("note", "R3-list-meaning", "recompute_config.select_recompute.attention\\.flash_attention"),
-            ("warning", "R1-recompute-wins", "swap_config.op_swap[0].op_name"),
+            ("note", "R1-recompute-wins", "swap_config.op_swap[0].op_name"),
         ),
     ),
     Case(
