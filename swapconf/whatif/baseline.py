@@ -90,6 +90,12 @@ class Baseline:
         return hops(len(self.kernels), self.reads.kernel, self.reads.via)
 
     @cached_property
+    def distance(self) -> Ints:
+        """[kernels] `depth`, where to take one of several outputs is a step, too."""
+        steps = np.where(self.num_made > 1, 2, 1)
+        return hops(len(self.kernels), self.reads.kernel, self.reads.via, steps)
+
+    @cached_property
     def made(self) -> dict[int, list[int]]:
         """Kernel -> the rows of the blocks that it makes."""
         found: dict[int, list[int]] = {}
@@ -212,18 +218,28 @@ class Baseline:
         """By the first kernel of a backward pass: kernels behind it, up to the first gradient inside the layers, that
         are outside of the layers, on the main stream, and read what the forward pass made, or each other, alone."""
         kernels, maker = self.kernels, self.maker[self.reads.block]
+        reads_layer = (self.reads.face >= 0) & (kernels.passing[self.reads.face] >= 0)
+        is_gradient = kernels.backward & ~np.isin(kernels.primitives, list(VIEWS))
+        gradients = np.zeros(len(kernels), dtype=np.bool_)  # what reads a gradient, too
+        gradients[self.reads.kernel[kernels.backward[maker]]] = True
         found: dict[int, Ints] = {}
         for start in np.unique(self.returnable[self.returnable > 0]).tolist():
             chosen: list[int] = []
             for kernel in range(start, len(kernels)):
-                if kernels.layer[kernel] >= 0:
+                rows = self.rows_of(kernel)
+                if is_gradient[kernel] and any(reads_layer[row] for row in rows):
                     break
-                makers = [int(maker[row]) for row in self.rows_of(kernel)]
+                makers = [int(maker[row]) for row in rows]
                 alone = all(source < start or source in chosen for source in makers)
                 if makers and alone and not kernels.backward[kernel] and kernels.stream[kernel] == 0:
                     chosen.append(kernel)
-            if chosen:
-                found[start] = np.array(chosen, dtype=np.int64)
+            needed: list[int] = []
+            for kernel in reversed(chosen):
+                readers = {reader for block in self.made.get(kernel, ()) for reader in self.readers_of(block)}
+                if readers & set(needed) or any(gradients[reader] for reader in readers - set(chosen)):
+                    needed.insert(0, kernel)
+            if needed:
+                found[start] = np.array(needed, dtype=np.int64)
         return found
 
     @cached_property

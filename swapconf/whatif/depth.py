@@ -7,16 +7,17 @@ import numpy as np
 from swapconf.trace.columns import Ints
 
 
-def hops(count: int, reader: Ints, source: Ints) -> Ints:
+def hops(count: int, reader: Ints, source: Ints, steps: Ints | None = None) -> Ints:
     """[count] readers that follow one another up to the nearest kernel that nothing reads. ``reader``, ``source``: of
-    each read, -1 for a source that no kernel made."""
+    each read, -1 for a source that no kernel made; ``steps``: [count] how far the readers of each are, 1 without."""
     reader, source = reader[source >= 0], source[source >= 0]
     found = np.zeros(count, dtype=np.int64)
-    found[source] = count
+    unknown = 2 * count
+    found[source] = unknown
+    far = np.ones(count, dtype=np.int64) if steps is None else steps
     level = 0
-    while True:
-        near = source[(found[reader] == level) & (found[source] > level + 1)]
-        if not len(near):
-            return found
-        level += 1
-        found[near] = level
+    while level < unknown:
+        near = source[(found[reader] == level) & (found[source] > level + far[source])]
+        found[near] = level + far[near]
+        level = int(found[found > level].min(initial=unknown))
+    return found

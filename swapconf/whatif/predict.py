@@ -14,14 +14,16 @@ from swapconf.trace.lifetimes import CATEGORIES, NEVER, TICKS, Category, Lifetim
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.baseline import ADD_AND_NORM, SUM, Baseline
 from swapconf.whatif.cell_outputs import cell_outputs, descends, redistributing
-from swapconf.whatif.loss import head_first, hurried, started
+from swapconf.whatif.lazy_inline import Barrier, barred, barriers
+from swapconf.whatif.loss import head_first
+from swapconf.whatif.opening import opened
 from swapconf.whatif.parted import Own, flags, kinds, parted, stand_ins
 from swapconf.whatif.prediction import Moves, Prediction
 from swapconf.whatif.recompute import StrategyProgram, recompute, unseen
 from swapconf.whatif.shared import remade
 from swapconf.whatif.sites import Sites, assign
 from swapconf.whatif.streams import in_order
-from swapconf.whatif.swap import Slack, Unread, Windows, freed, swap
+from swapconf.whatif.swap import Slack, Unread, Windows, swap
 from swapconf.whatif.times import born_at, freed_after
 from swapconf.whatif.underflow import underflows
 from swapconf.whatif.ungated import covered
@@ -42,16 +44,21 @@ class PlacedBaseline:
         stage sends (measured with MindSpore 2.9.0)."""
         return np.isin(self.baseline.kernels.primitives, list(_ONCE))
 
+    @cached_property
+    def barriers(self) -> tuple[Barrier, ...]:
+        """Where the forward pass ends with swap, although it does not in the baseline."""
+        return barriers(self.baseline)
+
 
 def placed(baseline: Baseline, network: Network) -> PlacedBaseline:
     """Also computes what the baseline derives from its columns, so that the first question is as fast as the next."""
     _ = baseline.below, baseline.edges, baseline.twin_block, baseline.upfront, baseline.returnable, baseline.step_starts
     _ = baseline.codes, baseline.num_made, baseline.num_readers, baseline.rows_of(0), baseline.splits, baseline.made
-    _ = baseline.depth
+    _ = baseline.depth, baseline.distance, baseline.before_gradients
     sites = assign(baseline, network)
     _ = sites.loose
     prepared = PlacedBaseline(baseline=baseline, sites=sites)
-    _ = prepared.is_once
+    _ = prepared.is_once, prepared.barriers
     return prepared
 
 
@@ -122,26 +129,16 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
         program = remade(baseline, program, wanted)
     if owns := _parted(prepared, strategy):
         program = parted(baseline, program, owns)
+    ends = prepared.barriers if strategy.swap_on else ()
+    program = barred(program, ends)
+    alone = {end.start: end.late for end in ends} or baseline.before_gradients
     program = in_order(baseline, program)
     reach = np.where(program.site >= 0, actions.prefetch[program.site], -1)
     # what a Split makes does not move, but a view of it does: measured, and so in the catalog of every family
     moving = (reach >= 0) & ~((program.face >= 0) & baseline.splits[program.face]) & ~unseen(baseline, program)
     unread = _unread(baseline, sites, actions, flagged)
     windows = swap(baseline, program, moving, reach, sites.of_moved, unread, slack)
-    sooner = hurried(baseline, program, windows)
-    if sooner is not program:
-        sooner = in_order(baseline, sooner)
-        program, windows = (
-            sooner,
-            freed(
-                baseline,
-                sooner,
-                started(
-                    baseline, sooner, windows, swap(baseline, sooner, moving, reach, sites.of_moved, unread, slack)
-                ),
-                slack,
-            ),
-        )
+    program, windows = opened(baseline, program, windows, alone, slack)
     return LaunchPlan(
         program=program,
         windows=replace(

@@ -2,15 +2,16 @@
 
 A *position* orders what happens: kernel i stands at ``i * TICKS``. Between it and the next one stand, in this order:
 
-1. `AT_START`, in turns: what runs again at the start of a backward pass, because it waits for no gradient of its cell.
-2. `COPY_OUT`, in turns of `COPY_TURN`: copies to the host; `EARLY` more where the kernel that is copied runs right
+1. `GRADIENT_ONLY`, in turns: what the loss computes for its gradient, where the baseline does so with the forward pass.
+2. `AT_START`, in turns: what runs again at the start of a backward pass, because it waits for no gradient of its cell.
+3. `COPY_OUT`, in turns of `COPY_TURN`: copies to the host; `EARLY` more where the kernel that is copied runs right
    before its copy, ``EARLY`` in front of it.
-3. `COPY_BACK` in front of the next kernel: copies back to the device.
-4. `AGAIN`, in turns: what runs again for the gradient that the next kernel is, and gradients that wait for it.
+4. `COPY_BACK` in front of the next kernel: copies back to the device.
+5. `AGAIN`, in turns: what runs again for the gradient that the next kernel is, and gradients that wait for it.
 
 Before the first gradient of a backward pass what MindSpore launches earlier there has a half of its own
-(`BEFORE_GRADIENTS` in front, in turns), and gradients of the head stand `HEAD` in front of it. A turn is `TURN` wide,
-so that the blocks of one are born and released inside of it.
+(`BEFORE_GRADIENTS` in front, in turns; `FORWARD_END` in front what is left of the forward pass), and gradients of the
+head stand `HEAD` in front of it. A turn is `TURN` wide, so that the blocks of one are born and released inside of it.
 """
 
 from __future__ import annotations
@@ -23,3 +24,4 @@ COPY_OUT, COPY_TURN, EARLY = TICKS // 2, 2 * TURN, TURN
 COPY_BACK = TICKS // 4
 AGAIN = TICKS - TICKS // 4
 BEFORE_GRADIENTS, HEAD = TICKS // 2, TICKS // 8
+GRADIENT_ONLY, FORWARD_END = TICKS // 8, TICKS - TICKS // 8 * 3

@@ -17,7 +17,7 @@ import numpy as np
 
 from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import TICKS
-from swapconf.whatif.baseline import Baseline
+from swapconf.whatif.baseline import ADD_AND_NORM, SUM, Baseline
 from swapconf.whatif.copy_queue import LONGEST, queued
 from swapconf.whatif.recompute import StrategyProgram
 from swapconf.whatif.shared import served as serves
@@ -124,7 +124,11 @@ def swap(
         window=tensor[~leads], until=latest[~leads], returned=np.maximum(_ahead(before, np.maximum(further, 0)), begins)
     )
     far = np.full(len(block), np.iinfo(np.int64).max)
-    np.minimum.at(far, group, baseline.depth[program.reader[served]])
+    reader = program.reader[served]
+    is_view = baseline.below[reader] >= 0
+    viewed = np.bincount(group[is_view], minlength=len(block)) > 0
+    direct = is_view | ~viewed[group]  # others read through that view
+    np.minimum.at(far, group[direct], baseline.distance[reader[direct]])
     begin = baseline.returnable[face]
     shared = np.flatnonzero((baseline.kernels.passing[face] < 0) & ~dead)
     begin[shared] = _begins(baseline)[batch[leads][shared]] if len(shared) else 0
@@ -164,7 +168,8 @@ def freed(baseline: Baseline, program: StrategyProgram, windows: Windows, slack:
     early = baseline.upfront[face] >= 0
     where = program.where.copy()
     where[face[early]] = copied[early] - EARLY
-    order = np.sort(np.concatenate([where, program.inserted, copied, windows.returned[~windows.unread]]))
+    back = windows.returned[~windows.unread]
+    order = np.sort(np.concatenate([where, program.inserted, copied, back, _alone(baseline, program, windows)]))
     starts = baseline.step_starts
     last = np.searchsorted(order, starts[np.searchsorted(starts, face, side="right")] * TICKS) - 1
     late = slack.late if slack is not None else 0
@@ -213,6 +218,18 @@ def _copied_out(baseline: Baseline, program: StrategyProgram, block: Ints, face:
     launched = program.where.copy()
     launched[face[early >= 0]] = copied[early >= 0] - EARLY
     return copied, launched
+
+
+def _alone(baseline: Baseline, program: StrategyProgram, windows: Windows) -> Ints:
+    """Positions of Adds that are fused with a norm in the baseline alone: what moves has another reader than the norm,
+    its copy, so that MindSpore does not fuse the two."""
+    fused = np.flatnonzero((baseline.kernels.primitives == ADD_AND_NORM)[windows.face])
+    sums = [
+        face
+        for face, row in zip(windows.face[fused].tolist(), windows.row[fused].tolist(), strict=True)
+        if row in baseline.made[face][SUM : SUM + 1]
+    ]
+    return program.where[np.array(sums, dtype=np.int64)] - 1
 
 
 def _by_batch(baseline: Baseline, program: StrategyProgram, served: Ints, group: Ints) -> tuple[Ints, Ints, Ints, Ints]:

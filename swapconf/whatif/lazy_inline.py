@@ -1,0 +1,77 @@
+"""PROGRAM -> PROGRAM: a forward pass that ends before the gradients begin, where the one of the baseline does not.
+
+mindformers turns lazy inline off where a step has one micro-batch and no pipeline; with swap it stays on (see
+docs/explanation/what-is-replaced.md). MindSpore 2.9.0 then ties every gradient to the end of the forward pass: what the
+loss computes for its own gradient alone (``Exp``, ``Sub`` of the softmax) no longer runs with the forward pass but in
+the backward pass, and the last kernels of the loss no longer run among gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from swapconf.trace.columns import Ints
+from swapconf.trace.lifetimes import TICKS
+from swapconf.trace.trace import POINT_TO_POINT
+from swapconf.whatif.baseline import Baseline
+from swapconf.whatif.loss import REACH, launched
+from swapconf.whatif.recompute import StrategyProgram
+from swapconf.whatif.slots import FORWARD_END, GRADIENT_ONLY, TURN
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Barrier:
+    """Kernels of one step. ``start``: the first gradient; ``late``: of the forward pass, read by gradients alone;
+    ``behind``: the kernel behind which these run; ``tail``: of the forward pass, launched behind the first gradient."""
+
+    start: int
+    late: Ints
+    behind: int
+    tail: Ints
+
+
+def barriers(baseline: Baseline) -> tuple[Barrier, ...]:
+    """One for each step; none where lazy inline is on anyway."""
+    starts = np.unique(baseline.returnable[baseline.returnable > 0]).tolist()
+    if len(starts) > baseline.steps or np.isin(baseline.kernels.primitives, list(POINT_TO_POINT)).any():
+        return ()
+    found = (_barrier(baseline, start) for start in starts)
+    return tuple(barrier for barrier in found if barrier is not None)
+
+
+def barred(program: StrategyProgram, found: Sequence[Barrier]) -> StrategyProgram:
+    """The same program, with these barriers."""
+    places: dict[int, int] = {}
+    for barrier in found:
+        first = barrier.start * TICKS - FORWARD_END
+        places |= {kernel: first + TURN * turn for turn, kernel in enumerate(barrier.tail.tolist())}
+        first = barrier.behind * TICKS + GRADIENT_ONLY
+        places |= {kernel: first + TURN * turn for turn, kernel in enumerate(barrier.late.tolist())}
+    return launched(program, places) if places else program
+
+
+def _barrier(baseline: Baseline, start: int) -> Barrier | None:
+    kernels = baseline.kernels
+    outside = ~kernels.backward & (kernels.layer < 0) & (kernels.stream == 0)
+    maker = baseline.maker[baseline.reads.block]
+    tail: list[int] = []
+    for kernel in np.flatnonzero(outside[start : start + REACH]) + start:
+        makers = [int(maker[row]) for row in baseline.rows_of(int(kernel))]
+        if makers and all(source < start or source in tail for source in makers):
+            tail.append(int(kernel))
+    late: list[int] = []
+    last = len(kernels)
+    for kernel in range(start - 1, max(start - REACH, 0), -1):
+        readers = [reader for block in baseline.made.get(kernel, ()) for reader in baseline.readers_of(block)]
+        of_gradients = all(reader in late or (reader >= start and reader not in tail) for reader in readers)
+        if outside[kernel] and readers and baseline.rows_of(kernel) and of_gradients:
+            late.insert(0, kernel)
+            last = min([last, *(reader for reader in readers if reader not in late)])
+    ahead = (kernel for kernel in range(last - 1, start - 1, -1) if kernel not in tail and baseline.below[kernel] < 0)
+    behind = next(ahead, -1)
+    if not late or behind < 0:
+        return None
+    return Barrier(start=start, late=np.array(late), behind=behind, tail=np.array(tail, dtype=np.int64))
