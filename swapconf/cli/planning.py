@@ -209,7 +209,7 @@ def _said(planned: Planned, study: Study, asked: PlanOptions, options: MachineOp
     """The YAML with the plan in it."""
     from swapconf.config.rewriting import CannotRewrite
     from swapconf.config.yaml_document import parse, read_text
-    from swapconf.decide.compact import compact
+    from swapconf.decide.compact import CannotCompact, compact
     from swapconf.plan.planned import Verdict
     from swapconf.plan.written import write
     from swapconf.report.plan_text import comment
@@ -222,6 +222,8 @@ def _said(planned: Planned, study: Study, asked: PlanOptions, options: MachineOp
     told = comment(planned, asked.budget, options.profile or "", asked.slower_link)
     try:
         after = write(before, parse(before, file), compact(strategy, study.config, study.versions), told)
+    except CannotCompact as error:
+        return Made(planned=planned, before=before, after="", why_not=str(error))
     except CannotRewrite as error:
         return Made(
             planned=planned, before=before, after="", why_not=phrase("{error}; {hint}", error=error, hint=error.hint)
