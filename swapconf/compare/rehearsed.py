@@ -14,7 +14,7 @@ from swapconf.compare.traced import TIMES, of_traces
 from swapconf.compare.variant import ComparedFigure, RankFigures, Variant
 from swapconf.dryrun import fan_out
 from swapconf.dryrun.adapted import adapted, digests
-from swapconf.dryrun.outcome import as_record
+from swapconf.dryrun.outcome import RankOutcome, as_record
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.memory.peak import Peak, of_record
 from swapconf.timing.cost import Machine
@@ -28,6 +28,9 @@ _FROM_REPORT = {
     ComparedFigure.WITH_FRAGMENTS: "with_fragments_peak_bytes",
     ComparedFigure.HOST: "host_bytes",
 }
+
+# a rank that does not fit has run its step all the same, on a simulated device
+_HAVE_FIGURES = (RankOutcome.COMPLETED.value, RankOutcome.DOES_NOT_FIT.value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +117,8 @@ def _kept(order: RankOrder) -> Mapping[str, Any]:
     has_trace = (place / "memory_block.csv").exists()
     # of a folded run without a trace its figures are all that there is
     is_there = has_trace if report.get("folded") is None else order.fold and (has_trace or not report.get("grown"))
-    return report if same and is_there and run_record.is_whole(report) and report["outcome"] == "completed" else {}
+    is_usable = run_record.is_whole(report) and report["outcome"] in _HAVE_FIGURES
+    return report if same and is_there and is_usable else {}
 
 
 def _variant(candidate: Candidate, reports: Sequence[Mapping[str, Any]], machine: Machine, policy: str) -> Variant:
