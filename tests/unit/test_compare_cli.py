@@ -283,6 +283,19 @@ def test_a_kept_run_is_used_again_only_where_it_is_the_same(tmp_path: Path, aske
     assert len(asked) == 4
 
 
+@pytest.mark.parametrize(
+    ("outcome", "runs"), [(RankOutcome.DOES_NOT_FIT, 0), (RankOutcome.CRASHED, 2), (RankOutcome.TIMED_OUT, 2)]
+)
+def test_a_kept_run_that_does_not_fit_has_run_its_step(
+    tmp_path: Path, asked: list[str], outcome: RankOutcome, runs: int
+) -> None:
+    same = candidate(tmp_path, "good")
+    keep_records(same, outcome=outcome)
+    asked.clear()
+    rehearse([same], 1, machine(), reuse=True)
+    assert len(asked) == runs
+
+
 def test_a_kept_folded_run_is_used_again_unless_the_whole_model_is_asked_for(tmp_path: Path, asked: list[str]) -> None:
     same = candidate(tmp_path, "folded", fold=True)
     keep_records(same, folded=(4, 6), fold_note="extrapolated")
