@@ -191,6 +191,32 @@ def test_what_grows_faster_is_not_hidden_behind_another_part_of_the_model(
     assert report.used_peak_bytes == GIB + 32 * 100 * MIB
 
 
+def test_kernels_that_are_fused_otherwise_with_more_layers_are_no_reason_for_a_further_run(
+    mindspore: Callable[[Shape], list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that adds up something of all layers, say; a cell that only one of the runs has is a reason."""
+    for name, seen in (
+        ("Default/GraphKernel_Add{}_split-op0", [4, 6]),
+        ("Default/network-Train/{}-Cell/Add-op0", [4, 6, 8]),
+    ):
+        ran = mindspore(Shape())
+        ran.clear()
+        run = module.run  # type: ignore[attr-defined]
+
+        def with_one_more(
+            order: RankOrder, study: Study, part: str = "", name: str = name, run: Callable[..., Ran] = run
+        ) -> Ran:
+            done, layers = run(order, study, part), study.config.model.num_layers or 0
+            assert done.trace is not None
+            blocks = [*done.trace.blocks]
+            blocks.append(block(blocks[-1].start + 2, name.format("_Add" * layers), MIB, MIB))
+            return replace(done, trace=replace(done.trace, blocks=Blocks.of(blocks)))
+
+        monkeypatch.setattr(module, "run", with_one_more)
+        rehearse(order({"swap_config.swap": False}))
+        assert ran == seen
+
+
 def test_a_peak_that_only_the_grown_trace_shows_counts(
     mindspore: Callable[[Shape], list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
