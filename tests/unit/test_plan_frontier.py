@@ -79,7 +79,7 @@ def test_what_could_not_lie_on_the_front_is_not_placed() -> None:
         placed.append(made)
         return pools(made)
 
-    judge.pool_bytes = counted  # type: ignore[method-assign]
+    judge.pool_bytes = counted  # type: ignore[method-assign, assignment]
     front(judge)
     assert 0 < len(placed) < 0.5 * len(judge.seen)
 
