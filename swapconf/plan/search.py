@@ -94,7 +94,7 @@ class Search:
                     near[index] for index in sorted(range(len(near)), key=lambda item: -promise[item])[:_HOPEFUL]
                 ]
             for plan in hopeful[:_AT_ONCE]:
-                self._scored(plan)
+                self._note(self._judge.score(plan, better_than=self.best))
             quiet = 0 if hopeful else quiet + 1
             hopeful = hopeful[_AT_ONCE:]
 
