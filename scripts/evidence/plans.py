@@ -104,6 +104,7 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, required=True, help="folder for traces and results")
     parser.add_argument("--out", type=Path, help="the page to write")
     parser.add_argument("--jobs", type=int, default=1, help="dry runs at once")
+    parser.add_argument("--kept", action="store_true", help="only what is in the folder already")
     options = parser.parse_args()
     options.keep.mkdir(parents=True, exist_ok=True)
     made = [item for family, stages in SHAPES for item in _plans(options, family, stages)]
@@ -117,10 +118,14 @@ def _plans(options: argparse.Namespace, family: str, stages: int) -> Iterator[Ma
     drawn_shape = drawn(options.seed, family, stages)
     name = f"{options.seed}-{family}-pp{stages}"
     traces = options.keep / name
+    if options.kept and not all((options.keep / f"{name}-{kind}.json").exists() for kind in ("none", "lowest")):
+        return
     top = _asked(options, drawn_shape, traces, _LARGE, f"{name}-none", "--keep", str(traces))["needed_bytes"]
     low = _asked(options, drawn_shape, traces, _SMALL, f"{name}-lowest", "--from", str(traces))["needed_bytes"]
     for share in SHARES:
         budget = int(top * share) if share == SHARES[0] and top * share > low else int(low + (top - low) * share)
+        if options.kept and not (options.keep / f"{name}-{share}.json").exists():
+            continue
         found = _asked(
             options, drawn_shape, traces, f"{budget}B", f"{name}-{share}", "--from", str(traces), "--confirm"
         )
