@@ -214,35 +214,6 @@ class Baseline:
         return found[batch]
 
     @cached_property
-    def before_gradients(self) -> dict[int, Ints]:
-        """By the first kernel of a backward pass: kernels behind it, up to the first gradient inside the layers, that
-        are outside of the layers, on the main stream, and read what the forward pass made, or each other, alone."""
-        kernels, maker = self.kernels, self.maker[self.reads.block]
-        reads_layer = (self.reads.face >= 0) & (kernels.passing[self.reads.face] >= 0)
-        is_gradient = kernels.backward & ~np.isin(kernels.primitives, list(VIEWS))
-        gradients = np.zeros(len(kernels), dtype=np.bool_)  # what reads a gradient, too
-        gradients[self.reads.kernel[kernels.backward[maker]]] = True
-        found: dict[int, Ints] = {}
-        for start in np.unique(self.returnable[self.returnable > 0]).tolist():
-            chosen: list[int] = []
-            for kernel in range(start, len(kernels)):
-                rows = self.rows_of(kernel)
-                if is_gradient[kernel] and any(reads_layer[row] for row in rows):
-                    break
-                makers = [int(maker[row]) for row in rows]
-                alone = all(source < start or source in chosen for source in makers)
-                if makers and alone and not kernels.backward[kernel] and kernels.stream[kernel] == 0:
-                    chosen.append(kernel)
-            needed: list[int] = []
-            for kernel in reversed(chosen):
-                readers = {reader for block in self.made.get(kernel, ()) for reader in self.readers_of(block)}
-                if readers & set(needed) or any(gradients[reader] for reader in readers - set(chosen)):
-                    needed.insert(0, kernel)
-            if needed:
-                found[start] = np.array(needed, dtype=np.int64)
-        return found
-
-    @cached_property
     def _summed_in(self) -> Ints:
         """[kernels] the pass of each; of a norm behind the layers, that of the Add which it has taken in."""
         found = self.kernels.passing.copy()

@@ -16,10 +16,14 @@ from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.baseline import ADD_AND_NORM, Baseline
 
 
-def cell_outputs(baseline: Baseline, asked: Ints, cells: Sequence[str]) -> tuple[list[int], list[int]]:
+def cell_outputs(
+    baseline: Baseline, asked: Ints, cells: Sequence[str], home: Sequence[str] | None = None
+) -> tuple[list[int], list[int]]:
     """(nodes that are kept, blocks that are kept of nodes that make several). ``asked``: [kernels] index into ``cells``
-    of the cell whose recompute covers a node, -1 for none. Not of a fused Add and norm: its Add is another cell's."""
+    of the cell whose recompute covers a node, -1 for none. ``home``: [kernels] the cell of each, where more is known
+    than the baseline tells. Not of a fused Add and norm: its Add is another cell's."""
     kernels, (reader, face) = baseline.kernels, baseline.edges
+    home = kernels.cell if home is None else home
     across = (asked[face] >= 0) & (asked[face] != asked[reader])
     across &= (kernels.primitives != ADD_AND_NORM)[face]
     behind: dict[int, list[int]] = {}  # of views without a cell of their own, who reads them counts
@@ -30,7 +34,7 @@ def cell_outputs(baseline: Baseline, asked: Ints, cells: Sequence[str]) -> tuple
     columns = (column[across].tolist() for column in (reader, face, baseline.edge_blocks))
     for one, other, block in zip(*columns, strict=True):
         root = {cells[asked[other]]}
-        if not all(descends(kernels.cell[last], root) for last in behind.get(one, [one])):
+        if not all(descends(home[last], root) for last in behind.get(one, [one])):
             if baseline.num_made[other] < 2:
                 nodes.add(other)
             else:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swapconf.trace.columns import Ints
+from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import TICKS
 from swapconf.trace.trace import POINT_TO_POINT
 from swapconf.whatif.baseline import Baseline
@@ -54,24 +54,35 @@ def barred(program: StrategyProgram, found: Sequence[Barrier]) -> StrategyProgra
 
 
 def _barrier(baseline: Baseline, start: int) -> Barrier | None:
-    kernels = baseline.kernels
-    outside = ~kernels.backward & (kernels.layer < 0) & (kernels.stream == 0)
-    maker = baseline.maker[baseline.reads.block]
-    tail: list[int] = []
-    for kernel in np.flatnonzero(outside[start : start + REACH]) + start:
-        makers = [int(maker[row]) for row in baseline.rows_of(int(kernel))]
-        if makers and all(source < start or source in tail for source in makers):
-            tail.append(int(kernel))
-    late: list[int] = []
-    last = len(kernels)
-    for kernel in range(start - 1, max(start - REACH, 0), -1):
-        readers = [reader for block in baseline.made.get(kernel, ()) for reader in baseline.readers_of(block)]
-        of_gradients = all(reader in late or (reader >= start and reader not in tail) for reader in readers)
-        if outside[kernel] and readers and baseline.rows_of(kernel) and of_gradients:
-            late.insert(0, kernel)
-            last = min([last, *(reader for reader in readers if reader not in late)])
+    outside = ~baseline.kernels.backward & (baseline.kernels.layer < 0) & (baseline.kernels.stream == 0)
+    tail = _tail(baseline, start, outside)
+    late, last = _late(baseline, start, outside, tail)
     ahead = (kernel for kernel in range(last - 1, start - 1, -1) if kernel not in tail and baseline.below[kernel] < 0)
     behind = next(ahead, -1)
     if not late or behind < 0:
         return None
     return Barrier(start=start, late=np.array(late), behind=behind, tail=np.array(tail, dtype=np.int64))
+
+
+def _tail(baseline: Baseline, start: int, outside: Flags) -> list[int]:
+    maker = baseline.maker[baseline.reads.block]
+    found: list[int] = []
+    for kernel in (np.flatnonzero(outside[start : start + REACH]) + start).tolist():
+        makers = [int(maker[row]) for row in baseline.rows_of(kernel)]
+        if makers and all(source < start or source in found for source in makers):
+            found.append(kernel)
+    return found
+
+
+def _late(baseline: Baseline, start: int, outside: Flags, tail: list[int]) -> tuple[list[int], int]:
+    """Also the first that reads these."""
+    found: list[int] = []
+    last = len(baseline.kernels)
+    for kernel in range(start - 1, max(start - REACH, 0), -1):
+        readers = [reader for block in baseline.made.get(kernel, ()) for reader in baseline.readers_of(block)]
+        behind = [reader for reader in readers if reader >= start and reader not in tail]
+        is_made_of_others = outside[kernel] and baseline.rows_of(kernel)
+        if is_made_of_others and readers and all(reader in found or reader in behind for reader in readers):
+            found.insert(0, kernel)
+            last = min([last, *behind])
+    return found, last

@@ -33,8 +33,7 @@ def opened(
     known: Mapping[int, Ints],
     slack: Slack | None = None,
 ) -> tuple[StrategyProgram, Windows]:
-    """``known``: by the first kernel of a backward pass what the loss computes for it, see
-    `Baseline.before_gradients`. The same program, where no copy reaches so far."""
+    """``known``: see `gradient_only`. The same program, where no copy reaches so far."""
     begin = baseline.returnable[windows.face]
     places: dict[int, int] = {}
     returned = windows.returned.copy()
@@ -114,34 +113,41 @@ class _Opening:
     def _launch(
         self, first: Sequence[int], read: Mapping[int, set[int]], copies: Sequence[int], ties: Mapping[int, int]
     ) -> list[int]:
-        baseline, windows = self.baseline, self.windows
-        ahead = {copy: first[turn - 1] for copy, turn in ties.items() if turn}
-        behind: dict[int, list[int]] = {}
-        for copy, turn in ties.items():
-            if turn < len(first):
-                behind.setdefault(first[turn], []).append(copy)
-        # a copy is a kernel itself, and what ties it stands between it and the start
-        depth = {~copy: int(windows.far[copy]) + 1 + (copy in ties) for copy in copies}
-        depth |= {kernel: int(baseline.distance[kernel]) for kernel in first}
-        turn_of = {kernel: turn for turn, kernel in enumerate(first)}
-        copied = sorted(copies, key=lambda copy: int(windows.returned[copy]))
-        items = sorted([*(~copy for copy in copied), *first], key=lambda item: (-depth[item], turn_of.get(item, -1)))
+        depth = self._depths(first, copies, ties)
+        # of those as far as one another copies come first
+        turn_of = {item: turn for turn, item in enumerate([*(~copy for copy in self._by_place(copies)), *first])}
+        items = sorted(turn_of, key=lambda item: (-depth[item], turn_of[item]))
         number = {item: index for index, item in enumerate(items)}
-
-        def needs(item: int) -> list[int]:
-            if item < 0:
-                return [ahead[~item]] if ~item in ahead else []
-            given = {int(baseline.reads.via[row]) for row in baseline.rows_of(item)}
-            return [*sorted(given & turn_of.keys()), *(~copy for copy in {*behind.get(item, ()), *read.get(item, ())})]
-
-        found = [[number[needed] for needed in needs(item) if needed in number] for item in items]
-        single = [item >= 0 and baseline.num_readers[item] == 1 and item not in ahead.values() for item in items]
-        talks = [item >= 0 and baseline.kernels.stream[item] != 0 for item in items]
+        ahead = {~copy: first[turn - 1] for copy, turn in ties.items() if turn}
+        waits = self._needs(first, read, ties) | {item: [kernel] for item, kernel in ahead.items()}
+        readers, stream, gates = self.baseline.num_readers, self.baseline.kernels.stream, set(ahead.values())
         region = Region(
-            needs=found,
+            needs=[[number[source] for source in waits.get(item, ()) if source in number] for item in items],
             late=frozenset(),
-            single=[bool(flag) for flag in single],
-            talks=[bool(flag) for flag in talks],
+            single=[item >= 0 and bool(readers[item] == 1) and item not in gates for item in items],
+            talks=[item >= 0 and bool(stream[item] != 0) for item in items],
             depth=[depth[item] for item in items],
         )
         return [items[index] for index in order(region)]
+
+    def _depths(self, first: Iterable[int], copies: Iterable[int], ties: Mapping[int, int]) -> dict[int, int]:
+        """A copy is a kernel itself, and what ties it stands between it and the start."""
+        found = {~copy: int(self.windows.far[copy]) + 1 + (copy in ties) for copy in copies}
+        return found | {kernel: int(self.baseline.distance[kernel]) for kernel in first}
+
+    def _needs(
+        self, first: Sequence[int], read: Mapping[int, set[int]], ties: Mapping[int, int]
+    ) -> dict[int, list[int]]:
+        """What each kernel waits for: what it reads, and the copies that are tied to it."""
+        behind = {kernel: set(read.get(kernel, ())) for kernel in first}
+        for copy, turn in ties.items():
+            if turn < len(first):
+                behind[first[turn]].add(copy)
+        return {kernel: [*self._sources(kernel), *(~copy for copy in sorted(behind[kernel]))] for kernel in first}
+
+    def _by_place(self, copies: Iterable[int]) -> list[int]:
+        return sorted(copies, key=lambda copy: int(self.windows.returned[copy]))
+
+    def _sources(self, kernel: int) -> list[int]:
+        """The kernels whose outputs it reads."""
+        return sorted({int(self.baseline.reads.via[row]) for row in self.baseline.rows_of(kernel)})

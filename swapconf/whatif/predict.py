@@ -14,6 +14,7 @@ from swapconf.trace.lifetimes import CATEGORIES, NEVER, TICKS, Category, Lifetim
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.baseline import ADD_AND_NORM, SUM, Baseline
 from swapconf.whatif.cell_outputs import cell_outputs, descends, redistributing
+from swapconf.whatif.gradient_only import gradient_only
 from swapconf.whatif.lazy_inline import Barrier, barred, barriers
 from swapconf.whatif.loss import head_first
 from swapconf.whatif.opening import opened
@@ -49,16 +50,21 @@ class PlacedBaseline:
         """Where the forward pass ends with swap, although it does not in the baseline."""
         return barriers(self.baseline)
 
+    @cached_property
+    def gradient_only(self) -> dict[int, Ints]:
+        """What the loss computes for its gradient alone, by the first kernel of the backward pass."""
+        return gradient_only(self.baseline)
+
 
 def placed(baseline: Baseline, network: Network) -> PlacedBaseline:
     """Also computes what the baseline derives from its columns, so that the first question is as fast as the next."""
     _ = baseline.below, baseline.edges, baseline.twin_block, baseline.upfront, baseline.returnable, baseline.step_starts
     _ = baseline.codes, baseline.num_made, baseline.num_readers, baseline.rows_of(0), baseline.splits, baseline.made
-    _ = baseline.depth, baseline.distance, baseline.before_gradients
+    _ = baseline.depth, baseline.distance
     sites = assign(baseline, network)
     _ = sites.loose
     prepared = PlacedBaseline(baseline=baseline, sites=sites)
-    _ = prepared.is_once, prepared.barriers
+    _ = prepared.is_once, prepared.barriers, prepared.gradient_only
     return prepared
 
 
@@ -131,7 +137,7 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
         program = parted(baseline, program, owns)
     ends = prepared.barriers if strategy.swap_on else ()
     program = barred(program, ends)
-    alone = {end.start: end.late for end in ends} or baseline.before_gradients
+    alone = {end.start: end.late for end in ends} or prepared.gradient_only
     program = in_order(baseline, program)
     reach = np.where(program.site >= 0, actions.prefetch[program.site], -1)
     # what a Split makes does not move, but a view of it does: measured, and so in the catalog of every family
@@ -249,7 +255,7 @@ def _flagged(baseline: Baseline, sites: Sites, actions: _Actions) -> tuple[Flags
     leaving &= kernels.primitives[reads.kernel] != ADD_AND_NORM  # whose Add is of the layer that it ends
     flagged[reads.face[leaving]] = False
     asked = np.where(sites.of_node >= 0, actions.cell[sites.of_node], -1)
-    kept, outputs = cell_outputs(baseline, asked, actions.cells)
+    kept, outputs = cell_outputs(baseline, asked, actions.cells, sites.home)
     flagged[kept] = False
     return np.asarray(flagged), kept, outputs
 

@@ -28,7 +28,8 @@ class Sites:
     ``of_node``, and for communication the site that it sends the output of. ``of_unread``: [kernels] the site whose
     swap copies the output of a node to the host although no gradient reads it. ``of_place``: [kernels] the layer name
     and the cell of a node, as index into ``places``. ``shared``: kernels that several layers share, with the path of
-    the primitive that each is in all of them.
+    the primitive that each is in all of them. ``home``: [kernels] the cell of the site of each, else that of
+    the baseline.
     """
 
     names: tuple[tuple[str, str], ...]
@@ -39,6 +40,7 @@ class Sites:
     places: tuple[tuple[str, str], ...]
     of_place: Ints
     shared: tuple[tuple[int, str], ...] = ()
+    home: tuple[str, ...] | None = None
 
     @cached_property
     def loose(self) -> dict[tuple[str, str], Ints]:
@@ -58,7 +60,9 @@ def assign(baseline: Baseline, network: Network) -> Sites:
     assigned.read()
     shared = assigned.shared()
     names = tuple(assigned.names)
+    sites = zip(assigned.of_node.tolist(), baseline.kernels.cell, strict=True)
     return Sites(
+        home=tuple(names[site][1].rpartition(".")[0] if site >= 0 else cell for site, cell in sites),
         names=names,
         of_node=assigned.of_node,
         of_moved=assigned.of_moved,

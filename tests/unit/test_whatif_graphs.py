@@ -155,6 +155,15 @@ def test_of_a_norm_that_another_recomputed_cell_reads_the_output_is_kept(
     assert cell_outputs(graph, np.array([*asked, -1, -1]), ("norm", "mlp")) == (nodes, blocks)
 
 
+def test_who_reads_the_output_of_a_cell_is_told_by_the_operator_that_it_is_where_its_name_is_lost() -> None:
+    """A MatMul without a name, next to a cell with a longer one than its own."""
+    graph = baseline(*NORM)
+    graph = replace(graph, kernels=replace(graph.kernels, cell=("norm", "norm", "", "")))
+    asked = np.array([0, -1, -1, -1])
+    assert cell_outputs(graph, asked, ("norm",)) == ([], [])
+    assert cell_outputs(graph, asked, ("norm",), ("norm", "linear", "", "")) == ([], [0])
+
+
 def test_a_norm_whose_output_is_kept_runs_again_for_its_own_gradient_alone() -> None:
     graph = baseline(*NORM)
     flagged, nothing = np.array([True, True, False, False]), np.full(len(graph.reads.block), -1, dtype=np.int64)

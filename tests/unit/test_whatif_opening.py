@@ -9,6 +9,7 @@ import pytest
 
 from swapconf.trace.lifetimes import TICKS
 from swapconf.whatif.baseline import Baseline
+from swapconf.whatif.gradient_only import gradient_only
 from swapconf.whatif.lazy_inline import barred, barriers
 from swapconf.whatif.opening import opened
 from swapconf.whatif.recompute import StrategyProgram, recompute
@@ -56,7 +57,7 @@ def moved(graph: Baseline, block: int, prefetch: int) -> Windows:
 
 def launches(prefetch: int) -> list[int | str]:
     graph = baseline(*LOSS)
-    program, windows = opened(graph, plain(graph), moved(graph, 0, prefetch), graph.before_gradients)
+    program, windows = opened(graph, plain(graph), moved(graph, 0, prefetch), gradient_only(graph))
     at: dict[int | str, int] = {kernel: int(program.where[kernel]) for kernel in (START, BEHIND, EXPONENT)}
     at["copy"] = int(windows.returned[0])
     return sorted(at, key=lambda item: at[item])
@@ -82,12 +83,12 @@ def test_what_the_loss_computes_for_its_gradient_is_found_whatever_gradients_are
     graph = baseline(*LOSS)
     misnamed = np.where(graph.kernels.backward, 0, graph.kernels.layer)
     graph = replace(graph, kernels=replace(graph.kernels, layer=misnamed))
-    assert {start: late.tolist() for start, late in graph.before_gradients.items()} == {START: [EXPONENT]}
+    assert {start: late.tolist() for start, late in gradient_only(graph).items()} == {START: [EXPONENT]}
 
 
 def test_what_no_gradient_reads_is_nothing_that_the_loss_computes_for_its_gradient() -> None:
     graph = baseline(*LOSS[:EXPONENT], Item(reads=[2]), gradient(5), gradient(7, 1), gradient(8, 0))
-    assert graph.before_gradients == {}
+    assert gradient_only(graph) == {}
 
 
 # without lazy inline: the exponent (3) runs in the forward pass, the last of the loss (7) among gradients
