@@ -286,4 +286,6 @@ def _in_words(chosen: Scored, atom: Atom) -> str:
     layers = [index for index, mode in enumerate(chosen.plan) if atom in mode]
     if len(layers) == len(chosen.plan):
         return phrase("{entry}, in all layers", entry=_entry(atom))
+    if len(layers) == 1:
+        return phrase("{entry}, in layer {layer}", entry=_entry(atom), layer=layers[0])
     return phrase("{entry}, in layers {layers}", entry=_entry(atom), layers=",".join(runs(layers)))
