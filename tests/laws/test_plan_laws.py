@@ -26,7 +26,7 @@ from tests.laws.strategies import networks
 from tests.unit.networks import config
 from tests.unit.planning import made_up_judge, real_judge, study
 
-FEW = settings(max_examples=12, deadline=None)
+FEW = settings(max_examples=6, deadline=None)
 judges = st.one_of(
     st.builds(made_up_judge, st.integers(1, 6), max_entries=st.integers(1, 8)),
     st.builds(made_up_judge, st.sampled_from([4, 8]), st.sampled_from([2, 4]), max_entries=st.integers(1, 8)),
@@ -99,10 +99,12 @@ def test_a_larger_budget_is_never_slower_for_one_judge_that_is_asked_upwards(
     assert all(more <= (1 + NOISE) * less for less, more in itertools.pairwise(steps))
 
 
-@pytest.mark.parametrize("shares", [(-0.2, 0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)])
+@pytest.mark.parametrize("shares", [(-0.1, 0.05, 0.2, 0.35, 0.5, 0.7, 0.9)])
 def test_a_larger_budget_is_never_slower_on_a_real_trace_whoever_is_asked(shares: tuple[float, ...]) -> None:
-    steps = [found.chosen.found.step_us for share in shares if (found := plan(under("real", share))).chosen.fits]
-    assert len(steps) > 8
+    steps = [
+        found.chosen.found.step_us for share in shares if (found := plan(under("real", share), effort=0.3)).chosen.fits
+    ]
+    assert len(steps) > 5
     assert all(more <= (1 + NOISE) * less for less, more in itertools.pairwise(steps))
 
 
