@@ -18,7 +18,7 @@ from swapconf.cli.help import Command
 from swapconf.cli.machine import MachineOptions, machine_options
 from swapconf.cli.numbers import Number
 from swapconf.cli.outputs import html_option
-from swapconf.cli.planning import Made, PlanOptions, RunOptions, judge_of_yaml, planned
+from swapconf.cli.planning import Made, PlanOptions, RunOptions, counted, judge_of_yaml, planned
 from swapconf.words.phrases import phrase
 
 if TYPE_CHECKING:
@@ -156,9 +156,10 @@ def _code(made: Made) -> int:
 
 
 def _frontier(planned: Planned) -> Frontier:
-    from swapconf.plan.frontier import frontier_of
+    from swapconf.plan.frontier import ASKED, frontier_of
 
-    return frontier_of(planned)
+    with counted(planned.judge.asked + ASKED) as step:
+        return frontier_of(planned, progress=step)
 
 
 def _print(made: Made, study: Study, slower_link: float, points: Frontier | None) -> None:

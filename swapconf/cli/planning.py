@@ -183,12 +183,13 @@ def planned(
 def _searched(judge: Judge, effort: float) -> Planned:
     from swapconf.plan.planned import plan, to_ask
 
-    with _counted(judge.asked + sum(to_ask(judge, effort))) as step:
+    with counted(judge.asked + sum(to_ask(judge, effort))) as step:
         return plan(judge, effort, step)
 
 
 @contextmanager
-def _counted(total: int) -> Iterator[Step]:
+def counted(total: int) -> Iterator[Step]:
+    """A bar for so many plans, and what moves it."""
     with Progress(total, phrase("plans")) as progress:
         yield Step(progress)
 
