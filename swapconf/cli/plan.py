@@ -18,7 +18,7 @@ from swapconf.cli.help import Command
 from swapconf.cli.machine import MachineOptions, machine_options
 from swapconf.cli.numbers import Number
 from swapconf.cli.outputs import html_option
-from swapconf.cli.planning import Made, PlanOptions, RunOptions, counted, judge_of_yaml, planned
+from swapconf.cli.planning import Made, PlanOptions, RunOptions, judge_of_yaml, planned
 from swapconf.words.phrases import phrase
 
 if TYPE_CHECKING:
@@ -124,7 +124,9 @@ def command(
         if study.network is None:
             raise click.UsageError(study.why_no_strategy)
         judge = judge_of_yaml(study, changes, asked, runs, baseline, machine)
-        made = planned(judge, study, changes, asked, runs, machine, confirm=confirm)
+        made = planned(
+            judge, study, changes, asked, runs, machine, confirm=confirm, widely=frontier or html is not None
+        )
         points = _frontier(made.planned) if frontier or html is not None else None
     except ValueError as error:  # also a Mismatch, and a run that did not complete
         raise click.UsageError(str(error)) from None
@@ -156,10 +158,9 @@ def _code(made: Made) -> int:
 
 
 def _frontier(planned: Planned) -> Frontier:
-    from swapconf.plan.frontier import ASKED, frontier_of
+    from swapconf.plan.frontier import frontier_of
 
-    with counted(planned.judge.asked + ASKED) as step:
-        return frontier_of(planned, progress=step)
+    return frontier_of(planned, asked=0)
 
 
 def _print(made: Made, study: Study, slower_link: float, points: Frontier | None) -> None:

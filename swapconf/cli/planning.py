@@ -153,8 +153,10 @@ def planned(
     options: MachineOptions,
     *,
     confirm: bool,
+    widely: bool,
 ) -> Made:
-    """The plan in words; where it is to be confirmed, planned again with what the true runs taught."""
+    """The plan in words; where it is to be confirmed, planned again with what the true runs taught. ``widely``: other
+    budgets are searched, too."""
     from swapconf.dryrun import fan_out
     from swapconf.plan.confirmed import confirm as confirmed_by
     from swapconf.plan.confirmed import learned
@@ -167,7 +169,7 @@ def planned(
         confirm = not lacking
     before: tuple[int, ...] = (0,) * len(judge.stages)
     for turn in range(_ROUNDS):
-        made = _said(_searched(judge, asked.effort), study, asked, options)
+        made = _said(_searched(judge, asked.effort, widely=widely), study, asked, options)
         if not confirm or made.planned.verdict is Verdict.IMPOSSIBLE or not made.after:
             return made
         found = confirmed_by(judge, made.planned.chosen, _run_plan(study, changes, made.after, runs))
@@ -180,11 +182,16 @@ def planned(
     raise AssertionError
 
 
-def _searched(judge: Judge, effort: float) -> Planned:
-    from swapconf.plan.planned import plan, to_ask
+def _searched(judge: Judge, effort: float, *, widely: bool) -> Planned:
+    from swapconf.plan.frontier import ASKED, frontier_of
+    from swapconf.plan.planned import chosen_again, plan, to_ask
 
-    with counted(judge.asked + sum(to_ask(judge, effort))) as step:
-        return plan(judge, effort, step)
+    with counted(judge.asked + sum(to_ask(judge, effort)) + ASKED * widely) as step:
+        found = plan(judge, effort, step)
+        if not widely:
+            return found
+        frontier_of(found, progress=step)
+        return chosen_again(found)
 
 
 @contextmanager

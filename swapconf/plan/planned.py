@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import sqrt
 
@@ -124,6 +124,16 @@ def plan(
         modes=tuple(chosen),
         is_interrupted=is_interrupted,
     )
+
+
+def chosen_again(planned: Planned) -> Planned:
+    """The same after its judge was asked for more, as for a frontier: what is better than the plan takes its place."""
+    judge = planned.judge
+    best = _of_all(judge, planned.chosen)
+    if not best.fits or best is planned.chosen:
+        return planned
+    best = _reduced(judge, best)
+    return replace(planned, chosen=best, verdict=_verdict(judge, best))
 
 
 def needed_bytes(judge: Judge, made: Plan) -> int:

@@ -11,7 +11,9 @@ from click.testing import CliRunner, Result
 
 from swapconf.cli.main import main
 from swapconf.config.yaml_config import from_document
+from swapconf.plan.frontier import Frontier
 from swapconf.plan.runs import without_strategy
+from swapconf.report import plan_chart
 
 TRACES = Path(__file__).parents[1] / "traces"
 NONE = TRACES / "llama_l2_none"
@@ -129,3 +131,15 @@ def test_keys_of_mcore_models_are_switched_off_too(tmp_path: Path) -> None:
     (tmp_path / "train.yaml").write_text(f"use_legacy: False\nmodel: {{model_config: {model}}}\n")
     config, _ = from_document(without_strategy(str(tmp_path / "train.yaml"), ()))
     assert not config.swap_on
+
+
+def test_no_plan_of_the_frontier_that_fits_is_faster_than_the_plan(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[Frontier] = []
+    monkeypatch.setattr(plan_chart, "chart", lambda found: shown.append(found) or [])
+    assert plan(config, "--budget", "250MB", "--frontier").exit_code == 0
+    [found] = shown
+    fitting = [point.step_us for point in found.points if point.needed_bytes <= 250 << 20]
+    assert fitting
+    assert found.chosen.step_us <= min(fitting) * 1.001
