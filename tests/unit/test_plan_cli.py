@@ -137,7 +137,12 @@ def test_no_plan_of_the_frontier_that_fits_is_faster_than_the_plan(
     config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[Frontier] = []
-    monkeypatch.setattr(plan_chart, "chart", lambda found: shown.append(found) or [])
+
+    def chart(found: Frontier) -> list[str]:
+        shown.append(found)
+        return []
+
+    monkeypatch.setattr(plan_chart, "chart", chart)
     assert plan(config, "--budget", "250MB", "--frontier").exit_code == 0
     [found] = shown
     fitting = [point.step_us for point in found.points if point.needed_bytes <= 250 << 20]
