@@ -69,6 +69,15 @@ def entries(plan: Plan) -> tuple[Atom, ...]:
     return tuple(sorted({atom for mode in plan for atom in mode}))
 
 
+def num_rows(plan: Plan) -> int:
+    """Of layers that follow each other, over all entries; of an entry of all layers none."""
+    found = 0
+    for atom in entries(plan):
+        has = [atom in mode for mode in plan]
+        found += 0 if all(has) else sum(now and not before for now, before in zip(has, [False, *has], strict=False))
+    return found
+
+
 def config_of(plan: Plan, base: Config) -> Config:
     """``base`` with swap and recompute as planned; what else its sections say of recompute stays."""
     layers: dict[Atom, list[int]] = defaultdict(list)

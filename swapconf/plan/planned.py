@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import sqrt
@@ -10,7 +10,7 @@ from math import sqrt
 from swapconf.plan import simple
 from swapconf.plan.judge import Judge, Scored
 from swapconf.plan.menu import menu
-from swapconf.plan.modes import KEEP, RECOMPUTED, Atom, Mode, Plan, uniform
+from swapconf.plan.modes import KEEP, RECOMPUTED, Atom, Mode, Plan, entries, fitted, num_rows, uniform
 from swapconf.plan.search import Search
 from swapconf.words.phrases import mark, phrase
 
@@ -167,32 +167,38 @@ def _plainest(judge: Judge, lowest: Scored) -> Scored:
 
 
 def _reduced(judge: Judge, best: Scored) -> Scored:
-    """Of what is as fast, that with the fewest entries, then with the fewest bytes moved; entries are left out as long
-    as that is so."""
+    """Of what is as fast, that with the fewest entries, then with the fewest rows of layers, then with the fewest bytes
+    moved. Entries are left out, and gaps between their layers closed, as long as it stays as fast."""
     most_us = best.found.step_us * (1 + NOISE)
-
-    def is_as_fast(item: Scored) -> bool:
-        return item.found.step_us <= most_us
-
-    def simpler(item: Scored) -> tuple[int, int, float]:
-        return len(item.entries), item.found.moved_bytes, item.found.step_us
-
     alike = [best]
     for made in judge.seen:
         if judge.allows(made) and judge.evaluation(made).step_us <= most_us:
             found = judge.score(made)
             alike += [found] if found.fits else []
-    here = min(alike, key=simpler)
+    here = min(alike, key=_plainness)
     changed = True
     while changed:
         changed = False
-        for atom in here.entries:
-            less = tuple(mode - {atom} for mode in here.plan)
-            found = judge.score(less)
-            if found.fits and is_as_fast(found):
+        for made in _plainer(judge, here.plan):
+            found = judge.score(made)
+            if found.fits and found.found.step_us <= most_us and _plainness(found) < _plainness(here):
                 here, changed = found, True
                 break
     return here
+
+
+def _plainness(item: Scored) -> tuple[int, int, int, float]:
+    return len(item.entries), num_rows(item.plan), item.found.moved_bytes, item.found.step_us
+
+
+def _plainer(judge: Judge, made: Plan) -> Iterator[Plan]:
+    """Without an entry; with one in all layers; with one in all layers from its first to its last."""
+    for atom in entries(made):
+        yield tuple(mode - {atom} for mode in made)
+        mine = [index for index, mode in enumerate(made) if atom in mode]
+        for layers in (range(len(made)), range(mine[0], mine[-1] + 1)):
+            wider = (mode | {atom} if index in layers else mode for index, mode in enumerate(made))
+            yield tuple(fitted(mode, layer.template) for mode, layer in zip(wider, judge.layers, strict=True))
 
 
 def _worth(judge: Judge, whole: Scored, atom: Atom) -> EntryWorth:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from swapconf.plan.menu import Tried, front, menu
-from swapconf.plan.modes import KEEP, RECOMPUTED, Atom, Mode, uniform
+from swapconf.plan.modes import KEEP, RECOMPUTED, Atom, Mode, num_rows, uniform
 from swapconf.whatif.evaluate import Evaluation, RankMemory
 from tests.unit.planning import made_up_judge, real_judge
 
@@ -73,3 +73,10 @@ def test_no_more_is_asked_for_than_allowed() -> None:
     before = judge.asked
     menu(judge, 30)
     assert judge.asked - before <= 30
+
+
+def test_rows_of_layers_are_counted_for_each_entry_and_all_layers_are_none() -> None:
+    first, second = Atom("swap", "attention", 2), Atom("recompute", "")
+    assert num_rows((KEEP, KEEP)) == 0
+    assert num_rows((frozenset({first}), frozenset({first}))) == 0
+    assert num_rows((frozenset({first}), KEEP, frozenset({first, second}))) == 3
