@@ -18,7 +18,7 @@ NOISE = 0.001  # of a step: less is no difference
 MENU_ASKED, SEARCH_ASKED = 400, 500  # plans, with an effort of 1
 USUAL_KERNELS = 50_000  # of a step; up to these as many plans are asked for
 # families on which plans were held against true runs (docs/evidence/plans.md); others are always confirmed
-EVIDENCE = frozenset({"llama", "qwen3", "qwen3_moe", "deepseek_v3"})
+EVIDENCE = frozenset({"llama", "qwen3"})
 
 
 def to_ask(judge: Judge, effort: float) -> tuple[int, int]:
