@@ -13,7 +13,6 @@ from swapconf import __version__
 from swapconf.cli.child_options import DASK, JOBS, TIMEOUT, fold_option, keep_option, no_cache_option
 from swapconf.cli.common import EXIT_ERRORS, as_one, format_option, go_on, say, set_option
 from swapconf.cli.complete import FILE
-from swapconf.cli.fixing import difference, write_text
 from swapconf.cli.help import Command
 from swapconf.cli.machine import MachineOptions, machine_options
 from swapconf.cli.numbers import Number
@@ -114,7 +113,9 @@ def command(
     not be read or written, the traces are not of this config without swap and recompute, or the command line is wrong;
     3 no plan fits.
     """
+    from swapconf.cli.fixing import write_text
     from swapconf.config import overrides
+    from swapconf.plan.runs import NoRun
     from swapconf.report import plan_text
     from swapconf.study.study import study_for_check
 
@@ -128,7 +129,10 @@ def command(
             judge, study, changes, asked, runs, machine, confirm=confirm, widely=frontier or html is not None
         )
         points = _frontier(made.planned) if frontier or html is not None else None
-    except ValueError as error:  # also a Mismatch, and a run that did not complete
+    except NoRun as error:
+        say(str(error), err=True)
+        raise SystemExit(EXIT_ERRORS) from None
+    except ValueError as error:  # also a Mismatch
         raise click.UsageError(str(error)) from None
     if html is not None:
         from swapconf.cli.common import write_out
@@ -188,5 +192,7 @@ def _print(made: Made, study: Study, slower_link: float, points: Frontier | None
 
 
 def _print_difference(file: str, made: Made) -> None:
+    from swapconf.cli.fixing import difference
+
     for line in difference(file, made.before, made.after) if made.after else ():
         click.secho(line, fg={"+": "green", "-": "red", "@": "cyan"}.get(line[:1]))

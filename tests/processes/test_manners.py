@@ -23,6 +23,7 @@ BROKEN = "tests/examples/broken_yaml.yaml"
 NONE, SWAP = "tests/traces/llama_l2_none", "tests/traces/llama_l2_layerswap_n1"
 OF_TRACES = "tests/traces/llama.yaml"
 ASK = f"whatif {NONE}"
+PLAN = f"plan {OF_TRACES} --from {NONE}"
 
 # {tmp}: an empty folder; {bare}: a YAML without layers; {logs}: logs of a rank that say nothing; {locked}: no folder
 CASES = [
@@ -72,6 +73,11 @@ CASES = [
     (f"whatif {SWAP} --config {OF_TRACES}", 2),
     (f"{ASK} --config {SMALL}", 2),
     (f"{ASK} --config {OF_TRACES} --set 'swap_config.layer_swap=[{{{{backward_prefetch: 400, layers: True}}}}]'", 1),
+    (f"{PLAN} --budget 1TB", 0),
+    (f"{PLAN} --budget 1MB --effort 0.05", 3),
+    (f"{PLAN} --budget much", 2),
+    (f"plan {BROKEN} --from {NONE} --budget 1GB", 2),
+    (f"plan {BAD} --from {NONE} --budget 1GB", 1),
     (f"fragmentation {NONE}", 0),
     ("fragmentation {tmp}", 2),
     (f"fragmentation {NONE} --confirm {BROKEN}", 2),
