@@ -186,12 +186,10 @@ def _counted(lists: _Lists, stages: StageMap) -> RecomputeConfig | None:
     """The lists as they are with swap off; None where one of them is not of the first layers of each stage."""
 
     def say(layers: Layers, free: Layers) -> LayerSelection:
-        if len(layers) == len(stages.places):
-            return EveryLayer()
-        counts = stages.counts(layers, free)
-        if counts is None:
+        selected = stages.selection(layers, free)
+        if selected is None:
             raise CannotCompact(f"layers {sorted(layers)} are not the first of each stage")
-        return counts
+        return selected
 
     try:
         return _said(lists, say)

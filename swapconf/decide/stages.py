@@ -47,6 +47,10 @@ class StageMap:
         first = accumulate(shares, initial=0)  # the global index of the first layer of each share
         return frozenset(start + step for start, count in zip(first, counts, strict=False) for step in range(count))
 
+    def selection(self, layers: frozenset[int], free: frozenset[int] = frozenset()) -> EveryLayer | LayerCounts | None:
+        """What a list says of these layers with swap off (R3): all of them, else `counts`."""
+        return EveryLayer() if len(layers) == len(self.places) else self.counts(layers, free)
+
     def counts(self, layers: frozenset[int], free: frozenset[int] = frozenset()) -> LayerCounts | None:
         """What selects these layers, and of others only ``free`` ones; None where no counts do. A count for each stage
         goes before one for each interleave of it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -20,6 +20,7 @@ from swapconf.config.config import (
     SwapOff,
 )
 from swapconf.decide.patterns import escaped
+from swapconf.decide.requests import stage_map
 from swapconf.models.network import Layer, LayerTemplate, Network
 from swapconf.words.findings import Origin
 
@@ -79,14 +80,16 @@ def num_rows(plan: Plan) -> int:
 
 
 def config_of(plan: Plan, base: Config) -> Config:
-    """``base`` with swap and recompute as planned; what else its sections say of recompute stays."""
+    """``base`` with swap and recompute as planned; what else its sections say of recompute stays. With nothing swapped,
+    swap is off where counts say which layers are recomputed, and else on with an empty list, as `compact` writes it."""
     layers: dict[Atom, list[int]] = defaultdict(list)
     for index, mode in enumerate(plan):
         for atom in mode:
             layers[atom].append(index)
-    chosen = {atom: _selection(found, len(plan)) for atom, found in sorted(layers.items(), key=_outer_first)}
+    chosen = {atom: _selection(layers[atom], len(plan)) for atom in sorted(layers, key=_outer_first)}
     swaps = [(atom, found) for atom, found in chosen.items() if atom.kind == "swap"]
-    again = [(atom, found) for atom, found in chosen.items() if atom.kind == "recompute"]
+    counted = None if swaps else _counted(layers, base, len(plan))
+    again = [(atom, found) for atom, found in (counted or chosen).items() if atom.kind == "recompute"]
     swap = ListedSwap(
         layer_swap=tuple(
             LayerSwap(layers=found, prefetch=atom.prefetch, **_PLACES) for atom, found in swaps if not atom.path
@@ -101,7 +104,7 @@ def config_of(plan: Plan, base: Config) -> Config:
     full = [FullRecompute(layers=found, origin=_PLANNED) for atom, found in again if not atom.path]
     return replace(
         base,
-        swap=swap if swaps else SwapOff(),
+        swap=swap if counted is None else SwapOff(),
         recompute=replace(
             base.recompute,
             full=full[0] if full else None,
@@ -117,9 +120,21 @@ def config_of(plan: Plan, base: Config) -> Config:
     )
 
 
-def _outer_first(item: tuple[Atom, list[int]]) -> tuple[int, Atom]:
+def _counted(layers: Mapping[Atom, Sequence[int]], base: Config, count: int) -> dict[Atom, LayerSelection] | None:
+    """The same lists as they are read with swap off; None where one of them is not of the first layers of each stage. A
+    layer that is recomputed as a whole needs no selection."""
+    stages, whole = stage_map(base, count), frozenset(layers.get(Atom("recompute", ""), ()))
+    found: dict[Atom, LayerSelection] = {}
+    for atom in sorted(layers, key=_outer_first):
+        selected = stages.selection(frozenset(layers[atom]), whole if atom.path else frozenset())
+        if selected is None:
+            return None
+        found[atom] = selected
+    return found
+
+
+def _outer_first(atom: Atom) -> tuple[int, Atom]:
     """A cell before what is inside it: the later name overrides."""
-    atom = item[0]
     return (atom.path.count(".") + 1 if atom.path else 0), atom
 
 
