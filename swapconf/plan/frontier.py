@@ -6,7 +6,7 @@ where MindSpore's pool puts blocks is not asked, as that takes longest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from swapconf.plan.judge import Judge
@@ -117,20 +117,13 @@ def front(judge: Judge) -> list[tuple[int, Plan]]:
 
 def _by_time(judge: Judge) -> Iterator[tuple[int, Plan]]:
     """(bytes that it needs without fragments, plan) of what could be chosen, the fastest first."""
-    most = judge.limits.host_budget_bytes
     found = []
     for number, plan in enumerate(judge.seen):
         evaluation = judge.evaluation(plan)
-        fits = most is None or judge.host_bytes(evaluation) <= most
-        if fits and not evaluation.crashes and judge.allows(plan):
+        if not judge.host_over_bytes(evaluation) and not evaluation.crashes and judge.allows(plan):
             found.append((evaluation.step_us, len(entries(plan)), number, plan))
     for *_, plan in sorted(found):
-        yield _needed(judge, [rank.used_peak_bytes for rank in judge.evaluation(plan).ranks]), plan
-
-
-def _needed(judge: Judge, pool_bytes: Sequence[int]) -> int:
-    limits = judge.limits
-    return max(limits.budget_bytes - most + size for size, most in zip(pool_bytes, limits.pool_bytes, strict=True))
+        yield judge.limits.needed_bytes(judge.used_bytes(plan)), plan
 
 
 def point_of(judge: Judge, plan: Plan, name: str = "") -> FrontierPoint:

@@ -103,6 +103,10 @@ class Judge:
         """The step with the link as told."""
         return self.evaluator.evaluate(self.config(plan), self._keys(plan), NOMINAL).step_us
 
+    def used_bytes(self, plan: Plan) -> tuple[int, ...]:
+        """By rank, at the peak, without fragments."""
+        return tuple(rank.used_peak_bytes for rank in self.evaluation(plan).ranks)
+
     def pool_bytes(self, plan: Plan) -> tuple[int, ...]:
         """By rank, with fragments."""
         return self.evaluator.with_fragments_bytes(self.config(plan), self._keys(plan))
@@ -113,8 +117,8 @@ class Judge:
         if known is not None and (known.pool_bytes is not None or known.over_bytes):
             return known
         found = self.evaluation(plan)
-        used = [rank.used_peak_bytes for rank in found.ranks]
-        host = self._host_over(found)
+        used = self.used_bytes(plan)
+        host = self.host_over_bytes(found)
         over = self.limits.over_bytes(used) + host
         guess = Scored(
             plan=plan, found=found, used_over_bytes=over, over_bytes=self._guessed(used) + host if over else 0.0
@@ -126,14 +130,13 @@ class Judge:
             return guess
         pools = self.pool_bytes(plan)
         self._scored[plan] = replace(
-            guess, pool_bytes=pools, over_bytes=self.limits.over_bytes(pools) + self._host_over(found)
+            guess, pool_bytes=pools, over_bytes=self.limits.over_bytes(pools) + self.host_over_bytes(found)
         )
         return self._scored[plan]
 
     def stage_fits(self, plan: Plan) -> list[bool]:
         """By rank, whether it fits."""
-        used = [rank.used_peak_bytes for rank in self.evaluation(plan).ranks]
-        could = [size <= most for size, most in zip(used, self.limits.pool_bytes, strict=True)]
+        could = [size <= most for size, most in zip(self.used_bytes(plan), self.limits.pool_bytes, strict=True)]
         if not any(could):
             return could
         return [size <= most for size, most in zip(self.pool_bytes(plan), self.limits.pool_bytes, strict=True)]
@@ -155,7 +158,8 @@ class Judge:
         """What does not fit without fragments is over by about what it needs with them."""
         return self.limits.over_bytes([size * ratio for size, ratio in zip(used, self._ratio, strict=True)])
 
-    def _host_over(self, found: Evaluation) -> float:
+    def host_over_bytes(self, found: Evaluation) -> float:
+        """By how much the host that holds most is over its budget."""
         most = self.limits.host_budget_bytes
         return 0.0 if most is None else max(0.0, self.host_bytes(found) - most)
 

@@ -70,3 +70,7 @@ class Limits:
     def over_bytes(self, pool_bytes: Sequence[float]) -> float:
         """By how much the ranks are over together; 0 where all fit."""
         return sum(max(0.0, size - most) for size, most in zip(pool_bytes, self.pool_bytes, strict=True))
+
+    def needed_bytes(self, pool_bytes: Sequence[int]) -> int:
+        """The least budget of a card in which pools of these sizes fit, one of each rank."""
+        return max(self.budget_bytes - most + size for size, most in zip(pool_bytes, self.pool_bytes, strict=True))

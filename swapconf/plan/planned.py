@@ -15,6 +15,7 @@ from swapconf.plan.search import Search
 from swapconf.words.phrases import mark, phrase
 
 NOISE = 0.001  # of a step: less is no difference
+LOWEST_PLACED = 40  # plans, where none fits
 MENU_ASKED, SEARCH_ASKED = 400, 500  # plans, with an effort of 1
 USUAL_KERNELS = 50_000  # of a step; up to these as many plans are asked for
 # families on which plans were held against true runs (docs/evidence/plans.md); others are always confirmed
@@ -105,7 +106,7 @@ def plan(
         is_interrupted = True
     best = _of_all(judge, judge.score(uniform(RECOMPUTED, judge.network)))
     if not best.fits:
-        best = _plainest(judge, best)
+        best = _plainest(judge, _lowest(judge, [*today.values(), *(made for _, made in first)]))
     elif not is_interrupted:
         best = _reduced(judge, best)
     same = simple.best_uniform(judge, chosen)
@@ -138,10 +139,7 @@ def chosen_again(planned: Planned) -> Planned:
 
 def needed_bytes(judge: Judge, made: Plan) -> int:
     """The least budget of a card that a plan fits in."""
-    return max(
-        judge.limits.budget_bytes + pool - most
-        for pool, most in zip(judge.pool_bytes(made), judge.limits.pool_bytes, strict=True)
-    )
+    return judge.limits.needed_bytes(judge.pool_bytes(made))
 
 
 def _verdict(judge: Judge, best: Scored) -> Verdict:
@@ -157,6 +155,18 @@ def _of_all(judge: Judge, best: Scored) -> Scored:
             found = judge.score(made, better_than=best)
             best = min(best, found, key=lambda item: item.rank)
     return best
+
+
+def _lowest(judge: Judge, always: Iterable[Plan]) -> Scored:
+    """What needs least with fragments, of what is within the host's budget if anything is. Placing takes longest, so
+    of all that was evaluated only the plans that need least without fragments are placed, and ``always``."""
+    allowed = [made for made in judge.seen if judge.allows(made) and not judge.evaluation(made).crashes]
+    used = {made: judge.limits.needed_bytes(judge.used_bytes(made)) for made in allowed}
+    over = {made: judge.host_over_bytes(judge.evaluation(made)) for made in allowed}
+    placed = sorted(used, key=lambda made: (over[made], used[made]))[:LOWEST_PLACED]
+    placed += [made for made in always if made in used]
+    best = min((over[made], needed_bytes(judge, made), place) for place, made in enumerate(placed))
+    return judge.score(placed[best[-1]])
 
 
 def _plainest(judge: Judge, lowest: Scored) -> Scored:

@@ -62,9 +62,18 @@ def test_what_is_chosen_fits_its_limits_or_nothing_does(judge: Judge | str, shar
         host is None or found.judge.host_bytes(found.chosen.found) <= host
     )
     assert fits is found.chosen.fits is (found.verdict is not Verdict.IMPOSSIBLE)
-    assert len(found.chosen.entries) <= found.judge.max_entries or found.verdict is Verdict.IMPOSSIBLE
+    assert len(found.chosen.entries) <= found.judge.max_entries
     if not fits:
         assert not any(item.fits for item in found.simple.values() if found.judge.allows(item.plan))
+
+
+@given(judges, st.floats(-0.6, -0.1))
+@FEW
+def test_where_nothing_fits_no_simple_strategy_needs_less_than_the_lowest(judge: Judge | str, share: float) -> None:
+    found = planned(judge, share)
+    if found.verdict is Verdict.IMPOSSIBLE:
+        allowed = [item.plan for item in found.simple.values() if found.judge.allows(item.plan)]
+        assert found.needed_bytes <= min(needed_bytes(found.judge, made) for made in allowed) * (1 + NOISE)
 
 
 @given(judges, shares)
