@@ -29,8 +29,7 @@ def repair(orders: Iterable[CheckRequest], *, write: bool, ask: bool, err: bool)
     """
     changes = {order.file: change for order in orders if (change := _change(order)) is not None}
     for file, (before, after) in changes.items():
-        for line in difference(file, before, after):
-            click.secho(printable(line), fg=_STYLES.get(line[:1]), err=err)
+        print_difference(file, before, after, err=err)
     if not changes or not write:
         return
     question = phrase("Change {files}?", files=plural(len(changes), "{count} file", "{count} files"))
@@ -53,10 +52,12 @@ def _change(order: CheckRequest) -> tuple[str, str] | None:
     return (text, after) if after != text else None
 
 
-def difference(file: str, before: str, after: str) -> list[str]:
-    """As lines of a unified diff."""
+def print_difference(file: str, before: str, after: str, *, err: bool = False) -> None:
+    """As a unified diff, coloured on a terminal; nothing of it commands the terminal."""
     name = file.lstrip("/")
-    return list(difflib.unified_diff(before.splitlines(), after.splitlines(), f"a/{name}", f"b/{name}", lineterm=""))
+    lines = (before.splitlines(), after.splitlines())
+    for line in difflib.unified_diff(*lines, f"a/{name}", f"b/{name}", lineterm=""):
+        click.secho(printable(line), fg=_STYLES.get(line[:1]), err=err)
 
 
 def write_text(file: str, text: str) -> None:

@@ -192,7 +192,7 @@ def _print(made: Made, study: Study, slower_link: float, points: Frontier | None
 
 
 def _print_difference(file: str, made: Made) -> None:
-    from swapconf.cli.fixing import difference
+    from swapconf.cli.fixing import print_difference
 
-    for line in difference(file, made.before, made.after) if made.after else ():
-        click.secho(line, fg={"+": "green", "-": "red", "@": "cyan"}.get(line[:1]))
+    if made.after:
+        print_difference(file, made.before, made.after)

@@ -62,6 +62,15 @@ def test_a_plan_is_written_into_the_yaml_and_all_else_stays(config: Path) -> Non
     assert config.read_text() == after
 
 
+def test_the_difference_does_not_command_the_terminal(config: Path) -> None:
+    config.write_text(
+        config.read_text().replace("recompute_config:", "recompute_config:  # \u202eabc"), encoding="utf-8"
+    )
+    shown = plan(config, "--budget", "240MB", "--diff").output
+    assert "recompute_config:" in shown
+    assert "\u202e" not in shown
+
+
 def test_the_same_input_gives_the_same_bytes(config: Path) -> None:
     assert plan(config, "--budget", "240MB").output == plan(config, "--budget", "240MB").output
 
