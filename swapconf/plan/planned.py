@@ -180,25 +180,31 @@ def _reduced(judge: Judge, best: Scored) -> Scored:
     """Of what is as fast, that with the fewest entries, then with the fewest rows of layers, then with the fewest bytes
     moved. Entries are left out, and gaps between their layers closed, as long as it stays as fast."""
     most_us = best.found.step_us * (1 + NOISE)
-    alike = [best]
-    for made in judge.seen:
-        if judge.allows(made) and judge.evaluation(made).step_us <= most_us:
-            found = judge.score(made)
-            alike += [found] if found.fits else []
-    here = min(alike, key=_plainness)
+    here = best
+    fast = [made for made in judge.seen if judge.allows(made) and judge.evaluation(made).step_us <= most_us]
+    for made in sorted(fast, key=lambda made: _plainness(judge, made)):
+        found = judge.score(made)
+        if found.fits:
+            here = found
+            break
     changed = True
     while changed:
         changed = False
         for made in _plainer(judge, here.plan):
-            found = judge.score(made)
-            if found.fits and found.found.step_us <= most_us and _plainness(found) < _plainness(here):
-                here, changed = found, True
+            if (
+                judge.allows(made)
+                and _plainness(judge, made) < _plainness(judge, here.plan)
+                and judge.evaluation(made).step_us <= most_us
+                and judge.score(made).fits
+            ):
+                here, changed = judge.score(made), True
                 break
     return here
 
 
-def _plainness(item: Scored) -> tuple[int, int, int, float]:
-    return len(item.entries), num_rows(item.plan), item.found.moved_bytes, item.found.step_us
+def _plainness(judge: Judge, made: Plan) -> tuple[int, int, int, float]:
+    found = judge.evaluation(made)
+    return len(entries(made)), num_rows(made), found.moved_bytes, found.step_us
 
 
 def _plainer(judge: Judge, made: Plan) -> Iterator[Plan]:

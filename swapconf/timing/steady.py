@@ -10,20 +10,31 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from statistics import median
+from collections.abc import Sequence
+
+import numpy as np
 
 from swapconf.timing.timing import Timeline
+from swapconf.trace.columns import Ints
 from swapconf.upstream.scopes import GRADIENTS
 
 _NUMBER = re.compile(r"-op\d+$")  # counts the launches of a cell
 
 
+def rounds(names: Sequence[str], micro_batches: int) -> tuple[Ints, Ints]:
+    """The first and the second launch of what is launched once in each of so many backward passes, by name of kernel in
+    order of launches; empty where nothing is."""
+    launches: defaultdict[str, list[int]] = defaultdict(list)
+    for kernel, name in enumerate(names):
+        if name.startswith(GRADIENTS):
+            launches[_NUMBER.sub("", name)].append(kernel)
+    pairs = [found[:2] for found in launches.values() if len(found) == micro_batches > 1]
+    first, second = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    return first, second
+
+
 def round_us(line: Timeline, micro_batches: int) -> float | None:
     """From one micro-batch to the next, of a step with so many of them; None where no launch of the backward pass is
     there as often."""
-    ends: defaultdict[str, list[float]] = defaultdict(list)
-    for name, end in zip(line.program.names, line.end_us.tolist(), strict=True):
-        if name.startswith(GRADIENTS):
-            ends[_NUMBER.sub("", name)].append(end)
-    rounds = [found[1] - found[0] for found in ends.values() if len(found) == micro_batches > 1]
-    return median(rounds) if rounds else None
+    first, second = rounds(line.program.names, micro_batches)
+    return float(np.median(line.end_us[second] - line.end_us[first])) if len(first) else None

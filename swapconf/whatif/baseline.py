@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from swapconf.trace.columns import Flags, Ints, Kernels, LayerRows, Reads
 from swapconf.trace.lifetimes import Lifetimes
+from swapconf.trace.trace import POINT_TO_POINT
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.depth import hops
 
@@ -53,7 +54,7 @@ class Baseline:
     def below(self) -> Ints:
         """[kernels] what a view shows: the face that it reads; -1 for what is no view."""
         found = np.full(len(self.kernels), -1, dtype=np.int64)
-        is_view = np.isin(self.kernels.primitives, list(VIEWS))
+        is_view = self.views
         rows = np.flatnonzero(is_view[self.reads.kernel])
         found[self.reads.kernel[rows]] = self.reads.face[rows]
         return found
@@ -121,6 +122,21 @@ class Baseline:
             ],
             dtype=np.int64,
         )
+
+    @cached_property
+    def views(self) -> Flags:
+        """[kernels] shows what it reads."""
+        return np.isin(self.kernels.primitives, list(VIEWS))
+
+    @cached_property
+    def norms(self) -> Flags:
+        """[kernels] an Add of one layer and the norm of the next in one."""
+        return np.asarray(self.kernels.primitives == ADD_AND_NORM)
+
+    @cached_property
+    def is_piped(self) -> bool:
+        """Other stages of a pipeline send and receive."""
+        return bool(np.isin(self.kernels.primitives, list(POINT_TO_POINT)).any())
 
     @cached_property
     def splits(self) -> Flags:
@@ -217,7 +233,7 @@ class Baseline:
     def _summed_in(self) -> Ints:
         """[kernels] the pass of each; of a norm behind the layers, that of the Add which it has taken in."""
         found = self.kernels.passing.copy()
-        for kernel in np.flatnonzero((found < 0) & (self.kernels.primitives == ADD_AND_NORM)).tolist():
+        for kernel in np.flatnonzero((found < 0) & self.norms).tolist():
             found[kernel] = max(found[self.added(kernel)], default=-1)
         return found
 

@@ -12,8 +12,7 @@ from collections.abc import Sequence, Set
 import numpy as np
 
 from swapconf.trace.columns import Flags, Ints
-from swapconf.upstream.primitives import VIEWS
-from swapconf.whatif.baseline import ADD_AND_NORM, Baseline
+from swapconf.whatif.baseline import Baseline
 
 
 def cell_outputs(
@@ -25,9 +24,9 @@ def cell_outputs(
     kernels, (reader, face) = baseline.kernels, baseline.edges
     home = kernels.cell if home is None else home
     across = (asked[face] >= 0) & (asked[face] != asked[reader])
-    across &= (kernels.primitives != ADD_AND_NORM)[face]
+    across &= ~baseline.norms[face]
     behind: dict[int, list[int]] = {}  # of views without a cell of their own, who reads them counts
-    lost = kernels.is_lost & np.isin(kernels.primitives, list(VIEWS))
+    lost = kernels.is_lost & baseline.views
     for one, other in zip(reader[lost[face]].tolist(), face[lost[face]].tolist(), strict=True):
         behind.setdefault(other, []).append(one)
     nodes, blocks = set[int](), set[int]()
@@ -45,7 +44,7 @@ def cell_outputs(
 def redistributing(baseline: Baseline) -> Flags:
     """[kernels] communication, and views, which MindSpore takes for a change of layout: without ``mp_comm_recompute``
     neither runs again, and what a view shows is kept (measured with 2.9.0, on one device for each layer, too)."""
-    return np.asarray((baseline.kernels.stream != 0) | np.isin(baseline.kernels.primitives, list(VIEWS)))
+    return np.asarray((baseline.kernels.stream != 0) | baseline.views)
 
 
 def descends(path: str, roots: Set[str]) -> bool:

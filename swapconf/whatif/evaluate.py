@@ -6,7 +6,6 @@ on one stage is predicted anew for that stage only; the caller says so by a key 
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
@@ -25,13 +24,13 @@ from swapconf.study.study import Study, network_of
 from swapconf.timing.cost import Costs, Machine
 from swapconf.timing.joint_step import joint_ends_us
 from swapconf.timing.meetings import Call, absent, calls, meetings
+from swapconf.timing.steady import rounds
 from swapconf.timing.timing import Floats, Program
 from swapconf.trace import run_record
 from swapconf.trace.columns import Ints
 from swapconf.trace.lifetimes import Lifetimes
 from swapconf.trace.trace import Trace
 from swapconf.upstream.facts import Versions
-from swapconf.upstream.scopes import GRADIENTS
 from swapconf.whatif import baseline_step
 from swapconf.whatif.predict import PlacedBaseline, placed, prediction, schedule
 from swapconf.whatif.predicted_program import predicted_program
@@ -42,7 +41,6 @@ from swapconf.words.phrases import phrase
 
 T = TypeVar("T")
 
-_NUMBER = re.compile(r"-op\d+$")  # counts the launches of a cell
 _PROGRAMS, _DEVICES = 64, 4  # of the latest answers of a rank that are kept whole
 
 
@@ -116,6 +114,7 @@ class Evaluator:
         known = by_rank.keys()
         for rank in self._ranks:
             rank.shared = {call.kernel: call for call in rank.calls if len(call.ranks & known) > 1}
+            rank.shared_rows = np.array(sorted(rank.shared), dtype=np.int64)
         self._networks: dict[bool, Network] = {}
         self.calls = 0
 
@@ -209,17 +208,14 @@ class _Rank:
         ]
         self.calls = calls(self.question.trace, self.rank)
         self.shared: dict[int, Call] = {}
+        self.shared_rows: Ints = np.zeros(0, dtype=np.int64)
         self._few, self._count = run_record.micro_batches(folder)
-        self._rounds = _rounds(self.step.program.names, self._few) if self._few < self._count else None
+        self._first, self._second = rounds(self.step.program.names, self._few if self._few < self._count else 0)
         self._placed: dict[tuple[LayerTemplate, ...], PlacedBaseline] = {}
         self.memory: dict[Hashable, RankMemory] = {}
         self.mapped: dict[Hashable, int] = {}
         self.launched: OrderedDict[Hashable, _Launched] = OrderedDict()
         self.devices: OrderedDict[Hashable, Lifetimes] = OrderedDict()
-
-    @property
-    def shared_rows(self) -> Ints:
-        return np.array(sorted(self.shared), dtype=np.int64)
 
     @property
     def workspace_bytes(self) -> int:
@@ -261,27 +257,15 @@ class _Rank:
 
     def more_us(self, launched: _Launched, ends_us: Floats) -> float:
         """What the micro-batches take that the trace lacks; see timing/steady.py."""
-        if self._rounds is None or not len(self._rounds[0]):
+        if not len(self._first):
             return 0.0
         at = np.zeros(len(self.step.program), dtype=np.int64)
         own = np.flatnonzero(launched.row < len(at))
         at[launched.row[own][::-1]] = own[::-1]  # of a kernel that runs again the first
-        first, second = self._rounds
-        return (self._count - self._few) * float(np.median(ends_us[at[second]] - ends_us[at[first]]))
+        return (self._count - self._few) * float(np.median(ends_us[at[self._second]] - ends_us[at[self._first]]))
 
 
 def _keep(kept: OrderedDict[Hashable, T], key: Hashable, value: T, most: int) -> None:
     kept[key] = value
     if len(kept) > most:
         kept.popitem(last=False)
-
-
-def _rounds(names: Sequence[str], micro_batches: int) -> tuple[Ints, Ints]:
-    """The first and the second launch of what is launched once in each backward pass."""
-    launches: dict[str, list[int]] = {}
-    for kernel, name in enumerate(names):
-        if name.startswith(GRADIENTS):
-            launches.setdefault(_NUMBER.sub("", name), []).append(kernel)
-    pairs = [found[:2] for found in launches.values() if len(found) == micro_batches > 1]
-    first, second = zip(*pairs, strict=True) if pairs else ((), ())
-    return np.array(first, dtype=np.int64), np.array(second, dtype=np.int64)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from swapconf.trace.columns import Flags, Ints
-from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.baseline import Baseline
 
 
@@ -19,7 +18,7 @@ def gradient_only(baseline: Baseline) -> dict[int, Ints]:
     kernels, reads = baseline.kernels, baseline.reads
     inside = np.zeros(len(kernels), dtype=np.bool_)
     inside[reads.kernel[(reads.face >= 0) & (kernels.passing[reads.face] >= 0)]] = True
-    inside &= kernels.backward & ~np.isin(kernels.primitives, list(VIEWS))
+    inside &= kernels.backward & ~baseline.views
     of_gradients = np.zeros(len(kernels), dtype=np.bool_)
     of_gradients[reads.kernel[kernels.backward[baseline.maker[reads.block]]]] = True
     found: dict[int, Ints] = {}

@@ -15,7 +15,6 @@ import numpy as np
 
 from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import TICKS
-from swapconf.trace.trace import POINT_TO_POINT
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.loss import REACH, launched
 from swapconf.whatif.recompute import StrategyProgram
@@ -36,7 +35,7 @@ class Barrier:
 def barriers(baseline: Baseline) -> tuple[Barrier, ...]:
     """One for each step; none where lazy inline is on anyway."""
     starts = np.unique(baseline.returnable[baseline.returnable > 0]).tolist()
-    if len(starts) > baseline.steps or np.isin(baseline.kernels.primitives, list(POINT_TO_POINT)).any():
+    if len(starts) > baseline.steps or baseline.is_piped:
         return ()
     found = (_barrier(baseline, start) for start in starts)
     return tuple(barrier for barrier in found if barrier is not None)

@@ -11,8 +11,7 @@ from swapconf.decide.strategy import Recompute, Strategy, Swap
 from swapconf.models.network import Network
 from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import CATEGORIES, NEVER, TICKS, Category, Lifetimes
-from swapconf.upstream.primitives import VIEWS
-from swapconf.whatif.baseline import ADD_AND_NORM, SUM, Baseline
+from swapconf.whatif.baseline import SUM, Baseline
 from swapconf.whatif.cell_outputs import cell_outputs, descends, redistributing
 from swapconf.whatif.gradient_only import gradient_only
 from swapconf.whatif.lazy_inline import Barrier, barred, barriers
@@ -172,7 +171,7 @@ def _views_apart(prepared: PlacedBaseline, actions: _Actions, program: StrategyP
     least, most = np.full(len(primitive), np.iinfo(np.int64).max), np.full(len(primitive), -1, dtype=np.int64)
     np.minimum.at(least, face, reach)
     np.maximum.at(most, face, reach)
-    return np.asarray(np.isin(primitive, list(VIEWS)) & (least < most))
+    return np.asarray(prepared.baseline.views & (least < most))
 
 
 def _of_all_layers(prepared: PlacedBaseline, strategy: Strategy) -> dict[int, list[int]]:
@@ -252,7 +251,7 @@ def _flagged(baseline: Baseline, sites: Sites, actions: _Actions) -> tuple[Flags
         flagged[nodes] = descends(cell, actions.roots.get(layer, frozenset()))
     leaving = (reads.face >= 0) & (kernels.passing[reads.face] >= 0) & ~kernels.backward[reads.kernel]
     leaving &= kernels.passing[reads.face] != kernels.passing[reads.kernel]
-    leaving &= kernels.primitives[reads.kernel] != ADD_AND_NORM  # whose Add is of the layer that it ends
+    leaving &= ~baseline.norms[reads.kernel]  # whose Add is of the layer that it ends
     flagged[reads.face[leaving]] = False
     asked = np.where(sites.of_node >= 0, actions.cell[sites.of_node], -1)
     kept, outputs = cell_outputs(baseline, asked, actions.cells, sites.home)
@@ -265,7 +264,7 @@ def _kept_sums(baseline: Baseline, sites: Sites, actions: _Actions, flagged: Fla
     end of the layer before never runs again, as its output is the output of that layer."""
     kernels, reads = baseline.kernels, baseline.reads
     found: dict[int, list[int]] = {}
-    for kernel in np.flatnonzero(flagged & (kernels.primitives == ADD_AND_NORM)).tolist():
+    for kernel in np.flatnonzero(flagged & baseline.norms).tolist():
         made = baseline.made.get(kernel, [])
         low, high = np.searchsorted(reads.block, [made[SUM], made[SUM] + 1]) if len(made) > SUM else (0, 0)
         rows = [row for row in range(low, high) if kernels.backward[reads.kernel[row]] and sites.of_read[row] >= 0]

@@ -14,7 +14,6 @@ from types import MappingProxyType
 import numpy as np
 
 from swapconf.trace.columns import Flags, Ints
-from swapconf.trace.trace import POINT_TO_POINT
 from swapconf.whatif.baseline import SUM, Baseline
 from swapconf.whatif.regions import positions
 from swapconf.whatif.ungated import Covered, ungated
@@ -138,12 +137,15 @@ def tied(baseline: Baseline, program: StrategyProgram) -> Flags:
     seen = program.face * (len(baseline.maker) + len(program.origin)) + program.block
     source = np.maximum(program.face, 0)
     elsewhere = passing[source] != passing[program.reader]
-    elsewhere |= bool(np.isin(baseline.kernels.primitives, list(POINT_TO_POINT)).any())
+    elsewhere |= baseline.is_piped
     width, reads = len(passing) + 1, baseline.reads
-    through = program.again & ~np.isin(program.reader * width + program.face, reads.kernel * width + reads.face)
-    found = program.again & (program.face >= 0) & (through | (elsewhere & ~goes_on[program.reader]))
+    through, uses = program.again.copy(), np.flatnonzero(program.again)
+    through[uses] = ~np.isin(program.reader[uses] * width + program.face[uses], reads.kernel * width + reads.face)
+    found: Flags = program.again & (program.face >= 0) & (through | (elsewhere & ~goes_on[program.reader]))
     later = (program.again & ~through) | baseline.kernels.backward[program.reader]
-    return np.asarray(found & ~np.isin(seen, seen[later & ~found]))
+    uses = np.flatnonzero(found)
+    found[uses] = ~np.isin(seen[uses], seen[later & ~found])
+    return found
 
 
 def taken(baseline: Baseline, program: StrategyProgram) -> Flags:

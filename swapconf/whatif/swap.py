@@ -17,7 +17,7 @@ import numpy as np
 
 from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import TICKS
-from swapconf.whatif.baseline import ADD_AND_NORM, SUM, Baseline
+from swapconf.whatif.baseline import SUM, Baseline
 from swapconf.whatif.copy_queue import LONGEST, queued
 from swapconf.whatif.recompute import StrategyProgram
 from swapconf.whatif.shared import served as serves
@@ -223,7 +223,7 @@ def _copied_out(baseline: Baseline, program: StrategyProgram, block: Ints, face:
 def _alone(baseline: Baseline, program: StrategyProgram, windows: Windows) -> Ints:
     """Positions of Adds that are fused with a norm in the baseline alone: what moves has another reader than the norm,
     its copy, so that MindSpore does not fuse the two."""
-    fused = np.flatnonzero((baseline.kernels.primitives == ADD_AND_NORM)[windows.face])
+    fused = np.flatnonzero(baseline.norms[windows.face])
     sums = [
         face
         for face, row in zip(windows.face[fused].tolist(), windows.row[fused].tolist(), strict=True)
