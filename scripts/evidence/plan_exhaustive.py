@@ -27,6 +27,7 @@ from swapconf.config.config import Config
 from swapconf.plan.judge import Judge
 from swapconf.plan.limits import Cards, Limits
 from swapconf.plan.modes import Atom, Mode, Plan, decoder_layers, fitted, uniform
+from swapconf.plan.planned import needed_bytes
 from swapconf.plan.search import Search
 from swapconf.study.study import Study, study_for_check
 from swapconf.timing import hardware
@@ -150,21 +151,14 @@ def _every(judge: Judge, study: Study, modes: Sequence[Mode]) -> Iterator[tuple[
     )
 
 
-def _needed(judge: Judge, used: Sequence[int]) -> int:
-    """Of a card, with what limits count beside the pool."""
-    return max(
-        size + judge.limits.budget_bytes - most for size, most in zip(used, judge.limits.pool_bytes, strict=True)
-    )
-
-
 def _floor(judge: Judge, everything: Sequence[tuple[Plan, Evaluation]]) -> int:
     """The lowest budget that any plan fits in, with fragments."""
     least = 1 << 62
-    by_used = [(_needed(judge, [rank.used_peak_bytes for rank in found.ranks]), plan) for plan, found in everything]
+    by_used = [(judge.limits.needed_bytes(judge.used_bytes(plan)), plan) for plan, found in everything]
     for used, plan in sorted(by_used, key=lambda item: item[0]):
         if used >= least:
             break
-        least = min(least, _needed(judge, judge.pool_bytes(plan)))
+        least = min(least, needed_bytes(judge, plan))
     return least
 
 
@@ -179,15 +173,14 @@ def _compared(
 ) -> None:
     keep = uniform(frozenset(), judge.network)
     whole = judge.evaluation(keep).step_us
-    low, high = _floor(judge, everything), _needed(judge, judge.pool_bytes(keep))
+    low, high = _floor(judge, everything), needed_bytes(judge, keep)
     gaps: list[float] = []
     for place in range(budgets):
         budget = low + (high - low) * place // budgets
         best = next(
             found.step_us
             for plan, found in everything
-            if _needed(judge, [rank.used_peak_bytes for rank in found.ranks]) <= budget
-            and _needed(judge, judge.pool_bytes(plan)) <= budget
+            if judge.limits.needed_bytes(judge.used_bytes(plan)) <= budget and needed_bytes(judge, plan) <= budget
         )
         fresh = judge_of(judge.evaluator.known, study, machine, budget)  # type: ignore[attr-defined]
         start, before = time.process_time(), fresh.asked

@@ -138,7 +138,7 @@ def command(
         from swapconf.cli.common import write_out
         from swapconf.report import plan_page
 
-        write_out(html, plan_page.page(made.planned, points, __version__, file, judge.evaluator.origin))
+        write_out(html, plan_page.page(made.planned, points, study, asked.slower_link, __version__))
     if only_diff:
         _print_difference(file, made)
     elif form == "json":

@@ -217,7 +217,7 @@ def _said(planned: Planned, study: Study, asked: PlanOptions, options: MachineOp
     """The YAML with the plan in it."""
     from swapconf.config.rewriting import CannotRewrite
     from swapconf.config.yaml_document import parse, read_text
-    from swapconf.decide.compact import CannotCompact, compact
+    from swapconf.decide.compact import CannotCompact
     from swapconf.plan.planned import Verdict
     from swapconf.plan.written import write
     from swapconf.report.plan_text import comment
@@ -226,10 +226,9 @@ def _said(planned: Planned, study: Study, asked: PlanOptions, options: MachineOp
     before = read_text(file)
     if planned.verdict is Verdict.IMPOSSIBLE:
         return Made(planned=planned, before=before, after="")
-    strategy = judge.evaluator.strategy(judge.config(planned.chosen.plan))
     told = comment(planned, asked.budget, options.profile or "", asked.slower_link)
     try:
-        after = write(before, parse(before, file), compact(strategy, study.config, study.versions), told)
+        after = write(before, parse(before, file), judge.written(planned.chosen.plan), told)
     except CannotCompact as error:
         return Made(planned=planned, before=before, after="", why_not=str(error))
     except CannotRewrite as error:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from swapconf.config.config import Config
+from swapconf.decide.compact import compact
 from swapconf.dryrun.cluster import CARDS
 from swapconf.dryrun.rank_order import cluster_of
 from swapconf.models.network import Network
@@ -17,7 +18,7 @@ from swapconf.plan.limits import Budget, Cards, Limits
 from swapconf.plan.modes import Atom, Plan, config_of, decoder_layers, entries
 from swapconf.study.study import Study
 from swapconf.timing.cost import Machine
-from swapconf.whatif.evaluate import Evaluation, Evaluator
+from swapconf.whatif.evaluate import Evaluation, Evaluator, Waits
 from swapconf.words.phrases import phrase
 
 NOMINAL, SLOWER = range(2)  # machines of the evaluator: as told, and with a slower host link
@@ -93,6 +94,11 @@ class Judge:
     def config(self, plan: Plan) -> Config:
         return config_of(plan, self._base)
 
+    def written(self, plan: Plan) -> Config:
+        """The same in as few entries as there can be, as the YAML says it. Raises CannotCompact."""
+        config = self.config(plan)
+        return compact(self.evaluator.strategy(config), config, self.evaluator.versions)
+
     def evaluation(self, plan: Plan) -> Evaluation:
         if plan not in self._found:
             self._found[plan] = self.evaluator.evaluate(self.config(plan), self._keys(plan), SLOWER)
@@ -102,6 +108,10 @@ class Judge:
     def nominal_us(self, plan: Plan) -> float:
         """The step with the link as told."""
         return self.evaluator.evaluate(self.config(plan), self._keys(plan), NOMINAL).step_us
+
+    def waits(self, plan: Plan) -> Waits:
+        """Of the step with the slower link."""
+        return self.evaluator.waits(self.config(plan), self._keys(plan), SLOWER)
 
     def used_bytes(self, plan: Plan) -> tuple[int, ...]:
         """By rank, at the peak, without fragments."""

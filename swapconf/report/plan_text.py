@@ -6,16 +6,20 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from swapconf.config.yaml_text import recompute_sections, swap_section
+from swapconf.decide.compact import CannotCompact
 from swapconf.memory.advice import advice, peak_line
 from swapconf.memory.holders import peak
 from swapconf.plan.confirmed import ConfirmedRank
-from swapconf.plan.judge import Scored
+from swapconf.plan.judge import SLOWER, Scored
 from swapconf.plan.modes import Atom
 from swapconf.plan.planned import Planned, Verdict
 from swapconf.report.memory_tables import PrintedTable
 from swapconf.study.study import Study
+from swapconf.whatif.evaluate import Evaluation, Waits
 from swapconf.words.phrases import joined, phrase, show
 from swapconf.words.units import runs, show_bytes
+
+_BUBBLES = 7  # column of the table of strategies
 
 
 def comment(planned: Planned, budget: str, hardware: str, slower_link: float) -> str:
@@ -59,42 +63,42 @@ def verdict_lines(planned: Planned, study: Study) -> Iterator[str]:
 
 
 def strategies(planned: Planned, study: Study) -> PrintedTable:
-    """The plan, what people use today, and the YAML as it is."""
-    judge = planned.judge
-    nothing = judge.score((frozenset(),) * len(judge.layers))
-    rows = [_row(phrase("the plan"), planned, planned.chosen, nothing)]
-    rows += [_row(name, planned, scored, nothing) for name, scored in planned.simple.items()]
-    asis = judge.evaluator.evaluate(study.config, machine=1)
-    pools = judge.evaluator.with_fragments_bytes(study.config, [("as it is", rank) for rank in judge.evaluator.ranks])
-    over = judge.limits.over_bytes(pools)
-    rows.append(
-        _row(
-            phrase("the YAML as it is"),
-            planned,
-            Scored(plan=(), found=asis, over_bytes=over, used_over_bytes=over, pool_bytes=pools),
-            nothing,
-        )
+    """The plan, what people use today, and the YAML as it is. Stalls and bubbles are those of the rank that has most,
+    with the slower link; of one stage there are no bubbles."""
+    judge, evaluator = planned.judge, planned.judge.evaluator
+    nothing = judge.evaluation((frozenset(),) * len(judge.layers))
+    rows = []
+    for name, plan in [(phrase("the plan"), planned.chosen.plan), *((n, s.plan) for n, s in planned.simple.items())]:
+        rows.append(_row(name, planned, judge.evaluation(plan), judge.pool_bytes(plan), judge.waits(plan), nothing))
+    keys = [("as it is", rank) for rank in evaluator.ranks]
+    found = evaluator.evaluate(study.config, keys, machine=SLOWER)
+    pools, waits = evaluator.with_fragments_bytes(study.config, keys), evaluator.waits(study.config, keys, SLOWER)
+    rows.append(_row(phrase("the YAML as it is"), planned, found, pools, waits, nothing))
+    head = (
+        phrase("strategy"),
+        phrase("fits"),
+        phrase("used peak"),
+        phrase("with fragments"),
+        phrase("host"),
+        phrase("moved"),
+        phrase("stalls ms"),
+        phrase("bubbles ms"),
+        phrase("step ms"),
+        phrase("change"),
     )
+    shown = [column for column in range(len(head)) if column != _BUBBLES or len(evaluator.ranks) > 1]
     return PrintedTable(
-        (
-            phrase("strategy"),
-            phrase("fits"),
-            phrase("used peak"),
-            phrase("with fragments"),
-            phrase("host"),
-            phrase("moved"),
-            phrase("step ms"),
-            phrase("change"),
-        ),
-        rows,
+        tuple(head[column] for column in shown),
+        [tuple(row[column] for column in shown) for row in rows],
         frozenset({phrase("strategy"), phrase("fits")}),
     )
 
 
-def _row(name: str, planned: Planned, scored: Scored, nothing: Scored) -> tuple[str, ...]:
-    judge, found = planned.judge, scored.found
-    pools = scored.pool_bytes or judge.pool_bytes(scored.plan)
-    fits = not judge.limits.over_bytes(pools) and not found.crashes
+def _row(
+    name: str, planned: Planned, found: Evaluation, pools: Sequence[int], waits: Waits, nothing: Evaluation
+) -> tuple[str, ...]:
+    judge = planned.judge
+    fits = not judge.limits.over_bytes(pools) and not judge.host_over_bytes(found) and not found.crashes
     return (
         name,
         phrase("yes") if fits else phrase("no"),
@@ -102,8 +106,10 @@ def _row(name: str, planned: Planned, scored: Scored, nothing: Scored) -> tuple[
         show_bytes(max(pools)),
         show_bytes(judge.host_bytes(found)),
         show_bytes(found.moved_bytes),
+        f"{max(waits.stall_us) / 1000:.3f}",
+        f"{max(waits.bubble_us) / 1000:.3f}",
         f"{found.step_us / 1000:.3f}",
-        f"{100 * (found.step_us / nothing.found.step_us - 1):+.2f}%",
+        f"{100 * (found.step_us / nothing.step_us - 1):+.2f}%",
     )
 
 
@@ -206,7 +212,11 @@ def as_record(
 ) -> dict[str, Any]:
     """The JSON form. Bytes as whole numbers, times in microseconds. ``text``: the YAML with the plan."""
     judge, chosen = planned.judge, planned.chosen
-    config = judge.config(chosen.plan)
+    waits = judge.waits(chosen.plan)
+    try:
+        config = judge.written(chosen.plan)
+    except CannotCompact:
+        config = judge.config(chosen.plan)
     nothing = judge.score((frozenset(),) * len(judge.layers))
     return {
         "verdict": planned.verdict.name.lower(),
@@ -230,12 +240,16 @@ def as_record(
                 "host_peak_bytes": memory.host_peak_bytes,
                 "moved_bytes_per_step": memory.moved_bytes,
                 "recomputed_kernels_per_step": memory.recomputed,
+                "stall_us_slower_link": stall_us,
+                "bubble_us_slower_link": bubble_us,
             }
-            for (rank, stage), memory, pool, workspace in zip(
+            for (rank, stage), memory, pool, workspace, stall_us, bubble_us in zip(
                 judge.evaluator.ranks,
                 chosen.found.ranks,
                 judge.pool_bytes(chosen.plan),
                 judge.limits.workspace_bytes,
+                waits.stall_us,
+                waits.bubble_us,
                 strict=True,
             )
         ],

@@ -22,8 +22,9 @@ from swapconf.memory.allocators import place
 from swapconf.models.network import LayerTemplate, Network
 from swapconf.study.study import Study, network_of
 from swapconf.timing.cost import Costs, Machine
+from swapconf.timing.joint import joint_replay
 from swapconf.timing.joint_step import joint_ends_us
-from swapconf.timing.meetings import Call, absent, calls, meetings
+from swapconf.timing.meetings import Call, Meeting, absent, calls, meetings
 from swapconf.timing.steady import rounds
 from swapconf.timing.timing import Floats, Program
 from swapconf.trace import run_record
@@ -74,6 +75,15 @@ class Evaluation:
     @property
     def moved_bytes(self) -> int:
         return sum(rank.moved_bytes for rank in self.ranks)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Waits:
+    """By rank, how long the main stream stands still in one step: ``stall_us`` for what its own rank does, copies and
+    communication, which grows with micro-batches, and ``bubble_us`` for other ranks, which under 1F1B does not."""
+
+    stall_us: tuple[float, ...]
+    bubble_us: tuple[float, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,17 +189,40 @@ class Evaluator:
             self._networks[selects] = network
         return expand(config, self._networks[selects], self._study.versions)
 
-    def _step_us(self, launched: Sequence[_Launched], which: int) -> float:
-        durations = [rank.costs[which].duration_us[item.row] for rank, item in zip(self._ranks, launched, strict=True)]
+    def waits(self, config: Config, keys: Sequence[Hashable], machine: int = 0) -> Waits:
+        """What the main streams wait for while a step runs."""
+        launched = [
+            rank.launched[key] if key in rank.launched else rank.predict(self.strategy(config))[1]
+            for rank, key in zip(self._ranks, keys, strict=True)
+        ]
+        durations, met = self._on_clock(launched, machine)
+        joint = joint_replay(range(len(launched)), [item.program for item in launched], durations, met)
+        return Waits(
+            stall_us=tuple(
+                rank.scale * float((line.stalls_us[:, 1] - line.stalls_us[:, 0]).sum())
+                for rank, line in zip(self._ranks, joint.ranks, strict=True)
+            ),
+            bubble_us=tuple(line.bubble_us for line in joint.ranks),
+        )
+
+    def _step_us(self, launched: Sequence[_Launched], machine: int) -> float:
+        durations, met = self._on_clock(launched, machine)
+        ends = joint_ends_us([item.program for item in launched], durations, met)
+        step = max(float(end.max(initial=0.0)) for end in ends)
+        rounds = [rank.more_us(item, end) for rank, item, end in zip(self._ranks, launched, ends, strict=True)]
+        return step + max(rounds)
+
+    def _on_clock(self, launched: Sequence[_Launched], machine: int) -> tuple[list[Floats], Sequence[Meeting]]:
+        """(how long each kernel takes, by rank, and where ranks meet)"""
+        durations = [
+            rank.costs[machine].duration_us[item.row] for rank, item in zip(self._ranks, launched, strict=True)
+        ]
         met: dict[int, list[Call]] = {}
         if len(self._ranks) > 1:
             for rank, item in zip(self._ranks, launched, strict=True):
                 places = np.flatnonzero(np.isin(item.row, rank.shared_rows)).tolist()
                 met[rank.rank] = [replace(rank.shared[int(item.row[place])], kernel=place) for place in places]
-        ends = joint_ends_us([item.program for item in launched], durations, meetings(met) if met else ())
-        step = max(float(end.max(initial=0.0)) for end in ends)
-        rounds = [rank.more_us(item, end) for rank, item, end in zip(self._ranks, launched, ends, strict=True)]
-        return step + max(rounds)
+        return durations, meetings(met) if met else ()
 
 
 class _Rank:
@@ -216,6 +249,11 @@ class _Rank:
         self.mapped: dict[Hashable, int] = {}
         self.launched: OrderedDict[Hashable, _Launched] = OrderedDict()
         self.devices: OrderedDict[Hashable, Lifetimes] = OrderedDict()
+
+    @property
+    def scale(self) -> float:
+        """How many micro-batches a step has for each that the trace has."""
+        return self._count / self._few if self._few < self._count else 1.0
 
     @property
     def workspace_bytes(self) -> int:

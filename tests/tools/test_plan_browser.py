@@ -15,6 +15,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 from swapconf.report.plan_figure import shown
 from swapconf.report.plan_page import page, yaml_of
 from tests.tools.test_memory_browser import SECONDS, browser  # noqa: F401  a fixture
+from tests.unit.planning import study
 from tests.unit.test_plan_frontier import frontier, planned
 
 _CENTRE = """
@@ -27,7 +28,7 @@ return [x + xaxis._offset + xaxis.c2p(point.x[arguments[0]]), y + yaxis._offset 
 @pytest.fixture
 def opened(browser: webdriver.Chrome, tmp_path: Path) -> webdriver.Chrome:  # noqa: F811
     file = tmp_path / "plan.html"
-    file.write_text(page(planned(), frontier(), "1.2", "train.yaml", "dry run"), encoding="utf-8")
+    file.write_text(page(planned(), frontier(), study(), 0.3, "1.2"), encoding="utf-8")
     browser.get_log("browser")
     browser.get_log("performance")
     browser.get(file.as_uri())

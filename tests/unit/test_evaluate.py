@@ -66,6 +66,17 @@ def test_a_slower_link_takes_longer_where_copies_are_waited_for_and_nowhere_else
     assert steps["full recompute"][1] == steps["full recompute"][0]
 
 
+@pytest.mark.parametrize("name", MODES)
+def test_what_is_waited_for_is_what_the_timeline_says(name: str) -> None:
+    config = strategy(MODES[name])
+    answer = Question(NONE, replace(study(), config=config), machine=machines()[1]).answer()
+    assert answer.times is not None
+    timeline = answer.times.step.timeline
+    found = evaluator().waits(config, [name], 1)
+    assert list(found.stall_us) == pytest.approx([float(timeline.exposed_us.sum())])
+    assert found.bubble_us == (0.0,)
+
+
 def test_what_is_known_by_its_keys_is_not_asked_again_whatever_the_machine() -> None:
     fresh = Evaluator([NONE], study(), machines())
     whole, half = strategy(MODES["operators"]), strategy(MODES["operators"], only_first=True)

@@ -7,7 +7,6 @@ import json
 import re
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import pytest
 
@@ -20,7 +19,7 @@ from swapconf.plan.modes import KEEP, RECOMPUTED, Plan, uniform
 from swapconf.plan.planned import Planned, Verdict, needed_bytes, plan
 from swapconf.report.plan_chart import chart, scale_top
 from swapconf.report.plan_figure import frontier_figure, shown
-from swapconf.report.plan_page import page, write, yaml_of
+from swapconf.report.plan_page import page, yaml_of
 from swapconf.words.findings import has_errors
 from tests.unit.planning import made_up_judge, real_judge, study
 from tests.unit.test_plan_search import MODES, under
@@ -126,7 +125,7 @@ def test_a_frontier_of_a_plan_that_was_not_needed_or_does_not_fit_can_be_made() 
         made = frontier_of(found, asked=16)
         assert made.points
         assert chart(made)
-        assert page(found, made, "1.2", "train.yaml", "dry run")
+        assert page(found, made, study(), 0.3, "1.2")
 
 
 # --- in the terminal --------------------------------------------------------------------------------------------------
@@ -172,7 +171,7 @@ def test_every_point_of_the_figure_has_its_sections() -> None:
     for trace in figure["data"]:
         for number, share in zip(trace["customdata"], trace["y"], strict=True):
             assert share == pytest.approx(100 * frontier().change(points[number]), abs=1e-3)
-    sections = embedded(page(planned(), frontier(), "1.2", "train.yaml", "dry run"), "sections")
+    sections = embedded(page(planned(), frontier(), study(), 0.3, "1.2"), "sections")
     assert isinstance(sections, list)
     assert [item["text"] for item in sections] == [yaml_of(planned().judge, point.plan) for point in points]
 
@@ -191,7 +190,7 @@ def test_what_a_page_says_for_a_plan_decides_that_plan() -> None:
 
 
 def test_the_page_runs_what_its_policy_names_and_loads_nothing() -> None:
-    text = page(planned(), frontier(), "1.2", "train.yaml", "dry run")
+    text = page(planned(), frontier(), study(), 0.3, "1.2")
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
     assert policy is not None
     assert policy[1].count("sha256-") == len(re.findall(r"<script>", text)) == 3
@@ -200,7 +199,8 @@ def test_the_page_runs_what_its_policy_names_and_loads_nothing() -> None:
 
 
 def test_names_stay_text_and_lines_stay_lines() -> None:
-    text = page(planned(), frontier(), "1.2", "<b>&.yaml", "dry run")
+    hostile = replace(study(), document=replace(study().document, file="<b>&.yaml"))
+    text = page(planned(), frontier(), hostile, 0.3, "1.2")
     markup = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
     assert "<b>" not in markup
     assert "&lt;b&gt;&amp;.yaml" in markup
@@ -209,16 +209,15 @@ def test_names_stay_text_and_lines_stay_lines() -> None:
     assert shown_text[1].replace("&#39;", "'").strip() == yaml_of(planned().judge, planned().chosen.plan).strip()
 
 
-def test_a_page_without_a_frontier_has_no_picture_and_no_script(tmp_path: Path) -> None:
-    write(planned(), None, tmp_path / "plan.html", "train.yaml", "dry run")
-    text = (tmp_path / "plan.html").read_text(encoding="utf-8")
+def test_a_page_without_a_frontier_has_no_picture_and_no_script() -> None:
+    text = page(planned(), None, study(), 0.3, "1.2")
     assert "<script" not in text
     assert "Side by side" in text
     assert "recompute_config:" in text
 
 
 def test_the_table_has_the_plan_and_all_simple_strategies() -> None:
-    text = re.sub(r"<script.*?</script>", "", page(planned(), None, "1.2", "train.yaml", "dry run"), flags=re.DOTALL)
+    text = re.sub(r"<script.*?</script>", "", page(planned(), None, study(), 0.3, "1.2"), flags=re.DOTALL)
     rows = re.findall(r"<tr><td class=\"words\">([^<]*)</td>", text)
-    assert rows == ["the plan", *map(str, planned().simple)]
+    assert rows == ["the plan", *map(str, planned().simple), "the YAML as it is"]
     assert KEEP in planned().modes
