@@ -14,7 +14,7 @@ from swapconf.cli.child_options import DASK, JOBS, TIMEOUT, fold_option, keep_op
 from swapconf.cli.common import EXIT_ERRORS, as_one, format_option, go_on, say, set_option
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
-from swapconf.cli.machine import MachineOptions, machine_options
+from swapconf.cli.machine import MachineOptions, machine_options, print_assumed
 from swapconf.cli.numbers import Number
 from swapconf.cli.outputs import html_option
 from swapconf.cli.planning import Made, PlanOptions, RunOptions, judge_of_yaml, planned
@@ -145,7 +145,7 @@ def command(
         record = plan_text.as_record(made.planned, study, made.after, made.confirmed, asked.slower_link)
         click.echo(json.dumps(record, indent=2))
     else:
-        _print(made, study, asked.slower_link, points)
+        _print(made, study, machine, asked.slower_link, points)
         _print_difference(file, made)
     if write and made.after and made.after != made.before:
         write_text(file, made.after)
@@ -167,7 +167,7 @@ def _frontier(planned: Planned) -> Frontier:
     return frontier_of(planned, asked=0)
 
 
-def _print(made: Made, study: Study, slower_link: float, points: Frontier | None) -> None:
+def _print(made: Made, study: Study, machine: MachineOptions, slower_link: float, points: Frontier | None) -> None:
     from swapconf.cli.tables import print_rows
     from swapconf.report import plan_text
 
@@ -175,6 +175,8 @@ def _print(made: Made, study: Study, slower_link: float, points: Frontier | None
     for line in plan_text.verdict_lines(found, study):
         say(line, bold=True)
     say(plan_text.link_line(found, slower_link))
+    say(found.judge.evaluator.origin)
+    print_assumed(machine.load())
     print_rows(*plan_text.strategies(found, study))
     if found.chosen.entries:
         print_rows(*plan_text.worth(found))

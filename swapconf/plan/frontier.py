@@ -81,7 +81,6 @@ def frontier_of(planned: Planned, asked: int = ASKED, progress: Callable[[int], 
         budget = low + (nothing.needed_bytes - low) * number // _BUDGETS
         there = judge.under(replace(judge.limits, budget_bytes=budget))
         Search(there, modes, progress).run(asked // _BUDGETS, [plan for needed, plan in known if needed <= budget])
-        judge.asked = there.asked
     return Frontier(
         points=tuple(point_of(judge, plan) for _, plan in front(judge)),
         chosen=point_of(judge, planned.chosen.plan),

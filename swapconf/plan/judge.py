@@ -5,7 +5,7 @@ Where MindSpore's pool puts blocks takes as long to find out as all the rest, so
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from swapconf.dryrun.cluster import CARDS
 from swapconf.dryrun.rank_order import cluster_of
 from swapconf.models.network import Network
 from swapconf.plan.limits import Budget, Cards, Limits
-from swapconf.plan.modes import Atom, Plan, config_of, decoder_layers, entries
+from swapconf.plan.modes import KEEP, Atom, Mode, Plan, config_of, decoder_layers, entries, fitted, uniform
 from swapconf.study.study import Study
 from swapconf.timing.cost import Machine
 from swapconf.whatif.evaluate import Evaluation, Evaluator, Waits
@@ -62,34 +62,41 @@ class Scored:
 
 
 class Judge:
-    """Plans under limits, each asked once.
-
-    Attributes:
-        asked: How many different plans were evaluated; a measure of work that is the same on every machine.
-    """
+    """Plans under limits, each asked once. ``known``: a judge of the same, whose evaluations it shares."""
 
     def __init__(
-        self, evaluator: Evaluator, base: Config, network: Network, limits: Limits, cards: Cards, max_entries: int
+        self,
+        evaluator: Evaluator,
+        base: Config,
+        network: Network,
+        limits: Limits,
+        cards: Cards,
+        max_entries: int,
+        known: Judge | None = None,
     ) -> None:
         self.evaluator, self.network, self.limits, self.max_entries = evaluator, network, limits, max_entries
         self.layers = decoder_layers(network)
         self.stages = tuple(
             tuple(layer.index for layer in self.layers if layer.stage == stage) for _, stage in evaluator.ranks
         )
-        self.asked = 0
         self._base, self._cards = base, cards
-        self._found: dict[Plan, Evaluation] = {}
         self._scored: dict[Plan, Scored] = {}
-        keep = self.evaluation((frozenset(),) * len(self.layers))
-        pools = self.pool_bytes((frozenset(),) * len(self.layers))
-        self._ratio = [pool / rank.used_peak_bytes for pool, rank in zip(pools, keep.ranks, strict=True)]
+        self._found: dict[Plan, Evaluation] = known._found if known is not None else {}
+        keep = uniform(KEEP, network)
+        self._ratio = [pool / used for pool, used in zip(self.pool_bytes(keep), self.used_bytes(keep), strict=True)]
+
+    @property
+    def asked(self) -> int:
+        """How many different plans were evaluated, a measure of work that is the same on every machine."""
+        return len(self._found)
 
     def under(self, limits: Limits) -> Judge:
         """The same under other limits; what was evaluated is known."""
-        other = object.__new__(Judge)
-        other.__dict__.update(self.__dict__)
-        other.limits, other._scored = limits, {}
-        return other
+        return Judge(self.evaluator, self._base, self.network, limits, self._cards, self.max_entries, self)
+
+    def fitted(self, modes: Iterable[Mode]) -> Plan:
+        """What the layers have of these modes, one for each."""
+        return tuple(fitted(mode, layer.template) for mode, layer in zip(modes, self.layers, strict=True))
 
     def config(self, plan: Plan) -> Config:
         return config_of(plan, self._base)
@@ -102,7 +109,6 @@ class Judge:
     def evaluation(self, plan: Plan) -> Evaluation:
         if plan not in self._found:
             self._found[plan] = self.evaluator.evaluate(self.config(plan), self._keys(plan), SLOWER)
-            self.asked += 1
         return self._found[plan]
 
     def nominal_us(self, plan: Plan) -> float:

@@ -10,7 +10,7 @@ from math import sqrt
 from swapconf.plan import simple
 from swapconf.plan.judge import Judge, Scored
 from swapconf.plan.menu import menu
-from swapconf.plan.modes import KEEP, RECOMPUTED, Atom, Mode, Plan, entries, fitted, num_rows, uniform
+from swapconf.plan.modes import KEEP, RECOMPUTED, Atom, Mode, Plan, entries, num_rows, uniform
 from swapconf.plan.search import Search
 from swapconf.words.phrases import mark, phrase
 
@@ -213,8 +213,7 @@ def _plainer(judge: Judge, made: Plan) -> Iterator[Plan]:
         yield tuple(mode - {atom} for mode in made)
         mine = [index for index, mode in enumerate(made) if atom in mode]
         for layers in (range(len(made)), range(mine[0], mine[-1] + 1)):
-            wider = (mode | {atom} if index in layers else mode for index, mode in enumerate(made))
-            yield tuple(fitted(mode, layer.template) for mode, layer in zip(wider, judge.layers, strict=True))
+            yield judge.fitted(mode | {atom} if index in layers else mode for index, mode in enumerate(made))
 
 
 def _worth(judge: Judge, whole: Scored, atom: Atom) -> EntryWorth:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from swapconf.plan.guess import Guess
+from swapconf.plan.halving import fewest_slow
 from swapconf.plan.judge import Judge, Scored
-from swapconf.plan.modes import KEEP, Atom, Mode, Plan, entries, fitted
+from swapconf.plan.modes import KEEP, Atom, Mode, Plan, entries, uniform
 
 _STARTS = 3  # of the best starts, changed further
 _PAIRS = 6  # of modes, mixed by layers
@@ -134,7 +135,7 @@ class Search:
 
     def _starts(self, also: Iterable[Plan]) -> Iterator[Plan]:
         """Each mode in all layers, plans of others, and the fastest modes mixed with those that hold less."""
-        uniforms = [self._all(mode) for mode in self._modes]
+        uniforms = [uniform(mode, self._judge.network) for mode in self._modes]
         yield from uniforms
         yield from also
         ordered = sorted((self._judge.score(plan) for plan in uniforms if self._judge.allows(plan)), key=_time)
@@ -142,35 +143,11 @@ class Search:
         faster = [item for item in ordered if not item.fits and not item.found.crashes]
         pairs = [(fast, slow) for slow in fitting[:2] for fast in faster if _time(fast) < _time(slow)]
         for fast, slow in pairs[:_PAIRS]:
-            yield from self._mixed(fast.plan, slow.plan)
-
-    def _all(self, mode: Mode) -> Plan:
-        return tuple(fitted(mode, layer.template) for layer in self._judge.layers)
-
-    def _mixed(self, fast: Plan, slow: Plan) -> Iterator[Plan]:
-        """As few layers of each stage as the slower one needs, from its first on and from its last on."""
-        for backwards in (False, True):
-            low, high = [0] * len(self._judge.stages), [len(layers) for layers in self._judge.stages]
-            while any(small < large for small, large in zip(low, high, strict=True)):
-                middle = [(small + large) // 2 for small, large in zip(low, high, strict=True)]
-                plan = self._with(fast, slow, middle, backwards)
-                if not self._judge.allows(plan):
-                    return
-                for stage, is_enough in enumerate(self._judge.stage_fits(plan)):
-                    if low[stage] < high[stage]:
-                        if is_enough:
-                            high[stage] = middle[stage]
-                        else:
-                            low[stage] = middle[stage] + 1
-            yield self._with(fast, slow, high, backwards)
-
-    def _with(self, fast: Plan, slow: Plan, counts: Sequence[int], backwards: bool) -> Plan:
-        """``counts``: by stage, how many layers are those of ``slow``."""
-        plan = list(fast)
-        for layers, count in zip(self._judge.stages, counts, strict=True):
-            for index in layers[len(layers) - count :] if backwards else layers[:count]:
-                plan[index] = slow[index]
-        return tuple(plan)
+            for backwards in (False, True):
+                plan = fewest_slow(self._judge, fast.plan, slow.plan, backwards=backwards)
+                if plan is None:
+                    break
+                yield plan
 
     def _improve(self, start: Scored, stop: int, rank: Callable[[Scored], Any]) -> Scored:
         """The first change that helps is made, until none does. What is faster than the best is asked whether it
@@ -222,10 +199,7 @@ class Search:
         else:
             for index in what:
                 changed[index] = to
-        return self._fitted(changed)
-
-    def _fitted(self, plan: Sequence[Mode]) -> Plan:
-        return tuple(fitted(mode, layer.template) for mode, layer in zip(plan, self._judge.layers, strict=True))
+        return self._judge.fitted(changed)
 
 
 def _time(item: Scored) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from swapconf.plan.halving import fewest_slow
 from swapconf.plan.judge import Judge
 from swapconf.plan.menu import PREFETCHES
 from swapconf.plan.modes import KEEP, RECOMPUTED, Atom, Mode, Plan, uniform
@@ -29,9 +30,9 @@ def fixed(judge: Judge) -> dict[str, Plan]:
 
 def first_layers(judge: Judge) -> Iterator[tuple[str, Plan]]:
     """As few of the first layers of each stage as it takes, recomputed, or swapped with each prefetch."""
-    yield phrase(FIRST_RECOMPUTED), _fewest(judge, RECOMPUTED)
+    yield phrase(FIRST_RECOMPUTED), _first_layers(judge, RECOMPUTED)
     for prefetch in PREFETCHES:
-        yield phrase(FIRST_SWAPPED), _fewest(judge, frozenset({Atom("swap", "", prefetch)}))
+        yield phrase(FIRST_SWAPPED), _first_layers(judge, frozenset({Atom("swap", "", prefetch)}))
 
 
 def best_uniform(judge: Judge, modes: Iterable[Mode]) -> Plan | None:
@@ -41,24 +42,10 @@ def best_uniform(judge: Judge, modes: Iterable[Mode]) -> Plan | None:
     return min(fitting, key=lambda item: item.rank).plan if fitting else None
 
 
-def _fewest(judge: Judge, mode: Mode) -> Plan:
-    """Each stage has a count of its own, found by halving; what holds less with more layers is taken for granted."""
-    low, high = [0] * len(judge.stages), [len(layers) for layers in judge.stages]
-    while any(small < large for small, large in zip(low, high, strict=True)):
-        middle = [(small + large) // 2 for small, large in zip(low, high, strict=True)]
-        fits = judge.stage_fits(_first(judge, mode, middle))
-        for stage, is_enough in enumerate(fits):
-            if low[stage] < high[stage]:
-                low[stage], high[stage] = (low[stage], middle[stage]) if is_enough else (middle[stage] + 1, high[stage])
-    return _first(judge, mode, high)
-
-
-def _first(judge: Judge, mode: Mode, counts: list[int]) -> Plan:
-    plan = [KEEP] * len(judge.layers)
-    for layers, count in zip(judge.stages, counts, strict=True):
-        for index in layers[:count]:
-            plan[index] = mode
-    return tuple(plan)
+def _first_layers(judge: Judge, mode: Mode) -> Plan:
+    found = fewest_slow(judge, uniform(KEEP, judge.network), uniform(mode, judge.network))
+    assert found is not None  # it has one entry
+    return found
 
 
 def _flash(judge: Judge) -> Atom | None:
