@@ -1,7 +1,7 @@
 """Rules of workspace against what others measured on 910B cards.
 
 Rows: https://github.com/suhaibo666/autoparallel, of its docs the pages kernel_workspace_2026-07-29,
-head_workspace_2026-07-30 and head_loss_bwd_workspace_2026-07-30, and analysis/realmachine/select_attn/operator_memory.csv.
+head_workspace_2026-07-30 and head_loss_bwd_workspace_2026-07-30, and the operator_memory.csv of select_attn.
 """
 
 from __future__ import annotations
