@@ -35,13 +35,14 @@ from swapconf.trace.workspace import Basis, Rule
 NONE = frozenset({*VIEWS, *COLLECTIVES, COPY, "GetNext", "StreamRecv", "StreamSend"})
 ELEMENTWISE = frozenset(
     {
-        *("Abs", "Add", "AddExt", "AddN", "Addcmul", "Assign", "AssignAdd", "AssignSub", "Cast", "Ceil", "Cos", "Div"),
+        *("Abs", "AddN", "Addcmul", "Assign", "Cast", "Ceil", "Cos", "Div"),
         *("DivMod", "Divs", "Equal", "Exp", "Floor", "FloorDiv", "FmodScalar", "Greater", "GreaterEqual", "IsFinite"),
-        *("Less", "LessEqual", "Log", "LogicalAnd", "LogicalNot", "LogicalOr", "Maximum", "Minimum", "Mul", "Muls"),
+        *("Less", "LessEqual", "Log", "LogicalAnd", "LogicalNot", "LogicalOr", "Maximum", "Minimum", "Muls"),
         *("Neg", "NotEqual", "Pow", "ReLU", "RealDiv", "Reciprocal", "Rsqrt", "Select", "SiLU", "SiLUGrad", "Sigmoid"),
         *("SigmoidGrad", "Sin", "Sqrt", "Square", "Sub", "SubExt", "Tanh", "TensorMove"),
     }
 )
+MIXING = frozenset({"Add", "AddExt", "Mul"})  # of 16 and of 32 bits at once
 SUMS = frozenset({"MeanExt", "ReduceMean", "ReduceSum", "SumExt"})
 EXTREMES = frozenset({"ArgMaxWithValue", "ArgMinWithValue", "MaxDim", "MinDim", "ReduceMax", "ReduceMin"})
 REDUCTIONS = frozenset(
@@ -72,6 +73,15 @@ def _reduction(inputs: Tensors, outputs: Tensors, card: Card) -> int:
     return SYSTEM_BYTES + max(narrow, default=0) * FLOAT_BYTES
 
 
+_ELEMENTWISE = Rule(
+    name="element-wise",
+    operators="Add, Cast, Exp, Mul, Sigmoid, TensorMove, ...",
+    basis=Basis.PUBLIC,
+    formula="nothing; of numbers of several types, a copy of the narrower in the widest, except where they are added "
+    "or multiplied",
+    source="ops-math/math/add/op_api/aclnn_add.cpp:310, math/mul/op_api/aclnn_mul.cpp:356 (kernels that mix 16 and "
+    "32 bits; else casts before the kernel, which has no workspace). Tested on: Cast, Exp, Mul of [4096, 129280] (0)",
+)
 _FAMILIES = (
     _Family(
         Rule(
@@ -220,13 +230,14 @@ _FAMILIES = (
     _Family(
         Rule(
             name="add in place",
-            operators="InplaceAddExt",
+            operators="InplaceAddExt, AssignAdd, AssignSub",
             basis=Basis.PUBLIC,
-            formula="a copy of what is added (if it does not lie in one piece, which is not told)",
+            formula="a copy of what is added (if it does not lie in one piece, which is not told), for AssignAdd and "
+            "AssignSub as a bound from above",
             source="ops-math/math/add/op_api/aclnn_add.cpp:664. Tested on: [129280, 4096] + 16 bits of it "
             "(1,059,064,320 bytes, to the byte)",
         ),
-        frozenset({"InplaceAddExt"}),
+        frozenset({"AssignAdd", "AssignSub", "InplaceAddExt"}),
         add_bytes,
     ),
     _Family(
@@ -305,18 +316,8 @@ _FAMILIES = (
         EXTREMES,
         extreme_bytes,
     ),
-    _Family(
-        Rule(
-            name="element-wise",
-            operators="Add, Cast, Exp, Mul, Sigmoid, TensorMove, ...",
-            basis=Basis.PUBLIC,
-            formula="nothing; of numbers of several types, a copy of the narrower in the widest",
-            source="ops-math/math/add/op_api/aclnn_add.cpp (casts before the kernel, which has no workspace). Tested "
-            "on: Cast, Exp, Mul of [4096, 129280] (0)",
-        ),
-        ELEMENTWISE,
-        elementwise_bytes,
-    ),
+    _Family(_ELEMENTWISE, MIXING, lambda inputs, outputs, card: 0),
+    _Family(_ELEMENTWISE, ELEMENTWISE, elementwise_bytes),
     _Family(
         Rule(
             name="reduction",

@@ -252,7 +252,10 @@ def test_along_another_axis_than_the_last_tables_are_transposed() -> None:
 
 
 def test_what_is_narrower_is_copied_first() -> None:
-    assert asked("Mul", [wide(1000, 64), narrow(1000, 64)], [wide(1000, 64)]) == pieces(64000 * 4)
+    assert asked("Div", [wide(1000, 64), narrow(1000, 64)], [wide(1000, 64)]) == pieces(64000 * 4)
+    assert asked("Mul", [wide(1000, 64), narrow(1000, 64)], [wide(1000, 64)]) == 0
+    assert asked("AssignAdd", [wide(1000, 64), narrow(1000, 64)], [wide(1000, 64)]) == pieces(64000 * 2, 0, 0, 0)
+    assert asked("AssignAdd", [wide(), wide()], [wide()]) == 0
     assert asked("Add", [narrow(1000, 64), narrow(1000, 64)], [narrow(1000, 64)]) == 0
     assert asked("SumExt", [narrow(1000, 64)], [wide(1000)]) == pieces(0, 0, 64000 * 4)
 
