@@ -1,32 +1,50 @@
-"""SIGNATURE -> WORKSPACE: bytes that a kernel asks for besides its tensors, by formulas that CANN's sources tell.
+"""SIGNATURE -> WORKSPACE: bytes that a kernel asks for besides its tensors, by the rules of CANN's own tiling code.
 
-On an Atlas A2 every kernel of Ascend C that needs workspace at all gets 16 MiB for the system first
-(``WORKSPACE_SIZE_910B`` of platform_ascendc, ``GetLibApiWorkSpaceSize``); products of matrices ask for 20 MiB. What
-comes on top is for the vector cores, of which the tilings know 48 at most. The rules are
-the values of ``RULES``, listed in docs/reference/levels.md. A card of another generation needs other formulas.
+The rules are the values of ``RULES``, listed in docs/reference/levels.md, and computed in `cann`, a module for each
+family. They are those of an Atlas A2 (910B), by release of CANN (`card.Card`); a card of another generation needs
+others. What shapes do not tell (flags of a transpose where axes are equally long, the kind of a mask, whether sums have
+a fixed order) counts with the larger need, so that a size is what CANN asks for or more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from math import prod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
-from swapconf.trace.trace import Tensor, element_bits
+from swapconf.memory.cann.attention import attention_bytes
+from swapconf.memory.cann.attention_gradient import gradient_bytes
+from swapconf.memory.cann.card import A2, FLOAT_BYTES, SYSTEM_BYTES, Card, Tensors, elements
+from swapconf.memory.cann.composed import (
+    add_bytes,
+    elementwise_bytes,
+    extreme_bytes,
+    gather_bytes,
+    gather_gradient_bytes,
+    scatter_bytes,
+    sum_bytes,
+    table_gradient_bytes,
+    topk_bytes,
+)
+from swapconf.memory.cann.experts import permute_bytes, route_bytes, system_bytes
+from swapconf.memory.cann.norms import norm_bytes, norm_gradient_bytes
+from swapconf.memory.cann.products import grouped_bytes, product_bytes
+from swapconf.trace.trace import element_bits
 from swapconf.trace.work import COLLECTIVES, COPY, FLASH, FLASH_GRAD, GROUPED, MATRIX, VIEWS
 from swapconf.trace.workspace import Basis, Rule
-from swapconf.words.units import MIB
-
-Tensors = Sequence[Tensor]
-SYSTEM_BYTES, PRODUCT_BYTES = 16 * MIB, 20 * MIB
-VECTOR_CORES = 48
-_FLOAT_BYTES = 4
-_BLOCK, _BLOCKS_AT_ONCE = 128, 8  # rows and columns of a block of scores, and how many a core holds (nRatio)
-_GRADIENT_BLOCK = 128 * 64  # INITIAL_S1_SPLIT_NUM x INITIAL_S2_SPLIT_NUM
-_SMALL_HEAD = 64
-_ROW_PADDING = 32
-_STATISTICS_WIDTH = 8  # softmax maxima and sums are Float32 [batch, heads, sequence, 8]
 
 NONE = frozenset({*VIEWS, *COLLECTIVES, COPY, "GetNext", "StreamRecv", "StreamSend"})
+ELEMENTWISE = frozenset(
+    {
+        *("Abs", "AddN", "Addcmul", "Assign", "Cast", "Ceil", "Cos", "Div"),
+        *("DivMod", "Divs", "Equal", "Exp", "Floor", "FloorDiv", "FmodScalar", "Greater", "GreaterEqual", "IsFinite"),
+        *("Less", "LessEqual", "Log", "LogicalAnd", "LogicalNot", "LogicalOr", "Maximum", "Minimum", "Muls"),
+        *("Neg", "NotEqual", "Pow", "ReLU", "RealDiv", "Reciprocal", "Rsqrt", "Select", "SiLU", "SiLUGrad", "Sigmoid"),
+        *("SigmoidGrad", "Sin", "Sqrt", "Square", "Sub", "SubExt", "Tanh", "TensorMove"),
+    }
+)
+MIXING = frozenset({"Add", "AddExt", "Mul"})  # of 16 and of 32 bits at once
+SUMS = frozenset({"MeanExt", "ReduceMean", "ReduceSum", "SumExt"})
+EXTREMES = frozenset({"ArgMaxWithValue", "ArgMinWithValue", "MaxDim", "MinDim", "ReduceMax", "ReduceMin"})
 REDUCTIONS = frozenset(
     {
         "BiasAddGrad",
@@ -35,155 +53,303 @@ REDUCTIONS = frozenset(
         "LogSoftmax",
         "LogSoftmaxGrad",
         "ReduceAll",
-        "ReduceMax",
-        "ReduceMean",
-        "ReduceSum",
         "Softmax",
         "SoftmaxBackward",
-        "SumExt",
     }
 )
 
-RULES: Mapping[str, Rule] = {
-    rule.name: rule
-    for rule in (
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """A rule, the primitives that it is for, and how the size follows. None of its primitives: by `_family`."""
+
+    rule: Rule
+    primitives: frozenset[str]
+    formula: Callable[[Tensors, Tensors, Card], int]
+
+
+def _reduction(inputs: Tensors, outputs: Tensors, card: Card) -> int:
+    narrow = [elements(tensor) for tensor in inputs if element_bits(tensor.dtype) == 16]
+    return SYSTEM_BYTES + max(narrow, default=0) * FLOAT_BYTES
+
+
+_ELEMENTWISE = Rule(
+    name="element-wise",
+    operators="Add, Cast, Exp, Mul, Sigmoid, TensorMove, ...",
+    basis=Basis.PUBLIC,
+    formula="nothing; of numbers of several types, a copy of the narrower in the widest, except where they are added "
+    "or multiplied",
+    source="ops-math/math/add/op_api/aclnn_add.cpp:310, math/mul/op_api/aclnn_mul.cpp:356 (kernels that mix 16 and "
+    "32 bits; else casts before the kernel, which has no workspace). Tested on: Cast, Exp, Mul of [4096, 129280] (0)",
+)
+_FAMILIES = (
+    _Family(
         Rule(
             name="flash",
             operators=FLASH,
             basis=Basis.PUBLIC,
-            formula="16 MiB + 48 cores x (stages x 8 x 128 x 128 + widths x 128 x head) x 4 bytes; 2 stages, 3 if the "
-            "sequence is no multiple of 64, 4 for 32-bit input; 4 widths, 2 up to a head of 64",
-            source="FlashAttentionScoreTilingS1s2Bn2gs1::GetWorkspaceSize, flash_attention_score_tiling_general.cpp of "
-            "cann/ops-transformer (nRatio 8; blocks of 64 x 128 or 128 x 128, of which the larger is taken here). "
-            "It is used for more than 1,024 keys; for fewer, another template has a formula of its own",
+            formula="16 MiB + by template. More than 1,024 keys: 48 cores x (2 x keys at once x rows x 128 + 4 x "
+            "rows x head) x 4 bytes, with 8 blocks of 128 keys at once, rows 128 (64 where there are fewer blocks "
+            "than cores), 3 x where the keys are no multiple of 64, 4 x of 32-bit input. A head of 129 to 195, of 96 "
+            "or no multiple of 16 (or of 64 with ragged keys): 24 cores x (3 x 8 x 256 x 128 + 4 x 256 x width of "
+            "value) x 4 bytes. Up to 1,024 keys, and packed sequences (TND): templates of their own; copies to "
+            "another width of head",
+            source="ops-transformer/attention/flash_attention_score/op_host/"
+            "flash_attention_score_tiling_general.cpp:2714 (S1Bn2gs1), :3001 (B), :3246 (S1s2Bn2gs1), :3537 "
+            "(SameAB), :3850 (VarLen); op_api/aclnn_flash_attention_score.cpp:462. Tested on: B1 N64 S4096 D128 (76 "
+            "MiB, to the byte); B1 N8 S4096 D192 (91 MiB with 20 cores, to the byte; 106 with 24)",
         ),
+        frozenset({FLASH}),
+        attention_bytes,
+    ),
+    _Family(
         Rule(
             name="flash gradient",
             operators=FLASH_GRAD,
             basis=Basis.PUBLIC,
-            formula="20 MiB + 16 KiB + (query + key + value) x 4 bytes + 48 cores x ratio x 8192 x (2 x 4 + 4 x input) "
-            "bytes; ratio 8, 16 for a head of 64",
-            source="FlashAttentionScoreGradTilingS1s2Bn2gs1s2::GetWorkspaceSize, "
-            "flash_attention_score_grad_tiling_s1s2_bn2gs1s2.cpp of cann/ops-transformer, the largest of its "
-            "templates' blocks (128 x 64)",
+            formula="20 MiB + 64 KiB + (query + key + value) x 4 bytes + statistics + 48 cores x 512 x 512 x 8 "
+            "bytes; where sums have a fixed order 24 cores x 512 x (2 x head + width of value) x 8 bytes more, which "
+            "counts unless it is known that they have none. Below 1,024 keys and queries: 32 MiB + 48 cores x "
+            "131,072 x 16 bytes + (query + key + value) x 4 bytes, if more. 32-bit input and packed sequences: "
+            "templates of their own",
+            source="ops-transformer/attention/flash_attention_score_grad/op_host/"
+            "flash_attention_score_grad_tiling_s1s2_bn2gs1s2_sab.cpp:1418, _s1s2_bn2gs1s2.cpp:1374, "
+            "_s1s2_bn2.cpp:1533, _s1s2_bn2gs1s2_basic.cpp:299; op_api/aclnn_flash_attention_score_grad.cpp:352. "
+            "Tested on: B1 N8 S4096 D192 (230.06 MiB measured with 20 cores and a fixed order, of which 12 are a "
+            "copy of one tensor that the shapes do not tell; 243.06 here)",
         ),
+        frozenset({FLASH_GRAD}),
+        gradient_bytes,
+    ),
+    _Family(
         Rule(
             name="product",
             operators="MatMul, BatchMatMul, Dense, ...",
             basis=Basis.PUBLIC,
-            formula="20 MiB",
-            source="RPC_WORKSIZE of matmul_v3_common.h, GetWorkspaceSize of matmul_v3_base_tiling_advanced.h in "
-            "cann/ops-nn; an A2 takes it where a matrix has to change its layout, and then a copy of it more, "
-            "which is not counted",
+            formula="20 MiB + a copy of each matrix whose inner axis is no multiple of 256 bytes (and no even small "
+            "one) or longer than 65,535 + m x n x 4 bytes where k is split (from 27,392 on, or by shape). If an "
+            "inner axis is longer than 65,535 and k is not the longest axis by twice, both are copied, and from CANN "
+            "9.0 on the result only where n is no multiple of 256 (before: always). Where shapes fit several "
+            "transposes, the largest",
+            source="ops-nn/matmul/mat_mul_v3/op_host/op_tiling/matmul_v3_base_tiling.cpp:505-575 (copies), "
+            ":2324-2465 and :2536-2730 (parts of k), :2812-2917 (sizes); "
+            "ops-nn/matmul/common/op_host/op_api/matmul_util.cpp:120, :259, :1988, :2099 (which layout); "
+            "batch_mat_mul_v3_base_tiling.cpp:816, :1323. Tested on: 20 shapes of lm_head's gradients (N 1024 to "
+            "8192, V 16160 to 129280, H 1792 to 5120) and its forward, to the byte",
         ),
+        MATRIX,
+        product_bytes,
+    ),
+    _Family(
         Rule(
             name="grouped product",
             operators="GroupedMatmul, ...",
             basis=Basis.PUBLIC,
-            formula="20 MiB + 24 cores x 4 x 256 x 128 x 4 bytes",
-            source="GroupedMatmulFinalizeRoutingBaseTiling of cann/ops-transformer (RPC_WORKSIZE, CV_PARALL_NUM), of "
-            "the same family",
+            formula="16 MiB; with weights of 8 bits or less 16 x 256 x 256 bytes for each of 24 cores more",
+            source="ops-transformer/gmm/grouped_matmul/op_host/op_tiling/grouped_matmul_tiling.cpp:564, :669",
         ),
+        GROUPED,
+        grouped_bytes,
+    ),
+    _Family(
+        Rule(
+            name="norm",
+            operators="RmsNorm, AddRmsNorm",
+            basis=Basis.PUBLIC,
+            formula="16 MiB + 256 bytes",
+            source="ops-nn/norm/rms_norm/op_host/rms_norm_tiling.cpp:315, add_rms_norm_tiling.cpp:443. Tested on: "
+            "[4096, 4096] (16 MiB)",
+        ),
+        frozenset({"AddRmsNorm", "RmsNorm"}),
+        norm_bytes,
+    ),
+    _Family(
         Rule(
             name="norm gradient",
             operators="RmsNormGrad",
             basis=Basis.PUBLIC,
-            formula="16 MiB + 48 cores x (columns + 32) x 4 bytes, as for a deterministic run",
-            source="SetTilingDataAndWorkspace, rms_norm_grad_tiling.cpp of cann/ops-nn",
+            formula="16 MiB + 32 bytes for each core with rows (up to 48); where sums have a fixed order (columns + "
+            "8) x 4 bytes for each, which counts unless it is known that they have none",
+            source="ops-nn/norm/rms_norm_grad/op_host/rms_norm_grad_tiling.cpp:420-434. Tested on: [4096, 4096] "
+            "without a fixed order (16 MiB + 1,536 bytes, to the byte)",
         ),
+        frozenset({"RmsNormGrad"}),
+        norm_gradient_bytes,
+    ),
+    _Family(
+        Rule(
+            name="gather",
+            operators="GatherD",
+            basis=Basis.PUBLIC,
+            formula="16 MiB + index x 4 bytes; along another axis than the last a copy of table, index and result",
+            source="ops-nn/index/gather_elements_v2/op_host/op_api/aclnn_gather.cpp:330-350, "
+            "gather_elements_v2_tiling.cpp:270. Tested on: [4096, 129280] by [4096, 1] (16.017 MiB)",
+        ),
+        frozenset({"GatherD"}),
+        gather_bytes,
+    ),
+    _Family(
+        Rule(
+            name="scatter",
+            operators="ScatterAddExt, InplaceScatterAdd, InplaceScatterSrc, ...",
+            basis=Basis.PUBLIC,
+            formula="16 MiB + index x 4 bytes; along another axis than the last a copy of table, index and source, "
+            "and of the result",
+            source="ops-nn/index/scatter_elements_v2/op_api/aclnn_scatter.cpp:733-760, "
+            "op_host/arch22/scatter_elements_v2_tiling.cpp:622. Tested on: [4096, 129280] by [4096, 1] (16,795,136 "
+            "bytes, to the byte)",
+        ),
+        frozenset({"InplaceScatterAdd", "InplaceScatterSrc", "Scatter", "ScatterAddExt"}),
+        scatter_bytes,
+    ),
+    _Family(
+        Rule(
+            name="gather gradient",
+            operators="GatherDGradV2",
+            basis=Basis.PUBLIC,
+            formula="16 MiB + table x 4 bytes + index x 12 bytes",
+            source="zeros, and ops-nn/index/scatter_elements_v2/op_api/aclnn_scatter.cpp:797 on them. Tested on: "
+            "table [129280, 4096] by [4096, 4096] (2,336,230,400 bytes, to the byte)",
+        ),
+        frozenset({"GatherDGradV2"}),
+        gather_gradient_bytes,
+    ),
+    _Family(
+        Rule(
+            name="table gradient",
+            operators="EmbeddingDenseBackward, InplaceIndexAddExt",
+            basis=Basis.PUBLIC,
+            formula="16 MiB + (table + source) x 4 bytes + index x 16 bytes: every tensor in between counts, "
+            "whichever way is taken",
+            source="ops-nn/index/embedding_dense_grad_v2/op_api/aclnn_embedding_dense_backward.cpp:300-410, "
+            "ops-nn/index/inplace_scatter_add/op_host/op_api/aclnn_index_add.cpp; not measured",
+        ),
+        frozenset({"EmbeddingDenseBackward", "InplaceIndexAddExt"}),
+        table_gradient_bytes,
+    ),
+    _Family(
+        Rule(
+            name="add in place",
+            operators="InplaceAddExt, AssignAdd, AssignSub",
+            basis=Basis.PUBLIC,
+            formula="a copy of what is added (if it does not lie in one piece, which is not told), for AssignAdd and "
+            "AssignSub as a bound from above",
+            source="ops-math/math/add/op_api/aclnn_add.cpp:664. Tested on: [129280, 4096] + 16 bits of it "
+            "(1,059,064,320 bytes, to the byte)",
+        ),
+        frozenset({"AssignAdd", "AssignSub", "InplaceAddExt"}),
+        add_bytes,
+    ),
+    _Family(
+        Rule(
+            name="top k",
+            operators="TopkExt, TopK",
+            basis=Basis.PUBLIC,
+            formula="places x 4 bytes; below 8 of a row, 16 MiB and 32 places and values of each row more",
+            source="ops-nn/index/gather_elements/op_api/aclnn_topk.cpp:657-855. Tested on: 512 of [4096, 2048] "
+            "(8.002 MiB)",
+        ),
+        frozenset({"TopK", "TopkExt"}),
+        topk_bytes,
+    ),
+    _Family(
+        Rule(
+            name="permute",
+            operators="MoeTokenPermute",
+            basis=Basis.PUBLIC,
+            formula="16 MiB + 24 bytes for each choice of an expert + 64 for each of 48 cores",
+            source="ops-transformer/moe/moe_token_permute/op_host/moe_token_permute_tiling.cpp:440",
+        ),
+        frozenset({"MoeTokenPermute"}),
+        permute_bytes,
+    ),
+    _Family(
+        Rule(
+            name="route",
+            operators="MoeInitRouting, MoeInitRoutingV2",
+            basis=Basis.PUBLIC,
+            formula="16 MiB + 32 bytes for each choice of an expert + 8 for each of 48 cores",
+            source="ops-transformer/moe/moe_init_routing_v2/op_host/moe_init_routing_v2_tiling.cpp:417",
+        ),
+        frozenset({"MoeInitRouting", "MoeInitRoutingV2"}),
+        route_bytes,
+    ),
+    _Family(
+        Rule(
+            name="unpermute",
+            operators="MoeTokenUnpermute, MoeFinalizeRouting, and gradients of these and of MoeTokenPermute",
+            basis=Basis.PUBLIC,
+            formula="16 MiB",
+            source="ops-transformer/moe/moe_token_unpermute/op_host/moe_token_unpermute_tiling.cpp:304, "
+            "moe_token_unpermute_grad_tiling.cpp:335, moe_token_permute_grad_tiling.cpp:132, "
+            "moe_finalize_routing_v2_tiling_membase.cpp:22, moe_init_routing_v2_grad_tiling_base.cpp:245",
+        ),
+        frozenset(
+            {
+                *("MoeFinalizeRouting", "MoeFinalizeRoutingV2", "MoeInitRoutingV2Grad", "MoeTokenPermuteGrad"),
+                *("MoeTokenUnpermute", "MoeTokenUnpermuteGrad"),
+            }
+        ),
+        system_bytes,
+    ),
+    _Family(
+        Rule(
+            name="sum",
+            operators="ReduceSum, SumExt, ReduceMean, MeanExt",
+            basis=Basis.PUBLIC,
+            formula="1 KiB; of input with less than 32 bits a copy in 32 bits, or in the type of the result",
+            source="ops-math/math/reduce_sum/op_api/aclnn_reduce_sum.cpp:200 (the copy is a bound: 16 bits are "
+            "summed as they are where the result has as many). Tested on: [4096, 129280] in 32 bits (0.0015 MiB)",
+        ),
+        SUMS,
+        sum_bytes,
+    ),
+    _Family(
+        Rule(
+            name="extreme",
+            operators="ReduceMax, ReduceMin, ArgMaxWithValue, ...",
+            basis=Basis.PUBLIC,
+            formula="result x 4 bytes",
+            source="ops-math/math/arg_max_with_value/op_api/aclnn_max_dim.cpp:123. Tested on: [4096, 129280] in 32 "
+            "bits (0.0166 MiB)",
+        ),
+        EXTREMES,
+        extreme_bytes,
+    ),
+    _Family(_ELEMENTWISE, MIXING, lambda inputs, outputs, card: 0),
+    _Family(_ELEMENTWISE, ELEMENTWISE, elementwise_bytes),
+    _Family(
         Rule(
             name="reduction",
-            operators="ReduceSum, SumExt, Softmax, LayerNormGrad, ...",
+            operators="Softmax, LogSoftmax, LayerNormGrad, BiasAddGrad, ...",
             basis=Basis.ASSUMED,
-            formula="16 MiB + a copy of the largest input in 32 bits, where it has 16",
-            source="no public source; they sum up in 32 bits",
+            formula="at most 16 MiB + a copy of the largest input in 32 bits, where it has 16",
+            source="no public source; a bound from above: they sum up in 32 bits",
         ),
+        REDUCTIONS,
+        _reduction,
+    ),
+    _Family(
         Rule(
             name="other",
             operators="every other kernel that computes",
             basis=Basis.ASSUMED,
-            formula="16 MiB",
-            source="no public source; the 16 MiB of GetLibApiWorkSpaceSize",
+            formula="at most 16 MiB",
+            source="no public source; a bound from above for kernels that keep nothing in between: the 16 MiB of "
+            "GetLibApiWorkSpaceSize",
         ),
-    )
-}
+        frozenset(),
+        system_bytes,
+    ),
+)
+RULES: Mapping[str, Rule] = {family.rule.name: family.rule for family in _FAMILIES}
+_BY_PRIMITIVE = {primitive: family for family in _FAMILIES for primitive in family.primitives}
 
 
-def workspace_bytes(primitive: str, inputs: Tensors, outputs: Tensors) -> tuple[str, int]:
+def workspace_bytes(primitive: str, inputs: Tensors, outputs: Tensors, card: Card = A2) -> tuple[str, int]:
     """(name of the rule, bytes) for a kernel; ("", 0) for what needs none: a view, a copy, a collective, whose buffers
     are HCCL's own. Sizes that are not known before it runs count as nothing."""
     if primitive in NONE:
         return "", 0
-    name = _NAMES.get(primitive) or ("reduction" if primitive in REDUCTIONS else "other")
-    return name, _FORMULAS[name](inputs, outputs)
-
-
-def _flash(inputs: Tensors, outputs: Tensors) -> int:
-    head, statistics = _head(inputs, outputs), _statistics(inputs, outputs)
-    is_small = 0 < head <= _SMALL_HEAD
-    is_even = len(statistics) == 4 and statistics[2] % 64 == 0  # as many keys as queries
-    stages = 4 if inputs and element_bits(inputs[0].dtype) == 32 else 2 if is_even else 3
-    a_core = stages * _BLOCKS_AT_ONCE * _BLOCK * _BLOCK + (2 if is_small else 4) * _BLOCK * -(-head // 16) * 16
-    return SYSTEM_BYTES + VECTOR_CORES * a_core * _FLOAT_BYTES
-
-
-def _flash_gradient(inputs: Tensors, outputs: Tensors) -> int:
-    ratio = 16 if _head(inputs, outputs) == _SMALL_HEAD else 8
-    element_bytes = (element_bits(inputs[0].dtype) or 32) // 8 if inputs else _FLOAT_BYTES
-    scores = VECTOR_CORES * ratio * _GRADIENT_BLOCK * (2 * _FLOAT_BYTES + 4 * element_bytes)
-    sums = sum(map(elements, inputs[:3])) * _FLOAT_BYTES
-    return PRODUCT_BYTES + 16 * 1024 + sums + scores
-
-
-def _norm_gradient(inputs: Tensors, outputs: Tensors) -> int:
-    columns = next((tensor.shape[-1] for tensor in inputs if len(tensor.shape) > 1), 0)
-    return SYSTEM_BYTES + VECTOR_CORES * (max(columns, 0) + _ROW_PADDING) * _FLOAT_BYTES
-
-
-def _reduction(inputs: Tensors, outputs: Tensors) -> int:
-    narrow = [elements(tensor) for tensor in inputs if element_bits(tensor.dtype) == 16]
-    return SYSTEM_BYTES + max(narrow, default=0) * _FLOAT_BYTES
-
-
-def elements(tensor: Tensor) -> int:
-    """How many; 0 where a dimension is not known."""
-    return prod(tensor.shape) if min(tensor.shape, default=0) >= 0 else 0
-
-
-def _head(inputs: Tensors, outputs: Tensors) -> int:
-    """The width of a head of attention: the last dimension, or in BSH and SBH its part for one of the heads."""
-    width = inputs[0].shape[-1] if inputs and inputs[0].shape else 0
-    if not inputs or len(inputs[0].shape) != 3:
-        return max(width, 0)
-    statistics = _statistics(inputs, outputs)
-    return width // statistics[1] if len(statistics) == 4 and statistics[1] > 0 else _BLOCK
-
-
-def _statistics(inputs: Tensors, outputs: Tensors) -> tuple[int, ...]:
-    """The shape of the softmax maxima, [batch, heads, sequence, 8]; () where there are none."""
-    return next(
-        (
-            tensor.shape
-            for tensor in (*outputs, *inputs)
-            if tensor.dtype == "Float32" and len(tensor.shape) == 4 and tensor.shape[-1] == _STATISTICS_WIDTH
-        ),
-        (),
-    )
-
-
-_NAMES = {
-    FLASH: "flash",
-    FLASH_GRAD: "flash gradient",
-    "RmsNormGrad": "norm gradient",
-    **dict.fromkeys(MATRIX, "product"),
-    **dict.fromkeys(GROUPED, "grouped product"),
-}
-_FORMULAS: Mapping[str, Callable[[Tensors, Tensors], int]] = {
-    "flash": _flash,
-    "flash gradient": _flash_gradient,
-    "product": lambda inputs, outputs: PRODUCT_BYTES,
-    "grouped product": lambda inputs, outputs: PRODUCT_BYTES + 24 * 4 * 256 * 128 * _FLOAT_BYTES,
-    "norm gradient": _norm_gradient,
-    "reduction": _reduction,
-    "other": lambda inputs, outputs: SYSTEM_BYTES,
-}
+    family = _BY_PRIMITIVE.get(primitive, _FAMILIES[-1])
+    return family.rule.name, family.formula(inputs, outputs, card)

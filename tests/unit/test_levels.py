@@ -87,7 +87,7 @@ def test_level_2_adds_workspace_and_says_that_it_is_estimated(recorded: Trace) -
     assert found["with_fragments_peak_bytes"] == expected.trace.with_fragments_peak_bytes
     assert found["reserved_bytes"] == expected.reserved_bytes == 2 * GIB  # as the run itself grew
     assert found["workspace_bytes"] == expected.workspace.size_bytes.max()
-    assert found["workspace_kernel"] == "FlashAttentionScore"
+    assert found["workspace_kernel"] == "FlashAttentionScoreGrad"
     assert found["moved"] == record("--level", "1")["moved"]
 
 

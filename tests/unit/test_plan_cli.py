@@ -38,10 +38,10 @@ def record(config: Path, *more: str) -> dict[str, Any]:
 
 
 def test_a_plan_fits_its_budget_and_is_not_slower_than_what_is_simple(config: Path) -> None:
-    found = record(config, "--budget", "240MB")
+    found = record(config, "--budget", "322MB")
     assert found["verdict"] == "planned"
     assert found["fits"]
-    assert found["needed_bytes"] <= 240 << 20
+    assert found["needed_bytes"] <= 322 << 20
     simple = [item["step_us_slower_link"] for item in found["simple"] if item["fits"]]
     assert simple
     assert found["step_us"]["plan_slower_link"] <= min(simple) * 1.001
@@ -49,16 +49,16 @@ def test_a_plan_fits_its_budget_and_is_not_slower_than_what_is_simple(config: Pa
 
 def test_a_plan_is_written_into_the_yaml_and_all_else_stays(config: Path) -> None:
     before = config.read_text()
-    assert plan(config, "--budget", "240MB", "--write").exit_code == 0
+    assert plan(config, "--budget", "322MB", "--write").exit_code == 0
     after = config.read_text()
     assert after != before
-    assert after.count("# planned by swapconf for 240MB a card") == 1
+    assert after.count("# planned by swapconf for 322MB a card") == 1
     asked, written = yaml.safe_load(before), yaml.safe_load(after)
     for name in asked:
         if name not in ("swap_config", "recompute_config"):
             assert written[name] == asked[name]
     # planned again from what was written, it is the same, and there still is one comment
-    assert plan(config, "--budget", "240MB", "--write").exit_code == 0
+    assert plan(config, "--budget", "322MB", "--write").exit_code == 0
     assert config.read_text() == after
 
 
@@ -72,7 +72,7 @@ def test_the_difference_does_not_command_the_terminal(config: Path) -> None:
 
 
 def test_the_same_input_gives_the_same_bytes(config: Path) -> None:
-    assert plan(config, "--budget", "240MB").output == plan(config, "--budget", "240MB").output
+    assert plan(config, "--budget", "322MB").output == plan(config, "--budget", "322MB").output
 
 
 def test_where_nothing_is_needed_it_says_so(config: Path) -> None:
@@ -91,17 +91,17 @@ def test_where_nothing_fits_it_tells_the_lowest_and_what_holds_it(config: Path) 
 
 
 def test_what_is_beside_the_pool_counts_in_the_budget(config: Path) -> None:
-    assert "nothing is needed" in plan(config, "--budget", "300MB").output
-    assert "nothing is needed" not in plan(config, "--budget", "300MB", "--beside", "50MB").output
+    assert "nothing is needed" in plan(config, "--budget", "360MB").output
+    assert "nothing is needed" not in plan(config, "--budget", "360MB", "--beside", "50MB").output
 
 
 def test_pinned_host_memory_has_a_budget_of_its_own(config: Path) -> None:
-    found = record(config, "--budget", "240MB", "--host-budget", "0")
+    found = record(config, "--budget", "322MB", "--host-budget", "0")
     assert all(rank["host_peak_bytes"] == 0 for rank in found["ranks"])
 
 
 def test_a_trace_of_another_model_is_refused(config: Path) -> None:
-    result = plan(config, "--budget", "240MB", "--set", "model.model_config.hidden_size=1024")
+    result = plan(config, "--budget", "322MB", "--set", "model.model_config.hidden_size=1024")
     assert result.exit_code == 2
     assert "Error" in result.output
 
@@ -113,7 +113,7 @@ def test_a_budget_that_is_no_size_is_refused(config: Path) -> None:
 
 
 def test_the_difference_alone_can_be_applied(config: Path) -> None:
-    lines = plan(config, "--budget", "240MB", "--diff").stdout.splitlines()
+    lines = plan(config, "--budget", "322MB", "--diff").stdout.splitlines()
     assert lines[0].startswith("--- a/")
     assert any(line.startswith("+# planned by swapconf") for line in lines)
 
@@ -152,8 +152,8 @@ def test_no_plan_of_the_frontier_that_fits_is_faster_than_the_plan(
         return []
 
     monkeypatch.setattr(plan_chart, "chart", chart)
-    assert plan(config, "--budget", "250MB", "--frontier").exit_code == 0
+    assert plan(config, "--budget", "340MB", "--frontier").exit_code == 0
     [found] = shown
-    fitting = [point.step_us for point in found.points if point.needed_bytes <= 250 << 20]
+    fitting = [point.step_us for point in found.points if point.needed_bytes <= 340 << 20]
     assert fitting
     assert found.chosen.step_us <= min(fitting) * 1.001
