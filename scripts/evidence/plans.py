@@ -104,17 +104,21 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, required=True, help="folder for traces and results")
     parser.add_argument("--out", type=Path, help="the page to write")
     parser.add_argument("--jobs", type=int, default=1, help="dry runs at once")
+    parser.add_argument("--only", action="append", default=[], metavar="FAMILY", help="families, instead of all")
     parser.add_argument("--kept", action="store_true", help="only what is in the folder already")
     options = parser.parse_args()
     options.keep.mkdir(parents=True, exist_ok=True)
-    made = [item for family, stages in SHAPES for item in _plans(options, family, stages)]
-    page = "\n".join(_page(made, options.seed)) + "\n"
+    failed: list[str] = []
+    shapes = [item for item in SHAPES if not options.only or item[0] in options.only]
+    made = [item for family, stages in shapes for item in _plans(options, family, stages, failed)]
+    page = "\n".join(_page(made, failed, options.seed)) + "\n"
     if options.out:
         options.out.write_text(page, encoding="utf-8")
     print(page)
 
 
-def _plans(options: argparse.Namespace, family: str, stages: int) -> Iterator[Made]:
+def _plans(options: argparse.Namespace, family: str, stages: int, failed: list[str]) -> Iterator[Made]:
+    """``failed``: takes what a plan that was not confirmed ended with."""
     drawn_shape = drawn(options.seed, family, stages)
     name = f"{options.seed}-{family}-pp{stages}"
     traces = options.keep / name
@@ -126,9 +130,14 @@ def _plans(options: argparse.Namespace, family: str, stages: int) -> Iterator[Ma
         budget = int(top * share) if share == SHARES[0] and top * share > low else int(low + (top - low) * share)
         if options.kept and not (options.keep / f"{name}-{share}.json").exists():
             continue
-        found = _asked(
-            options, drawn_shape, traces, f"{budget}B", f"{name}-{share}", "--from", str(traces), "--confirm"
-        )
+        try:
+            found = _asked(
+                options, drawn_shape, traces, f"{budget}B", f"{name}-{share}", "--from", str(traces), "--confirm"
+            )
+        except RuntimeError as error:
+            print(error, file=sys.stderr, flush=True)
+            failed.append(f"{name} {share}: {str(error).strip().splitlines()[-1]}")
+            continue
         print(f"{name} {share}: {found['verdict']}", file=sys.stderr, flush=True)
         yield Made(name=name, layout=drawn_shape.layout, budget_bytes=budget, top_bytes=top, found=found)
 
@@ -152,7 +161,7 @@ def _asked(
     return found
 
 
-def _page(made: list[Made], seed: int) -> Iterator[str]:
+def _page(made: list[Made], failed: list[str], seed: int) -> Iterator[str]:
     errors = [abs(error) for item in made for error in item.errors]
     over = [item for item in made if item.truly_needed_bytes > item.budget_bytes]
     slower = [item for item in made if item.best_simple is not None and item.change > item.best_simple + 0.1]
@@ -169,6 +178,7 @@ def _page(made: list[Made], seed: int) -> Iterator[str]:
         f"- {len(made)} plans, {len(errors)} ranks; over the budget in the true run: {len(over)}.",
         f"- Used peak, predicted against true: median {median(errors):.3f} %, worst {max(errors):.2f} %.",
         f"- Slower than the best simple strategy that fits, by more than 0.1 points: {len(slower)}.",
+        *(f"- Not confirmed, {told}" for told in failed),
         "",
         "| shape | budget, of none | verdict | entries | needs, of budget | used peak off, worst rank | change "
         "| simple | full |",
