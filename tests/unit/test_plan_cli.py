@@ -66,7 +66,7 @@ def test_the_difference_does_not_command_the_terminal(config: Path) -> None:
     config.write_text(
         config.read_text().replace("recompute_config:", "recompute_config:  # \u202eabc"), encoding="utf-8"
     )
-    shown = plan(config, "--budget", "240MB", "--diff").output
+    shown = plan(config, "--budget", "322MB", "--diff").output
     assert "recompute_config:" in shown
     assert "\u202e" not in shown
 
