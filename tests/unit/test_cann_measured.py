@@ -110,7 +110,7 @@ def test_flash_attention() -> None:
 
 
 def test_the_gradient_of_flash_attention() -> None:
-    """230.06 MiB were measured. The report tells neither cores nor order: 20, a fixed one and a copied tensor make it."""
+    """230.06 MiB were measured, which 20 cores, a fixed order and a copied tensor make; the report tells none of them."""
     query, statistics = narrow(1, 8, 4096, 192), wide(1, 8, 4096, 8)
     inputs = [query, query, query, query, statistics, statistics, query]
     fixed = Card(cube_cores=20, deterministic=True)
