@@ -110,7 +110,7 @@ def test_flash_attention() -> None:
 
 
 def test_the_gradient_of_flash_attention() -> None:
-    """230.06 MiB were measured, which 20 cores, a fixed order and a copied tensor make; the report tells none of them."""
+    """230.06 MiB were measured: 20 cores, a fixed order, a copied tensor make it, none of which the report tells."""
     query, statistics = narrow(1, 8, 4096, 192), wide(1, 8, 4096, 8)
     inputs = [query, query, query, query, statistics, statistics, query]
     fixed = Card(cube_cores=20, deterministic=True)
