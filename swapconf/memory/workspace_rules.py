@@ -97,7 +97,8 @@ _FAMILIES = (
             source="ops-transformer/attention/flash_attention_score/op_host/"
             "flash_attention_score_tiling_general.cpp:2714 (S1Bn2gs1), :3001 (B), :3246 (S1s2Bn2gs1), :3537 "
             "(SameAB), :3850 (VarLen); op_api/aclnn_flash_attention_score.cpp:462. Tested on: B1 N64 S4096 D128 (76 "
-            "MiB, to the byte); B1 N8 S4096 D192 (91 MiB with 20 cores, to the byte; 106 with 24)",
+            "MiB, to the byte); B1 N8 S4096 D192 (91 MiB measured, to the byte what 20 cores take, which its report "
+            "does not tell; 106 with 24)",
         ),
         frozenset({FLASH}),
         attention_bytes,
@@ -115,8 +116,8 @@ _FAMILIES = (
             source="ops-transformer/attention/flash_attention_score_grad/op_host/"
             "flash_attention_score_grad_tiling_s1s2_bn2gs1s2_sab.cpp:1418, _s1s2_bn2gs1s2.cpp:1374, "
             "_s1s2_bn2.cpp:1533, _s1s2_bn2gs1s2_basic.cpp:299; op_api/aclnn_flash_attention_score_grad.cpp:352. "
-            "Tested on: B1 N8 S4096 D192 (230.06 MiB measured with 20 cores and a fixed order, of which 12 are a "
-            "copy of one tensor that the shapes do not tell; 243.06 here)",
+            "Tested on: B1 N8 S4096 D192 (230.06 MiB measured; 243.06 here. It is what 20 cores, a fixed order and a "
+            "copy of one tensor take, none of which its report tells)",
         ),
         frozenset({FLASH_GRAD}),
         gradient_bytes,
@@ -208,8 +209,9 @@ _FAMILIES = (
             operators="GatherDGradV2",
             basis=Basis.PUBLIC,
             formula="16 MiB + table x 4 bytes + index x 12 bytes",
-            source="zeros, and ops-nn/index/scatter_elements_v2/op_api/aclnn_scatter.cpp:797 on them. Tested on: "
-            "table [129280, 4096] by [4096, 4096] (2,336,230,400 bytes, to the byte)",
+            source="ops-nn/index/scatter_elements_v2/op_api/aclnn_scatter.cpp:797 for the scattering; that table, "
+            "gradient and index are held in 32, 32 and 64 bits is read off the measurement. Tested on: table "
+            "[129280, 4096] by [4096, 4096] (2,336,230,400 bytes, to the byte)",
         ),
         frozenset({"GatherDGradV2"}),
         gather_gradient_bytes,
@@ -234,8 +236,9 @@ _FAMILIES = (
             basis=Basis.PUBLIC,
             formula="a copy of what is added (if it does not lie in one piece, which is not told), for AssignAdd and "
             "AssignSub as a bound from above",
-            source="ops-math/math/add/op_api/aclnn_add.cpp:664. Tested on: [129280, 4096] + 16 bits of it "
-            "(1,059,064,320 bytes, to the byte)",
+            source="ops-math/math/add/op_api/aclnn_add.cpp:664, which copies what does not lie in one piece; that it "
+            "was so is read off the measurement. Tested on: [129280, 4096] + 16 bits of it (1,059,064,320 bytes, to "
+            "the byte)",
         ),
         frozenset({"AssignAdd", "AssignSub", "InplaceAddExt"}),
         add_bytes,

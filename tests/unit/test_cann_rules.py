@@ -234,6 +234,7 @@ def test_experts() -> None:
     length = 4096 * 8
     assert asked("MoeTokenPermute", [tokens, choices], [narrow(length, 2048)]) == 16 * MIB + 24 * length + 64 * 48
     assert asked("MoeInitRoutingV2", [tokens, choices], [narrow(length, 2048)]) == 16 * MIB + 32 * length + 8 * 48
+    assert asked("MoeTokenPermute", [tokens], [narrow(length, 2048)]) == 16 * MIB + 24 * length + 64 * 48
     assert asked("MoeTokenUnpermuteGrad", [tokens], [tokens]) == 16 * MIB
 
 

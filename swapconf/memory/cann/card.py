@@ -70,5 +70,5 @@ def ceil_div(value: int, by: int) -> int:
 
 def pieces(*sizes: int) -> int:
     """What aclnn asks for when it needs several tensors in between: each has a tail and is rounded up, as a block of a
-    pool is. The tail is measured: one piece leaves 512 bytes, five leave 2,560."""
+    pool is. The tail, and how many pieces are next to nothing (told as 0), are read off measurements, not off code."""
     return sum(up(size + _TAIL_BYTES, _GRAIN_BYTES) for size in sizes)

@@ -20,5 +20,7 @@ def system_bytes(inputs: Tensors, outputs: Tensors, card: Card) -> int:
 
 
 def _choices(inputs: Tensors, outputs: Tensors) -> int:
-    """Tokens times experts of each: the largest array of integers."""
-    return max((elements(tensor) for tensor in arrays([*inputs, *outputs]) if "Int" in tensor.dtype), default=0)
+    """Tokens times experts of each: the largest array of integers, or the rows that come out where there is none."""
+    whole = [elements(tensor) for tensor in arrays([*inputs, *outputs]) if "Int" in tensor.dtype]
+    rows = [elements(tensor) // max(tensor.shape[-1], 1) for tensor in arrays(outputs)[:1]]
+    return max(whole or rows, default=0)
