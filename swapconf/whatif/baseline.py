@@ -7,7 +7,8 @@ block, the kernel that made it or a view of it. A *pass* is one layer computed f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -28,7 +29,8 @@ SUM = 2  # which of its outputs the Add would have
 class Baseline:
     """``blocks``: all device blocks of the trace. ``maker``: [blocks] the kernel that made each, -1 for none.
     ``host_bytes``: [blocks] what a copy of each takes on the host. ``steps``: how often the training step is run.
-    ``misnamed``: kernels that MindSpore names after another layer than the one that they stand in, or after none."""
+    ``misnamed``: kernels that MindSpore names after another layer than the one that they stand in, or after none.
+    ``weights``: kernels that read one weight and nothing else, with the row of its block."""
 
     blocks: Lifetimes
     maker: Ints
@@ -38,6 +40,7 @@ class Baseline:
     reads: Reads
     steps: int
     misnamed: frozenset[int] = frozenset()
+    weights: Mapping[int, int] = field(default_factory=dict[int, int])
 
     @cached_property
     def step_starts(self) -> Ints:
