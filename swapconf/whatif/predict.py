@@ -28,6 +28,7 @@ from swapconf.whatif.swap import Slack, Unread, Windows, swap
 from swapconf.whatif.times import born_at, freed_after
 from swapconf.whatif.underflow import underflows
 from swapconf.whatif.ungated import covered
+from swapconf.whatif.upfront import upfront
 from swapconf.whatif.weight_copies import WeightCopies, copied
 
 _ONCE = frozenset({"Receive", "TensorMove"})
@@ -146,7 +147,8 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     # what a Split makes does not move, but a view of it does: measured, and so in the catalog of every family
     moving = (reach >= 0) & ~((program.face >= 0) & baseline.splits[program.face]) & ~unseen(baseline, program)
     unread = _unread(baseline, sites, actions, flagged)
-    windows = swap(baseline, program, moving, reach, sites.of_moved, unread, slack)
+    whole = {layer for layer, roots in actions.roots.items() if "" in roots}
+    windows = swap(baseline, program, moving, reach, sites.of_moved, unread, slack, upfront(baseline, whole))
     program, windows = opened(baseline, program, windows, alone, slack)
     return LaunchPlan(
         program=program,
