@@ -7,7 +7,8 @@ block, the kernel that made it or a view of it. A *pass* is one layer computed f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -22,6 +23,7 @@ from swapconf.whatif.depth import hops
 GRADIENT_VIEW = "TransposeExtView"  # of a weight of experts, measured with MindSpore 2.9.0
 SPLITS = frozenset({"Split", "SplitWithSize"})
 ADD_AND_NORM = "AddRmsNorm"  # what MindSpore makes of an Add that an RmsNorm reads
+ROOM = 8  # kernels between a copy of a weight and its reader, from which on it does not stand right before it
 SUM = 2  # which of its outputs the Add would have
 
 
@@ -29,7 +31,8 @@ SUM = 2  # which of its outputs the Add would have
 class Baseline:
     """``blocks``: all device blocks of the trace. ``maker``: [blocks] the kernel that made each, -1 for none.
     ``host_bytes``: [blocks] what a copy of each takes on the host. ``steps``: how often the training step is run.
-    ``misnamed``: kernels that MindSpore names after another layer than the one that they stand in, or after none."""
+    ``misnamed``: kernels that MindSpore names after another layer than the one that they stand in, or after none.
+    ``weights``: kernels that read one weight and nothing else, with the row of its block."""
 
     blocks: Lifetimes
     maker: Ints
@@ -39,6 +42,7 @@ class Baseline:
     reads: Reads
     steps: int
     misnamed: frozenset[int] = frozenset()
+    weights: Mapping[int, int] = field(default_factory=dict[int, int])
 
     @cached_property
     def step_starts(self) -> Ints:
@@ -170,7 +174,7 @@ class Baseline:
         layer, is_extra = self.kernels.layer, self.layers.is_extra
         found: list[list[int]] = []
         above = -1
-        for number, node in sorted(self._first_nodes.items(), key=lambda item: item[1]):
+        for number, node in sorted(self.first_nodes.items(), key=lambda item: item[1]):
             here = int(layer[node])
             if not found or here <= above or (above + 1 < here and not is_extra[here]):
                 found.append([])
@@ -179,7 +183,7 @@ class Baseline:
         return tuple(map(tuple, found))
 
     @cached_property
-    def _first_nodes(self) -> dict[int, int]:
+    def first_nodes(self) -> dict[int, int]:
         """By pass the first node that is not rootless."""
         passing = self.kernels.passing
         busy = np.flatnonzero((passing >= 0) & ~self.rootless)
@@ -187,16 +191,49 @@ class Baseline:
 
     @cached_property
     def upfront(self) -> Ints:
-        """[kernels] for rootless nodes: the first kernel of their micro-batch, where it is not the first of a step;
-        -1 for the others. With an interleaved pipeline each of its pieces begins anew (see ``batches``)."""
-        passing, first = self.kernels.passing, self._first_nodes
+        """[kernels] for rootless nodes: the kernel before which each runs if it moves, -1 for those that stay in place
+        and for other nodes. Other than in the first micro-batch of a step, that is the first kernel of theirs; with an
+        interleaved pipeline each of its pieces begins anew (see ``batches``). But see `anchors`."""
+        passing, first = self.kernels.passing, self.first_nodes
         begin = np.full(len(passing), -1, dtype=np.int64)
         starts = [first[batch[0]] for batch in self.batches]
         step = np.searchsorted(self.step_starts, starts, side="right")
         for index, batch in enumerate(self.batches):
             if index and step[index] == step[index - 1]:
                 begin[list(batch)] = starts[index]
-        return np.where(self.rootless, begin[passing], -1)
+        found = np.where(self.rootless, begin[passing], -1)
+        for node, place in self.anchors.items():
+            found[node] = place
+        return found
+
+    @cached_property
+    def anchors(self) -> dict[int, int]:
+        """By cast of a weight the place behind the copy of another one (``TensorMove``, for a norm) that is read next,
+        where that stands with room before its reader; but not before the first kernel of the micro-batch. What is read
+        behind all of them stands with the last."""
+        primitive, reader = self.kernels.primitives, self._first_reader
+        copies = np.flatnonzero((primitive == "TensorMove") & (reader > 0) & ~self.kernels.backward[reader])
+        starts = [*(self.first_nodes[batch[0]] for batch in self.batches), len(self.kernels)]
+        of_batch = np.searchsorted(starts, reader[copies], side="right") - 1
+        casts = np.flatnonzero(self.rootless & (primitive == "Cast") & (reader > 0))
+        found = dict[int, int]()
+        for index, batch in enumerate(self.batches):
+            here = copies[of_batch == index]
+            here = here[np.argsort(reader[here], kind="stable")]
+            for node in casts[np.isin(self.kernels.passing[casts], batch)].tolist() if len(here) else ():
+                copy = int(here[min(int(np.searchsorted(reader[here], reader[node])), len(here) - 1)])
+                place = max(copy + 1, starts[index])
+                if reader[copy] - copy > ROOM and place < node:
+                    found[node] = place
+        return found
+
+    @cached_property
+    def _first_reader(self) -> Ints:
+        """[kernels] the first kernel that reads what each makes, 0 for none."""
+        found = np.full(len(self.kernels), len(self.kernels), dtype=np.int64)
+        made = self.maker[self.reads.block]
+        np.minimum.at(found, made[made >= 0], self.reads.kernel[made >= 0])
+        return np.where(found < len(found), found, 0)
 
     @cached_property
     def _gradients_of_forward(self) -> tuple[Ints, Ints]:

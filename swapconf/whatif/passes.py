@@ -58,6 +58,7 @@ def rehomed(
     inside = _regular(kernels, layer, cell, backward, weights) | _strays(layer, backward, source, reader)
     passing = _connected(inside, layer, source, reader)
     crossing = (passing[source] != passing[reader]) & ~backward[source] & ~backward[reader]
+    crossing &= ~_tables(layer, cell, backward, reads, maker)[source]  # which tell of no layer who reads them
     read, readers = dict[int, set[int]](), dict[int, set[int]]()
     for one, other in zip(passing[source[crossing]].tolist(), passing[reader[crossing]].tolist(), strict=True):
         if one >= 0 and other >= 0:
@@ -146,6 +147,16 @@ def _strays(layer: Ints, backward: Flags, source: Ints, reader: Ints) -> Flags:
     for one, other in zip(source[forward].tolist(), reader[forward].tolist(), strict=True):
         found[other] |= bool(layer[one] != layer[other] or found[one])
     return found
+
+
+def _tables(layer: Ints, cell: Sequence[str], backward: Flags, reads: Reads, maker: Ints) -> Flags:
+    """What several layers read, and what is made of nothing in a layer but such."""
+    found, inside = np.zeros(len(layer), dtype=np.bool_), np.zeros(len(layer), dtype=np.bool_)
+    found[_of_several_layers(layer, cell, backward, reads, maker)] = True
+    source = maker[reads.block]
+    for one, other in zip(source.tolist(), reads.kernel.tolist(), strict=True):
+        inside[other] |= layer[one] >= 0 and not found[one]
+    return found & ~inside
 
 
 def _of_several_layers(layer: Ints, cell: Sequence[str], backward: Flags, reads: Reads, maker: Ints) -> list[int]:

@@ -27,6 +27,8 @@ from swapconf.whatif.swap import Slack, Unread, Windows, swap
 from swapconf.whatif.times import born_at, freed_after
 from swapconf.whatif.underflow import underflows
 from swapconf.whatif.ungated import covered
+from swapconf.whatif.upfront import upfront
+from swapconf.whatif.weight_copies import WeightCopies, copied
 
 _ONCE = frozenset({"Receive", "TensorMove"})
 
@@ -90,6 +92,7 @@ class LaunchPlan:
 
     program: StrategyProgram
     windows: Windows
+    weights: WeightCopies
 
 
 def predict(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None = None) -> Prediction:
@@ -137,21 +140,35 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     ends = prepared.barriers if strategy.swap_on else ()
     program = barred(program, ends)
     alone = {end.start: end.late for end in ends} or prepared.gradient_only
+    program, weights = copied(baseline, program, _alone(sites, actions))
     program = in_order(baseline, program)
     reach = np.where(program.site >= 0, actions.prefetch[program.site], -1)
     # what a Split makes does not move, but a view of it does: measured, and so in the catalog of every family
     moving = (reach >= 0) & ~((program.face >= 0) & baseline.splits[program.face]) & ~unseen(baseline, program)
     unread = _unread(baseline, sites, actions, flagged)
-    windows = swap(baseline, program, moving, reach, sites.of_moved, unread, slack)
+    whole = {layer for layer, roots in actions.roots.items() if "" in roots}
+    windows = swap(baseline, program, moving, reach, sites.of_moved, unread, slack, upfront(baseline, whole))
     program, windows = opened(baseline, program, windows, alone, slack)
     return LaunchPlan(
         program=program,
+        weights=weights,
         windows=replace(
             windows,
             apart=_apart(prepared, actions, windows),
             underflows=underflows(baseline, program, windows, _views_apart(prepared, actions, program)[windows.face]),
         ),
     )
+
+
+def _alone(sites: Sites, actions: _Actions) -> Flags:
+    """[kernels] nodes whose recompute was asked for themselves, and not by a cell around them, too."""
+    again = np.array(
+        [
+            bool(actions.again[site]) and not descends(path.rpartition(".")[0], actions.roots[layer])
+            for site, (layer, path) in enumerate(sites.names)
+        ]
+    )
+    return np.append(again, False)[sites.of_node]
 
 
 def _apart(prepared: PlacedBaseline, actions: _Actions, windows: Windows) -> Flags:
@@ -313,7 +330,7 @@ def prediction(prepared: PlacedBaseline, launched: LaunchPlan) -> Prediction:
         underflows=windows.underflows,
     )
     alone = np.flatnonzero(windows.apart)
-    later, row = windows.later, windows.row[windows.later.window]
+    later, row, weights = windows.later, windows.row[windows.later.window], launched.weights
     device = _with_copies(
         blocks,
         program,
@@ -322,14 +339,19 @@ def prediction(prepared: PlacedBaseline, launched: LaunchPlan) -> Prediction:
         moves,
         windows,
         _Blocks(
-            block=np.concatenate([row, windows.row[alone]]),
+            block=np.concatenate([row, windows.row[alone], weights.row]),
             start=np.concatenate(
-                [born_at(baseline, later.returned), born_at(baseline, windows.face[alone] * TICKS) + 1]
+                [
+                    born_at(baseline, later.returned),
+                    born_at(baseline, windows.face[alone] * TICKS) + 1,
+                    born_at(baseline, weights.born),
+                ]
             ),
             end=np.concatenate(
                 [
                     _freed(baseline, later.until, row, old),
                     _freed(baseline, windows.released[alone], windows.row[alone], old),
+                    freed_after(baseline, weights.until),
                 ]
             ),
         ),
@@ -362,6 +384,8 @@ def _with_copies(
     again = slice(len(blocks), len(blocks) + len(program.origin))
     category[again] = CATEGORIES.index(Category.RECOMPUTED)
     category[again.stop : again.stop + int(back.sum()) + len(windows.later.window)] = CATEGORIES.index(Category.SWAP)
+    is_persistent = blocks.is_persistent[origin]
+    is_persistent[len(blocks) :] = False  # copies of weights are not
     start = np.concatenate([start, moves.returned[back], more.start])
     end = np.concatenate([end, moves.end[back], more.end])
     order = np.argsort(start, kind="stable")
@@ -369,7 +393,7 @@ def _with_copies(
         start=start[order],
         end=np.minimum(end[order], NEVER),
         size_bytes=blocks.size_bytes[origin][order],
-        is_persistent=blocks.is_persistent[origin][order],
+        is_persistent=is_persistent[order],
         category=category[order],
         layer=blocks.layer[origin][order],
         name=blocks.name[origin][order],

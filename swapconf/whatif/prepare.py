@@ -59,6 +59,7 @@ def prepare(trace: Trace) -> Baseline:
         reads=reads,
         steps=trace.num_steps,
         misnamed=frozenset(np.flatnonzero(layer != named).tolist()),
+        weights={kernel: row[read[0]] for kernel, read in weights.items() if len(read) == 1},
     )
 
 

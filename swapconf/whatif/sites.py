@@ -122,9 +122,13 @@ class _Assigned:
         self._of_site = [path for _, path in self.names]
 
     def sent(self) -> None:
-        """Communication that is no site of its own moves what the site does that it reads."""
+        """Communication that is no site of its own moves what the site does that it reads; so does the slice that
+        parallelism takes of what all ranks have, but for one of a piece of several."""
         faces, reading, kernels = self._reads.face, self._reads.kernel, self._kernels
-        sent = (faces >= 0) & (kernels.stream[reading] != 0) & (kernels.passing[reading] >= 0)
+        sliced = (kernels.primitives[reading] == "StridedSlice") & (
+            self._baseline.num_made[self._baseline.maker[self._reads.block]] == 1
+        )
+        sent = ((kernels.stream[reading] != 0) | sliced) & (faces >= 0) & (kernels.passing[reading] >= 0)
         for row in np.flatnonzero(sent & (self.of_node[reading] < 0)).tolist():
             self.of_moved[reading[row]] = self._owner(int(faces[row]), int(reading[row]))
 

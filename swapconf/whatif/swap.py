@@ -6,7 +6,7 @@ kept until 3 * prefetch kernels later (copies count as kernels), then until stre
 the same is true of a later copy, as copies run on one stream. The copy
 back starts ``prefetch`` kernels before its first reader (copies do not count), not before the forward pass of the
 micro-batch has ended. Casts of weights that move run at the
-start of their micro-batch, except in the first one of a step.
+start of their micro-batch, except in the first one of a step, or behind copies of weights (see `upfront`).
 """
 
 from __future__ import annotations
@@ -100,14 +100,16 @@ def swap(
     of_moved: Ints,
     unread: Unread,
     slack: Slack | None = None,
+    upfront: Ints | None = None,
 ) -> Windows:
     """``moving``: [uses] served by a copy from the host; ``prefetch``: [uses] the prefetch of the site that owns it;
-    ``of_moved``: [kernels] the site of a face, after which the copy is named where it is among the owners."""
+    ``of_moved``: [kernels] the site of a face, after which the copy is named where it is among the owners.
+    ``upfront``: [kernels] see `upfront`; without, that of the baseline."""
     allowed = slack or Slack()
     served = np.flatnonzero(moving)
     moved, group = _moved(baseline, program, served, prefetch, of_moved, unread)
     block, face, reach, dead = moved.block, moved.face, moved.prefetch, moved.unread
-    copied, launched = _copied_out(baseline, program, block, face)
+    copied, launched = _copied_out(baseline, program, block, face, baseline.upfront if upfront is None else upfront)
     before = np.sort(np.concatenate([launched, program.inserted]))
     tensor, batch, sooner, latest = _by_batch(baseline, program, served, group)
     leads = np.diff(tensor, prepend=-1) > 0
@@ -209,9 +211,11 @@ def _moved(
     ), group
 
 
-def _copied_out(baseline: Baseline, program: StrategyProgram, block: Ints, face: Ints) -> tuple[Ints, Ints]:
+def _copied_out(
+    baseline: Baseline, program: StrategyProgram, block: Ints, face: Ints, upfront: Ints
+) -> tuple[Ints, Ints]:
     """Where each copy to the host stands, and where each kernel then runs: casts of weights that move, right before."""
-    early = baseline.upfront[face]
+    early = upfront[face]
     behind = _behind(baseline, block, face)
     copied = np.where(early >= 0, (early - 1) * TICKS + COPY_OUT + EARLY, behind * TICKS + COPY_OUT)
     copied += COPY_TURN * _turn(behind, face)

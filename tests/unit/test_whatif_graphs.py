@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -83,8 +84,11 @@ def test_a_gap_in_the_layers_begins_a_micro_batch_but_not_before_multi_token_pre
     assert len(replace(found, layers=layers).batches) == batches
 
 
-def named(layers: Sequence[int], reads: Mapping[int, Sequence[int]]) -> list[int]:
-    """The layers that kernels belong to which are named after these; each makes one block."""
+def named(
+    layers: Sequence[int], reads: Mapping[int, Sequence[int]], cells: Mapping[int, str] = MappingProxyType({})
+) -> list[int]:
+    """The layers that kernels belong to which are named after these; each makes one block, in a cell of its own where
+    ``cells`` tells none."""
     uses = sorted((source, reader) for reader, sources in reads.items() for source in sources)
     block, kernel = (np.array(values, dtype=np.int64) for values in zip(*uses, strict=True))
     kernels = [
@@ -94,7 +98,7 @@ def named(layers: Sequence[int], reads: Mapping[int, Sequence[int]]) -> list[int
     found = rehomed(
         kernels,
         np.array(layers),
-        [str(index) for index in range(len(layers))],
+        [cells.get(index, str(index)) for index in range(len(layers))],
         np.zeros(len(layers), dtype=np.bool_),
         Reads(block=block, kernel=kernel, until=kernel, face=block, via=block),
         np.arange(len(layers)),
@@ -116,6 +120,13 @@ def test_a_kernel_of_the_layer_between_two_that_are_misnamed_stays() -> None:
 
 def test_what_reads_no_layer_stays_a_table_of_its_own() -> None:
     assert named([0] + [1] * 11, {reader: [reader - 1] for reader in range(2, 12)} | {6: [0, 5]}) == [0] + [1] * 11
+
+
+def test_a_table_that_two_layers_read_tells_of_neither() -> None:
+    """0 is the table, read by 1 of the first layer and 14 of the second, which stands between misnamed kernels."""
+    reads = {reader: [reader - 1] for reader in range(1, 17)} | {14: [0, 13], 16: [12, 15]}
+    layers = [0] * 7 + [1] * 6 + [0, 1, 0, 1]
+    assert named(layers, reads, {1: "rotary", 14: "rotary"}) == [0] * 7 + [1] * 10
 
 
 FUSED = (node(0, 0), node(1, 1, 0, makes=3, primitive="AddRmsNorm"), node(1, 1, 1), gradient(1), gradient(2, 3))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from swapconf.trace.lifetimes import TICKS
 from swapconf.trace.trace import Trace
-from swapconf.whatif.predict import LaunchPlan, predict, schedule
+from swapconf.whatif.predict import LaunchPlan, _actions, _alone, predict, prediction, schedule
 from swapconf.whatif.shared import served
 from swapconf.whatif.swap import _ahead, _freed_with_later
+from swapconf.whatif.weight_copies import WeightCopies
 from tests.helpers import golden
 from tests.unit import test_whatif as llama
 from tests.unit import test_whatif_mcore as qwen
@@ -159,3 +161,31 @@ def test_every_gradient_belongs_to_a_pass_and_passes_end_one_after_the_other() -
     layers = baseline.kernels.layer[found]
     assert (found >= 0).all()
     assert (np.diff(layers) <= 0).mean() > 0.99
+
+
+CAST = r"'feed_forward\.w1\.cast': True"
+
+
+@pytest.mark.parametrize(("asked", "alone"), [(CAST, True), (CAST + ", 'feed_forward': True", False)])
+def test_a_cast_is_asked_for_alone_where_no_cell_around_it_is(asked: str, alone: bool) -> None:
+    strategy = llama.study(llama.OFF, f"recompute_config.select_recompute={{{asked}}}").strategy
+    assert strategy is not None
+    sites, kernels = llama.baseline().sites, llama.baseline().baseline.kernels
+    found = np.flatnonzero(_alone(sites, _actions(sites, strategy)))
+    cells = {(kernels.cell[node], kernels.primitive[node]) for node in found.tolist()}
+    inside = {(cell, primitive) for cell, primitive in cells if cell.startswith("feed_forward")}
+    assert inside == ({("feed_forward.w1", "Cast")} if alone else set())
+
+
+def test_copies_of_weights_take_memory_from_where_they_are_made_until_they_are_read() -> None:
+    prepared, launched = llama.baseline(), of_llama(llama.OFF)
+    cast, row = next(iter(prepared.baseline.weights.items()))
+    column = np.array([row]), np.array([cast * TICKS]), np.array([(cast + 9) * TICKS])
+    weights = WeightCopies(row=column[0], born=column[1], until=column[2])
+    without, held = (prediction(prepared, plan).device for plan in (launched, replace(launched, weights=weights)))
+    assert len(held) == len(without) + 1
+    assert held.is_persistent.sum() == without.is_persistent.sum()
+    size = int(prepared.baseline.blocks.size_bytes[row])
+    lives = ((held.end - held.start) * held.size_bytes)[~held.is_persistent].sum()
+    lives -= ((without.end - without.start) * without.size_bytes)[~without.is_persistent].sum()
+    assert 0 < lives < 100 * TICKS * size

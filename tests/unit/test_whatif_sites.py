@@ -154,3 +154,32 @@ def test_a_view_that_its_own_reader_reads_is_no_other_one_that_has_such_a_reader
     )
     assert known.saved_view("wo.reshape", frozenset({("", "Add")}), is_lost=False) == "wo.reshape"
     assert known.saved_view("wo.reshape", frozenset({("", "Add")}), is_lost=True) == "w2.reshape"
+
+
+@pytest.mark.parametrize(("maker", "moved"), [((0, 1, 2, 3), "mlp.act.mul"), ((0, 0, 1, 2), None)])
+def test_the_slice_that_parallelism_takes_moves_with_what_it_takes_but_not_one_of_a_piece(
+    maker: tuple[int, ...], moved: str | None
+) -> None:
+    operators = (
+        Operator(path="mlp.act.mul", kind="primitive", type="Mul", saved=True, consumers=("mlp.out.matmul",)),
+        Operator(path="mlp.out.matmul", kind="primitive", type="MatMul", saved=True),
+    )
+    network = Network(
+        family="x",
+        layers=(Layer(index=0, name="0", template=LayerTemplate(name="dense", cell="Layer", operators=operators)),),
+    )
+    kernels = Kernels(
+        name=("a/b/0", "a/b/1", "a/b/2", "Gradients/3"),
+        layer=np.array([0, 0, 0, -1]),
+        cell=("mlp.act", "mlp.out", "mlp.out", ""),
+        primitive=("Mul", "StridedSlice", "MatMul", "MatMul"),
+        stream=np.zeros(4, dtype=np.int64),
+        backward=np.array([False, False, False, True]),
+        passing=np.array([0, 0, 0, -1]),
+        before=np.arange(5),
+    )
+    taken = maker.index(1)  # the block that the slice makes
+    graph = of_kernels(kernels, [(taken - 1, 1), (taken, 2), (taken, 3)], np.array(maker))
+    sites = assign(graph, network)
+    assert (sites.names[sites.of_moved[1]][1] if sites.of_moved[1] >= 0 else None) == moved
+    assert sites.of_read[graph.reads.kernel == 3].tolist() == [sites.of_moved[1]]

@@ -1,0 +1,48 @@
+"""PROGRAM -> COPIES of weights: what a cast reads that runs again by itself.
+
+The gradients of a micro-batch read what its forward pass has left for them, and MindSpore 2.9.0 leaves them a copy of a
+weight (``TensorMove``) instead of the weight: it does so for the weights of norms anyway, and also for that of a cast
+that was asked for alone. The copy is made at the start of the micro-batch, and held until the cast runs again; so the
+first cast, which reads it, too, runs at the start. In a recomputed cell a cast reads the weight itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from swapconf.trace.columns import Flags, Ints
+from swapconf.trace.lifetimes import TICKS
+from swapconf.whatif.baseline import Baseline
+from swapconf.whatif.loss import launched
+from swapconf.whatif.recompute import StrategyProgram
+from swapconf.whatif.slots import COPY_BACK, TURN
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WeightCopies:
+    """Columns of equal length. ``row``: of the baseline, the block of the weight; ``born``, ``until``: the positions of
+    what makes each copy, and of what reads it last."""
+
+    row: Ints
+    born: Ints
+    until: Ints
+
+
+def copied(baseline: Baseline, program: StrategyProgram, alone: Flags) -> tuple[StrategyProgram, WeightCopies]:
+    """``alone``: [kernels] was asked for itself, not by a cell around it. Also the program with the first casts where
+    they then run."""
+    kernels = baseline.kernels
+    places, rows = dict[int, int](), list[tuple[int, int, int]]()
+    if ((kernels.primitives == "TensorMove") & (kernels.passing >= 0)).any():  # else there is one graph for both passes
+        turn: dict[int, int] = {}
+        for cast, again in zip(program.copies.tolist(), program.inserted.tolist(), strict=True):
+            if alone[cast] and kernels.primitive[cast] == "Cast" and cast in baseline.weights:
+                begin = int(baseline.upfront[cast])
+                if begin >= 0:
+                    turn[begin] = turn.get(begin, 0) + 1
+                    places[cast] = begin * TICKS - COPY_BACK // 2 + 2 * TURN * turn[begin]
+                rows.append((baseline.weights[cast], places.get(cast, int(program.where[cast])) - TURN, again))
+    row, born, until = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+    return launched(program, places) if places else program, WeightCopies(row=row, born=born, until=until)
