@@ -96,9 +96,7 @@ def dry_run(
     from swapconf.study.study import study_for_run
 
     document = _document(file)
-    study = study_for_run(document, _environment())
-    if study.is_refused:
-        raise ValueError("\n".join(str(finding) for finding in study.findings))
+    _accepted(study_for_run(document, _environment()))
     ranks_of(str(rank), cluster_of(document))
     return rehearse(
         RankOrder(
@@ -130,9 +128,7 @@ def what_if(trace: File, file: File, *, policy: str = "mindspore", machine: Mach
 
     from swapconf.whatif.question import Question
 
-    study = check(file)
-    if study.is_refused:
-        raise ValueError("\n".join(str(finding) for finding in study.findings))
+    study = _accepted(check(file))
     return Question(Path(trace), study, policy, machine).answer()
 
 
@@ -173,9 +169,7 @@ def best_plan(
     from swapconf.timing.cost import Machine
     from swapconf.words.units import parse_bytes
 
-    study = check(file)
-    if study.is_refused:
-        raise ValueError("\n".join(str(finding) for finding in study.findings))
+    study = _accepted(check(file))
     machine, asked = Machine(hardware=hardware.load(card)), Budget(card_bytes=parse_bytes(budget))
     folders = [Path(folder) for folder in traces]
     return plan(judge_of(study, folders, machine, asked, slower_link=slower_link, max_entries=max_entries), effort)
@@ -189,6 +183,12 @@ def install() -> None:
     from swapconf.train import session
 
     session.install(session.source_of_process())
+
+
+def _accepted(study: Study) -> Study:
+    if study.is_refused:
+        raise ValueError("\n".join(str(finding) for finding in study.findings))
+    return study
 
 
 def _document(file: File) -> Document:

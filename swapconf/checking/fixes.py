@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from swapconf.checking.request import CheckRequest
 from swapconf.checking.run import study
 from swapconf.config.nodes import Document
+from swapconf.config.rewriting import without_places
 from swapconf.config.spans import SourceText, TextSpan
 from swapconf.config.yaml_document import parse
 from swapconf.decide.patterns import single_backslashes, unescaped_dot
@@ -163,18 +164,9 @@ def meaning(studied: Study) -> object:
     """What the two sections decide, comparable; where the layers are not known, what they ask for."""
     strategy = studied.strategy
     if strategy is None:
-        return _bare(studied.config.swap), _bare(studied.config.recompute)
+        return without_places(studied.config.swap), without_places(studied.config.recompute)
     plans = [(entry.plan.actions(), dict(entry.plan.comm_recompute)) for entry in strategy.layers]
     return plans, strategy.swap_on, dict(strategy.recompute_options)
-
-
-def _bare(value: Any) -> Any:
-    """A value without the places in it."""
-    if isinstance(value, Origin):
-        return None
-    if is_dataclass(value) and not isinstance(value, type):
-        return type(value).__name__, *(_bare(getattr(value, item.name)) for item in fields(value))
-    return tuple(map(_bare, value)) if isinstance(value, tuple) else value
 
 
 # --- what each rule proposes ----------------------------------------------------------------------------------------

@@ -29,8 +29,8 @@ class StrategyProgram:
         where: [kernels] the position of each kernel of the baseline.
         block, position, until, face, site: Every use of a block that kernels made, as in Reads, with positions for
             kernels, ``until`` only behind `streams.in_order`; ``site`` owns a use by the backward pass, -1 for the
-            others. Blocks beyond those of the baseline are new:.
-        origin: The row they are a copy of, ``born``: position of the node that makes them.
+            others. Blocks beyond those of the baseline are new.
+        origin: Of each new block the row that it is a copy of, ``born``: the position of the node that makes it.
         reader: The kernel of each use, ``again``: it is one that runs again.
         copies: The nodes that run again, ``inserted``: their positions; the last ``parted`` of them run in the forward
             pass, where some layers do not share them any more.
