@@ -139,6 +139,9 @@ def _plans(options: argparse.Namespace, family: str, stages: int, failed: list[s
             failed.append(f"{name} {share}: {str(error).strip().splitlines()[-1]}")
             continue
         print(f"{name} {share}: {found['verdict']}", file=sys.stderr, flush=True)
+        if not found["confirmed"]:
+            failed.append(f"{name} {share}: {found['verdict']}, after the true runs of other plans")
+            continue
         yield Made(name=name, layout=drawn_shape.layout, budget_bytes=budget, top_bytes=top, found=found)
 
 
