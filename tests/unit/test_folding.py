@@ -199,6 +199,25 @@ def test_dense_layers_before_experts_are_a_row_of_their_own() -> None:
 # --- micro-batches ----------------------------------------------------------------------------------------------------
 
 
+def test_of_another_stage_with_dense_layers_and_experts_one_of_each_stays() -> None:
+    """A layer of experts sends a tensor more to the next stage."""
+    settings = {
+        **PIPELINE,
+        "parallel_config.pipeline_stage": 2,
+        "model.model_config.num_hidden_layers": 12,
+        "model.model_config.offset": 0,
+        "model.model_config.first_k_dense_replace": 2,
+    }
+    found = document_of(DEEPSEEK, *(f"{key}={json.dumps(value)}" for key, value in settings.items()))
+    plan, studies = folded(found, stage=1)
+    others = [plan.rows.index(row) for row in plan.rows if not row.own]
+    assert [plan.rows[number].length for number in others] == [2, 4]
+    assert [plan.small.layers[number] for number in others] == [1, 1]
+    for less in studies:
+        assert less.network is not None
+        assert [layer.template.name for layer in less.network.layers[:2]] == ["dense", "moe"]
+
+
 def counted(settings: dict[str, Any]) -> MicroBatches:
     found = document(settings)
     return micro_batches(found, study(found).config.pipeline)

@@ -1,10 +1,10 @@
 """STRATEGY + MICRO-BATCHES -> FOLDS: which smaller models tell the memory of the whole one, as data.
 
 A *share* is a stage's part of an interleave, a *row* some equal layers that follow each other in it (same template,
-same decisions). A rank holds nothing of the layers of other stages, so one layer stays in each of their shares. In its
-own shares each long row loses layers from its middle, and the step loses micro-batches. A fold is a smallest run and
-steps, each of which is one further run: some rows longer by the same number of layers, or more micro-batches. Rows
-that lack equally many layers grow in one step, as only the sum of what they add is needed.
+same decisions). A rank holds nothing of the layers of other stages, so one layer of each kind stays in each of their
+shares. In its own shares each long row loses layers from its middle, and the step loses micro-batches. A fold is a
+smallest run and steps, each of which is one further run: some rows longer by the same number of layers, or more
+micro-batches. Rows that lack equally many layers grow in one step, as only the sum of what they add is needed.
 """
 
 from __future__ import annotations
@@ -198,14 +198,29 @@ def _rows(strategy: Strategy, stage: int, num_dense: int) -> tuple[LayerRow, ...
     shares = [[*share] for _, share in groupby(layers, key=lambda entry: (entry.layer.interleave, entry.layer.stage))]
     rows: list[LayerRow] = []
     for share in shares:
-        first, length = share[0].layer.index, len(share)
         if share[0].layer.stage == stage:
             rows += _equal_rows(share, num_dense)
-        elif share is shares[-1] and length > 1:  # extra layers are made like the last one
-            rows += [LayerRow(first, length - 1, stays=0), LayerRow(first + length - 1, 1, stays=1)]
+            continue
+        *before, last = _kinds(share, num_dense)
+        if share is shares[-1] and last.length > 1:  # extra layers are made like the last one
+            rows += [*before, replace(last, length=last.length - 1, stays=0), LayerRow(last.indices[-1], 1, stays=1)]
         else:
-            rows.append(LayerRow(first, length, stays=1))
+            rows += [*before, last]
     return tuple(rows)
+
+
+def _kinds(share: Iterable[LayerStrategy], num_dense: int) -> list[LayerRow]:
+    """Of another stage: layers with experts send something of their own to the next stage (measured with DeepSeek-V3
+    and MindSpore 2.9.0: one tensor more of each micro-batch), so one of each kind stays."""
+    rows: list[LayerRow] = []
+    before: LayerStrategy | None = None
+    for entry in share:
+        if before is not None and entry.layer.index != num_dense and before.layer.template == entry.layer.template:
+            rows[-1] = replace(rows[-1], length=rows[-1].length + 1)
+        else:
+            rows.append(LayerRow(entry.layer.index, 1, stays=1))
+        before = entry
+    return rows
 
 
 def _equal_rows(share: Iterable[LayerStrategy], num_dense: int) -> list[LayerRow]:
