@@ -11,7 +11,13 @@ from swapconf.plan.runs import StageRun
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConfirmedRank:
-    """One rank. ``most_bytes``: what its pool may take, with what was learned before."""
+    """One rank.
+
+    Attributes:
+        most_bytes: What its pool may take, with what was learned before.
+        is_placed: The run shows where blocks lie. A fold that left no trace of the whole model has its fragments from a
+            line, which tells little of them: ``pool_bytes`` then is what was predicted, and what the run used more.
+    """
 
     rank: int
     stage: int
@@ -20,6 +26,7 @@ class ConfirmedRank:
     predicted_pool_bytes: int
     pool_bytes: int
     most_bytes: int
+    is_placed: bool = True
 
     @property
     def fits(self) -> bool:
@@ -41,7 +48,10 @@ def confirm(judge: Judge, chosen: Scored, runs: Sequence[StageRun]) -> tuple[Con
             predicted_used_bytes=memory.used_peak_bytes,
             used_bytes=run.used_peak_bytes,
             predicted_pool_bytes=pool,
-            pool_bytes=run.with_fragments_peak_bytes,
+            pool_bytes=run.with_fragments_peak_bytes
+            if run.is_placed
+            else pool + run.used_peak_bytes - memory.used_peak_bytes,
+            is_placed=run.is_placed,
             most_bytes=most + more,
         )
         for run, memory, pool, most, more in zip(

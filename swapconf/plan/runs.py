@@ -33,7 +33,8 @@ class NoRun(ValueError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StageRun:
-    """What a dry run found of the rank of one stage. ``folder``: with its trace, if it left one."""
+    """What a dry run found of the rank of one stage. ``folder``: with its trace, if it left one. ``is_placed``: its
+    fragments are those of a trace of the whole model, run or grown."""
 
     rank: int
     stage: int
@@ -41,7 +42,7 @@ class StageRun:
     used_peak_bytes: int
     with_fragments_peak_bytes: int
     host_bytes: int
-    fold_note: str = ""
+    is_placed: bool = True
 
 
 def without_strategy(file: str, changes: Sequence[str]) -> Document:
@@ -110,15 +111,16 @@ def run(
                 )
             )
             continue
+        folder = order.keep / f"rank_{order.rank}"
         found.append(
             StageRun(
                 rank=order.rank,
                 stage=report["stage"],
-                folder=order.keep / f"rank_{order.rank}",
+                folder=folder,
                 used_peak_bytes=used,
                 with_fragments_peak_bytes=mapped,
                 host_bytes=report["host_bytes"] or 0,
-                fold_note=report.get("fold_note") or "",
+                is_placed=not report.get("fold_note") or (folder / trace_folder.BLOCKS).exists(),
             )
         )
     if failed:

@@ -187,7 +187,7 @@ def confirmation(found: Sequence[ConfirmedRank]) -> PrintedTable:
                 show_bytes(item.used_bytes),
                 f"{100 * item.error:+.3f}%",
                 show_bytes(item.predicted_pool_bytes),
-                show_bytes(item.pool_bytes),
+                show_bytes(item.pool_bytes) if item.is_placed else "-",
                 phrase("yes") if item.fits else phrase("no"),
             )
             for item in found
@@ -278,7 +278,7 @@ def as_record(
             {
                 "rank": item.rank,
                 "used_peak_bytes": item.used_bytes,
-                "with_fragments_peak_bytes": item.pool_bytes,
+                "with_fragments_peak_bytes": item.pool_bytes if item.is_placed else None,
                 "fits": item.fits,
             }
             for item in confirmed
