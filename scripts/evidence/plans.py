@@ -42,6 +42,7 @@ SHAPES = (
 )
 SHARES = (0.95, 0.5, 0.05)  # of the way from the lowest plan (0) to what needs no plan (1); the first of that alone
 HARDWARE = "ascend_910b2"
+FAILED = ".failed"  # beside .json: what a plan that was not confirmed ended with
 _LARGE, _SMALL = "1000GB", "1MB"
 
 
@@ -128,7 +129,7 @@ def _plans(options: argparse.Namespace, family: str, stages: int, failed: list[s
     low = _asked(options, drawn_shape, traces, _SMALL, f"{name}-lowest", "--from", str(traces))["needed_bytes"]
     for share in SHARES:
         budget = int(top * share) if share == SHARES[0] and top * share > low else int(low + (top - low) * share)
-        if options.kept and not (options.keep / f"{name}-{share}.json").exists():
+        if options.kept and not any((options.keep / f"{name}-{share}{end}").exists() for end in (".json", FAILED)):
             continue
         try:
             found = _asked(
@@ -149,7 +150,9 @@ def _asked(
     options: argparse.Namespace, drawn_shape: Shape, traces: Path, budget: str, name: str, *more: str
 ) -> dict[str, Any]:
     """What the command prints; from the folder where it was asked before."""
-    kept = options.keep / f"{name}.json"
+    kept, failed = options.keep / f"{name}.json", options.keep / f"{name}{FAILED}"
+    if not kept.exists() and failed.exists():
+        raise RuntimeError(failed.read_text(encoding="utf-8"))
     if not kept.exists():
         line = [sys.executable, "-m", "swapconf", "plan", str(drawn_shape.path), "--budget", budget]
         line += [
@@ -158,6 +161,7 @@ def _asked(
         line += ["--hardware", HARDWARE, "--jobs", str(options.jobs), "--format", "json", *more]
         done = subprocess.run(line, capture_output=True, text=True, env=os.environ)
         if not done.stdout:
+            failed.write_text(done.stderr[-2000:], encoding="utf-8")
             raise RuntimeError(f"{name}: {done.stderr[-2000:]}")
         kept.write_text(done.stdout, encoding="utf-8")
     found: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
