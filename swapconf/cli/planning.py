@@ -165,7 +165,11 @@ def planned(
     assert study.network is not None
     if not confirm and study.network.family not in EVIDENCE:
         lacking = fan_out.missing(runs.dask)
-        say(lacking or phrase("plans of this family are not known to hold in true runs, so this one is confirmed by one"), err=True)
+        say(
+            lacking
+            or phrase("plans of this family are not known to hold in true runs, so this one is confirmed by one"),
+            err=True,
+        )
         confirm = not lacking
     before: tuple[int, ...] = (0,) * len(judge.stages)
     for turn in range(_ROUNDS):
