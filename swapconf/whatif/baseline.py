@@ -1,171 +1,22 @@
-"""BASELINE: a run without swap and recompute, laid out for what-if.
-
-Kernels are counted in launch order, without the kernels that only order streams. A *node* is a forward kernel inside
-a layer; a view is one, too. A *read* is one kernel using one block; its *face* is the node through which it sees the
-block, the kernel that made it or a view of it. A *pass* is one layer computed for one micro-batch.
-"""
+"""BASELINE: a laid-out run with its micro-batches, and where their backward passes begin."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from swapconf.trace.columns import Flags, Ints, Kernels, LayerRows, Reads
-from swapconf.trace.lifetimes import Lifetimes
-from swapconf.trace.trace import POINT_TO_POINT
-from swapconf.upstream.primitives import VIEWS
-from swapconf.whatif.depth import hops
+from swapconf.trace.columns import Flags, Ints
+from swapconf.whatif.laid_out import GRADIENT_VIEW, LaidOut
 
-GRADIENT_VIEW = "TransposeExtView"  # of a weight of experts, measured with MindSpore 2.9.0
-SPLITS = frozenset({"Split", "SplitWithSize"})
-ADD_AND_NORM = "AddRmsNorm"  # what MindSpore makes of an Add that an RmsNorm reads
 ROOM = 8  # kernels between a copy of a weight and its reader, from which on it does not stand right before it
-SUM = 2  # which of its outputs the Add would have
 
 
 @dataclass(frozen=True, kw_only=True)
-class Baseline:
-    """``blocks``: all device blocks of the trace. ``maker``: [blocks] the kernel that made each, -1 for none.
-    ``host_bytes``: [blocks] what a copy of each takes on the host. ``steps``: how often the training step is run.
-    ``misnamed``: kernels that MindSpore names after another layer than the one that they stand in, or after none.
-    ``weights``: kernels that read one weight and nothing else, with the row of its block."""
-
-    blocks: Lifetimes
-    maker: Ints
-    host_bytes: Ints
-    kernels: Kernels
-    layers: LayerRows
-    reads: Reads
-    steps: int
-    misnamed: frozenset[int] = frozenset()
-    weights: Mapping[int, int] = field(default_factory=dict[int, int])
-
-    @cached_property
-    def step_starts(self) -> Ints:
-        """The first kernel of each training step, and the number of kernels."""
-        names = self.kernels.name
-        return np.array([*(index for index, name in enumerate(names) if name == names[0]), len(names)])
-
-    def layer_of(self, kernel: int) -> str:
-        """What the network calls the layer of a kernel, "" outside of them."""
-        return self.layers.name(int(self.kernels.layer[kernel]))
-
-    @cached_property
-    def below(self) -> Ints:
-        """[kernels] what a view shows: the face that it reads; -1 for what is no view."""
-        found = np.full(len(self.kernels), -1, dtype=np.int64)
-        is_view = self.views
-        rows = np.flatnonzero(is_view[self.reads.kernel])
-        found[self.reads.kernel[rows]] = self.reads.face[rows]
-        return found
-
-    @cached_property
-    def _by_kernel(self) -> tuple[Ints, Ints]:
-        rows = np.argsort(self.reads.kernel, kind="stable")
-        return rows, np.searchsorted(self.reads.kernel[rows], np.arange(len(self.kernels) + 1))
-
-    def rows_of(self, kernel: int) -> list[int]:
-        """Rows of the reads of one kernel."""
-        rows, starts = self._by_kernel
-        found: list[int] = rows[starts[kernel] : starts[kernel + 1]].tolist()
-        return found
-
-    def readers_of(self, block: int) -> list[int]:
-        """The kernels that read a block."""
-        low, high = np.searchsorted(self.reads.block, [block, block + 1])
-        found: list[int] = self.reads.kernel[low:high].tolist()
-        return found
-
-    @cached_property
-    def num_readers(self) -> Ints:
-        """[kernels] how many kernels read what each makes, or shows as a view. Of what is written in place a view is no
-        only reader: MindSpore ties others to it."""
-        reads = self.reads
-        in_place = np.char.startswith(self.kernels.primitives, "Inplace")
-        seen = np.where((reads.via >= 0) & in_place[reads.via], reads.face, reads.via)
-        return np.bincount(seen[seen >= 0], minlength=len(self.kernels))
-
-    @cached_property
-    def depth(self) -> Ints:
-        """[kernels] how many readers follow one another from each to the nearest kernel that nothing reads."""
-        return hops(len(self.kernels), self.reads.kernel, self.reads.via)
-
-    @cached_property
-    def distance(self) -> Ints:
-        """[kernels] `depth`, where to take one of several outputs is a step, too."""
-        steps = np.where(self.num_made > 1, 2, 1)
-        return hops(len(self.kernels), self.reads.kernel, self.reads.via, steps)
-
-    @cached_property
-    def made(self) -> dict[int, list[int]]:
-        """Kernel -> the rows of the blocks that it makes."""
-        found: dict[int, list[int]] = {}
-        for row, kernel in enumerate(self.maker.tolist()):
-            found.setdefault(kernel, []).append(row)
-        return found
-
-    @cached_property
-    def num_made(self) -> Ints:
-        """[kernels] how many blocks each makes."""
-        return np.bincount(self.maker[self.maker >= 0], minlength=len(self.kernels))
-
-    @cached_property
-    def codes(self) -> Ints:
-        """[kernels] equal numbers for equal primitives in equal cells; gradients are told by their primitive alone,
-        because MindSpore names many of them after another layer."""
-        known: dict[tuple[str, str], int] = {}
-        columns = zip(self.kernels.cell, self.kernels.primitive, self.kernels.backward.tolist(), strict=True)
-        return np.array(
-            [
-                known.setdefault(("" if backward else cell, primitive), len(known))
-                for cell, primitive, backward in columns
-            ],
-            dtype=np.int64,
-        )
-
-    @cached_property
-    def views(self) -> Flags:
-        """[kernels] shows what it reads."""
-        return np.isin(self.kernels.primitives, list(VIEWS))
-
-    @cached_property
-    def norms(self) -> Flags:
-        """[kernels] an Add of one layer and the norm of the next in one."""
-        return np.asarray(self.kernels.primitives == ADD_AND_NORM)
-
-    @cached_property
-    def is_piped(self) -> bool:
-        """Other stages of a pipeline send and receive."""
-        return bool(np.isin(self.kernels.primitives, list(POINT_TO_POINT)).any())
-
-    @cached_property
-    def splits(self) -> Flags:
-        """[kernels] makes pieces of a tensor."""
-        return np.isin(self.kernels.primitives, list(SPLITS))
-
-    @cached_property
-    def edges(self) -> tuple[Ints, Ints]:
-        """(reader, face): nodes of one pass."""
-        passing, reads = self.kernels.passing, self.reads
-        inside = (passing[reads.face] >= 0) & (passing[reads.face] == passing[reads.kernel])
-        return reads.kernel[inside], reads.face[inside]
-
-    @cached_property
-    def edge_blocks(self) -> Ints:
-        """The block that is read along each of the ``edges``."""
-        passing, reads = self.kernels.passing, self.reads
-        return np.asarray(reads.block[(passing[reads.face] >= 0) & (passing[reads.face] == passing[reads.kernel])])
-
-    @cached_property
-    def rootless(self) -> Flags:
-        """[kernels] nodes that read nothing that a kernel made, such as the casts of weights."""
-        found = self.kernels.passing >= 0
-        found[self.reads.kernel] = False
-        return found
+class Baseline(LaidOut):
+    """What strategies are asked of."""
 
     @cached_property
     def batches(self) -> tuple[tuple[int, ...], ...]:
@@ -307,32 +158,3 @@ class Baseline:
             return int(received[0]) - bool(received[0] > ahead + 1 and primitive[received[0] - 1] == "Send")
         loss = self._gradients_of_forward[0]
         return int(loss[loss > ahead].min())
-
-    @cached_property
-    def twin(self) -> Ints:
-        """[kernels] the kernel of the backward pass by which the model computes a node again, -1 for none."""
-        kernels, reads = self.kernels, self.reads
-        found = np.full(len(kernels), -1, dtype=np.int64)
-        readers: dict[tuple[int, str], list[int]] = {}
-        for block, kernel in zip(reads.block.tolist(), reads.kernel.tolist(), strict=True):
-            readers.setdefault((block, kernels.primitive[kernel]), []).append(kernel)
-        for group in readers.values():
-            again = [
-                kernel
-                for kernel in group
-                if kernels.backward[kernel]
-                and kernels.layer[kernel] >= 0
-                and not kernels.name[kernel].startswith("Gradients")
-            ]
-            if again:
-                found[[kernel for kernel in group if kernels.passing[kernel] >= 0]] = again[0]
-        return found
-
-    @cached_property
-    def twin_block(self) -> Ints:
-        """[blocks] the block that the twin of its maker makes, -1 for none."""
-        found = np.full(len(self.maker), -1, dtype=np.int64)
-        for node in np.flatnonzero(self.twin >= 0).tolist():
-            rows, others = self.made.get(node, []), self.made.get(int(self.twin[node]), [])
-            found[rows] = others if len(rows) == len(others) else -1
-        return found

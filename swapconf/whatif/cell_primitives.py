@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from swapconf.models.network import LayerTemplate, Operator
 from swapconf.upstream.primitives import VIEWS, plain
-from swapconf.whatif.baseline import ADD_AND_NORM
+from swapconf.whatif.laid_out import ADD_AND_NORM
 
 
 class CellPrimitives:

@@ -7,13 +7,14 @@ from functools import cached_property
 
 import numpy as np
 
-from swapconf.decide.strategy import Recompute, Strategy, Swap
+from swapconf.decide.strategy import Recompute, Strategy
 from swapconf.models.network import Network
 from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import CATEGORIES, NEVER, TICKS, Category, Lifetimes
-from swapconf.whatif.baseline import SUM, Baseline
+from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_outputs import cell_outputs, descends, redistributing
 from swapconf.whatif.gradient_only import gradient_only
+from swapconf.whatif.laid_out import SUM
 from swapconf.whatif.lazy_inline import Barrier, barred, barriers
 from swapconf.whatif.loss import head_first
 from swapconf.whatif.opening import opened
@@ -21,6 +22,7 @@ from swapconf.whatif.parted import Own, flags, kinds, parted, stand_ins
 from swapconf.whatif.prediction import Moves, Prediction
 from swapconf.whatif.recompute import StrategyProgram, recompute, unseen
 from swapconf.whatif.shared import remade
+from swapconf.whatif.site_actions import SiteActions, asked_alone, site_actions
 from swapconf.whatif.sites import Sites, assign
 from swapconf.whatif.streams import in_order
 from swapconf.whatif.swap import Slack, Unread, Windows, swap
@@ -70,23 +72,6 @@ def placed(baseline: Baseline, network: Network) -> PlacedBaseline:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Actions:
-    """By site.
-
-    Attributes:
-        cell: Index into ``cells`` of the cell whose recompute covers it, -1 for none or for a primitive that was asked
-            for itself.
-        roots: By layer name, the operators whose recompute was asked for.
-    """
-
-    again: Flags
-    prefetch: Ints
-    cell: Ints
-    cells: tuple[str, ...]
-    roots: dict[str, frozenset[str]]
-
-
-@dataclass(frozen=True, kw_only=True)
 class LaunchPlan:
     """What a strategy has launched, and where: the kernels of the baseline with those that run again, and copies."""
 
@@ -103,7 +88,7 @@ def predict(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None = 
 def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None = None) -> LaunchPlan:
     """Positions of all that is launched; `prediction` turns them into memory, `predicted_program` into a program."""
     baseline, sites = prepared.baseline, prepared.sites
-    actions = _actions(sites, strategy)
+    actions = site_actions(sites, strategy)
     flagged, kept, outputs = _flagged(baseline, sites, actions)
     flagged &= ~prepared.is_once
     if not strategy.recompute_options.get("mp_comm_recompute", True):
@@ -140,7 +125,7 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     ends = prepared.barriers if strategy.swap_on else ()
     program = barred(program, ends)
     alone = {end.start: end.late for end in ends} or prepared.gradient_only
-    program, weights = copied(baseline, program, _alone(sites, actions))
+    program, weights = copied(baseline, program, asked_alone(sites, actions))
     program = in_order(baseline, program)
     reach = np.where(program.site >= 0, actions.prefetch[program.site], -1)
     # what a Split makes does not move, but a view of it does: measured, and so in the catalog of every family
@@ -160,18 +145,7 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     )
 
 
-def _alone(sites: Sites, actions: _Actions) -> Flags:
-    """[kernels] nodes whose recompute was asked for themselves, and not by a cell around them, too."""
-    again = np.array(
-        [
-            bool(actions.again[site]) and not descends(path.rpartition(".")[0], actions.roots[layer])
-            for site, (layer, path) in enumerate(sites.names)
-        ]
-    )
-    return np.append(again, False)[sites.of_node]
-
-
-def _apart(prepared: PlacedBaseline, actions: _Actions, windows: Windows) -> Flags:
+def _apart(prepared: PlacedBaseline, actions: SiteActions, windows: Windows) -> Flags:
     """Casts that several cells share in the baseline, of which not all move alike."""
     maker = prepared.sites.of_moved[windows.face]
     is_cast = (prepared.baseline.kernels.primitives == "Cast")[windows.face]
@@ -179,7 +153,7 @@ def _apart(prepared: PlacedBaseline, actions: _Actions, windows: Windows) -> Fla
     return np.asarray(is_cast & (maker >= 0) & (maker != windows.site) & (actions.prefetch[maker] != windows.prefetch))
 
 
-def _views_apart(prepared: PlacedBaseline, actions: _Actions, program: StrategyProgram) -> Flags:
+def _views_apart(prepared: PlacedBaseline, actions: SiteActions, program: StrategyProgram) -> Flags:
     """[kernels] views that several cells share in the baseline, of which not all move alike: MindSpore does not merge
     them then, so that there is a kernel more."""
     primitive = prepared.baseline.kernels.primitives
@@ -221,7 +195,7 @@ def _parted(prepared: PlacedBaseline, strategy: Strategy) -> list[Own]:
     ]
 
 
-def _unread(baseline: Baseline, sites: Sites, actions: _Actions, flagged: Flags) -> Unread:
+def _unread(baseline: Baseline, sites: Sites, actions: SiteActions, flagged: Flags) -> Unread:
     prefetch = actions.prefetch[sites.of_unread]
     nodes = np.flatnonzero((sites.of_unread >= 0) & (prefetch >= 0) & ~flagged & (baseline.num_made > 0))
     return Unread(
@@ -232,32 +206,7 @@ def _unread(baseline: Baseline, sites: Sites, actions: _Actions, flagged: Flags)
     )
 
 
-def _actions(sites: Sites, strategy: Strategy) -> _Actions:
-    known = strategy.actions()
-    again = np.zeros(len(sites.names) + 1, dtype=np.bool_)
-    prefetch = np.full(len(sites.names) + 1, -1, dtype=np.int64)
-    cell = np.full(len(sites.names) + 1, -1, dtype=np.int64)
-    cells: dict[str, int] = {}
-    roots: dict[str, set[str]] = {}
-    for index, name in enumerate(sites.names):
-        action = known.get(name)
-        if isinstance(action, Recompute):
-            again[index] = True
-            roots.setdefault(name[0], set()).add(action.root)
-            if action.root != name[1]:
-                cell[index] = cells.setdefault(action.root, len(cells))
-        elif isinstance(action, Swap):
-            prefetch[index] = action.prefetch
-    return _Actions(
-        again=again,
-        prefetch=prefetch,
-        cell=cell,
-        cells=tuple(cells),
-        roots={layer: frozenset(found) for layer, found in roots.items()},
-    )
-
-
-def _flagged(baseline: Baseline, sites: Sites, actions: _Actions) -> tuple[Flags, list[int], list[int]]:
+def _flagged(baseline: Baseline, sites: Sites, actions: SiteActions) -> tuple[Flags, list[int], list[int]]:
     """Nodes to run again. What is no site (communication of a sharded primitive) follows the cell around it; the
     output of the cell that was asked for is kept (``Cell.recompute`` without ``output_recompute``). Also the nodes that
     are such outputs, and the blocks that are one of a kernel that makes more, as a norm does, which runs again for the
@@ -276,7 +225,7 @@ def _flagged(baseline: Baseline, sites: Sites, actions: _Actions) -> tuple[Flags
     return np.asarray(flagged), kept, outputs
 
 
-def _kept_sums(baseline: Baseline, sites: Sites, actions: _Actions, flagged: Flags) -> dict[int, list[int]]:
+def _kept_sums(baseline: Baseline, sites: Sites, actions: SiteActions, flagged: Flags) -> dict[int, list[int]]:
     """By fused Add and norm of which only the norm is to run again, the reads of the sum by gradients. The Add at the
     end of the layer before never runs again, as its output is the output of that layer."""
     kernels, reads = baseline.kernels, baseline.reads

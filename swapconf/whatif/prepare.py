@@ -12,8 +12,9 @@ from swapconf.trace.columns import Flags, Ints, Kernels, LayerRows, Reads
 from swapconf.trace.lifetimes import NEVER, TICKS, Lifetimes
 from swapconf.trace.trace import Block, Kernel, Task, Trace
 from swapconf.upstream.scopes import EXTRA_BLOCK, GRADIENTS, InLayer, in_layer
-from swapconf.whatif.baseline import GRADIENT_VIEW, Baseline
+from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.homes import weights_read
+from swapconf.whatif.laid_out import GRADIENT_VIEW
 from swapconf.whatif.passes import adopted, passes, rehomed
 from swapconf.whatif.streams import released
 from swapconf.words.phrases import phrase

@@ -14,7 +14,8 @@ from types import MappingProxyType
 import numpy as np
 
 from swapconf.trace.columns import Flags, Ints
-from swapconf.whatif.baseline import SUM, Baseline
+from swapconf.whatif.baseline import Baseline
+from swapconf.whatif.laid_out import SUM
 from swapconf.whatif.regions import positions
 from swapconf.whatif.ungated import Covered, ungated
 

@@ -18,7 +18,8 @@ import numpy as np
 from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import TICKS
 from swapconf.upstream.primitives import VIEWS
-from swapconf.whatif.baseline import GRADIENT_VIEW, Baseline
+from swapconf.whatif.baseline import Baseline
+from swapconf.whatif.laid_out import GRADIENT_VIEW
 from swapconf.whatif.launch_order import UNKNOWN, Region, order
 from swapconf.whatif.slots import AGAIN, TURN
 from swapconf.whatif.ungated import places

@@ -17,8 +17,9 @@ import numpy as np
 from swapconf.models.network import Network
 from swapconf.trace.columns import Flags, Ints
 from swapconf.upstream.primitives import VIEWS
-from swapconf.whatif.baseline import ADD_AND_NORM, GRADIENT_VIEW, SUM, Baseline
+from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_primitives import CellPrimitives
+from swapconf.whatif.laid_out import ADD_AND_NORM, GRADIENT_VIEW, SUM
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,8 +17,9 @@ import numpy as np
 
 from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import TICKS
-from swapconf.whatif.baseline import SUM, Baseline
+from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.copy_queue import LONGEST, queued
+from swapconf.whatif.laid_out import SUM
 from swapconf.whatif.recompute import StrategyProgram
 from swapconf.whatif.shared import served as serves
 from swapconf.whatif.slots import COPY_BACK, COPY_OUT, COPY_TURN, EARLY, TURN

@@ -60,8 +60,8 @@ def plans(draw: st.DrawFn) -> tuple[Strategy, int, Fold]:
 
 
 @given(plans())
-def test_what_stays_is_in_order_and_each_share_keeps_a_layer(case: tuple[Strategy, int, Fold]) -> None:
-    strategy, stage, plan = case
+def test_what_stays_is_in_order_and_each_share_keeps_a_layer_of_each_kind(case: tuple[Strategy, int, Fold]) -> None:
+    strategy, _, plan = case
     places = [(entry.layer.interleave, entry.layer.stage) for entry in strategy.layers]
     assert plan.kept(plan.whole) == tuple(range(len(places)))
     for size in (*plan.runs, plan.check):
@@ -73,10 +73,9 @@ def test_what_stays_is_in_order_and_each_share_keeps_a_layer(case: tuple[Strateg
         assert all(few <= all_ for few, all_ in zip(size.layers, plan.whole.layers, strict=True))
         for row in plan.rows:
             assert not row.own or {row.first, row.indices[-1]} <= set(kept)
-        of_stage = Counter(places[index] for index in kept)
-        assert plan.small.layers == plan.whole.layers or all(
-            of_stage[place] == 1 for place in of_stage if place[1] != stage
-        )
+        kinds = [(place, entry.layer.template) for place, entry in zip(places, strategy.layers, strict=True)]
+        of_kind = Counter(kinds[index] for index in kept)
+        assert of_kind.keys() == set(kinds)
 
 
 @given(plans())

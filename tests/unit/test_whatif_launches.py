@@ -10,8 +10,9 @@ import pytest
 
 from swapconf.trace.lifetimes import TICKS
 from swapconf.trace.trace import Trace
-from swapconf.whatif.predict import LaunchPlan, _actions, _alone, predict, prediction, schedule
+from swapconf.whatif.predict import LaunchPlan, predict, prediction, schedule
 from swapconf.whatif.shared import served
+from swapconf.whatif.site_actions import asked_alone, site_actions
 from swapconf.whatif.swap import _ahead, _freed_with_later
 from swapconf.whatif.weight_copies import WeightCopies
 from tests.helpers import golden
@@ -171,7 +172,7 @@ def test_a_cast_is_asked_for_alone_where_no_cell_around_it_is(asked: str, alone:
     strategy = llama.study(llama.OFF, f"recompute_config.select_recompute={{{asked}}}").strategy
     assert strategy is not None
     sites, kernels = llama.baseline().sites, llama.baseline().baseline.kernels
-    found = np.flatnonzero(_alone(sites, _actions(sites, strategy)))
+    found = np.flatnonzero(asked_alone(sites, site_actions(sites, strategy)))
     cells = {(kernels.cell[node], kernels.primitive[node]) for node in found.tolist()}
     inside = {(cell, primitive) for cell, primitive in cells if cell.startswith("feed_forward")}
     assert inside == ({("feed_forward.w1", "Cast")} if alone else set())

@@ -1,0 +1,65 @@
+"""STRATEGY + SITES -> ACTIONS: what is asked of each site, in columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from swapconf.decide.strategy import Recompute, Strategy, Swap
+from swapconf.trace.columns import Flags, Ints
+from swapconf.whatif.cell_outputs import descends
+from swapconf.whatif.sites import Sites
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiteActions:
+    """By site.
+
+    Attributes:
+        cell: Index into ``cells`` of the cell whose recompute covers it, -1 for none or for a primitive that was asked
+            for itself.
+        roots: By layer name, the operators whose recompute was asked for.
+    """
+
+    again: Flags
+    prefetch: Ints
+    cell: Ints
+    cells: tuple[str, ...]
+    roots: dict[str, frozenset[str]]
+
+
+def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
+    known = strategy.actions()
+    again = np.zeros(len(sites.names) + 1, dtype=np.bool_)
+    prefetch = np.full(len(sites.names) + 1, -1, dtype=np.int64)
+    cell = np.full(len(sites.names) + 1, -1, dtype=np.int64)
+    cells: dict[str, int] = {}
+    roots: dict[str, set[str]] = {}
+    for index, name in enumerate(sites.names):
+        action = known.get(name)
+        if isinstance(action, Recompute):
+            again[index] = True
+            roots.setdefault(name[0], set()).add(action.root)
+            if action.root != name[1]:
+                cell[index] = cells.setdefault(action.root, len(cells))
+        elif isinstance(action, Swap):
+            prefetch[index] = action.prefetch
+    return SiteActions(
+        again=again,
+        prefetch=prefetch,
+        cell=cell,
+        cells=tuple(cells),
+        roots={layer: frozenset(found) for layer, found in roots.items()},
+    )
+
+
+def asked_alone(sites: Sites, actions: SiteActions) -> Flags:
+    """[kernels] nodes whose recompute was asked for themselves, and not by a cell around them, too."""
+    again = np.array(
+        [
+            bool(actions.again[site]) and not descends(path.rpartition(".")[0], actions.roots[layer])
+            for site, (layer, path) in enumerate(sites.names)
+        ]
+    )
+    return np.append(again, False)[sites.of_node]
