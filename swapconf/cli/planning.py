@@ -24,6 +24,7 @@ from swapconf.words.units import parse_bytes
 if TYPE_CHECKING:
     from swapconf.plan.confirmed import ConfirmedRank
     from swapconf.plan.judge import Judge
+    from swapconf.plan.modes import Atom, Plan
     from swapconf.plan.planned import Planned
     from swapconf.plan.runs import StageRun
     from swapconf.study.study import Study
@@ -121,8 +122,8 @@ def _baselines(study: Study, changes: Sequence[str], runs: RunOptions) -> list[P
     return dry_runs.traces_of(_run(plain, dry_runs.place_of_baselines(document, runs.keep), runs, phrase("baseline")))
 
 
-def _run(study: Study, keep: Path, runs: RunOptions, title: str) -> list[StageRun]:
-    """Every stage of a config dry-run, its traces in ``keep``."""
+def _run(study: Study, keep: Path, runs: RunOptions, title: str, ranks: Sequence[int] = ()) -> list[StageRun]:
+    """``ranks`` of a config dry-run, or one of every stage, with their traces in ``keep``."""
     from swapconf.dryrun import capacity, fan_out
     from swapconf.dryrun.environment import prepare
     from swapconf.plan import runs as dry_runs
@@ -130,7 +131,7 @@ def _run(study: Study, keep: Path, runs: RunOptions, title: str) -> list[StageRu
     if lacking := fan_out.missing(runs.dask):
         raise click.ClickException(lacking)
     prepare(sys.executable, os.environ, 1)  # once, before the children, so that the shim is built once
-    orders = dry_runs.orders(study.document, study, keep, fold=runs.fold, timeout_seconds=runs.timeout)
+    orders = dry_runs.orders(study.document, study, keep, fold=runs.fold, timeout_seconds=runs.timeout, ranks=ranks)
     with Children(len(orders), title) as progress:
         return dry_runs.run(
             [replace(order, board=progress.board) for order in orders],
@@ -161,6 +162,7 @@ def planned(
     from swapconf.plan.confirmed import confirm as confirmed_by
     from swapconf.plan.confirmed import learned
     from swapconf.plan.planned import EVIDENCE, Verdict
+    from swapconf.plan.runs import NoRun
 
     assert study.network is not None
     if not confirm and study.network.family not in EVIDENCE:
@@ -176,7 +178,14 @@ def planned(
         made = _said(_searched(judge, asked.effort, widely=widely), study, asked, options)
         if not confirm or made.planned.verdict is Verdict.IMPOSSIBLE or not made.after:
             return made
-        found = confirmed_by(judge, made.planned.chosen, _run_plan(study, changes, made.after, runs))
+        try:
+            stages = _run_plan(study, changes, made.after, runs)
+        except NoRun as error:
+            if not error.crashed or turn == _ROUNDS - 1:
+                raise
+            judge = judge.without(_culprit(judge, made.planned.chosen.plan, study, changes, runs, error.crashed[0]))
+            continue
+        found = confirmed_by(judge, made.planned.chosen, stages)
         made = replace(made, confirmed=found)
         if all(rank.fits for rank in found) or turn == _ROUNDS - 1:
             return made
@@ -219,31 +228,62 @@ class Step:
 
 def _said(planned: Planned, study: Study, asked: PlanOptions, options: MachineOptions) -> Made:
     """The YAML with the plan in it."""
-    from swapconf.config.rewriting import CannotRewrite
-    from swapconf.config.yaml_document import parse, read_text
-    from swapconf.decide.compact import CannotCompact
+    from swapconf.config.yaml_document import read_text
     from swapconf.plan.planned import Verdict
-    from swapconf.plan.written import write
     from swapconf.report.plan_text import comment
 
-    judge, file = planned.judge, study.document.file
-    before = read_text(file)
+    before = read_text(study.document.file)
     if planned.verdict is Verdict.IMPOSSIBLE:
         return Made(planned=planned, before=before, after="")
     told = comment(planned, asked.budget, options.profile or "", asked.slower_link)
+    after, why_not = _text(planned.judge, planned.chosen.plan, study, told)
+    return Made(planned=planned, before=before, after=after, why_not=why_not)
+
+
+def _text(judge: Judge, plan: Plan, study: Study, comment: str) -> tuple[str, str]:
+    """The YAML with a plan in it, and where it cannot be rewritten "" and why not."""
+    from swapconf.config.rewriting import CannotRewrite
+    from swapconf.config.yaml_document import parse, read_text
+    from swapconf.decide.compact import CannotCompact
+    from swapconf.plan.written import write
+
+    file = study.document.file
+    before = read_text(file)
     try:
-        after = write(before, parse(before, file), judge.written(planned.chosen.plan), told)
+        return write(before, parse(before, file), judge.written(plan), comment), ""
     except CannotCompact as error:
-        return Made(planned=planned, before=before, after="", why_not=str(error))
+        return "", str(error)
     except CannotRewrite as error:
-        return Made(
-            planned=planned, before=before, after="", why_not=phrase("{error}; {hint}", error=error, hint=error.hint)
-        )
-    return Made(planned=planned, before=before, after=after)
+        return "", phrase("{error}; {hint}", error=error, hint=error.hint)
 
 
-def _run_plan(study: Study, changes: Sequence[str], text: str, runs: RunOptions) -> list[StageRun]:
-    """The true runs of the YAML with the plan."""
+def _culprit(
+    judge: Judge, plan: Plan, study: Study, changes: Sequence[str], runs: RunOptions, rank: int
+) -> frozenset[Atom]:
+    """What of a plan the MindSpore of ``rank`` does not compile."""
+    from swapconf.plan.modes import told
+    from swapconf.plan.refused import narrowed
+    from swapconf.plan.runs import NoRun
+
+    def fails(less: Plan) -> bool:
+        text, _ = _text(judge, less, study, "")
+        try:
+            if text:
+                _run_plan(study, changes, text, runs, (rank,))
+        except NoRun as error:
+            return bool(error.crashed)
+        return False
+
+    say(phrase("rank {rank}: MindSpore fails on this plan; which entry it is, is found out now", rank=rank), err=True)
+    found = narrowed(plan, fails)
+    say(phrase("MindSpore fails on {entries}; planning again without", entries=told(found)), err=True)
+    return found
+
+
+def _run_plan(
+    study: Study, changes: Sequence[str], text: str, runs: RunOptions, ranks: Sequence[int] = ()
+) -> list[StageRun]:
+    """The true runs of the YAML with the plan: of ``ranks``, or of one rank of each stage."""
     from swapconf.config.overrides import changed
     from swapconf.config.yaml_document import parse
     from swapconf.study.study import study_for_run
@@ -252,4 +292,4 @@ def _run_plan(study: Study, changes: Sequence[str], text: str, runs: RunOptions)
     written = study_for_run(document, os.environ)
     go_on(written)
     with tempfile.TemporaryDirectory(prefix="swapconf-plan-", ignore_cleanup_errors=True) as folder:
-        return _run(written, Path(folder), runs, phrase("plan"))
+        return _run(written, Path(folder), runs, phrase("plan"), ranks)

@@ -14,8 +14,10 @@ from swapconf.decide.compact import compact
 from swapconf.dryrun.cluster import CARDS
 from swapconf.dryrun.rank_order import cluster_of
 from swapconf.models.network import Network
+from swapconf.plan import refused
 from swapconf.plan.limits import Budget, Cards, Limits
 from swapconf.plan.modes import KEEP, Atom, Mode, Plan, config_of, decoder_layers, entries, fitted, uniform
+from swapconf.plan.refused import Refused
 from swapconf.study.study import Study
 from swapconf.timing.cost import Machine
 from swapconf.whatif.evaluate import Evaluation, Evaluator, Waits
@@ -62,7 +64,7 @@ class Scored:
 
 
 class Judge:
-    """Plans under limits, each asked once. ``known``: a judge of the same, whose evaluations it shares."""
+    """Plans under limits, each asked once. ``known``: a judge of the same, whose evaluations and refusals it shares."""
 
     def __init__(
         self,
@@ -82,6 +84,9 @@ class Judge:
         self._base, self._cards = base, cards
         self._scored: dict[Plan, Scored] = {}
         self._found: dict[Plan, Evaluation] = known._found if known is not None else {}
+        self.refused: frozenset[Refused] = (
+            known.refused if known is not None else refused.known(network.templates, evaluator.versions)
+        )
         keep = uniform(KEEP, network)
         self._ratio = [pool / used for pool, used in zip(self.pool_bytes(keep), self.used_bytes(keep), strict=True)]
 
@@ -93,6 +98,12 @@ class Judge:
     def under(self, limits: Limits) -> Judge:
         """The same under other limits; what was evaluated is known."""
         return Judge(self.evaluator, self._base, self.network, limits, self._cards, self.max_entries, self)
+
+    def without(self, together: Refused) -> Judge:
+        """The same, with one more set of entries that is not compiled."""
+        made = self.under(self.limits)
+        made.refused |= {together}
+        return made
 
     def fitted(self, modes: Iterable[Mode]) -> Plan:
         """What the layers have of these modes, one for each."""
@@ -109,7 +120,8 @@ class Judge:
     def evaluation(self, plan: Plan) -> Evaluation:
         if plan not in self._found:
             self._found[plan] = self.evaluator.evaluate(self.config(plan), self._keys(plan), SLOWER)
-        return self._found[plan]
+        found = self._found[plan]
+        return replace(found, is_refused=True) if refused.has(plan, self.refused) else found
 
     def nominal_us(self, plan: Plan) -> float:
         """The step with the link as told."""

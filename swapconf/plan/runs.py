@@ -12,12 +12,14 @@ from pathlib import Path
 from swapconf.compare.rehearsed import reports_of
 from swapconf.config.nodes import Document, Node
 from swapconf.config.overrides import of_file
+from swapconf.dryrun.outcome import RankOutcome
 from swapconf.dryrun.rank_order import RankOrder, cluster_of
 from swapconf.files import cache_folder
 from swapconf.study.study import Study
 from swapconf.trace import trace_folder
 from swapconf.words.phrases import joined, phrase
 
+_CRASHES = frozenset({RankOutcome.STOPPED.value, RankOutcome.CRASHED.value})
 _RECOMPUTE = ("recompute", "select_recompute", "select_comm_recompute")
 # section -> keys that switch something on, where the YAML has them
 _SWITCHES = {
@@ -28,7 +30,12 @@ _SWITCHES = {
 
 
 class NoRun(ValueError):
-    """A stage could not be dry-run, or left no trace of the whole model; the text says which, why and what to do."""
+    """A stage could not be dry-run, or left no trace of the whole model; the text says which, why and what to do.
+    ``crashed``: the ranks on which MindSpore itself failed, which another strategy may mend."""
+
+    def __init__(self, text: str, crashed: Iterable[int] = ()) -> None:
+        super().__init__(text)
+        self.crashed = tuple(crashed)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,20 +76,14 @@ def place_of_baselines(document: Document, keep: Path | None) -> Path:
 
 
 def orders(
-    document: Document, study: Study, keep: Path, *, fold: bool, timeout_seconds: float, board: Path | None = None
+    document: Document, study: Study, keep: Path, *, fold: bool, timeout_seconds: float, ranks: Sequence[int] = ()
 ) -> list[RankOrder]:
-    """One rank of each stage."""
+    """``ranks``, or one rank of each stage."""
     return [
         RankOrder(
-            document=document,
-            rank=rank,
-            fold=fold,
-            timeout_seconds=timeout_seconds,
-            keep=keep,
-            settings=study.settings,
-            board=board,
+            document=document, rank=rank, fold=fold, timeout_seconds=timeout_seconds, keep=keep, settings=study.settings
         )
-        for rank in cluster_of(document).first_ranks()
+        for rank in ranks or cluster_of(document).first_ranks()
     ]
 
 
@@ -96,7 +97,7 @@ def run(
 ) -> list[StageRun]:
     """All stages. Raises NoRun where one did not complete."""
     known = reports_of(asked, jobs, reuse=reuse, dask=dask, progress=progress)
-    failed, found = [], []
+    failed, crashed, found = [], [], []
     for order in asked:
         assert order.keep is not None
         report = known[order.keep, order.rank]
@@ -110,6 +111,8 @@ def run(
                     detail=report["detail"],
                 )
             )
+            if report["outcome"] in _CRASHES:
+                crashed.append(order.rank)
             continue
         folder = order.keep / f"rank_{order.rank}"
         found.append(
@@ -124,7 +127,7 @@ def run(
             )
         )
     if failed:
-        raise NoRun(joined("; ", failed))
+        raise NoRun(joined("; ", failed), crashed)
     return found
 
 

@@ -63,14 +63,16 @@ class RankMemory:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evaluation:
-    """``ranks``: in the order of the evaluator. ``step_us``: all micro-batches of the step, on one machine."""
+    """``ranks``: in the order of the evaluator. ``step_us``: all micro-batches of the step, on one machine.
+    ``is_refused``: MindSpore is known not to compile it."""
 
     ranks: tuple[RankMemory, ...]
     step_us: float
+    is_refused: bool = False
 
     @property
     def crashes(self) -> bool:
-        return any(rank.crashes for rank in self.ranks)
+        return self.is_refused or any(rank.crashes for rank in self.ranks)
 
     @property
     def moved_bytes(self) -> int:

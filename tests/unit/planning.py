@@ -15,6 +15,7 @@ from swapconf.plan.modes import Mode
 from swapconf.study.study import Study
 from swapconf.timing import hardware
 from swapconf.timing.cost import Machine
+from swapconf.upstream.facts import Versions
 from swapconf.whatif.evaluate import Evaluation, Evaluator, RankMemory
 from tests.helpers import TRACES, study_of
 from tests.unit.networks import config, network
@@ -100,6 +101,10 @@ class MadeUp:
     @property
     def num_kernels(self) -> int:
         return 1000
+
+    @property
+    def versions(self) -> Versions:
+        return Versions()
 
     def evaluate(self, config: Config, keys: Sequence[Hashable], machine: int = 0) -> Evaluation:
         self.asked.append(tuple(keys))

@@ -10,6 +10,14 @@ RELEASE = Release(
     version="2.9.0",
     confirms=("recomputed_consumer_voids_swap",),
     changes={
+        "recomputed_query_norm_crashes": FactValue(
+            value=True,
+            for_earlier=True,
+            source=phrase(
+                'select_recompute of the norm of queries or keys of Qwen3 ends with "The pointer[prim] is null", in '
+                "ten mixtures and layouts of ten"
+            ),
+        ),
         "prefetch_two_copies_from": FactValue(
             value=23,
             for_earlier=True,

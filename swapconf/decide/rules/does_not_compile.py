@@ -1,0 +1,58 @@
+r"""does-not-compile: a recompute on which MindSpore stops while it compiles.
+
+``select_recompute`` of the norm of queries or of keys (``self_attention\.q_layernorm``, ``self_attention\.k_layernorm``
+of Qwen3) by itself ends with "RuntimeError: The pointer[prim] is null". Within a recomputed layer, or a recomputed
+``self_attention``, they are no trouble.
+
+Fails: ``{'self_attention\.k_layernorm': True}`` in select_recompute. Passes: ``{self_attention: True}`` there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from swapconf.decide.rules.case import Case, finding, ranges
+from swapconf.decide.strategy import LayerStrategy
+from swapconf.decide.uncompiled import FACT, uncompiled
+from swapconf.words.findings import Finding, Origin, Severity
+from swapconf.words.phrases import phrase
+
+RULE = "does-not-compile"
+
+
+def check(case: Case) -> Iterator[Finding]:
+    if case.config.runtime.stand_alone:  # the pass that fails is one of the parallel modes
+        return
+    layers: dict[tuple[str, Origin], set[int]] = {}
+    for entry, outcome in case.outcomes():
+        request = outcome.request
+        if (
+            outcome.void is None
+            and request.kind == "select_recompute"
+            and request.operator in uncompiled(entry.layer.template, case.versions)
+            and not _around(entry, request.operator)
+        ):
+            layers.setdefault((request.operator, request.origin), set()).add(entry.layer.index)
+    for (operator, origin), indices in layers.items():
+        yield finding(
+            RULE,
+            Severity.ERROR,
+            origin,
+            phrase(
+                "MindSpore stops while it compiles {operator} recomputed by itself in {layers} ({source})",
+                operator=operator,
+                layers=ranges(indices),
+                source=case.versions.fact(FACT).source,
+            ),
+            phrase("recompute `{cell}` or the whole layer, or leave it out", cell=operator.rpartition(".")[0]),
+        )
+
+
+def _around(entry: LayerStrategy, operator: str) -> bool:
+    """Whether a cell around it is recomputed."""
+    asked = (
+        outcome.request.operator
+        for outcome in entry.plan.outcomes
+        if outcome.void is None and outcome.request.kind in ("recompute", "select_recompute")
+    )
+    return any(operator != around and operator.startswith(f"{around}." if around else "") for around in asked)

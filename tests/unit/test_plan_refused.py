@@ -1,0 +1,83 @@
+"""What MindSpore does not compile is not planned: what is known, and what a true run shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from swapconf.cli import planning
+from swapconf.cli.main import main
+from swapconf.plan import refused
+from swapconf.plan.modes import Atom, Plan, entries, uniform
+from swapconf.plan.planned import needed_bytes, plan
+from swapconf.plan.runs import NoRun, StageRun
+from swapconf.upstream.facts import Versions
+from tests.helpers import TRACES, study_of_values
+from tests.unit.planning import made_up_judge
+
+WEIGHTS, NORM, ATTENTION = (Atom("recompute", path) for path in ("feed_forward.w2", "norm", "attention"))
+
+
+def test_the_norms_of_queries_and_keys_are_refused_by_themselves() -> None:
+    values = {"use_legacy": False, "model": {"model_config": {"model_type": "qwen3", "num_hidden_layers": 2}}}
+    network = study_of_values(values).network
+    assert network is not None
+    known = refused.known(network.templates, Versions())
+    assert known == {
+        frozenset({Atom("recompute", f"self_attention.{name}")}) for name in ("q_layernorm", "k_layernorm")
+    }
+
+
+def test_a_refused_plan_does_not_fit_and_what_is_planned_has_none_of_it() -> None:
+    judge = made_up_judge(4)
+    low, high = (needed_bytes(judge, uniform(mode, judge.network)) for mode in (frozenset({ATTENTION}), frozenset()))
+    judge = judge.under(made_up_judge(4, budget_bytes=(low + high) // 2).limits)
+    first = plan(judge).chosen
+    assert first.fits
+    without = judge.without(frozenset(first.entries))
+    assert not without.score(first.plan).fits
+    second = plan(without).chosen
+    assert second.fits
+    assert not refused.has(second.plan, without.refused)
+    assert judge.score(first.plan).fits, "another judge's refusals are not those of the first"
+
+
+def test_the_entries_that_fail_together_are_found() -> None:
+    whole = uniform(frozenset({WEIGHTS, NORM, ATTENTION}), made_up_judge(3).network)
+    asked: list[Plan] = []
+
+    def fails(less: Plan) -> bool:
+        asked.append(less)
+        return {WEIGHTS, NORM} <= set(entries(less))
+
+    assert refused.narrowed(whole, fails) == {WEIGHTS, NORM}
+    assert len(asked) == 3
+    assert refused.narrowed(uniform(frozenset({NORM}), made_up_judge(3).network), fails) == {NORM}
+
+
+def test_a_plan_that_mindspore_fails_on_is_planned_again_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "train.yaml"
+    config.write_text((TRACES / "llama.yaml").read_text())
+    ran: list[str] = []
+
+    def run(study: Any, changes: Any, text: str, runs: Any, ranks: Any = ()) -> list[StageRun]:
+        ran.append(text)
+        if "feed_forward" in text:
+            raise NoRun("rank 0 stopped with an error", crashed=[0])
+        return [
+            StageRun(rank=0, stage=0, folder=tmp_path, used_peak_bytes=1, with_fragments_peak_bytes=1, host_bytes=0)
+        ]
+
+    monkeypatch.setattr(planning, "_run_plan", run)
+    words = ["--from", str(TRACES / "llama_l2_none"), "--hardware", "ascend_910b2", "--effort", "0.2", "--confirm"]
+    result = CliRunner().invoke(main, ["plan", str(config), "--budget", "322MB", *words, "--write"])
+    assert result.exit_code == 0, result.output
+    assert "feed_forward" in ran[0], "the plan that is best has what fails"
+    assert "MindSpore fails on" in result.stderr
+    assert "feed_forward" not in ran[-1]
+    assert config.read_text() == ran[-1]
