@@ -10,6 +10,7 @@ from swapconf.decide.compact import CannotCompact
 from swapconf.memory.advice import advice, peak_line
 from swapconf.memory.holders import peak
 from swapconf.plan.confirmed import ConfirmedRank
+from swapconf.plan.deal import better_deal
 from swapconf.plan.judge import SLOWER, Scored
 from swapconf.plan.modes import Atom
 from swapconf.plan.planned import Planned, Verdict
@@ -57,6 +58,15 @@ def verdict_lines(planned: Planned, study: Study) -> Iterator[str]:
             "planned for {budget}: {entries}",
             budget=budget,
             entries=joined("; ", (_in_words(planned.chosen, atom) for atom in planned.chosen.entries)),
+        )
+    if (deal := better_deal(planned)) is not None:
+        yield phrase(
+            "with {layers} layers on the stages nothing has to be swapped or recomputed, and a step is estimated at "
+            "{change:+.2f}% of one with the layers as they are and nothing swapped or recomputed; to see: "
+            "`--set model.model_config.offset={offset}`",
+            layers=", ".join(map(str, deal.counts)),
+            change=100 * deal.change,
+            offset="[" + ",".join(map(str, deal.offset)) + "]",
         )
     if planned.is_interrupted:
         yield phrase("the search was ended early; this is the best until then")
@@ -218,6 +228,7 @@ def as_record(
     except CannotCompact:
         config = judge.config(chosen.plan)
     nothing = judge.score((frozenset(),) * len(judge.layers))
+    deal = better_deal(planned)
     return {
         "verdict": planned.verdict.name.lower(),
         "budget_bytes": judge.limits.budget_bytes,
@@ -283,6 +294,9 @@ def as_record(
             }
             for item in confirmed
         ],
+        "other_layout": None
+        if deal is None
+        else {"layers": list(deal.counts), "offset": list(deal.offset), "step_change": deal.change},
         "sections": {**swap_section(config), **recompute_sections(config)},
         "yaml": text,
         "origin": show(judge.evaluator.origin),

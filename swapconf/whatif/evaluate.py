@@ -19,6 +19,7 @@ from swapconf.decide.expand import expand
 from swapconf.decide.strategy import Strategy
 from swapconf.memory import with_workspace
 from swapconf.memory.allocators import place
+from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.models.network import LayerTemplate, Network
 from swapconf.study.study import Study, network_of
 from swapconf.timing.cost import Costs, Machine
@@ -33,6 +34,7 @@ from swapconf.trace.lifetimes import Lifetimes
 from swapconf.trace.trace import Trace
 from swapconf.upstream.facts import Versions
 from swapconf.whatif import baseline_step
+from swapconf.whatif.layer_share import LayerShare, layer_share
 from swapconf.whatif.predict import PlacedBaseline, placed, prediction, schedule
 from swapconf.whatif.predicted_program import predicted_program
 from swapconf.whatif.prediction import Prediction
@@ -205,6 +207,17 @@ class Evaluator:
                 for rank, line in zip(self._ranks, joint.ranks, strict=True)
             ),
             bubble_us=tuple(line.bubble_us for line in joint.ranks),
+        )
+
+    def layer_shares(self, machine: int = 0) -> tuple[LayerShare, ...]:
+        """By rank, without swap and recompute."""
+        return tuple(
+            layer_share(
+                lifetimes(rank.question.trace),
+                rank.step.program.names,
+                rank.costs[machine].duration_us[: len(rank.step.program)],
+            )
+            for rank in self._ranks
         )
 
     def _step_us(self, launched: Sequence[_Launched], machine: int) -> float:

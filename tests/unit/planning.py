@@ -17,6 +17,7 @@ from swapconf.timing import hardware
 from swapconf.timing.cost import Machine
 from swapconf.upstream.facts import Versions
 from swapconf.whatif.evaluate import Evaluation, Evaluator, RankMemory
+from swapconf.whatif.layer_share import LayerShare
 from tests.helpers import TRACES, study_of
 from tests.unit.networks import config, network
 
@@ -105,6 +106,18 @@ class MadeUp:
     @property
     def versions(self) -> Versions:
         return Versions()
+
+    def layer_shares(self, machine: int = 0) -> tuple[LayerShare, ...]:
+        """The last stage has the head and the loss, too."""
+        return tuple(
+            LayerShare(
+                num_layers=2,
+                layer_bytes=300.0 * (self.num_stages - stage),
+                layer_us=1.0,
+                busy_us=10_000.0 + 50.0 * stage,
+            )
+            for stage in range(self.num_stages)
+        )
 
     def evaluate(self, config: Config, keys: Sequence[Hashable], machine: int = 0) -> Evaluation:
         self.asked.append(tuple(keys))
