@@ -10,11 +10,14 @@ from swapconf.models.network import LayerTemplate
 from swapconf.upstream.facts import Versions
 
 FACT = "recomputed_query_norm_crashes"
-_CELLS = frozenset({"self_attention.q_layernorm", "self_attention.k_layernorm"})
+_ATTENTION = "self_attention"
+_CELLS = frozenset({f"{_ATTENTION}.q_layernorm", f"{_ATTENTION}.k_layernorm"})
 
 
 def uncompiled(template: LayerTemplate, versions: Versions) -> frozenset[str]:
     """Paths of cells."""
-    if not versions.fact(FACT).value:
+    attention = template.by_path.get(_ATTENTION)
+    # with latent attention such norms follow another cell; DeepSeek-V3 compiles
+    if attention is None or attention.type.startswith("MLA") or not versions.fact(FACT).value:
         return frozenset()
     return frozenset(path for path in _CELLS & template.by_path.keys() if template.by_path[path].kind == "cell")

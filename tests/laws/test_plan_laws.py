@@ -26,7 +26,7 @@ from tests.laws.strategies import networks
 from tests.unit.networks import config
 from tests.unit.planning import made_up_judge, real_judge, study
 
-FEW = settings(max_examples=6, deadline=None)
+FEW = settings(max_examples=5, deadline=None)
 judges = st.one_of(
     st.builds(made_up_judge, st.integers(1, 6), max_entries=st.integers(1, 8)),
     st.builds(made_up_judge, st.sampled_from([4, 8]), st.sampled_from([2, 4]), max_entries=st.integers(1, 8)),
@@ -49,7 +49,7 @@ def under(judge: Judge | str, share: float, host_budget_bytes: int | None = None
 
 
 def planned(judge: Judge | str, share: float, host_budget_bytes: int | None = None) -> Planned:
-    return plan(under(judge, share, host_budget_bytes), effort=0.15)
+    return plan(under(judge, share, host_budget_bytes), effort=0.1)
 
 
 @given(judges, shares, st.none() | st.integers(0, 4000))
@@ -103,18 +103,18 @@ def test_a_larger_budget_is_never_slower_for_one_judge_that_is_asked_upwards(
     one = under(judge, 1.0)
     steps = []
     for share in sorted(budgets):
-        found = plan(under(one, share), effort=0.15)
+        found = plan(under(one, share), effort=0.1)
         if found.chosen.fits:
             steps.append(found.chosen.found.step_us)
     assert all(more <= (1 + NOISE) * less for less, more in itertools.pairwise(steps))
 
 
-@pytest.mark.parametrize("shares", [(-0.1, 0.05, 0.2, 0.35, 0.5, 0.7, 0.9)])
+@pytest.mark.parametrize("shares", [(-0.1, 0.05, 0.2, 0.4, 0.6, 0.9)])
 def test_a_larger_budget_is_never_slower_on_a_real_trace_whoever_is_asked(shares: tuple[float, ...]) -> None:
     steps = [
-        found.chosen.found.step_us for share in shares if (found := plan(under("real", share), effort=0.3)).chosen.fits
+        found.chosen.found.step_us for share in shares if (found := plan(under("real", share), effort=0.15)).chosen.fits
     ]
-    assert len(steps) > 5
+    assert len(steps) > 4
     assert all(more <= (1 + NOISE) * less for less, more in itertools.pairwise(steps))
 
 

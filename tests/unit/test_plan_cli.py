@@ -26,7 +26,7 @@ def config(tmp_path: Path) -> Path:
 
 def plan(config: Path, *more: str) -> Result:
     return CliRunner().invoke(
-        main, ["plan", str(config), "--from", str(NONE), "--hardware", "ascend_910b2", "--effort", "0.2", *more]
+        main, ["plan", str(config), "--from", str(NONE), "--hardware", "ascend_910b2", "--effort", "0.1", *more]
     )
 
 

@@ -56,7 +56,7 @@ def test_a_layer_of_the_full_stage_goes_where_there_is_room() -> None:
     judge = made_up_judge(4, 2)
     full = judge.pool_bytes(uniform(KEEP, judge.network))
     judge = made_up_judge(4, 2, budget_bytes=max(full) - 100)
-    found = plan(judge)
+    found = plan(judge, effort=0.2)
     assert better_deal(found) is None, "a small swap costs less than a tenth of a percent"
     deal = better_deal(replace(found, chosen=judge.score(uniform(RECOMPUTED, judge.network))))
     assert deal is not None

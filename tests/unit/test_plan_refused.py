@@ -15,7 +15,7 @@ from swapconf.plan.modes import Atom, Plan, entries, uniform
 from swapconf.plan.planned import needed_bytes, plan
 from swapconf.plan.runs import NoRun, StageRun
 from swapconf.upstream.facts import Versions
-from tests.helpers import TRACES, study_of_values
+from tests.helpers import ROOT, TRACES, study_of, study_of_values
 from tests.unit.planning import made_up_judge
 
 WEIGHTS, NORM, ATTENTION = (Atom("recompute", path) for path in ("feed_forward.w2", "norm", "attention"))
@@ -31,15 +31,22 @@ def test_the_norms_of_queries_and_keys_are_refused_by_themselves() -> None:
     }
 
 
+def test_the_norms_of_latent_attention_are_not() -> None:
+    network = study_of(ROOT / "configs" / "small" / "deepseek_v3_default_swap.yaml").network
+    assert network is not None
+    assert any("self_attention.q_layernorm" in template.by_path for template in network.templates)
+    assert not refused.known(network.templates, Versions())
+
+
 def test_a_refused_plan_does_not_fit_and_what_is_planned_has_none_of_it() -> None:
     judge = made_up_judge(4)
     low, high = (needed_bytes(judge, uniform(mode, judge.network)) for mode in (frozenset({ATTENTION}), frozenset()))
     judge = judge.under(made_up_judge(4, budget_bytes=(low + high) // 2).limits)
-    first = plan(judge).chosen
+    first = plan(judge, effort=0.2).chosen
     assert first.fits
     without = judge.without(frozenset(first.entries))
     assert not without.score(first.plan).fits
-    second = plan(without).chosen
+    second = plan(without, effort=0.2).chosen
     assert second.fits
     assert not refused.has(second.plan, without.refused)
     assert judge.score(first.plan).fits, "another judge's refusals are not those of the first"
