@@ -76,7 +76,7 @@ class _Options(ChildOptions):
 @fold_option("Run few of many equal layers and micro-batches, and extrapolate to the whole where that holds.")
 @click.option("--plain", is_flag=True, help="mindformers alone, without swapconf, for comparison.")
 @no_cache_option("Run again even if a report of the same run is cached.")
-@machine_options("generic")
+@machine_options("generic", cann=True)
 @click.option("--env", "show_env", is_flag=True, help="Print the child's environment as shell lines, and stop.")
 @as_one("options", _Options)
 def command(
@@ -127,7 +127,7 @@ def command(
         studies = _studies(files, changes)
         if not options.plain and _stops_the_run(studies):
             raise SystemExit(EXIT_ERRORS)
-        orders = _orders(studies, options, machine.load() if options.level > 2 else None)
+        orders = _orders(studies, options, machine.load() if options.level > 1 else None)
         # once, before the children, so that the shim is built once
         prepare(sys.executable, os.environ, level_to_run(os.environ, options.level))
     except (ValueError, ImportError) as error:
@@ -294,6 +294,8 @@ def _added(report: RankReport) -> str:
                 kernel=report.workspace_kernel,
             )
         )
+    if report.workspace_for:
+        parts.append(phrase("workspace is that of {card}", card=report.workspace_for))
     if report.outside_bytes:
         parts.append(
             phrase(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -13,6 +14,7 @@ from swapconf.cli.common import as_one, say
 from swapconf.cli.complete import hardware_profiles
 from swapconf.cli.numbers import MOST_CARDS, Number
 from swapconf.timing.hardware_names import LEAST_FIGURE, MOST_FIGURE
+from swapconf.upstream.cann import CANN_VERSIONS
 from swapconf.words.phrases import joined, phrase
 
 if TYPE_CHECKING:
@@ -29,12 +31,14 @@ class MachineOptions:
     measured: the profiler's folder of a real run.
     cards_per_host: how many cards of a host copy at once.
     host_bandwidth: 10^9 bytes a second in one direction that they share; None for no limit but the card's link.
+    cann: the release whose rules tell the workspace of kernels; "" for the newest.
     """
 
     profile: str | None
     measured: Path | None
     cards_per_host: int
     host_bandwidth: float | None
+    cann: str
 
     def load(self) -> Machine:
         """The machine, which has a card. Raises SwapconfError for files that cannot be read."""
@@ -47,12 +51,24 @@ class MachineOptions:
             hardware=hardware.load(self.profile),
             measured=profiler_folder.read(self.measured) if self.measured else None,
             host=Host(cards=self.cards_per_host, bandwidth_gbps=self.host_bandwidth or float("inf")),
+            cann=self.cann,
         )
 
 
-def machine_options(default: str | None) -> Callable[[F], F]:
+_CANN = click.option(
+    "--cann",
+    type=click.Choice(CANN_VERSIONS),
+    default=CANN_VERSIONS[-1],
+    show_default=True,
+    help="Estimate the workspace of kernels by the rules of this release of CANN (9.0 also for 9.1 and 9.2, "
+    "8.5 for older ones) and the cores of --hardware.",
+)
+
+
+def machine_options(default: str | None, *, cann: bool = False) -> Callable[[F], F]:
     """``--hardware``, ``--measured``, ``--cards-per-host`` and ``--host-bandwidth``, as ``machine``. ``default``: the
-    card where none is given; None: then there are no times."""
+    card where none is given; None: then there are no times. ``cann``: whether workspace is estimated, and ``--cann`` is
+    asked for."""
     told = "" if default else " Without it no time is told."
     options = (
         click.option(
@@ -91,11 +107,23 @@ def machine_options(default: str | None) -> Callable[[F], F]:
 
     def wrap(function: F) -> F:
         function = as_one("machine", MachineOptions)(function)
-        for option in reversed(options):
+        if not cann:
+            function = _without_cann(function)
+        for option in reversed((*options, *[_CANN] * cann)):
             function = option(function)
         return function
 
     return wrap
+
+
+def _without_cann(function: F) -> F:
+    """A command that estimates no workspace has no option for it."""
+
+    @wraps(function)
+    def command(*arguments: Any, **options: Any) -> Any:
+        return function(*arguments, **options, cann="")
+
+    return cast(F, command)
 
 
 def shares(by_origin: Mapping[FigureOrigin, float]) -> str:

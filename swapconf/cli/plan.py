@@ -47,7 +47,7 @@ _MOST_EFFORT = 100
     metavar="DIR",
     help="Plan from the traces in DIR, of a run without swap and recompute, instead of making them.",
 )
-@machine_options("generic")
+@machine_options("generic", cann=True)
 @click.option(
     "--slower-link",
     type=Number(0.0, 0.9),

@@ -188,6 +188,7 @@ class Runtime:
     batch_size: int | None = None
     disable_lazy_inline: bool = False
     max_device_memory: str | None = None
+    deterministic: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

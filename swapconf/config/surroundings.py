@@ -24,6 +24,12 @@ _CLASSES = (
     "model.arch.type",
 )
 _NUM_INTERLEAVES = ("pp_interleave_num", "virtual_pipeline_model_parallel_size")
+_DETERMINISTIC = (
+    "train_precision_sync",
+    "context.train_precision_sync",
+    "context.deterministic",
+    "training.deterministic",
+)
 _MAX_LAYERS = 1_000  # far above any model; keeps a typo from costing memory
 
 
@@ -179,7 +185,19 @@ class _Reader:
             batch_size=self.count("runner_config.batch_size"),
             disable_lazy_inline=self.value("model.model_config.disable_lazy_inline") is True,
             max_device_memory=self.word("context.max_device_memory"),
+            deterministic=self._deterministic(),
         )
+
+    def _deterministic(self) -> bool | None:
+        """Whether sums are computed in a fixed order: of mindformers ``train_precision_sync``, which outweighs
+        ``context.deterministic`` (core/context/build_context.py), and of PyNative ``training.deterministic``."""
+        for path in _DETERMINISTIC:
+            value = self.value(path)
+            if isinstance(value, bool):
+                return value
+            if value in ("ON", "OFF"):
+                return value == "ON"
+        return None
 
     def _offset(self, path: str) -> tuple[tuple[int, ...], ...]:
         node = self.node(path)

@@ -18,10 +18,12 @@ from swapconf.dryrun.outcome import ESTIMATED, RECORDED, RankOutcome, RankReport
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.dryrun.verdict import Peaks, verdict
 from swapconf.memory import holders
+from swapconf.memory.cann.card import Card
 from swapconf.memory.with_workspace import Grown, grow
 from swapconf.profile import profiler_writer
 from swapconf.profile.simulated import step_profile
 from swapconf.profile.step_profile import StepProfile
+from swapconf.study.card import card_of, words
 from swapconf.study.study import Study
 from swapconf.timing import costing, hardware, program, timeline
 from swapconf.timing.cost import Machine
@@ -40,12 +42,14 @@ _BUFFER_MIB = 200
 def raised(order: RankOrder, study: Study, ran: Ran, report: RankReport, effect: Effect) -> RankReport:
     """The report of a rank at the level that was asked for. ``report``: at the level at which MindSpore ran."""
     assert ran.trace is not None
+    card = card_of(order.machine, study.config)
     try:
         grown = grow(
             ran.trace,
             run_record.pool_of(
                 order.document.root.plain(), {"reserved_bytes": ran.reserved_bytes, "usable_bytes": report.usable_bytes}
             ),
+            card,
         )
     except ValueError as error:
         origin = study.config.origin("context.memory_optimize_level", "context")
@@ -67,7 +71,7 @@ def raised(order: RankOrder, study: Study, ran: Ran, report: RankReport, effect:
         reserved_bytes=grown.reserved_bytes,
         with_fragments_bytes=grown.trace.with_fragments_peak_bytes,
     )
-    blank, profile = at_level(order.level, ran.report, grown.workspace, ran.trace), None
+    blank, profile = at_level(order.level, ran.report, grown.workspace, ran.trace, card), None
     blank = replace(blank, peak=holders.peak(grown.trace))
     if order.level > 2:
         machine = order.machine or Machine(hardware=hardware.load(hardware.GENERIC))
@@ -108,9 +112,9 @@ def outside_bytes(trace: Trace, environment: Mapping[str, str]) -> int:
     return 2 * buffer_mib * MIB * len(groups)
 
 
-def at_level(level: int, report: RankReport, workspace: Workspace, trace: Trace) -> RankReport:
+def at_level(level: int, report: RankReport, workspace: Workspace, trace: Trace, card: Card) -> RankReport:
     """The report at a level with workspace: how it is known, which is the largest, and what HCCL takes besides.
-    ``trace``: as MindSpore left it."""
+    ``trace``: as MindSpore left it; ``card``: what estimates are for."""
     report = replace(
         report, level=level, workspace=ESTIMATED, workspace_bytes=0, outside_bytes=outside_bytes(trace, os.environ)
     )
@@ -124,6 +128,7 @@ def at_level(level: int, report: RankReport, workspace: Workspace, trace: Trace)
         workspace=RECORDED if is_recorded else ESTIMATED,
         workspace_bytes=int(workspace.size_bytes[largest]),
         workspace_kernel=names.get(int(workspace.event[largest]), ""),
+        workspace_for="" if is_recorded else words(card),
     )
 
 

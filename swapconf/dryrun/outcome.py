@@ -81,7 +81,8 @@ class RankReport:
     where it is not in them.
 
     Attributes:
-        workspace_bytes, workspace_kernel: The largest, and who needs it.
+        workspace_bytes, workspace_kernel: The largest, and who needs it. ``workspace_for``: the card and CANN that
+            estimates are for.
         outside_bytes: What HCCL takes of the device besides MindSpore's pool.
         step_us: Of one step on ``hardware`` (level 3).
         limit_bytes: The device memory that the rank may use.
@@ -118,6 +119,7 @@ class RankReport:
     workspace: str = ""
     workspace_bytes: int | None = None
     workspace_kernel: str = ""
+    workspace_for: str = ""
     outside_bytes: int | None = None
     step_us: float | None = None
     hardware: str = ""
@@ -177,6 +179,7 @@ def as_record(report: RankReport, worded: Callable[[str], str] = show) -> dict[s
         "workspace": report.workspace,
         "workspace_bytes": report.workspace_bytes,
         "workspace_kernel": report.workspace_kernel,
+        "workspace_for": worded(report.workspace_for),
         "outside_bytes": report.outside_bytes,
         "step_us": report.step_us,
         "hardware": report.hardware,

@@ -25,10 +25,10 @@ def register_path(folder: str) -> str:
 @dataclass(frozen=True, kw_only=True)
 class RankOrder:
     """``fold``: extrapolate from fewer layers where that is possible. ``keep``: the folder for the files, None for a
-    temporary one. ``children``: how many child processes this order may have at once. ``machine``: for the times of
-    level 3; None for the generic card. ``settings``: those that hold for the YAML. ``register_path``: the folder with
-    the code of models that mindformers does not have, "" for none. ``board``: where its children are entered while
-    they run, see `board.py`."""
+    temporary one. ``children``: how many child processes this order may have at once. ``machine``: for workspace
+    (level 2) and times (level 3); None for the generic card. ``settings``: those that hold for the YAML.
+    ``register_path``: the folder with the code of models that mindformers does not have, "" for none. ``board``: where
+    its children are entered while they run, see `board.py`."""
 
     document: Document
     rank: int

@@ -22,7 +22,7 @@ from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import packed, unpacked
 
 _NAME = "dryrun"
-_FORM = 8  # of the files; raised whenever a report changes its meaning
+_FORM = 9  # of the files; raised whenever a report changes its meaning
 
 
 def folder() -> Path:
@@ -73,7 +73,7 @@ def _path(order: RankOrder) -> Path:
         "inputs": digests(seen, order.register_path),
         "rank": order.rank,
         "level": order.level,
-        "machine": repr(order.machine) if order.level > 2 else "",
+        "machine": _machine(order),
         "plain": order.plain,
         "real_data": order.real_data,
         "fold": order.fold,
@@ -85,6 +85,16 @@ def _path(order: RankOrder) -> Path:
     }
     key = hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
     return folder() / f"{key}.json"
+
+
+def _machine(order: RankOrder) -> str:
+    """What a level depends on: 2 on the card and its CANN, 3 on all."""
+    if order.level > 2:
+        return repr(order.machine)
+    if order.machine is None or order.level < 2:
+        return ""
+    card = order.machine.hardware.card
+    return repr((sorted((name, figure.value) for name, figure in card.items()), order.machine.cann))
 
 
 def _packed(fields: list[tuple[str, Any]]) -> dict[str, Any]:

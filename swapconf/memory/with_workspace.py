@@ -14,6 +14,7 @@ import numpy as np
 
 from swapconf.memory import addresses
 from swapconf.memory.allocators import mindspore
+from swapconf.memory.cann.card import A2, Card
 from swapconf.memory.replay import replay
 from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.memory.workspace_rules import RULES, workspace_bytes
@@ -42,9 +43,9 @@ class Grown:
     reserved_bytes: int
 
 
-def workspace(trace: Trace) -> Workspace:
-    """What is recorded, if anything is; else an estimate for every launch. Raises ValueError where the trace has no
-    graph, which tells shapes."""
+def workspace(trace: Trace, card: Card = A2) -> Workspace:
+    """What is recorded, if anything is; else an estimate for every launch on a card. Raises ValueError where the trace
+    has no graph, which tells shapes."""
     if KIND in trace.blocks.kinds:
         return _recorded(trace)
     if not trace.tasks:
@@ -58,7 +59,7 @@ def workspace(trace: Trace) -> Workspace:
             # by id: readers keep equal lists once, and the trace keeps them alive; to hash all shapes takes longer
             key = (task.primitive, id(task.input_tensors), id(task.output_tensors))
             if key not in known:
-                known[key] = workspace_bytes(task.primitive, task.input_tensors, task.output_tensors)
+                known[key] = workspace_bytes(task.primitive, task.input_tensors, task.output_tensors, card)
             name, size = known[key]
             if size:
                 found.append((task.event, size, index[name]))
@@ -81,10 +82,10 @@ def _recorded(trace: Trace) -> Workspace:
     )
 
 
-def grow(trace: Trace, reported: PoolRecord = UNTOLD) -> Grown:
+def grow(trace: Trace, reported: PoolRecord = UNTOLD, card: Card = A2) -> Grown:
     """The trace with estimated workspace in it. One that has it recorded stays as it is. ``reported``: what its run
     said of the pool. Raises ValueError where the trace has no graph."""
-    needed = workspace(trace)
+    needed = workspace(trace, card)
     placed = replay(trace, lifetimes(trace), reported)
     if needed.rules == (_RECORDED,):
         return Grown(trace=trace, workspace=needed, reserved_bytes=placed.placement.reserved_bytes)

@@ -31,6 +31,13 @@ FIGURES: Mapping[str, str] = {
     "cards_per_host": "cards, as MindSpore counts devices, of one host",
 }
 
+# what a profile can tell of a card besides times: what it is made of, and what it holds
+CARD_FIGURES: Mapping[str, str] = {
+    "cube_cores": "cores with a matrix unit; a card of the Ascend 910B has twice as many vector cores",
+    "cache_mib": "level 2 cache, 2^20 bytes",
+    "memory_gib": "device memory, 2^30 bytes",
+}
+
 
 class FigureOrigin(Enum):
     """``measured``: a profiler saw this kernel, or one of its type and shapes; ``calibrated``: estimated, times what a
@@ -53,10 +60,12 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hardware:
-    """One card and its links. ``figures`` has every name of FIGURES; ``assumed``: those of the generic profile."""
+    """One card and its links. ``figures`` has every name of FIGURES and ``card`` of CARD_FIGURES; ``assumed``: those of
+    FIGURES that are of the generic profile."""
 
     name: str
     figures: Mapping[str, Figure]
+    card: Mapping[str, Figure]
     assumed: frozenset[str] = frozenset()
 
     def value(self, name: str) -> float:
@@ -126,11 +135,13 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Machine:
-    """What a step is timed on, and what a profiler saw there."""
+    """What a step is timed on, and what a profiler saw there. ``cann``: the release of CANN whose kernels run there, ""
+    for the newest that is known."""
 
     hardware: Hardware
     host: Host = Host()
     measured: Measured | None = None
+    cann: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

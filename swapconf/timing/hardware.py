@@ -1,7 +1,8 @@
 """HARDWARE PROFILE -> HARDWARE: the figures of a card, from a file of one's own or one that is shipped.
 
 ```json
-{"name": "my card", "figures": {"host_link_gbps": {"value": 24.5, "source": "ascend-dmi --bw -t h2d"}}}
+{"name": "my card", "figures": {"host_link_gbps": {"value": 24.5, "source": "ascend-dmi --bw -t h2d"}},
+ "card": {"cube_cores": {"value": 20, "source": "npu-smi"}}}
 ```
 
 Figures that a profile leaves out are those of the shipped profile ``generic``; `Hardware.assumed` names them.
@@ -17,7 +18,7 @@ from typing import Any
 
 from swapconf.files.opening import read_bytes
 from swapconf.files.schemas import validator
-from swapconf.timing.cost import FIGURES, Figure, Hardware
+from swapconf.timing.cost import CARD_FIGURES, FIGURES, Figure, Hardware
 from swapconf.timing.hardware_names import LEAST_FIGURE, MOST_FIGURE, SHIPPED, names
 from swapconf.words.findings import Finding, Origin, Severity, SwapconfError
 from swapconf.words.phrases import phrase
@@ -43,15 +44,21 @@ def read(path: Path) -> Hardware:
     findings = [_finding(path, message, place) for place, message in _mistakes(data)]
     if findings:
         raise SwapconfError(findings)
-    told = {name: Figure(value=float(item["value"]), source=item["source"]) for name, item in data["figures"].items()}
-    missing = [name for name in FIGURES if name not in told]
+    told = {
+        name: Figure(value=float(item["value"]), source=item["source"])
+        for name, item in {**data["figures"], **data.get("card", {})}.items()
+    }
+    missing = [name for name in (*FIGURES, *CARD_FIGURES) if name not in told]
     if missing and path == SHIPPED / f"{GENERIC}.json":
         raise SwapconfError([_finding(path, phrase("lacks {figures}", figures=", ".join(missing)), "figures")])
-    others = _shipped(GENERIC).figures if missing else {}
+    if missing:
+        generic = _shipped(GENERIC)
+        told = {**generic.figures, **generic.card, **told}
     return Hardware(
         name=data["name"],
-        figures={name: told.get(name) or others[name] for name in FIGURES},
-        assumed=frozenset(missing),
+        figures={name: told[name] for name in FIGURES},
+        card={name: told[name] for name in CARD_FIGURES},
+        assumed=frozenset(FIGURES) & frozenset(missing),
     )
 
 
@@ -82,12 +89,11 @@ def _mistakes(data: Any) -> Iterator[tuple[str, str]]:
     """(place, message). JSON of Python knows NaN and infinity, which no schema refuses."""
     for error in validator("hardware").iter_errors(data):
         yield ".".join(map(str, error.absolute_path)), error.message[:200]
-    figures = data.get("figures") if isinstance(data, dict) else None
-    for name, item in figures.items() if isinstance(figures, dict) else ():
+    for part, name, item in _items(data):
         value = item.get("value") if isinstance(item, dict) else None
         if isinstance(value, int | float) and not value <= 0 and not LEAST_FIGURE <= value <= MOST_FIGURE:
             yield (
-                f"figures.{name}.value",
+                f"{part}.{name}.value",
                 phrase(
                     "{value} is not from {least:g} to {most:,.0f}",
                     value=str(value)[:40],
@@ -95,6 +101,14 @@ def _mistakes(data: Any) -> Iterator[tuple[str, str]]:
                     most=MOST_FIGURE,
                 ),
             )
+
+
+def _items(data: Any) -> Iterator[tuple[str, str, Any]]:
+    """(part of the file, name, figure), whatever is wrong with the file."""
+    for part in ("figures", "card"):
+        figures = data.get(part) if isinstance(data, dict) else None
+        for name, item in figures.items() if isinstance(figures, dict) else ():
+            yield part, name, item
 
 
 def _finding(

@@ -21,6 +21,7 @@ from swapconf.memory import with_workspace
 from swapconf.memory.allocators import place
 from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.models.network import LayerTemplate, Network
+from swapconf.study.card import card_of
 from swapconf.study.study import Study, network_of
 from swapconf.timing.cost import Costs, Machine
 from swapconf.timing.joint import joint_replay
@@ -245,6 +246,7 @@ class _Rank:
 
     def __init__(self, folder: Path, index: int, study: Study, machines: Sequence[Machine], policy: str) -> None:
         self.question = Question(folder, study, policy, machines[0])
+        self._card = card_of(machines[0], study.config)
         report = run_record.report(folder)
         self.rank: int = report.get("rank", index)
         self.stage: int = report.get("stage", index)
@@ -272,7 +274,7 @@ class _Rank:
 
     @property
     def workspace_bytes(self) -> int:
-        return int(with_workspace.workspace(self.question.trace).size_bytes.max(initial=0))
+        return int(with_workspace.workspace(self.question.trace, self._card).size_bytes.max(initial=0))
 
     def ask(self, key: Hashable | None, strategy: Strategy | None) -> tuple[RankMemory, _Launched]:
         if key is not None and key in self.memory and key in self.launched:

@@ -200,3 +200,26 @@ def test_without_cann_mindspore_runs_at_level_1(monkeypatch: pytest.MonkeyPatch,
 def test_with_cann_mindspore_runs_at_the_level_that_was_asked_for(monkeypatch: pytest.MonkeyPatch, level: int) -> None:
     monkeypatch.setattr(environment, "find_cann", lambda _: "a real CANN")
     assert environment.level_to_run({}, level) == level
+
+
+def test_workspace_is_that_of_the_card_its_cann_and_the_order_of_sums_and_says_so() -> None:
+    large = record("--level", "2", "--hardware", "ascend_910b2")
+    small = record("--level", "2", "--hardware", "ascend_910b4")
+    assert small["workspace_bytes"] < large["workspace_bytes"]  # 20 and 24 cores
+    assert large["workspace_for"].startswith("CANN 9.0, an Atlas A2 with 24 cube cores, ")
+    assert small["workspace_for"].startswith("CANN 9.0, an Atlas A2 with 20 cube cores, ")
+    free = record("--level", "2", "--set", "train_precision_sync=False")
+    fixed = record("--level", "2", "--set", "train_precision_sync=True")
+    assert free["workspace_bytes"] < fixed["workspace_bytes"]
+    assert free["workspace_for"].endswith(", sums in any order")
+    assert fixed["workspace_for"].endswith(", sums in a fixed order")
+    assert "workspace is that of CANN 8.5, an Atlas A2 with 24" in dryrun("--level", "2", "--cann", "8.5").stdout
+    assert dryrun("--level", "2", "--cann", "7.0").exit_code == 2
+
+
+def test_level_2_of_another_card_or_cann_is_not_taken_from_the_cache() -> None:
+    assert not record("--level", "2")["cached"]
+    assert not record("--level", "2", "--hardware", "ascend_910b4")["cached"]
+    assert not record("--level", "2", "--cann", "8.5")["cached"]
+    assert record("--level", "2", "--cann", "8.5")["cached"]
+    assert record("--level", "2", "--hardware", "ascend_910b1")["cached"]  # as many cores as the generic card

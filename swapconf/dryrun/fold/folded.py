@@ -32,6 +32,7 @@ from swapconf.dryrun.verdict import Peaks, verdict, without_trace
 from swapconf.memory import holders
 from swapconf.memory.peak import Peak, grown
 from swapconf.memory.with_workspace import grow
+from swapconf.study.card import card_of
 from swapconf.study.study import Study
 from swapconf.words.phrases import phrase
 from swapconf.words.units import GIB
@@ -169,7 +170,11 @@ def _by(plan: Fold, order: RankOrder, study: Study, known: dict[Size, MeasuredRu
         measured.append(third)
     big = measured[_biggest(plan)]
     found = attempt(
-        order, plan, [_source(one) for one in measured], lambda size: _further(order, study, plan, size, known)
+        order,
+        plan,
+        [_source(one) for one in measured],
+        lambda size: _further(order, study, plan, size, known),
+        card_of(order.machine, study.config),
     )
     fewer = used_peak_bytes(samples, plan, replace(plan.whole, micro_batches=plan.small.micro_batches))
     added = whole.used_peak_bytes - fewer  # by the micro-batches that no run and no trace has
@@ -292,8 +297,9 @@ def _measured(ran: Ran, part: FoldRun, plan: Fold) -> MeasuredRun:
             reserved_bytes=ran.reserved_bytes,
         )
     try:
-        raised_trace = grow(ran.trace, pool_of(part.order, ran))
-        report = at_level(part.order.level, ran.report, raised_trace.workspace, ran.trace)
+        card = card_of(part.order.machine, part.study.config)
+        raised_trace = grow(ran.trace, pool_of(part.order, ran), card)
+        report = at_level(part.order.level, ran.report, raised_trace.workspace, ran.trace, card)
         keep_trace(part.order, ran, raised_trace, report, part.name)
     except (ValueError, OSError) as error:
         raise NothingToRead(str(error)) from None

@@ -20,6 +20,7 @@ from swapconf.dryrun.levels import keep_trace
 from swapconf.dryrun.outcome import RankReport
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.memory.addresses import unnamed
+from swapconf.memory.cann.card import A2, Card
 from swapconf.memory.replay import replay
 from swapconf.memory.with_workspace import Grown, grow
 from swapconf.trace import grown_trace_writer, run_record
@@ -66,15 +67,20 @@ class Attempt:
 
 
 def attempt(
-    order: RankOrder, plan: Fold, sources: Sequence[GrownFrom], further: Callable[[Size], GrownFrom | None]
+    order: RankOrder,
+    plan: Fold,
+    sources: Sequence[GrownFrom],
+    further: Callable[[Size], GrownFrom | None],
+    card: Card = A2,
 ) -> Attempt:
     """``sources``: the runs of ``plan.runs``, in their order, then others. ``further``: makes one more run, None where
-    there is to be none."""
+    there is to be none. ``card``: what workspace is estimated for."""
     if order.keep is None and not plan.folded_rows:
         return Attempt()  # nothing to keep, and nothing to learn
     try:
         trace, used = _grown(order, plan, sources, further)
-        raised = grow(trace, replace(pool_of(order, used[-1].ran), reserved_bytes=None)) if order.level > 1 else None
+        pool = replace(pool_of(order, used[-1].ran), reserved_bytes=None)
+        raised = grow(trace, pool, card) if order.level > 1 else None
         known = used[-1].ran.trace
         is_replayed = known is not None and replay(known, unnamed(known.blocks), pool_of(order, used[-1].ran)).is_exact
     except (ValueError, LookupError) as reason:  # the figures of the runs stand, whatever is odd about their traces

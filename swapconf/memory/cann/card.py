@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from math import prod
 
 from swapconf.trace.trace import Tensor, element_bits
+from swapconf.upstream.cann import CANN_VERSIONS
 from swapconf.words.units import MIB
 
 Tensors = Sequence[Tensor]
 SYSTEM_BYTES = 16 * MIB  # WORKSPACE_SIZE_910B of platform_ascendc, GetLibApiWorkSpaceSize
 FLOAT_BYTES = 4
-CANN_VERSIONS = ("8.5", "9.0")
 _GRAIN_BYTES, _TAIL_BYTES = 512, 32
 
 
@@ -22,7 +22,7 @@ class Card:
     ``cube_cores``: 24 of a 910B1 and B2, 20 of a B3 and B4; there are twice as many vector cores. ``deterministic``:
     whether sums are computed in a fixed order; None where nobody says, and then the larger need counts."""
 
-    cann: str = "9.0"
+    cann: str = CANN_VERSIONS[-1]
     cube_cores: int = 24
     deterministic: bool | None = None
     cache_bytes: int = 192 * MIB
