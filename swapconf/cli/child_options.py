@@ -15,11 +15,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ChildOptions:
-    """Which children run, where and for how long.
+class RunOptions:
+    """How children run, where and for how long.
 
     Attributes:
-        ranks: ``stages``, ``all`` or numbers, as `ranks_of` takes them.
         jobs: Children at once; None for as many as fit.
         dask: The address of a Dask cluster; None for this machine.
         keep: The folder for the traces; None where they are not kept.
@@ -28,13 +27,19 @@ class ChildOptions:
         no_cache: Whether what was run before is run again.
     """
 
-    ranks: str
     jobs: int | None
     dask: str | None
     keep: Path | None
     fold: bool
     timeout: float
     no_cache: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChildOptions(RunOptions):
+    """Which of them, too. ``ranks``: ``stages``, ``all`` or numbers, as `ranks_of` takes them."""
+
+    ranks: str
 
 
 JOBS = click.option("--jobs", type=click.IntRange(1), help="Children at once (default: by cores and memory).")

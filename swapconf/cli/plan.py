@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from swapconf import __version__
-from swapconf.cli.child_options import DASK, JOBS, TIMEOUT, fold_option, keep_option, no_cache_option
+from swapconf.cli.child_options import DASK, JOBS, TIMEOUT, RunOptions, fold_option, keep_option, no_cache_option
 from swapconf.cli.common import EXIT_ERRORS, as_one, format_option, go_on, say, set_option
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.cli.machine import MachineOptions, machine_options, print_assumed
 from swapconf.cli.numbers import Number
 from swapconf.cli.outputs import html_option
-from swapconf.cli.planning import Made, PlanOptions, RunOptions, judge_of_yaml, planned
+from swapconf.cli.planning import Made, PlanOptions, judge_of_yaml, planned
 from swapconf.words.phrases import phrase
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from swapconf.words.phrases import phrase
 from swapconf.words.units import parse_bytes
 
 if TYPE_CHECKING:
+    from swapconf.cli.child_options import RunOptions
     from swapconf.plan.confirmed import ConfirmedRank
     from swapconf.plan.judge import Judge
     from swapconf.plan.modes import Atom, Plan
@@ -50,18 +51,6 @@ class PlanOptions:
     slower_link: float
     max_entries: int
     effort: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunOptions:
-    """How dry runs are made, as in `ChildOptions`."""
-
-    jobs: int | None
-    dask: str | None
-    keep: Path | None
-    fold: bool
-    timeout: float
-    no_cache: bool
 
 
 @dataclass(frozen=True, kw_only=True)
