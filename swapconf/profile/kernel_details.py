@@ -3,7 +3,7 @@
 Columns as ``mindspore.profiler`` of 2.9.0 writes them (AscendKernelDetailsViewer) and as the Ascend PyTorch Profiler
 documents them (tables *kernel_details* and *op_statistic*). MindSpore names a row after the kernel that it launched,
 a slash and the name on the device; level 0 leaves out shapes. Shapes are lists in quotes, ``"4096,512;512,512"``;
-a scalar is an empty item.
+a scalar is an empty item, also where it is the only one.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _parser(header: Header) -> Callable[[Sequence[str]], MeasuredKernel]:
 
 
 def _tensors(shapes: str, dtypes: str) -> tuple[Tensor, ...]:
-    if not shapes.strip('"'):
+    if not shapes.strip('"') and not dtypes.strip('"'):
         return ()
     listed = shapes.strip('"').split(";")
     types = dtypes.strip('"').split(";")
