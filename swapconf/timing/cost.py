@@ -29,6 +29,7 @@ FIGURES: Mapping[str, str] = {
     "host_link_gbps": "between host and one card, 10^9 bytes a second",
     "peer_link_gbps": "one link between two cards of a host, 10^9 bytes a second",
     "peer_links": "how many such links a card uses at once",
+    "collective_slowdown": "how many times longer a collective takes in a step than at the peak of its links",
     "network_gbps": "between cards of two hosts, for one card, 10^9 bytes a second",
     "cards_per_host": "cards, as MindSpore counts devices, of one host",
 }

@@ -97,6 +97,7 @@ def family_of(primitive: str, attention: Attention | None = None) -> str:
     return _FAMILY.get(name, "elementwise")
 
 
+_FULL_HEAD = 128  # narrower heads take as long: the softmax of the scores does not get less
 _COMPRESSED_MASK = (2048, 2048)
 _CALLED = {plain(name): name for name in (*MATRIX, *GROUPED, FLASH, FLASH_GRAD, *FILLING, *TAKING, *ASSIGNING, *VIEWS)}
 _COMMUNICATING = frozenset(map(plain, COLLECTIVES)) | {"allgatheraicpukernel"}
@@ -109,6 +110,8 @@ def terms(primitive: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor], d
     """``done``: what it does, neither a copy nor a collective."""
     value = hardware.value
     products = done.matrix_ops + done.wide_matrix_ops * value("matrix_fp32_slowdown")
+    if plain(primitive) in _FLASH and inputs and len(inputs[0].shape) == 4 and 0 < inputs[0].shape[-1] < _FULL_HEAD:
+        products *= _FULL_HEAD / inputs[0].shape[-1]
     cache_bytes = value("cache_mb") * 1e6
     tensors = (*inputs, *outputs)
     held = (
