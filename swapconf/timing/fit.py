@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from swapconf.timing.cost import Fit, Hardware, MeasuredKernel, Terms
 from swapconf.timing.families import measured_terms
-from swapconf.timing.hardware_names import LEAST_EFFICIENCY, MOST_EFFICIENCY
+from swapconf.timing.hardware_names import LEAST_EFFICIENCY, MOST_EFFICIENCY, MOST_US
 
 Floats = NDArray[np.float64]
 LEAST_US = 0.1  # less is a kernel that did nothing
@@ -79,9 +79,9 @@ def _fit(mine: Sequence[Sample], public: Fit, source: str) -> Fit:
     low, high = _range(us / (terms @ costs))
     told = dict(zip(_NAMES, costs.tolist(), strict=True))
     return Fit(
-        **{name: _rate(cost) if name in _RATES else cost for name, cost in told.items()},
+        **{name: _rate(cost) if name in _RATES else min(cost, MOST_US) for name, cost in told.items()},
         low=low,
-        high=high,
+        high=min(high, MOST_US),
         kernels=len(mine),
         source=source,
         is_own=True,
