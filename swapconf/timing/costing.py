@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapconf.timing.cost import GIGA, ORIGINS, SPREAD, TERA, Costs, FigureOrigin, Hardware, Host, Measured
-from swapconf.timing.families import FAMILIES, family_of, primitive_of, terms
+from swapconf.timing.families import FAMILIES, attention_of, family_of, primitive_of, terms
 from swapconf.timing.measured import TimeTable
 from swapconf.timing.program import step_tasks
 from swapconf.trace.trace import Kernel, Task, Tensor, Trace
@@ -157,16 +157,17 @@ class Estimate:
 
 
 def _estimate(signature: Signature, hardware: Hardware, host: Host) -> Estimate:
-    primitive, ranks = signature.primitive, signature.ranks
+    primitive, ranks = primitive_of(signature.primitive), signature.ranks
     if primitive in VIEWS:
         return Estimate(0.0, "other")
-    done = work(primitive, signature.inputs, signature.outputs, max(1, len(ranks)), signature.attention)
+    attention = signature.attention or attention_of(primitive, signature.inputs)
+    done = work(primitive, signature.inputs, signature.outputs, max(1, len(ranks)), attention)
     if primitive == COPY or primitive in COLLECTIVES:
         us = 1e6 * seconds(done, hardware, ranks, host)
         if primitive == COPY:
             return Estimate(us, _COPIES)
         return Estimate(us * hardware.value("collective_slowdown"), _COLLECTIVES)
-    family = family_of(primitive, signature.attention)
+    family = family_of(primitive, attention)
     fit = hardware.fits[family]
     us = fit.time_us(terms(primitive, signature.inputs, signature.outputs, done, hardware))
     return Estimate(us, family, FigureOrigin.CALIBRATED if fit.is_own else FigureOrigin.ESTIMATED)
