@@ -71,6 +71,7 @@ def page() -> str:
         "\n",
         EXPLANATION.format(least=f"{min(off):.0f}", most=f"{max(off):.0f}"),
         "\n## Ascend\n\n",
+        MODEL_CARDS,
         _ascend(ascend),
     ]
     return "".join(parts)
@@ -249,6 +250,12 @@ def ceiling(told: Any, model: str, card: Hardware) -> float:
     layer = llama(told, model)
     without = forward_us(layer, card) + backward_us(layer, card, "none")
     return (forward_us(layer, card) + backward_us(layer, card, "full")) / without - 1
+
+
+MODEL_CARDS = """What mindformers' own model cards tell of a step is beside what swapconf predicts in
+[model-cards.md](model-cards.md), and kernels of public profiles are in [kernel-times.md](kernel-times.md).
+
+"""
 
 
 def _ascend(told: Any) -> str:

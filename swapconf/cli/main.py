@@ -19,7 +19,7 @@ from swapconf.words.phrases import mark, phrase, show
 SECTIONS = {
     mark("Read a YAML:"): ("check", "explain", "migrate", "rules", "families"),
     mark("Run it without a card:"): ("dryrun", "compare"),
-    mark("Study the trace of a dry run:"): ("memory", "whatif", "fragmentation", "timeline"),
+    mark("Study the trace of a dry run:"): ("memory", "whatif", "fragmentation", "timeline", "calibrate"),
     mark("Choose:"): ("plan",),
     mark("Train:"): ("run", "register_path", "verify"),
     mark("Set up the editor and the shell:"): ("schema", "modeline", "completion"),

@@ -18,7 +18,7 @@ from swapconf.cli.outputs import OUT_FILE, html_option
 from swapconf.words.findings import Finding, Severity, SwapconfError
 from swapconf.words.findings import Origin as Place
 from swapconf.words.phrases import joined, phrase, plural, show
-from swapconf.words.units import parse_bytes, show_bytes
+from swapconf.words.units import parse_bytes, show_bytes, show_range
 
 if TYPE_CHECKING:
     from swapconf.timing.cost import Costs, Machine
@@ -81,8 +81,8 @@ def command(
     """Replay one step of a dry run on its streams, from the folder that `swapconf dryrun --keep DIR` left behind.
 
     Use it to see what swap costs in time: how long a step takes, where the main stream stalls, and how far each
-    prefetch could move. Times are estimated from shapes and the card's peak rates, unless --measured replaces them. See
-    docs/explanation/timeline.md.
+    prefetch could move. Times are estimated from shapes and from what public kernels took, unless --measured replaces
+    them; each with the range that such kernels were seen in. See docs/explanation/timeline.md.
 
     exposed: how long a kernel stalls the main stream. `later`: how much later a prefetch could end without a stall.
     `earlier`: how much earlier it could start without the tensor being on the device twice.
@@ -219,11 +219,13 @@ def _as_record(step: _Step) -> dict[str, Any]:
         "grown": show(step.grown),
         "hardware": card.name,
         "step_us": line.step_us,
+        **_range_record("step", step, line.step_us),
         "micro_batches": {
             "in_trace": step.few,
             "in_step": step.count,
             "round_us": step.round_us,
             "step_us": step.whole_us,
+            **({} if step.whole_us is None else _range_record("step", step, step.whole_us)),
         }
         if step.few < step.count
         else None,
@@ -263,6 +265,11 @@ def _as_record(step: _Step) -> dict[str, Any]:
     }
 
 
+def _range_record(name: str, step: _Step, time_us: float) -> dict[str, float]:
+    low_us, high_us = step.costs.range_of(time_us)
+    return {f"{name}_low_us": low_us, f"{name}_high_us": high_us}
+
+
 def _origin(step: _Step, kernel: int) -> str:
     from swapconf.timing.cost import ORIGINS
 
@@ -280,9 +287,9 @@ def _print(step: _Step) -> None:
     line, program = step.line, step.line.program
     say(
         phrase(
-            "{trace}: {time:.3f} ms a step on {hardware} ({shares})",
+            "{trace}: a step on {hardware} takes {time} ({shares})",
             trace=step.folder,
-            time=line.step_us / 1000,
+            time=show_range(line.step_us, *step.costs.range_of(line.step_us)),
             hardware=step.machine.hardware.name,
             shares=shares(step.costs.shares()),
         ),
@@ -293,10 +300,10 @@ def _print(step: _Step) -> None:
     if step.whole_us is not None:
         say(
             phrase(
-                "each micro-batch more takes {round:.3f} ms: with all {count} a step takes {time:.3f} ms",
+                "each micro-batch more takes {round:.3f} ms: with all {count} a step takes {time}",
                 round=(step.round_us or 0.0) / 1000,
                 count=step.count,
-                time=step.whole_us / 1000,
+                time=show_range(step.whole_us, *step.costs.range_of(step.whole_us)),
             )
         )
     elif step.few < step.count:

@@ -19,7 +19,7 @@ from swapconf.cli.memory import write_page
 from swapconf.cli.outputs import html_option
 from swapconf.words.findings import has_errors
 from swapconf.words.phrases import joined, mark, phrase, show
-from swapconf.words.units import show_bytes
+from swapconf.words.units import show_bytes, show_ms
 
 if TYPE_CHECKING:
     from swapconf.timing.cost import Known, StepTime
@@ -161,7 +161,12 @@ def as_record(answer: Answer, points: Sequence[Point], origin: str) -> dict[str,
 def _time_record(times: Times) -> dict[str, Any]:
     def record(time: StepTime) -> dict[str, Any]:
         return {
-            f"{name}_us": {"value": known.us, "share": {origin.value: part for origin, part in known.share.items()}}
+            f"{name}_us": {
+                "value": known.us,
+                "low": known.low_us,
+                "high": known.high_us,
+                "share": {origin.value: part for origin, part in known.share.items()},
+            }
             for name, known in _figures(time).items()
         }
 
@@ -243,6 +248,11 @@ def _print(answer: Answer, safe: bool) -> None:
         _print_times(answer.times)
 
 
+def _range(known: Known) -> str:
+    _, low, high = show_ms(known.us, known.low_us, known.high_us)
+    return phrase("{low} to {high}", low=low, high=high)
+
+
 def _print_times(times: Times) -> None:
     from swapconf.cli.tables import print_rows
 
@@ -255,13 +265,21 @@ def _print_times(times: Times) -> None:
         )
     )
     print_rows(
-        (phrase("what"), phrase("without ms"), phrase("predicted ms"), phrase("change ms"), phrase("known")),
+        (
+            phrase("what"),
+            phrase("without ms"),
+            phrase("predicted ms"),
+            phrase("change ms"),
+            phrase("predicted range ms"),
+            phrase("known"),
+        ),
         [
             (
                 phrase(_TITLES[name]),
                 f"{known.us / 1000:.3f}",
                 f"{after[name].us / 1000:.3f}",
                 f"{(after[name].us - known.us) / 1000:+.3f}",
+                _range(after[name]),
                 shares(after[name].share),
             )
             for name, known in _figures(times.before).items()

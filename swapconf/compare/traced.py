@@ -202,7 +202,14 @@ def _origin(known: Sequence[Costs], machine: Machine) -> str:
             if share
         ),
     )
-    return phrase("on {hardware}: {origins}", hardware=machine.hardware.name, origins=told)
+    low, high = (sum(item.range_of(float(item.duration_us.sum()))[side] for item in known) / total for side in (0, 1))
+    return phrase(
+        "on {hardware}: {origins}; real times are expected from {low:.2f} to {high:.2f} of these",
+        hardware=machine.hardware.name,
+        origins=told,
+        low=low,
+        high=high,
+    )
 
 
 def _missing(joint: JointTimeline) -> tuple[str, ...]:

@@ -1,15 +1,16 @@
-"""KERNEL_DETAILS.CSV, OP_STATISTIC.CSV -> TIMES: how long kernels took on a real card.
+"""KERNEL_DETAILS.CSV, OP_SUMMARY.CSV, OP_STATISTIC.CSV -> TIMES: how long kernels took on a real card.
 
 Columns as ``mindspore.profiler`` of 2.9.0 writes them (AscendKernelDetailsViewer) and as the Ascend PyTorch Profiler
 documents them (tables *kernel_details* and *op_statistic*). MindSpore names a row after the kernel that it launched,
 a slash and the name on the device; level 0 leaves out shapes. Shapes are lists in quotes, ``"4096,512;512,512"``;
-a scalar is an empty item.
+a scalar is an empty item, also where it is the only one.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from math import prod
 from pathlib import Path
 
 from swapconf.files.table_lines import DIMENSION, number, shown
@@ -19,6 +20,8 @@ from swapconf.trace.trace import Tensor
 from swapconf.words.phrases import phrase
 
 NEEDED = ("Name", "Type", "Duration")
+SUMMARY = ("Op Name", "OP Type", "Task Duration")  # the same in op_summary_*.csv of msprof
+LARGEST = 2**50  # elements; no card holds more
 STATISTIC = ("OP Type", "Count", "Total Time")
 _LAUNCHED = re.compile(r"(.+/\w+-op\d+)/([^/]+)")
 _TYPES = {
@@ -41,13 +44,22 @@ _TYPES = {
 
 def read(path: str | Path) -> tuple[MeasuredKernel, ...]:
     """The rows of kernel_details.csv. Raises SwapconfError, with a finding for each line that is wrong."""
+    return _kernels(path, NEEDED)
+
+
+def read_summary(path: str | Path) -> tuple[MeasuredKernel, ...]:
+    """The rows of op_summary_*.csv. Raises SwapconfError as `read`."""
+    return _kernels(path, SUMMARY)
+
+
+def _kernels(path: str | Path, columns: tuple[str, str, str]) -> tuple[MeasuredKernel, ...]:
     damage = profiler_damage(path)
     found: list[MeasuredKernel] = []
     parse: Callable[[Sequence[str]], MeasuredKernel] | None = None
-    for line, header, row in rows(path, NEEDED, damage):
+    for line, header, row in rows(path, columns, damage):
         if parse is None:
             with damage.at(1):
-                parse = _parser(header)
+                parse = _parser(header, columns)
         if parse is None:
             break
         with damage.at(line):
@@ -72,14 +84,14 @@ def read_statistic(path: str | Path) -> dict[str, float]:
     return {name: total_ns[name] / 1000 / times for name, times in count.items() if times}
 
 
-def _parser(header: Header) -> Callable[[Sequence[str]], MeasuredKernel]:
-    name, kind, duration = header.text("Name"), header.text("Type"), header.time_ns("Duration")
+def _parser(header: Header, columns: tuple[str, str, str]) -> Callable[[Sequence[str]], MeasuredKernel]:
+    name, kind, duration = header.text(columns[0]), header.text(columns[1]), header.time_ns(columns[2])
     shapes = {side: (header.text(f"{side} Shapes"), header.text(f"{side} Data Types")) for side in ("Input", "Output")}
 
     def parse(row: Sequence[str]) -> MeasuredKernel:
         took = duration(row)
         if took is None or took < 0:
-            raise ValueError(phrase("{column} is empty or negative", column="Duration"))
+            raise ValueError(phrase("{column} is empty or negative", column=columns[2]))
         launched = _LAUNCHED.fullmatch(name(row))
         inputs, outputs = (_tensors(shape(row), dtype(row)) for shape, dtype in shapes.values())
         return MeasuredKernel(
@@ -95,7 +107,7 @@ def _parser(header: Header) -> Callable[[Sequence[str]], MeasuredKernel]:
 
 
 def _tensors(shapes: str, dtypes: str) -> tuple[Tensor, ...]:
-    if not shapes.strip('"'):
+    if not shapes.strip('"') and not dtypes.strip('"'):
         return ()
     listed = shapes.strip('"').split(";")
     types = dtypes.strip('"').split(";")
@@ -113,4 +125,7 @@ def _shape(text: str) -> tuple[int, ...]:
     sizes = text.strip()
     if sizes and not re.fullmatch(r"[0-9, ]+", sizes):
         raise ValueError(phrase("{text} is not a shape", text=shown(text)))
-    return tuple(number(size.strip(), DIMENSION) for size in sizes.split(",")) if sizes else ()
+    found = tuple(number(size.strip(), DIMENSION) for size in sizes.split(",")) if sizes else ()
+    if prod(found) > LARGEST:
+        raise ValueError(phrase("{text} is not a shape", text=shown(text)))
+    return found

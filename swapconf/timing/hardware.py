@@ -5,25 +5,28 @@
  "card": {"cube_cores": {"value": 20, "source": "npu-smi"}}}
 ```
 
-Figures that a profile leaves out are those of the shipped profile ``generic``; `Hardware.assumed` names them.
+Figures that a profile leaves out are those of the shipped profile ``generic``; `Hardware.assumed` names them. So are
+the fits of families of kernels, which `swapconf calibrate` writes; those of public kernels stand in ``generic``.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from swapconf.files.opening import read_bytes
 from swapconf.files.schemas import validator
-from swapconf.timing.cost import CARD_FIGURES, FIGURES, Figure, Hardware
+from swapconf.timing.cost import CARD_FIGURES, FIGURES, Figure, Fit, Hardware
+from swapconf.timing.families import FAMILIES
 from swapconf.timing.hardware_names import LEAST_FIGURE, MOST_FIGURE, SHIPPED, names
 from swapconf.words.findings import Finding, Origin, Severity, SwapconfError
 from swapconf.words.phrases import phrase
 
 GENERIC = "generic"
+FIT_FIGURES = ("floor_us", "spread_us", "full_us", "matrix", "cached", "memory", "low", "high")
 MAX_FILE_BYTES = 2**20
 _HINT = phrase("see the profiles in swapconf/hardware; `swapconf timeline --help` names them")
 
@@ -40,26 +43,73 @@ def _shipped(name: str) -> Hardware:
 
 def read(path: Path) -> Hardware:
     """Raises SwapconfError with a finding for each thing that is wrong with the file."""
+    data = _checked(path)
+    told, card = _figures(data, "figures"), _figures(data, "card")
+    missing = [name for name in FIGURES if name not in told]
+    is_generic = path == SHIPPED / f"{GENERIC}.json"
+    fits = {family: _fit(item, is_own=not is_generic) for family, item in data.get("kernels", {}).items()}
+    if is_generic and (
+        lacking := [
+            *missing,
+            *(name for name in CARD_FIGURES if name not in card),
+            *(family for family in FAMILIES if family not in fits),
+        ]
+    ):
+        raise SwapconfError([_finding(path, phrase("lacks {figures}", figures=", ".join(lacking)), "figures")])
+    if not is_generic:
+        others = _shipped(GENERIC)
+        told, card, fits = {**others.figures, **told}, {**others.card, **card}, {**others.fits, **fits}
+    return Hardware(
+        name=data["name"],
+        figures={name: told[name] for name in FIGURES},
+        card={name: card[name] for name in CARD_FIGURES},
+        assumed=frozenset(missing),
+        fits={family: fits[family] for family in FAMILIES},
+    )
+
+
+def read_figures(path: Path) -> dict[str, Figure]:
+    """Those that a profile tells itself. Raises SwapconfError."""
+    return _figures(_checked(path), "figures")
+
+
+def as_data(name: str, figures: Mapping[str, Figure], fits: Mapping[str, Fit]) -> dict[str, Any]:
+    """What a profile holds, to be read by `read`."""
+    return {
+        "name": name,
+        "figures": {item: {"value": figure.value, "source": figure.source} for item, figure in figures.items()},
+        "kernels": {
+            family: {
+                **{item: _short(getattr(fit, item)) for item in FIT_FIGURES},
+                "kernels": fit.kernels,
+                "source": fit.source,
+            }
+            for family, fit in fits.items()
+        },
+    }
+
+
+def _checked(path: Path) -> Any:
     data = _json(path)
     findings = [_finding(path, message, place) for place, message in _mistakes(data)]
     if findings:
         raise SwapconfError(findings)
-    told = {
-        name: Figure(value=float(item["value"]), source=item["source"])
-        for name, item in {**data["figures"], **data.get("card", {})}.items()
+    return data
+
+
+def _figures(data: Any, part: str) -> dict[str, Figure]:
+    return {
+        name: Figure(value=float(item["value"]), source=item["source"]) for name, item in data.get(part, {}).items()
     }
-    missing = [name for name in (*FIGURES, *CARD_FIGURES) if name not in told]
-    if missing and path == SHIPPED / f"{GENERIC}.json":
-        raise SwapconfError([_finding(path, phrase("lacks {figures}", figures=", ".join(missing)), "figures")])
-    if missing:
-        generic = _shipped(GENERIC)
-        told = {**generic.figures, **generic.card, **told}
-    return Hardware(
-        name=data["name"],
-        figures={name: told[name] for name in FIGURES},
-        card={name: told[name] for name in CARD_FIGURES},
-        assumed=frozenset(FIGURES) & frozenset(missing),
-    )
+
+
+def _fit(item: Any, *, is_own: bool) -> Fit:
+    told = {name: float(item[name]) for name in FIT_FIGURES}
+    return Fit(**told, kernels=int(item["kernels"]), source=item["source"], is_own=is_own)
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.4g}")
 
 
 def _json(path: Path) -> Any:
@@ -89,6 +139,7 @@ def _mistakes(data: Any) -> Iterator[tuple[str, str]]:
     """(place, message). JSON of Python knows NaN and infinity, which no schema refuses."""
     for error in validator("hardware").iter_errors(data):
         yield ".".join(map(str, error.absolute_path)), error.message[:200]
+    yield from _not_finite(data)
     for part, name, item in _items(data):
         value = item.get("value") if isinstance(item, dict) else None
         if isinstance(value, int | float) and not value <= 0 and not LEAST_FIGURE <= value <= MOST_FIGURE:
@@ -109,6 +160,15 @@ def _items(data: Any) -> Iterator[tuple[str, str, Any]]:
         figures = data.get(part) if isinstance(data, dict) else None
         for name, item in figures.items() if isinstance(figures, dict) else ():
             yield part, name, item
+
+
+def _not_finite(data: Any) -> Iterator[tuple[str, str]]:
+    """Of what the schema has bounds for, which NaN passes."""
+    kernels = data.get("kernels") if isinstance(data, dict) else None
+    for family, item in kernels.items() if isinstance(kernels, dict) else ():
+        for name, value in item.items() if isinstance(item, dict) else ():
+            if isinstance(value, float) and value != value:
+                yield f"kernels.{family}.{name}", phrase("is not a number")
 
 
 def _finding(

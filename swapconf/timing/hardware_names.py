@@ -9,6 +9,10 @@ SHIPPED = Path(__file__).with_name("hardware")
 # of any figure of a profile: beyond these no time can be told, and no machine is
 LEAST_FIGURE, MOST_FIGURE = 1e-3, 1e9
 
+# of a family of kernels, see `swapconf.timing.fit`
+LEAST_EFFICIENCY, MOST_EFFICIENCY = 1e-4, 1e3
+MOST_US = 1e6  # of a floor; also how many times what is estimated a kernel may take
+
 
 def names() -> tuple[str, ...]:
     """Of the shipped profiles."""

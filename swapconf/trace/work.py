@@ -5,7 +5,8 @@
 - grouped products: 2 |x| N, because every row of x meets one group only.
 - flash attention: two products forward, five backward (the scores again, then four gradients); with a causal mask only
   what lies on or below the diagonal.
-- a view does nothing. Anything else reads and writes its tensors, and does one operation per element.
+- a view does nothing. Anything else reads and writes its tensors, and does one operation per element. What fills reads
+  nothing, what takes a part of its first input reads as much as it writes, and what assigns does not read its target.
 - a collective sends, per card: (n-1)/n of the whole to gather, scatter or exchange, twice that to reduce to all.
 """
 
@@ -38,6 +39,25 @@ PARTLY = frozenset(
     }
 )
 WHOLE = frozenset({"Broadcast", "Receive", "Reduce", "Send"})
+FILLING = frozenset({"Fill", "FillScalar", "FillV2", "MemSet", "OnesLike", "ZerosLike", "OnesLikeExt", "ZerosLikeExt"})
+TAKING = frozenset(
+    {
+        "AsStrided",
+        "Embedding",
+        "Gather",
+        "GatherD",
+        "GatherElements",
+        "GatherV2",
+        "GatherV3",
+        "Index",
+        "IndexSelect",
+        "Slice",
+        "SliceExt",
+        "StridedSlice",
+        "StridedSliceD",
+    }
+)
+ASSIGNING = frozenset({"Assign", "InplaceCopy"})
 COLLECTIVES = REDUCING | PARTLY | WHOLE | {"Barrier"}
 # FASInputLayoutMode of MindSpore's op_enum.h (2.9.0): BSH, BNSD, SBH, BSND, TND
 _SEQUENCE_AXIS = {0: 1, 1: 2, 2: 0, 3: 1, 4: 0}
@@ -74,23 +94,32 @@ def work(
     """Sizes that are not known before it runs count as nothing. ``num_ranks``: of a collective."""
     if primitive in VIEWS:
         return Work()
-    read, written = size_bytes(inputs), size_bytes(outputs)
     if primitive == COPY:
         return Work(copied_bytes=max(tensor.size_bytes or 0 for tensor in (*inputs, *outputs)))
     if primitive in COLLECTIVES:
-        return Work(sent_bytes=_sent(primitive, max(read, written), num_ranks))
+        return Work(sent_bytes=_sent(primitive, max(size_bytes(inputs), size_bytes(outputs)), num_ranks))
     product = _matrix_ops(primitive, inputs, outputs, attention)
     is_wide = bool(product) and element_bits(inputs[0].dtype) == 32
     return Work(
         matrix_ops=0.0 if is_wide else product,
         wide_matrix_ops=product if is_wide else 0.0,
-        memory_bytes=read + written,
+        memory_bytes=_read_bytes(primitive, inputs, outputs) + size_bytes(outputs),
         vector_ops=max(sum(map(_elements, inputs)), sum(map(_elements, outputs))),
     )
 
 
 def size_bytes(tensors: Sequence[Tensor]) -> int:
     return sum(tensor.size_bytes or 0 for tensor in tensors)
+
+
+def _read_bytes(primitive: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> int:
+    """What a kernel reads of its inputs."""
+    if primitive in FILLING:
+        return 0
+    first, rest = size_bytes(inputs[:1]), size_bytes(inputs[1:])
+    if primitive in TAKING:
+        return min(first, size_bytes(outputs)) + rest
+    return rest if primitive in ASSIGNING else first + rest
 
 
 def _sent(primitive: str, whole_bytes: int, num_ranks: int) -> float:

@@ -74,6 +74,8 @@ def table(step: Step, hardware: Hardware, host: Host | None = None, measured: Me
     return Costs(
         duration_us=np.concatenate([part.duration_us for part in parts]),
         origin=np.concatenate([part.origin for part in parts]),
+        group=np.concatenate([part.group for part in parts]),
+        spread=parts[0].spread,
     )
 
 

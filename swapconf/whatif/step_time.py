@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from swapconf.timing.cost import Costs, Known, Machine, StepTime
 from swapconf.timing.timeline import replay
@@ -70,17 +71,28 @@ def time(clock: Clock, schedule: LaunchPlan, moves: Moves) -> TimedStep:
 
 
 def step_time(timed: TimedStep) -> StepTime:
+    """What the main stream waits for is a difference: it is least where all else is slow and what it waits for fast."""
     kind = timed.timeline.program.kind
 
     def exposed(*kinds: int) -> Known:
         mine = np.isin(kind, kinds)
-        return Known(us=float(timed.timeline.exposed_us[mine].sum()), share=timed.costs.of(mine).shares())
+        low_us, high_us = (_exposed_us(timed, mine, side) for side in (0, 1))
+        us = float(timed.timeline.exposed_us[mine].sum())
+        return Known(us=us, low_us=min(low_us, us), high_us=max(high_us, us), share=timed.costs.of(mine).shares())
 
     return StepTime(
-        step=Known(us=timed.timeline.step_us, share=timed.costs.shares()),
+        step=timed.costs.known(timed.timeline.step_us),
         exposed_copy=exposed(*COPIES),
         exposed_collective=exposed(COLLECTIVE),
     )
+
+
+def _exposed_us(timed: TimedStep, mine: NDArray[np.bool_], side: int) -> float:
+    """``side``: 0 where they are at their fastest and all others at their slowest, 1 the other way round."""
+    if not mine.any():
+        return 0.0
+    lasting = np.where(mine, timed.costs.at(side), timed.costs.at(1 - side))
+    return float(replay(timed.timeline.program, lasting).exposed_us[mine].sum())
 
 
 def point_time(timed: TimedStep, moves: Moves) -> PointTime:

@@ -1,4 +1,4 @@
-"""Bytes in words and back, and runs of numbers. M and G are MiB and GiB, as MindSpore writes and reads them."""
+"""Bytes in words and back, times, and runs of numbers. M and G are MiB and GiB, as MindSpore writes and reads them."""
 
 from __future__ import annotations
 
@@ -36,6 +36,19 @@ def show_bytes(size_bytes: int | None) -> str:
         if abs(size_bytes) >= factor:
             return f"{size_bytes / factor:.{2 if unit == 'G' else 1}f}{unit}"
     return f"{size_bytes}B"
+
+
+def show_ms(*times_us: float) -> tuple[str, ...]:
+    """Milliseconds, with as many decimals as the first needs for four digits."""
+    first = times_us[0] / 1000
+    decimals = max(0, 4 - len(str(int(first))))
+    return tuple(f"{time / 1000:.{decimals}f}" for time in times_us)
+
+
+def show_range(time_us: float, low_us: float, high_us: float) -> str:
+    """``1453 ms, 1190 to 1820``: a time and what it may be."""
+    time, low, high = show_ms(time_us, low_us, high_us)
+    return phrase("{time} ms, {low} to {high}", time=time, low=low, high=high)
 
 
 class Unit(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from swapconf.decide.strategy import Strategy
 from swapconf.timing import hardware
-from swapconf.timing.cost import Costs, Host, Machine
+from swapconf.timing.cost import Host, Machine
 from swapconf.timing.timeline import replay, serial
 from swapconf.timing.timing import TO_DEVICE, TO_HOST, Floats, KernelKind, Program
 from swapconf.trace.trace import Trace
@@ -71,7 +72,7 @@ def free() -> Clock:
     """Copies take no time."""
     known, kernels = pace(), len(pace().step.program)
     lasting = np.where(np.arange(len(known.costs.duration_us)) < kernels, known.costs.duration_us, 0.0)
-    return Clock(step=known.step, costs=Costs(duration_us=lasting, origin=known.costs.origin))
+    return Clock(step=known.step, costs=replace(known.costs, duration_us=lasting))
 
 
 def ask(swapped: Chosen, again: list[str], on: Clock) -> tuple[Prediction, TimedStep]:

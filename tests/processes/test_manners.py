@@ -86,6 +86,11 @@ CASES = [
     (f"timeline {SWAP} --hardware nope", 2),
     (f"timeline {SWAP} --trace-view {{locked}}/x", 2),
     ("timeline {tmp}", 2),
+    ("calibrate {measured} --hardware ascend_910b2 -o {tmp}/mine.json", 0),
+    ("calibrate {tmp} --hardware ascend_910b2 -o {tmp}/mine.json", 2),
+    ("calibrate {plain} --hardware ascend_910b2 -o {tmp}/mine.json", 2),
+    ("calibrate {measured} --hardware nope -o {tmp}/mine.json", 2),
+    ("calibrate {measured} --hardware ascend_910b2 -o {locked}/x", 2),
     ("run {script} 0", 0),
     ("run {script} 7", 7),
     (f"run {{script}} --config {BAD}", 1),
@@ -121,6 +126,8 @@ def places(tmp_path: Path) -> dict[str, str]:
         "bare": "swap_config: {swap: True}\n",
         "warned": "swap_config: {layer_swap: [{backward_prefetch: 1, layers: True}]}\n",
         "plain": "model:\n  model_config: {type: LlamaConfig, num_layers: 4}\nrecompute_config:\n  recompute: True\n",
+        "measured": "Name,Type,Duration(us),Input Shapes,Input Data Types,Output Shapes,Output Data Types\n"
+        "a,Add,5,4096,FLOAT,4096,FLOAT\nb,Add,9,8192,FLOAT,8192,FLOAT\n",
         "script": "import sys\nsys.exit(int(sys.argv[1]))\n",
     }
     for name, text in files.items():

@@ -76,7 +76,7 @@ def test_whole_layer_swap_waits_for_what_the_true_run_waits_for() -> None:
 
 def test_recompute_takes_the_time_of_the_true_run() -> None:
     found, truth = predicted(OFF, RECOMPUTE), true("llama_l2_recompute")
-    assert found.timeline.step_us == pytest.approx(truth.step_us, rel=0.002)
+    assert found.timeline.step_us == pytest.approx(truth.step_us, rel=0.006)
     assert found.timeline.busy_us(found.timeline.program.main_stream) == pytest.approx(
         truth.busy_us(truth.program.main_stream), rel=0.001
     )

@@ -1,0 +1,192 @@
+"""swapconf/timing/hardware/generic.json and docs/evidence/kernel-times.md: how far kernels come up to a card's rates.
+
+    PYTHONPATH=. python scripts/evidence/kernels.py FITTED.csv [--held-out WHOLE.csv]
+
+FITTED.csv: rows of the public kernel_details.csv (below) that the fit may see; WHOLE.csv: all of it. Nothing of it is
+kept but the fitted figures. What else is fitted stands in scripts/evidence/published/ascend_kernels.json with its
+sources. What no kernel tells is assumed here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import textwrap
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from swapconf.profile import kernel_details
+from swapconf.timing import fit, hardware
+from swapconf.timing.cost import Fit, MeasuredKernel
+from swapconf.timing.families import FAMILIES
+from swapconf.timing.hardware_names import SHIPPED
+from swapconf.trace.trace import Tensor
+
+HERE = Path(__file__).parent / "published"
+PAGE = Path(__file__).parents[2] / "docs" / "evidence" / "kernel-times.md"
+CARD = "ascend_910b1"
+PLACE = "github.com/Ascend/msprof-analyze (8399c1cd), test/ut/advisor/advisor_backend/compute_advice/kernel_details.csv"
+ASSUMED = "assumed: no public kernel; in proportion to families that were seen"
+
+# floor, spread, full in us, then of the rates of matrix unit, cache and memory; what a fit starts from
+TYPICAL: Mapping[str, tuple[float, float, float, float, float, float]] = {
+    "matmul": (3, 0.2, 6, 0.93, 1.5, 1.4),
+    "batch_matmul": (3, 0.2, 2, 0.98, 6, 1.4),
+    "grouped_matmul": (3, 0.2, 6, 0.7, 1.5, 1.4),
+    "flash": (3, 0.2, 6, 0.6, 2, 2),
+    "flash_causal": (3, 0.2, 6, 0.4, 2, 2),
+    "flash_grad": (3, 0.2, 6, 0.78, 2, 2),
+    "flash_grad_causal": (3, 0.2, 6, 0.55, 2, 2),
+    "elementwise": (1.2, 0.2, 4, 1, 2.2, 0.92),
+    "activation": (2, 0.3, 6, 1, 0.9, 0.85),
+    "move": (1.3, 0.2, 4, 1, 2.6, 1),
+    "transpose": (1.5, 0.5, 6, 1, 1.8, 0.9),
+    "gather": (1.5, 0.5, 8, 1, 1.2, 0.9),
+    "fill": (1.2, 0.2, 4, 1, 2, 1.25),
+    "reduction": (3.6, 0, 2, 1, 1.1, 1.15),
+    "norm": (4, 0.2, 6, 1, 0.5, 0.45),
+    "norm_grad": (5, 0.2, 8, 1, 0.4, 0.35),
+    "softmax": (4, 0.2, 6, 1, 0.6, 0.5),
+    "optimizer": (2.5, 0.8, 3, 1, 0.9, 0.9),
+    "random": (5, 0.2, 5, 1, 0.0115, 0.0115),
+    "search": (4, 0.5, 5, 1, 0.3, 0.3),
+    "other": (1.5, 0.3, 5, 1, 1, 0.8),
+}
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("fitted", type=Path)
+    options.add_argument("--held-out", type=Path)
+    given = options.parse_args()
+    seen = kernel_details.read(given.fitted)
+    fitted = shipped_fits(seen)
+    path = SHIPPED / "generic.json"
+    generic = hardware.read_figures(path)
+    path.write_text(json.dumps(hardware.as_data("generic", generic, fitted), indent=2) + "\n", encoding="utf-8")
+    rest = tuple((Counter(kernel_details.read(given.held_out)) - Counter(seen)).elements()) if given.held_out else ()
+    PAGE.write_text(page(seen, rest, fitted), encoding="utf-8")
+
+
+def typical() -> dict[str, Fit]:
+    found = {}
+    for family in FAMILIES:
+        floor_us, spread_us, full_us, matrix, cached, memory = TYPICAL[family]
+        found[family] = Fit(
+            floor_us=floor_us,
+            spread_us=spread_us,
+            full_us=full_us,
+            matrix=matrix,
+            cached=cached,
+            memory=memory,
+            low=0.6,
+            high=1.7,
+            kernels=0,
+            source=ASSUMED,
+        )
+    return found
+
+
+def public() -> list[tuple[str, tuple[MeasuredKernel, ...], str]]:
+    """(card, kernels, source) of ascend_kernels.json."""
+    told = json.loads((HERE / "ascend_kernels.json").read_text(encoding="utf-8"))
+    return [(part["hardware"], tuple(map(_kernel, part["kernels"])), part["source"]) for part in told]
+
+
+def shipped_fits(seen: Sequence[MeasuredKernel]) -> dict[str, Fit]:
+    """Of kernels of the public file, and of all others that are public."""
+    known = list(fit.samples(seen, hardware.load(CARD)))
+    for card, kernels, _ in public():
+        known += fit.samples(kernels, hardware.load(card))
+    return typical() | fit.fits(known, typical(), "public kernels, see docs/evidence/kernel-times.md")
+
+
+def _kernel(row: Mapping[str, object]) -> MeasuredKernel:
+    def tensors(side: str) -> tuple[Tensor, ...]:
+        shapes = row[side]
+        assert isinstance(shapes, list)
+        return tuple(Tensor(str(row["dtype"]), tuple(shape)) for shape in shapes)
+
+    return MeasuredKernel(
+        kernel="",
+        device_name="",
+        type=str(row["type"]),
+        inputs=tensors("inputs"),
+        outputs=tensors("outputs"),
+        duration_us=float(str(row["us"])),
+    )
+
+
+INTRODUCTION = """<!-- Made by scripts/evidence/kernels.py; edit that. -->
+# Kernel times against public profiles
+
+What a kernel is estimated to take ([timeline.md](../explanation/timeline.md)) is fitted to kernels that others measured
+and published. No card was at hand.
+
+"""
+
+
+def page(seen: Sequence[MeasuredKernel], rest: Sequence[MeasuredKernel], fitted: Mapping[str, Fit]) -> str:
+    one, other = fit.halves(seen)
+    lines = [
+        INTRODUCTION,
+        _paragraph(
+            f"The largest is {PLACE}: a step of a GPT (hidden 12288, 8-way tensor parallelism, 16-bit floats); 24 "
+            f"cores at the 1.85 GHz of its cycle counts are an Ascend 910B1. The fit that is shipped saw {len(seen)} "
+            "of its rows, and the means by shape of the other sources below."
+        ),
+        "## Errors\n\n",
+        _paragraph(
+            "*Error* is that of the estimate of a kernel against what it took; *sum* is all estimates over all that "
+            "was measured. Rows without shapes and collectives are left out. In the first two rows no shape that is "
+            "judged was fitted; what the fit starts from was chosen in round figures with all seen rows in view."
+        ),
+        "| fitted to | judged on | kernels | median error | P90 | sum | in the range |\n",
+        f"|{'---|' * 7}\n",
+        _error_row("half of the shapes, and the others below", "the other half", other, shipped_fits(one), CARD),
+        _error_row("the other half, and the others below", "half of the shapes", one, shipped_fits(other), CARD),
+        _error_row("all of these", "the same", seen, fitted, CARD),
+    ]
+    if rest:
+        lines.append(_error_row("the same", "the rows of the file that it did not see", rest, fitted, CARD))
+    lines += [_error_row("the same", f"what is public of {card}", part, fitted, card) for card, part, _ in public()]
+    lines += ["\n## Sources\n\n", *(f"- {source}\n" for _, _, source in public()), "\n## Fits\n\n"]
+    lines.append(
+        _paragraph(
+            "A kernel takes *floor* + *spread* for each doubling of the vector cores that it is spread over + *full* "
+            "where that is all of them + its operations over *matrix* of the peak of the matrix unit + its bytes over "
+            "*cached* of the peak of the memory, or over *memory* of its sustained rate. *Range*: from the few fastest "
+            "to the few slowest kernels. 0 kernels: assumed."
+        )
+    )
+    lines.append("| family | what | floor us | spread us | full us | matrix | cached | memory | range | kernels |\n")
+    lines.append(f"|{'---|' * 10}\n")
+    for family, what in FAMILIES.items():
+        item = fitted[family]
+        numbers = (item.floor_us, item.spread_us, item.full_us, item.matrix, item.cached, item.memory)
+        cells = " | ".join(f"{number:.3g}" for number in numbers)
+        lines.append(f"| {family} | {what} | {cells} | {item.low:.2f} to {item.high:.2f} | {item.kernels} |\n")
+    return "".join(lines)
+
+
+def _error_row(on: str, judged: str, kernels: Sequence[MeasuredKernel], fitted: Mapping[str, Fit], card: str) -> str:
+    found = fit.samples(kernels, hardware.load(card))
+    ratio, us = fit.ratios(found, fitted), np.array([item.us for item in found])
+    error = np.abs(ratio - 1)
+    low, high = (np.array([getattr(fitted[item.family], side) for item in found]) for side in ("low", "high"))
+    inside = (1 / ratio >= low) & (1 / ratio <= high)
+    return (
+        f"| {on} | {judged} | {len(found)} | {np.median(error):.1%} | {np.quantile(error, 0.9):.1%} | "
+        f"{(ratio * us).sum() / us.sum():.3f} | {inside.mean():.0%} |\n"
+    )
+
+
+def _paragraph(text: str) -> str:
+    return textwrap.fill(text, width=120, break_long_words=False, break_on_hyphens=False) + "\n\n"
+
+
+if __name__ == "__main__":
+    main()

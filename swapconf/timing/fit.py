@@ -1,0 +1,126 @@
+"""MEASURED KERNELS + CARD -> FITS: how far kernels of each family came up to the rates of their card.
+
+What each term costs is that of the least sum of relative errors (iteratively reweighted least squares), none below
+nothing. What was known before counts as a few kernels more, so that what no kernel tells stays as it was. The range is
+from the few fastest to the few slowest of the kernels, wider the fewer there are.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swapconf.timing.cost import Fit, Hardware, MeasuredKernel, Terms
+from swapconf.timing.families import measured_terms
+from swapconf.timing.hardware_names import LEAST_EFFICIENCY, MOST_EFFICIENCY, MOST_US
+
+Floats = NDArray[np.float64]
+LEAST_US = 0.1  # less is a kernel that did nothing
+_NAMES = ("floor_us", "spread_us", "full_us", "matrix", "cached", "memory")
+_RATES = frozenset({"matrix", "cached", "memory"})
+_ROUNDS = 30
+_LEAST_COST = np.array([0.5, 0.0, 0.0, 0.1, 0.05, 0.1])
+# what the public fit is asked as if it were measured: a least kernel, one on all cores, and large ones of each bound
+_WIDE = (1.0, 5.585, 1.0)
+_TYPICAL = np.array(
+    [(1.0, 0, 0, 0, 0, 0), (*_WIDE, 0, 0, 0), (*_WIDE, 1e4, 0, 0), (*_WIDE, 0, 1e4, 0), (*_WIDE, 0, 0, 1e4)]
+)
+PRIOR_WEIGHT = 0.25
+_LOW, _HIGH = 0.05, 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A kernel and what it took."""
+
+    family: str
+    terms: Terms
+    us: float
+
+
+def samples(kernels: Iterable[MeasuredKernel], hardware: Hardware) -> tuple[Sample, ...]:
+    """Of the kernels whose shapes were recorded and that compute."""
+    found = ((measured_terms(kernel, hardware), kernel.duration_us) for kernel in kernels)
+    return tuple(Sample(*known, us) for known, us in found if known is not None and us >= LEAST_US)
+
+
+def halves(kernels: Iterable[MeasuredKernel]) -> tuple[tuple[MeasuredKernel, ...], tuple[MeasuredKernel, ...]]:
+    """Two parts, by a checksum of type and shapes, so that no shape is in both."""
+    parts: tuple[list[MeasuredKernel], list[MeasuredKernel]] = ([], [])
+    for kernel in kernels:
+        text = repr((kernel.type, [tensor.shape for tensor in (*kernel.inputs, *kernel.outputs)]))
+        parts[crc32(text.encode()) % 2].append(kernel)
+    return tuple(parts[0]), tuple(parts[1])
+
+
+def fits(found: Sequence[Sample], public: Mapping[str, Fit], source: str) -> dict[str, Fit]:
+    """Of the families that were seen; ``public``: what is known of all."""
+    families: dict[str, list[Sample]] = defaultdict(list)
+    for sample in found:
+        families[sample.family].append(sample)
+    return {family: _fit(mine, public[family], source) for family, mine in sorted(families.items())}
+
+
+def ratios(found: Sequence[Sample], fitted: Mapping[str, Fit]) -> Floats:
+    """[n] estimated over measured."""
+    return np.array([fitted[item.family].time_us(item.terms) / item.us for item in found])
+
+
+def _fit(mine: Sequence[Sample], public: Fit, source: str) -> Fit:
+    known = np.array([_cost(public, name) for name in _NAMES])
+    terms = np.stack([_terms(sample.terms) for sample in mine])
+    us = np.array([sample.us for sample in mine])
+    costs = _least(terms / us[:, None], PRIOR_WEIGHT * _TYPICAL / (_TYPICAL @ known)[:, None])
+    low, high = _range(us / (terms @ costs))
+    told = dict(zip(_NAMES, costs.tolist(), strict=True))
+    return Fit(
+        **{name: _rate(cost) if name in _RATES else min(cost, MOST_US) for name, cost in told.items()},
+        low=low,
+        high=min(high, MOST_US),
+        kernels=len(mine),
+        source=source,
+        is_own=True,
+    )
+
+
+def _terms(terms: Terms) -> Floats:
+    return np.array([1.0, terms.spread, terms.full, terms.matrix_us, terms.cached_us, terms.memory_us])
+
+
+def _cost(fit: Fit, name: str) -> float:
+    value = float(getattr(fit, name))
+    return 1 / value if name in _RATES else value
+
+
+def _rate(cost: float) -> float:
+    return min(max(1 / max(cost, 1e-9), LEAST_EFFICIENCY), MOST_EFFICIENCY)
+
+
+def _least(seen: Floats, typical: Floats) -> Floats:
+    """Both [n, 6], terms over what the kernel takes: what each costs, none below nothing. Errors of what was seen count
+    as they are, of what is typical squared: it decides where there is no other reason."""
+    used = np.ones(seen.shape[1], dtype=np.bool_)
+    costs = np.zeros(seen.shape[1])
+    wanted = np.full(len(typical), PRIOR_WEIGHT)
+    while True:
+        weight = np.ones(len(seen))
+        for _ in range(_ROUNDS):
+            matrix = np.concatenate([seen * weight[:, None], typical])[:, used]
+            costs[used] = np.linalg.lstsq(matrix, np.concatenate([weight, wanted]), rcond=None)[0]
+            weight = 1 / np.sqrt(np.maximum(np.abs(seen @ costs - 1), 1e-3))
+        if (costs >= 0).all():
+            return np.maximum(costs, _LEAST_COST)
+        used &= costs >= 0
+        costs[~used] = 0.0
+
+
+def _range(ratio: Floats) -> tuple[float, float]:
+    """What was seen, widened by what so few do not show."""
+    more = 1 + 0.5 / np.sqrt(len(ratio))
+    low, high = np.quantile(ratio, _LOW), np.quantile(ratio, _HIGH)
+    return float(min(low, 1.0) / more), float(max(high, 1.0) * more)
