@@ -23,6 +23,7 @@ sys.path.append(str(ROOT / "scripts" / "evidence"))
 
 import levels_table  # noqa: E402
 import published  # noqa: E402
+import whole_device  # noqa: E402
 
 
 def main() -> None:
@@ -49,6 +50,7 @@ def files() -> Iterator[tuple[Path, bytes]]:
         (build_command_docs.TARGET, build_command_docs.render()),
         (levels_table.PAGE, levels_table.with_rules()),
         (published.PAGE, published.page()),
+        (whole_device.PAGE, whole_device.page()),
     ):
         yield page, text.encode()
 

@@ -127,7 +127,7 @@ def command(
         studies = _studies(files, changes)
         if not options.plain and _stops_the_run(studies):
             raise SystemExit(EXIT_ERRORS)
-        orders = _orders(studies, options, machine.load() if options.level > 1 else None)
+        orders = _orders(studies, options, machine.load() if options.level > 0 else None)
         # once, before the children, so that the shim is built once
         prepare(sys.executable, os.environ, level_to_run(os.environ, options.level))
     except (ValueError, ImportError) as error:
@@ -138,7 +138,7 @@ def command(
     if form == "json":
         click.echo(json.dumps([as_record(report) for report in reports], indent=2))
     else:
-        _print(reports, limit)
+        _print(reports, limit, machine.load().hardware.name if options.level else "")
         for view in views:
             if line := cluster.tightest_line(view):
                 say(line)
@@ -213,8 +213,9 @@ def _run(orders: list[RankOrder], jobs: int | None, dask: str | None, use_cache:
     return sorted(found, key=lambda report: position[report.file, report.rank])
 
 
-def _print(reports: Sequence[RankReport], limit: int | None) -> None:
+def _print(reports: Sequence[RankReport], limit: int | None, card: str = "") -> None:
     from swapconf.cli.tables import print_rows
+    from swapconf.memory.whole_device import device_line
 
     head = (
         phrase("file"),
@@ -268,19 +269,33 @@ def _print(reports: Sequence[RankReport], limit: int | None) -> None:
             say(phrase("rank {rank}: {text}", rank=report.rank, text=_added(report)))
         if report.fold_note:
             say(phrase("rank {rank}: {text}", rank=report.rank, text=report.fold_note))
+        if report.device is not None:
+            say(phrase("rank {rank}: {text}", rank=report.rank, text=device_line(report.device, card)))
     print_findings([finding for report in reports for finding in report.findings])
     for report in reports:
-        peak = report.with_fragments_peak_bytes
-        if limit is not None and peak is not None and peak > limit:
-            say(
-                phrase(
-                    "rank {rank}: {size} is over the budget of {budget}",
-                    rank=report.rank,
-                    size=show_bytes(peak),
-                    budget=show_bytes(limit),
-                ),
-                fg="red",
-            )
+        if limit is not None and report.needs_more_than(limit):
+            say(_over(report, limit), fg="red")
+
+
+def _over(report: RankReport, limit: int) -> str:
+    """Why a rank needs more than a budget."""
+    peak = report.with_fragments_peak_bytes or 0
+    told = phrase(
+        "rank {rank}: {size} is over the budget of {budget}",
+        rank=report.rank,
+        size=show_bytes(peak),
+        budget=show_bytes(limit),
+    )
+    if peak > limit or report.beside is None:
+        return told
+    return phrase(
+        "rank {rank}: {size} is over the {room} that a card of {card} has left for MindSpore's pool where all "
+        "beside it takes the most",
+        rank=report.rank,
+        size=show_bytes(peak),
+        room=show_bytes(report.beside.room_bytes),
+        card=show_bytes(report.beside.card_bytes),
+    )
 
 
 def _added(report: RankReport) -> str:
@@ -327,7 +342,7 @@ def _recomputed(report: RankReport) -> str:
 
 
 def _exit_code(reports: Sequence[RankReport], limit: int | None) -> int:
-    if limit is not None and any((report.with_fragments_peak_bytes or 0) > limit for report in reports):
+    if limit is not None and any(report.needs_more_than(limit) for report in reports):
         return EXIT_OVER_BUDGET
     bad = any(
         not report.outcome.good or any(f.severity is Severity.ERROR for f in report.findings) for report in reports

@@ -35,10 +35,9 @@ _MOST_EFFORT = 100
 @click.option("--host-budget", metavar="200GB", help="What each host may pin for copies (default: no limit).")
 @click.option(
     "--beside",
-    default="0",
-    show_default=True,
     metavar="4GB",
-    help="What a card holds beside MindSpore's pool: driver, communication buffers. It counts in --budget.",
+    help="What a card holds beside MindSpore's pool: driver, communication buffers. It counts in --budget. (default: "
+    "what it holds at most, as far as --budget reaches into that.)",
 )
 @click.option(
     "--from",

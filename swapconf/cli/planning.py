@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from swapconf.plan.planned import Planned
     from swapconf.plan.runs import StageRun
     from swapconf.study.study import Study
+    from swapconf.timing.cost import Machine
 
 _ROUNDS = 3  # of planning, where a true run needs more than was predicted
 
@@ -40,14 +41,15 @@ class PlanOptions:
     Attributes:
         budget: Of a card, as text.
         host_budget: Of a host, as text; None for no limit.
-        beside: What a card holds beside MindSpore's pool, as text.
+        beside: What a card holds beside MindSpore's pool, as text; None for what it holds at most, as far as the budget
+            reaches into that.
         slower_link: By which share the host link may be slower than told, 0 to 0.9.
         effort: Scales how many plans are asked for.
     """
 
     budget: str
     host_budget: str | None
-    beside: str
+    beside: str | None
     slower_link: float
     max_entries: int
     effort: float
@@ -83,13 +85,14 @@ def judge_of_yaml(
 
     budget = Budget(
         card_bytes=parse_bytes(asked.budget),
-        beside_bytes=parse_bytes(asked.beside),
+        beside_bytes=parse_bytes(asked.beside or "0"),
         host_bytes=parse_bytes(asked.host_budget) if asked.host_budget else None,
     )
+    machine = options.load()
     found = judge_of(
         study,
         trace_folders(baseline) if baseline is not None else _baselines(study, changes, runs),
-        options.load(),
+        machine,
         budget,
         slower_link=asked.slower_link,
         max_entries=asked.max_entries,
@@ -97,7 +100,20 @@ def judge_of_yaml(
         policy=default_policy(os.environ),
     )
     print_findings(found.evaluator.findings, err=True)
-    return found
+    return found if asked.beside is not None else _beside_at_most(found, study, machine)
+
+
+def _beside_at_most(judge: Judge, study: Study, machine: Machine) -> Judge:
+    """The same, with what a card holds at most beside its pool taken off the budget as far as it reaches into that.
+    Workspace is not in it: the judge counts it by rank."""
+    from swapconf.memory.whole_device import PartName
+    from swapconf.study.beside import beside
+
+    limits, reaches = judge.limits, 0
+    for trace in judge.evaluator.traces:
+        held = beside(trace, study.config, machine, os.environ).without(PartName.WORKSPACE)
+        reaches = max(reaches, limits.budget_bytes - held.room_bytes)
+    return judge.under(replace(limits, beside_bytes=reaches)) if reaches > 0 else judge
 
 
 def _baselines(study: Study, changes: Sequence[str], runs: RunOptions) -> list[Path]:

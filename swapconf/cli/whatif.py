@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from swapconf.cli.cluster import cards_told
 from swapconf.cli.common import EXIT_ERRORS, format_option, go_on, print_findings, say, set_option
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
@@ -22,7 +23,10 @@ from swapconf.words.phrases import joined, mark, phrase, show
 from swapconf.words.units import show_bytes, show_ms
 
 if TYPE_CHECKING:
+    from swapconf.memory.whole_device import WholeDevice
+    from swapconf.study.study import Study
     from swapconf.timing.cost import Known, StepTime
+    from swapconf.timing.host_demand import HostDemand
     from swapconf.whatif.question import Answer, Times
     from swapconf.whatif.sweep import Point
 
@@ -80,8 +84,11 @@ def command(
     """
     from swapconf.config import overrides
     from swapconf.memory.allocators import default_policy
+    from swapconf.memory.whole_device import device_line
     from swapconf.report.sweep_chart import chart, choices
+    from swapconf.study.beside import beside
     from swapconf.study.study import study_for_check
+    from swapconf.timing.host_demand import host_line
     from swapconf.whatif.question import Question
 
     if machine.profile is None and (machine.measured or machine.cards_per_host > 1 or machine.host_bandwidth):
@@ -95,14 +102,22 @@ def command(
         print_findings(question.findings, err=True)
         points = question.sweep(_shown(_prefetches(sweep))) if sweep else ()
         answer = question.answer()
+        on = machine.load() if machine.profile is not None else None
+        whole = beside(question.trace, study.config, on, os.environ).whole(
+            answer.placement.mapped_bytes, question.origin
+        )
     except ValueError as error:  # also a Mismatch
         raise click.UsageError(str(error)) from None
+    host = _host(answer, study, cards_told(click.get_current_context(), machine.cards_per_host))
     if html is not None:
         write_page(question.views(answer), html, sweep=points)
     if form == "json":
-        click.echo(json.dumps(as_record(answer, points, question.origin), indent=2))
+        click.echo(json.dumps(as_record(answer, points, question.origin, whole, host), indent=2))
     else:
         _print(answer, safe)
+        say(device_line(whole, phrase("a card") if on is None else on.hardware.name))
+        if host is not None:
+            say(host_line(host))
         if question.grown:
             say(question.origin)
         if points:
@@ -124,15 +139,39 @@ def _shown(prefetches: range) -> Iterable[int]:
     return shown(prefetches, len(prefetches), phrase("prefetches"))
 
 
-def as_record(answer: Answer, points: Sequence[Point], origin: str) -> dict[str, Any]:
+def _host(answer: Answer, study: Study, cards: int | None) -> HostDemand | None:
+    """What a strategy asks of the host, all cards together; None where it copies nothing or no time is told. ``cards``:
+    of a host, None for as many as the hardware profile has."""
+    from swapconf.dryrun.rank_order import cluster_of
+    from swapconf.timing.host_demand import demand
+
+    found, times = answer.prediction, answer.times
+    if times is None or not found.moved_bytes:
+        return None
+    of_host = cards or int(times.machine.hardware.value("cards_per_host"))
+    return demand(
+        times.step.timeline,
+        found.moved_bytes,
+        found.moves.host.peak_bytes,
+        times.machine,
+        min(of_host, cluster_of(study.document).num_devices),
+    )
+
+
+def as_record(
+    answer: Answer, points: Sequence[Point], origin: str, whole: WholeDevice, host: HostDemand | None
+) -> dict[str, Any]:
     """The JSON form. Bytes as whole numbers."""
+    from swapconf.memory import whole_device
     from swapconf.memory.categories import bytes_at_peak
+    from swapconf.timing import host_demand
 
     found = answer.prediction
     return {
         "used_peak_bytes": found.used_peak_bytes,
         "with_fragments_peak_bytes": answer.placement.mapped_bytes,
         "reserved_bytes": answer.placement.reserved_bytes,
+        "device": whole_device.as_record(whole),
         "safe_used_peak_bytes": answer.safe_bytes,
         "baseline_used_peak_bytes": answer.baseline_peak_bytes,
         "categories": {category.value: size for category, size in bytes_at_peak(found.device).items()},
@@ -151,6 +190,7 @@ def as_record(answer: Answer, points: Sequence[Point], origin: str) -> dict[str,
             for entry in answer.entries
         ],
         "time": {} if answer.times is None else _time_record(answer.times),
+        "host": None if host is None else host_demand.as_record(host),
         "sweep": [_point_record(point) for point in points],
         "best": _best_record(points),
         "findings": [show(str(finding)) for finding in answer.findings],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from swapconf.compare.folders import RankTrace
 from swapconf.compare.traced import TIMES, TimedRun, rank_figures, together
 from swapconf.compare.variant import ComparedFigure, Variant
+from swapconf.study.beside import beside
 from swapconf.study.study import Study
 from swapconf.timing.cost import Machine
 from swapconf.timing.meetings import Call, calls
@@ -29,7 +31,14 @@ def of_baseline(
     do not go together."""
     questions = [Question(Path(item.trace.folder), study, policy, machine) for item in ranks]
     answers = [question.answer() for question in questions]
-    values = {item.rank: _figures(answer) for item, answer in zip(ranks, answers, strict=True)}
+    values = {
+        item.rank: {
+            **_figures(answer),
+            ComparedFigure.DEVICE: answer.placement.mapped_bytes
+            + beside(item.trace, study.config, machine, os.environ).most_bytes,
+        }
+        for item, answer in zip(ranks, answers, strict=True)
+    }
     variant = Variant(
         title=title,
         notes=(ONLY_ADDED,),

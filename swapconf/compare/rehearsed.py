@@ -186,6 +186,8 @@ def _of_reports(blank: Variant, reports: Sequence[Mapping[str, Any]], why: str) 
         values: dict[ComparedFigure, float] = {
             figure: report[key] for figure, key in _FROM_REPORT.items() if report.get(key) is not None
         }
+        if device := report.get("device"):
+            values[ComparedFigure.DEVICE] = device["most_bytes"]
         sizes = [move["bytes"] for move in report["moved"]]
         if None not in sizes:
             values[ComparedFigure.MOVED] = sum(sizes)

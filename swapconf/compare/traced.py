@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from swapconf.memory import holders
 from swapconf.memory.peak import Peak
 from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.memory.view import of_trace
+from swapconf.study.beside import beside
 from swapconf.timing.cost import Costs, FigureOrigin, Machine
 from swapconf.timing.costing import costs, workload
 from swapconf.timing.joint import joint_replay
@@ -80,7 +82,7 @@ class TimedRun:
 
 def of_traces(title: str, ranks: Sequence[RankTrace], machine: Machine, policy: str = "mindspore") -> Variant:
     """Memory is that of the traces. What needs the tracker's graph is missing where there is none, and why is said."""
-    memory = {item.rank: _memory(item) for item in ranks}
+    memory = {item.rank: _memory(item, machine) for item in ranks}
     peaks = {item.rank: holders.peak(item.trace) for item in ranks}
     origins = {"memory": joined(", ", dict.fromkeys(run_record.origin(item.report) or RECORDED for item in ranks))}
     found = Variant(
@@ -155,11 +157,13 @@ def together(
     return TimedRun(joint=joint, origin=_origin(known, machine), pipeline=pipeline)
 
 
-def _memory(item: RankTrace) -> dict[ComparedFigure, float]:
+def _memory(item: RankTrace, machine: Machine) -> dict[ComparedFigure, float]:
     trace = item.trace
+    held = beside(trace, None, machine, os.environ)
     found: dict[ComparedFigure, float] = {
         ComparedFigure.USED_PEAK: trace.used_peak_bytes,
         ComparedFigure.WITH_FRAGMENTS: trace.with_fragments_peak_bytes,
+        ComparedFigure.DEVICE: trace.with_fragments_peak_bytes + held.most_bytes,
         ComparedFigure.HOST: trace.host_peak_bytes,
     }
     moved = observed(trace, num_layers=sys.maxsize).total.size_bytes

@@ -34,6 +34,7 @@ class ComparedFigure(Enum):
 
     USED_PEAK = ("used_peak_bytes", mark("used peak"), FigureUnit.BYTES, Overall.HIGHEST)
     WITH_FRAGMENTS = ("with_fragments_peak_bytes", mark("with fragments"), FigureUnit.BYTES, Overall.HIGHEST)
+    DEVICE = ("device_most_bytes", mark("whole card at most"), FigureUnit.BYTES, Overall.HIGHEST)
     HOST = ("host_peak_bytes", mark("host memory"), FigureUnit.BYTES, Overall.HIGHEST)
     MOVED = ("moved_bytes", mark("moved to the host"), FigureUnit.BYTES, Overall.SUM)
     STEP = ("step_us", mark("step time"), FigureUnit.TIME, Overall.HIGHEST)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
 
@@ -19,10 +18,12 @@ from swapconf.dryrun.rank_order import RankOrder
 from swapconf.dryrun.verdict import Peaks, verdict
 from swapconf.memory import holders
 from swapconf.memory.cann.card import Card
+from swapconf.memory.whole_device import communication_part
 from swapconf.memory.with_workspace import Grown, grow
 from swapconf.profile import profiler_writer
 from swapconf.profile.simulated import step_profile
 from swapconf.profile.step_profile import StepProfile
+from swapconf.study.beside import beside
 from swapconf.study.card import card_of, words
 from swapconf.study.study import Study
 from swapconf.timing import costing, hardware, program, timeline
@@ -32,11 +33,8 @@ from swapconf.trace.trace import Trace
 from swapconf.trace.workspace import Basis, Workspace
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import phrase
-from swapconf.words.units import MIB
 
 LEVEL_2, LEVEL_3 = "level_2", "level_3"
-BUFFER = "HCCL_BUFFSIZE"
-_BUFFER_MIB = 200
 
 
 def raised(order: RankOrder, study: Study, ran: Ran, report: RankReport, effect: Effect) -> RankReport:
@@ -72,7 +70,9 @@ def raised(order: RankOrder, study: Study, ran: Ran, report: RankReport, effect:
         with_fragments_bytes=grown.trace.with_fragments_peak_bytes,
     )
     blank, profile = at_level(order.level, ran.report, grown.workspace, ran.trace, card), None
-    blank = replace(blank, peak=holders.peak(grown.trace))
+    blank = replace(
+        blank, peak=holders.peak(grown.trace), beside=beside(grown.trace, study.config, order.machine, os.environ)
+    )
     if order.level > 2:
         machine = order.machine or Machine(hardware=hardware.load(hardware.GENERIC))
         profile = simulated(grown, machine)
@@ -103,20 +103,15 @@ def simulated(grown: Grown, machine: Machine) -> StepProfile:
     return step_profile(trace, line, costs, machine.hardware.name, grown.reserved_bytes)
 
 
-def outside_bytes(trace: Trace, environment: Mapping[str, str]) -> int:
-    """What HCCL takes besides the pool: two buffers for each group that communicates, of ``HCCL_BUFFSIZE`` MiB
-    (documented of CANN: 200 unless set, of its own and shared with nobody)."""
-    setting = environment.get(BUFFER, "")
-    buffer_mib = int(setting) if setting.isdigit() and setting.isascii() else _BUFFER_MIB
-    groups = {kernel.group for kernel in trace.step if kernel.group}
-    return 2 * buffer_mib * MIB * len(groups)
-
-
 def at_level(level: int, report: RankReport, workspace: Workspace, trace: Trace, card: Card) -> RankReport:
     """The report at a level with workspace: how it is known, which is the largest, and what HCCL takes besides.
     ``trace``: as MindSpore left it; ``card``: what estimates are for."""
     report = replace(
-        report, level=level, workspace=ESTIMATED, workspace_bytes=0, outside_bytes=outside_bytes(trace, os.environ)
+        report,
+        level=level,
+        workspace=ESTIMATED,
+        workspace_bytes=0,
+        outside_bytes=communication_part(trace, os.environ).most_bytes,
     )
     if not len(workspace):
         return report

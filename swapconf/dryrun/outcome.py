@@ -8,7 +8,9 @@ from enum import Enum
 from typing import Any
 
 from swapconf.memory import peak as peaks
+from swapconf.memory import whole_device
 from swapconf.memory.advice import advice, host_line, peak_line
+from swapconf.memory.whole_device import Beside, WholeDevice
 from swapconf.words.findings import Finding
 from swapconf.words.phrases import joined, mark, phrase, show
 
@@ -84,6 +86,7 @@ class RankReport:
         workspace_bytes, workspace_kernel: The largest, and who needs it. ``workspace_for``: the card and CANN that
             estimates are for.
         outside_bytes: What HCCL takes of the device besides MindSpore's pool.
+        beside: What the card holds besides the pool; None without a trace.
         step_us: Of one step on ``hardware`` (level 3).
         limit_bytes: The device memory that the rank may use.
         recomputed: None where the trace does not tell.
@@ -121,6 +124,7 @@ class RankReport:
     workspace_kernel: str = ""
     workspace_for: str = ""
     outside_bytes: int | None = None
+    beside: Beside | None = None
     step_us: float | None = None
     hardware: str = ""
     peak: peaks.Peak | None = None
@@ -130,6 +134,18 @@ class RankReport:
     def headroom_bytes(self) -> int | None:
         peak = self.with_fragments_peak_bytes
         return None if peak is None or self.limit_bytes is None else self.limit_bytes - peak
+
+    @property
+    def device(self) -> WholeDevice | None:
+        """All that the card holds; None where its pool is not known."""
+        peak = self.with_fragments_peak_bytes
+        return None if peak is None or self.beside is None else self.beside.whole(peak, origin(self))
+
+    def needs_more_than(self, budget_bytes: int) -> bool:
+        """Whether the pool needs more than a budget, or than a card has room for where all else takes the most."""
+        peak = self.with_fragments_peak_bytes or 0
+        room = budget_bytes if self.beside is None else self.beside.room_bytes
+        return peak > min(budget_bytes, room)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +197,7 @@ def as_record(report: RankReport, worded: Callable[[str], str] = show) -> dict[s
         "workspace_kernel": report.workspace_kernel,
         "workspace_for": worded(report.workspace_for),
         "outside_bytes": report.outside_bytes,
+        "device": None if report.device is None else whole_device.as_record(report.device, worded),
         "step_us": report.step_us,
         "hardware": report.hardware,
         "origin": worded(figures_from),

@@ -16,7 +16,7 @@ from swapconf.dryrun.adapted import adapted, digest, digests
 from swapconf.dryrun.outcome import LayerMoves, LayerRecomputes, RankOutcome, RankReport
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.files import cache_folder, json_object
-from swapconf.memory import peak
+from swapconf.memory import peak, whole_device
 from swapconf.upstream.facts import Versions
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import packed, unpacked
@@ -88,10 +88,10 @@ def _path(order: RankOrder) -> Path:
 
 
 def _machine(order: RankOrder) -> str:
-    """What a level depends on: 2 on the card and its CANN, 3 on all."""
+    """What a level depends on: 1 and 2 on the card and its CANN, 3 on all."""
     if order.level > 2:
         return repr(order.machine)
-    if order.machine is None or order.level < 2:
+    if order.machine is None or order.level < 1:
         return ""
     card = order.machine.hardware.card
     return repr((sorted((name, figure.value) for name, figure in card.items()), order.machine.cann))
@@ -123,6 +123,7 @@ def _report(data: dict[str, Any], order: RankOrder) -> RankReport:
         for found in data["findings"]
     )
     data["peak"] = peak.of_record(data["peak"]) if data["peak"] else None
+    data["beside"] = whole_device.beside_of_record(data["beside"]) if data["beside"] else None
     data["strategy_lines"] = tuple(data["strategy_lines"])
     data["folded"] = tuple(data["folded"]) if data["folded"] else None
     return RankReport(**{**data, "file": order.document.file})

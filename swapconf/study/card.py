@@ -9,16 +9,18 @@ from swapconf.words.phrases import joined, phrase
 from swapconf.words.units import MIB
 
 
-def card_of(machine: Machine | None, config: Config) -> Card:
-    """``machine``: None for an Ascend 910B with 24 cores and the newest CANN that is known."""
+def card_of(machine: Machine | None, config: Config | None) -> Card:
+    """``machine``: None for an Ascend 910B with 24 cores and the newest CANN that is known. ``config``: None where it
+    is not known."""
+    deterministic = None if config is None else config.runtime.deterministic
     if machine is None:
-        return Card(deterministic=config.runtime.deterministic)
+        return Card(deterministic=deterministic)
     figures = machine.hardware.card
     return Card(
         cann=machine.cann or A2.cann,
         cube_cores=int(figures["cube_cores"].value),
         cache_bytes=int(figures["cache_mib"].value * MIB),
-        deterministic=config.runtime.deterministic,
+        deterministic=deterministic,
     )
 
 

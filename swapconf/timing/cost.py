@@ -39,6 +39,16 @@ CARD_FIGURES: Mapping[str, str] = {
     "cube_cores": "cores with a matrix unit; a card of the Ascend 910B has twice as many vector cores",
     "cache_mib": "level 2 cache, 2^20 bytes",
     "memory_gib": "device memory, 2^30 bytes",
+    "host_unbound_share": "of the host's bandwidth, what is left where pinned memory lies with another CPU, 0 to 1",
+    **{
+        f"{part}_{which}gib": f"{what}, {words}, 2^30 bytes"
+        for part, what in (
+            ("idle", "what an idle card holds"),
+            ("runtime", "what CANN and the driver hold for a process beside pool and communication"),
+            ("elsewhere", "what the pool of another rank or moment holds more in PyNative mode"),
+        )
+        for which, words in (("least_", "the least"), ("", "the middle"), ("most_", "the most"))
+    },
 }
 
 

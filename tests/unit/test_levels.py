@@ -13,11 +13,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from swapconf.cli.main import main
-from swapconf.dryrun import environment, fan_out, levels, report_cache
+from swapconf.dryrun import environment, fan_out, report_cache
 from swapconf.dryrun.child import Ran, kept
 from swapconf.dryrun.fold import folded
 from swapconf.dryrun.outcome import RankOutcome, RankReport
 from swapconf.dryrun.rank_order import RankOrder
+from swapconf.memory.whole_device import communication_part
 from swapconf.memory.with_workspace import grow
 from swapconf.profile import profiler_folder
 from swapconf.study.study import Study
@@ -183,7 +184,7 @@ def test_hccl_takes_two_buffers_for_each_group(recorded: Trace, told: str | None
     groups = {kernel.group for kernel in recorded.step if kernel.group}
     assert len(groups) > 0
     variables = {} if told is None else {"HCCL_BUFFSIZE": told}
-    assert levels.outside_bytes(recorded, variables) == 2 * buffer_mib * MIB * len(groups)
+    assert communication_part(recorded, variables).most_bytes == 2 * buffer_mib * MIB * len(groups)
 
 
 def test_a_card_that_does_not_exist_ends_with_2() -> None:
@@ -223,3 +224,34 @@ def test_level_2_of_another_card_or_cann_is_not_taken_from_the_cache() -> None:
     assert not record("--level", "2", "--cann", "8.5")["cached"]
     assert record("--level", "2", "--cann", "8.5")["cached"]
     assert record("--level", "2", "--hardware", "ascend_910b1")["cached"]  # as many cores as the generic card
+
+
+def test_a_budget_of_the_whole_card_counts_what_is_beside_the_pool_at_most(recorded: Trace) -> None:
+    device = record("--level", "1")["device"]
+    beside = device["most_bytes"] - device["parts"][0]["most_bytes"]
+    assert device["card_bytes"] == 64 * GIB
+    assert device["parts"][0]["most_bytes"] == recorded.with_fragments_peak_bytes
+    assert 5 * GIB < beside < 10 * GIB
+    assert dryrun("--level", "1", "--budget", "64GB").exit_code == 0
+
+
+@pytest.mark.parametrize(("size", "code"), [(20, 0), (26, 3)])
+def test_a_pool_that_leaves_too_little_of_the_card_is_over_any_budget_that_reaches_there(
+    monkeypatch: pytest.MonkeyPatch, size: int, code: int
+) -> None:
+    monkeypatch.setattr(Trace, "with_fragments_peak_bytes", property(lambda self: size * GIB))
+    small = ("--level", "1", "--hardware", "ascend_910b4", "--set", "context.max_device_memory=31GB")
+    result = dryrun(*small, "--budget", "30GB")
+    assert result.exit_code == code
+    assert ("has left for MindSpore's pool" in result.stdout) == bool(code)
+    assert dryrun(*small, "--budget", "30GB", "--hardware", "ascend_910b2").exit_code == 0
+
+
+def test_what_is_beside_the_pool_is_told_and_comes_whole_from_the_cache() -> None:
+    first, again = record("--level", "2"), record("--level", "2")
+    assert again["cached"]
+    assert first["device"] == again["device"]
+    assert [part["part"] for part in first["device"]["parts"]] == [
+        *("pool", "workspace", "communication", "idle", "runtime")
+    ]
+    assert "rank 0: a card holds " in dryrun("--level", "1").stdout

@@ -7,6 +7,7 @@ there.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +33,7 @@ from swapconf.dryrun.verdict import Peaks, verdict, without_trace
 from swapconf.memory import holders
 from swapconf.memory.peak import Peak, grown
 from swapconf.memory.with_workspace import grow
+from swapconf.study.beside import beside
 from swapconf.study.card import card_of
 from swapconf.study.study import Study
 from swapconf.words.phrases import phrase
@@ -83,7 +85,8 @@ def _whole(order: RankOrder, study: Study) -> RankReport:
         reserved_bytes=ran.reserved_bytes,
     )
     effect = observed(ran.trace, study.config.model.num_layers or 0)
-    report = verdict(ran.report, study, ran.log, peaks, effect)
+    blank = replace(ran.report, beside=beside(ran.trace, study.config, order.machine, os.environ))
+    report = verdict(blank, study, ran.log, peaks, effect)
     record(order, ran, report)
     return raised(order, study, ran, report, effect) if order.level > 1 else report
 
@@ -293,13 +296,16 @@ def _measured(ran: Ran, part: FoldRun, plan: Fold) -> MeasuredRun:
             part=part,
             ran=ran,
             sample=sample(ran.trace, effect, plan, part.size),
-            report=ran.report,
+            report=replace(ran.report, beside=beside(ran.trace, part.study.config, part.order.machine, os.environ)),
             reserved_bytes=ran.reserved_bytes,
         )
     try:
         card = card_of(part.order.machine, part.study.config)
         raised_trace = grow(ran.trace, pool_of(part.order, ran), card)
-        report = at_level(part.order.level, ran.report, raised_trace.workspace, ran.trace, card)
+        blank = replace(
+            ran.report, beside=beside(raised_trace.trace, part.study.config, part.order.machine, os.environ)
+        )
+        report = at_level(part.order.level, blank, raised_trace.workspace, ran.trace, card)
         keep_trace(part.order, ran, raised_trace, report, part.name)
     except (ValueError, OSError) as error:
         raise NothingToRead(str(error)) from None

@@ -1,0 +1,192 @@
+"""POOL + WHAT IS BESIDE IT -> WHOLE DEVICE: what a card holds while a job runs, in parts, each with its range.
+
+MindSpore's pool is known to the byte; what others hold beside it is not, so that a part has the least, the middle and
+the most that was measured, and its origin. A gate uses the most. `context.max_device_memory` bounds the pool alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+from swapconf.memory.cann.card import A2, Card
+from swapconf.memory.with_workspace import workspace
+from swapconf.trace.trace import Trace
+from swapconf.trace.workspace import KIND
+from swapconf.words.phrases import joined, mark, phrase, show, unpacked
+from swapconf.words.units import MIB, show_bytes
+
+BUFFER = "HCCL_BUFFSIZE"
+_BUFFER_MIB = 200
+
+
+class PartName(Enum):
+    """What holds memory of a card. ``elsewhere``: in PyNative mode, what the pools of other ranks and other moments
+    hold more than the one that is known."""
+
+    POOL = "pool"
+    WORKSPACE = "workspace"
+    COMMUNICATION = "communication"
+    IDLE = "idle"
+    RUNTIME = "runtime"
+    ELSEWHERE = "elsewhere"
+
+
+_LABELS = {
+    PartName.POOL: mark("MindSpore's pool"),
+    PartName.WORKSPACE: mark("operator workspace"),
+    PartName.COMMUNICATION: mark("buffers of HCCL"),
+    PartName.IDLE: mark("idle card"),
+    PartName.RUNTIME: mark("runtime"),
+    PartName.ELSEWHERE: mark("pool of other ranks and moments"),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """``origin``: how the range is known."""
+
+    name: PartName
+    least_bytes: int
+    middle_bytes: int
+    most_bytes: int
+    origin: str
+
+    @property
+    def words(self) -> str:
+        """``buffers of HCCL 800.0M``, ``runtime 256.0M to 922.0M``."""
+        least, most = show_bytes(self.least_bytes), show_bytes(self.most_bytes)
+        what = phrase(_LABELS[self.name])
+        if self.least_bytes == self.most_bytes:
+            return phrase("{what} {size}", what=what, size=most)
+        return phrase("{what} {least} to {most}", what=what, least=least, most=most)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WholeDevice:
+    """``card_bytes``: the memory of the card."""
+
+    parts: tuple[Part, ...]
+    card_bytes: int
+
+    @property
+    def least_bytes(self) -> int:
+        return sum(part.least_bytes for part in self.parts)
+
+    @property
+    def middle_bytes(self) -> int:
+        return sum(part.middle_bytes for part in self.parts)
+
+    @property
+    def most_bytes(self) -> int:
+        return sum(part.most_bytes for part in self.parts)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Beside:
+    """What a card holds beside MindSpore's pool."""
+
+    parts: tuple[Part, ...]
+    card_bytes: int
+
+    @property
+    def most_bytes(self) -> int:
+        return sum(part.most_bytes for part in self.parts)
+
+    @property
+    def room_bytes(self) -> int:
+        """What is left for a pool where all else takes the most."""
+        return max(self.card_bytes - self.most_bytes, 0)
+
+    def without(self, name: PartName) -> Beside:
+        return replace(self, parts=tuple(part for part in self.parts if part.name is not name))
+
+    def whole(self, pool_bytes: int, origin: str) -> WholeDevice:
+        """``pool_bytes``: its peak with fragments; ``origin``: how that is known."""
+        pool = Part(
+            name=PartName.POOL, least_bytes=pool_bytes, middle_bytes=pool_bytes, most_bytes=pool_bytes, origin=origin
+        )
+        return WholeDevice(parts=(pool, *self.parts), card_bytes=self.card_bytes)
+
+
+def exact(name: PartName, size_bytes: int, origin: str) -> Part:
+    return Part(name=name, least_bytes=size_bytes, middle_bytes=size_bytes, most_bytes=size_bytes, origin=origin)
+
+
+def workspace_part(trace: Trace, card: Card = A2) -> Part:
+    """A workspace is held for the moment of one kernel: it may find room within the peak of the pool, or add to it.
+    Nothing where it is in the pool already, as from level 2 on, or where no graph tells the kernels."""
+    if KIND in trace.blocks.kinds:
+        return exact(PartName.WORKSPACE, 0, phrase("in the pool"))
+    if not trace.tasks:
+        return exact(PartName.WORKSPACE, 0, phrase("not known: {reason}", reason=trace.why_no_graph))
+    most = int(workspace(trace, card).size_bytes.max(initial=0))
+    return Part(
+        name=PartName.WORKSPACE,
+        least_bytes=0,
+        middle_bytes=most,
+        most_bytes=most,
+        origin=phrase("the largest of one kernel, estimated; it may find room within the peak of the pool"),
+    )
+
+
+def communication_part(trace: Trace, environment: Mapping[str, str]) -> Part:
+    """Two buffers for each group that communicates, of ``HCCL_BUFFSIZE`` MiB (documented of CANN: 200 unless set, of
+    its own and shared with nobody)."""
+    setting = environment.get(BUFFER, "")
+    buffer_mib = int(setting) if setting.isdigit() and setting.isascii() else _BUFFER_MIB
+    groups = len({kernel.group for kernel in trace.step if kernel.group})
+    return exact(
+        PartName.COMMUNICATION,
+        2 * buffer_mib * MIB * groups,
+        phrase("2 x {size} MiB for each of {groups} groups that communicate", size=buffer_mib, groups=groups),
+    )
+
+
+def device_line(whole: WholeDevice, card: str) -> str:
+    """What a card holds in all, part by part, and whether it may be more than it has."""
+    line = phrase(
+        "a card holds {least} to {most}, about {middle}: {parts}",
+        least=show_bytes(whole.least_bytes),
+        most=show_bytes(whole.most_bytes),
+        middle=show_bytes(whole.middle_bytes),
+        parts=joined(", ", [part.words for part in whole.parts if part.most_bytes]),
+    )
+    if whole.most_bytes <= whole.card_bytes:
+        return line
+    return phrase(
+        "{line}; at most {over} more than the {size} of {card}",
+        line=line,
+        over=show_bytes(whole.most_bytes - whole.card_bytes),
+        size=show_bytes(whole.card_bytes),
+        card=card,
+    )
+
+
+def as_record(whole: WholeDevice, worded: Callable[[str], str] = show) -> dict[str, Any]:
+    """The JSON form. ``worded``: makes its texts; by default in the language in use."""
+    return {
+        "least_bytes": whole.least_bytes,
+        "middle_bytes": whole.middle_bytes,
+        "most_bytes": whole.most_bytes,
+        "card_bytes": whole.card_bytes,
+        "headroom_bytes": whole.card_bytes - whole.most_bytes,
+        "parts": [
+            {
+                "part": part.name.value,
+                "least_bytes": part.least_bytes,
+                "middle_bytes": part.middle_bytes,
+                "most_bytes": part.most_bytes,
+                "origin": worded(part.origin),
+            }
+            for part in whole.parts
+        ],
+    }
+
+
+def beside_of_record(data: Mapping[str, Any]) -> Beside:
+    """As a cache keeps it. Raises ValueError, LookupError and TypeError where it is none."""
+    parts = (Part(**{**row, "name": PartName(row["name"]), "origin": unpacked(row["origin"])}) for row in data["parts"])
+    return Beside(parts=tuple(parts), card_bytes=data["card_bytes"])
