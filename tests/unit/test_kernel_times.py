@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +16,11 @@ from swapconf.timing.costing import Signature, Workload, costs
 from swapconf.timing.families import FAMILIES, attention_of, family_of, measured_terms
 from swapconf.trace.trace import Tensor
 from swapconf.trace.work import FLASH, Attention, work
+from tests.helpers import CORPUS
 
 CARD = hardware.load("ascend_910b2")
-# a public kernel_details.csv, see docs/evidence/kernel-times.md
-PUBLIC = os.environ.get("SWAPCONF_KERNELS", "")
+# a public kernel_details.csv beside the corpus, see docs/evidence/kernel-times.md
+PUBLIC = CORPUS.parent / "facts" / "ascend" / "kernel_details.csv" if CORPUS is not None else None
 
 
 def half(*shape: int) -> Tensor:
@@ -188,10 +188,10 @@ def test_a_fit_of_ones_own_makes_times_calibrated() -> None:
     assert costs(load, CARD).share(FigureOrigin.ESTIMATED) == 1.0
 
 
-@pytest.mark.skipif(not PUBLIC, reason="SWAPCONF_KERNELS names no public kernel_details.csv")
+@pytest.mark.skipif(PUBLIC is None or not PUBLIC.exists(), reason="SWAPCONF_CORPUS is not set")
 def test_kernels_of_a_public_profile_take_what_is_estimated() -> None:
     card = hardware.load("ascend_910b1")
-    found = fit.samples(kernel_details.read(PUBLIC), card)
+    found = fit.samples(kernel_details.read(str(PUBLIC)), card)
     ratio, us = fit.ratios(found, card.fits), np.array([item.us for item in found])
     error = np.abs(ratio - 1)
     assert np.median(error) <= 0.10
