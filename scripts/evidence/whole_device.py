@@ -160,10 +160,9 @@ def page() -> str:
     text = [
         HEAD.format(source=SOURCE, parts=parts),
         f"**{_inside(found)} of {len(found)} runs lie in the range**: {_inside(fit)} of {len(fit)} that were fitted "
-        f"(every second by name) and {_inside(shown)} of {len(shown)} that were not. The other way round it is "
+        f"(every second by name) and {_inside(shown)} of\n{len(shown)} that were not. The other way round it is "
         f"{inside_of(other, shown)} of {len(shown)} and {inside_of(other, fit)} of {len(fit)}, because the three runs "
-        f"that hold most are in this half. {_near(found)} of {len(found)} are within 10 % of the "
-        "middle.\n",
+        f"that hold most are in\nthis half. {_near(found)} of {len(found)} are within 10 % of the middle.\n",
         "## Fitted\n",
         _table(fit),
         "## Shown\n",
