@@ -17,11 +17,10 @@ from swapconf.cli.help import Command
 from swapconf.cli.machine import MachineOptions, machine_options, print_assumed
 from swapconf.cli.numbers import Number
 from swapconf.cli.outputs import html_option
-from swapconf.cli.planning import Made, PlanOptions, RunOptions, fullest, judge_of_yaml, planned
+from swapconf.cli.planning import Made, PlanOptions, RunOptions, judge_of_yaml, planned
 from swapconf.words.phrases import phrase
 
 if TYPE_CHECKING:
-    from swapconf.memory.whole_device import WholeDevice
     from swapconf.plan.frontier import Frontier
     from swapconf.plan.planned import Planned
     from swapconf.study.study import Study
@@ -113,6 +112,7 @@ def command(
     not be read or written, the traces are not of this config without swap and recompute, or the command line is wrong;
     3 no plan fits.
     """
+    from swapconf.cli import whole_card
     from swapconf.cli.fixing import write_text
     from swapconf.config import overrides
     from swapconf.memory import whole_device
@@ -144,7 +144,8 @@ def command(
         _print_difference(file, made)
     elif form == "json":
         record = plan_text.as_record(made.planned, study, made.after, made.confirmed, asked.slower_link)
-        click.echo(json.dumps({**record, "device": whole_device.as_record(_whole(made, study, machine))}, indent=2))
+        device = whole_device.as_record(whole_card.fullest(made.planned, study, machine.load()))
+        click.echo(json.dumps({**record, "device": device}, indent=2))
     else:
         _print(made, study, machine, asked.slower_link, points)
         _print_difference(file, made)
@@ -162,12 +163,6 @@ def _code(made: Made) -> int:
     return EXIT_ERRORS if any(not rank.fits for rank in made.confirmed) else 0
 
 
-def _whole(made: Made, study: Study, machine: MachineOptions) -> WholeDevice:
-    """What the fullest card holds under the plan."""
-    judge = made.planned.judge
-    return fullest(judge, study, machine, judge.pool_bytes(made.planned.chosen.plan))
-
-
 def _frontier(planned: Planned) -> Frontier:
     from swapconf.plan.frontier import frontier_of
 
@@ -175,10 +170,9 @@ def _frontier(planned: Planned) -> Frontier:
 
 
 def _print(made: Made, study: Study, machine: MachineOptions, slower_link: float, points: Frontier | None) -> None:
+    from swapconf.cli import whole_card
     from swapconf.cli.tables import print_rows
-    from swapconf.memory.whole_device import device_line
     from swapconf.report import plan_text
-    from swapconf.study.card import card_of, words
 
     found = made.planned
     for line in plan_text.verdict_lines(found, study):
@@ -190,13 +184,7 @@ def _print(made: Made, study: Study, machine: MachineOptions, slower_link: float
     if found.chosen.entries:
         print_rows(*plan_text.worth(found))
     print_rows(*plan_text.stages(found))
-    say(
-        phrase(
-            "workspace is that of {card}; under the plan {line}",
-            card=words(card_of(machine.load(), study.config)),
-            line=device_line(_whole(made, study, machine), machine.load().hardware.name),
-        )
-    )
+    say(whole_card.line(found, study, machine.load()))
     if made.confirmed:
         say(phrase("confirmed by dry runs of all stages:"))
         print_rows(*plan_text.confirmation(made.confirmed))

@@ -22,12 +22,12 @@ from swapconf.words.phrases import phrase
 from swapconf.words.units import parse_bytes
 
 if TYPE_CHECKING:
-    from swapconf.memory.whole_device import WholeDevice
     from swapconf.plan.confirmed import ConfirmedRank
     from swapconf.plan.judge import Judge
     from swapconf.plan.planned import Planned
     from swapconf.plan.runs import StageRun
     from swapconf.study.study import Study
+    from swapconf.timing.cost import Machine
 
 _ROUNDS = 3  # of planning, where a true run needs more than was predicted
 
@@ -92,7 +92,6 @@ def judge_of_yaml(
     from swapconf.plan.judge import judge_of
     from swapconf.plan.limits import Budget
     from swapconf.plan.runs import trace_folders
-    from swapconf.study.beside import reached_bytes
 
     budget = Budget(
         card_bytes=parse_bytes(asked.budget),
@@ -111,10 +110,17 @@ def judge_of_yaml(
         policy=default_policy(os.environ),
     )
     print_findings(found.evaluator.findings, err=True)
-    if asked.beside is not None:
-        return found
-    reached = reached_bytes(found.evaluator.traces, study.config, machine, os.environ, budget.card_bytes)
-    return found.under(replace(found.limits, beside_bytes=reached)) if reached else found
+    return found if asked.beside is not None else _beside_at_most(found, study, machine)
+
+
+def _beside_at_most(judge: Judge, study: Study, machine: Machine) -> Judge:
+    """The same, with what a card holds at most beside its pool taken off the budget as far as it reaches into that.
+    Workspace is not in it: the judge counts it by rank."""
+    from swapconf.study.beside import reached_bytes
+
+    limits = judge.limits
+    reached = reached_bytes(judge.evaluator.traces, study.config, machine, os.environ, limits.budget_bytes)
+    return judge.under(replace(limits, beside_bytes=reached)) if reached else judge
 
 
 def _baselines(study: Study, changes: Sequence[str], runs: RunOptions) -> list[Path]:
@@ -222,18 +228,6 @@ class Step:
         while self._at < asked:
             self._progress.step()
             self._at += 1
-
-
-def fullest(judge: Judge, study: Study, options: MachineOptions, pool_bytes: Sequence[int]) -> WholeDevice:
-    """The card that may hold most, under a plan whose ranks have these pools."""
-    from swapconf.study.beside import beside
-
-    machine = options.load()
-    found = (
-        beside(trace, study.config, machine, os.environ).whole(size, judge.evaluator.origin)
-        for trace, size in zip(judge.evaluator.traces, pool_bytes, strict=True)
-    )
-    return max(found, key=lambda whole: whole.most_bytes)
 
 
 def _said(planned: Planned, study: Study, asked: PlanOptions, options: MachineOptions) -> Made:
