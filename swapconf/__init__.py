@@ -147,7 +147,7 @@ def best_plan(
     Args:
         file: The YAML; what it says of swap and recompute does not count.
         traces: ``DIR/rank_N``, one of each pipeline stage, as for `what_if`.
-        budget: What a card may hold, such as ``54GB``.
+        budget: What MindSpore's pool may take of a card, such as ``54GB``, up to what all beside it leaves at most.
         card: The hardware profile that steps are timed on.
         slower_link: Plans are judged with a host link slower by this share.
         max_entries: Entries of the YAML, at most.
@@ -160,11 +160,14 @@ def best_plan(
         SwapconfError: A file cannot be read.
         ValueError: The YAML has errors, or the traces are no baselines for it; the text says why.
     """
+    import os
+    from dataclasses import replace
     from pathlib import Path
 
     from swapconf.plan.judge import judge_of
     from swapconf.plan.limits import Budget
     from swapconf.plan.planned import plan
+    from swapconf.study.beside import reached_bytes
     from swapconf.timing import hardware
     from swapconf.timing.cost import Machine
     from swapconf.words.units import parse_bytes
@@ -172,7 +175,9 @@ def best_plan(
     study = _accepted(check(file))
     machine, asked = Machine(hardware=hardware.load(card)), Budget(card_bytes=parse_bytes(budget))
     folders = [Path(folder) for folder in traces]
-    return plan(judge_of(study, folders, machine, asked, slower_link=slower_link, max_entries=max_entries), effort)
+    judge = judge_of(study, folders, machine, asked, slower_link=slower_link, max_entries=max_entries)
+    reached = reached_bytes(judge.evaluator.traces, study.config, machine, os.environ, asked.card_bytes)
+    return plan(judge.under(replace(judge.limits, beside_bytes=reached)), effort)
 
 
 def install() -> None:

@@ -41,7 +41,8 @@ the pool of one rank.
 
 | part | least | middle | most | how it is known |
 |---|---|---|---|---|
-| MindSpore's pool | | | | from a dry run or a what-if; `context.max_device_memory` limits this and nothing else |
+| MindSpore's pool | | | | its peak with fragments, from a dry run or a what-if: with virtual memory on, the default, \
+it maps no more; `context.max_device_memory` limits this and nothing else |
 | operator workspace | 0 | largest | largest | CANN's rules ([levels.md](../reference/levels.md)); from level 2 on in \
 the pool |
 | buffers of HCCL | | | | 2 x `HCCL_BUFFSIZE` (200 MiB) for each group that communicates; see below |
@@ -160,10 +161,9 @@ def page() -> str:
     text = [
         HEAD.format(source=SOURCE, parts=parts),
         f"**{_inside(found)} of {len(found)} runs lie in the range**: {_inside(fit)} of {len(fit)} that were fitted "
-        f"(every second by name) and {_inside(shown)} of {len(shown)} that were not. The other way round it is "
+        f"(every second by name) and {_inside(shown)} of\n{len(shown)} that were not. The other way round it is "
         f"{inside_of(other, shown)} of {len(shown)} and {inside_of(other, fit)} of {len(fit)}, because the three runs "
-        f"that hold most are in this half. {_near(found)} of {len(found)} are within 10 % of the "
-        "middle.\n",
+        f"that hold most are in\nthis half. {_near(found)} of {len(found)} are within 10 % of the middle.\n",
         "## Fitted\n",
         _table(fit),
         "## Shown\n",

@@ -112,8 +112,10 @@ def command(
     not be read or written, the traces are not of this config without swap and recompute, or the command line is wrong;
     3 no plan fits.
     """
+    from swapconf.cli import whole_card
     from swapconf.cli.fixing import write_text
     from swapconf.config import overrides
+    from swapconf.memory import whole_device
     from swapconf.plan.runs import NoRun
     from swapconf.report import plan_text
     from swapconf.study.study import study_for_check
@@ -142,7 +144,8 @@ def command(
         _print_difference(file, made)
     elif form == "json":
         record = plan_text.as_record(made.planned, study, made.after, made.confirmed, asked.slower_link)
-        click.echo(json.dumps(record, indent=2))
+        device = whole_device.as_record(whole_card.fullest(made.planned, study, machine.load()))
+        click.echo(json.dumps({**record, "device": device}, indent=2))
     else:
         _print(made, study, machine, asked.slower_link, points)
         _print_difference(file, made)
@@ -167,6 +170,7 @@ def _frontier(planned: Planned) -> Frontier:
 
 
 def _print(made: Made, study: Study, machine: MachineOptions, slower_link: float, points: Frontier | None) -> None:
+    from swapconf.cli import whole_card
     from swapconf.cli.tables import print_rows
     from swapconf.report import plan_text
 
@@ -180,6 +184,7 @@ def _print(made: Made, study: Study, machine: MachineOptions, slower_link: float
     if found.chosen.entries:
         print_rows(*plan_text.worth(found))
     print_rows(*plan_text.stages(found))
+    say(whole_card.line(found, study, machine.load()))
     if made.confirmed:
         say(phrase("confirmed by dry runs of all stages:"))
         print_rows(*plan_text.confirmation(made.confirmed))

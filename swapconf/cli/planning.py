@@ -106,14 +106,11 @@ def judge_of_yaml(
 def _beside_at_most(judge: Judge, study: Study, machine: Machine) -> Judge:
     """The same, with what a card holds at most beside its pool taken off the budget as far as it reaches into that.
     Workspace is not in it: the judge counts it by rank."""
-    from swapconf.memory.whole_device import PartName
-    from swapconf.study.beside import beside
+    from swapconf.study.beside import reached_bytes
 
-    limits, reaches = judge.limits, 0
-    for trace in judge.evaluator.traces:
-        held = beside(trace, study.config, machine, os.environ).without(PartName.WORKSPACE)
-        reaches = max(reaches, limits.budget_bytes - held.room_bytes)
-    return judge.under(replace(limits, beside_bytes=reaches)) if reaches > 0 else judge
+    limits = judge.limits
+    reached = reached_bytes(judge.evaluator.traces, study.config, machine, os.environ, limits.budget_bytes)
+    return judge.under(replace(limits, beside_bytes=reached)) if reached else judge
 
 
 def _baselines(study: Study, changes: Sequence[str], runs: RunOptions) -> list[Path]:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from swapconf.study.study import Study
     from swapconf.timing.cost import Known, StepTime
     from swapconf.timing.host_demand import HostDemand
-    from swapconf.whatif.question import Answer, Times
+    from swapconf.whatif.question import Answer, Question, Times
     from swapconf.whatif.sweep import Point
 
 _SWEEP = re.compile(r"backward_prefetch=(\d{1,6})\.\.(\d{1,6})(?:\.\.(\d{1,6}))?")
@@ -108,7 +109,7 @@ def command(
         )
     except ValueError as error:  # also a Mismatch
         raise click.UsageError(str(error)) from None
-    host = _host(answer, study, cards_told(click.get_current_context(), machine.cards_per_host))
+    host = _host(answer, question, study, cards_told(click.get_current_context(), machine.cards_per_host))
     if html is not None:
         write_page(question.views(answer), html, sweep=points)
     if form == "json":
@@ -139,23 +140,33 @@ def _shown(prefetches: range) -> Iterable[int]:
     return shown(prefetches, len(prefetches), phrase("prefetches"))
 
 
-def _host(answer: Answer, study: Study, cards: int | None) -> HostDemand | None:
+def _host(answer: Answer, question: Question, study: Study, cards: int | None) -> HostDemand | None:
     """What a strategy asks of the host, all cards together; None where it copies nothing or no time is told. ``cards``:
     of a host, None for as many as the hardware profile has."""
+    from swapconf.decide.expand import expand
     from swapconf.dryrun.rank_order import cluster_of
+    from swapconf.timing.cost import Host
     from swapconf.timing.host_demand import demand
+    from swapconf.whatif import step_time
+    from swapconf.whatif.predict import schedule
 
     found, times = answer.prediction, answer.times
     if times is None or not found.moved_bytes:
         return None
     of_host = cards or int(times.machine.hardware.value("cards_per_host"))
-    return demand(
+    asked = demand(
         times.step.timeline,
         found.moved_bytes,
         found.moves.host.peak_bytes,
         times.machine,
         min(of_host, cluster_of(study.document).num_devices),
     )
+    if not asked.needs_binding:
+        return asked
+    unbound = replace(times.machine, host=Host(cards=asked.cards, bandwidth_gbps=asked.unbound_gbps))
+    launched = schedule(question.prepared, expand(study.config, question.network, study.versions))
+    clock = step_time.clock(question.trace, question.prepared.baseline, unbound)
+    return replace(asked, unbound_step_us=step_time.time(clock, launched, found.moves).timeline.step_us)
 
 
 def as_record(

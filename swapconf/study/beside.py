@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from swapconf.config.config import Config, Dialect
 from swapconf.memory.whole_device import Beside, Part, PartName, communication_part, workspace_part
@@ -26,6 +26,15 @@ def beside(trace: Trace, config: Config | None, machine: Machine | None, environ
         ),
         card_bytes=int(on.card["memory_gib"].value * GIB),
     )
+
+
+def reached_bytes(
+    traces: Iterable[Trace], config: Config, machine: Machine, environment: Mapping[str, str], budget_bytes: int
+) -> int:
+    """How far a budget for the pools of these ranks reaches into what their cards hold at most beside them; 0 where it
+    does not. Workspace does not count, which a plan counts by rank."""
+    held = (beside(trace, config, machine, environment).without(PartName.WORKSPACE) for trace in traces)
+    return max((max(budget_bytes - item.room_bytes, 0) for item in held), default=0)
 
 
 def measured_parts(on: Hardware, *, is_pynative: bool) -> tuple[Part, ...]:

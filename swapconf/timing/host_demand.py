@@ -19,13 +19,15 @@ from swapconf.words.units import show_bytes
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HostDemand:
-    """What all ``cards`` of a host ask for that do the same at once.
+    """What the cards of a host ask for that do the same at once, ``cards`` of them.
 
     Attributes:
         to_host_gbps, to_device_gbps: Of one card, 10^9 bytes a second from the first copy in a direction to the last.
         pinned_bytes: Of one card.
         bound_gbps: What a host gives in one direction where all memory lies with the card's own CPU.
         unbound_gbps: What may be left of that where it lies with another.
+        step_us: Of a step as it is timed.
+        unbound_step_us: Of one whose cards share what may be left; None where that was not asked.
     """
 
     cards: int
@@ -34,6 +36,8 @@ class HostDemand:
     pinned_bytes: int
     bound_gbps: float
     unbound_gbps: float
+    step_us: float
+    unbound_step_us: float | None = None
 
     @property
     def host_gbps(self) -> float:
@@ -56,6 +60,7 @@ def demand(timeline: Timeline, moved_bytes: int, pinned_bytes: int, machine: Mac
         pinned_bytes=pinned_bytes,
         bound_gbps=bound,
         unbound_gbps=bound * hardware.card["host_unbound_share"].value,
+        step_us=timeline.step_us,
     )
 
 
@@ -81,13 +86,21 @@ def host_line(found: HostDemand) -> str:
     )
     if not found.needs_binding:
         return line
-    return phrase(
+    told = phrase(
         "{line}; a host may give no more than {unbound:.1f} of its {bound:.1f} GB/s where pinned memory lies with "
-        "another CPU than its card: start with `msrun --bind_numa` (MindSpore 2.9 and newer)",
+        "another CPU than its card",
         line=line,
         unbound=found.unbound_gbps,
         bound=found.bound_gbps,
     )
+    if found.unbound_step_us is not None:
+        told = phrase(
+            "{line}, and a step take {unbound:.1f} ms instead of {bound:.1f}",
+            line=told,
+            unbound=found.unbound_step_us / 1000,
+            bound=found.step_us / 1000,
+        )
+    return phrase("{line}: start with `msrun --bind_numa` (MindSpore 2.9 and newer)", line=told)
 
 
 def as_record(found: HostDemand) -> dict[str, Any]:
@@ -101,4 +114,6 @@ def as_record(found: HostDemand) -> dict[str, Any]:
         "bound_gbps": found.bound_gbps,
         "unbound_gbps": found.unbound_gbps,
         "needs_binding": found.needs_binding,
+        "step_us": found.step_us,
+        "unbound_step_us": found.unbound_step_us,
     }

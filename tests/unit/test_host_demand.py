@@ -15,7 +15,9 @@ from tests.helpers import ROOT
 
 TRACE = ROOT / "tests/traces/llama_l2_none"
 YAML = ROOT / "tests/traces/llama.yaml"
-FEW = HostDemand(cards=8, to_host_gbps=2.0, to_device_gbps=3.0, pinned_bytes=1000, bound_gbps=200, unbound_gbps=68)
+FEW = HostDemand(
+    cards=8, to_host_gbps=2.0, to_device_gbps=3.0, pinned_bytes=1000, bound_gbps=200, unbound_gbps=68, step_us=2000
+)
 
 
 def whatif(*words: str) -> str:
@@ -42,6 +44,7 @@ def test_binding_is_advised_where_the_host_may_not_give_it() -> None:
     line = host_line(many)
     assert "no more than 68.0 of its 200.0 GB/s" in line
     assert "`msrun --bind_numa` (MindSpore 2.9 and newer)" in line
+    assert "a step take 9.0 ms instead of 2.0: start with" in host_line(replace(many, unbound_step_us=9000.0))
 
 
 def test_whatif_tells_what_the_copies_of_a_step_ask_for() -> None:
@@ -54,6 +57,10 @@ def test_whatif_tells_what_the_copies_of_a_step_ask_for() -> None:
     assert found["host_gbps"] == pytest.approx(8 * max(found["to_host_gbps"], found["to_device_gbps"]))
     assert found["bound_gbps"] == pytest.approx(8 * time["time"]["host_link_gbps"])
     assert found["needs_binding"]
+    assert found["step_us"] == step_us < found["unbound_step_us"]
+    slower = ("--hardware", "ascend_910b2", "--cards-per-host", "8", "--host-bandwidth", str(found["unbound_gbps"]))
+    again = json.loads(whatif("--format", "json", *slower))
+    assert again["time"]["predicted"]["step_us"]["value"] == pytest.approx(found["unbound_step_us"])
     assert "--bind_numa" in whatif("--hardware", "ascend_910b2")
 
 

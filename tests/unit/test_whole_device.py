@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+import swapconf
 from swapconf.cli.main import main
 from swapconf.config import yaml_config
 from swapconf.config.config import Config
@@ -106,6 +107,23 @@ def test_compare_tells_the_most_of_the_whole_card() -> None:
     (found,) = json.loads(run("compare", TRACE, "--format", "json", "--hardware", "ascend_910b2"))
     figures = found["overall"]["figures"]
     assert figures["device_most_bytes"] > figures["with_fragments_peak_bytes"] + 5 * GIB
+
+
+def test_a_plan_tells_the_whole_card_and_what_its_workspace_is_for() -> None:
+    plan = ("plan", YAML, "--from", TRACE, "--hardware", "ascend_910b4", "--budget", "1GB", "--cann", "8.5")
+    found = json.loads(run(*plan, "--format", "json"))
+    assert found["device"]["card_bytes"] == 32 * GIB
+    assert found["device"]["parts"][0]["most_bytes"] == found["ranks"][0]["with_fragments_peak_bytes"]
+    text = run(*plan)
+    assert "workspace is that of CANN 8.5, an Atlas A2 with 20 cube cores, " in text
+    assert "under the plan a card holds " in text
+
+
+def test_best_plan_leaves_as_much_as_the_command() -> None:
+    found = swapconf.best_plan(YAML, [TRACE], budget="64GB", card="ascend_910b2")
+    held = beside(trace_folder.read(TRACE, rank=0), found.judge.config(found.chosen.plan), None, {})
+    assert found.judge.limits.beside_bytes == held.without(PartName.WORKSPACE).most_bytes
+    assert swapconf.best_plan(YAML, [TRACE], budget="1GB").judge.limits.beside_bytes == 0
 
 
 @pytest.mark.parametrize(("budget", "reaches"), [("40GB", False), ("64GB", True)])
