@@ -60,6 +60,11 @@ def find(folder: Path) -> tuple[list[Stream], list[str]]:
     return [_stream(base, found, folder) for base, found in sorted(parts.items())], sorted(packed)
 
 
+def of_file(path: Path) -> Stream:
+    """One file alone, without the parts that stand beside it, with the rank that its name tells."""
+    return _stream(path, [("", path)], path.parent)
+
+
 def _files(folder: Path) -> Iterator[Path]:
     os.listdir(folder)  # raises for the folder itself; what is below it may fail
     todo, seen = [folder], set()
