@@ -16,6 +16,10 @@ from typing import Any
 _FILE = re.compile(r"(?P<base>.+\.log)(?:\.(?P<part>[\w.-]+))?")
 _FILE_RANK = re.compile(r"_(\d{1,6})\.log$|rank[_-]?(\d{1,6})\b")
 _FOLDER_RANK = re.compile(r"rank[_-]?(\d{1,6})")
+# Open MPI --tag-output, srun --label, and the rank in words
+RANK_TAG = re.compile(
+    rb"\s*(?:\[\d+,(\d{1,6})\]<std(?:out|err)>|(\d{1,6}): |\[?rank[ _:]?(\d{1,6})\]?[:| ])", re.IGNORECASE
+)
 _PACKED = (".gz", ".bz2", ".xz", ".zip", ".zst")
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from swapconf.files.log_blocks import LogBlocks
-from swapconf.files.log_folder import Stream, number
+from swapconf.files.log_folder import RANK_TAG, Stream, number
 
 BLOCK_BYTES = 2**18
 MAX_LINE_BYTES = 2**16
@@ -38,10 +38,6 @@ _NAME = re.compile(r"([\w.]{1,200})(?:, |\s*$)")
 _SUBJECT = re.compile(r"([\w.]{1,200}), ")
 _RULE = re.compile(r"\[([\w-]{1,80})\]\s*$")
 _PEAKS = re.compile(rb"(Used|Actual) peak memory usage \((?:without|with) fragments\): (\d{1,9})M")
-# Open MPI --tag-output, srun --label, and the rank in words
-_TAG = re.compile(
-    rb"\s*(?:\[\d+,(\d{1,6})\]<std(?:out|err)>|(\d{1,6}): |\[?rank[ _:]?(\d{1,6})\]?[:| ])", re.IGNORECASE
-)
 
 
 class LoggedEntry(NamedTuple):
@@ -208,7 +204,7 @@ class _Scanner:
         if self._tagged:
             begin = data.rfind(b"\n", max(0, at - _BEFORE_BYTES), at) + 1
             known = begin or at + offset < _BEFORE_BYTES
-            if known and (tag := _TAG.match(data, begin, at)):
+            if known and (tag := RANK_TAG.match(data, begin, at)):
                 rank = number(tag)
         return self.notes.setdefault(rank, _Notes())
 
