@@ -20,8 +20,8 @@ from swapconf.words.units import parse_bytes, show_bytes
 
 if TYPE_CHECKING:
     from swapconf.postmortem.answer import Answer
+    from swapconf.postmortem.held import HeldAtPeak
     from swapconf.postmortem.run_log import RunLog
-    from swapconf.postmortem.tables import HeldAtPeak
 
 _TABLE_ENDING = ".csv"
 

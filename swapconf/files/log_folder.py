@@ -15,6 +15,7 @@ from typing import Any
 
 _FILE = re.compile(r"(?P<base>.+\.log)(?:\.(?P<part>[\w.-]+))?")
 _FILE_RANK = re.compile(r"_(\d{1,6})\.log$|rank[_-]?(\d{1,6})\b")
+_NAMED_RANK = re.compile(r"(?:worker|rank)[_-]?(\d{1,6})\b")
 _FOLDER_RANK = re.compile(r"rank[_-]?(\d{1,6})")
 # Open MPI --tag-output, srun --label, and the rank in words
 RANK_TAG = re.compile(
@@ -65,8 +66,10 @@ def find(folder: Path) -> tuple[list[Stream], list[str]]:
 
 
 def of_file(path: Path) -> Stream:
-    """One file alone, without the parts that stand beside it, with the rank that its name tells."""
-    return _stream(path, [("", path)], path.parent)
+    """One file alone, without the parts that stand beside it, with the rank that its name tells; a number alone, as in
+    train_2.log, is none."""
+    own = _NAMED_RANK.search(path.name)
+    return Stream(paths=(path,), rank=int(own[1]) if own else None, own_rank=True)
 
 
 def _files(folder: Path) -> Iterator[Path]:

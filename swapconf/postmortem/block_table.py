@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapconf.memory.categories import alive, bytes_at_peak, operator_of
-from swapconf.memory.trace_lifetimes import layer_of, lifetimes
+from swapconf.memory.trace_lifetimes import layer_of, lifetimes, of_parameter
 from swapconf.postmortem.held import NUM_BLOCKS, HeldAtPeak, HeldBlock
 from swapconf.trace import memory_block, trace_folder
 from swapconf.trace.blocks import Blocks
@@ -17,12 +17,8 @@ from swapconf.trace.phases import Phase, phase_of_name, phases
 from swapconf.trace.trace import Trace
 from swapconf.words.findings import SwapconfError
 
-_BY_KIND = {
-    "Weight": Category.WEIGHT,
-    "ConstantValue": Category.CONSTANT,
-    "PyNativeInput": Category.CONSTANT,
-    "WorkSpace": Category.WORKSPACE,
-}
+_PARAMETER = "Weight"
+_BY_KIND = {"ConstantValue": Category.CONSTANT, "PyNativeInput": Category.CONSTANT, "WorkSpace": Category.WORKSPACE}
 _BY_PHASE = {
     Phase.FORWARD: Category.ACTIVATION,
     Phase.RECOMPUTED: Category.RECOMPUTED,
@@ -98,9 +94,10 @@ def _by_name(blocks: Blocks, rows: NDArray[np.int64], names: list[str], phase: l
     distinct = {name: index for index, name in enumerate(dict.fromkeys(names))}
     layers = {name: layer_of(name) for name in distinct}
     kinds = [blocks.kinds[code] for code in blocks.kind[rows].tolist()]
+    parameters = {name for name, kind in zip(names, kinds, strict=True) if kind == _PARAMETER}
     categories = [
-        _BY_KIND.get(kind) or (Category.TEMPORARY if found is None else _BY_PHASE[found])
-        for kind, found in zip(kinds, phase, strict=True)
+        of_parameter(name, parameters) if kind == _PARAMETER else _category(kind, found)
+        for name, kind, found in zip(names, kinds, phase, strict=True)
     ]
     return Lifetimes(
         start=blocks.start[rows],
@@ -112,6 +109,10 @@ def _by_name(blocks: Blocks, rows: NDArray[np.int64], names: list[str], phase: l
         name=np.array([distinct[name] for name in names], dtype=np.int32),
         names=tuple(distinct),
     )
+
+
+def _category(kind: str, phase: Phase | None) -> Category:
+    return _BY_KIND.get(kind) or (Category.TEMPORARY if phase is None else _BY_PHASE[phase])
 
 
 def _by_phase(used_bytes: NDArray[np.int64], phase: list[Phase | None]) -> tuple[tuple[str, int], ...]:

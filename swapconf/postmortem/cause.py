@@ -24,7 +24,7 @@ class Cause(Enum):
 
     HOST = mark("the host gave no pinned memory; the card was not full")
     TOO_LARGE = mark("what was asked at once is larger than all that there is")
-    FRAGMENTS = mark("enough was free in the pool, but in pieces")
+    FRAGMENTS = mark("enough was free, but not in one piece")
     OTHERS = mark("the card was taken by something else than this pool")
     SETTING = mark("max_device_memory, not the card, was the limit")
     SETTING_TOO_HIGH = mark("max_device_memory asks for more than the card has free")
@@ -159,13 +159,19 @@ def _is_setting(found: Diagnosis) -> bool:
 
 
 def _are_pieces(found: Diagnosis) -> bool:
+    """With what the pool could still take, the pieces would have sufficed if they had been one."""
     asked, pieces, pool = found.asked_bytes, found.fragments_bytes, found.pool_bytes
-    return asked is not None and pieces is not None and pieces >= max(asked, PIECES_SHARE * (pool or 0))
+    if asked is None or pieces is None or pool is None:
+        return False
+    most = max(0, found.limit_bytes - pool) if found.limit_bytes is not None else found.device_free_bytes or 0
+    return pieces + most >= asked and pieces >= PIECES_SHARE * pool
 
 
 def _are_others(failure: Failure, found: Diagnosis) -> bool:
     if found.device_bytes is not None and found.others_bytes is not None:
         return found.others_bytes >= OTHERS_SHARE * found.device_bytes
+    if "memory-pool" in failure.messages:  # not even the runtime could start
+        return True
     if "device" not in failure.messages:
         return False
     had, more = found.pool_bytes or 0, failure.size("device_asked") or 0

@@ -81,7 +81,7 @@ class _Group:
             values={**limits, **self.values},
             frames=self.frames,
             process=_process(hit),
-            text=hit.line[:_TEXT_BYTES].decode("utf-8", "replace").strip(),
+            text=_text(hit),
         )
 
 
@@ -180,6 +180,13 @@ def _time(hit: Hit) -> str:
         return ""
     day, time, part = (text.decode() if text else "" for text in match.groups())
     return f"{day} {time}.{part}".rstrip(".")
+
+
+def _text(hit: Hit) -> str:
+    """The message without the prefix of a logger."""
+    at = hit.line.find(hit.message.needle)
+    begin = max(hit.line.rfind(b"] ", 0, at) + 2 if b"] " in hit.line[:at] else 0, at - _TEXT_BYTES // 2)
+    return hit.line[begin : begin + _TEXT_BYTES].decode("utf-8", "replace").strip()
 
 
 def _process(hit: Hit) -> Process:

@@ -12,6 +12,7 @@ from swapconf.postmortem.whose import Moment, Use, Whose
 from swapconf.words.phrases import phrase
 from swapconf.words.units import GIB, show_bytes
 
+LARGE_SHARE = 0.2  # of a card, for one allocation
 BESIDE_BYTES = 6 * GIB  # what MindSpore leaves of 64 GiB where no limit is set: 65536M of the device, 59392M for it
 
 
@@ -27,6 +28,11 @@ class Case:
     @property
     def is_torch(self) -> bool:
         return self.failure.framework is Framework.TORCH_NPU
+
+    @property
+    def is_mindspore(self) -> bool:
+        """Else torch_npu, or CANN alone, which both use."""
+        return self.failure.framework is Framework.MINDSPORE
 
 
 def remedies(case: Case) -> tuple[str, ...]:
@@ -80,12 +86,12 @@ def _fragments(case: Case) -> Iterator[str]:
 
 def _others(case: Case) -> Iterator[str]:
     yield phrase("see who holds the card: `npu-smi info`, and `ps -ef | grep python` for a run that was not ended")
-    if case.is_torch:
+    if not case.is_mindspore:
         yield phrase("check that each rank has a card of its own (ASCEND_RT_VISIBLE_DEVICES, local_rank)")
     else:
         yield phrase(
-            "if the card belongs to this run alone, lower context.max_device_memory so far that HCCL and the "
-            "runtime fit beside the pool"
+            "if the card belongs to this run alone, lower context.max_device_memory so far that HCCL and the runtime "
+            "fit beside the pool"
         )
 
 
@@ -123,6 +129,9 @@ def _full(case: Case) -> Iterator[str]:
             "recompute activations (activation checkpointing), shard more (tensor, pipeline, context parallelism,"
             " FSDP), or use a smaller micro-batch"
         )
+    else:
+        yield phrase("swap or recompute more activations: `swapconf plan` finds the fastest way that fits")
+        yield phrase("where no plan fits: a smaller micro-batch, or more tensor, pipeline or context parallelism")
     pieces, asked = case.diagnosis.fragments_bytes, case.diagnosis.asked_bytes
     if case.is_torch and pieces and asked and pieces >= asked:
         yield phrase(
@@ -146,15 +155,15 @@ def _beside(case: Case) -> Iterator[str]:
 
 
 def _leave_room(case: Case) -> Iterator[str]:
-    if case.is_torch:
+    if not case.is_torch:
         yield phrase(
-            "leave room beside PyTorch's pool: torch_npu.npu.set_per_process_memory_fraction, or a lower "
-            "gpu_memory_utilization of vLLM"
+            "under MindSpore, lower context.max_device_memory by 1 or 2 GB: what the pool may not take is left to "
+            "HCCL, CANN and the runtime"
         )
-    else:
+    if not case.is_mindspore:
         yield phrase(
-            "lower context.max_device_memory by 1 or 2 GB: what the pool may not take is left to HCCL, CANN and "
-            "the runtime"
+            "under PyTorch, leave room beside its pool: torch_npu.npu.set_per_process_memory_fraction, or a lower "
+            "gpu_memory_utilization of vLLM"
         )
 
 
@@ -166,9 +175,18 @@ def _untold(case: Case) -> Iterator[str]:
 
 
 def _always(case: Case) -> Iterator[str]:
+    found = case.diagnosis
+    asked, whole = found.asked_bytes, found.device_bytes or found.limit_bytes
+    if found.cause in (Cause.FRAGMENTS, Cause.FULL) and asked and whole and asked >= LARGE_SHARE * whole:
+        yield phrase(
+            "look at the tensor itself: {asked} at once is {share:.0%} of {whole}",
+            asked=show_bytes(asked),
+            share=asked / whole,
+            whole=show_bytes(whole),
+        )
     if case.whose.use is Use.WORKSPACE:
         yield phrase("it was the workspace of an operator: `swapconf dryrun --level 2` tells what each operator needs")
-    if case.set_memory and case.diagnosis.cause is not Cause.SETTING:
+    if case.set_memory:
         yield phrase("the YAML sets context.max_device_memory to {size}", size=case.set_memory)
 
 

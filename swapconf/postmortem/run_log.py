@@ -89,8 +89,8 @@ def read(path: Path) -> RunLog:
 
 def _one_of_each(failures: Sequence[Failure]) -> tuple[Failure, ...]:
     """A rank may have several logs that tell the same."""
-    seen: set[int] = set()
-    return tuple(one for one in failures if one.rank is None or not (one.rank in seen or seen.add(one.rank)))
+    known = {one.rank: one for one in reversed(failures)}
+    return tuple(one for one in failures if one.rank is None or known[one.rank] is one)
 
 
 def _order(failure: Failure) -> tuple[str, int]:

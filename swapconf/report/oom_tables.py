@@ -7,7 +7,7 @@ from typing import Any
 
 from swapconf.postmortem.held import HeldAtPeak, HeldBlock
 from swapconf.report.memory_tables import OUTSIDE, PrintedTable
-from swapconf.words.phrases import phrase
+from swapconf.words.phrases import phrase, plural
 from swapconf.words.units import show_bytes
 
 
@@ -15,29 +15,13 @@ def printed(held: HeldAtPeak) -> Iterator[PrintedTable]:
     yield _summary(held)
     yield _shares(held)
     if held.by_phase:
-        head = (phrase("phase"), phrase("most in use"))
-        yield PrintedTable(
-            head, [(phrase(name), show_bytes(size)) for name, size in held.by_phase], frozenset(head[:1])
-        )
-    head = (phrase("largest blocks"), phrase("bytes"), phrase("layer"), phrase("holds"), phrase("phase"))
-    rows = [
-        (
-            one.name,
-            show_bytes(one.size_bytes),
-            OUTSIDE if one.layer < 0 else str(one.layer),
-            phrase(one.holds) if one.holds else "-",
-            phrase(one.phase) if one.phase else "-",
-        )
-        for one in held.blocks
-    ]
-    yield PrintedTable(head, rows, frozenset((head[0], *head[2:])))
+        yield _phases(held)
+    yield _blocks(held)
 
 
 def _summary(held: HeldAtPeak) -> PrintedTable:
-    head = (
-        phrase("peak"),
-        phrase("{size} in use, {blocks} blocks", size=show_bytes(held.peak_bytes), blocks=held.num_blocks),
-    )
+    blocks = plural(held.num_blocks, "{count} block", "{count} blocks")
+    head = (phrase("peak"), phrase("{size} in use, {blocks}", size=show_bytes(held.peak_bytes), blocks=blocks))
     rows = [(phrase("made by"), _block(held.made_by))]
     if held.pool_bytes is not None:
         rows.append(
@@ -80,6 +64,29 @@ def _shares(held: HeldAtPeak) -> PrintedTable:
         if held.peak_bytes
     ]
     return PrintedTable(head, rows, frozenset(head[:1]))
+
+
+def _phases(held: HeldAtPeak) -> PrintedTable:
+    head = (phrase("phase"), phrase("most in use"))
+    rows = [(phrase(name), show_bytes(size)) for name, size in held.by_phase]
+    return PrintedTable(head, rows, frozenset(head[:1]))
+
+
+def _blocks(held: HeldAtPeak) -> PrintedTable:
+    """Without the columns of which the table tells nothing."""
+    head = (phrase("largest blocks"), phrase("bytes"), phrase("layer"), phrase("holds"), phrase("phase"))
+    rows = [
+        (
+            one.name,
+            show_bytes(one.size_bytes),
+            OUTSIDE if one.layer < 0 else str(one.layer),
+            phrase(one.holds) if one.holds else "-",
+            phrase(one.phase) if one.phase else "-",
+        )
+        for one in held.blocks
+    ]
+    width = len(head) if any(one.holds or one.phase for one in held.blocks) else 3
+    return PrintedTable(head[:width], [row[:width] for row in rows], frozenset((head[0], *head[2:])))
 
 
 def notes(held: HeldAtPeak) -> Iterator[str]:

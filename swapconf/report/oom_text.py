@@ -62,7 +62,7 @@ def _rows(log: RunLog, found: Answer) -> Iterator[tuple[str, str]]:
 
 
 def _rank(rank: int | None) -> str:
-    return phrase("a rank") if rank is None else phrase("rank {rank}", rank=rank)
+    return phrase("the run") if rank is None else phrase("rank {rank}", rank=rank)
 
 
 def _when(log: RunLog, failure: Failure) -> str:
@@ -115,9 +115,12 @@ def _place(failure: Failure) -> str:
 
 def _why(held: Diagnosis) -> str:
     cause = phrase(held.cause.value)
-    if held.short_bytes and held.cause in (Cause.FULL, Cause.SETTING, Cause.TOO_LARGE):
-        return phrase("{cause}; {short} more would have sufficed", cause=cause, short=show_bytes(held.short_bytes))
-    return cause
+    if not held.short_bytes or held.cause not in (Cause.FULL, Cause.SETTING):
+        return cause
+    short = show_bytes(held.short_bytes)
+    if held.cause is Cause.SETTING:
+        return phrase("{cause}; {short} more would have sufficed", cause=cause, short=short)
+    return phrase("{cause}; even without fragments {short} would have been missing", cause=cause, short=short)
 
 
 def _pool(held: Diagnosis) -> str:
