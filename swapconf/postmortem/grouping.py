@@ -26,6 +26,7 @@ _LIMITS = (
 )  # hold for all of a log
 _MOST_KNOWN, _MOST_RECENT, _MOST_FRAMES, _MOST_RANKS = 256, 16, 200, 10_000
 _TEXT_BYTES = 300
+_SAME_MESSAGE_BYTES = 4096  # only the first line of a message bears the rank
 _TIME = re.compile(rb"(\d{4}-\d\d-\d\d)[-T ](\d\d:\d\d:\d\d)(?:[.,](\d{3}))?")
 _TIME_BYTES = 4096
 _RANK = re.compile(rb"RankID:(\d{1,6})\b")
@@ -137,10 +138,15 @@ class RankNotes:
 def by_rank(hits: Iterable[Hit], rank: int | None) -> dict[int | None, RankNotes]:
     """What each rank said. ``rank``: whose log it is by its name; None where each line may tell."""
     notes: dict[int | None, RankNotes] = {}
+    key, end = rank, 0
     for hit in hits:
         tag = RANK_TAG.match(hit.line) if rank is None else None
-        key = number(tag) if tag else rank
-        notes.setdefault(key if len(notes) < _MOST_RANKS else rank, RankNotes()).take(hit)
+        if tag:
+            key = number(tag)
+        elif hit.place.offset - end > _SAME_MESSAGE_BYTES:
+            key = rank
+        end = hit.place.offset
+        notes.setdefault(key if key in notes or len(notes) < _MOST_RANKS else rank, RankNotes()).take(hit)
     return notes
 
 

@@ -9,6 +9,7 @@ from enum import Enum
 
 from swapconf.memory.categories import operator_of
 from swapconf.postmortem.failure import Failure, Frame
+from swapconf.postmortem.message import Memory
 from swapconf.trace.phases import Phase, phase_of_name
 from swapconf.upstream.scopes import in_layer
 from swapconf.words.phrases import mark
@@ -141,6 +142,8 @@ def _of_frames(frames: Sequence[Frame]) -> Moment:
 
 
 def _use(failure: Failure) -> Use:
+    if failure.memory is Memory.HOST:
+        return Use.PINNED
     if failure.size("tensor") is not None and "static" not in failure.messages:
         return Use.TENSOR
     if is_communication(failure):
