@@ -38,10 +38,12 @@ _PREFIX = re.compile(rb"\[[A-Z]{4,9}\] (\w{1,30})\((\d{1,9}),(\w{1,20}),")
 
 @dataclass(kw_only=True)
 class _Group:
-    """The messages about one failure, so far."""
+    """The messages about one failure, so far. ``is_told``: it is the first one, of which all is told."""
 
     first: Hit
     end: int
+    time: str = ""
+    is_told: bool = False
     said: dict[str, dict[str, Value]] = field(default_factory=dict)
     values: dict[str, Value] = field(default_factory=dict)
     memory: Memory = Memory.DEVICE
@@ -57,6 +59,12 @@ class _Group:
         mine, others = (_tensor(values) for values in (self.values, hit.values))
         return mine is None or others is None or abs(mine - others) <= ALIGNED_BYTES
 
+    @classmethod
+    def of(cls, hit: Hit) -> _Group:
+        made = cls(first=hit.let_go(), end=hit.place.offset, time=_time(hit), is_told=True)
+        made.take(hit)
+        return made
+
     def take(self, hit: Hit) -> None:
         self.said[hit.message.name] = hit.values
         self.values = {**hit.values, **self.values}
@@ -66,7 +74,8 @@ class _Group:
                 self.memory = Memory.HOST
             if self.framework in (None, Framework.CANN):
                 self.framework = hit.message.framework
-            self.frames = self.frames or frames(hit)
+            if self.is_told:
+                self.frames = self.frames or frames(hit)
 
     def failure(self, rank: int | None, limits: dict[str, Value]) -> Failure:
         hit = self.first
@@ -75,7 +84,7 @@ class _Group:
             rank=int(own[1]) if rank is None and own else rank,
             path=hit.place.path,
             line=hit.place.line,
-            time=_time(hit),
+            time=self.time,
             messages=tuple(self.said),
             framework=self.framework or hit.message.framework,
             memory=self.memory,
@@ -106,10 +115,11 @@ class RankNotes:
         if hit.message.says is Says.STATE:
             self.limits.update(_limits(hit.values, self.limits))
         elif self.tried is None:
-            self.tried = hit
+            self.tried = hit.let_go()
         if self._open is not None and self._open.fits(hit):
             self._open.take(hit)
-        self._recent.append(hit)
+        if self.first is None:
+            self._recent.append(hit.let_go())
 
     def _take_failure(self, hit: Hit) -> None:
         key = hit.message.name, tuple(hit.values.items())
@@ -123,13 +133,15 @@ class RankNotes:
             if group is not None and group.fits(hit):
                 group.take(hit)
                 return
-        self.num_others += self.first is not None
-        self._open = _Group(first=hit, end=hit.place.offset)
-        self._open.take(hit)
+        if self.first is not None:
+            self.num_others += 1
+            self._open = _Group(first=hit.let_go(), end=hit.place.offset)  # of these, no more is told
+            self._open.said[hit.message.name] = self._open.values = hit.values
+            return
+        self.first = self._open = _Group.of(hit)
         for before in reversed(self._recent):
             if hit.place.offset - before.place.offset <= NEAR_BYTES and self._open.fits(before):
                 self._open.take(before)
-        self.first = self.first or self._open
 
     def failure(self, rank: int | None) -> Failure | None:
         return self.first.failure(rank, self.limits) if self.first else None
@@ -190,8 +202,8 @@ def _time(hit: Hit) -> str:
 
 def _text(hit: Hit) -> str:
     """The message without the prefix of a logger."""
-    at = hit.line.find(hit.message.needle)
-    begin = max(hit.line.rfind(b"] ", 0, at) + 2 if b"] " in hit.line[:at] else 0, at - _TEXT_BYTES // 2)
+    behind = hit.line.rfind(b"] ", 0, hit.at)
+    begin = max(behind + 2 if behind >= 0 else 0, hit.at - _TEXT_BYTES // 2)
     return hit.line[begin : begin + _TEXT_BYTES].decode("utf-8", "replace").strip()
 
 

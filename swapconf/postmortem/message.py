@@ -2,7 +2,8 @@
 
 A form is the text of the message with its values in braces: ``alloc size: {asked:bytes}``. A value has a name, which
 says what it means (`VALUES`), and a kind, which says how it is written (`KINDS`). ``{:gap}`` stands for what differs
-between versions, ``[[...]]`` for what some of them leave out.
+between versions, ``[[...]]`` for what some of them leave out. A form begins with a text, so that it is tried at few
+places of a line; each of its parts takes a bounded number of bytes.
 """
 
 from __future__ import annotations
@@ -62,11 +63,14 @@ KINDS: Mapping[str, Kind] = {
     "bytes": Kind(rb"[-+\w.]{1,40}", whole_bytes),
     "size": Kind(rb"[-+\w.]{1,40}(?: ?(?:[KMGTP]i?B|bytes)\b)?", scaled_bytes),
     "id": Kind(rb"\d{1,19}", small_number),
-    "text": Kind(rb"[^\n]{1,1000}?", _text),
+    "text": Kind(rb"[^\n]{1,600}?", _text),
+    "name": Kind(rb"[^\s,;]{1,1000}", _text),
     "word": Kind(rb"\w{1,60}", _text),
 }
 _GAP = rb"[^\n]{0,200}?"
-_PART = re.compile(r"\{(\w*):(\w+)\}|(\[\[|\]\])")
+MOST_BYTES = 2**11  # of a message
+_MOST_BEGINNINGS = 16
+PART = re.compile(r"\{(\w*):(\w+)\}|(\[\[|\]\])")
 
 
 class Says(Enum):
@@ -114,23 +118,18 @@ class Message:
 
     @cached_property
     def always(self) -> tuple[bytes, ...]:
-        """The texts that each such message has."""
+        """The texts that each such message has, in order; it begins with the first of them."""
         outside = re.sub(r"\[\[.*?\]\]", "\0", self.form)
         return tuple(text.encode() for text in re.split(r"\{\w*:\w+\}|\0", outside) if text)
 
     @cached_property
-    def needle(self) -> bytes:
-        """The longest of them: most lines are told by it at once."""
-        return max(self.always, key=len)
-
-    @cached_property
     def values(self) -> Mapping[str, Kind]:
-        return {match[1]: KINDS[match[2]] for match in _PART.finditer(self.form) if match[1]}
+        return {match[1]: KINDS[match[2]] for match in PART.finditer(self.form) if match[1]}
 
     @cached_property
     def _pattern(self) -> re.Pattern[bytes]:
         made, at = [], 0
-        for match in _PART.finditer(self.form):
+        for match in PART.finditer(self.form):
             made.append(re.escape(self.form[at : match.start()].encode()))
             at = match.end()
             if match[3]:
@@ -143,12 +142,26 @@ class Message:
         made.append(re.escape(self.form[at:].encode()))
         return re.compile(b"".join(made))
 
-    def read(self, line: bytes) -> dict[str, Value] | None:
-        """The values of the message in a line, as far as they are known; None where the line does not hold it."""
-        if self.needle not in line:
-            return None
-        match = self._pattern.search(line)
+    def read(self, text: bytes) -> dict[str, Value] | None:
+        """The values of the message in a text, as far as they are known; None where the text does not hold it."""
+        at, first = -1, self.always[0]
+        for _ in range(_MOST_BEGINNINGS):
+            at = text.find(first, at + 1)
+            if at < 0:
+                return None
+            if (values := self.read_at(text, at)) is not None:
+                return values
+        return None
+
+    def read_at(self, text: bytes, at: int) -> dict[str, Value] | None:
+        """The same of a message that begins at a place, on one line."""
+        place, end = at, at + MOST_BYTES
+        for part in self.always:  # in a fraction of the time that the pattern takes to find that one is missing
+            place = text.find(part, place, end) + len(part)
+            if place < len(part):
+                return None
+        match = self._pattern.match(text, at, end)
         if match is None:
             return None
-        found = ((name, kind.read(text)) for name, kind in self.values.items() if (text := match[name]) is not None)
+        found = ((name, kind.read(value)) for name, kind in self.values.items() if (value := match[name]) is not None)
         return {name: value for name, value in found if value is not None}

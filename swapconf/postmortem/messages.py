@@ -39,15 +39,23 @@ _MINDSPORE_FAILED = (
     _mindspore(
         "kernel",
         Says.FAILED,
-        "[[evice(id:{device:id}) m]]emory isn't enough and alloc failed{:gap}kernel name: {kernel:text}, "
+        "evice(id:{device:id}) memory isn't enough and alloc failed[[ in output actor]], kernel name: {kernel:text}, "
         "alloc size: {tensor:bytes}",
         "2.0 to 2.10",
         f"{_BACKEND}; {_PYNATIVE}",
     ),
     _mindspore(
+        "kernel-without-device",
+        Says.FAILED,
+        "emory isn't enough and alloc failed[[ in output actor]], kernel name: {kernel:text}, "
+        "alloc size: {tensor:bytes}",
+        "2.0 to 2.10",
+        _BACKEND,
+    ),
+    _mindspore(
         "no-kernel",
         Says.FAILED,
-        "[[evice(id:{device:id}) m]]emory isn't enough and alloc failed, alloc size: {tensor:bytes}",
+        "evice(id:{device:id}) memory isn't enough and alloc failed, alloc size: {tensor:bytes}",
         "2.0 to 2.10",
         "libmindspore_backend_common.so of 2.9.0",
     ),
@@ -110,7 +118,7 @@ _MINDSPORE_FAILED = (
     _mindspore(
         "pynative-node",
         Says.FAILED,
-        "Malloc for kernel {:word} failed, Memory isn't enough, node:[[ ]]{kernel:word}",
+        "Malloc for kernel {:word} failed, Memory isn't enough, node:[[ ]]{kernel:name}",
         "2.0 to 2.10",
         _PYNATIVE,
     ),
@@ -206,7 +214,7 @@ _MINDSPORE_STATE = (
     _mindspore(
         "limits",
         Says.STATE,
-        "Reserved {:word} size for Other Components(HCCL/rts/etc.):{reserved_others:size}{:gap}User define MindSpore "
+        " size for Other Components(HCCL/rts/etc.):{reserved_others:size}{:gap}User define MindSpore "
         "{:word} Size:{user_limit:size}, MindSpore Used {:word} Size:{limit:size}",
         "2.0 to 2.10",
         _RES,
@@ -271,7 +279,7 @@ _CANN = (
     _cann(
         "host", "MallocHost execution failed, reason=driver error:out of memory", "error_message_manage.cc", Memory.HOST
     ),
-    _cann("driver", "{call:word} execut{:gap}failed, reason=driver error:out of memory", "error_message_manage.cc"),
+    _cann("driver", "failed, reason=driver error:out of memory", "error_message_manage.cc"),
     _cann("memory-pool", "allocate device memory failed.[FUNC:Init]", "hw-native-sys/PTOAS pull request 341"),
     _cann("applied", "Failed to apply for memory", "vllm-project/vllm-ascend issue 3141"),
     _cann("host-register", "aclrtHostRegister errcode 207001", "LMCache/LMCache-Ascend issue 242", Memory.HOST),
@@ -290,4 +298,4 @@ MESSAGES = (*_MINDSPORE_FAILED, *_MINDSPORE_TRIED, *_MINDSPORE_STATE, *_TORCH, *
 BY_NAME = {message.name: message for message in MESSAGES}
 
 # at least one of them stands in each message, but for other ends, which stand in the end of a log
-ANCHORS = (b"emory", b"207001", b"lloc fail", b"total mem size", b"Other Components")
+ANCHORS = (b"emory", b"207001", b"lloc fail", b"TotalUsedMem", b"MallocHost", b"Other Components")

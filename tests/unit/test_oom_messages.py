@@ -111,7 +111,7 @@ def test_names_are_unique() -> None:
 WORDINGS = [
     ("kernel", "Device(id:3) memory isn't enough and alloc failed, kernel name: Default/a-B/C-op0, alloc size: 512B."),
     ("kernel", "Device(id:3) memory isn't enough and alloc failed in output actor, kernel name: x, alloc size: 512B."),
-    ("kernel", "#umsg#Memory not enough:#umsg#Memory isn't enough and alloc failed, kernel name: x, alloc size: 512B."),
+    ("kernel-without-device", "Memory isn't enough and alloc failed, kernel name: x, alloc size: 512B."),
     ("no-kernel", "Device(id:3) memory isn't enough and alloc failed, alloc size: 512"),
     ("above-limit", "TotalUsedMemStatistics : 9 plus alloc size : 512 is more than total mem size : 10."),
     ("static", "Out of Memory!!! Request memory size: 512 failed! Please"),
