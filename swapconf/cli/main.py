@@ -21,7 +21,7 @@ SECTIONS = {
     mark("Run it without a card:"): ("dryrun", "compare"),
     mark("Study the trace of a dry run:"): ("memory", "whatif", "fragmentation", "timeline", "calibrate"),
     mark("Choose:"): ("plan",),
-    mark("Train:"): ("run", "register_path", "verify"),
+    mark("Train:"): ("run", "register_path", "verify", "oom"),
     mark("Set up the editor and the shell:"): ("schema", "modeline", "completion"),
 }
 COMMANDS = tuple(sorted(name for names in SECTIONS.values() for name in names))

@@ -63,18 +63,23 @@ def is_readable(path: str | Path) -> bool:
     return not any(is_kind(mode) for is_kind, _ in _WHAT)
 
 
+def is_held_open(path: str | Path) -> bool:
+    """Whether a name means what the shell has opened already, which may be read only once."""
+    return bool(_HELD_OPEN.fullmatch(os.fspath(path)))
+
+
 def _open(path: str | Path) -> tuple[BinaryIO, bool]:
     """Opened, and whether it is a regular file. Looked at before, because to open a device may do something, and
     afterwards, because it may have become another one."""
-    is_held_open = bool(_HELD_OPEN.fullmatch(os.fspath(path)))
-    if not is_held_open:
+    is_held = is_held_open(path)
+    if not is_held:
         _refuse(os.stat(path).st_mode, path)
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        if not is_held_open:
+        if not is_held:
             _refuse(mode, path)
         os.set_blocking(descriptor, True)
         return os.fdopen(descriptor, "rb"), stat.S_ISREG(mode)

@@ -63,7 +63,7 @@ def layer_of(name: str) -> int:
 
 def _category(block: Block, parameters: Container[str], phase: Mapping[int, Phase]) -> Category:
     if block.kind == "Weight":
-        return _of_parameter(block.node, parameters)
+        return of_parameter(block.node, parameters)
     if block.kind in _BY_KIND:
         return _BY_KIND[block.kind]
     primitive = block.node.rpartition("/")[2].partition("-op")[0]
@@ -74,7 +74,8 @@ def _category(block: Block, parameters: Container[str], phase: Mapping[int, Phas
     return _BY_PHASE[phase.get(block.start, Phase.OPTIMIZER)]
 
 
-def _of_parameter(name: str, parameters: Container[str]) -> Category:
+def of_parameter(name: str, parameters: Container[str]) -> Category:
+    """What a parameter is, among the names of all."""
     prefix, _, rest = name.partition(".")
     if rest not in parameters:
         return Category.WEIGHT

@@ -69,6 +69,16 @@ def step_phases(trace: Trace) -> tuple[Phase, ...]:
     return tuple(found)
 
 
+def phase_of_name(name: str) -> Phase | None:
+    """As far as the full name of a kernel alone tells: gradients and the optimizer. What else a cell computes is
+    forward, or the same recomputed, which only a whole trace tells apart; None for a name without cells."""
+    if name.startswith(GRADIENTS):
+        return Phase.BACKWARD
+    if _OPTIMIZER.search(name):
+        return Phase.OPTIMIZER
+    return Phase.FORWARD if in_layer(name) is not None or "-" in name.rpartition("/")[0] else None
+
+
 def phases(trace: Trace) -> dict[int, Phase]:
     """The phase of the launch that made each tensor, by the tensor's id, which is the event at which its block is born.
 

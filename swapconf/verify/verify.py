@@ -9,8 +9,10 @@ from pathlib import Path
 
 from swapconf.decide.strategy import Strategy
 from swapconf.dryrun.job import Cluster
+from swapconf.files import log_folder
+from swapconf.files.log_folder import Stream
 from swapconf.study.study import Study
-from swapconf.verify import log_folder, worker_logs
+from swapconf.verify import worker_logs
 from swapconf.verify.deviation import (
     ABOVE,
     ENDED,
@@ -23,7 +25,6 @@ from swapconf.verify.deviation import (
     Deviation,
     counted,
 )
-from swapconf.verify.log_folder import Stream
 from swapconf.verify.one_rank import Comparison
 from swapconf.verify.predicted_peaks import PredictedPeaks
 from swapconf.verify.worker_logs import LoggedEntry, Said, Told

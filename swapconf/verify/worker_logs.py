@@ -10,11 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
-from swapconf.files.opening import open_binary
-from swapconf.verify.log_folder import Stream, number
+from swapconf.files.log_blocks import LogBlocks
+from swapconf.files.log_folder import RANK_TAG, Stream, number
 
 BLOCK_BYTES = 2**18
 MAX_LINE_BYTES = 2**16
@@ -38,13 +37,7 @@ _PAIR = re.compile(r"([\w.]{1,200}), value=(\d{1,9})(?:, |\s*$)")
 _NAME = re.compile(r"([\w.]{1,200})(?:, |\s*$)")
 _SUBJECT = re.compile(r"([\w.]{1,200}), ")
 _RULE = re.compile(r"\[([\w-]{1,80})\]\s*$")
-_ESCAPE, _SEQUENCE_BYTES = b"\x1b", 64
-_SEQUENCE = re.compile(rb"\x1b\[[0-?]{0,40}[ -/]{0,4}[@-~]")  # ECMA-48, 5.4: colours and what else moves a cursor
 _PEAKS = re.compile(rb"(Used|Actual) peak memory usage \((?:without|with) fragments\): (\d{1,9})M")
-# Open MPI --tag-output, srun --label, and the rank in words
-_TAG = re.compile(
-    rb"\s*(?:\[\d+,(\d{1,6})\]<std(?:out|err)>|(\d{1,6}): |\[?rank[ _:]?(\d{1,6})\]?[:| ])", re.IGNORECASE
-)
 
 
 class LoggedEntry(NamedTuple):
@@ -105,7 +98,7 @@ def read(stream: Stream) -> Told:
     """What a stream says. Lines that begin with a rank of their own (``mpirun --tag-output``, ``srun --label``) are
     told apart where the name does not give the rank. A line that breaks off at the end says nothing."""
     scanner = _Scanner(tagged=stream.rank is None)
-    blocks = _Blocks(stream.paths)
+    blocks = LogBlocks(stream.paths, BLOCK_BYTES)
     buffer, start, offset = b"", 0, 0
     for block in blocks:
         buffer += block
@@ -143,38 +136,6 @@ def merge(said: Iterable[Said]) -> Said:
         with_fragments_peak_bytes=highest(one.with_fragments_peak_bytes for one in every),
         size_bytes=sum(one.size_bytes for one in every),
     )
-
-
-class _Blocks:
-    """The bytes of all parts, one after the other, without the colours of a terminal; ``size_bytes``: with them."""
-
-    def __init__(self, paths: Iterable[Path]) -> None:
-        self._paths = paths
-        self.size_bytes = 0
-        self.trouble: list[tuple[str, str]] = []
-
-    def __iter__(self) -> Iterator[bytes]:
-        for path in self._paths:
-            try:
-                with open_binary(path) as stream:
-                    rest = b""
-                    while block := stream.read(BLOCK_BYTES):
-                        self.size_bytes += len(block)
-                        block, rest = _plain(rest + block)
-                        yield block
-                    yield rest
-            except OSError as error:
-                self.trouble.append((str(path), error.strerror or str(error)))
-
-
-def _plain(block: bytes) -> tuple[bytes, bytes]:
-    """A block without escape sequences, and the beginning of one that goes on in the next block."""
-    at = block.rfind(_ESCAPE)
-    if at < 0:
-        return block, b""
-    is_cut = len(block) - at < _SEQUENCE_BYTES and _SEQUENCE.match(block, at) is None
-    whole, rest = (block[:at], block[at:]) if is_cut else (block, b"")
-    return _SEQUENCE.sub(b"", whole), rest
 
 
 @dataclass(slots=True)
@@ -243,7 +204,7 @@ class _Scanner:
         if self._tagged:
             begin = data.rfind(b"\n", max(0, at - _BEFORE_BYTES), at) + 1
             known = begin or at + offset < _BEFORE_BYTES
-            if known and (tag := _TAG.match(data, begin, at)):
+            if known and (tag := RANK_TAG.match(data, begin, at)):
                 rank = number(tag)
         return self.notes.setdefault(rank, _Notes())
 

@@ -26,6 +26,7 @@ from swapconf.dryrun import DryRunError, child, judge, memory_log, rank_order, r
 from swapconf.dryrun.launch import Ending, Finished
 from swapconf.dryrun.outcome import as_record
 from swapconf.dryrun.shim import cache as shim_cache
+from swapconf.files import log_folder
 from swapconf.memory import view
 from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.profile import kernel_details, memory_record, operator_memory, trace_view
@@ -35,7 +36,7 @@ from swapconf.study.study import study_document
 from swapconf.timing import costing, hardware, program, timeline
 from swapconf.trace import execute_order, memory_block, run_record, task_table, trace_folder, tracker_graph
 from swapconf.upstream.facts import Versions
-from swapconf.verify import log_folder, predicted_peaks, worker_logs
+from swapconf.verify import predicted_peaks, worker_logs
 from swapconf.words import phrases, units
 from swapconf.words.findings import Finding, SwapconfError
 from tests.fuzz.mutations import grown

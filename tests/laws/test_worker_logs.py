@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from swapconf.files.log_folder import Stream
 from swapconf.verify import worker_logs
-from swapconf.verify.log_folder import Stream
 from swapconf.verify.worker_logs import Said, read
 
 LINES = st.sampled_from(

@@ -23,6 +23,7 @@ BROKEN = "tests/examples/broken_yaml.yaml"
 NONE, SWAP = "tests/traces/llama_l2_none", "tests/traces/llama_l2_layerswap_n1"
 OF_TRACES = "tests/traces/llama.yaml"
 ASK = f"whatif {NONE}"
+OOM = "tests/oom/mindnlp-1761.log"
 PLAN = f"plan {OF_TRACES} --from {NONE}"
 
 # {tmp}: an empty folder; {bare}: a YAML without layers; {logs}: logs of a rank that say nothing; {locked}: no folder
@@ -102,6 +103,16 @@ CASES = [
     (f"verify {{tmp}} --config {SMALL}", 2),
     (f"verify {{logs}} --config {BROKEN}", 2),
     ("verify {logs} --config {bare}", 2),
+    (f"oom {OOM}", 0),
+    ("oom {logs}", 1),
+    (f"oom {OOM} --config {BAD}", 1),
+    ("oom {tmp}/missing.log", 2),
+    ("oom {tmp}", 2),
+    (f"oom {OOM} --config {BROKEN}", 2),
+    (f"oom {OOM} --from {NONE}", 2),
+    (f"oom {OOM} --budget much", 2),
+    (f"oom {OOM} --config {OF_TRACES} --from {NONE} --budget 1TB", 0),
+    (f"oom {OOM} --config {OF_TRACES} --from {NONE} --budget 1MB", 3),
     ("schema", 0),
     ("schema --write {locked}", 2),
     ("schema nope", 2),
@@ -277,6 +288,8 @@ SHOWN = (
     "rules",
     "families",
     "rules nope",
+    f"oom {OOM}",
+    f"oom {NONE}",
 )
 
 

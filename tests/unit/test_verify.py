@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from swapconf.cli.main import main
-from swapconf.verify import log_folder, worker_logs
+from swapconf.files import log_folder
+from swapconf.verify import worker_logs
 from swapconf.verify.deviation import counted
 from swapconf.verify.worker_logs import LoggedEntry, Said, Skipped, parse, read
 from tests.helpers import document_of

@@ -15,7 +15,12 @@ from typing import Any
 
 _FILE = re.compile(r"(?P<base>.+\.log)(?:\.(?P<part>[\w.-]+))?")
 _FILE_RANK = re.compile(r"_(\d{1,6})\.log$|rank[_-]?(\d{1,6})\b")
+_NAMED_RANK = re.compile(r"(?:worker|rank)[_-]?(\d{1,6})\b")
 _FOLDER_RANK = re.compile(r"rank[_-]?(\d{1,6})")
+# Open MPI --tag-output, srun --label, and the rank in words
+RANK_TAG = re.compile(
+    rb"\s*(?:\[\d+,(\d{1,6})\]<std(?:out|err)>|(\d{1,6}): |\[?rank[ _:]?(\d{1,6})\]?[:| ])", re.IGNORECASE
+)
 _PACKED = (".gz", ".bz2", ".xz", ".zip", ".zst")
 
 
@@ -58,6 +63,13 @@ def find(folder: Path) -> tuple[list[Stream], list[str]]:
         else:
             parts.setdefault(path.parent / match["base"], []).append((match["part"] or "", path))
     return [_stream(base, found, folder) for base, found in sorted(parts.items())], sorted(packed)
+
+
+def of_file(path: Path) -> Stream:
+    """One file alone, without the parts that stand beside it, with the rank that its name tells; a number alone, as in
+    train_2.log, is none."""
+    own = _NAMED_RANK.search(path.name)
+    return Stream(paths=(path,), rank=int(own[1]) if own else None, own_rank=True)
 
 
 def _files(folder: Path) -> Iterator[Path]:

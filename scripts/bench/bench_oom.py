@@ -1,0 +1,75 @@
+"""How fast `swapconf oom` reads a log: a generated one, the failure at its end, beside what `grep -c` needs.
+
+Both read the same file a second time, from memory. Two logs: one of lines in which nothing is of interest, one in which
+every tenth line tells what the pool holds, as GLOG_v=1 prints it.
+
+usage: python scripts/bench/bench_oom.py [GIB]
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from swapconf.postmortem import run_log
+from swapconf.postmortem.messages import ANCHORS
+
+LINE = (
+    "[INFO] RUNTIME_FRAMEWORK(12345,ffff9c0a,python):2026-11-02-11:24:55.301.443 [mindspore/ccsrc/runtime/actor.cc:392] "
+    "Run] step {number} loss 3.21 kernel Default/network-MFPipeline/MatMul-op{number} launched\n"
+)
+STATE = (
+    "[INFO] DEVICE(12345,ffff9c0a,python):2026-11-02-11:24:55.301.443 [mindspore/ccsrc/pool.cc:392] Alloc] The dynamic "
+    "memory pool total size is {number}M, total used size is 1M, used peak size is 2M.\n"
+)
+FAILURE = (
+    "[ERROR] PRE_ACT(12345,ffff9c0b,python):2026-11-02-11:25:55.301.443 [mindspore/ccsrc/pool.cc:392] F] "
+    "TotalUsedMemStatistics : 29356337664 plus TotalUsedByEventMemStatistics : 0 and plus alloc size : 301990400 is more "
+    "than total mem size : 29464985600.\n"
+)
+NUM_LINES = 6000  # of the block that is repeated
+
+
+def log(folder: Path, size_bytes: int, state_every: int) -> Path:
+    lines = ((STATE if state_every and at % state_every == 0 else LINE).format(number=at) for at in range(NUM_LINES))
+    block = "".join(lines).encode()
+    path = folder / "worker_0.log"
+    with path.open("wb") as file:
+        for _ in range(size_bytes // len(block) + 1):
+            file.write(block)
+        file.write(FAILURE.encode())
+    return path
+
+
+def seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    size_bytes = int(float(sys.argv[1] if len(sys.argv) > 1 else "2") * 2**30)
+    for title, state_every in (("nothing of interest", 0), ("every tenth line a state of the pool", 10)):
+        with tempfile.TemporaryDirectory() as folder:
+            path = log(Path(folder), size_bytes, state_every)
+            grep = [["grep", "-c", "is more than total mem size", str(path)]]
+            grep.append(["grep", "-c", *(word for anchor in ANCHORS for word in ("-e", anchor.decode())), str(path)])
+            for command in grep:
+                subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
+            measured = {
+                "swapconf oom": seconds(lambda: run_log.read(path)),
+                "grep -c, one phrase": seconds(lambda: subprocess.run(grep[0], check=False, capture_output=True)),
+                "grep -c, the same words": seconds(lambda: subprocess.run(grep[1], check=False, capture_output=True)),
+            }
+            (failure,) = run_log.read(path).failures if size_bytes < 2**28 else (None,)
+            print(f"{title}, {path.stat().st_size / 2**30:.2f} GiB{'' if failure is None else ', failure found'}")
+            for name, taken in measured.items():
+                print(f"  {name:24} {taken:7.2f} s  {path.stat().st_size / taken / 1e6:8.0f} MB/s")
+
+
+if __name__ == "__main__":
+    main()

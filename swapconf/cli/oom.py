@@ -1,0 +1,215 @@
+"""``swapconf oom``: after a run that ran out of memory, which allocation failed, why, and what would fit."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, format_option, go_on, say
+from swapconf.cli.complete import FILE
+from swapconf.cli.help import Command
+from swapconf.words.phrases import phrase, plural
+from swapconf.words.units import parse_bytes, show_bytes
+
+if TYPE_CHECKING:
+    from swapconf.postmortem.answer import Answer
+    from swapconf.postmortem.held import HeldAtPeak
+    from swapconf.postmortem.run_log import RunLog
+
+_TABLE_ENDING = ".csv"
+
+
+@click.command(cls=Command)
+@click.argument("path", metavar="LOG|CSV", type=click.Path(path_type=Path))
+@click.option("--config", "file", metavar="YAML", type=FILE, help="The training YAML of the run, to plan what fits.")
+@click.option(
+    "--from",
+    "baseline",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    metavar="DIR",
+    help="Traces of the YAML without swap and recompute, as for `swapconf plan`: with them the plan is made at once.",
+)
+@click.option("--budget", metavar="54GB", help="What MindSpore's pool may take (default: what the log shows).")
+@format_option()
+def command(path: Path, file: str | None, baseline: Path | None, budget: str | None, form: str) -> None:
+    """Explain why a run ran out of memory, from its log, from all logs below a folder, or from a table of memory.
+
+    After a failed run: which allocation failed, on which rank first, for which layer and operator and in which phase,
+    what held the memory, how much of it was fragments, whether the card or max_device_memory was the limit, and what to
+    do. It reads what MindSpore, torch_npu and CANN print, logs of any size, and of a profiler memory_block.csv and
+    operator_memory.csv. See docs/how-to/oom.md.
+
+    \b
+    swapconf oom output/msrun
+    swapconf oom output/msrun/worker_3.log --config train.yaml
+    swapconf oom output/msrun --config train.yaml --from traces
+    swapconf oom profile/ASCEND_PROFILER_OUTPUT/operator_memory.csv
+
+    Exit codes: 0 explained; 1 no failed allocation is told, or the YAML has errors; 2 a file could not be read, or the
+    command line is wrong; 3 no plan fits.
+    """
+    if baseline is not None and file is None:
+        raise click.UsageError(phrase("--from needs --config: the YAML that the traces are of"))
+    if (table := _table(path)) is not None:
+        _tell_table(path, table, form)
+        return
+    code = _tell_log(path, _Asked(file=file, baseline=baseline, budget=_budget(budget)), form)
+    raise SystemExit(code)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Asked:
+    """What is to be planned; "" and None for nothing."""
+
+    file: str | None
+    baseline: Path | None
+    budget: str
+
+
+def _budget(text: str | None) -> str:
+    if text is None:
+        return ""
+    try:
+        parse_bytes(text)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    return text
+
+
+def _table(path: Path) -> Path | None:
+    """The table that is meant; None for a log or a folder of logs."""
+    if path.name.endswith(_TABLE_ENDING):
+        return path
+    return next((path / name for name in ("memory_block.csv", "operator_memory.csv") if (path / name).is_file()), None)
+
+
+# --- a log ------------------------------------------------------------------------------------------------------------
+
+
+def _tell_log(path: Path, asked: _Asked, form: str) -> int:
+    from swapconf.postmortem import run_log
+    from swapconf.postmortem.answer import answer
+
+    set_memory = _set_memory(asked.file) if asked.file is not None else ""
+    try:
+        log = run_log.read(path)
+    except OSError as error:
+        raise click.ClickException(
+            phrase("{file} cannot be read ({reason})", file=path, reason=error.strerror or error)
+        ) from None
+    for file, reason in log.trouble:
+        say(phrase("{file} cannot be read ({reason})", file=file, reason=reason), err=True)
+    for file in log.packed:
+        say(phrase("{file} is compressed and was not read", file=file), err=True)
+    if not log.failures:
+        return _tell_nothing(path, log, form)
+    found = answer(log, config=asked.file or "", set_memory=set_memory, budget=asked.budget)
+    can_plan = asked.baseline is not None and bool(found.plan_words)
+    if form == "json":
+        return _print_json(log, found, asked.baseline if can_plan else None)
+    _print(log, found)
+    if can_plan:
+        say(phrase("what fits, as `{command}` finds it:", command=found.next_command), bold=True)
+        return _plan([*found.plan_words, "--from", str(asked.baseline)])
+    if found.next_command:
+        say(phrase("next: {command}", command=found.next_command), bold=True)
+    elif asked.file is not None:
+        say(phrase("no plan was made: this failure is not about what a plan can move, or its budget is not told"))
+    return 0
+
+
+def _set_memory(file: str) -> str:
+    from swapconf.config import overrides
+    from swapconf.study.study import study_for_check
+
+    try:
+        study = study_for_check(overrides.of_file(file, ()), os.environ)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    go_on(study)
+    return study.config.runtime.max_device_memory or ""
+
+
+def _tell_nothing(path: Path, log: RunLog, form: str) -> int:
+    """A log in which no allocation failed, or none that could be read."""
+    if not log.num_logs or (log.trouble and not log.size_bytes):
+        if not log.num_logs:
+            say(phrase("{folder}: there is no log here (*.log)", folder=path), err=True)
+        return EXIT_UNREADABLE
+    from swapconf.report.oom_text import endings
+
+    if form == "json":
+        record = {"kind": "log", "failure": None, "ended": list(log.ended), "attempts": len(log.tried)}
+        click.echo(json.dumps(record, indent=2))
+        return EXIT_ERRORS
+    say(
+        phrase(
+            "{path}: no failed allocation is told in {logs} of {size}",
+            path=path,
+            logs=plural(log.num_logs, "{count} log", "{count} logs"),
+            size=show_bytes(log.size_bytes),
+        )
+    )
+    for line in endings(log):
+        say(line)
+    return EXIT_ERRORS
+
+
+def _print(log: RunLog, found: Answer) -> None:
+    from swapconf.cli.tables import print_rows
+    from swapconf.report.oom_text import failure_table, remedies_table
+
+    print_rows(*failure_table(log, found))
+    click.echo()
+    print_rows(*remedies_table(found))
+    click.echo()
+
+
+def _print_json(log: RunLog, found: Answer, baseline: Path | None) -> int:
+    from swapconf.report.oom_text import as_record
+
+    record: dict[str, Any] = as_record(log, found)
+    code = 0
+    if baseline is not None:
+        with redirect_stdout(StringIO()) as told:
+            code = _plan([*found.plan_words, "--from", str(baseline), "--format", "json"])
+        record["plan"] = json.loads(told.getvalue()) if told.getvalue() else None
+    click.echo(json.dumps(record, indent=2))
+    return code
+
+
+def _plan(words: list[str]) -> int:
+    """What `swapconf plan` with these words ends with."""
+    from swapconf.cli.plan import command as plan
+
+    try:
+        plan.main(words, prog_name="swapconf plan", standalone_mode=False, parent=click.get_current_context())
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else EXIT_UNREADABLE
+    return 0
+
+
+# --- a table ----------------------------------------------------------------------------------------------------------
+
+
+def _tell_table(given: Path, table: Path, form: str) -> None:
+    from swapconf.cli.tables import print_rows
+    from swapconf.postmortem import tables
+    from swapconf.report import oom_tables
+
+    held: HeldAtPeak = tables.read(table)
+    if form == "json":
+        click.echo(json.dumps(oom_tables.as_record(held), indent=2))
+        return
+    for number, printed in enumerate(oom_tables.printed(held)):
+        click.echo(nl=number > 0)
+        print_rows(*printed)
+    for line in oom_tables.notes(held):
+        say(line)

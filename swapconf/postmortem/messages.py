@@ -1,0 +1,301 @@
+"""The messages that are known: what MindSpore, torch_npu and CANN print when memory runs out.
+
+A form with a version of MindSpore behind `LIBRARY` is a string of that library in the wheel of 2.9.0; older wordings
+were read in public sources and reports, which `source` names. Figures with M and G are MiB and GiB.
+"""
+
+from __future__ import annotations
+
+from swapconf.postmortem.message import Framework, Memory, Message, Says
+
+_RES = "libmindspore_ascend_res_manager.so of 2.9.0"
+_POOL = "libmindspore_memory_pool.so of 2.9.0"
+_BACKEND = "libmindspore_ms_backend.so, libmindspore_ge_backend.so of 2.9.0"
+_PYNATIVE = "libmindspore_pynative_utils.so of 2.9.0"
+_HARDWARE = "libmindspore_hardware_abstract.so of 2.9.0"
+
+
+def _mindspore(name: str, says: Says, form: str, versions: str, source: str, memory: Memory = Memory.DEVICE) -> Message:
+    return _message(Framework.MINDSPORE, name, says, form, versions, source, memory)
+
+
+def _cann(name: str, form: str, source: str, memory: Memory = Memory.DEVICE, says: Says = Says.FAILED) -> Message:
+    return _message(Framework.CANN, name, says, form, "CANN 8", source, memory)
+
+
+def _torch(name: str, form: str, source: str, memory: Memory = Memory.DEVICE) -> Message:
+    return _message(Framework.TORCH_NPU, name, Says.FAILED, form, "torch_npu 2.1 to 2.7", source, memory)
+
+
+def _message(
+    framework: Framework, name: str, says: Says, form: str, versions: str, source: str, memory: Memory
+) -> Message:
+    return Message(
+        framework=framework, name=name, says=says, form=form, versions=versions, source=source, memory=memory
+    )
+
+
+_MINDSPORE_FAILED = (
+    _mindspore(
+        "kernel",
+        Says.FAILED,
+        "evice(id:{device:id}) memory isn't enough and alloc failed[[ in output actor]], kernel name: {kernel:text}, "
+        "alloc size: {tensor:bytes}",
+        "2.0 to 2.10",
+        f"{_BACKEND}; {_PYNATIVE}",
+    ),
+    _mindspore(
+        "kernel-without-device",
+        Says.FAILED,
+        "emory isn't enough and alloc failed[[ in output actor]], kernel name: {kernel:text}, "
+        "alloc size: {tensor:bytes}",
+        "2.0 to 2.10",
+        _BACKEND,
+    ),
+    _mindspore(
+        "no-kernel",
+        Says.FAILED,
+        "evice(id:{device:id}) memory isn't enough and alloc failed, alloc size: {tensor:bytes}",
+        "2.0 to 2.10",
+        "libmindspore_backend_common.so of 2.9.0",
+    ),
+    _mindspore(
+        "no-figure", Says.FAILED, "evice(id:{device:id}) memory isn't enough and alloc failed", "2.0 to 2.10", _BACKEND
+    ),
+    _mindspore(
+        "above-limit",
+        Says.FAILED,
+        "TotalUsedMemStatistics : {in_use:bytes}[[ plus TotalUsedByEventMemStatistics : {by_event:bytes} and]]"
+        " plus alloc size : {asked:bytes} is more than total mem size : {limit:bytes}",
+        "2.2 to 2.10",
+        _POOL,
+    ),
+    _mindspore("static", Says.FAILED, "ut of Memory!!! Request memory size: {tensor:bytes}", "1.6 to 2.10", _RES),
+    _mindspore(
+        "total",
+        Says.FAILED,
+        "emory!!! total[{limit:bytes}]{:gap}(dynamic[{planned:bytes}]{:gap}[{pool_total:bytes}]){:gap}malloc[[ ]]"
+        "[{asked:bytes}] failed",
+        "1.0 to 1.5",
+        "the FAQ of MindSpore's documentation",
+    ),
+    _mindspore(
+        "device",
+        Says.FAILED,
+        "device memory failed, size[{device_asked:bytes}], ret[{:bytes}][[, Device {device:id}]]"
+        "[[ Available {:word} size:{device_total:bytes} free size:{device_free:bytes}]]",
+        "1.3 to 2.10",
+        _RES,
+    ),
+    _mindspore(
+        "somas",
+        Says.TRIED,
+        "allocate somas whole block memory failed, alloc size: {asked:bytes}",
+        "2.4 to 2.10",
+        _BACKEND,
+    ),
+    _mindspore(
+        "maybe-device",
+        Says.FAILED,
+        "maybe device memory(device id:{device:id}) isn't enough. Allocate size: {tensor:bytes}",
+        "2.0 to 2.10",
+        _BACKEND,
+    ),
+    _mindspore(
+        "pynative-workspace",
+        Says.FAILED,
+        "orkspace memory failed, alloc size:[[ ]]{tensor:bytes}",
+        "2.3 to 2.10",
+        _PYNATIVE,
+    ),
+    _mindspore(
+        "pynative-tensor",
+        Says.FAILED,
+        "Allocate device memory failed, alloc size:[[ ]]{tensor:bytes}",
+        "2.3 to 2.10",
+        _PYNATIVE,
+    ),
+    _mindspore(
+        "pynative-node",
+        Says.FAILED,
+        "Malloc for kernel {:word} failed, Memory isn't enough, node:[[ ]]{kernel:name}",
+        "2.0 to 2.10",
+        _PYNATIVE,
+    ),
+    _mindspore(
+        "graph-engine",
+        Says.FAILED,
+        "Out of memory, Alloc GE memory failed, size: {device_asked:bytes}",
+        "2.2 to 2.10",
+        "libmindspore_ge_backend.so of 2.9.0",
+    ),
+    _mindspore(
+        "feature-memory",
+        Says.FAILED,
+        "AllocFeatureMemory error, memory not enough, memory size: {device_asked:bytes}",
+        "2.2 to 2.10",
+        "libmindspore_ge_backend.so of 2.9.0",
+    ),
+    _mindspore("physical", Says.FAILED, "Malloc physical memory failed, return code {:bytes}", "2.3 to 2.10", _RES),
+    _mindspore(
+        "setting-too-high",
+        Says.FAILED,
+        "Free Device Memory Size is {device_free:size}, max_device_memory should be in range (0-",
+        "1.3 to 2.10",
+        _RES,
+    ),
+    _mindspore(
+        "pinned", Says.FAILED, "Allocate pin memory failed, size: {asked:bytes}", "2.1 to 2.10", _RES, Memory.HOST
+    ),
+    _mindspore(
+        "pinned-tensor", Says.FAILED, "Tensor.pin_memory allocate memory failed", "2.4 to 2.10", _RES, Memory.HOST
+    ),
+    _mindspore("pinned-pool", Says.FAILED, "Malloc memory failed.", "2.0 to 2.10", f"{_RES}; {_HARDWARE}", Memory.HOST),
+    _mindspore(
+        "data-queue",
+        Says.FAILED,
+        "HostAlloc failed, ret[{:bytes}], out of memory",
+        "1.5 to 2.10",
+        "mindspore-ai/mindspore issue 172",
+        Memory.HOST,
+    ),
+)
+
+_MINDSPORE_TRIED = (
+    _mindspore(
+        "no-room",
+        Says.TRIED,
+        "Memory not enough: current free memory size[{room:bytes}] is smaller than required size[{asked:bytes}]",
+        "1.0 to 2.10",
+        _POOL,
+    ),
+    _mindspore(
+        "less-than-asked",
+        Says.TRIED,
+        "Memory not enough: alloc size[{device_given:bytes}] is smaller than required size[{asked:bytes}]",
+        "1.0 to 2.10",
+        _POOL,
+    ),
+    _mindspore(
+        "no-room-ascend",
+        Says.TRIED,
+        "device memory is not enough, the free memory size is {room:bytes}, but the alloc size is {asked:bytes}",
+        "2.2 to 2.10",
+        _RES,
+    ),
+)
+
+_MINDSPORE_STATE = (
+    _mindspore("device-size", Says.STATE, "Device {:word} memory size: {device_total:size}", "2.0 to 2.10", _RES),
+    _mindspore("pool-limit", Says.STATE, "MindSpore Used memory size: {limit:size}", "2.0 to 2.10", _RES),
+    _mindspore(
+        "used-peak", Says.STATE, "Used peak memory usage (without fragments): {used_peak:size}", "2.2 to 2.10", _RES
+    ),
+    _mindspore(
+        "mapped-peak", Says.STATE, "Actual peak memory usage (with fragments): {mapped_peak:size}", "2.2 to 2.10", _RES
+    ),
+    _mindspore(
+        "pool-total",
+        Says.STATE,
+        "dynamic memory pool total size is[[:]] {pool_total:size}, total used size is {in_use:size}, used peak size is "
+        "{used_peak:size}",
+        "1.6 to 2.10",
+        _RES,
+    ),
+    _mindspore(
+        "pool-sums",
+        Says.STATE,
+        "dynamic memory pool total allocated mem:{pool_total:size}, peak used mem:{used_peak:size}{:gap}in used "
+        "mem:{in_use:size}{:gap}total idle mem:{idle:size}",
+        "2.0 to 2.10",
+        _POOL,
+    ),
+    _mindspore("eager-free", Says.STATE, "Total eager free memory : {eager_free:bytes}", "2.2 to 2.10", _POOL),
+    _mindspore(
+        "limits",
+        Says.STATE,
+        " size for Other Components(HCCL/rts/etc.):{reserved_others:size}{:gap}User define MindSpore "
+        "{:word} Size:{user_limit:size}, MindSpore Used {:word} Size:{limit:size}",
+        "2.0 to 2.10",
+        _RES,
+    ),
+)
+
+_TORCH = (
+    _torch(
+        "npu",
+        "NPU out of memory. Tried to allocate {tensor:size} (NPU {device:id}; {device_total:size} total capacity; "
+        "{in_use:size} already allocated; [[{:size} current active; ]]{device_free:size} free; "
+        "[[{limit:size} allowed; ]]{pool_total:size} reserved in total",
+        "vllm-project/vllm-ascend issue 19",
+    ),
+    _torch(
+        "npu-in-short",
+        "NPU out of memory. Tried to allocate {tensor:size}[[ (NPU {device:id}; {device_total:size} total capacity]]"
+        "[[; {in_use:size} already allocated]]",
+        "vllm-project/vllm-omni issue 1199",
+    ),
+    _torch("npu-call", "call {call:word} failed, error code is 207001", "vllm-project/vllm-ascend issue 3141"),
+    _torch(
+        "npu-host",
+        "aclrtMallocHost{:gap}, error code is 207001",
+        "torch_npu/csrc/core/npu/CachingHostAllocator.cpp",
+        Memory.HOST,
+    ),
+)
+
+_CANN = (
+    _cann(
+        "EL0004",
+        "EL0004{:gap}Failed to allocate memory[[ requested by {module:word} module]]",
+        "PKU-YuanGroup/Helios issue 62, vllm-project/vllm-ascend issue 4026",
+    ),
+    _cann(
+        "rtMalloc",
+        "Malloc fail, purpose: {purpose:text}, type = {:bytes}, size:{device_asked:bytes}, device_id:{device:id}",
+        "PKU-YuanGroup/Helios issue 62",
+    ),
+    _cann(
+        "resource",
+        "Failed to allocate resource[{:word}] with info [size:{device_asked:bytes}]. Reason: Memory resources are "
+        "exhausted",
+        "vllm-project/vllm-ascend issue 3141",
+    ),
+    _cann(
+        "hal-first",
+        "halMemAlloc failed: device_id={device:id}, size={device_asked:bytes}",
+        "MindSpore's documentation, EE9999: HBM allocation failure",
+    ),
+    _cann(
+        "hal",
+        "halMemAlloc failed:size={device_asked:bytes}(bytes){:gap}, device_id {device:id}",
+        "vllm-project/vllm-ascend documentation of Mooncake",
+    ),
+    _cann(
+        "graph-engine-malloc",
+        "[Malloc][Memory] failed, rt_ret:207001, size={device_asked:bytes}",
+        "device_allocator.cc of CANN's graph engine",
+    ),
+    _cann(
+        "host", "MallocHost execution failed, reason=driver error:out of memory", "error_message_manage.cc", Memory.HOST
+    ),
+    _cann("driver", "failed, reason=driver error:out of memory", "error_message_manage.cc"),
+    _cann("memory-pool", "allocate device memory failed.[FUNC:Init]", "hw-native-sys/PTOAS pull request 341"),
+    _cann("applied", "Failed to apply for memory", "vllm-project/vllm-ascend issue 3141"),
+    _cann("host-register", "aclrtHostRegister errcode 207001", "LMCache/LMCache-Ascend issue 242", Memory.HOST),
+)
+
+_ENDED = (
+    _cann(
+        "timeout-connect", "EI0006", "CANN's list of error codes: a connection was not made in time", says=Says.ENDED
+    ),
+    _cann("timeout-run", "EI0002", "CANN's list of error codes: a rank did not answer in time", says=Says.ENDED),
+    _cann("bad-value", "EI0003", "CANN's list of error codes: a parameter of HCCL is wrong", says=Says.ENDED),
+    _cann("killed", "Killed", "the shell, after signal 9", says=Says.ENDED),
+)
+
+MESSAGES = (*_MINDSPORE_FAILED, *_MINDSPORE_TRIED, *_MINDSPORE_STATE, *_TORCH, *_CANN, *_ENDED)
+BY_NAME = {message.name: message for message in MESSAGES}
+
+# at least one of them stands in each message, but for other ends, which stand in the end of a log
+ANCHORS = (b"emory", b"207001", b"lloc fail", b"TotalUsedMem", b"MallocHost", b"Other Components")

@@ -1,0 +1,240 @@
+"""ANSWER -> TEXT or JSON: which allocation failed, whose it was, why, what held the memory, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from swapconf.postmortem.answer import Answer
+from swapconf.postmortem.cause import Cause, Diagnosis
+from swapconf.postmortem.failure import Failure
+from swapconf.postmortem.message import Memory
+from swapconf.postmortem.run_log import RunLog
+from swapconf.postmortem.whose import Moment, Use, Whose
+from swapconf.report.memory_tables import PrintedTable
+from swapconf.words.phrases import joined, phrase, plural, show
+from swapconf.words.units import runs, show_bytes
+
+_MOST_RANKS = 12
+
+
+def failure_table(log: RunLog, found: Answer) -> PrintedTable:
+    """One row for each thing that is told; what is not told has none."""
+    head = (_rank(found.failure.rank), _when(log, found.failure))
+    return PrintedTable(head, list(_rows(log, found)), frozenset(head))
+
+
+def remedies_table(found: Answer) -> PrintedTable:
+    head = ("#", phrase("what to do"))
+    rows = [(str(number), text) for number, text in enumerate(found.remedies, 1)]
+    return PrintedTable(head, rows, frozenset(head[1:]))
+
+
+def _rows(log: RunLog, found: Answer) -> Iterator[tuple[str, str]]:
+    failure, held = found.failure, found.diagnosis
+    yield phrase("asked"), _asked(failure, held)
+    if found.whose.operator:
+        yield phrase("by"), _owner(found.whose)
+    if found.whose.use is not Use.UNKNOWN:
+        yield phrase("for"), phrase(found.whose.use.value)
+    if found.whose.moment is not Moment.UNKNOWN:
+        yield phrase("during"), phrase(found.whose.moment.value)
+    if place := _place(failure):
+        yield phrase("on"), place
+    yield phrase("why"), _why(held)
+    if pool := _pool(held):
+        yield phrase("pool"), pool
+    if card := _card(held):
+        yield phrase("card"), card
+    if held.used_peak_bytes is not None or held.mapped_peak_bytes is not None:
+        yield (
+            phrase("peak"),
+            phrase(
+                "{used} used, {mapped} with fragments",
+                used=show_bytes(held.used_peak_bytes),
+                mapped=show_bytes(held.mapped_peak_bytes),
+            ),
+        )
+    if others := _others(log):
+        yield phrase("also"), others
+    yield phrase("said"), failure.text
+    yield phrase("in"), f"{failure.path}:{failure.line}"
+
+
+def _rank(rank: int | None) -> str:
+    return phrase("the run") if rank is None else phrase("rank {rank}", rank=rank)
+
+
+def _when(log: RunLog, failure: Failure) -> str:
+    what = (
+        phrase("ran out of pinned host memory") if failure.memory is Memory.HOST else phrase("ran out of device memory")
+    )
+    parts: list[str] = [what]
+    if failure.time:
+        parts.append(phrase("at {time}", time=failure.time))
+    if len(log.failures) > 1:
+        parts.append(
+            phrase("first of {count} ranks", count=len(log.failures))
+            if log.is_ordered
+            else phrase("one of {count} ranks; not all tell the time", count=len(log.failures))
+        )
+    return joined(", ", parts)
+
+
+def _asked(failure: Failure, held: Diagnosis) -> str:
+    if held.asked_bytes is None:
+        return phrase("not told")
+    return phrase("{size} ({bytes:,} bytes) at once", size=show_bytes(held.asked_bytes), bytes=held.asked_bytes)
+
+
+def _owner(owner: Whose) -> str:
+    if not owner.layer:
+        return owner.operator
+    return phrase("{operator} of layer {layer}", operator=owner.operator, layer=owner.layer)
+
+
+def _place(failure: Failure) -> str:
+    parts: list[str] = []
+    if (device := failure.size("device")) is not None:
+        parts.append(phrase("device {device}", device=device))
+    if module := failure.word("module"):
+        parts.append(phrase("for the library {module}", module=module))
+    if purpose := failure.word("purpose"):
+        parts.append(phrase("for {purpose}", purpose=purpose))
+    if failure.process.pid:
+        parts.append(
+            phrase(
+                "process {pid}, thread {thread} ({component})",
+                pid=failure.process.pid,
+                thread=failure.process.thread,
+                component=failure.process.component,
+            )
+        )
+    return joined(", ", parts) if parts else ""
+
+
+def _why(held: Diagnosis) -> str:
+    cause = phrase(held.cause.value)
+    if not held.short_bytes or held.cause not in (Cause.FULL, Cause.SETTING):
+        return cause
+    short = show_bytes(held.short_bytes)
+    if held.cause is Cause.SETTING:
+        return phrase("{cause}; {short} more would have sufficed", cause=cause, short=short)
+    return phrase("{cause}; even without fragments {short} would have been missing", cause=cause, short=short)
+
+
+def _pool(held: Diagnosis) -> str:
+    parts: list[str] = []
+    if held.limit_bytes is not None:
+        parts.append(phrase("may take {size}", size=show_bytes(held.limit_bytes)))
+    if held.pool_bytes is not None:
+        parts.append(phrase("had taken {size}", size=show_bytes(held.pool_bytes)))
+    if held.in_use_bytes is not None:
+        parts.append(phrase("{size} in use", size=show_bytes(held.in_use_bytes)))
+    if held.by_event_bytes:
+        parts.append(phrase("{size} waiting for other streams", size=show_bytes(held.by_event_bytes)))
+    if held.fragments_bytes is not None:
+        parts.append(phrase("{size} free in pieces", size=show_bytes(held.fragments_bytes)))
+    if held.eager_free_bytes:
+        parts.append(phrase("{size} given back", size=show_bytes(held.eager_free_bytes)))
+    return joined(", ", parts) if parts else ""
+
+
+def _card(held: Diagnosis) -> str:
+    parts: list[str] = []
+    if held.device_bytes is not None:
+        parts.append(phrase("{size} in all", size=show_bytes(held.device_bytes)))
+    if held.device_free_bytes is not None:
+        parts.append(phrase("{size} free", size=show_bytes(held.device_free_bytes)))
+    if held.others_bytes is not None:
+        parts.append(phrase("{size} held outside of this pool", size=show_bytes(held.others_bytes)))
+    return joined(", ", parts) if parts else ""
+
+
+def _others(log: RunLog) -> str:
+    parts: list[str] = []
+    if len(log.failures) > 1:
+        ranks = runs(one.rank for one in log.failures[1:] if one.rank is not None)
+        names = ", ".join(ranks[:_MOST_RANKS]) + ", ..." * (len(ranks) > _MOST_RANKS)
+        parts.append(phrase("ranks {ranks} ran out of memory, too", ranks=names))
+    if log.num_others:
+        parts.append(plural(log.num_others, "{count} more failure after it", "{count} more failures after it"))
+    return joined("; ", parts) if parts else ""
+
+
+_ENDINGS = {
+    "timeout-connect": phrase(
+        "it ends with EI0006: a connection between ranks was not made in time, mostly because another rank had failed; "
+        "look at the logs of all ranks"
+    ),
+    "timeout-run": phrase(
+        "it ends with EI0002: another rank did not answer in time, mostly because it had failed; look at the logs of "
+        "all ranks"
+    ),
+    "bad-value": phrase("it ends with EI0003: a parameter of communication is wrong, which is not about memory"),
+    "killed": phrase(
+        "it was killed: where memory of the host ran out, `dmesg -T | grep -i oom` tells it, and the card was not full"
+    ),
+}
+
+
+def endings(log: RunLog) -> Iterator[str]:
+    """What a log tells in which no allocation failed."""
+    for hit in log.tried[:1]:
+        yield phrase(
+            "one attempt of the pool failed ({file}:{line}), but no allocation is said to have failed after it",
+            file=hit.place.path,
+            line=hit.place.line,
+        )
+    yield from (_ENDINGS[name] for name in log.ended)
+    if not log.ended and not log.tried:
+        yield phrase("if the run ran out of memory, the log of another rank may tell it, or the end of the launcher's")
+
+
+def as_record(log: RunLog, found: Answer) -> dict[str, Any]:
+    """The JSON form. Bytes as whole numbers; null is not told."""
+    held, failure = found.diagnosis, found.failure
+    return {
+        "kind": "log",
+        "failure": {
+            "rank": failure.rank,
+            "file": str(failure.path),
+            "line": failure.line,
+            "time": failure.time or None,
+            "framework": failure.framework.value,
+            "memory": failure.memory.value,
+            "messages": list(failure.messages),
+            "asked_bytes": held.asked_bytes,
+            "kernel": failure.word("kernel") or None,
+            "layer": found.whose.layer or None,
+            "operator": found.whose.operator or None,
+            "use": found.whose.use.name.lower(),
+            "moment": found.whose.moment.name.lower(),
+            "device": failure.size("device"),
+            "library": failure.word("module") or None,
+            "process": failure.process.pid or None,
+            "thread": failure.process.thread or None,
+            "text": failure.text,
+        },
+        "cause": held.cause.name.lower(),
+        "cause_text": show(phrase(held.cause.value)),
+        "held": {
+            "limit_bytes": held.limit_bytes,
+            "pool_bytes": held.pool_bytes,
+            "in_use_bytes": held.in_use_bytes,
+            "by_event_bytes": held.by_event_bytes,
+            "free_in_pieces_bytes": held.fragments_bytes,
+            "eager_free_bytes": held.eager_free_bytes,
+            "device_bytes": held.device_bytes,
+            "device_free_bytes": held.device_free_bytes,
+            "outside_pool_bytes": held.others_bytes,
+            "short_bytes": held.short_bytes,
+            "used_peak_bytes": held.used_peak_bytes,
+            "with_fragments_peak_bytes": held.mapped_peak_bytes,
+        },
+        "ranks": [one.rank for one in log.failures],
+        "ranks_in_order": log.is_ordered,
+        "more_failures": log.num_others,
+        "remedies": [show(text) for text in found.remedies],
+        "next_command": found.next_command or None,
+    }
