@@ -30,7 +30,6 @@ from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.cli.machine import MachineOptions, machine_options
 from swapconf.cli.outputs import html_option
-from swapconf.config.config import Dialect
 from swapconf.dryrun.outcome import RankReport, as_record, origin
 from swapconf.words.findings import Severity
 from swapconf.words.phrases import joined, phrase, plural
@@ -125,7 +124,7 @@ def command(
             raise click.ClickException(fan_out.missing(options.dask))
         limit = parse_bytes(budget) if budget else None
         studies = _studies(files, changes)
-        if not options.plain and _stops_the_run(studies):
+        if _stops_the_run(studies, options):
             raise SystemExit(EXIT_ERRORS)
         orders = _orders(studies, options, machine.load() if options.level > 2 else None)
         # once, before the children, so that the shim is built once
@@ -180,15 +179,15 @@ def _orders(studies: Sequence[Study], options: _Options, machine: Machine | None
     return orders
 
 
-def _stops_the_run(studies: Sequence[Study]) -> bool:
-    """Whether swapconf would refuse to start one of the configs, as it refuses a training; tells what is wrong."""
-    print_findings([finding for study in studies for finding in study.findings], err=True)
-    if any(study.is_refused for study in studies):
-        return True
-    for study in studies:
-        if study.config.dialect is Dialect.PYNATIVE:
-            raise click.UsageError(phrase("{file}: {reason}", file=study.config.file, reason=study.why_no_strategy))
-    return False
+def _stops_the_run(studies: Sequence[Study], options: _Options) -> bool:
+    """Whether swapconf would refuse to start one of the configs, as it refuses a training, or there is no dry run of
+    it; tells what is wrong."""
+    from swapconf.dryrun.pynative.refusals import refusals
+
+    refused = [finding for study in studies for finding in refusals(study, options.level)]
+    judged = () if options.plain else studies
+    print_findings([*(finding for study in judged for finding in study.findings), *refused], err=True)
+    return bool(refused) or any(study.is_refused for study in judged)
 
 
 def _run(orders: list[RankOrder], jobs: int | None, dask: str | None, use_cache: bool) -> list[RankReport]:
@@ -266,6 +265,8 @@ def _print(reports: Sequence[RankReport], limit: int | None) -> None:
     for report in reports:
         if report.level > 1:
             say(phrase("rank {rank}: {text}", rank=report.rank, text=_added(report)))
+        if report.hyper_parallel:
+            say(phrase("rank {rank}: {text}", rank=report.rank, text=origin(report)))
         if report.fold_note:
             say(phrase("rank {rank}: {text}", rank=report.rank, text=report.fold_note))
     print_findings([finding for report in reports for finding in report.findings])

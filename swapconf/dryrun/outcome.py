@@ -91,6 +91,7 @@ class RankReport:
             ``fold_note`` says how it was done, ``grown`` from what the trace of the whole model was made, "" where none
             was.
         peak: What holds the peak, None where there is no trace.
+        hyper_parallel: Which one a PyNative run had, "" in graph mode.
     """
 
     file: str
@@ -123,6 +124,7 @@ class RankReport:
     hardware: str = ""
     peak: peaks.Peak | None = None
     cached: bool = False
+    hyper_parallel: str = ""
 
     @property
     def headroom_bytes(self) -> int | None:
@@ -181,6 +183,7 @@ def as_record(report: RankReport, worded: Callable[[str], str] = show) -> dict[s
         "step_us": report.step_us,
         "hardware": report.hardware,
         "origin": worded(figures_from),
+        "hyper_parallel": report.hyper_parallel,
         "peak": _peak(report, worded),
     }
 
@@ -209,4 +212,13 @@ def origin(report: RankReport) -> str:
     )
     workspace = phrase("workspace estimated") if report.workspace == ESTIMATED else phrase("workspace recorded")
     times = phrase("times for {hardware}", hardware=report.hardware)
-    return joined(", ", [level, *[workspace] * bool(report.workspace), *[times] * bool(report.hardware)])
+    native = phrase("PyNative with hyper_parallel {which}", which=report.hyper_parallel)
+    return joined(
+        ", ",
+        [
+            level,
+            *[native] * bool(report.hyper_parallel),
+            *[workspace] * bool(report.workspace),
+            *[times] * bool(report.hardware),
+        ],
+    )

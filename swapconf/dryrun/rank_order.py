@@ -50,14 +50,22 @@ class RankOrder:
 
 
 def cluster_of(document: Document) -> Cluster:
-    """How the YAML shares out its devices."""
+    """How the YAML shares out its devices; that of a PyNative YAML as far as it says so."""
+    native = document.root.get("parallelism")
 
     def count(key: str) -> int:
-        section = document.root.get("parallel_config")
+        section = document.root.get("parallel_config") if native is None else native
         node = section.get(key) if section is not None else None
         value = node.scalar if node is not None else None
         return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 1
 
+    if native is not None:
+        return Cluster(
+            data_parallel=count("data_parallel_shard"),
+            model_parallel=count("tensor_parallel"),
+            context_parallel=count("context_parallel"),
+            num_stages=count("pipeline_parallel"),
+        )
     return Cluster(
         data_parallel=count("data_parallel"),
         model_parallel=count("model_parallel"),
