@@ -14,7 +14,7 @@ from swapconf.dryrun.job import Cluster, Folder
 from swapconf.dryrun.outcome import RankOutcome, RankReport, as_record, origin
 from swapconf.dryrun.pynative.columns import columns
 from swapconf.dryrun.pynative.layer_cells import layers_of
-from swapconf.dryrun.pynative.refusals import RULE, refusals
+from swapconf.dryrun.pynative.refusals import RULE, refusals, told_of_one_card
 from swapconf.dryrun.pynative.training import STEPS, leave_out
 from swapconf.dryrun.rank_order import cluster_of
 from swapconf.study.study import Study, study_document
@@ -136,6 +136,31 @@ def test_a_report_says_which_hyper_parallel_it_had() -> None:
     )
     assert origin(report).endswith("PyNative with hyper_parallel swapconf's stand-in")
     assert as_record(report)["hyper_parallel"] == "swapconf's stand-in"
+
+
+RECOMPUTE = "recompute: {mode: full, full_recompute_layer: ['0-1']}\nmodel: {num_hidden_layers: 2}\n"
+
+
+def test_a_run_that_may_be_on_several_cards_is_told_that_one_is_simulated() -> None:
+    (found,) = told_of_one_card(studied(f"training: {{global_batch_size: 8}}\n{RECOMPUTE}"))
+    assert (found.rule, found.origin.line) == ("pynative-one-card", 2)
+    assert not list(told_of_one_card(studied("training: {global_batch_size: 8}\nmodel: {num_hidden_layers: 2}\n")))
+    certain = studied(f"training: {{global_batch_size: 1}}\n{RECOMPUTE}")  # `check` has told it already
+    assert not list(told_of_one_card(certain))
+    assert "pynative-one-card" in {finding.rule for finding in certain.findings}
+
+
+@pytest.mark.parametrize("degree", ["tensor_parallel", "context_parallel", "pipeline_parallel", "expert_parallel"])
+def test_a_degree_above_1_makes_it_a_run_of_several_cards(degree: str) -> None:
+    assert studied("training: {}\n").config.pipeline.is_one_card
+    assert not studied(f"training: {{}}\nparallelism: {{{degree}: 2}}\n").config.pipeline.is_one_card
+
+
+def test_on_one_card_nothing_of_what_is_asked_for_happens() -> None:
+    (decided,) = studied(f"training: {{}}\n{RECOMPUTE}").modules
+    assert (decided.effect, decided.reason.rule) == ("nothing", "pynative-one-card")
+    (decided,) = studied(f"training: {{global_batch_size: 2}}\n{RECOMPUTE}").modules
+    assert decided.effect == "recompute"
 
 
 class Cell:

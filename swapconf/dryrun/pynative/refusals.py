@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from swapconf.config.config import Dialect
+from swapconf.decide.modules import ONE_CARD
 from swapconf.study.study import Study
 from swapconf.upstream.versions import PYNATIVE, reached
 from swapconf.words.findings import Finding, Origin, Severity
@@ -64,6 +65,22 @@ def refusals(study: Study, level: int) -> Iterator[Finding]:
                 phrase("{what} is not rehearsed: {reason}", what=phrase(words, degree=degree), reason=_ONE_RANK),
                 phrase("ask for one card: --set parallelism.{key}=1", key=key),
             )
+
+
+def told_of_one_card(study: Study) -> Iterator[Finding]:
+    """That a rehearsal on one card shows nothing of what is asked for, where the run may be on several."""
+    config = study.config
+    if config.dialect is Dialect.PYNATIVE and study.modules and not config.pipeline.is_one_card:
+        yield Finding(
+            origin=config.origin("recompute.mode", "swap.enable", "recompute_comm.enable"),
+            rule=ONE_CARD,
+            severity=Severity.WARNING,
+            message=phrase(
+                "one card is simulated, and there mindformers applies neither recompute nor swap: the peak is that of "
+                "a run without them"
+            ),
+            hint=phrase("on several cards the layers hold less, and each card its share of the parameters"),
+        )
 
 
 def _finding(study: Study, path: str, message: str, hint: str) -> Finding:
