@@ -47,6 +47,7 @@ EXIT_OVER_BUDGET = 3
 class _Options(ChildOptions):
     level: int
     plain: bool
+    as_parallel: bool
     real_data: bool
     register_path: str | None
 
@@ -74,6 +75,9 @@ class _Options(ChildOptions):
 @click.option("--real-data", is_flag=True, help="Use the data set of the YAML instead of a tiny stand-in.")
 @fold_option("Run few of many equal layers and micro-batches, and extrapolate to the whole where that holds.")
 @click.option("--plain", is_flag=True, help="mindformers alone, without swapconf, for comparison.")
+@click.option(
+    "--as-parallel", is_flag=True, help="PyNative: recompute and swap as on several cards, although one is simulated."
+)
 @no_cache_option("Run again even if a report of the same run is cached.")
 @machine_options("generic")
 @click.option("--env", "show_env", is_flag=True, help="Print the child's environment as shell lines, and stop.")
@@ -167,6 +171,7 @@ def _orders(studies: Sequence[Study], options: _Options, machine: Machine | None
                     rank=rank,
                     level=options.level,
                     plain=options.plain,
+                    as_parallel=options.as_parallel,
                     real_data=options.real_data,
                     fold=options.fold,
                     timeout_seconds=options.timeout,

@@ -58,11 +58,16 @@ def overlaps(config: Config) -> Iterator[tuple[LayerSwap | OpSwap, FullRecompute
 def decide(config: Config) -> tuple[ModuleDecision, ...]:
     """One decision for each entry, and one more for the layers of it where something else holds. On one card nothing
     of it happens."""
-    found = [*_recompute(config), *_swap(config)]
+    found = decide_parallel(config)
     if config.pipeline.is_one_card:
         reason = Reason(ONE_CARD, phrase("mindformers applies it on several cards only"))
-        found = [replace(decision, effect="nothing", reason=reason) for decision in found]
-    return tuple(found)
+        return tuple(replace(decision, effect="nothing", reason=reason) for decision in found)
+    return found
+
+
+def decide_parallel(config: Config) -> tuple[ModuleDecision, ...]:
+    """The same of a run on several cards."""
+    return tuple([*_recompute(config), *_swap(config)])
 
 
 def _recompute(config: Config) -> Iterator[ModuleDecision]:

@@ -76,6 +76,7 @@ def run(order: RankOrder, study: Study, part: str = "") -> Ran:
         code=code_folders(order.register_path, Path.cwd()),
         columns=pynative_columns(settings) if is_pynative else columns(settings, legacy=study.config.model.legacy),
         pynative=is_pynative,
+        as_parallel=order.as_parallel,
         cluster=cluster,
         rank=order.rank,
         level=level,
@@ -121,6 +122,7 @@ def record(order: RankOrder, ran: Ran, report: RankReport, part: str = "", **fac
         "inputs": digests(adapted(settings, Path.cwd()), order.register_path),
         "level": report.level,
         "plain": order.plain,
+        "as_parallel": order.as_parallel,
         "real_data": order.real_data,
         **facts,
         "report": as_record(report, worded=str),
@@ -158,6 +160,7 @@ def _ran(blank: RankReport, order: RankOrder, study: Study, folder: Folder, fini
         base_address=log.base_address,
         strategy_lines=log.strategy,
         hyper_parallel=came_to.hyper_parallel(folder),
+        as_parallel=order.as_parallel and study.config.dialect is Dialect.PYNATIVE,
         outcome=RankOutcome.COMPILED if order.level == 0 else RankOutcome.COMPLETED,
     )
     if failure is not None:

@@ -44,7 +44,7 @@ class Job:
 
     ``plain``: mindformers alone, without swapconf. ``real_data``: the YAML's own data set instead of a stand-in with
     these ``columns``. ``code``: folders in which a module is looked for last. ``pynative``: for mindformers' PyNative
-    trainer.
+    trainer; ``as_parallel``: with recompute and swap as on several cards.
     """
 
     settings: dict[str, Any]
@@ -56,6 +56,7 @@ class Job:
     columns: tuple[Column, ...] = ()
     code: tuple[str, ...] = ()
     pynative: bool = False
+    as_parallel: bool = False
     timeout_seconds: float = 3600.0
 
 

@@ -91,7 +91,8 @@ class RankReport:
             ``fold_note`` says how it was done, ``grown`` from what the trace of the whole model was made, "" where none
             was.
         peak: What holds the peak, None where there is no trace.
-        hyper_parallel: Which one a PyNative run had, "" in graph mode.
+        hyper_parallel: Which one a PyNative run had, "" in graph mode. ``as_parallel``: it recomputed and swapped as on
+            several cards.
     """
 
     file: str
@@ -125,6 +126,7 @@ class RankReport:
     peak: peaks.Peak | None = None
     cached: bool = False
     hyper_parallel: str = ""
+    as_parallel: bool = False
 
     @property
     def headroom_bytes(self) -> int | None:
@@ -184,6 +186,7 @@ def as_record(report: RankReport, worded: Callable[[str], str] = show) -> dict[s
         "hardware": report.hardware,
         "origin": worded(figures_from),
         "hyper_parallel": report.hyper_parallel,
+        "as_parallel": report.as_parallel,
         "peak": _peak(report, worded),
     }
 
@@ -218,6 +221,7 @@ def origin(report: RankReport) -> str:
         [
             level,
             *[native] * bool(report.hyper_parallel),
+            *[phrase("recompute and swap as on several cards")] * report.as_parallel,
             *[workspace] * bool(report.workspace),
             *[times] * bool(report.hardware),
         ],

@@ -27,13 +27,14 @@ class RankOrder:
     """``fold``: extrapolate from fewer layers where that is possible. ``keep``: the folder for the files, None for a
     temporary one. ``children``: how many child processes this order may have at once. ``machine``: for the times of
     level 3; None for the generic card. ``settings``: those that hold for the YAML. ``register_path``: the folder with
-    the code of models that mindformers does not have, "" for none. ``board``: where its children are entered while
-    they run, see `board.py`."""
+    the code of models that mindformers does not have, "" for none. ``as_parallel``: of PyNative, recompute
+    and swap as on several cards. ``board``: where its children are entered while they run, see `board.py`."""
 
     document: Document
     rank: int
     level: int = 1
     plain: bool = False
+    as_parallel: bool = False
     real_data: bool = False
     fold: bool = False
     timeout_seconds: float = 3600.0

@@ -76,6 +76,7 @@ def _path(order: RankOrder) -> Path:
         "level": order.level,
         "machine": repr(order.machine) if order.level > 2 else "",
         "plain": order.plain,
+        **({"as_parallel": True} if order.as_parallel else {}),
         "real_data": order.real_data,
         "fold": order.fold,
         **({"hyper_parallel": find_spec("hyper_parallel") is not None} if "parallelism" in settings else {}),

@@ -3,7 +3,7 @@
 - made before the first step: a weight if it stays, optimizer state where the optimizer was built just then
 - made in the forward pass: an activation; in what runs again: recomputed; in the backward pass: a gradient
 - made by the optimizer: its state where the next step still has it, else a temporary
-- a collective's: communication; an input of the step: a constant
+- a collective's: communication; an input of the step: a constant; a storage that is filled again: a swap buffer
 
 memory_block.csv names the operator before the one that made a block (MindSpore 2.10.0); the first task that writes it
 made it.
@@ -22,6 +22,7 @@ from swapconf.trace.work import COLLECTIVES
 
 _BY_KIND = {"PyNativeInput": Category.CONSTANT, "ConstantValue": Category.CONSTANT, "WorkSpace": Category.WORKSPACE}
 _COMMUNICATING = ("DistComm", "InnerComm")  # how the collectives of mint.distributed are called
+_FILLED_AGAIN = "ResizeStorage"
 _BY_PASS = {Pass.FORWARD: Category.ACTIVATION, Pass.RECOMPUTED: Category.RECOMPUTED, Pass.BACKWARD: Category.GRADIENT}
 
 
@@ -34,9 +35,10 @@ def marked_lifetimes(trace: Trace) -> Lifetimes:
     stretches = [passes.stretches[place] for place in passes.places(start).tolist()]
     stays = _outlives_its_step(start, end, passes.steps)
     kinds = [blocks.kinds[kind] for kind in blocks.kind[chosen].tolist()]
+    told = [blocks.task_names[name] for name in blocks.task_name[chosen].tolist()]
     category = [
-        _category(kind, name, stretch.what, is_kept)
-        for kind, name, stretch, is_kept in zip(kinds, names, stretches, stays.tolist(), strict=True)
+        Category.SWAP if task == _FILLED_AGAIN else _category(kind, name, stretch.what, is_kept)
+        for kind, name, task, stretch, is_kept in zip(kinds, names, told, stretches, stays.tolist(), strict=True)
     ]
     name, distinct = coded(names)
     return Lifetimes(

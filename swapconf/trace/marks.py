@@ -22,6 +22,7 @@ from swapconf.words.phrases import phrase
 
 FILE = "marks.json"
 MOMENTS = "moments"  # the key in it: [moment, layer] of each mark
+MOVED, HOST = "moved", "host_peak_bytes"  # [layer, bytes] of each tensor that the last step moved; the most at once
 NO_LAYER = -1
 MARKER_BYTES = 512
 
@@ -72,6 +73,16 @@ def read(path: Path, blocks: Blocks) -> tuple[Mark, ...]:
     marker = int(np.flatnonzero(fits)[0])
     events = blocks.users[blocks.user_offsets[marker] : blocks.user_offsets[marker + 1]].tolist()
     return tuple(Mark(event, moment, layer) for event, (moment, layer) in zip(sorted(events), moments, strict=True))
+
+
+def moved_by(path: Path) -> tuple[tuple[tuple[int, int], ...], int]:
+    """(layer, bytes) of each tensor that the last step moved to the host, and the most bytes there at once; nothing
+    where the file does not tell."""
+    told = json_object.read(path)
+    rows, most = told.get(MOVED), told.get(HOST)
+    pairs = rows if isinstance(rows, list) else []
+    found = tuple((row[0], row[1]) for row in pairs if isinstance(row, list) and list(map(type, row)) == [int, int])
+    return found, most if isinstance(most, int) else 0
 
 
 def _moments(told: object) -> Iterator[tuple[Moment, int]]:

@@ -1,16 +1,18 @@
 """TRACE of a PyNative run -> EFFECT of its last step: which operators of which layer ran again.
 
-Marks tell the layer, and nothing of the cells in it. What is moved to the host leaves no block in the tracker's files;
-the memory that it gives back and takes again shows in the lifetimes.
+Marks tell the layer, and nothing of the cells in it. What is moved to the host leaves no block in the tracker's files:
+the child tells it beside its marks.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
-from swapconf.dryrun.effect.effect import Effect, Launch
+from swapconf.dryrun.effect.effect import Effect, Launch, Move
 from swapconf.trace.marked_passes import Pass, Stretch
-from swapconf.trace.marks import NO_LAYER
+from swapconf.trace.marks import FILE, NO_LAYER, moved_by
 from swapconf.trace.trace import Trace
 from swapconf.upstream.scopes import Place
 
@@ -27,7 +29,11 @@ def marked_effect(trace: Trace) -> Effect:
         for task, stretch in zip(trace.tasks, map(passes.stretches.__getitem__, passes.places(events)), strict=True)
         if _runs_again(stretch, last) and not task.primitive.endswith(_NO_KERNELS)
     )
-    return Effect(layers=layers, moves=(), host_peak_bytes=trace.host_peak_bytes, recomputed=again)
+    moved, host_bytes = moved_by(Path(trace.folder) / FILE)
+    moves = tuple(
+        Move(place=Place(str(layer), ""), primitive="", size_bytes=size, host_bytes=size) for layer, size in moved
+    )
+    return Effect(layers=layers, moves=moves, host_peak_bytes=host_bytes, recomputed=again)
 
 
 def _runs_again(stretch: Stretch, step: int) -> bool:

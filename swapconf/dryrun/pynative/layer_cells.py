@@ -15,6 +15,11 @@ _FIRST = "layer_start"  # mindformers 2.0.0, pynative/transformers/transformer_b
 def layers_of(model: Any) -> Iterator[tuple[int, Any]]:
     """(number, cell) of each layer of this rank, as `swap` and `recompute` count them. The cell is the innermost one,
     which runs once more where it is recomputed."""
+    return ((number, innermost(cell)) for number, cell in outermost_layers_of(model))
+
+
+def outermost_layers_of(model: Any) -> Iterator[tuple[int, Any]]:
+    """The same with what is around each."""
     decoder = next(
         (cell for _, cell in model.cells_and_names() if hasattr(cell, _FIRST) and hasattr(cell, "layers")), None
     )
@@ -22,10 +27,10 @@ def layers_of(model: Any) -> Iterator[tuple[int, Any]]:
         return
     first = int(decoder.layer_start)
     for number, cell in enumerate(decoder.layers, first):
-        yield number, innermost(cell)
+        yield number, cell
     extra = next((cell for name, cell in model.cells_and_names() if name.rpartition(".")[2] == "mtp"), None)
     for number, cell in enumerate(getattr(extra, "layers", ()), int(decoder.config.num_layers)):
-        yield number, innermost(cell)
+        yield number, cell
 
 
 def innermost(cell: Any) -> Any:

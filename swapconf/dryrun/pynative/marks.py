@@ -8,7 +8,7 @@ here, in the same order. [mindspore]
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import mindspore
 from mindspore import mint
 
 from swapconf.files.writing import replace_text
-from swapconf.trace.marks import FILE, MOMENTS, NO_LAYER, Moment
+from swapconf.trace.marks import FILE, HOST, MOMENTS, MOVED, NO_LAYER, Moment
 
 
 class Marker:
@@ -34,8 +34,10 @@ class Marker:
             cell.register_forward_pre_hook(self._before(number))
             cell.register_forward_hook(self._after(number))
 
-    def write(self, folder: Path) -> None:
-        replace_text(folder / FILE, json.dumps({MOMENTS: self._moments}))
+    def write(self, folder: Path, moved: Sequence[tuple[int, int]], host_peak_bytes: int) -> None:
+        """``moved``: (layer, bytes) of what the last step moved to the host."""
+        told = {MOMENTS: self._moments, MOVED: moved, HOST: host_peak_bytes}
+        replace_text(folder / FILE, json.dumps(told))
 
     def _before(self, layer: int) -> Callable[..., None]:
         def begins(_cell: Any, inputs: Any) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 
 import mindspore
 
-from swapconf.dryrun.pynative.layer_cells import layers_of
+from swapconf.dryrun.pynative.hyper_parallel_stand_in import STAND_IN
+from swapconf.dryrun.pynative.layer_cells import layers_of, outermost_layers_of
 from swapconf.dryrun.pynative.marks import Marker
 from swapconf.trace.marks import Moment
 
@@ -76,3 +77,15 @@ def progress(marker: Marker, is_done: Callable[[int], None]) -> Any:
             is_done(int(state.global_step))
 
     return Progress()
+
+
+def moved_to_host(trainer: Any, hyper_parallel: str) -> tuple[list[tuple[int, int]], int]:
+    """(layer, bytes) of each tensor that the last step moved, and the most bytes on the host at once. Only the stand-in
+    counts them; with hyper_parallel itself nothing is told."""
+    if hyper_parallel != STAND_IN:
+        return [], 0
+    from swapconf.dryrun.pynative.hyper_parallel_stand_in.moving import SwapManager
+
+    layers = [(number, cell) for model in trainer.model for number, cell in outermost_layers_of(model)]
+    manager = SwapManager()
+    return [(number, size) for number, cell in layers for size in manager.moved(cell)], manager.host_peak_bytes

@@ -30,11 +30,14 @@ def train(folder: Path, job: dict[str, Any], is_done: Callable[[int], None]) -> 
 
     from mindformers.pynative.trainer.trainer import Trainer
 
+    from swapconf.dryrun.pynative.as_parallel import apply_on_one_card
     from swapconf.dryrun.pynative.marks import Marker
     from swapconf.dryrun.pynative.moments import progress, watch_building, watch_training
 
     marker = Marker()
     watch_building(Trainer, marker)
+    if job["as_parallel"]:
+        apply_on_one_card(Trainer)
     data = None if job["real_data"] else stand_in_data(settings, job["columns"])
     trainer = Trainer(config=settings, train_dataset=data, callbacks=[progress(marker, is_done)])
     (folder / "flags.json").write_text(json.dumps({"hyper_parallel": hyper_parallel}), encoding="utf-8")
@@ -42,7 +45,9 @@ def train(folder: Path, job: dict[str, Any], is_done: Callable[[int], None]) -> 
     is_done(0)
     trainer.train()
     mindspore.runtime.synchronize()
-    marker.write(folder)
+    from swapconf.dryrun.pynative.moments import moved_to_host
+
+    marker.write(folder, *moved_to_host(trainer, hyper_parallel))
 
 
 def _allocate_on_device() -> None:

@@ -12,32 +12,50 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 import mindspore
 from mindspore import mint
+from mindspore.graph.api import _no_grad
 
 _PLACE, _STATE = "_swap_place", "_swap_state"
 _IN_BACKWARD = "pre_backward"
 
 
-class _Moved:
-    """One tensor: on the device, or its storage empty and a copy in pinned host memory."""
+@dataclass(slots=True)
+class _Host:
+    """Pinned memory in use, and the most of it at once."""
 
-    def __init__(self, tensor: Any) -> None:
-        self._tensor = tensor
-        self._size = tensor.untyped_storage().size()
-        self._host = mint.empty_like(tensor, device="cpu", pin_memory=True)
+    bytes: int = 0
+    most_bytes: int = 0
+
+    def take(self, size_bytes: int) -> None:
+        self.bytes += size_bytes
+        self.most_bytes = max(self.most_bytes, self.bytes)
+
+    def give(self, size_bytes: int) -> None:
+        self.bytes -= size_bytes
+
+
+class _Moved:
+    """What one tensor keeps its values in: on the device, or empty and copied to pinned host memory."""
+
+    def __init__(self, tensor: Any, host: _Host) -> None:
+        self._storage = tensor.untyped_storage()
+        self.size_bytes = int(self._storage.size())
+        self._copy = mint.empty((self.size_bytes,), dtype=mindspore.int8, device="cpu", pin_memory=True)
+        host.take(self.size_bytes)
+        finalize(self, host.give, self.size_bytes)
 
     def leave(self) -> None:
-        self._host.copy_(self._tensor, non_blocking=True)
+        self._copy.untyped_storage().copy_(self._storage, non_blocking=True)
 
     def give_back(self) -> None:
-        self._tensor.untyped_storage().resize_(0)
+        self._storage.resize_(0)
 
     def come_back(self) -> None:
-        self._tensor.untyped_storage().resize_(self._size)
-        self._tensor.data.copy_(self._host, non_blocking=True)
+        self._storage.resize_(self.size_bytes)
+        self._storage.copy_(self._copy.untyped_storage(), non_blocking=True)
 
 
 class Saved:
@@ -45,6 +63,7 @@ class Saved:
 
     def __init__(self) -> None:
         self.tensors: list[_Moved] = []
+        self.addresses: set[int] = set()
 
     def let_go(self, tensor: Any) -> Any:
         self.tensors.clear()
@@ -53,10 +72,11 @@ class Saved:
 
 @dataclass(eq=False, slots=True)
 class _Group:
-    """What cells of one place in the chain have saved."""
+    """What cells of one place in the chain have saved; ``moved_bytes``: of each tensor that went last."""
 
     saved: WeakSet[Saved] = field(default_factory=WeakSet)
     has_left: bool = False
+    moved_bytes: list[int] = field(default_factory=list)
 
     def tensors(self) -> Iterator[_Moved]:
         for one in list(self.saved):
@@ -78,18 +98,33 @@ class SwapManager:
     _only: SwapManager | None = None
     _current: _Group | None
     _stream: Any
+    _host: _Host
 
     def __new__(cls) -> SwapManager:
         if cls._only is None:
             cls._only = super().__new__(cls)
             cls._only._current = cls._only._stream = None
+            cls._only._host = _Host()
         return cls._only
 
     def take(self, tensor: Any, saved: Saved) -> None:
-        """A tensor that is saved in the cell that runs just now."""
-        if self._current is not None:
-            saved.tensors.append(_Moved(tensor))
+        """A tensor that is saved in the cell that runs just now; with it goes what shares its storage."""
+        if self._current is None:
+            return
+        address = tensor.untyped_storage().data_ptr()
+        if address not in saved.addresses:
+            saved.addresses.add(address)
+            saved.tensors.append(_Moved(tensor, self._host))
             self._current.saved.add(saved)
+
+    @property
+    def host_peak_bytes(self) -> int:
+        return self._host.most_bytes
+
+    def moved(self, cell: Any) -> list[int]:
+        """Bytes of each tensor that this cell moved the last time."""
+        place: _Place | None = cell.__dict__.get(_PLACE)
+        return [] if place is None else place.group.moved_bytes
 
     def set_forward_prefetch_layer(self, first: Any, second: Any) -> None:
         """What ``first`` saves comes back when the backward pass of ``second`` begins."""
@@ -117,12 +152,15 @@ class SwapManager:
             return
         if place.after is not None:
             with self._copying():
-                for tensor in place.group.tensors():
+                leaving = list(place.group.tensors())
+                for tensor in leaving:
                     tensor.leave()
             place.group.has_left = True
+            place.group.moved_bytes = [tensor.size_bytes for tensor in leaving]
         if place.before is not None and place.before.has_left:
-            for tensor in place.before.tensors():
-                tensor.give_back()
+            with _no_grad():
+                for tensor in place.before.tensors():
+                    tensor.give_back()
 
     def _turns(self, place: _Place, cell: Any, _gradient: Any) -> None:
         object.__setattr__(cell, _STATE, _IN_BACKWARD)
@@ -138,7 +176,7 @@ class SwapManager:
         self._stream = self._stream or mindspore.runtime.Stream()
         event = mindspore.runtime.Event()
         event.record(mindspore.runtime.current_stream())
-        with mindspore.runtime.StreamCtx(self._stream):
+        with _no_grad(), mindspore.runtime.StreamCtx(self._stream):
             event.wait(self._stream)
             yield
 
