@@ -25,7 +25,7 @@ test *arguments:
 
 # the tests that need no mindspore
 test-fast *arguments:
-    python -m pytest {{ parallel }} -m "not mindspore" "$@"
+    python -m pytest {{ parallel }} -m "not mindspore and not pynative" "$@"
 
 # repair what ruff can repair, and format
 format:

@@ -30,7 +30,6 @@ from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.cli.machine import MachineOptions, machine_options
 from swapconf.cli.outputs import html_option
-from swapconf.config.config import Dialect
 from swapconf.dryrun.outcome import RankReport, as_record, origin
 from swapconf.words.findings import Severity
 from swapconf.words.phrases import joined, phrase, plural
@@ -48,6 +47,7 @@ EXIT_OVER_BUDGET = 3
 class _Options(ChildOptions):
     level: int
     plain: bool
+    as_parallel: bool
     real_data: bool
     register_path: str | None
 
@@ -75,6 +75,9 @@ class _Options(ChildOptions):
 @click.option("--real-data", is_flag=True, help="Use the data set of the YAML instead of a tiny stand-in.")
 @fold_option("Run few of many equal layers and micro-batches, and extrapolate to the whole where that holds.")
 @click.option("--plain", is_flag=True, help="mindformers alone, without swapconf, for comparison.")
+@click.option(
+    "--as-parallel", is_flag=True, help="PyNative: recompute and swap as on several cards, although one is simulated."
+)
 @no_cache_option("Run again even if a report of the same run is cached.")
 @machine_options("generic", cann=True)
 @click.option("--env", "show_env", is_flag=True, help="Print the child's environment as shell lines, and stop.")
@@ -125,7 +128,7 @@ def command(
             raise click.ClickException(fan_out.missing(options.dask))
         limit = parse_bytes(budget) if budget else None
         studies = _studies(files, changes)
-        if not options.plain and _stops_the_run(studies):
+        if _stops_the_run(studies, options):
             raise SystemExit(EXIT_ERRORS)
         orders = _orders(studies, options, machine.load() if options.level > 0 else None)
         # once, before the children, so that the shim is built once
@@ -168,6 +171,7 @@ def _orders(studies: Sequence[Study], options: _Options, machine: Machine | None
                     rank=rank,
                     level=options.level,
                     plain=options.plain,
+                    as_parallel=options.as_parallel,
                     real_data=options.real_data,
                     fold=options.fold,
                     timeout_seconds=options.timeout,
@@ -180,15 +184,15 @@ def _orders(studies: Sequence[Study], options: _Options, machine: Machine | None
     return orders
 
 
-def _stops_the_run(studies: Sequence[Study]) -> bool:
-    """Whether swapconf would refuse to start one of the configs, as it refuses a training; tells what is wrong."""
-    print_findings([finding for study in studies for finding in study.findings], err=True)
-    if any(study.is_refused for study in studies):
-        return True
-    for study in studies:
-        if study.config.dialect is Dialect.PYNATIVE:
-            raise click.UsageError(phrase("{file}: {reason}", file=study.config.file, reason=study.why_no_strategy))
-    return False
+def _stops_the_run(studies: Sequence[Study], options: _Options) -> bool:
+    """Whether swapconf would refuse to start one of the configs, as it refuses a training, or there is no dry run of
+    it; tells what is wrong."""
+    from swapconf.dryrun.pynative.refusals import refusals
+
+    refused = [finding for study in studies for finding in refusals(study, options.level)]
+    judged = () if options.plain else studies
+    print_findings([*(finding for study in judged for finding in study.findings), *refused], err=True)
+    return bool(refused) or any(study.is_refused for study in judged)
 
 
 def _run(orders: list[RankOrder], jobs: int | None, dask: str | None, use_cache: bool) -> list[RankReport]:
@@ -267,6 +271,8 @@ def _print(reports: Sequence[RankReport], limit: int | None, card: str = "") -> 
     for report in reports:
         if report.level > 1:
             say(phrase("rank {rank}: {text}", rank=report.rank, text=_added(report)))
+        if report.hyper_parallel:
+            say(phrase("rank {rank}: {text}", rank=report.rank, text=origin(report)))
         if report.fold_note:
             say(phrase("rank {rank}: {text}", rank=report.rank, text=report.fold_note))
         if report.device is not None:

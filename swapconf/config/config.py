@@ -162,6 +162,7 @@ class Pipeline:
     """How layers are dealt to stages, and their tensors to the ranks of one.
 
     ``offset[interleave][stage]``: layers more or less than the even share; one row or one number stands for all.
+    ``is_one_card``: a PyNative YAML whose batch two ranks cannot share; others do not tell how many there are.
     """
 
     num_stages: int = 1
@@ -173,6 +174,7 @@ class Pipeline:
     model_parallel: int = 1
     context_parallel: int = 1
     sequence_parallel: bool = False
+    is_one_card: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -158,7 +158,18 @@ class _Reader:
             sequence_parallel=any(
                 self.value(f"parallel_config.{name}") is True for name in ("use_seq_parallel", "sequence_parallel")
             ),
+            is_one_card=self.is_one_card(),
         )
+
+    def is_one_card(self) -> bool:
+        """Source: mindformers 2.0.0, Trainer._compute_data_parallel_size, which refuses more ranks than the batch has
+        samples for; both sizes are 1 where they are not given."""
+        if self.node("training") is None:
+            return False
+        samples = self.count("training.global_batch_size") or 1
+        degrees = ("tensor_parallel", "context_parallel", "pipeline_parallel", "expert_parallel")
+        is_alone = all((self.count(f"parallelism.{degree}") or 1) == 1 for degree in degrees)
+        return is_alone and samples < 2 * (self.count("training.local_batch_size") or 1)
 
     def runtime(self) -> Runtime:
         mode = self.value("context.mode")

@@ -6,6 +6,7 @@ Source: mindformers 2.0.0, pynative/distributed/activation_checkpoint.py, apply_
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from swapconf.config.config import (
     Config,
@@ -24,6 +25,7 @@ from swapconf.decide.strategy import ModuleDecision, ModuleEffect, Reason, Reque
 from swapconf.words.phrases import phrase
 
 OVERLAP = "pynative-overlap"
+ONE_CARD = "pynative-one-card"
 _COVERED = Reason("covered", phrase("the whole layer is named already"))
 
 
@@ -54,7 +56,17 @@ def overlaps(config: Config) -> Iterator[tuple[LayerSwap | OpSwap, FullRecompute
 
 
 def decide(config: Config) -> tuple[ModuleDecision, ...]:
-    """One decision for each entry, and one more for the layers of it where something else holds."""
+    """One decision for each entry, and one more for the layers of it where something else holds. On one card nothing
+    of it happens."""
+    found = decide_parallel(config)
+    if config.pipeline.is_one_card:
+        reason = Reason(ONE_CARD, phrase("mindformers applies it on several cards only"))
+        return tuple(replace(decision, effect="nothing", reason=reason) for decision in found)
+    return found
+
+
+def decide_parallel(config: Config) -> tuple[ModuleDecision, ...]:
+    """The same of a run on several cards."""
     return tuple([*_recompute(config), *_swap(config)])
 
 

@@ -136,7 +136,7 @@ class Strategy:
 
 # --- PyNative -----------------------------------------------------------------------------------------------------
 
-ModuleEffect = Literal["swap", "recompute", "keep", "unknown"]
+ModuleEffect = Literal["swap", "recompute", "keep", "unknown", "nothing"]
 
 
 @dataclass(frozen=True, slots=True)

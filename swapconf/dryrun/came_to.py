@@ -59,7 +59,7 @@ class Reader:
         done = steps_done(self._folder)
         if json_object.read(self._folder.result).get("is_trained") is True:
             return Came(Station.ENDING)
-        if done or self._is_compiled:
+        if done or self._is_compiled or not compiles(self._folder):
             return Came(Station.RUNNING, step=done + 1)
         return Came(Station.COMPILING, self._action)
 
@@ -94,6 +94,16 @@ def came_to(folder: Folder) -> str:
 def steps_done(folder: Folder) -> int:
     done = json_object.read(folder.result).get("steps")
     return done if isinstance(done, int) and done > 0 else 0
+
+
+def compiles(folder: Folder) -> bool:
+    """Not so in PyNative mode."""
+    return json_object.read(folder.result).get("compiles") is not False
+
+
+def hyper_parallel(folder: Folder) -> str:
+    """Which one a PyNative run had, "" in graph mode."""
+    return str(json_object.read(folder.flags).get("hyper_parallel", ""))
 
 
 def peak_bytes(folder: Folder) -> int | None:

@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from swapconf.config.config import Dialect
 from swapconf.dryrun import board, came_to, memory_log
 from swapconf.dryrun.adapted import adapted, code_folders, digests
 from swapconf.dryrun.environment import level_to_run, prepare
@@ -22,6 +23,7 @@ from swapconf.dryrun.job import WRITTEN, Folder, Job
 from swapconf.dryrun.judge import TAIL_BYTES, fault
 from swapconf.dryrun.launch import Finished, launch
 from swapconf.dryrun.outcome import RankOutcome, RankReport, as_record
+from swapconf.dryrun.pynative.columns import columns as pynative_columns
 from swapconf.dryrun.rank_order import REGISTER_PATH, RankOrder, cluster_of
 from swapconf.dryrun.stand_in import columns
 from swapconf.files import json_object
@@ -29,14 +31,14 @@ from swapconf.files.writing import refuse_links, replace_text
 from swapconf.memory import holders
 from swapconf.study import handed_over
 from swapconf.study.study import Study
-from swapconf.trace import run_record, trace_folder
+from swapconf.trace import marks, run_record, trace_folder
 from swapconf.trace.trace import Trace, WorkerLog
 from swapconf.words.findings import Finding, Origin, Severity, SwapconfError
 from swapconf.words.phrases import phrase
 from swapconf.words.units import show_bytes
 
 SMALLEST_TRACE_BYTES = 64 << 10
-_TRACKED = (trace_folder.BLOCKS, trace_folder.GRAPH, trace_folder.ORDER, trace_folder.TASKS)
+_TRACKED = (marks.FILE, trace_folder.BLOCKS, trace_folder.GRAPH, trace_folder.ORDER, trace_folder.TASKS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,10 +70,13 @@ def run(order: RankOrder, study: Study, part: str = "") -> Ran:
         outcome=RankOutcome.NOT_STARTED,
     )
     settings: Any = order.document.root.plain()
+    is_pynative = study.config.dialect is Dialect.PYNATIVE
     job = Job(
         settings=adapted(settings, Path.cwd()),
         code=code_folders(order.register_path, Path.cwd()),
-        columns=columns(settings, legacy=study.config.model.legacy),
+        columns=pynative_columns(settings) if is_pynative else columns(settings, legacy=study.config.model.legacy),
+        pynative=is_pynative,
+        as_parallel=order.as_parallel,
         cluster=cluster,
         rank=order.rank,
         level=level,
@@ -117,6 +122,7 @@ def record(order: RankOrder, ran: Ran, report: RankReport, part: str = "", **fac
         "inputs": digests(adapted(settings, Path.cwd()), order.register_path),
         "level": report.level,
         "plain": order.plain,
+        "as_parallel": order.as_parallel,
         "real_data": order.real_data,
         **facts,
         "report": as_record(report, worded=str),
@@ -153,6 +159,8 @@ def _ran(blank: RankReport, order: RankOrder, study: Study, folder: Folder, fini
         usable_bytes=log.usable_bytes,
         base_address=log.base_address,
         strategy_lines=log.strategy,
+        hyper_parallel=came_to.hyper_parallel(folder),
+        as_parallel=order.as_parallel and study.config.dialect is Dialect.PYNATIVE,
         outcome=RankOutcome.COMPILED if order.level == 0 else RankOutcome.COMPLETED,
     )
     if failure is not None:

@@ -43,7 +43,8 @@ class Job:
     """``settings``: the training YAML after its overrides, as plain values. ``level``: MS_SIMULATION_LEVEL.
 
     ``plain``: mindformers alone, without swapconf. ``real_data``: the YAML's own data set instead of a stand-in with
-    these ``columns``. ``code``: folders in which a module is looked for last.
+    these ``columns``. ``code``: folders in which a module is looked for last. ``pynative``: for mindformers' PyNative
+    trainer; ``as_parallel``: with recompute and swap as on several cards.
     """
 
     settings: dict[str, Any]
@@ -54,6 +55,8 @@ class Job:
     real_data: bool = False
     columns: tuple[Column, ...] = ()
     code: tuple[str, ...] = ()
+    pynative: bool = False
+    as_parallel: bool = False
     timeout_seconds: float = 3600.0
 
 

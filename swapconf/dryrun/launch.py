@@ -97,6 +97,8 @@ def _write(job: Job, folder: Folder) -> None:
         "level": job.level,
         "real_data": job.real_data,
         "code": job.code,
+        "pynative": job.pynative,
+        "as_parallel": job.as_parallel,
         "columns": [[column.name, column.argument, column.kind, column.shape] for column in job.columns],
     }
     replace_text(folder.path / ORDERS, json.dumps(orders))

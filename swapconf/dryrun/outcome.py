@@ -95,6 +95,8 @@ class RankReport:
             ``fold_note`` says how it was done, ``grown`` from what the trace of the whole model was made, "" where none
             was.
         peak: What holds the peak, None where there is no trace.
+        hyper_parallel: Which one a PyNative run had, "" in graph mode. ``as_parallel``: it recomputed and swapped as on
+            several cards.
     """
 
     file: str
@@ -129,6 +131,8 @@ class RankReport:
     hardware: str = ""
     peak: peaks.Peak | None = None
     cached: bool = False
+    hyper_parallel: str = ""
+    as_parallel: bool = False
 
     @property
     def headroom_bytes(self) -> int | None:
@@ -201,6 +205,8 @@ def as_record(report: RankReport, worded: Callable[[str], str] = show) -> dict[s
         "step_us": report.step_us,
         "hardware": report.hardware,
         "origin": worded(figures_from),
+        "hyper_parallel": report.hyper_parallel,
+        "as_parallel": report.as_parallel,
         "peak": _peak(report, worded),
     }
 
@@ -229,4 +235,14 @@ def origin(report: RankReport) -> str:
     )
     workspace = phrase("workspace estimated") if report.workspace == ESTIMATED else phrase("workspace recorded")
     times = phrase("times for {hardware}", hardware=report.hardware)
-    return joined(", ", [level, *[workspace] * bool(report.workspace), *[times] * bool(report.hardware)])
+    native = phrase("PyNative with hyper_parallel {which}", which=report.hyper_parallel)
+    return joined(
+        ", ",
+        [
+            level,
+            *[native] * bool(report.hyper_parallel),
+            *[phrase("recompute and swap as on several cards")] * report.as_parallel,
+            *[workspace] * bool(report.workspace),
+            *[times] * bool(report.hardware),
+        ],
+    )

@@ -27,13 +27,15 @@ class RankOrder:
     """``fold``: extrapolate from fewer layers where that is possible. ``keep``: the folder for the files, None for a
     temporary one. ``children``: how many child processes this order may have at once. ``machine``: for workspace
     (level 2) and times (level 3); None for the generic card. ``settings``: those that hold for the YAML.
-    ``register_path``: the folder with the code of models that mindformers does not have, "" for none. ``board``: where
-    its children are entered while they run, see `board.py`."""
+    ``register_path``: the folder with the code of models that mindformers does not have, "" for none. ``as_parallel``:
+    of PyNative, recompute and swap as on several cards. ``board``: where its children are entered while they run, see
+    `board.py`."""
 
     document: Document
     rank: int
     level: int = 1
     plain: bool = False
+    as_parallel: bool = False
     real_data: bool = False
     fold: bool = False
     timeout_seconds: float = 3600.0
@@ -50,14 +52,22 @@ class RankOrder:
 
 
 def cluster_of(document: Document) -> Cluster:
-    """How the YAML shares out its devices."""
+    """How the YAML shares out its devices; that of a PyNative YAML as far as it says so."""
+    native = document.root.get("parallelism")
 
     def count(key: str) -> int:
-        section = document.root.get("parallel_config")
+        section = document.root.get("parallel_config") if native is None else native
         node = section.get(key) if section is not None else None
         value = node.scalar if node is not None else None
         return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 1
 
+    if native is not None:
+        return Cluster(
+            data_parallel=count("data_parallel_shard"),
+            model_parallel=count("tensor_parallel"),
+            context_parallel=count("context_parallel"),
+            num_stages=count("pipeline_parallel"),
+        )
     return Cluster(
         data_parallel=count("data_parallel"),
         model_parallel=count("model_parallel"),

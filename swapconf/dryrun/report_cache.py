@@ -8,6 +8,7 @@ import os
 from contextlib import suppress
 from dataclasses import asdict, is_dataclass
 from importlib.metadata import version
+from importlib.util import find_spec
 from math import isfinite
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
@@ -75,8 +76,10 @@ def _path(order: RankOrder) -> Path:
         "level": order.level,
         "machine": _machine(order),
         "plain": order.plain,
+        **({"as_parallel": True} if order.as_parallel else {}),
         "real_data": order.real_data,
         "fold": order.fold,
+        **({"hyper_parallel": find_spec("hyper_parallel") is not None} if "parallelism" in settings else {}),
         "families": dict(order.settings.families),
         "severity": {rule: str(severity) for rule, severity in order.settings.severity.items()},
         # findings point into the file

@@ -35,45 +35,55 @@ class Column:
 def columns(settings: Mapping[str, Any], *, legacy: bool) -> tuple[Column, ...]:
     """The columns of the data set in the order in which the model takes them; of a data set that names none those that
     models of this kind have. ``settings``: the training YAML as plain values."""
-    model, sizes = _section(settings, "model"), _section(_section(settings, "model"), "model_config")
-    data = _section(settings, "train_dataset")
-    loader = _section(_section(data, "data_loader"), "config")
-    names = _names(data.get("input_columns")) or (("input_ids",) if legacy else _of_megatron(loader))
-    arguments = _names(data.get("construct_args_key")) or names
+    model, sizes = section(settings, "model"), section(section(settings, "model"), "model_config")
+    data = section(settings, "train_dataset")
+    loader = section(section(data, "data_loader"), "config")
+    names = names_of(data.get("input_columns")) or (("input_ids",) if legacy else of_megatron(loader))
+    arguments = names_of(data.get("construct_args_key")) or names
     told = [sizes.get("seq_length"), sizes.get("max_position_embeddings") if legacy else None, loader.get("seq_length")]
-    length = next(filter(None, map(_length, told)), _LEGACY_LENGTH if legacy else _MCORE_LENGTH)
+    length = length_of(*told, default=_LEGACY_LENGTH if legacy else _MCORE_LENGTH)
     if (
         legacy
-        and not str(_section(model, "arch").get("type")).startswith(_AS_GIVEN)
+        and not str(section(model, "arch").get("type")).startswith(_AS_GIVEN)
         and not (len(names) > 1 and sizes.get("input_sliced_sig"))
     ):
         length += 1
     square = not legacy and length <= _LONGEST_MASK
-    shapes = {
-        "actual_seq_len": (_length(loader.get("eod_pad_length")) or _EOD_LENGTH,),
-        "attention_mask": (1, length, length) if square else (length,),
-    }
     return tuple(
-        Column(name=name, argument=argument, kind=_KINDS.get(name, "int32"), shape=shapes.get(name, (length,)))
+        column(name, argument, length, loader, has_square_mask=square)
         for name, argument in zip_longest(names, arguments[: len(names)], fillvalue="")
         if name != "attention_mask" or legacy or square
     )
 
 
-def _of_megatron(loader: Mapping[str, Any]) -> tuple[str, ...]:
-    """mindformers 1.9.0, BaseTrainer._get_columns_with_strategy."""
+def column(name: str, argument: str, length: int, loader: Mapping[str, Any], *, has_square_mask: bool = True) -> Column:
+    """One of samples of ``length`` tokens. ``loader``: how the data loader makes it."""
+    shapes = {
+        "actual_seq_len": (length_of(loader.get("eod_pad_length"), default=_EOD_LENGTH),),
+        "attention_mask": (1, length, length) if has_square_mask else (length,),
+    }
+    return Column(name=name, argument=argument, kind=_KINDS.get(name, "int32"), shape=shapes.get(name, (length,)))
+
+
+def of_megatron(loader: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a Megatron data set has. Source: mindformers 1.9.0, BaseTrainer._get_columns_with_strategy."""
     if loader.get("create_compressed_eod_mask"):
         return (*_MCORE_COLUMNS, "actual_seq_len")
     return (*_MCORE_COLUMNS, "attention_mask") if loader.get("create_attention_mask") else _MCORE_COLUMNS
 
 
-def _section(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def section(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     found = values.get(name)
     return found if isinstance(found, Mapping) else {}
 
 
-def _names(value: Any) -> tuple[str, ...]:
+def names_of(value: Any) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, (list, tuple)) else ()
+
+
+def length_of(*told: Any, default: int = _MCORE_LENGTH) -> int:
+    """The first of several values that is a length."""
+    return next(filter(None, map(_length, told)), default)
 
 
 def _length(value: Any) -> int:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from swapconf.dryrun.effect import compare_copies, compare_recompute
 from swapconf.dryrun.effect.effect import Effect
 from swapconf.dryrun.outcome import ESTIMATED, LayerMoves, LayerRecomputes, RankOutcome, RankReport
+from swapconf.dryrun.pynative.compare_layers import compare_layers
+from swapconf.dryrun.pynative.refusals import told_of_one_card
 from swapconf.memory.advice import advice
 from swapconf.memory.peak import Peak
 from swapconf.study.study import Study
@@ -37,6 +39,7 @@ def verdict(report: RankReport, study: Study, log: WorkerLog, peaks: Peaks, effe
         findings += compare_recompute.compare(
             study.strategy, effect, study.config.origin("recompute_config.recompute", "recompute_config")
         )
+    findings += compare_layers(study, effect) if report.as_parallel else told_of_one_card(study)
     over = 0 if limit is None else peaks.with_fragments_bytes - limit
     # fragments follow no line: an estimate of them alone refuses nothing
     is_sure = limit is not None and over > 0 and (not peaks.is_estimated or peaks.used_bytes > limit)

@@ -28,6 +28,9 @@ def main(folder: Path) -> None:
     job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
     os.chdir(folder)
     prepare_mindspore()
+    if job["pynative"]:
+        rehearse_pynative(folder, job)
+        return
     find_code(job["code"])
     from mindformers.core.context import build_context
     from mindformers.tools.register import MindFormerConfig
@@ -45,6 +48,15 @@ def main(folder: Path) -> None:
     if job["level"] > 0:
         result.write_after_each_step()
     Trainer(config).train()
+    result.write(is_trained=True)
+
+
+def rehearse_pynative(folder: Path, job: dict[str, Any]) -> None:
+    """mindformers' other trainer, which compiles nothing."""
+    from swapconf.dryrun.pynative.training import train
+
+    result = Result(folder / "result.json", compiles=False)
+    train(folder, job, result.after)
     result.write(is_trained=True)
 
 
@@ -209,8 +221,8 @@ def _write_flags(path: Path) -> None:
 class Result:
     """MindSpore's own peaks, which are only known inside the process."""
 
-    def __init__(self, path: Path) -> None:
-        self._path, self._steps = path, 0
+    def __init__(self, path: Path, *, compiles: bool = True) -> None:
+        self._path, self._steps, self._compiles = path, 0, compiles
 
     def write(self, *, is_trained: bool = False) -> None:
         """``is_trained``: all steps are done; MindSpore writes its trace now."""
@@ -221,10 +233,16 @@ class Result:
         peaks = {
             "steps": self._steps,
             "is_trained": is_trained,
+            **({} if self._compiles else {"compiles": False}),
             "max_memory_allocated_bytes": int(mindspore.runtime.max_memory_allocated()),
             "max_memory_reserved_bytes": int(mindspore.runtime.max_memory_reserved()),
         }
         replace_text(self._path, json.dumps(peaks))
+
+    def after(self, steps: int) -> None:
+        """So many steps are done."""
+        self._steps = steps
+        self.write()
 
     def write_after_each_step(self) -> None:
         """A child that runs out of time in a later step has told the peak of the first. No callback is in such a run

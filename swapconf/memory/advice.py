@@ -63,6 +63,10 @@ def remedy(peak: Peak) -> str:
     if not peak.at.when or not (of_loss or is_out_of_reach(peak)):
         return ""
     if not of_loss and (moment.when == "optimizer" or moment.bytes_of(*_STATE) > moment.used_bytes / 2):
+        if peak.is_native:
+            return phrase(
+                "what helps: parallelism.data_parallel_shard, more tensor_parallel, fewer layers in the stage"
+            )
         if peak.host_optimizer_bytes:
             return phrase(
                 "what helps: parallel.enable_parallel_optimizer, more model_parallel, fewer layers in the stage"
@@ -70,6 +74,10 @@ def remedy(peak: Peak) -> str:
         return phrase(
             "what helps: parallel.enable_parallel_optimizer, more model_parallel, fewer layers in the stage, "
             "or optimizer.swap, which keeps the optimizer's state on the host"
+        )
+    if peak.is_native:
+        return phrase(
+            "what helps: more tensor_parallel or context_parallel, a shorter sequence, a smaller local_batch_size"
         )
     return phrase("what helps: more model_parallel or context_parallel, a shorter sequence, a smaller batch_size")
 

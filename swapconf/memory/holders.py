@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapconf.memory.categories import alive
+from swapconf.memory.marked_holders import marked_parts, marked_phases
 from swapconf.memory.peak import Peak, PeakPart, is_given_back, moment_of
 from swapconf.memory.trace_lifetimes import layer_of, lifetimes
 from swapconf.trace.lifetimes import CATEGORIES, Category, Lifetimes, usage
@@ -60,8 +61,13 @@ class _Region(IntEnum):
 def peak(trace: Trace) -> Peak:
     """The peak of a recorded run, to the byte. Without the tracker's graph what the passes make are temporaries, and
     nothing is known to be given back."""
-    live, phase = lifetimes(trace), phases(trace)
-    part, is_layers = _parts(trace, live, phase)
+    live = lifetimes(trace)
+    if trace.marks:
+        phase = marked_phases(trace, live)
+        part, is_layers = marked_parts(trace, live, _BY_CATEGORY, _PARTS)
+    else:
+        phase = phases(trace)
+        part, is_layers = _parts(trace, live, phase)
     kept = ~(np.array([is_given_back(item) for item in _PARTS])[part] & is_layers)
     times = np.array(sorted(phase), dtype=np.int64)
     passes = [_WHEN[phase[time]] for time in times.tolist()]
@@ -73,7 +79,8 @@ def peak(trace: Trace) -> Peak:
         when = passes[max(before, 0)] if passes else ""
         sizes = _sums(live, part, there)
         moments.append(moment_of(when, sizes, _in_layers(live, part, there & is_layers, when, sizes)))
-    return Peak(at=moments[0], rest=moments[1], host_optimizer_bytes=host_optimizer_bytes(trace))
+    host = host_optimizer_bytes(trace)
+    return Peak(at=moments[0], rest=moments[1], host_optimizer_bytes=host, is_native=bool(trace.marks))
 
 
 def _in_layers(

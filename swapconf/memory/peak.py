@@ -73,12 +73,14 @@ class Moment:
 class Peak:
     """``at``: the first moment of the peak. ``rest``: the highest moment when layers keep nothing of their forward
     pass, which no swap and no recompute of layers gets below; it can be another one. ``host_optimizer_bytes``: what of
-    the host memory is optimizer state. ``is_grown``: from a run of fewer layers, see `grown`."""
+    the host memory is optimizer state. ``is_grown``: from a run of fewer layers, see `grown`. ``is_native``: of a run
+    in PyNative mode, whose settings have other names."""
 
     at: Moment
     rest: Moment
     host_optimizer_bytes: int = 0
     is_grown: bool = False
+    is_native: bool = False
 
 
 def grown(peak: Peak, used_bytes: int, rest_bytes: int | None = None) -> Peak:
@@ -147,13 +149,18 @@ def as_record(peak: Peak) -> dict[str, Any]:
         "rest": _as_record(peak.rest),
         "host_optimizer_bytes": peak.host_optimizer_bytes,
         "is_grown": peak.is_grown,
+        "is_native": peak.is_native,
     }
 
 
 def of_record(data: Mapping[str, Any]) -> Peak:
     """Raises LookupError, TypeError, ValueError or AttributeError for what is no record of a peak."""
     return Peak(
-        _of_record(data["at"]), _of_record(data["rest"]), _natural(data["host_optimizer_bytes"]), bool(data["is_grown"])
+        _of_record(data["at"]),
+        _of_record(data["rest"]),
+        _natural(data["host_optimizer_bytes"]),
+        is_grown=bool(data["is_grown"]),
+        is_native=bool(data.get("is_native")),
     )
 
 

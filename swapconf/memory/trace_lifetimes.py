@@ -16,6 +16,7 @@ from collections.abc import Container, Mapping
 
 import numpy as np
 
+from swapconf.memory.marked_lifetimes import marked_lifetimes
 from swapconf.trace.lifetimes import CATEGORIES, NEVER, Category, Lifetimes
 from swapconf.trace.phases import Phase, phases
 from swapconf.trace.trace import Block, Trace
@@ -35,7 +36,9 @@ _ACCUMULATED = "accu_grads"
 
 def lifetimes(trace: Trace) -> Lifetimes:
     """The device blocks of a trace, [n]. Without the tracker's graph (memory_optimize_level O1) activations, gradients
-    and temporaries cannot be told apart; all are temporaries then."""
+    and temporaries cannot be told apart; all are temporaries then. A run in PyNative mode has marks for it."""
+    if trace.marks:
+        return marked_lifetimes(trace)
     blocks = [block for block in trace.blocks if not block.on_host]
     names = [block.node for block in blocks]
     parameters = {block.node for block in blocks if block.kind == "Weight"}

@@ -36,7 +36,14 @@ _WORDS = {
     "select_comm_recompute_exclude": mark("never recompute communication"),
 }
 _ACTIONS = {Keep: mark("keep"), Swap: mark("swap"), Recompute: mark("recompute")}
-_EFFECTS = {"swap": mark("swap"), "recompute": mark("recompute"), "keep": mark("keep"), "unknown": mark("unknown")}
+_VOID = ("unknown", "nothing")  # effects of modules that are not what was asked for
+_EFFECTS = {
+    "swap": mark("swap"),
+    "recompute": mark("recompute"),
+    "keep": mark("keep"),
+    "unknown": mark("unknown"),
+    "nothing": mark("nothing"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +237,8 @@ def module_rows(decisions: Sequence[ModuleDecision]) -> list[Row]:
             phrase(_EFFECTS[decision.effect]),
             _layers_ahead(decision.prefetch_layers),
             "",
-            decision.reason.text if decision.effect != "unknown" else _with_rule(decision.reason),
-            decision.effect == "unknown",
+            _with_rule(decision.reason) if decision.effect in _VOID else decision.reason.text,
+            decision.effect in _VOID,
         )
         for decision in decisions
     ]

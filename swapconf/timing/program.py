@@ -30,7 +30,7 @@ def program(trace: Trace) -> Program:
 
 def step_tasks(trace: Trace) -> tuple[Task, ...]:
     """The tracker's record of each kernel of the step, in the same order. Raises ValueError where there is none."""
-    if not trace.tasks:
+    if not trace.tasks or trace.marks:
         raise ValueError(trace.why_no_graph)
     return trace.step_tasks
 

@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 from swapconf.trace.blocks import HOST_POOL as HOST_POOL
 from swapconf.trace.blocks import Block as Block
 from swapconf.trace.blocks import Blocks as Blocks
+from swapconf.trace.marked_passes import Passes
+from swapconf.trace.marks import Mark
 from swapconf.words.phrases import mark, phrase
 
 POINT_TO_POINT = frozenset({"Receive", "Send"})  # messages between two ranks
@@ -110,13 +112,15 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True)
 class Trace:
-    """One rank of one dry run. ``tasks`` is empty where there is no graph, see `why_no_graph`."""
+    """One rank of one dry run. ``tasks`` is empty where there is no graph, see `why_no_graph`. ``marks``: of a run in
+    PyNative mode, whose tasks have no cells and whose kernels stand in no order of execution."""
 
     folder: str
     rank: int
     blocks: Blocks
     kernels: tuple[Kernel, ...]
     tasks: tuple[Task, ...]
+    marks: tuple[Mark, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.blocks, Blocks):  # what is made by hand is written as rows
@@ -152,7 +156,12 @@ class Trace:
     def has_graph(self) -> bool:
         """Each kernel has a record of the tracker: not so with memory_optimize_level O1, nor in a file cut off."""
         kernels = sum(kernel.primitive not in _EVENT_PRIMITIVES for kernel in self.kernels)
-        return bool(self.tasks) and kernels == sum(task.is_kernel for task in self.tasks)
+        return not self.marks and bool(self.tasks) and kernels == sum(task.is_kernel for task in self.tasks)
+
+    @cached_property
+    def passes(self) -> Passes:
+        """Of a run in PyNative mode: what runs when."""
+        return Passes(self.marks)
 
     @cached_property
     def num_steps(self) -> int:
@@ -177,7 +186,9 @@ class Trace:
 
     @property
     def why_no_graph(self) -> str:
-        """Of a trace without tasks: what is known of the reason."""
+        """Of a trace without a graph: what is known of the reason."""
+        if self.marks:
+            return phrase("this is the trace of a PyNative run, which has no graph")
         return (
             phrase(
                 "the trace has no graph: MindSpore planned the memory ahead (memory_optimize_level O1) and then "

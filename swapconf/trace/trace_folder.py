@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from swapconf.files.table_lines import INCOMPLETE, Damage
-from swapconf.trace import execute_order, memory_block, task_table, tracker_graph
+from swapconf.trace import execute_order, marks, memory_block, task_table, tracker_graph
 from swapconf.trace.blocks import Blocks
 from swapconf.trace.trace import Kernel, Task, Trace
 from swapconf.words.findings import Finding, SwapconfError
@@ -23,21 +23,26 @@ def read(folder: str | Path, rank: int) -> Trace:
     """The trace in a folder. Raises SwapconfError with what is wrong in any of its files.
 
     The graph is optional, because MindSpore writes none with memory_optimize_level O1. task.csv, where it was kept, is
-    a second witness of the tasks.
+    a second witness of the tasks. A run in PyNative mode has marks, and an order of execution only for what it compiled
+    by the way, which is left aside.
     """
     place = Path(folder)
     findings: list[Finding] = []
     blocks = _part(memory_block.read, place / BLOCKS, findings)
-    kernels = _part(execute_order.read, order_file(place), findings)
+    is_marked = (place / marks.FILE).exists()
+    kernels = () if is_marked else _part(execute_order.read, order_file(place), findings)
     tasks = _part(tracker_graph.read, place / GRAPH, findings) if (place / GRAPH).exists() else ()
     table = _part(task_table.read, place / TASKS, findings) if (place / TASKS).exists() else None
     if blocks is None or kernels is None or tasks is None or findings:
         raise SwapconfError(findings)
     if tasks:
-        _check(place, blocks, kernels, tasks)
+        _check_tensors(place, blocks, tasks)
+        if not is_marked:
+            _check_kernels(place, kernels, tasks)
         if table is not None and not np.array_equal(table.event, [task.event for task in tasks]):
             _refuse(place / TASKS, phrase("the tasks are not those of {file}", file=GRAPH))
-    return Trace(folder=str(place), rank=rank, blocks=blocks, kernels=kernels, tasks=tasks)
+    found = marks.read(place / marks.FILE, blocks) if is_marked else ()
+    return Trace(folder=str(place), rank=rank, blocks=blocks, kernels=kernels, tasks=tasks, marks=found)
 
 
 def order_file(folder: Path) -> Path:
@@ -54,7 +59,7 @@ def _part(read_file: Callable[[Path], Part], path: Path, findings: list[Finding]
         return None
 
 
-def _check(folder: Path, blocks: Blocks, kernels: Sequence[Kernel], tasks: Sequence[Task]) -> None:
+def _check_tensors(folder: Path, blocks: Blocks, tasks: Sequence[Task]) -> None:
     """A file that was cut between two lines is whole by itself, but lacks what the others speak of."""
     tensors = np.fromiter((tensor for task in tasks for tensor in (*task.inputs, *task.outputs)), dtype=np.int64)
     known = np.fromiter((task.event for task in tasks), dtype=np.int64)
@@ -62,6 +67,9 @@ def _check(folder: Path, blocks: Blocks, kernels: Sequence[Kernel], tasks: Seque
         _refuse(folder / BLOCKS, phrase("{file} speaks of tensors that this file does not have", file=GRAPH))
     if not np.isin(blocks.users, known).all():
         _refuse(folder / GRAPH, phrase("{file} speaks of tasks that this file does not have", file=BLOCKS))
+
+
+def _check_kernels(folder: Path, kernels: Sequence[Kernel], tasks: Sequence[Task]) -> None:
     if [kernel.name for kernel in kernels if not kernel.is_event] != [task.name for task in tasks if task.is_kernel]:
         _refuse(order_file(folder), phrase("the kernels are not those of {file}", file=GRAPH))
 

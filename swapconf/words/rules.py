@@ -139,6 +139,11 @@ DRY_RUNS: Pages = {
         "The peak with fragments is above the device memory that the rank may use. MindSpore does not report this "
         "in a dry run.",
     ),
+    "pynative-not-rehearsed": (
+        "error",
+        "A part of PyNative mode that a dry run does not do: other levels than 1, several ranks, or a mindformers or "
+        "MindSpore from before PyNative training. Nothing is started.",
+    ),
     "level-not-reached": (
         "warning",
         "Level 2 or 3 was asked for, and cannot be estimated: MindSpore wrote no graph (`memory_optimize_level` "

@@ -121,8 +121,11 @@ class Effect:
 
 def observed(trace: Trace, num_layers: int) -> Effect:
     """The effect that a trace shows. ``num_layers``: decoder layers of the model, without extra prediction layers."""
+    from swapconf.dryrun.effect.marked_effect import marked_effect
     from swapconf.dryrun.effect.recompute_effect import recomputed
 
+    if trace.marks:
+        return marked_effect(trace)
     places = {scope: place_of(scope, num_layers) for scope in {kernel.scope for kernel in trace.step}}
     again, held = recomputed(trace, places) if trace.has_graph else (None, frozenset())
     return Effect(

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
+from swapconf.config.config import Dialect
 from swapconf.decide import log_lines
 from swapconf.decide.requests import stage_map
 from swapconf.decide.strategy import Swap
@@ -138,6 +139,8 @@ def _folded(order: RankOrder, study: Study) -> RankReport:
 
 def _plans(order: RankOrder, study: Study) -> tuple[Fold, ...]:
     layers, config = study.config.model.num_layers, study.config
+    if config.dialect is Dialect.PYNATIVE:
+        raise CannotFold(phrase("a run in PyNative mode is not folded"))
     if order.plain or layers is None or not layers or stage_map(config, layers).guessed:
         strategy = None  # which layers are equal is only known with swapconf, for a deal that is understood
     else:

@@ -1,0 +1,123 @@
+"""NAMES of modules -> what is in them: all that mindformers 2.0.0 and 2.1.0 import from hyper_parallel. [mindspore]
+
+``hyper_parallel.custom_ops`` is left out: mindformers does without, where it is not installed.
+"""
+
+from __future__ import annotations
+
+from contextlib import ContextDecorator
+from dataclasses import dataclass
+from typing import Any
+
+from swapconf.dryrun.pynative.hyper_parallel_stand_in.absent import NotInStandIn, absent
+from swapconf.dryrun.pynative.hyper_parallel_stand_in.backward import enable_mindspore_backward_compat
+from swapconf.dryrun.pynative.hyper_parallel_stand_in.moving import SwapManager
+from swapconf.dryrun.pynative.hyper_parallel_stand_in.wrappers import CheckpointPolicy, checkpoint_wrapper, swap_wrapper
+
+_DTENSOR = ("DTensor", "distribute_tensor")
+_ABSENT = {
+    "": ("DFunction", "DTensor", "DeviceMesh", "PipelineStage", "init_device_mesh", "shard_module"),
+    "core": (),
+    "core.context_parallel": (),
+    "core.context_parallel.async_context_parallel": ("AsyncContextParallel",),
+    "core.context_parallel.async_dsa_context_parallel": (
+        "AsyncDSAIndexerContextParallel",
+        "AsyncDSAIndexerLossContextParallel",
+        "AsyncDSASparseAttentionContextParallel",
+    ),
+    "core.context_parallel.context_parallel": ("ContextParallel",),
+    "core.context_parallel.dsa_context_parallel": (
+        "DSAIndexerContextParallel",
+        "DSAIndexerLossContextParallel",
+        "DSASequenceReplicateCache",
+        "DSASparseAttentionContextParallel",
+    ),
+    "core.distributed_checkpoint": ("get_current_layout", "get_global_layout"),
+    "core.dtensor": _DTENSOR,
+    "core.dtensor.dtensor": _DTENSOR,
+    "core.dtensor.layout": ("_infer_slice_area_by_rank",),
+    "core.dtensor.redistribute_infer": ("DevMat", "RedistributionOperatorInfer"),
+    "core.fully_shard": (),
+    "core.fully_shard.api": ("HSDPModule", "MixedPrecisionPolicy", "fully_shard"),
+    "core.fully_shard.utils": ("CPUOffloadPolicy", "OffloadPolicy"),
+    "core.pipeline_parallel": (),
+    "core.pipeline_parallel.comm_compute_overlap": ("CommComputeOverlap",),
+    "core.pipeline_parallel.hook_coordinator": ("HookCoordinator", "HookRole"),
+    "core.pipeline_parallel.scheduler": ("MetaStepType",),
+    "core.shard": (),
+    "core.shard.sharding_plan": ("ShardingPlan",),
+    "platform.mindspore": (),
+    "platform.mindspore.pipeline_parallel": (),
+    "platform.mindspore.pipeline_parallel._utils": ("_MicroBatch",),
+}
+
+
+@dataclass(frozen=True)
+class Placement:
+    """How a tensor lies on devices; mindformers makes tables of these when it is imported."""
+
+
+@dataclass(frozen=True)
+class Replicate(Placement):
+    """Whole on each."""
+
+
+@dataclass(frozen=True)
+class Shard(Placement):
+    """In parts, along a dimension."""
+
+    dim: int
+
+
+@dataclass(frozen=True)
+class Partial(Placement):
+    """Whole in sum."""
+
+    reduce_op: str = "sum"
+
+
+class SkipDTensorDispatch(ContextDecorator):
+    """Where no tensor is distributed there is nothing to skip."""
+
+    def __enter__(self) -> SkipDTensorDispatch:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Nothing was changed."""
+
+
+class _Platform:
+    """mindformers asks for it when it is imported, and uses it in parallel runs only."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise NotInStandIn(f"swapconf's stand-in for hyper_parallel has no {name} of the platform")
+
+
+_DONE: dict[str, dict[str, Any]] = {
+    "": {"SkipDTensorDispatch": SkipDTensorDispatch},
+    "core.activation_checkpoint": {
+        "CheckpointPolicy": CheckpointPolicy,
+        "SwapManager": SwapManager,
+        "checkpoint_wrapper": checkpoint_wrapper,
+        "swap_wrapper": swap_wrapper,
+    },
+    "core.dtensor.placement_types": {
+        "Partial": Partial,
+        "Placement": Placement,
+        "Replicate": Replicate,
+        "Shard": Shard,
+    },
+    "platform": {"get_platform": _Platform},
+    "platform.mindspore.autograd_compat": {"enable_mindspore_backward_compat": enable_mindspore_backward_compat},
+}
+
+
+def modules() -> dict[str, dict[str, Any]]:
+    """By module, in the order in which they can be made: what is done, and classes for all that is not."""
+    classes = {name: absent(name) for names in _ABSENT.values() for name in names}
+    found: dict[str, dict[str, Any]] = {name: {one: classes[one] for one in names} for name, names in _ABSENT.items()}
+    for name, contents in _DONE.items():
+        found.setdefault(name, {}).update(contents)
+    return {f"hyper_parallel.{name}".rstrip("."): found[name] for name in sorted(found)}

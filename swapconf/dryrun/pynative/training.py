@@ -1,0 +1,84 @@
+"""The child of a PyNative dry run: mindformers' own trainer, two steps of it. [mindspore, mindformers]
+
+Two steps, because the optimizer's state is first there in the second. The model, its loss, the backward pass, gradient
+clipping and the optimizer are the real ones. Started by `dryrun/worker.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+STEPS = 2
+
+
+def train(folder: Path, job: dict[str, Any], is_done: Callable[[int], None]) -> None:
+    """``is_done``: called with the number of steps that are done, from 0 on."""
+    import mindspore
+    import yaml
+
+    from swapconf.dryrun.pynative import hyper_parallel_stand_in
+
+    hyper_parallel = hyper_parallel_stand_in.in_use()
+    mindspore.set_context(mode=mindspore.PYNATIVE_MODE)
+    mindspore.set_device("Ascend")
+    _allocate_on_device()
+    settings = leave_out(yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8")))
+
+    from mindformers.pynative.trainer.trainer import Trainer
+
+    from swapconf.dryrun.pynative.as_parallel import apply_on_one_card
+    from swapconf.dryrun.pynative.marks import Marker
+    from swapconf.dryrun.pynative.moments import progress, watch_building, watch_training
+
+    marker = Marker()
+    watch_building(Trainer, marker)
+    if job["as_parallel"]:
+        apply_on_one_card(Trainer)
+    data = None if job["real_data"] else stand_in_data(settings, job["columns"])
+    trainer = Trainer(config=settings, train_dataset=data, callbacks=[progress(marker, is_done)])
+    (folder / "flags.json").write_text(json.dumps({"hyper_parallel": hyper_parallel}), encoding="utf-8")
+    watch_training(trainer, marker)
+    is_done(0)
+    trainer.train()
+    mindspore.runtime.synchronize()
+    from swapconf.dryrun.pynative.moments import moved_to_host
+
+    marker.write(folder, *moved_to_host(trainer, hyper_parallel))
+
+
+def _allocate_on_device() -> None:
+    """MindSpore 2.10.0 leaves parameters without memory where no device is named (nn/cell.py, to_empty)."""
+    from mindspore import nn
+
+    allocate = nn.Cell.to_empty
+
+    def to_empty(cell: Any, *, device: str | None = None, recurse: bool = True) -> Any:
+        return allocate(cell, device=device or "Ascend", recurse=recurse)
+
+    nn.Cell.to_empty = to_empty
+
+
+def leave_out(settings: dict[str, Any]) -> dict[str, Any]:
+    """The same without what a dry run neither needs nor may touch."""
+    made = {key: value for key, value in settings.items() if key not in ("callbacks", "profiler", "eval_dataset")}
+    made["checkpoint"] = {**(made.get("checkpoint") or {}), "enable_save": False, "load_path": ""}
+    made["training"] = {**(made.get("training") or {}), "steps": STEPS}
+    return made
+
+
+def stand_in_data(settings: dict[str, Any], columns: list[tuple[str, str, str, list[int]]]) -> Any:
+    """A data set of `STEPS` batches, with columns as (name, argument of the model, type, shape of a sample)."""
+    import numpy  # type: ignore[import-not-found, unused-ignore]  # comes with mindspore
+    from mindspore.dataset import NumpySlicesDataset
+
+    training, parallel = settings["training"], settings.get("parallelism") or {}
+    data_parallel = int(os.environ.get("RANK_SIZE", "1"))
+    for key in ("tensor_parallel", "pipeline_parallel", "context_parallel"):
+        data_parallel //= int(parallel.get(key) or 1)
+    batch = int(training["global_batch_size"]) // max(data_parallel, 1)
+    values = {name: numpy.ones((STEPS * batch, *shape), kind) for name, _, kind, shape in columns}
+    return NumpySlicesDataset(values, shuffle=False).batch(batch)

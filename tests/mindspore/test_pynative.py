@@ -1,0 +1,152 @@
+"""Dry runs of mindformers' PyNative trainer, in an environment of the second generation.
+
+SWAPCONF_PYNATIVE_PYTHON names its interpreter (mindformers 2.0.0, MindSpore 2.10.0); `scripts/generations.sh pynative`
+makes one, which is found where it keeps it. hyper_parallel is the stand-in where it is not installed there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from swapconf.files import cache_folder
+from swapconf.memory.replay import replay
+from swapconf.memory.trace_lifetimes import lifetimes
+from swapconf.trace import trace_folder
+from swapconf.trace.lifetimes import CATEGORIES, Category
+from swapconf.trace.marked_passes import Pass
+from swapconf.trace.trace import Trace
+from tests.helpers import ROOT
+
+PAIR = "2.0.0+2.10.0"
+VARIABLE = "SWAPCONF_PYNATIVE_PYTHON"
+PYTHON = Path(
+    os.environ.get(VARIABLE) or cache_folder.place("generations", os.environ) / "environments" / PAIR / "bin" / "python"
+)
+pytestmark = [
+    pytest.mark.pynative,
+    pytest.mark.skipif(
+        not PYTHON.exists(), reason=f"there is no environment with {PAIR}: scripts/generations.sh pynative makes one"
+    ),
+]
+TINY = {
+    "qwen3": (
+        "hidden_size=64",
+        "intermediate_size=128",
+        "head_dim=16",
+        "vocab_size=128",
+        "seq_length=64",
+        "max_position_embeddings=64",
+    ),
+    "deepseek_v3": ("num_hidden_layers=2", "vocab_size=128", "seq_length=64"),
+}
+FULL = "recompute={mode: full, full_recompute_layer: ['0-1']}"
+SELECT = "recompute={mode: select, select_module: {mlp: ['1']}}"
+SWAP = "swap={enable: True, default_prefetch: 1, layer_swap: [{layers: ['0-2']}]}"
+
+
+@cache
+def folder() -> Path:
+    import tempfile
+
+    return Path(tempfile.mkdtemp(prefix="swapconf-pynative-"))
+
+
+@cache
+def dryrun(model: str, *words: str) -> tuple[dict[str, Any], Trace, int]:
+    """(report, trace, MindSpore's own max_memory_allocated)."""
+    keep = folder() / str(len(list(folder().iterdir())))
+    changes = [word for setting in TINY[model] for word in ("--set", f"model.{setting}")]
+    command = [str(PYTHON), "-m", "swapconf", "dryrun", str(ROOT / f"configs/pynative/{model}.yaml"), "--no-cache"]
+    done = subprocess.run(
+        [*command, "--format", "json", "--keep", str(keep), *changes, *words],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (report,) = json.loads(done.stdout)
+    place = keep / "rank_0"
+    told = json.loads((place / "result.json").read_text(encoding="utf-8"))
+    return report, trace_folder.read(place, 0), told["max_memory_allocated_bytes"]
+
+
+CASES = {
+    "none": ("qwen3",),
+    "full": ("qwen3", "--as-parallel", "--set", FULL),
+    "select": ("qwen3", "--as-parallel", "--set", SELECT),
+    "swap": ("qwen3", "--as-parallel", "--set", SWAP),
+    "experts": ("deepseek_v3",),
+    "experts full": ("deepseek_v3", "--as-parallel", "--set", FULL),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_used_peak_is_max_memory_allocated_to_the_byte(case: str) -> None:
+    report, trace, told = dryrun(*CASES[case])
+    assert report["outcome"] == "completed"
+    assert trace.used_peak_bytes == report["used_peak_bytes"] == told
+    assert report["peak"]["at"]["used_bytes"] == told
+
+
+@pytest.mark.parametrize("case", ["none", "full", "select", "experts", "experts full"])
+def test_the_pool_puts_every_block_where_mindspore_put_it(case: str) -> None:
+    _, trace, _ = dryrun(*CASES[case])
+    assert replay(trace, lifetimes(trace)).is_exact
+
+
+def test_the_stand_in_is_named() -> None:
+    report, _, _ = dryrun(*CASES["none"])
+    assert report["hyper_parallel"] in report["origin"]
+    assert report["hyper_parallel"]
+
+
+@pytest.mark.parametrize(("case", "layers"), [("none", []), ("full", [1, 0]), ("select", [1]), ("swap", [])])
+def test_the_layers_that_run_again_are_those_that_were_asked_for(case: str, layers: list[int]) -> None:
+    report, trace, _ = dryrun(*CASES[case])
+    assert [int(item["layer"]) for item in report["recomputed"]] == layers
+    again = [stretch.layer for stretch in trace.passes.stretches if stretch.what is Pass.RECOMPUTED]
+    assert set(again) == set(layers)
+    rules = {found["rule"] for found in report["findings"]}
+    assert not [rule for rule in rules if rule.startswith(("recompute-not", "decision", "effect"))]
+
+
+def test_recompute_and_swap_lower_the_activations() -> None:
+    def activations(case: str) -> int:
+        _, trace, _ = dryrun(*CASES[case])
+        live = lifetimes(trace)
+        held = live.category == CATEGORIES.index(Category.ACTIVATION)
+        at_peak = (live.start <= live.used.peak_time) & (live.end > live.used.peak_time)
+        return int(live.size_bytes[held & at_peak & (live.layer == 0)].sum())
+
+    assert activations("full") < activations("none")
+    assert activations("swap") < activations("none")
+    assert activations("select") == activations("none")  # layer 0 is not asked for
+
+
+def test_what_is_swapped_leaves_and_comes_back() -> None:
+    report, trace, _ = dryrun(*CASES["swap"])
+    assert [item["layer"] for item in report["moved"]] == ["0", "1", "2"]
+    each = {(item["tensors"], item["bytes"]) for item in report["moved"]}
+    assert len(each) == 1  # the layers are alike
+    assert report["host_bytes"] >= sum(item["bytes"] for item in report["moved"])
+    live = lifetimes(trace)
+    back = int((live.category == CATEGORIES.index(Category.SWAP)).sum())
+    assert back == 2 * sum(item["tensors"] for item in report["moved"])  # in each of two steps
+
+
+def test_on_one_card_nothing_of_it_happens_and_the_report_says_so() -> None:
+    report, _, told = dryrun("qwen3", "--set", FULL, "--set", "training.global_batch_size=2")
+    plain, _, without = dryrun("qwen3", "--set", "training.global_batch_size=2")
+    assert report["recomputed"] == report["moved"] == []
+    assert told == pytest.approx(without, rel=0.01)  # when Python lets go of gradients differs between two runs
+    assert [found["rule"] for found in report["findings"]] == ["pynative-one-card"]
+    assert plain["findings"] == []

@@ -1,0 +1,190 @@
+"""What a PyNative YAML means for a dry run, before and around its child."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from swapconf.config.yaml_document import parse
+from swapconf.dryrun import came_to
+from swapconf.dryrun.job import Cluster, Folder
+from swapconf.dryrun.outcome import RankOutcome, RankReport, as_record, origin
+from swapconf.dryrun.pynative.columns import columns
+from swapconf.dryrun.pynative.layer_cells import layers_of
+from swapconf.dryrun.pynative.refusals import RULE, refusals, told_of_one_card
+from swapconf.dryrun.pynative.training import STEPS, leave_out
+from swapconf.dryrun.rank_order import cluster_of
+from swapconf.study.study import Study, study_document
+from swapconf.upstream.facts import Versions
+from tests.helpers import ROOT
+
+CONFIGS = ROOT / "configs" / "pynative"
+PAIR = Versions(mindspore="2.10.0", mindformers="2.0.0")
+
+
+def studied(text: str, versions: Versions = PAIR) -> Study:
+    return study_document(parse(text, "train.yaml"), versions, {})
+
+
+def of_file(name: str, versions: Versions = PAIR) -> Study:
+    return studied((CONFIGS / name).read_text(encoding="utf-8"), versions)
+
+
+@pytest.mark.parametrize("name", ["qwen3.yaml", "deepseek_v3.yaml"])
+def test_the_examples_are_rehearsed_with_the_pair_that_they_name(name: str) -> None:
+    assert not list(refusals(of_file(name), 1))
+
+
+def test_a_graph_mode_config_is_not_judged() -> None:
+    document = parse((ROOT / "configs/small/qwen3_default_swap.yaml").read_text(encoding="utf-8"), "graph.yaml")
+    assert not list(refusals(study_document(document, Versions(), {}), 3))
+
+
+def test_an_older_pair_is_refused_by_name() -> None:
+    told = [
+        finding.message
+        for finding in refusals(of_file("qwen3.yaml", Versions(mindspore="2.9.0", mindformers="1.9.0")), 1)
+    ]
+    assert told == [
+        "PyNative training begins with mindformers 2.0.0, and 1.9.0 is installed here",
+        "PyNative training begins with mindspore 2.10.0, and 2.9.0 is installed here",
+    ]
+
+
+@pytest.mark.parametrize("level", [0, 2, 3])
+def test_only_level_1_is_there(level: int) -> None:
+    (found,) = refusals(of_file("qwen3.yaml"), level)
+    assert found.rule == RULE
+    assert f"level {level} " in found.message
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("data_parallel_shard", "FSDP over 4 ranks"),
+        ("tensor_parallel", "tensor parallelism over 4 ranks"),
+        ("context_parallel", "context parallelism over 4 ranks"),
+        ("pipeline_parallel", "a pipeline of 4 stages"),
+        ("expert_parallel", "expert parallelism over 4 ranks"),
+    ],
+)
+def test_what_needs_other_ranks_is_refused_at_its_line(key: str, words: str) -> None:
+    text = f"training: {{steps: 2}}\nparallelism:\n  {key}: 4\nmodel: {{num_hidden_layers: 2}}\n"
+    (found,) = refusals(studied(text), 1)
+    assert words in found.message
+    assert (found.origin.line, found.origin.column) == (3, 3)
+    assert f"--set parallelism.{key}=1" in found.hint
+
+
+def test_its_devices_are_those_of_parallelism() -> None:
+    document = parse("parallelism: {data_parallel_shard: 4, tensor_parallel: 2, pipeline_parallel: 2}\n", "t.yaml")
+    assert cluster_of(document) == Cluster(data_parallel=4, model_parallel=2, num_stages=2)
+    assert cluster_of(parse("parallelism: {data_parallel_shard: -1}\n", "t.yaml")).num_devices == 1
+
+
+def test_columns_are_those_that_the_loader_names_at_the_length_of_the_model() -> None:
+    settings = {
+        "model": {"seq_length": 64},
+        "train_dataset": {"dataloader": {"column_names": ["input_ids", "loss_mask"], "config": {"seq_length": 32}}},
+    }
+    assert [(one.name, one.kind, one.shape) for one in columns(settings)] == [
+        ("input_ids", "int32", (64,)),
+        ("loss_mask", "float32", (64,)),
+    ]
+
+
+def test_columns_that_nobody_names_are_those_of_a_megatron_data_set() -> None:
+    settings: dict[str, Any] = {"train_dataset": {"dataloader": {"config": {"seq_length": 32}}}}
+    assert [one.name for one in columns(settings)] == ["input_ids", "labels", "loss_mask", "position_ids"]
+    settings["train_dataset"]["dataloader"]["config"]["create_compressed_eod_mask"] = True
+    assert columns(settings)[-1].name == "actual_seq_len"
+
+
+def test_two_steps_run_and_nothing_is_loaded_or_saved() -> None:
+    given = {
+        "training": {"steps": 1000, "global_batch_size": 8},
+        "checkpoint": {"enable_save": True, "load_path": "weights", "prefix": "x"},
+        "callbacks": [{"type": "Own"}],
+        "model": {"num_hidden_layers": 2},
+    }
+    assert leave_out(given) == {
+        "training": {"steps": STEPS, "global_batch_size": 8},
+        "checkpoint": {"enable_save": False, "load_path": "", "prefix": "x"},
+        "model": {"num_hidden_layers": 2},
+    }
+    assert STEPS == 2  # the optimizer's state is first there in the second
+    assert given["training"]["steps"] == 1000  # type: ignore[index]
+
+
+def test_a_run_that_compiles_nothing_is_in_step_1_after_building(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.log.write_text("")
+    folder.flags.write_text(json.dumps({"hyper_parallel": "1.0.0"}))
+    folder.result.write_text(json.dumps({"steps": 0, "compiles": False}))
+    assert came_to.came_to(folder) == "in step 1"
+    assert came_to.hyper_parallel(folder) == "1.0.0"
+    folder.result.write_text(json.dumps({"steps": 0}))
+    assert came_to.came_to(folder) == "while the graph was compiled or in step 1"
+
+
+def test_a_report_says_which_hyper_parallel_it_had() -> None:
+    report = RankReport(
+        file="t.yaml", rank=0, stage=0, level=1, outcome=RankOutcome.COMPLETED, hyper_parallel="swapconf's stand-in"
+    )
+    assert origin(report).endswith("PyNative with hyper_parallel swapconf's stand-in")
+    assert as_record(report)["hyper_parallel"] == "swapconf's stand-in"
+
+
+RECOMPUTE = "recompute: {mode: full, full_recompute_layer: ['0-1']}\nmodel: {num_hidden_layers: 2}\n"
+
+
+def test_a_run_that_may_be_on_several_cards_is_told_that_one_is_simulated() -> None:
+    (found,) = told_of_one_card(studied(f"training: {{global_batch_size: 8}}\n{RECOMPUTE}"))
+    assert (found.rule, found.origin.line) == ("pynative-one-card", 2)
+    assert not list(told_of_one_card(studied("training: {global_batch_size: 8}\nmodel: {num_hidden_layers: 2}\n")))
+    certain = studied(f"training: {{global_batch_size: 1}}\n{RECOMPUTE}")  # `check` has told it already
+    assert not list(told_of_one_card(certain))
+    assert "pynative-one-card" in {finding.rule for finding in certain.findings}
+
+
+@pytest.mark.parametrize("degree", ["tensor_parallel", "context_parallel", "pipeline_parallel", "expert_parallel"])
+def test_a_degree_above_1_makes_it_a_run_of_several_cards(degree: str) -> None:
+    assert studied("training: {}\n").config.pipeline.is_one_card
+    assert not studied(f"training: {{}}\nparallelism: {{{degree}: 2}}\n").config.pipeline.is_one_card
+
+
+def test_on_one_card_nothing_of_what_is_asked_for_happens() -> None:
+    (decided,) = studied(f"training: {{}}\n{RECOMPUTE}").modules
+    assert (decided.effect, decided.reason.rule) == ("nothing", "pynative-one-card")
+    (decided,) = studied(f"training: {{global_batch_size: 2}}\n{RECOMPUTE}").modules
+    assert decided.effect == "recompute"
+
+
+class Cell:
+    """As much of mindspore's as the search for layers looks at."""
+
+    def __init__(self, **cells: Any) -> None:
+        self._cells = cells
+        for name, cell in cells.items():
+            setattr(self, name, cell)
+
+    def cells_and_names(self, prefix: str = "") -> Any:
+        yield prefix, self
+        for name, cell in self._cells.items():
+            if isinstance(cell, Cell):
+                yield from cell.cells_and_names(f"{prefix}.{name}" if prefix else name)
+
+
+def test_layers_are_found_inside_of_what_wraps_them_and_predicted_tokens_come_last() -> None:
+    first, second, extra = Cell(), Cell(), Cell()
+    decoder = Cell()
+    decoder.layers = [first, Cell(_ckpt_wrapped_module=Cell(_ckpt_wrapped_module=second))]  # type: ignore[attr-defined]
+    decoder.layer_start, decoder.config = 4, type("C", (), {"num_layers": 6})  # type: ignore[attr-defined]
+    block = Cell()
+    block.layers = [extra]  # type: ignore[attr-defined]
+    model = Cell(inner=Cell(decoder=decoder, mtp=block))
+    assert list(layers_of(model)) == [(4, first), (5, second), (6, extra)]
+    assert list(layers_of(Cell())) == []
