@@ -509,17 +509,18 @@ def page(known: Sequence[tuple[Card, Parts]], data: Any) -> str:
 
 def _true_kernels(data: Any) -> list[str]:
     """What dry runs with the true kernels tell; recorded, as they take minutes each."""
-    known = {(card.name, card.yaml): card for card in cards()}
+    known = {(card.yaml, card.hardware): card for card in cards()}
     lines = [
         "\n## With the true kernels\n\n",
         _paragraph(data["dry_runs"]["how"]),
-        "| model | measured s | predicted s | range s | error | needs, with fragments and workspace |\n",
-        f"|{'---|' * 6}\n",
+        "| model | machine | measured s | predicted s | range s | error | needs, with fragments and workspace |\n",
+        f"|{'---|' * 7}\n",
     ]
     for row in data["dry_runs"]["rows"]:
-        measured_s = known[row["name"], row["yaml"]].measured_s
+        measured_s = known[row["yaml"], row["hardware"]].measured_s
         lines.append(
-            f"| {row['name']} | {measured_s:.2f} | {row['step_s']:.2f} | {row['low_s']:.2f} to {row['high_s']:.2f} | "
+            f"| {row['name']} | {row['hardware']} | {measured_s:.2f} | {row['step_s']:.2f} | "
+            f"{row['low_s']:.2f} to {row['high_s']:.2f} | "
             f"{row['step_s'] / measured_s - 1:+.1%} | {row['needs_gib']:.1f} GiB |\n"
         )
     lines += ["\n", _paragraph(data["dry_runs"]["memory"]).removesuffix("\n")]
