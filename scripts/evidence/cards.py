@@ -500,10 +500,31 @@ def page(known: Sequence[tuple[Card, Parts]], data: Any) -> str:
             f"{card.tokens_per_s:,.0f} | {card.measured_s:.2f} | {us:.2f} | {low:.2f} to {high:.2f} | "
             f"{us / card.measured_s - 1:+.1%} | {'first' if is_first else 'second'} |\n"
         )
+    lines += _true_kernels(data)
     lines.append("\n## Left out\n\n")
     lines += [f"- {item['name']}, {item['tokens_per_s']:g} tokens/s/p: {item['why']}\n" for item in data["left_out"]]
     lines.append(f"\nSource: {data['source']}.\n")
     return "".join(lines)
+
+
+def _true_kernels(data: Any) -> list[str]:
+    """What dry runs with the true kernels tell; recorded, as they take minutes each."""
+    known = {(card.yaml, card.hardware): card for card in cards()}
+    lines = [
+        "\n## With the true kernels\n\n",
+        _paragraph(data["dry_runs"]["how"]),
+        "| model | machine | measured s | predicted s | range s | error | needs, with fragments and workspace |\n",
+        f"|{'---|' * 7}\n",
+    ]
+    for row in data["dry_runs"]["rows"]:
+        measured_s = known[row["yaml"], row["hardware"]].measured_s
+        lines.append(
+            f"| {row['name']} | {row['hardware']} | {measured_s:.2f} | {row['step_s']:.2f} | "
+            f"{row['low_s']:.2f} to {row['high_s']:.2f} | "
+            f"{row['step_s'] / measured_s - 1:+.1%} | {row['needs_gib']:.1f} GiB |\n"
+        )
+    lines += ["\n", _paragraph(data["dry_runs"]["memory"]).removesuffix("\n")]
+    return lines
 
 
 def _summary(on: str, judged: str, known: Sequence[tuple[Card, Parts]], scale: Scale) -> str:
