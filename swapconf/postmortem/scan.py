@@ -18,6 +18,7 @@ from swapconf.postmortem.messages import ANCHORS, MESSAGES
 BLOCK_BYTES = 2**17  # stays in the cache of a core while it is searched
 WINDOW_BYTES = 2**13
 _TAIL_BYTES = 16  # of a text around its anchor, which tell it from most others
+_KEY_BYTES = 4  # of a text behind its anchor, by which messages are looked up
 _BACK_BYTES = 256  # from the beginning of a message to the text with its anchor
 BEFORE_BYTES = 2**15  # of what was printed before a message: the frames of Python, the last time of day
 
@@ -106,8 +107,16 @@ class _Sign:
             for message in MESSAGES
             if message.says is not Says.ENDED and (text := _signed(message)) and _anchor(text) == anchor
         ]
+        self._by_key: dict[bytes, list[tuple[Message, bytes, int, bool]]] = {}
+        for one in self.told:
+            self._by_key.setdefault(self._key(one[1], one[2]), []).append(one)
         around = sorted({_around(text, at, at + len(anchor)) for _, text, at, _ in self.told})
         self.pattern = re.compile(re.escape(anchor) + b"(?:" + b"|".join(around) + b")")
+
+    def _key(self, text: bytes, at: int) -> bytes:
+        """What follows the anchor, b"" where the text ends before."""
+        key = text[at + len(self.anchor) :][:_KEY_BYTES]
+        return key if len(key) == _KEY_BYTES else b""
 
     def find(self, data: bytes, at: int, stop: int) -> int:
         """Where it stands next, -1 for nowhere. An anchor is found in a third of the time that a pattern takes."""
@@ -119,7 +128,8 @@ class _Sign:
 
     def read(self, data: bytes, at: int) -> Iterator[tuple[Message, dict[str, Value], int]]:
         """The messages that have the anchor at this place, and where they begin."""
-        for message, text, inside, is_first in self.told:
+        key = data[at + len(self.anchor) : at + len(self.anchor) + _KEY_BYTES]
+        for message, text, inside, is_first in (*self._by_key.get(key, ()), *self._by_key.get(b"", ())):
             begin = at - inside
             if begin < 0 or not data.startswith(text, begin):
                 continue

@@ -29,8 +29,10 @@ from swapconf.dryrun.shim import cache as shim_cache
 from swapconf.files import log_folder
 from swapconf.memory import view
 from swapconf.memory.trace_lifetimes import lifetimes
+from swapconf.postmortem import run_log
+from swapconf.postmortem.answer import answer
 from swapconf.profile import kernel_details, memory_record, operator_memory, trace_view
-from swapconf.report import explanation
+from swapconf.report import explanation, oom_text
 from swapconf.report import findings_text as report
 from swapconf.study.study import study_document
 from swapconf.timing import costing, hardware, program, timeline
@@ -184,6 +186,16 @@ def logs_below(data: bytes) -> None:
     rmtree(folder, ignore_errors=True)
 
 
+def log_of_a_failed_run(data: bytes) -> None:
+    found = run_log.read(file_of(data, "worker_0.log"))
+    if found.failures:
+        told = answer(found)
+        oom_text.as_record(found, told)
+        oom_text.failure_table(found, told)
+    else:
+        list(oom_text.endings(found))
+
+
 def log_of_a_run(data: bytes) -> None:
     told(memory_log.read, file_of(data, "worker.log"))
     tail = data.decode("utf-8", "replace")
@@ -292,6 +304,7 @@ TARGETS: dict[str, Target] = {
     "predicted_peaks": peaks,
     "memory_log": log_of_a_run,
     "worker_logs": worker_log_stream,
+    "failed_run": log_of_a_failed_run,
     "log_folder": logs_below,
     "result_cache": cached_report,
     "run_record": run_json,

@@ -73,9 +73,9 @@ def test_the_figures_of_a_message_come_back(message: Message, data: st.DataObjec
 
 def filled(message: Message, data: st.DataObject) -> tuple[str, dict[str, int | str]]:
     expected: dict[str, int | str] = {}
-    value: int | str
 
     def put(match: re.Match[str]) -> str:
+        value: int | str
         name, kind, bracket = match.groups()
         if bracket or kind == "gap":
             return ", " if kind else ""
