@@ -24,6 +24,10 @@ from swapconf.files import cache_folder
 from swapconf.words.units import show_bytes
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "scripts" / "evidence"))
+
+import pynative_runs  # noqa: E402
+
 PAGE = ROOT / "docs/evidence/generations.md"
 PLACEHOLDERS = ROOT / "scripts/placeholders"
 EXAMPLE = next(example for example in demo.EXAMPLES if example.number == 4)
@@ -93,6 +97,10 @@ PAIRS = (
     Pair("2.0.0", "2.10.0"),
     Pair("2.1.0", "2.10.0"),
 )
+
+
+NATIVE = "pynative"
+NATIVE_PAIR = Pair("2.0.0", "2.10.0")
 
 
 class PairError(Exception):
@@ -472,14 +480,34 @@ def _differing(pair: Pair, family: str) -> str:
     return str(len(changed)) if changed else "the same"
 
 
+def rehearse_native(folder: Path, *, is_written: bool, is_run: bool) -> int:
+    """Dry runs of PyNative trainings; the placeholder for hyper_parallel is no part of it. Without ``is_run`` only the
+    environment is made."""
+    place = Place(NATIVE_PAIR, folder)
+    place.folder.mkdir(parents=True, exist_ok=True)
+    try:
+        make(place)
+        if not is_run:
+            return 0
+        versions = f"mindformers {NATIVE_PAIR.mindformers} and MindSpore {NATIVE_PAIR.mindspore}"
+        variables = {**place.variables(), "PYTHONPATH": str(ROOT)}
+        return int(not pynative_runs.run(place.python, variables, versions, is_written=is_written))
+    except (PairError, RuntimeError, subprocess.TimeoutExpired) as error:
+        print(f"{NATIVE}: {error}", file=sys.stderr, flush=True)
+        return 1
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="generations.sh")
     parser.add_argument("--folder", type=Path, default=kept_in())
     parser.add_argument("--table", action="store_true", help="write docs/evidence/generations.md from all that was run")
     parser.add_argument("--catalog", action="store_true", help="only read the operators of the pair's models")
+    parser.add_argument("--install", action="store_true", help="with pynative: only make the environment")
     parser.add_argument("pairs", nargs="*", metavar="MINDFORMERS+MINDSPORE")
     options = parser.parse_args()
     folder = options.folder.resolve()
+    if options.pairs == [NATIVE]:
+        return rehearse_native(folder, is_written=options.table, is_run=not options.install)
     chosen = [Pair(*name.split("+")) for name in options.pairs] or list(PAIRS)
     failed = False
     for place in [Place(pair, folder) for pair in chosen]:

@@ -5,6 +5,7 @@ set -euo pipefail
 usage() {
   cat <<'USAGE'
 Usage: scripts/generations.sh [--folder FOLDER] [--table] [--catalog] [MINDFORMERS+MINDSPORE...]
+       scripts/generations.sh [--folder FOLDER] [--table | --install] pynative
 
 For each pair of versions (default: all of docs/evidence/generations.md): makes a virtual environment beside the packages of
 .venv, trains example 4 on the CPU with two workers, dry-runs it, and compares the case of rule R2 with plain
@@ -13,6 +14,10 @@ docs/evidence/generations.md from it. A pair takes some 5 to 15 minutes and 2.5 
 
 --catalog: instead, reads the operators of its models from the real cells, and writes what differs from the catalog into
 swapconf/models/families/MINDFORMERS; some 10 to 20 minutes for a pair.
+
+pynative: instead, makes the environment of mindformers 2.0.0 and MindSpore 2.10.0, and dry-runs configs/pynative without
+swap and recompute and with several of them; `--table` writes docs/evidence/pynative.md. Some 5 minutes. Tests of marker
+`pynative` find this environment; `--install` makes it and runs nothing.
 
 --folder: where environments and results are kept (default: swapconf/generations in the user's cache).
 
