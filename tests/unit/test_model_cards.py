@@ -31,6 +31,16 @@ def test_cards_that_were_not_fitted_take_what_is_predicted(fitted_to: str) -> No
     assert errors.max() <= 0.25
 
 
+def test_dry_runs_with_the_true_kernels_take_what_the_cards_tell() -> None:
+    known = {(card.yaml, card.hardware): card for card in cards.cards()}
+    rows = cards.told()["dry_runs"]["rows"]
+    assert len(rows) > 3
+    for row in rows:
+        measured_s = known[row["yaml"], row["hardware"]].measured_s
+        assert row["low_s"] <= measured_s <= row["high_s"]
+        assert row["step_s"] == pytest.approx(measured_s, rel=0.12)
+
+
 def test_no_yaml_is_in_both_halves_and_most_are_told_with_their_reason_where_they_are_left_out() -> None:
     halves = [{card.yaml for card in cards.cards() if cards.in_first_half(card) is first} for first in (True, False)]
     assert halves[0].isdisjoint(halves[1])
