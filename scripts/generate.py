@@ -21,6 +21,7 @@ import build_translations
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "scripts" / "evidence"))
 
+import cards  # noqa: E402
 import levels_table  # noqa: E402
 import published  # noqa: E402
 
@@ -49,6 +50,7 @@ def files() -> Iterator[tuple[Path, bytes]]:
         (build_command_docs.TARGET, build_command_docs.render()),
         (levels_table.PAGE, levels_table.with_rules()),
         (published.PAGE, published.page()),
+        (cards.PAGE, cards.page(cards.priced(), cards.told())),
     ):
         yield page, text.encode()
 

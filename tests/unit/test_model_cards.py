@@ -18,7 +18,7 @@ def priced() -> list[tuple[cards.Card, cards.Parts]]:
 
 def test_the_page_is_what_the_script_makes() -> None:
     made = cards.page(priced(), cards.told())
-    assert (ROOT / "docs/evidence/model-cards.md").read_text(encoding="utf-8") == made, "run: scripts/evidence/cards.py"
+    assert (ROOT / "docs/evidence/model-cards.md").read_text(encoding="utf-8") == made, "run: just generate"
 
 
 @pytest.mark.parametrize("fitted_to", ["first", "second"])
