@@ -21,6 +21,7 @@ import build_translations
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "scripts" / "evidence"))
 
+import cards  # noqa: E402
 import levels_table  # noqa: E402
 import published  # noqa: E402
 import whole_device  # noqa: E402
@@ -51,6 +52,7 @@ def files() -> Iterator[tuple[Path, bytes]]:
         (levels_table.PAGE, levels_table.with_rules()),
         (published.PAGE, published.page()),
         (whole_device.PAGE, whole_device.page()),
+        (cards.PAGE, cards.page(cards.priced(), cards.told())),
     ):
         yield page, text.encode()
 

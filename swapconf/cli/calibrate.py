@@ -59,7 +59,7 @@ def command(profiles: tuple[Path, ...], profile: str, file: Path) -> None:
     found = calibrated(kernels, copies, card, source)
     if not found.fits and found.link_gbps is None:
         _refuse(profiles[0])
-    data = hardware.as_data(phrase("{card}, calibrated", card=card.name), found.figures, found.fits)
+    data = hardware.as_data(f"{card.name}, calibrated", found.figures, found.fits)
     write_out(file, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
     _print(found, len(kernels))
 

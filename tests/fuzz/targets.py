@@ -35,7 +35,7 @@ from swapconf.profile import kernel_details, memory_record, operator_memory, tra
 from swapconf.report import explanation, oom_text
 from swapconf.report import findings_text as report
 from swapconf.study.study import study_document
-from swapconf.timing import costing, hardware, program, timeline
+from swapconf.timing import calibration, costing, hardware, program, timeline
 from swapconf.trace import execute_order, memory_block, run_record, task_table, trace_folder, tracker_graph
 from swapconf.upstream.facts import Versions
 from swapconf.verify import predicted_peaks, worker_logs
@@ -274,6 +274,15 @@ def trace(data: bytes) -> None:
         told(simulated, found)
 
 
+def calibrated_kernels(data: bytes) -> None:
+    """What is read is fitted, and a file of what is found is read again."""
+    kernels = told(kernel_details.read, file_of(data, "kernel_details.csv"))
+    if kernels is not None:
+        found = calibration.calibrated(kernels, (), hardware.load("ascend_910b2"), "fuzz")
+        made = hardware.as_data("fuzz", found.figures, found.fits)
+        hardware.read(file_of(json.dumps(made).encode(), "card.json"))
+
+
 def simulated(found: Any) -> None:
     view.of_trace(found, title="fuzz", origin="fuzz")
     with suppress(ValueError):  # a finding of `swapconf timeline`: the trace has no graph
@@ -297,7 +306,7 @@ TARGETS: dict[str, Target] = {
     "trace": trace,
     "operator_memory": reader(operator_memory.read, "operator_memory.csv"),
     "memory_record": reader(memory_record.read, "memory_record.csv"),
-    "kernel_details": reader(kernel_details.read, "kernel_details.csv"),
+    "kernel_details": calibrated_kernels,
     "op_statistic": reader(kernel_details.read_statistic, "op_statistic.csv"),
     "trace_view": reader(trace_view.read, "trace_view.json"),
     "hardware": reader(hardware.read, "card.json"),

@@ -18,7 +18,7 @@ def priced() -> list[tuple[cards.Card, cards.Parts]]:
 
 def test_the_page_is_what_the_script_makes() -> None:
     made = cards.page(priced(), cards.told())
-    assert (ROOT / "docs/evidence/model-cards.md").read_text(encoding="utf-8") == made, "run: scripts/evidence/cards.py"
+    assert (ROOT / "docs/evidence/model-cards.md").read_text(encoding="utf-8") == made, "run: just generate"
 
 
 @pytest.mark.parametrize("fitted_to", ["first", "second"])
@@ -29,6 +29,16 @@ def test_cards_that_were_not_fitted_take_what_is_predicted(fitted_to: str) -> No
     assert len(errors) >= 18
     assert np.median(errors) <= 0.12
     assert errors.max() <= 0.25
+
+
+def test_dry_runs_with_the_true_kernels_take_what_the_cards_tell() -> None:
+    known = {(card.yaml, card.hardware): card for card in cards.cards()}
+    rows = cards.told()["dry_runs"]["rows"]
+    assert len(rows) > 3
+    for row in rows:
+        measured_s = known[row["yaml"], row["hardware"]].measured_s
+        assert row["low_s"] <= measured_s <= row["high_s"]
+        assert row["step_s"] == pytest.approx(measured_s, rel=0.12)
 
 
 def test_no_yaml_is_in_both_halves_and_most_are_told_with_their_reason_where_they_are_left_out() -> None:
