@@ -141,11 +141,12 @@ class RankReport:
         peak = self.with_fragments_peak_bytes
         return None if peak is None or self.beside is None else self.beside.whole(peak, origin(self))
 
+    def pool_budget_bytes(self, budget_bytes: int) -> int:
+        """What the pool may take of a budget: no more than the card has room for where all else takes the most."""
+        return budget_bytes if self.beside is None else min(budget_bytes, self.beside.room_bytes)
+
     def needs_more_than(self, budget_bytes: int) -> bool:
-        """Whether the pool needs more than a budget, or than a card has room for where all else takes the most."""
-        peak = self.with_fragments_peak_bytes or 0
-        room = budget_bytes if self.beside is None else self.beside.room_bytes
-        return peak > min(budget_bytes, room)
+        return (self.with_fragments_peak_bytes or 0) > self.pool_budget_bytes(budget_bytes)
 
 
 @dataclass(frozen=True, slots=True)
