@@ -220,6 +220,7 @@ def _run(orders: list[RankOrder], jobs: int | None, dask: str | None, use_cache:
 def _print(reports: Sequence[RankReport], limit: int | None, card: str = "") -> None:
     from swapconf.cli.tables import print_rows
     from swapconf.memory.whole_device import device_line
+    from swapconf.timing.host_demand import host_line
 
     head = (
         phrase("file"),
@@ -277,6 +278,8 @@ def _print(reports: Sequence[RankReport], limit: int | None, card: str = "") -> 
             say(phrase("rank {rank}: {text}", rank=report.rank, text=report.fold_note))
         if report.device is not None:
             say(phrase("rank {rank}: {text}", rank=report.rank, text=device_line(report.device, card)))
+        if report.host_demand is not None:
+            say(phrase("rank {rank}: {text}", rank=report.rank, text=host_line(report.host_demand)))
     print_findings([finding for report in reports for finding in report.findings])
     for report in reports:
         if limit is not None and report.needs_more_than(limit):

@@ -146,21 +146,22 @@ def _host(answer: Answer, question: Question, study: Study, cards: int | None) -
     from swapconf.decide.expand import expand
     from swapconf.dryrun.rank_order import cluster_of
     from swapconf.timing.cost import Host
-    from swapconf.timing.host_demand import demand
+    from swapconf.timing.host_demand import CopiedStep, demand, of_host
     from swapconf.whatif import step_time
     from swapconf.whatif.predict import schedule
 
     found, times = answer.prediction, answer.times
     if times is None or not found.moved_bytes:
         return None
-    of_host = cards or int(times.machine.hardware.value("cards_per_host"))
-    asked = demand(
-        times.step.timeline,
-        found.moved_bytes,
-        found.moves.host.peak_bytes,
-        times.machine,
-        min(of_host, cluster_of(study.document).num_devices),
+    line, devices = times.step.timeline, cluster_of(study.document).num_devices
+    step = CopiedStep(
+        kind=line.program.kind,
+        start_us=line.start_us,
+        end_us=line.end_us,
+        moved_bytes=found.moved_bytes,
+        pinned_bytes=found.moves.host.peak_bytes,
     )
+    asked = demand(step, times.machine, min(cards or devices, of_host(times.machine, devices)))
     if not asked.needs_binding:
         return asked
     unbound = replace(times.machine, host=Host(cards=asked.cards, bandwidth_gbps=asked.unbound_gbps))

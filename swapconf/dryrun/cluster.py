@@ -34,7 +34,8 @@ def cluster_view(
 
 
 def _row(report: RankReport, budget_bytes: int | None) -> RankRow:
-    limits = [size for size in (report.limit_bytes, budget_bytes) if size is not None]
+    budget = None if budget_bytes is None else report.pool_budget_bytes(budget_bytes)
+    limits = [size for size in (report.limit_bytes, budget) if size is not None]
     return RankRow(
         rank=report.rank,
         stage=report.stage,

@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from swapconf.dryrun.child import Ran, kept, record
 from swapconf.dryrun.effect.effect import Effect
 from swapconf.dryrun.outcome import ESTIMATED, RECORDED, RankOutcome, RankReport
-from swapconf.dryrun.rank_order import RankOrder
+from swapconf.dryrun.rank_order import RankOrder, cluster_of
 from swapconf.dryrun.verdict import Peaks, verdict
 from swapconf.memory import holders
 from swapconf.memory.cann.card import Card
@@ -28,6 +28,7 @@ from swapconf.study.card import card_of, words
 from swapconf.study.study import Study
 from swapconf.timing import costing, hardware, program, timeline
 from swapconf.timing.cost import Machine
+from swapconf.timing.host_demand import CopiedStep, HostDemand, demand, of_host
 from swapconf.trace import run_record, trace_folder, trace_writer
 from swapconf.trace.trace import Trace
 from swapconf.trace.workspace import Basis, Workspace
@@ -76,7 +77,12 @@ def raised(order: RankOrder, study: Study, ran: Ran, report: RankReport, effect:
     if order.level > 2:
         machine = order.machine or Machine(hardware=hardware.load(hardware.GENERIC))
         profile = simulated(grown, machine)
-        blank = replace(blank, step_us=profile.step_ns / 1000, hardware=machine.hardware.name)
+        blank = replace(
+            blank,
+            step_us=profile.step_ns / 1000,
+            hardware=machine.hardware.name,
+            host_demand=_host_demand(profile, effect, machine, cluster_of(order.document).num_devices),
+        )
     higher = verdict(blank, study, ran.log, peaks, effect)
     try:
         keep_trace(order, ran, grown, higher)
@@ -101,6 +107,21 @@ def simulated(grown: Grown, machine: Machine) -> StepProfile:
     costs = costing.costs(costing.workload(trace), machine.hardware, machine.host, machine.measured)
     line = timeline.replay(program.program(trace), costs.duration_us)
     return step_profile(trace, line, costs, machine.hardware.name, grown.reserved_bytes)
+
+
+def _host_demand(profile: StepProfile, effect: Effect, machine: Machine, num_devices: int) -> HostDemand | None:
+    """What the copies of the step ask of a host whose cards all do the same; None where it has none."""
+    moved_bytes = effect.total.size_bytes
+    if not moved_bytes:
+        return None
+    step = CopiedStep(
+        kind=profile.program.kind,
+        start_us=profile.start_ns / 1000,
+        end_us=profile.end_ns / 1000,
+        moved_bytes=moved_bytes,
+        pinned_bytes=effect.host_peak_bytes,
+    )
+    return demand(step, machine, of_host(machine, num_devices))
 
 
 def at_level(level: int, report: RankReport, workspace: Workspace, trace: Trace, card: Card) -> RankReport:

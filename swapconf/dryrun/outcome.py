@@ -11,6 +11,8 @@ from swapconf.memory import peak as peaks
 from swapconf.memory import whole_device
 from swapconf.memory.advice import advice, host_line, peak_line
 from swapconf.memory.whole_device import Beside, WholeDevice
+from swapconf.timing import host_demand
+from swapconf.timing.host_demand import HostDemand
 from swapconf.words.findings import Finding
 from swapconf.words.phrases import joined, mark, phrase, show
 
@@ -87,7 +89,7 @@ class RankReport:
             estimates are for.
         outside_bytes: What HCCL takes of the device besides MindSpore's pool.
         beside: What the card holds besides the pool; None without a trace.
-        step_us: Of one step on ``hardware`` (level 3).
+        step_us: Of one step on ``hardware`` (level 3). ``host_demand``: what its copies ask of the host, None without.
         limit_bytes: The device memory that the rank may use.
         recomputed: None where the trace does not tell.
         detail: The last relevant lines where it went wrong.
@@ -129,6 +131,7 @@ class RankReport:
     beside: Beside | None = None
     step_us: float | None = None
     hardware: str = ""
+    host_demand: HostDemand | None = None
     peak: peaks.Peak | None = None
     cached: bool = False
     hyper_parallel: str = ""
@@ -145,11 +148,12 @@ class RankReport:
         peak = self.with_fragments_peak_bytes
         return None if peak is None or self.beside is None else self.beside.whole(peak, origin(self))
 
+    def pool_budget_bytes(self, budget_bytes: int) -> int:
+        """What the pool may take of a budget: no more than the card has room for where all else takes the most."""
+        return budget_bytes if self.beside is None else min(budget_bytes, self.beside.room_bytes)
+
     def needs_more_than(self, budget_bytes: int) -> bool:
-        """Whether the pool needs more than a budget, or than a card has room for where all else takes the most."""
-        peak = self.with_fragments_peak_bytes or 0
-        room = budget_bytes if self.beside is None else self.beside.room_bytes
-        return peak > min(budget_bytes, room)
+        return (self.with_fragments_peak_bytes or 0) > self.pool_budget_bytes(budget_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +208,7 @@ def as_record(report: RankReport, worded: Callable[[str], str] = show) -> dict[s
         "device": None if report.device is None else whole_device.as_record(report.device, worded),
         "step_us": report.step_us,
         "hardware": report.hardware,
+        "host": None if report.host_demand is None else host_demand.as_record(report.host_demand),
         "origin": worded(figures_from),
         "hyper_parallel": report.hyper_parallel,
         "as_parallel": report.as_parallel,

@@ -18,6 +18,7 @@ from swapconf.dryrun.outcome import LayerMoves, LayerRecomputes, RankOutcome, Ra
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.files import cache_folder, json_object
 from swapconf.memory import peak, whole_device
+from swapconf.timing.host_demand import HostDemand
 from swapconf.upstream.facts import Versions
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import packed, unpacked
@@ -126,6 +127,7 @@ def _report(data: dict[str, Any], order: RankOrder) -> RankReport:
         for found in data["findings"]
     )
     data["peak"] = peak.of_record(data["peak"]) if data["peak"] else None
+    data["host_demand"] = HostDemand(**data["host_demand"]) if data["host_demand"] else None
     data["beside"] = whole_device.beside_of_record(data["beside"]) if data["beside"] else None
     data["strategy_lines"] = tuple(data["strategy_lines"])
     data["folded"] = tuple(data["folded"]) if data["folded"] else None

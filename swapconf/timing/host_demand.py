@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from swapconf.timing.cost import Machine
-from swapconf.timing.timing import TO_DEVICE, TO_HOST, Timeline
+from swapconf.timing.timing import TO_DEVICE, TO_HOST, Floats
 from swapconf.words.phrases import phrase
 from swapconf.words.units import show_bytes
 
@@ -49,27 +50,50 @@ class HostDemand:
         return self.host_gbps > self.unbound_gbps
 
 
-def demand(timeline: Timeline, moved_bytes: int, pinned_bytes: int, machine: Machine, cards: int) -> HostDemand:
-    """``moved_bytes``: of a step, in each direction. ``cards``: of a host."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CopiedStep:
+    """A step of one card.
+
+    Attributes:
+        kind: Uint8 [n], of each kernel, index into KINDS; ``start_us``, ``end_us``: float64 [n].
+        moved_bytes: In each direction.
+        pinned_bytes: Of the host, at most.
+    """
+
+    kind: NDArray[np.uint8]
+    start_us: Floats
+    end_us: Floats
+    moved_bytes: int
+    pinned_bytes: int
+
+
+def demand(step: CopiedStep, machine: Machine, cards: int) -> HostDemand:
+    """``cards``: of a host."""
     hardware = machine.hardware
     bound = min(cards * hardware.value("host_link_gbps"), machine.host.bandwidth_gbps)
     return HostDemand(
         cards=cards,
-        to_host_gbps=_rate_gbps(timeline, TO_HOST, moved_bytes),
-        to_device_gbps=_rate_gbps(timeline, TO_DEVICE, moved_bytes),
-        pinned_bytes=pinned_bytes,
+        to_host_gbps=_rate_gbps(step, TO_HOST),
+        to_device_gbps=_rate_gbps(step, TO_DEVICE),
+        pinned_bytes=step.pinned_bytes,
         bound_gbps=bound,
         unbound_gbps=bound * hardware.card["host_unbound_share"].value,
-        step_us=timeline.step_us,
+        step_us=float(step.end_us.max(initial=0.0)),
     )
 
 
-def _rate_gbps(timeline: Timeline, kind: int, moved_bytes: int) -> float:
-    mine = np.flatnonzero(timeline.program.kind == kind)
+def _rate_gbps(step: CopiedStep, kind: int) -> float:
+    mine = np.flatnonzero(step.kind == kind)
     if not len(mine):
         return 0.0
-    window_us = float(timeline.end_us[mine].max() - timeline.start_us[mine].min())
-    return moved_bytes / window_us / 1000 if window_us > 0 else 0.0
+    window_us = float(step.end_us[mine].max() - step.start_us[mine].min())
+    return step.moved_bytes / window_us / 1000 if window_us > 0 else 0.0
+
+
+def of_host(machine: Machine, num_devices: int) -> int:
+    """How many cards of a job one host has, as far as the machine and the job tell."""
+    cards = machine.host.cards if machine.host.cards > 1 else int(machine.hardware.value("cards_per_host"))
+    return min(cards, num_devices)
 
 
 def host_line(found: HostDemand) -> str:

@@ -69,6 +69,18 @@ def test_every_shipped_profile_has_the_figures_of_a_card_with_sources() -> None:
         assert all(figure.source for figure in card.values())
 
 
+def test_every_shipped_card_has_its_memory() -> None:
+    assert {name: hardware.load(name).card["memory_gib"].value for name in names()} == {
+        "ascend_910_93": 64,  # of one die
+        "ascend_910a": 32,
+        "ascend_910b1": 64,
+        "ascend_910b2": 64,
+        "ascend_910b3": 64,
+        "ascend_910b4": 32,
+        "generic": 64,
+    }
+
+
 def test_a_profile_of_ones_own_may_name_them_and_mistakes_are_told(tmp_path: Path) -> None:
     file = tmp_path / "mine.json"
     mine = {"name": "mine", "figures": {}, "card": {"cube_cores": {"value": 20, "source": "npu-smi"}}}

@@ -22,6 +22,7 @@ from swapconf.dryrun.outcome import RankOutcome, RankReport, as_record
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.dryrun.verdict import _remedy
 from swapconf.memory.cluster_view import ClusterView, HostRow, RankRow, hosts
+from swapconf.memory.whole_device import Beside, PartName, exact
 from swapconf.report.next_steps import after_cluster
 from swapconf.words import phrases
 from swapconf.words.units import GIB
@@ -105,6 +106,15 @@ def test_the_budget_counts_where_it_is_less_than_the_limit() -> None:
     assert [row.limit_bytes for row in view(budget_bytes=30 * GIB).rows] == 4 * [30 * GIB]
     assert [row.limit_bytes for row in view(budget_bytes=70 * GIB).rows] == 4 * [60 * GIB]
     assert "does not fit: 31.70G with fragments, 1.70G more than the 30.00G" in verdict(view(budget_bytes=30 * GIB))[0]
+
+
+def test_a_budget_that_reaches_into_what_is_beside_the_pool_leaves_less() -> None:
+    idle = exact(PartName.IDLE, 30 * GIB, "measured")
+    held = [replace(report, beside=Beside(parts=(idle,), card_bytes=64 * GIB)) for report in reports()]
+    for budget, left in ((20, 20), (34, 34), (50, 34)):
+        rows = cluster_view("train.yaml", held, CLUSTER, budget_bytes=budget * GIB).rows
+        assert [row.limit_bytes for row in rows] == 4 * [left * GIB]
+    assert [row.limit_bytes for row in cluster_view("train.yaml", held, CLUSTER).rows] == 4 * [60 * GIB]
 
 
 def test_one_line_tells_of_the_tightest_rank() -> None:

@@ -255,3 +255,20 @@ def test_what_is_beside_the_pool_is_told_and_comes_whole_from_the_cache() -> Non
         *("pool", "workspace", "communication", "idle", "runtime")
     ]
     assert "rank 0: a card holds " in dryrun("--level", "1").stdout
+
+
+def test_level_3_tells_what_the_copies_ask_of_the_host() -> None:
+    on = ("--level", "3", "--hardware", "ascend_910b2", "--set", "parallel_config.data_parallel=2")
+    found = record(*on)
+    assert found["host"]["pinned_bytes"] == found["host_bytes"]
+    moved = sum(layer["bytes"] for layer in found["moved"])
+    assert 0 < found["host"]["to_host_gbps"] >= moved / found["step_us"] / 1000
+    assert found["host"]["cards"] == min(8, 2)
+    assert record(*on) == {**found, "cached": True, "seconds": found["seconds"]}
+    assert "rank 0: swap copies " in dryrun(*on).stdout
+    assert record("--level", "2")["host"] is None
+
+
+def test_without_copies_nothing_is_asked_of_the_host(mindspore: list[Trace]) -> None:
+    mindspore[0] = trace_folder.read(ROOT / "tests/traces/llama_l2_none", rank=0)
+    assert record("--level", "3")["host"] is None
