@@ -297,5 +297,5 @@ _ENDED = (
 MESSAGES = (*_MINDSPORE_FAILED, *_MINDSPORE_TRIED, *_MINDSPORE_STATE, *_TORCH, *_CANN, *_ENDED)
 BY_NAME = {message.name: message for message in MESSAGES}
 
-# at least one of them stands in each message, but for other ends, which stand in the end of a log
+# one of them stands in each message, but for other ends, which are looked for in the end of a log
 ANCHORS = (b"emory", b"207001", b"lloc fail", b"TotalUsedMem", b"MallocHost", b"Other Components")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from swapconf.files import log_pool
 from swapconf.postmortem import run_log, scan, tables
 from swapconf.postmortem.answer import answer
 from swapconf.postmortem.cause import Cause
@@ -100,6 +101,15 @@ def test_the_rank_that_failed_first_is_told_first(tmp_path: Path) -> None:
     record = told(tmp_path)
     assert (record["failure"]["rank"], record["ranks"], record["ranks_in_order"]) == (1, [1, 2, 3, 0], True)
     assert "first of 4 ranks" in invoke("oom", tmp_path).stdout
+
+
+def test_many_logs_are_read_by_processes_with_the_same_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for rank in range(3):
+        read(tmp_path, prefix(9 - rank) + above(59 * GIB, 2 * GIB), kernel(KERNEL, 2 * GIB), name=f"worker_{rank}.log")
+    alone = run_log.read(tmp_path)
+    monkeypatch.setattr(log_pool, "POOL_FROM_BYTES", 1)
+    assert run_log.read(tmp_path, jobs=2) == alone
+    assert [failure.rank for failure in alone.failures] == [2, 1, 0]
 
 
 def test_one_rank_with_two_logs_failed_once(tmp_path: Path) -> None:
