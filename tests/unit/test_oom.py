@@ -185,6 +185,17 @@ def test_the_traceback_tells_the_phase(frames: Sequence[tuple[str, str]], moment
     assert found.moment is moment
 
 
+@pytest.mark.parametrize(
+    ("file", "remedy"), [("mindspore/train/model.py", "max_device_memory"), ("torch/nn/module.py", "under PyTorch")]
+)
+def test_where_cann_alone_speaks_the_traceback_tells_the_framework(file: str, remedy: str, tmp_path: Path) -> None:
+    frame = f'  File "/x/{file}", line 3, in f'
+    message = "EL0004: [PID: 3] Failed to allocate memory requested by GE module."
+    found = answer(read(tmp_path, "Traceback (most recent call last):", frame, message))
+    assert remedy in found.remedies[0]
+    assert len(answer(read(tmp_path, message)).remedies) == len(found.remedies) + 1
+
+
 def test_a_traceback_far_above_is_of_something_else(tmp_path: Path) -> None:
     frame = '  File "/x/a.py", line 3, in backward'
     log = read(tmp_path, "Traceback (most recent call last):", frame, *["step"] * 600, kernel("x", 5))
