@@ -15,6 +15,7 @@ import click
 from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, format_option, go_on, say
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
+from swapconf.files.log_pool import MOST_JOBS
 from swapconf.words.phrases import phrase, plural
 from swapconf.words.units import parse_bytes, show_bytes
 
@@ -96,10 +97,11 @@ def _table(path: Path) -> Path | None:
 def _tell_log(path: Path, asked: _Asked, form: str) -> int:
     from swapconf.postmortem import run_log
     from swapconf.postmortem.answer import answer
+    from swapconf.postmortem.cause import Cause
 
     set_memory = _set_memory(asked.file) if asked.file is not None else ""
     try:
-        log = run_log.read(path)
+        log = run_log.read(path, min(len(os.sched_getaffinity(0)), MOST_JOBS))
     except OSError as error:
         raise click.ClickException(
             phrase("{file} cannot be read ({reason})", file=path, reason=error.strerror or error)
@@ -119,7 +121,12 @@ def _tell_log(path: Path, asked: _Asked, form: str) -> int:
         say(phrase("what fits, as `{command}` finds it:", command=found.next_command), bold=True)
         return _plan([*found.plan_words, "--from", str(asked.baseline)])
     if found.next_command:
-        say(phrase("next: {command}", command=found.next_command), bold=True)
+        say(
+            phrase("or, below that limit: {command}", command=found.next_command)
+            if found.diagnosis.cause is Cause.SETTING
+            else phrase("next: {command}", command=found.next_command),
+            bold=True,
+        )
     elif asked.file is not None:
         say(phrase("no plan was made: this failure is not about what a plan can move, or its budget is not told"))
     return 0

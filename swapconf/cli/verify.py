@@ -22,6 +22,7 @@ from swapconf.cli.common import (
 )
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
+from swapconf.files.log_pool import MOST_JOBS
 from swapconf.words.phrases import phrase, show
 from swapconf.words.units import parse_bytes, runs, show_bytes
 
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from swapconf.study.study import Study
     from swapconf.verify.predicted_peaks import PredictedPeaks
     from swapconf.verify.verify import RankVerdict, Verification
-
-_MOST_JOBS = 3  # unless asked for more: each takes about 60 MB
 
 
 @click.command(cls=Command)
@@ -105,7 +104,7 @@ def command(
             wanted,
             peaks,
             slack_bytes,
-            jobs or min(len(os.sched_getaffinity(0)), _MOST_JOBS),
+            jobs or min(len(os.sched_getaffinity(0)), MOST_JOBS),
         )
     except OSError as error:
         raise click.UsageError(f"{folder}: {error.strerror or error}") from None

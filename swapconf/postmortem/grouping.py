@@ -33,6 +33,12 @@ _RANK = re.compile(rb"RankID:(\d{1,6})\b")
 _FRAME = re.compile(rb'File "([^"\n]{1,300})", line \d{1,7}, in ([\w<>.]{1,100})')
 _TRACEBACK = b"Traceback (most recent call last)"
 _BEHIND_FRAMES = 2048  # bytes from the last frame to the message
+_CALLERS = (
+    ("/mindspore/", Framework.MINDSPORE),
+    ("/mindformers/", Framework.MINDSPORE),
+    ("/torch/", Framework.TORCH_NPU),
+    ("/torch_npu/", Framework.TORCH_NPU),
+)
 _PREFIX = re.compile(rb"\[[A-Z]{4,9}\] (\w{1,30})\((\d{1,9}),(\w{1,20}),")
 
 
@@ -86,7 +92,7 @@ class _Group:
             line=hit.place.line,
             time=self.time,
             messages=tuple(self.said),
-            framework=self.framework or hit.message.framework,
+            framework=_framework(self.framework or hit.message.framework, self.frames),
             memory=self.memory,
             values={**limits, **self.values},
             frames=self.frames,
@@ -174,6 +180,16 @@ def frames(hit: Hit) -> tuple[Frame, ...]:
     return tuple(
         Frame(file=match[1].decode("utf-8", "replace"), function=match[2].decode("utf-8", "replace")) for match in found
     )
+
+
+def _framework(told: Framework, traceback: tuple[Frame, ...]) -> Framework:
+    """Where CANN alone speaks, the traceback tells who called it."""
+    if told is Framework.CANN:
+        for frame in reversed(traceback):
+            for word, framework in _CALLERS:
+                if word in frame.file:
+                    return framework
+    return told
 
 
 def _tensor(values: dict[str, Value]) -> int | None:

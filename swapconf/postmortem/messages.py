@@ -1,7 +1,7 @@
 """The messages that are known: what MindSpore, torch_npu and CANN print when memory runs out.
 
-A form with a version of MindSpore behind `LIBRARY` is a string of that library in the wheel of 2.9.0; older wordings
-were read in public sources and reports, which `source` names. Figures with M and G are MiB and GiB.
+A form of MindSpore 2.9.0 stands in the library of its wheel that `source` names; "and earlier": public sources of 2.x
+have the same. All others were read in public reports. Figures with M and G are MiB and GiB.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ def _mindspore(name: str, says: Says, form: str, versions: str, source: str, mem
 
 
 def _cann(name: str, form: str, source: str, memory: Memory = Memory.DEVICE, says: Says = Says.FAILED) -> Message:
-    return _message(Framework.CANN, name, says, form, "CANN 8", source, memory)
+    return _message(Framework.CANN, name, says, form, "reports of 2024 to 2026", source, memory)
 
 
 def _torch(name: str, form: str, source: str, memory: Memory = Memory.DEVICE) -> Message:
-    return _message(Framework.TORCH_NPU, name, Says.FAILED, form, "torch_npu 2.1 to 2.7", source, memory)
+    return _message(Framework.TORCH_NPU, name, Says.FAILED, form, "reports of 2024 to 2026", source, memory)
 
 
 def _message(
@@ -41,7 +41,7 @@ _MINDSPORE_FAILED = (
         Says.FAILED,
         "evice(id:{device:id}) memory isn't enough and alloc failed[[ in output actor]], kernel name: {kernel:text}, "
         "alloc size: {tensor:bytes}",
-        "2.0 to 2.10",
+        "2.9.0 and earlier",
         f"{_BACKEND}; {_PYNATIVE}",
     ),
     _mindspore(
@@ -49,34 +49,34 @@ _MINDSPORE_FAILED = (
         Says.FAILED,
         "emory isn't enough and alloc failed[[ in output actor]], kernel name: {kernel:text}, "
         "alloc size: {tensor:bytes}",
-        "2.0 to 2.10",
+        "2.9.0 and earlier",
         _BACKEND,
     ),
     _mindspore(
         "no-kernel",
         Says.FAILED,
         "evice(id:{device:id}) memory isn't enough and alloc failed, alloc size: {tensor:bytes}",
-        "2.0 to 2.10",
+        "2.9.0",
         "libmindspore_backend_common.so of 2.9.0",
     ),
     _mindspore(
-        "no-figure", Says.FAILED, "evice(id:{device:id}) memory isn't enough and alloc failed", "2.0 to 2.10", _BACKEND
+        "no-figure", Says.FAILED, "evice(id:{device:id}) memory isn't enough and alloc failed", "2.9.0", _BACKEND
     ),
     _mindspore(
         "above-limit",
         Says.FAILED,
         "TotalUsedMemStatistics : {in_use:bytes}[[ plus TotalUsedByEventMemStatistics : {by_event:bytes} and]]"
         " plus alloc size : {asked:bytes} is more than total mem size : {limit:bytes}",
-        "2.2 to 2.10",
+        "2.9.0 and earlier",
         _POOL,
     ),
-    _mindspore("static", Says.FAILED, "ut of Memory!!! Request memory size: {tensor:bytes}", "1.6 to 2.10", _RES),
+    _mindspore("static", Says.FAILED, "ut of Memory!!! Request memory size: {tensor:bytes}", "2.9.0 and earlier", _RES),
     _mindspore(
         "total",
         Says.FAILED,
         "emory!!! total[{limit:bytes}]{:gap}(dynamic[{planned:bytes}]{:gap}[{pool_total:bytes}]){:gap}malloc[[ ]]"
         "[{asked:bytes}] failed",
-        "1.0 to 1.5",
+        "1.x",
         "the FAQ of MindSpore's documentation",
     ),
     _mindspore(
@@ -84,78 +84,66 @@ _MINDSPORE_FAILED = (
         Says.FAILED,
         "device memory failed, size[{device_asked:bytes}], ret[{:bytes}][[, Device {device:id}]]"
         "[[ Available {:word} size:{device_total:bytes} free size:{device_free:bytes}]]",
-        "1.3 to 2.10",
+        "2.9.0 and earlier",
         _RES,
     ),
     _mindspore(
-        "somas",
-        Says.TRIED,
-        "allocate somas whole block memory failed, alloc size: {asked:bytes}",
-        "2.4 to 2.10",
-        _BACKEND,
+        "somas", Says.TRIED, "allocate somas whole block memory failed, alloc size: {asked:bytes}", "2.9.0", _BACKEND
     ),
     _mindspore(
         "maybe-device",
         Says.FAILED,
         "maybe device memory(device id:{device:id}) isn't enough. Allocate size: {tensor:bytes}",
-        "2.0 to 2.10",
+        "2.9.0",
         _BACKEND,
     ),
     _mindspore(
-        "pynative-workspace",
-        Says.FAILED,
-        "orkspace memory failed, alloc size:[[ ]]{tensor:bytes}",
-        "2.3 to 2.10",
-        _PYNATIVE,
+        "pynative-workspace", Says.FAILED, "orkspace memory failed, alloc size:[[ ]]{tensor:bytes}", "2.9.0", _PYNATIVE
     ),
     _mindspore(
         "pynative-tensor",
         Says.FAILED,
         "Allocate device memory failed, alloc size:[[ ]]{tensor:bytes}",
-        "2.3 to 2.10",
+        "2.9.0",
         _PYNATIVE,
     ),
     _mindspore(
         "pynative-node",
         Says.FAILED,
         "Malloc for kernel {:word} failed, Memory isn't enough, node:[[ ]]{kernel:name}",
-        "2.0 to 2.10",
+        "2.9.0",
         _PYNATIVE,
     ),
     _mindspore(
         "graph-engine",
         Says.FAILED,
         "Out of memory, Alloc GE memory failed, size: {device_asked:bytes}",
-        "2.2 to 2.10",
+        "2.9.0",
         "libmindspore_ge_backend.so of 2.9.0",
     ),
     _mindspore(
         "feature-memory",
         Says.FAILED,
         "AllocFeatureMemory error, memory not enough, memory size: {device_asked:bytes}",
-        "2.2 to 2.10",
+        "2.9.0",
         "libmindspore_ge_backend.so of 2.9.0",
     ),
-    _mindspore("physical", Says.FAILED, "Malloc physical memory failed, return code {:bytes}", "2.3 to 2.10", _RES),
+    _mindspore("physical", Says.FAILED, "Malloc physical memory failed, return code {:bytes}", "2.9.0", _RES),
     _mindspore(
         "setting-too-high",
         Says.FAILED,
         "Free Device Memory Size is {device_free:size}, max_device_memory should be in range (0-",
-        "1.3 to 2.10",
+        "2.9.0",
         _RES,
     ),
-    _mindspore(
-        "pinned", Says.FAILED, "Allocate pin memory failed, size: {asked:bytes}", "2.1 to 2.10", _RES, Memory.HOST
-    ),
-    _mindspore(
-        "pinned-tensor", Says.FAILED, "Tensor.pin_memory allocate memory failed", "2.4 to 2.10", _RES, Memory.HOST
-    ),
-    _mindspore("pinned-pool", Says.FAILED, "Malloc memory failed.", "2.0 to 2.10", f"{_RES}; {_HARDWARE}", Memory.HOST),
+    _mindspore("pinned", Says.FAILED, "Allocate pin memory failed, size: {asked:bytes}", "2.9.0", _RES, Memory.HOST),
+    _mindspore("pinned-tensor", Says.FAILED, "Tensor.pin_memory allocate memory failed", "2.9.0", _RES, Memory.HOST),
+    _mindspore("pinned-pool", Says.FAILED, "Malloc memory failed.", "2.9.0", f"{_RES}; {_HARDWARE}", Memory.HOST),
     _mindspore(
         "data-queue",
         Says.FAILED,
         "HostAlloc failed, ret[{:bytes}], out of memory",
-        "1.5 to 2.10",
+        "1.5",
         "mindspore-ai/mindspore issue 172",
         Memory.HOST,
     ),
@@ -166,40 +154,48 @@ _MINDSPORE_TRIED = (
         "no-room",
         Says.TRIED,
         "Memory not enough: current free memory size[{room:bytes}] is smaller than required size[{asked:bytes}]",
-        "1.0 to 2.10",
+        "2.9.0 and earlier",
         _POOL,
     ),
     _mindspore(
         "less-than-asked",
         Says.TRIED,
         "Memory not enough: alloc size[{device_given:bytes}] is smaller than required size[{asked:bytes}]",
-        "1.0 to 2.10",
+        "2.9.0 and earlier",
         _POOL,
     ),
     _mindspore(
         "no-room-ascend",
         Says.TRIED,
         "device memory is not enough, the free memory size is {room:bytes}, but the alloc size is {asked:bytes}",
-        "2.2 to 2.10",
+        "2.9.0 and earlier",
         _RES,
     ),
 )
 
 _MINDSPORE_STATE = (
-    _mindspore("device-size", Says.STATE, "Device {:word} memory size: {device_total:size}", "2.0 to 2.10", _RES),
-    _mindspore("pool-limit", Says.STATE, "MindSpore Used memory size: {limit:size}", "2.0 to 2.10", _RES),
+    _mindspore("device-size", Says.STATE, "Device {:word} memory size: {device_total:size}", "2.9.0 and earlier", _RES),
+    _mindspore("pool-limit", Says.STATE, "MindSpore Used memory size: {limit:size}", "2.9.0 and earlier", _RES),
     _mindspore(
-        "used-peak", Says.STATE, "Used peak memory usage (without fragments): {used_peak:size}", "2.2 to 2.10", _RES
+        "used-peak",
+        Says.STATE,
+        "Used peak memory usage (without fragments): {used_peak:size}",
+        "2.9.0 and earlier",
+        _RES,
     ),
     _mindspore(
-        "mapped-peak", Says.STATE, "Actual peak memory usage (with fragments): {mapped_peak:size}", "2.2 to 2.10", _RES
+        "mapped-peak",
+        Says.STATE,
+        "Actual peak memory usage (with fragments): {mapped_peak:size}",
+        "2.9.0 and earlier",
+        _RES,
     ),
     _mindspore(
         "pool-total",
         Says.STATE,
         "dynamic memory pool total size is[[:]] {pool_total:size}, total used size is {in_use:size}, used peak size is "
         "{used_peak:size}",
-        "1.6 to 2.10",
+        "2.9.0 and earlier",
         _RES,
     ),
     _mindspore(
@@ -207,16 +203,16 @@ _MINDSPORE_STATE = (
         Says.STATE,
         "dynamic memory pool total allocated mem:{pool_total:size}, peak used mem:{used_peak:size}{:gap}in used "
         "mem:{in_use:size}{:gap}total idle mem:{idle:size}",
-        "2.0 to 2.10",
+        "2.9.0 and earlier",
         _POOL,
     ),
-    _mindspore("eager-free", Says.STATE, "Total eager free memory : {eager_free:bytes}", "2.2 to 2.10", _POOL),
+    _mindspore("eager-free", Says.STATE, "Total eager free memory : {eager_free:bytes}", "2.9.0", _POOL),
     _mindspore(
         "limits",
         Says.STATE,
         " size for Other Components(HCCL/rts/etc.):{reserved_others:size}{:gap}User define MindSpore "
         "{:word} Size:{user_limit:size}, MindSpore Used {:word} Size:{limit:size}",
-        "2.0 to 2.10",
+        "2.9.0 and earlier",
         _RES,
     ),
 )
@@ -297,5 +293,5 @@ _ENDED = (
 MESSAGES = (*_MINDSPORE_FAILED, *_MINDSPORE_TRIED, *_MINDSPORE_STATE, *_TORCH, *_CANN, *_ENDED)
 BY_NAME = {message.name: message for message in MESSAGES}
 
-# at least one of them stands in each message, but for other ends, which stand in the end of a log
+# one of them stands in each message, but for other ends, which are looked for in the end of a log
 ANCHORS = (b"emory", b"207001", b"lloc fail", b"TotalUsedMem", b"MallocHost", b"Other Components")

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from swapconf.files import log_folder
 from swapconf.files.log_folder import Stream
+from swapconf.files.log_pool import read_all
 from swapconf.files.opening import is_held_open, open_binary, read_bytes
 from swapconf.postmortem.failure import Failure
-from swapconf.postmortem.grouping import RankNotes, by_rank
+from swapconf.postmortem.grouping import by_rank
 from swapconf.postmortem.message import Says
 from swapconf.postmortem.messages import MESSAGES
 from swapconf.postmortem.scan import Hit, Scan
@@ -52,38 +53,50 @@ class RunLog:
     size_bytes: int
 
 
-def read(path: Path) -> RunLog:
-    """One log, or all below a folder. Raises OSError where the folder cannot be listed."""
-    if path.is_dir():
-        streams, packed = log_folder.find(path)
-    else:
-        streams, packed = [log_folder.of_file(path)], []
-    failures: list[Failure] = []
-    notes: list[RankNotes] = []
-    trouble: list[tuple[str, str]] = []
-    size_bytes, config = 0, ""
-    for stream in streams:
-        scan = Scan(paths=stream.paths)
-        opening = _opening(stream)
-        named = _CONFIG.search(opening)
-        config = config or (named[1].decode() if named else "")
-        told = by_rank(scan, _rank(stream, opening))
-        failures += [failure for rank, one in told.items() if (failure := one.failure(rank)) is not None]
-        notes += told.values()
-        trouble += scan.trouble
-        size_bytes += scan.size_bytes
+@dataclass(frozen=True, kw_only=True)
+class _Told:
+    """What one stream says; as `RunLog`."""
+
+    failures: tuple[Failure, ...]
+    num_others: int
+    tried: tuple[Hit, ...]
+    trouble: tuple[tuple[str, str], ...]
+    config: str
+    size_bytes: int
+
+
+def read(path: Path, jobs: int = 1) -> RunLog:
+    """One log, or all below a folder, so many at once. Raises OSError where the folder cannot be listed."""
+    streams, packed = log_folder.find(path) if path.is_dir() else ([log_folder.of_file(path)], [])
+    told = list(read_all(streams, _read, jobs))
+    failures = [failure for one in told for failure in one.failures]
     is_ordered = all(failure.time for failure in failures)
     return RunLog(
         failures=_one_of_each(sorted(failures, key=_order if is_ordered else _by_rank)),
-        num_others=sum(one.num_others for one in notes),
+        num_others=sum(one.num_others for one in told),
         is_ordered=is_ordered,
-        tried=tuple(one.tried for one in notes if one.tried is not None) if not failures else (),
+        tried=() if failures else tuple(hit for one in told for hit in one.tried),
         ended=() if failures else _endings(streams),
-        trouble=tuple(trouble),
+        trouble=tuple(item for one in told for item in one.trouble),
         packed=tuple(packed),
-        config=config,
+        config=next((one.config for one in told if one.config), ""),
         num_logs=len(streams),
-        size_bytes=size_bytes,
+        size_bytes=sum(one.size_bytes for one in told),
+    )
+
+
+def _read(stream: Stream) -> _Told:
+    opening = _opening(stream)
+    named = _CONFIG.search(opening)
+    scan = Scan(paths=stream.paths)
+    notes = by_rank(scan, _rank(stream, opening))
+    return _Told(
+        failures=tuple(failure for rank, one in notes.items() if (failure := one.failure(rank)) is not None),
+        num_others=sum(one.num_others for one in notes.values()),
+        tried=tuple(one.tried for one in notes.values() if one.tried is not None),
+        trouble=tuple(scan.trouble),
+        config=named[1].decode() if named else "",
+        size_bytes=scan.size_bytes,
     )
 
 

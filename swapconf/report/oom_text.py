@@ -35,7 +35,7 @@ def _rows(log: RunLog, found: Answer) -> Iterator[tuple[str, str]]:
     yield phrase("asked"), _asked(failure, held)
     if found.whose.operator:
         yield phrase("by"), _owner(found.whose)
-    if found.whose.use is not Use.UNKNOWN:
+    if found.whose.use is not Use.UNKNOWN and (found.whose.operator or found.whose.use is not Use.TENSOR):
         yield phrase("for"), phrase(found.whose.use.value)
     if found.whose.moment is not Moment.UNKNOWN:
         yield phrase("during"), phrase(found.whose.moment.value)

@@ -11,6 +11,7 @@ from swapconf.decide.strategy import Strategy
 from swapconf.dryrun.job import Cluster
 from swapconf.files import log_folder
 from swapconf.files.log_folder import Stream
+from swapconf.files.log_pool import read_all
 from swapconf.study.study import Study
 from swapconf.verify import worker_logs
 from swapconf.verify.deviation import (
@@ -34,7 +35,6 @@ from swapconf.words.rules import LOGS
 from swapconf.words.units import MIB, show_bytes
 
 _MOST_NAMES = 4
-POOL_FROM_BYTES = 2**29  # of logs; for less, starting processes costs more than it gives
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +75,7 @@ def verify(
     Raises OSError where the folder cannot be listed.
     """
     streams, packed = log_folder.find(folder)
-    logs, runs_of, trouble = _by_rank(streams, _read_all(streams, jobs), cluster)
+    logs, runs_of, trouble = _by_rank(streams, read_all(streams, worker_logs.read, jobs), cluster)
     trouble += [(path, phrase("it is compressed")) for path in packed]
     here = str(folder)
     found: dict[Deviation, dict[int, int]] = defaultdict(dict)
@@ -122,30 +122,6 @@ def verify(
         )
     findings = [_finding(deviation, ranks) for deviation, ranks in found.items()]
     return Verification(findings=in_order([*general, *findings]), ranks=tuple(verdicts))
-
-
-def _read_all(streams: list[Stream], jobs: int) -> Iterator[Told]:
-    """One by one, in order; read by processes where there is much to read, and joblib is installed."""
-    size = sum(_size(path) for stream in streams for path in stream.paths)
-    if jobs > 1 and len(streams) > 1 and size >= POOL_FROM_BYTES:
-        try:
-            import joblib
-        except ImportError:
-            pass
-        else:
-            with joblib.parallel_config(backend="loky", n_jobs=min(jobs, len(streams)), inner_max_num_threads=1):
-                yield from joblib.Parallel(return_as="generator")(
-                    joblib.delayed(worker_logs.read)(stream) for stream in streams
-                )
-            return
-    yield from map(worker_logs.read, streams)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 def _by_rank(

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from swapconf.files import log_pool
 from swapconf.postmortem import run_log, scan, tables
 from swapconf.postmortem.answer import answer
 from swapconf.postmortem.cause import Cause
@@ -102,6 +103,15 @@ def test_the_rank_that_failed_first_is_told_first(tmp_path: Path) -> None:
     assert "first of 4 ranks" in invoke("oom", tmp_path).stdout
 
 
+def test_many_logs_are_read_by_processes_with_the_same_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for rank in range(3):
+        read(tmp_path, prefix(9 - rank) + above(59 * GIB, 2 * GIB), kernel(KERNEL, 2 * GIB), name=f"worker_{rank}.log")
+    alone = run_log.read(tmp_path)
+    monkeypatch.setattr(log_pool, "POOL_FROM_BYTES", 1)
+    assert run_log.read(tmp_path, jobs=2) == alone
+    assert [failure.rank for failure in alone.failures] == [2, 1, 0]
+
+
 def test_one_rank_with_two_logs_failed_once(tmp_path: Path) -> None:
     (tmp_path / "rank_3").mkdir()
     read(tmp_path, prefix(5) + above(59 * GIB, 2 * GIB), name="worker_3.log")
@@ -173,6 +183,17 @@ def test_the_traceback_tells_the_phase(frames: Sequence[tuple[str, str]], moment
     message = "RuntimeError: NPU out of memory. Tried to allocate 2.00 GiB (NPU 0; 60.97 GiB total capacity;"
     found = answer(read(tmp_path, "Traceback (most recent call last):", *lines, message)).whose
     assert found.moment is moment
+
+
+@pytest.mark.parametrize(
+    ("file", "remedy"), [("mindspore/train/model.py", "max_device_memory"), ("torch/nn/module.py", "under PyTorch")]
+)
+def test_where_cann_alone_speaks_the_traceback_tells_the_framework(file: str, remedy: str, tmp_path: Path) -> None:
+    frame = f'  File "/x/{file}", line 3, in f'
+    message = "EL0004: [PID: 3] Failed to allocate memory requested by GE module."
+    found = answer(read(tmp_path, "Traceback (most recent call last):", frame, message))
+    assert remedy in found.remedies[0]
+    assert len(answer(read(tmp_path, message)).remedies) == len(found.remedies) + 1
 
 
 def test_a_traceback_far_above_is_of_something_else(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from swapconf.cli.main import main
-from swapconf.files import log_folder
+from swapconf.files import log_folder, log_pool
 from swapconf.verify import worker_logs
 from swapconf.verify.deviation import counted
 from swapconf.verify.worker_logs import LoggedEntry, Said, Skipped, parse, read
@@ -651,11 +651,9 @@ def test_what_cannot_be_read(logs: Path, config: Path, tmp_path: Path) -> None:
 
 def test_processes_say_the_same(logs: Path, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("joblib")
-    from swapconf.verify import verify as module
-
     (logs / "worker_5.log").write_text(log(LINES[:2]))
     alone = verify(logs, config, "--format", "json", "--jobs", "1").stdout
-    monkeypatch.setattr(module, "POOL_FROM_BYTES", 0)
+    monkeypatch.setattr(log_pool, "POOL_FROM_BYTES", 0)
     assert verify(logs, config, "--format", "json", "--jobs", "2").stdout == alone
     assert "log-line-missing" in alone
 
