@@ -10,13 +10,14 @@ import pytest
 
 from swapconf.config.yaml_document import parse
 from swapconf.dryrun import came_to
+from swapconf.dryrun.fold.folded import rehearse
 from swapconf.dryrun.job import Cluster, Folder
 from swapconf.dryrun.outcome import RankOutcome, RankReport, as_record, origin
 from swapconf.dryrun.pynative.columns import columns
 from swapconf.dryrun.pynative.layer_cells import layers_of
 from swapconf.dryrun.pynative.refusals import RULE, refusals, told_of_one_card
 from swapconf.dryrun.pynative.training import STEPS, leave_out
-from swapconf.dryrun.rank_order import cluster_of
+from swapconf.dryrun.rank_order import RankOrder, cluster_of
 from swapconf.study.study import Study, study_document
 from swapconf.upstream.facts import Versions
 from tests.helpers import ROOT
@@ -77,6 +78,14 @@ def test_what_needs_other_ranks_is_refused_at_its_line(key: str, words: str) -> 
     assert words in found.message
     assert (found.origin.line, found.origin.column) == (3, 3)
     assert f"--set parallelism.{key}=1" in found.hint
+
+
+def test_no_child_is_started_for_what_is_refused(tmp_path: Path) -> None:
+    document = parse("training: {}\nparallelism: {tensor_parallel: 2}\nmodel: {num_hidden_layers: 2}\n", "t.yaml")
+    report = rehearse(RankOrder(document=document, rank=1, keep=tmp_path / "kept"))
+    assert report.outcome is RankOutcome.NOT_STARTED
+    assert {finding.rule for finding in report.findings} == {RULE}
+    assert not (tmp_path / "kept").exists()
 
 
 def test_its_devices_are_those_of_parallelism() -> None:

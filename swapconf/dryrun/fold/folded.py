@@ -29,6 +29,7 @@ from swapconf.dryrun.fold.refusals import DealtOtherwise, NothingToRead, PartFai
 from swapconf.dryrun.fold.samples import Sample, sample
 from swapconf.dryrun.levels import at_level, keep_trace, raised
 from swapconf.dryrun.outcome import RankOutcome, RankReport
+from swapconf.dryrun.pynative.refusals import refusals
 from swapconf.dryrun.rank_order import RankOrder, cluster_of
 from swapconf.dryrun.verdict import Peaks, verdict, without_trace
 from swapconf.memory import holders
@@ -37,6 +38,7 @@ from swapconf.memory.with_workspace import grow
 from swapconf.study.beside import beside
 from swapconf.study.card import card_of
 from swapconf.study.study import Study
+from swapconf.words.findings import Finding
 from swapconf.words.phrases import phrase
 from swapconf.words.units import GIB
 
@@ -48,6 +50,8 @@ def rehearse(order: RankOrder) -> RankReport:
     """Dry-run one rank. Every fault is an outcome of the report; only a wrong order raises."""
     start = time.monotonic()
     study = order.study(order.document)
+    if refused := tuple(refusals(study, order.level)):
+        return not_started(order, refused)
     note = ""
     if order.fold and order.level in _FOLDED:
         try:
@@ -59,6 +63,19 @@ def rehearse(order: RankOrder) -> RankReport:
                 note = phrase("the whole model was run: {reason}", reason=reason)
     report = _whole(order, study)
     return replace(report, fold_note=note, seconds=time.monotonic() - start)
+
+
+def not_started(order: RankOrder, refused: tuple[Finding, ...]) -> RankReport:
+    """The report of a rank of which there is no dry run."""
+    return RankReport(
+        file=order.document.file,
+        rank=order.rank,
+        stage=cluster_of(order.document).stage_of(order.rank),
+        level=order.level,
+        outcome=RankOutcome.NOT_STARTED,
+        detail=refused[0].message,
+        findings=refused,
+    )
 
 
 _WORTH_TELLING = 9  # layers or micro-batches, from which on one would expect that not all of them are run

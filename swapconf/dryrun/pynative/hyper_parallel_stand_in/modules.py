@@ -18,6 +18,7 @@ _DTENSOR = ("DTensor", "distribute_tensor")
 _ABSENT = {
     "": ("DFunction", "DTensor", "DeviceMesh", "PipelineStage", "init_device_mesh", "shard_module"),
     "core": (),
+    "core.activation_checkpoint": ("checkpoint_exclude_wrapper",),
     "core.context_parallel": (),
     "core.context_parallel.async_context_parallel": ("AsyncContextParallel",),
     "core.context_parallel.async_dsa_context_parallel": (

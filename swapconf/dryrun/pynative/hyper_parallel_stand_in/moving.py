@@ -72,10 +72,12 @@ class Saved:
 
 @dataclass(eq=False, slots=True)
 class _Group:
-    """What cells of one place in the chain have saved; ``moved_bytes``: of each tensor that went last."""
+    """What cells of one place in the chain have saved. ``left``, ``loaded``: the events behind the last copies, None
+    before any. ``moved_bytes``: of each tensor that went last."""
 
     saved: WeakSet[Saved] = field(default_factory=WeakSet)
-    has_left: bool = False
+    left: Any = None
+    loaded: Any = None
     moved_bytes: list[int] = field(default_factory=list)
 
     def tensors(self) -> Iterator[_Moved]:
@@ -151,34 +153,44 @@ class SwapManager:
         if _is_in_backward(cell):
             return
         if place.after is not None:
-            with self._copying():
-                leaving = list(place.group.tensors())
+            leaving = list(place.group.tensors())
+            with self._copying() as stream:
                 for tensor in leaving:
                     tensor.leave()
-            place.group.has_left = True
+                place.group.left = _recorded(stream)
             place.group.moved_bytes = [tensor.size_bytes for tensor in leaving]
-        if place.before is not None and place.before.has_left:
+        if place.before is not None and place.before.left is not None:
             with _no_grad():
+                place.before.left.wait(mindspore.runtime.current_stream())
                 for tensor in place.before.tensors():
                     tensor.give_back()
 
     def _turns(self, place: _Place, cell: Any, _gradient: Any) -> None:
         object.__setattr__(cell, _STATE, _IN_BACKWARD)
-        if place.before is not None and place.before.has_left:
-            with self._copying():
+        if place.before is not None and place.before.left is not None:
+            with self._copying() as stream:
                 for tensor in place.before.tensors():
                     tensor.come_back()
-            place.before.has_left = False
+                place.before.loaded = _recorded(stream)
+            place.before.left = None
+        if place.group.loaded is not None:
+            place.group.loaded.wait(mindspore.runtime.current_stream())
+            place.group.loaded = None
 
     @contextmanager
-    def _copying(self) -> Iterator[None]:
+    def _copying(self) -> Iterator[Any]:
         """On a stream of its own, after what the computing one has been given so far."""
         self._stream = self._stream or mindspore.runtime.Stream()
-        event = mindspore.runtime.Event()
-        event.record(mindspore.runtime.current_stream())
+        event = _recorded(mindspore.runtime.current_stream())
         with _no_grad(), mindspore.runtime.StreamCtx(self._stream):
             event.wait(self._stream)
-            yield
+            yield self._stream
+
+
+def _recorded(stream: Any) -> Any:
+    event = mindspore.runtime.Event()
+    event.record(stream)
+    return event
 
 
 def _is_in_backward(cell: Any) -> bool:
