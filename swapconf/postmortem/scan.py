@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from swapconf.files.log_blocks import LogBlocks
@@ -52,7 +52,9 @@ class Hit:
 
     def let_go(self) -> Hit:
         """The same without what was read, which is large."""
-        return replace(self, buffer=b"", begin=0)
+        return Hit(
+            message=self.message, values=self.values, line=self.line, at=self.at, place=self.place, buffer=b"", begin=0
+        )
 
 
 @dataclass(kw_only=True, slots=True)
