@@ -40,7 +40,8 @@ INTRODUCTION = """# PyNative dry runs
 
 Whole training steps of mindformers' own PyNative trainer (model, loss, backward pass, gradient clipping, optimizer),
 two of them, on one simulated card: `swapconf dryrun configs/pynative/MODEL.yaml --as-parallel`, which recomputes and
-swaps as mindformers does on several cards. Made by `scripts/generations.sh pynative` with {versions};
+swaps as mindformers does on several cards. Made by `scripts/generations.sh pynative` with
+{versions};
 hyper_parallel: {hyper_parallel}.
 
 - *peak*: MindSpore's own `max_memory_allocated` of the run. *replayed*: the most that the blocks of the trace hold at

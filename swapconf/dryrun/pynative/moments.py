@@ -28,10 +28,10 @@ def watch_building(trainer_class: Any, marker: Marker) -> None:
     original = activation_checkpoint.recompute_marker
 
     @contextmanager
-    def recompute_marker() -> Iterator[None]:
+    def recompute_marker(*told: Any) -> Iterator[None]:
         marker.mark(Moment.RECOMPUTE_BEGINS)
         try:
-            with original():
+            with original(*told):
                 yield
         finally:
             marker.mark(Moment.RECOMPUTE_ENDS)

@@ -1,6 +1,7 @@
 """NAMES of modules -> what is in them: all that mindformers 2.0.0 and 2.1.0 import from hyper_parallel. [mindspore]
 
-``hyper_parallel.custom_ops`` is left out: mindformers does without, where it is not installed.
+Of ``hyper_parallel.custom_ops`` only the operators are there that 2.1.0 cannot be imported without; it does without the
+others, where they are not installed, as 2.0.0 does without all.
 """
 
 from __future__ import annotations
@@ -47,6 +48,12 @@ _ABSENT = {
     "core.pipeline_parallel.scheduler": ("MetaStepType",),
     "core.shard": (),
     "core.shard.sharding_plan": ("ShardingPlan",),
+    "custom_ops": (),
+    "custom_ops.experimental": (
+        "npu_dense_lightning_indexer_grad_kl_loss",
+        "npu_dense_lightning_indexer_softmax_lse",
+        "npu_sparse_lightning_indexer_grad_kl_loss",
+    ),
     "platform.mindspore": (),
     "platform.mindspore.pipeline_parallel": (),
     "platform.mindspore.pipeline_parallel._utils": ("_MicroBatch",),
