@@ -145,8 +145,8 @@ def _host(answer: Answer, question: Question, study: Study, cards: int | None) -
     of a host, None for as many as the hardware profile has."""
     from swapconf.decide.expand import expand
     from swapconf.dryrun.rank_order import cluster_of
+    from swapconf.timing.copied_step import CopiedStep, demand, of_host
     from swapconf.timing.cost import Host
-    from swapconf.timing.host_demand import CopiedStep, demand, of_host
     from swapconf.whatif import step_time
     from swapconf.whatif.predict import schedule
 

@@ -17,8 +17,8 @@ from swapconf.dryrun.outcome import ESTIMATED, RECORDED, RankOutcome, RankReport
 from swapconf.dryrun.rank_order import RankOrder, cluster_of
 from swapconf.dryrun.verdict import Peaks, verdict
 from swapconf.memory import holders
+from swapconf.memory.beside_of_trace import communication_part
 from swapconf.memory.cann.card import Card
-from swapconf.memory.whole_device import communication_part
 from swapconf.memory.with_workspace import Grown, grow
 from swapconf.profile import profiler_writer
 from swapconf.profile.simulated import step_profile
@@ -27,8 +27,9 @@ from swapconf.study.beside import beside
 from swapconf.study.card import card_of, words
 from swapconf.study.study import Study
 from swapconf.timing import costing, hardware, program, timeline
+from swapconf.timing.copied_step import CopiedStep, demand, of_host
 from swapconf.timing.cost import Machine
-from swapconf.timing.host_demand import CopiedStep, HostDemand, demand, of_host
+from swapconf.timing.host_demand import HostDemand
 from swapconf.trace import run_record, trace_folder, trace_writer
 from swapconf.trace.trace import Trace
 from swapconf.trace.workspace import Basis, Workspace

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from swapconf.config.config import Config, Dialect
-from swapconf.memory.whole_device import Beside, Part, PartName, communication_part, workspace_part
+from swapconf.memory.beside_of_trace import communication_part, workspace_part
+from swapconf.memory.whole_device import Beside, Part, PartName
 from swapconf.study.card import card_of
 from swapconf.timing import hardware
 from swapconf.timing.cost import Hardware, Machine

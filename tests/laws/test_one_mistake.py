@@ -38,7 +38,7 @@ MCORE = {
 }
 PYNATIVE = {
     "context": "context:\n  mode: 1\n",
-    "training": "training:\n  steps: 10\n",
+    "training": "training:\n  steps: 10\n  global_batch_size: 8\n",
     "parallelism": "parallelism:\n  tensor_parallel: 1\n  pipeline_parallel: 1\n",
     "model": "model:\n  model_type: qwen3\n  num_hidden_layers: {layers}\n",
     "swap": "swap:\n  enable: True\n  default_prefetch: 1\n  layer_swap:\n    - layers: ['0']\n",

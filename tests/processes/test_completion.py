@@ -52,7 +52,7 @@ def offered(shell: Path, *words: str) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["c"], ["check", "compare", "completion"]),
+        (["c"], ["calibrate", "check", "compare", "completion"]),
         (["register"], ["register-path"]),
         (["check", "--f"], ["--format", "--fix"]),
         (["check", "--format", ""], ["text", "json", "github", "gitlab", "junit", "sarif"]),

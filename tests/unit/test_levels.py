@@ -18,7 +18,7 @@ from swapconf.dryrun.child import Ran, kept
 from swapconf.dryrun.fold import folded
 from swapconf.dryrun.outcome import RankOutcome, RankReport
 from swapconf.dryrun.rank_order import RankOrder
-from swapconf.memory.whole_device import communication_part
+from swapconf.memory.beside_of_trace import communication_part
 from swapconf.memory.with_workspace import grow
 from swapconf.profile import profiler_folder
 from swapconf.study.study import Study
