@@ -24,8 +24,8 @@ from swapconf.trace.work import COLLECTIVES
 
 _LAYER = re.compile(r"(?<!mtp)[./](?:\w+-\w+/)?layers(?:-CellList/|\.)(\d+)[-.]")
 _EXTRA_LAYER = re.compile(r"(?:^|[./])mtp(?:-\w+)?[./]")
-_BY_KIND = {"ConstantValue": Category.CONSTANT, "PyNativeInput": Category.CONSTANT, "WorkSpace": Category.WORKSPACE}
-_BY_PHASE = {
+OF_KIND = {"ConstantValue": Category.CONSTANT, "PyNativeInput": Category.CONSTANT, "WorkSpace": Category.WORKSPACE}
+OF_PHASE = {
     Phase.FORWARD: Category.ACTIVATION,
     Phase.RECOMPUTED: Category.RECOMPUTED,
     Phase.BACKWARD: Category.GRADIENT,
@@ -67,14 +67,14 @@ def layer_of(name: str) -> int:
 def _category(block: Block, parameters: Container[str], phase: Mapping[int, Phase]) -> Category:
     if block.kind == "Weight":
         return of_parameter(block.node, parameters)
-    if block.kind in _BY_KIND:
-        return _BY_KIND[block.kind]
+    if block.kind in OF_KIND:
+        return OF_KIND[block.kind]
     primitive = block.node.rpartition("/")[2].partition("-op")[0]
     if primitive == "MoveTo":
         return Category.SWAP
     if primitive in COLLECTIVES:
         return Category.COMMUNICATION
-    return _BY_PHASE[phase.get(block.start, Phase.OPTIMIZER)]
+    return OF_PHASE[phase.get(block.start, Phase.OPTIMIZER)]
 
 
 def of_parameter(name: str, parameters: Container[str]) -> Category:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapconf.memory.categories import alive, bytes_at_peak, operator_of
-from swapconf.memory.trace_lifetimes import layer_of, lifetimes, of_parameter
+from swapconf.memory.trace_lifetimes import OF_KIND, OF_PHASE, layer_of, lifetimes, of_parameter
 from swapconf.postmortem.held import NUM_BLOCKS, HeldAtPeak, HeldBlock
 from swapconf.trace import memory_block, trace_folder
 from swapconf.trace.blocks import Blocks
@@ -18,13 +18,6 @@ from swapconf.trace.trace import Trace
 from swapconf.words.findings import SwapconfError
 
 _PARAMETER = "Weight"
-_BY_KIND = {"ConstantValue": Category.CONSTANT, "PyNativeInput": Category.CONSTANT, "WorkSpace": Category.WORKSPACE}
-_BY_PHASE = {
-    Phase.FORWARD: Category.ACTIVATION,
-    Phase.RECOMPUTED: Category.RECOMPUTED,
-    Phase.BACKWARD: Category.GRADIENT,
-    Phase.OPTIMIZER: Category.TEMPORARY,
-}
 
 
 def read(path: Path) -> HeldAtPeak:
@@ -112,7 +105,7 @@ def _by_name(blocks: Blocks, rows: NDArray[np.int64], names: list[str], phase: l
 
 
 def _category(kind: str, phase: Phase | None) -> Category:
-    return _BY_KIND.get(kind) or (Category.TEMPORARY if phase is None else _BY_PHASE[phase])
+    return OF_KIND.get(kind) or (Category.TEMPORARY if phase is None else OF_PHASE[phase])
 
 
 def _by_phase(used_bytes: NDArray[np.int64], phase: list[Phase | None]) -> tuple[tuple[str, int], ...]:
