@@ -80,10 +80,15 @@ def command(
     smallest one at which its copies do not stall the main stream and no tensor is on the device twice, with the same
     prefetch in all layers.
 
+    A YAML of PyNative mode is asked in the same way, with a trace of `swapconf dryrun`: full recompute, recompute of
+    modules, and layer swap as on several cards; memory only.
+
     Exit codes: 0 predicted; 1 predicted, with findings of severity error; 2 a file could not be read or written, the
     trace is not one of this config without swap and recompute, or the command line is wrong.
     """
+    from swapconf.cli.whatif_pynative import run
     from swapconf.config import overrides
+    from swapconf.config.config import Dialect
     from swapconf.memory.allocators import default_policy
     from swapconf.memory.whole_device import device_line
     from swapconf.report.sweep_chart import chart, choices
@@ -97,6 +102,10 @@ def command(
     try:
         study = study_for_check(overrides.of_file(file, changes), os.environ)
         go_on(study)
+        if study.config.dialect is Dialect.PYNATIVE:
+            refused = {"--hardware": machine.profile is not None, "--sweep": sweep is not None}
+            run(trace, study, form, {**refused, "--html": html is not None, "--safe": safe})
+            return
         question = Question(
             trace, study, default_policy(os.environ), machine.load() if machine.profile is not None else None
         )

@@ -64,8 +64,9 @@ def _stretches(marks: Sequence[Mark]) -> Iterator[Stretch]:
     now = _FIRST
     yield now
     for mark in marks:
-        now = replace(_next(now, mark), start=mark.event)
-        yield now
+        if mark.moment not in (Moment.MODULE_BEGINS, Moment.MODULE_ENDS):
+            now = replace(_next(now, mark), start=mark.event)
+            yield now
 
 
 def _next(now: Stretch, mark: Mark) -> Stretch:

@@ -21,10 +21,11 @@ from swapconf.trace.lifetimes import NEVER
 from swapconf.words.phrases import phrase
 
 FILE = "marks.json"
-MOMENTS = "moments"  # the key in it: [moment, layer] of each mark
+MOMENTS = "moments"  # the key in it: [moment, layer] of each mark, and the path in the layer where it is a module's
 MOVED, HOST = "moved", "host_peak_bytes"  # [layer, bytes] of each tensor that the last step moved; the most at once
 NO_LAYER = -1
 MARKER_BYTES = 512
+NO_KERNELS = ("View", "Reshape", "InplaceZero")  # views compute nothing, and a mark is none of the model's
 
 
 class Moment(Enum):
@@ -35,6 +36,8 @@ class Moment(Enum):
     STEP_BEGINS = "step begins"
     FORWARD_BEGINS = "forward begins"
     FORWARD_ENDS = "forward ends"
+    MODULE_BEGINS = "module begins"
+    MODULE_ENDS = "module ends"
     BACKWARD_PASS_BEGINS = "backward pass begins"
     BACKWARD_BEGINS = "backward begins"
     RECOMPUTE_BEGINS = "recompute begins"
@@ -47,11 +50,13 @@ class Moment(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """``event``: the tracker's. ``layer``: NO_LAYER for what is of the whole step."""
+    """``event``: the tracker's. ``layer``: NO_LAYER for what is of the whole step. ``module``: the dotted path in the
+    layer of the module whose forward pass it is, "" for others; runs that recompute or swap mark no modules."""
 
     event: int
     moment: Moment
     layer: int
+    module: str = ""
 
 
 def read(path: Path, blocks: Blocks) -> tuple[Mark, ...]:
@@ -72,7 +77,7 @@ def read(path: Path, blocks: Blocks) -> tuple[Mark, ...]:
     damage.refuse()
     marker = int(np.flatnonzero(fits)[0])
     events = blocks.users[blocks.user_offsets[marker] : blocks.user_offsets[marker + 1]].tolist()
-    return tuple(Mark(event, moment, layer) for event, (moment, layer) in zip(sorted(events), moments, strict=True))
+    return tuple(Mark(event, *told) for event, told in zip(sorted(events), moments, strict=True))
 
 
 def moved_by(path: Path) -> tuple[tuple[tuple[int, int], ...], int]:
@@ -85,10 +90,10 @@ def moved_by(path: Path) -> tuple[tuple[tuple[int, int], ...], int]:
     return found, most if isinstance(most, int) else 0
 
 
-def _moments(told: object) -> Iterator[tuple[Moment, int]]:
+def _moments(told: object) -> Iterator[tuple[Moment, int, str]]:
     if not isinstance(told, list):
         raise TypeError
-    for moment, layer in told:
-        if not isinstance(layer, int):
+    for moment, layer, *module in told:
+        if not isinstance(layer, int) or not all(isinstance(path, str) for path in module) or len(module) > 1:
             raise TypeError
-        yield Moment(moment), layer
+        yield Moment(moment), layer, *(module or [""])

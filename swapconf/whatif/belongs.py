@@ -25,6 +25,8 @@ _SECTIONS: Mapping[str, tuple[str, ...]] = {
     "model_config": (),
     "parallel": (),
     "parallel_config": (),
+    "parallelism": (),
+    "training": ("local_batch_size", "global_batch_size", "gradient_accumulation_steps"),
     "moe_config": (),
     "optimizer": (),
     "runner_wrapper": (),

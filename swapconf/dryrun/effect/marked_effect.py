@@ -12,11 +12,9 @@ import numpy as np
 
 from swapconf.dryrun.effect.effect import Effect, Launch, Move
 from swapconf.trace.marked_passes import Pass, Stretch
-from swapconf.trace.marks import FILE, NO_LAYER, moved_by
+from swapconf.trace.marks import FILE, NO_KERNELS, NO_LAYER, moved_by
 from swapconf.trace.trace import Trace
 from swapconf.upstream.scopes import Place
-
-_NO_KERNELS = ("View", "Reshape", "InplaceZero")  # views compute nothing, and a mark is none of the model's
 
 
 def marked_effect(trace: Trace) -> Effect:
@@ -27,7 +25,7 @@ def marked_effect(trace: Trace) -> Effect:
     again = tuple(
         Launch(Place(str(stretch.layer), ""), task.primitive)
         for task, stretch in zip(trace.tasks, map(passes.stretches.__getitem__, passes.places(events)), strict=True)
-        if _runs_again(stretch, last) and not task.primitive.endswith(_NO_KERNELS)
+        if _runs_again(stretch, last) and not task.primitive.endswith(NO_KERNELS)
     )
     moved, host_bytes = moved_by(Path(trace.folder) / FILE)
     moves = tuple(

@@ -33,6 +33,11 @@ def outermost_layers_of(model: Any) -> Iterator[tuple[int, Any]]:
         yield number, cell
 
 
+def is_plain(model: Any) -> bool:
+    """Whether nothing of it recomputes or swaps."""
+    return not any(WRAPPED in getattr(cell, "_cells", {}) for _, cell in model.cells_and_names())
+
+
 def innermost(cell: Any) -> Any:
     """Without the cells that swapping and recomputing put around it."""
     while WRAPPED in getattr(cell, "_cells", {}):

@@ -22,10 +22,10 @@ from swapconf.trace.marks import FILE, HOST, MOMENTS, MOVED, NO_LAYER, Moment
 class Marker:
     def __init__(self) -> None:
         self._tensor = mint.zeros((1,), dtype=mindspore.int8)
-        self._moments: list[tuple[str, int]] = []
+        self._moments: list[tuple[str, int] | tuple[str, int, str]] = []
 
-    def mark(self, moment: Moment, layer: int = NO_LAYER) -> None:
-        self._moments.append((moment.value, layer))
+    def mark(self, moment: Moment, layer: int = NO_LAYER, module: str = "") -> None:
+        self._moments.append((moment.value, layer, module) if module else (moment.value, layer))
         self._tensor.zero_()
 
     def watch(self, layers: Iterable[tuple[int, Any]]) -> None:
@@ -34,10 +34,21 @@ class Marker:
             cell.register_forward_pre_hook(self._before(number))
             cell.register_forward_hook(self._after(number))
 
+    def watch_modules(self, layers: Iterable[tuple[int, Any]]) -> None:
+        """The forward passes of what is in (number, cell) of each layer."""
+        for number, layer in layers:
+            for path, cell in layer.cells_and_names():
+                if path:
+                    cell.register_forward_pre_hook(self._module(Moment.MODULE_BEGINS, number, path))
+                    cell.register_forward_hook(self._module(Moment.MODULE_ENDS, number, path))
+
     def write(self, folder: Path, moved: Sequence[tuple[int, int]], host_peak_bytes: int) -> None:
         """``moved``: (layer, bytes) of what the last step moved to the host."""
         told = {MOMENTS: self._moments, MOVED: moved, HOST: host_peak_bytes}
         replace_text(folder / FILE, json.dumps(told))
+
+    def _module(self, moment: Moment, layer: int, path: str) -> Callable[..., None]:
+        return lambda *_called: self.mark(moment, layer, path)
 
     def _before(self, layer: int) -> Callable[..., None]:
         def begins(_cell: Any, inputs: Any) -> None:

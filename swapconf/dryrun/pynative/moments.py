@@ -13,7 +13,7 @@ from typing import Any
 import mindspore
 
 from swapconf.dryrun.pynative.hyper_parallel_stand_in import STAND_IN
-from swapconf.dryrun.pynative.layer_cells import layers_of, outermost_layers_of
+from swapconf.dryrun.pynative.layer_cells import is_plain, layers_of, outermost_layers_of
 from swapconf.dryrun.pynative.marks import Marker
 from swapconf.trace.marks import Moment
 
@@ -45,6 +45,8 @@ def watch_training(trainer: Any, marker: Marker) -> None:
 
     for model in trainer.model:
         marker.watch(layers_of(model))
+        if is_plain(model):  # what may be asked of its trace is also which module made what
+            marker.watch_modules(layers_of(model))
     _between(TensorPy, "backward", marker, Moment.BACKWARD_PASS_BEGINS, Moment.BACKWARD_PASS_ENDS)
     _between(trainer, "_optimizer_update", marker, Moment.OPTIMIZER_BEGINS, None)
 

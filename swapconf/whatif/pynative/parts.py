@@ -1,0 +1,90 @@
+"""DECISIONS + TRACE -> PARTS: which forward passes of the trace run once more, and which layers' blocks move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from swapconf.decide import budget
+from swapconf.decide.module_paths import compiled
+from swapconf.decide.strategy import ModuleDecision
+from swapconf.whatif.pynative.intervals import Step
+from swapconf.words.phrases import phrase
+from swapconf.words.units import runs
+
+_COMMUNICATION = "select_comm_recompute"  # there is none on one card
+
+
+class NotPredicted(ValueError):
+    """A decision whose effect is not known; the text says which, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """``again``: (layer, path of a module, "" for the whole layer). ``moved``: (layer, the layer that says when)."""
+
+    again: frozenset[tuple[int, str]]
+    moved: tuple[tuple[int, int], ...]
+
+
+def parts(decisions: Iterable[ModuleDecision], steps: Iterable[Step]) -> Parts:
+    """Raises NotPredicted."""
+    paths: dict[int, set[str]] = {}
+    for step in steps:
+        for one in step.passes:
+            paths.setdefault(one.layer, set()).add(one.module)
+    again: dict[int, set[str]] = {}
+    moved: dict[int, int] = {}
+    for decision in decisions:
+        if decision.kind == _COMMUNICATION:
+            continue
+        _refuse(decision)
+        for layer in decision.layers:
+            if decision.effect == "swap" and decision.prefetch_layers:
+                moved.setdefault(layer, layer + decision.prefetch_layers)
+            elif decision.effect == "recompute":
+                again.setdefault(layer, set()).update(_paths(decision.module, paths.get(layer, set())))
+    return Parts(
+        frozenset((layer, path) for layer, found in again.items() for path in _outermost(found)),
+        tuple(sorted(moved.items())),
+    )
+
+
+def _paths(pattern: str, known: set[str]) -> Iterator[str]:
+    if not pattern:
+        yield ""
+        return
+    if known == {""}:
+        raise NotPredicted(
+            phrase("the trace does not tell the modules of its layers; make it again with this version of swapconf")
+        )
+    expression, left = compiled(pattern), budget.current()
+    yield from (path for path in known if path and left.fits(expression, path, pattern))
+
+
+def _outermost(paths: set[str]) -> Iterator[str]:
+    """Those that lie in no other. Source: mindformers 2.0.0, activation_checkpoint.py, _clean_and_parse_config."""
+    for path in paths:
+        if path == "" or not any(other == "" or path.startswith(f"{other}.") for other in paths):
+            yield path
+
+
+def _refuse(decision: ModuleDecision) -> None:
+    layers = ", ".join(runs(frozenset(decision.layers)))
+    if decision.effect == "unknown":
+        raise NotPredicted(
+            phrase("layers {layers} are swapped and recomputed; which of the two holds is not known", layers=layers)
+        )
+    if decision.kind == "op_swap":
+        raise NotPredicted(
+            phrase(
+                "op_swap {module} in layers {layers}: the swap of single modules is not predicted, that of whole "
+                "layers is (layer_swap)",
+                module=decision.module,
+                layers=layers,
+            )
+        )
+    if decision.effect == "keep":
+        raise NotPredicted(
+            phrase("operators that are kept from recompute ({module}) are not predicted", module=decision.module)
+        )

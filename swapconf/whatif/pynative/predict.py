@@ -1,0 +1,71 @@
+"""LAYOUT + PARTS -> PREDICTION of a PyNative run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from swapconf.trace.lifetimes import CATEGORIES, TICKS, Lifetimes, usage
+from swapconf.whatif.pynative.intervals import Step
+from swapconf.whatif.pynative.layout import Changes, Layout
+from swapconf.whatif.pynative.parts import Parts
+
+
+@dataclass(frozen=True, kw_only=True)
+class NativePrediction:
+    """``moved_bytes``, ``kernels``: by layer, of one step. ``host_peak_bytes``: the most on the host at once."""
+
+    device: Lifetimes
+    moved_bytes: dict[int, int]
+    kernels: dict[int, int]
+    host_peak_bytes: int
+
+    @property
+    def used_peak_bytes(self) -> int:
+        return self.device.used_peak_bytes
+
+
+def predict(layout: Layout, steps: tuple[Step, ...], device: Lifetimes, parts: Parts) -> NativePrediction:
+    """``device``: the blocks of the trace, in the order of the layout."""
+    changes = layout.unchanged()
+    for step in steps:
+        for one in step.passes:
+            if (one.layer, one.module) in parts.again:
+                layout.recompute(changes, step, one)
+        for layer, target in parts.moved:
+            part, other = step.layer(layer), step.layer(target)
+            if part is not None and other is not None:
+                layout.swap(changes, step, part, other)
+    return _prediction(layout, len(steps), device, changes)
+
+
+def _prediction(layout: Layout, num_steps: int, device: Lifetimes, changes: Changes) -> NativePrediction:
+    rows = np.array([*range(len(device)), *(one.row for one in changes.again)], dtype=np.int64)
+    start = np.concatenate([device.start * TICKS, np.array([one.start for one in changes.again], dtype=np.int64)])
+    end = np.concatenate([changes.end, np.array([one.end for one in changes.again], dtype=np.int64)])
+    category = [CATEGORIES.index(one.category) for one in changes.again]
+    order = np.argsort(start, kind="stable")
+    rows = rows[order]
+    moved: dict[int, int] = {}
+    for move in changes.moves:
+        moved[move.layer] = moved.get(move.layer, 0) + int(layout.size_bytes[move.row])
+    leaves, returns = (
+        np.array([getattr(one, name) for one in changes.moves], np.int64) for name in ("leaves", "returns")
+    )
+    sizes = layout.size_bytes[[one.row for one in changes.moves]] if changes.moves else np.zeros(0, np.int64)
+    return NativePrediction(
+        device=Lifetimes(
+            start=start[order],
+            end=end[order],
+            size_bytes=device.size_bytes[rows],
+            is_persistent=device.is_persistent[rows],
+            category=np.concatenate([device.category, np.array(category, dtype=np.uint8)])[order],
+            layer=np.concatenate([device.layer, np.array([one.layer for one in changes.again], dtype=np.int32)])[order],
+            name=device.name[rows],
+            names=device.names,
+        ),
+        moved_bytes={layer: size // num_steps for layer, size in sorted(moved.items())},
+        kernels={layer: count // num_steps for layer, count in sorted(changes.kernels.items())},
+        host_peak_bytes=usage(leaves, returns, sizes).peak_bytes,
+    )

@@ -1,0 +1,163 @@
+"""One trace of a PyNative run without swap and recompute, asked what a config would do to its memory.
+
+The trace is of one card; the answer is that of a run which recomputes and swaps as mindformers does on several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from swapconf.config.config import Config, ListedSwap
+from swapconf.decide.modules import decide_parallel
+from swapconf.memory.allocators.mindspore import place
+from swapconf.memory.marked_lifetimes import marked_lifetimes
+from swapconf.memory.memory_view import EntryTotal
+from swapconf.memory.replay import replay
+from swapconf.study.study import Study
+from swapconf.trace import run_record, trace_folder
+from swapconf.trace.lifetimes import Lifetimes, Placement
+from swapconf.trace.marked_passes import Pass
+from swapconf.trace.marks import FILE, moved_by
+from swapconf.whatif.belongs import other_run
+from swapconf.whatif.pynative.intervals import steps
+from swapconf.whatif.pynative.layout import Layout
+from swapconf.whatif.pynative.parts import NotPredicted, parts
+from swapconf.whatif.pynative.predict import NativePrediction, predict
+from swapconf.words.findings import Origin
+from swapconf.words.phrases import phrase
+
+ORIGIN = phrase(
+    "what-if from a dry run of one card in PyNative mode, as of a run that recomputes and swaps as mindformers does on "
+    "several cards"
+)
+
+
+class NativeMismatch(ValueError):
+    """The trace and the config do not belong together, or the answer is not known; the text says why."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LayerTotal:
+    """What one layer holds at the peaks, without and with the config, and what it does in a step."""
+
+    layer: int
+    before_bytes: int
+    used_bytes: int
+    moved_bytes: int
+    recomputed: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NativeAnswer:
+    """``placement``: where the pool would put the blocks; None where its rules are not known, as of a second stream."""
+
+    prediction: NativePrediction
+    placement: Placement | None
+    baseline_peak_bytes: int
+    entries: tuple[EntryTotal, ...]
+    layers: tuple[LayerTotal, ...]
+
+    @property
+    def moved_bytes(self) -> int:
+        return sum(self.prediction.moved_bytes.values())
+
+    @property
+    def recomputed(self) -> int:
+        return sum(self.prediction.kernels.values())
+
+
+class NativeQuestion:
+    """Raises SwapconfError for files that cannot be read, NativeMismatch where the trace is no baseline."""
+
+    def __init__(self, folder: Path, study: Study) -> None:
+        trace = trace_folder.read(folder, rank=0)
+        making = f"swapconf dryrun {study.config.file} --keep DIR"
+        if not trace.marks:
+            raise NativeMismatch(
+                phrase("the trace has no marks, so it is none of PyNative mode; make one: {command}", command=making)
+            )
+        recorded = run_record.read(folder).get("settings")
+        if other := other_run(study, trace, recorded if isinstance(recorded, dict) else {}):
+            raise NativeMismatch(
+                phrase("{reason}; make a trace of this config: {command}", reason=other, command=making)
+            )
+        moved, _ = moved_by(Path(trace.folder) / FILE)
+        if moved or any(stretch.what is Pass.RECOMPUTED for stretch in trace.passes.stretches):
+            raise NativeMismatch(
+                phrase(
+                    "the run of this trace has recomputed or swapped; make one that does not: {command}", command=making
+                )
+            )
+        self.steps = steps(trace.marks)
+        if not self.steps:
+            raise NativeMismatch(phrase("the trace has no whole step; make one again: {command}", command=making))
+        self.trace, self._config = trace, study.config
+        self._layout, self._device = Layout(trace), marked_lifetimes(trace)
+        self._pool = replay(trace, self._device, run_record.pool(folder))
+
+    def predict(self, config: Config) -> NativePrediction:
+        """Raises NativeMismatch for what is not predicted."""
+        try:
+            found = parts(decide_parallel(config), self.steps)
+        except NotPredicted as error:
+            raise NativeMismatch(str(error)) from None
+        return predict(self._layout, self.steps, self._device, found)
+
+    def answer(self) -> NativeAnswer:
+        found = self.predict(self._config)
+        is_placed = self._pool.is_exact and not found.moved_bytes
+        return NativeAnswer(
+            prediction=found,
+            placement=place(found.device, self._pool.pool) if is_placed else None,
+            baseline_peak_bytes=self._device.used_peak_bytes,
+            entries=tuple(self._entry(found, *entry) for entry in _entries(self._config)),
+            layers=tuple(self._layers(found)),
+        )
+
+    def _entry(self, whole: NativePrediction, origin: Origin, text: str, without: Config) -> EntryTotal:
+        rest = self.predict(without)
+        return EntryTotal(
+            origin=origin,
+            text=text,
+            saved_bytes=rest.used_peak_bytes - whole.used_peak_bytes,
+            moved_bytes=sum(whole.moved_bytes.values()) - sum(rest.moved_bytes.values()),
+            recomputed=sum(whole.kernels.values()) - sum(rest.kernels.values()),
+        )
+
+    def _layers(self, found: NativePrediction) -> Iterator[LayerTotal]:
+        before, after = _at_peak(self._device), _at_peak(found.device)
+        for layer in sorted({one.layer for step in self.steps for one in step.passes}):
+            yield LayerTotal(
+                layer=layer,
+                before_bytes=before.get(layer, 0),
+                used_bytes=after.get(layer, 0),
+                moved_bytes=found.moved_bytes.get(layer, 0),
+                recomputed=found.kernels.get(layer, 0),
+            )
+
+
+def _at_peak(device: Lifetimes) -> Mapping[int, int]:
+    """Bytes by layer at the first moment of the peak."""
+    time = device.used.peak_time
+    there = (device.start <= time) & (device.end > time)
+    layers, place_of = np.unique(device.layer[there], return_inverse=True)
+    sums = np.bincount(place_of, weights=device.size_bytes[there], minlength=len(layers))
+    return dict(zip(layers.tolist(), sums.astype(np.int64).tolist(), strict=True))
+
+
+def _entries(config: Config) -> Iterator[tuple[Origin, str, Config]]:
+    """Every entry with the config that lacks it."""
+    swap, again = config.swap, config.recompute
+    if isinstance(swap, ListedSwap):
+        for index, layer in enumerate(swap.layer_swap):
+            rest = replace(swap, layer_swap=swap.layer_swap[:index] + swap.layer_swap[index + 1 :])
+            yield layer.origin, "layer_swap", replace(config, swap=rest)
+    if again.full is not None:
+        yield again.full.origin, "recompute", replace(config, recompute=replace(again, full=None))
+    for index, chosen in enumerate(again.select):
+        less = replace(again, select=again.select[:index] + again.select[index + 1 :])
+        yield chosen.origin, f"select_recompute {chosen.pattern}", replace(config, recompute=less)
