@@ -2,7 +2,8 @@ r"""pynative-not-predicted: what swapconf does not know of a PyNative run.
 
 swapconf's catalog holds the operators of graph mode. It has no modules of PyNative models, so module paths are not
 checked, and layers and modules are explained as they stand in the YAML. What is known of graph mode (R1, R2, what a
-prefetch in operators costs, what a swap moves) is not applied. A note, wherever something is asked for.
+prefetch in operators costs, what a swap moves) is not applied. What memory takes, `swapconf whatif` tells from a dry
+run. A note, wherever something is asked for.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def check(case: Case) -> Iterator[Finding]:
             origin,
             phrase(
                 "swapconf has no catalog of PyNative modules: module paths are not checked against the "
-                "model, and memory and time are not predicted"
+                "model, times are not predicted, and memory is by `swapconf whatif` from a dry run alone"
             ),
             phrase("structure, layers, prefetch (in layers) and overlaps are checked"),
         )
