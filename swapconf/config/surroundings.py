@@ -46,6 +46,8 @@ def read(document: Document) -> Surroundings:
     legacy = reader.legacy()
     for path in ("model", "model.model_config", "moe_config", *_CLASSES):
         reader.node(path)  # rules point at them
+    if reader.value("pretrained_model_dir") in (None, ""):
+        reader.origins.pop("pretrained_model_dir", None)
     section = _plain(document.root.get("model"))
     config = Config(
         file=document.file,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 
+from swapconf.decide.rules import model_not_named
 from swapconf.dryrun.launch import Ending, Finished
 from swapconf.dryrun.outcome import Fault, RankOutcome
 from swapconf.words.phrases import phrase
@@ -73,11 +74,7 @@ def _fault(finished: Finished, tail: str) -> Fault | None:
         if _NOT_INSTALLED.search(words):
             return Fault(RankOutcome.NOT_INSTALLED, words)
         if _UNNAMED.search(words):
-            told = phrase(
-                "the YAML names no model: model.model_config has no `model_type`, and there is no "
-                "pretrained_model_dir; mindformers says: {words}",
-                words=words,
-            )
+            told = phrase("{told}; mindformers says: {words}", told=model_not_named.told(), words=words)
             return Fault(RankOutcome.STOPPED, told, ("model.model_config", "model"))
         return Fault(RankOutcome.STOPPED, words, _places(words))
     return None
