@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from swapconf.models.network import LayerTemplate, Operator
 from swapconf.upstream.primitives import VIEWS, plain
@@ -54,14 +54,28 @@ class CellPrimitives:
                 operator.path
                 for operator in views
                 if order.index(operator.path) > order.index(path)
-                and kinds
-                & {plain(self._by_path[reader].type) for reader in operator.consumers if reader in self._by_path}
+                and kinds & {plain(reader.type) for reader in self._read_by(operator)}
             ),
             None,
         )
 
+    def view_between(self, source: str, path: str, readers: Set[str]) -> str | None:
+        """The view that reads ``source`` and that what reads the view ``path`` in the trace reads in the catalog, where
+        ``path`` itself reads something else there."""
+        read = self._read_by(self._by_path[source])
+        if any(view.path == path for view in read):
+            return None
+        views = (view for view in read if view.type in VIEWS)
+        return next((view.path for view in views if readers & self._kinds_behind(view)), None)
+
+    def _read_by(self, operator: Operator) -> list[Operator]:
+        return [self._by_path[path] for path in operator.consumers if path in self._by_path]
+
+    def _kinds_behind(self, operator: Operator) -> set[str]:
+        return {plain(reader.type) for reader in self._read_by(operator)}
+
     def _likeness(self, operator: Operator, readers: frozenset[tuple[str, str]]) -> int:
-        expected = [self._by_path[path] for path in operator.consumers if path in self._by_path]
+        expected = self._read_by(operator)
         return sum((reader.path.rpartition(".")[0], plain(reader.type)) in readers for reader in expected)
 
     def is_unread_cast(self, path: str) -> bool:

@@ -213,6 +213,7 @@ def _flagged(baseline: Baseline, sites: Sites, actions: SiteActions) -> tuple[Fl
     rest."""
     kernels, reads = baseline.kernels, baseline.reads
     flagged = np.where(sites.of_node >= 0, actions.again[sites.of_node], False)
+    flagged &= (sites.of_merged < 0) | actions.again[sites.of_merged]
     for (layer, cell), nodes in sites.loose.items():
         flagged[nodes] = descends(cell, actions.roots.get(layer, frozenset()))
     leaving = (reads.face >= 0) & (kernels.passing[reads.face] >= 0) & ~kernels.backward[reads.kernel]

@@ -40,6 +40,7 @@ class Sites:
     of_unread: Ints
     places: tuple[tuple[str, str], ...]
     of_place: Ints
+    of_merged: Ints
     shared: tuple[tuple[int, str], ...] = ()
     home: tuple[str, ...] | None = None
 
@@ -57,6 +58,7 @@ def assign(baseline: Baseline, network: Network) -> Sites:
     assigned = _Assigned(baseline, network)
     assigned.nodes()
     of_place, places = _places(baseline)
+    assigned.merged()
     assigned.sent()
     assigned.read()
     shared = assigned.shared()
@@ -69,6 +71,7 @@ def assign(baseline: Baseline, network: Network) -> Sites:
         of_moved=assigned.of_moved,
         of_read=assigned.of_read,
         of_unread=_unread(baseline, assigned.of_node, names, network),
+        of_merged=assigned.of_merged,
         places=places,
         of_place=of_place,
         shared=shared,
@@ -95,7 +98,7 @@ class _Assigned:
         self._readers = _reader_cells(baseline)
         self.names: dict[tuple[str, str], int] = {}
         self.of_node = np.full(len(self._kernels), -1, dtype=np.int64)
-        self.of_moved = self.of_node
+        self.of_moved = self.of_merged = self.of_node
         self.of_read = np.full(len(self._reads.block), -1, dtype=np.int64)
 
     def nodes(self) -> None:
@@ -121,6 +124,18 @@ class _Assigned:
         self.of_node[_of_strangers(baseline, is_known) | _like_misnamed(baseline, self._readers)] = -1
         self.of_moved = self.of_node.copy()
         self._of_site = [path for _, path in self.names]
+
+    def merged(self) -> None:
+        """The site in front of a view that MindSpore has merged with it: a Linear's Reshape of its output."""
+        self.of_merged = np.full(len(self.of_node), -1, dtype=np.int64)
+        for node in np.flatnonzero(self._baseline.views & (self.of_node >= 0)).tolist():
+            layer, below = self._layer(node), int(self._baseline.below[node])
+            if layer is not None and below >= 0 and self.of_node[below] >= 0:
+                kinds = {primitive for _, primitive in self._readers.get(node, ())}
+                source, path = (self._of_site[self.of_node[one]] for one in (below, node))
+                other = layer[1].view_between(source, path, kinds)
+                if other is not None:
+                    self.of_merged[node] = self._site(layer[0], other)
 
     def sent(self) -> None:
         """Communication that is no site of its own moves what the site does that it reads; so does the slice that

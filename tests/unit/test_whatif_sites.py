@@ -77,6 +77,38 @@ def test_a_view_without_a_cell_is_a_later_one_only_where_its_readers_have_none_e
     assert (sites.names[node][1] if node >= 0 else None) == expected
 
 
+@pytest.mark.parametrize(("reader", "expected"), [("Split", "mlp.in.reshape"), ("Mul", None)])
+def test_a_view_that_mindspore_has_merged_with_that_of_a_linear_stands_for_both(
+    reader: str, expected: str | None
+) -> None:
+    """What was left out of the recompute in either is kept, and who reads it does not run what made it again."""
+    operators = (
+        Operator(path="mlp.in.matmul", kind="primitive", type="MatMul", consumers=("mlp.in.reshape",)),
+        Operator(path="mlp.in.reshape", kind="primitive", type="Reshape", saved=True, consumers=("mlp.split",)),
+        Operator(path="mlp.split", kind="primitive", type="Split", consumers=("mlp.reshape",)),
+        Operator(path="mlp.reshape", kind="primitive", type="Reshape", saved=True, consumers=("mlp.mul",)),
+        Operator(path="mlp.mul", kind="primitive", type="Mul", saved=True),
+    )
+    network = Network(
+        family="x",
+        layers=(Layer(index=0, name="0", template=LayerTemplate(name="dense", cell="Layer", operators=operators)),),
+    )
+    prefix = "Default/network/layers-CellList/0-Layer/mlp-M"
+    kernels = Kernels(
+        name=(f"{prefix}/in-Linear/MatMul-op0", f"{prefix}/Reshape-op0", f"{prefix}/{reader}-op0"),
+        layer=np.zeros(3, dtype=np.int64),
+        cell=("mlp.in", "mlp", "mlp"),
+        primitive=("MatMul", "Reshape", reader),
+        stream=np.zeros(3, dtype=np.int64),
+        backward=np.zeros(3, dtype=np.bool_),
+        passing=np.zeros(3, dtype=np.int64),
+        before=np.arange(4),
+    )
+    sites = assign(of_kernels(kernels, [(0, 1), (1, 2)]), network)
+    merged = int(sites.of_merged[1])
+    assert (sites.names[merged][1] if merged >= 0 else None) == expected
+
+
 @pytest.mark.parametrize(("last", "unread"), [("MatMul", 2), ("TransposeExtView", 0)])
 def test_casts_of_casts_move_for_nothing_only_in_models_without_experts(last: str, unread: int) -> None:
     """Two micro-batches of one layer, a norm's cast and that of the rotary embedding in each; then one more kernel."""

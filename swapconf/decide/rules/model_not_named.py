@@ -1,7 +1,7 @@
 r"""model-not-named: nothing says which model an mcore YAML trains.
 
-mindformers 1.9.0 takes it from ``model_type`` or ``architectures`` of ``model.model_config``, or from the config.json in
-``pretrained_model_dir``; without any of them it stops with "Can't find class. class type = None"
+mindformers 1.9.0 takes it from ``model_type`` or ``architectures`` of ``model.model_config``, or from the config.json
+in ``pretrained_model_dir``; without any of them it stops with "Can't find class. class type = None"
 (``MindFormerRegister.get_cls``). A warning only: a script of one's own may build the model. A YAML without
 ``model.model_config`` is taken for a part of one.
 
