@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -44,6 +45,7 @@ MAX_EXPANDED_NODES = 50_000
 MAX_DIGITS = 40
 
 _NUMBERS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
+_TWICE = "yaml-duplicate-key"
 _MERGE = "tag:yaml.org,2002:merge"
 _SAFE_TAGS = {
     f"tag:yaml.org,2002:{name}"
@@ -271,24 +273,23 @@ class _Builder:
             value, weight = self._sized(raw_value, f"{path}.{name}" if path else name)
             size += weight
             if name in entries:
-                first = entries[name]
-                self.findings.append(
-                    _finding(
-                        self.file,
-                        "yaml-duplicate-key",
-                        phrase(
-                            "the key `{key}` stands twice; PyYAML silently drops the value of line {line}",
-                            key=name,
-                            line=first.line,
-                        ),
-                        phrase("keep one of the two"),
-                        line,
-                        column,
-                        f"{path}.{name}" if path else name,
-                    )
-                )
+                self._stands_twice(entries[name], Entry(name, line, column, value), path)
             entries[name] = Entry(name, line, column, value)
         return Node("mapping", *_place(raw), entries={**merged, **entries}), size
+
+    def _stands_twice(self, first: Entry, last: Entry, path: str) -> None:
+        place = (last.line, last.column, f"{path}.{last.key}" if path else last.key)
+        if repr(first.value.plain()) == repr(last.value.plain()):  # the training runs as meant; 1 is not True
+            told = phrase("the key `{key}` stands twice, with the value of line {line}", key=last.key, line=first.line)
+            found = _finding(self.file, _TWICE, told, phrase("keep one of the two"), *place)
+            self.findings.append(replace(found, severity=Severity.WARNING))
+            return
+        told = phrase(
+            "the key `{key}` stands twice; PyYAML silently drops the value of line {line}",
+            key=last.key,
+            line=first.line,
+        )
+        self.findings.append(_finding(self.file, _TWICE, told, phrase("keep one of the two"), *place))
 
     def _merge_sources(self, raw: yaml.Node, path: str) -> Iterator[tuple[Node, int]]:
         sources = raw.value if isinstance(raw, yaml.SequenceNode) else [raw]

@@ -24,7 +24,10 @@ READING: Pages = {
     ),
     "yaml-huge-number": ("error", "A number of more than 40 characters."),
     "yaml-tag": ("error", "A tag such as `!!python/tuple`, which mindformers' safe loader refuses."),
-    "yaml-duplicate-key": ("error", "A key that stands twice in one mapping; PyYAML keeps the last value silently."),
+    "yaml-duplicate-key": (
+        "error, warning",
+        "A key that stands twice in one mapping; PyYAML keeps the last value silently. A warning where both are equal.",
+    ),
     "yaml-trap": (
         "warning, note",
         "A plain value that YAML 1.1 reads as something else: `010` (octal), `1:30` (base 60), `1e3` (text); a "

@@ -56,6 +56,15 @@ def test_hostile_or_useless_text_gives_one_located_finding_within_a_second(
 
 
 @pytest.mark.parametrize(
+    ("last", "severity"), [("1", "warning"), ("0x1", "warning"), ("True", "error"), ("1.0", "error"), ("2", "error")]
+)
+def test_a_key_that_stands_twice_with_one_value_is_no_error(last: str, severity: str) -> None:
+    """The training runs as its author meant it: published YAMLs of mindformers have such."""
+    (found,) = parse(f"a: 1\nb: {{}}\na: {last}\n", "x.yaml").findings
+    assert (found.rule, found.severity.value, found.origin.line) == ("yaml-duplicate-key", severity, 3)
+
+
+@pytest.mark.parametrize(
     ("text", "rule", "value"),
     [
         ("a: 1\na: 2\n", "yaml-duplicate-key", {"a": 2}),
