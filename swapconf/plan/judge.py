@@ -19,7 +19,7 @@ from swapconf.plan.limits import Budget, Cards, Limits
 from swapconf.plan.modes import KEEP, Atom, Mode, Plan, config_of, decoder_layers, entries, fitted, uniform
 from swapconf.plan.refused import Refused
 from swapconf.study.study import Study
-from swapconf.timing.cost import Machine
+from swapconf.timing.cost import Known, Machine
 from swapconf.whatif.evaluate import Evaluation, Evaluator, Waits
 from swapconf.words.phrases import phrase
 
@@ -126,6 +126,10 @@ class Judge:
     def nominal_us(self, plan: Plan) -> float:
         """The step with the link as told."""
         return self.evaluator.evaluate(self.config(plan), self._keys(plan), NOMINAL).step_us
+
+    def nominal(self, plan: Plan) -> Known:
+        """The same with its range."""
+        return self.evaluator.step(self.config(plan), self._keys(plan), NOMINAL)
 
     def waits(self, plan: Plan) -> Waits:
         """Of the step with the slower link."""

@@ -18,7 +18,7 @@ from swapconf.report.memory_tables import PrintedTable
 from swapconf.study.study import Study
 from swapconf.whatif.evaluate import Evaluation, Waits
 from swapconf.words.phrases import joined, phrase, show
-from swapconf.words.units import runs, show_bytes
+from swapconf.words.units import runs, show_bytes, show_range
 
 _BUBBLES = 7  # column of the table of strategies
 
@@ -207,11 +207,12 @@ def confirmation(found: Sequence[ConfirmedRank]) -> PrintedTable:
 
 
 def link_line(planned: Planned, slower_link: float) -> str:
-    """What a slower link does to the plan."""
+    """What a slower link does to the plan, and how sure its time is."""
+    step = planned.judge.nominal(planned.chosen.plan)
     return phrase(
-        "a step of the plan takes {nominal:.3f} ms with the host link as told, {slower:.3f} ms with one {share:.0%} "
-        "slower; times are estimated",
-        nominal=planned.judge.nominal_us(planned.chosen.plan) / 1000,
+        "a step of the plan is estimated at {nominal} with the host link as told, at {slower:.3f} ms with one "
+        "{share:.0%} slower; strategies share what is uncertain of their kernels, so that their differences are surer",
+        nominal=show_range(step.us, step.low_us, step.high_us),
         slower=planned.chosen.found.step_us / 1000,
         share=slower_link,
     )
@@ -222,7 +223,7 @@ def as_record(
 ) -> dict[str, Any]:
     """The JSON form. Bytes as whole numbers, times in microseconds. ``text``: the YAML with the plan."""
     judge, chosen = planned.judge, planned.chosen
-    waits = judge.waits(chosen.plan)
+    waits, step = judge.waits(chosen.plan), judge.nominal(chosen.plan)
     try:
         config = judge.written(chosen.plan)
     except CannotCompact:
@@ -236,7 +237,9 @@ def as_record(
         "fits": chosen.fits,
         "plans_asked": judge.asked,
         "step_us": {
-            "plan": judge.nominal_us(chosen.plan),
+            "plan": step.us,
+            "plan_low": step.low_us,
+            "plan_high": step.high_us,
             "plan_slower_link": chosen.found.step_us,
             "none": nothing.found.step_us,
         },

@@ -23,7 +23,7 @@ from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.models.network import LayerTemplate, Network
 from swapconf.study.card import card_of
 from swapconf.study.study import Study, network_of
-from swapconf.timing.cost import Costs, Machine
+from swapconf.timing.cost import Costs, Known, Machine
 from swapconf.timing.joint import joint_replay
 from swapconf.timing.joint_step import joint_ends_us
 from swapconf.timing.meetings import Call, Meeting, absent, calls, meetings
@@ -196,10 +196,7 @@ class Evaluator:
 
     def waits(self, config: Config, keys: Sequence[Hashable], machine: int = 0) -> Waits:
         """What the main streams wait for while a step runs."""
-        launched = [
-            rank.launched[key] if key in rank.launched else rank.predict(self.strategy(config))[1]
-            for rank, key in zip(self._ranks, keys, strict=True)
-        ]
+        launched = self._launched(config, keys)
         durations, met = self._on_clock(launched, machine)
         joint = joint_replay(range(len(launched)), [item.program for item in launched], durations, met)
         return Waits(
@@ -209,6 +206,19 @@ class Evaluator:
             ),
             bubble_us=tuple(line.bubble_us for line in joint.ranks),
         )
+
+    def step(self, config: Config, keys: Sequence[Hashable], machine: int = 0) -> Known:
+        """The time of `evaluate` with its range: that of the kernels of the rank that computes longest."""
+        launched = self._launched(config, keys)
+        costs = [rank.costs[machine].of(item.row) for rank, item in zip(self._ranks, launched, strict=True)]
+        longest = max(costs, key=lambda found: float(found.duration_us.sum()))
+        return longest.known(self._step_us(launched, machine))
+
+    def _launched(self, config: Config, keys: Sequence[Hashable]) -> list[_Launched]:
+        return [
+            rank.launched[key] if key in rank.launched else rank.predict(self.strategy(config))[1]
+            for rank, key in zip(self._ranks, keys, strict=True)
+        ]
 
     def layer_shares(self, machine: int = 0) -> tuple[LayerShare, ...]:
         """By rank, without swap and recompute."""

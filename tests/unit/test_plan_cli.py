@@ -44,7 +44,9 @@ def test_a_plan_fits_its_budget_and_is_not_slower_than_what_is_simple(config: Pa
     assert found["needed_bytes"] <= 322 << 20
     simple = [item["step_us_slower_link"] for item in found["simple"] if item["fits"]]
     assert simple
-    assert found["step_us"]["plan_slower_link"] <= min(simple) * 1.001
+    step = found["step_us"]
+    assert step["plan_slower_link"] <= min(simple) * 1.001
+    assert 0.5 * step["plan"] < step["plan_low"] < step["plan"] < step["plan_high"] < 2 * step["plan"]
 
 
 def test_a_plan_is_written_into_the_yaml_and_all_else_stays(config: Path) -> None:
