@@ -218,7 +218,8 @@ class Model:
 class Config:
     """Everything that swapconf reads from one training YAML.
 
-    ``origins`` gives the place of a dotted YAML path that a rule may want to point at.
+    ``optimizer``: the name of its class, "" for none. ``origins`` gives the place of a dotted YAML path that a rule may
+    want to point at.
     """
 
     file: str
@@ -228,6 +229,7 @@ class Config:
     pipeline: Pipeline = Pipeline()
     runtime: Runtime = Runtime()
     model: Model = Model()
+    optimizer: str = ""
     origins: Mapping[str, Origin] = field(default_factory=dict)
 
     @property

@@ -60,6 +60,7 @@ def read(document: Document) -> Surroundings:
             num_layers=reader.count(*_in_model(NUM_LAYERS), least=0, most=_MAX_LAYERS),
             num_mtp_layers=reader.count(*_in_model(_NUM_MTP_LAYERS), least=0, most=_MAX_LAYERS) or 0,
         ),
+        optimizer=optimizer if isinstance(optimizer := reader.value("optimizer.type"), str) else "",
         origins=reader.origins,
     )
     return Surroundings(config, tuple(reader.findings))

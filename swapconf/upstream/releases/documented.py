@@ -25,6 +25,7 @@ MINDFORMERS = Release(
         "lazy_inline_off_without_pipeline": FactValue(
             value=False, source=phrase("its BaseTrainer leaves that to ENABLE_LAZY_INLINE_NO_PIPELINE")
         ),
+        "fused_optimizers_gone": FactValue(value=False, source=phrase("mindformers/core/optim/optim.py of 1.5.0")),
         "mcore_refuses_cpu_offloading": FactValue(
             value=False, source=phrase("no release before 1.9.0 is known to refuse it")
         ),

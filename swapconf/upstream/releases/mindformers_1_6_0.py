@@ -16,6 +16,7 @@ RELEASE = Release(
             for_earlier=True,
             source=phrase("TransformerOpParallelConfig.to_dict() has no 'swap', so mcore models never see swap_config"),
         ),
+        "fused_optimizers_gone": FactValue(value=True, source=phrase("it has AdamW, Adam, Came and others")),
         "run_steps_aside": FactValue(
             value=True,
             for_earlier=True,

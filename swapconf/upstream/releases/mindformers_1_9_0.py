@@ -11,6 +11,7 @@ RELEASE = Release(
     released_for="2.9.0",
     measured_with=("2.9.0",),
     confirms=(
+        "fused_optimizers_gone",
         "lazy_inline_off_without_pipeline",
         "lazy_inline_variable_needed",
         "mcore_drops_swap_config",
