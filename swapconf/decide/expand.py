@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from swapconf.config.config import Config
+from swapconf.decide.lazy_inline import lazily_inlined
 from swapconf.decide.patterns import primitives_below
 from swapconf.decide.requests import Requests
 from swapconf.decide.strategy import (
@@ -49,7 +50,13 @@ def expand(config: Config, network: Network, versions: Versions) -> Strategy:
     """The strategy that a config means for a network. Total: whatever is unusable asks for nothing."""
     requests, decider = Requests(config, network), Decider(config, versions)
     layers = tuple(LayerStrategy(layer, decider.plan(layer.template, requests.at(layer))) for layer in network.layers)
-    return Strategy(network=network, layers=layers, swap_on=config.swap_on, recompute_options=decider.recompute_options)
+    return Strategy(
+        network=network,
+        layers=layers,
+        swap_on=config.swap_on,
+        recompute_options=decider.recompute_options,
+        lazy_inline=lazily_inlined(config, versions),
+    )
 
 
 class Decider:

@@ -117,13 +117,15 @@ class LayerStrategy:
 class Strategy:
     """One LayerStrategy per layer of the network, in order. ``swap_on``: the YAML's master switch.
 
-    ``recompute_options``: keyword arguments of ``Cell.recompute`` that the YAML sets.
+    ``recompute_options``: keyword arguments of ``Cell.recompute`` that the YAML sets. ``lazy_inline``: the model is
+    compiled with it.
     """
 
     network: Network
     layers: tuple[LayerStrategy, ...]
     swap_on: bool
     recompute_options: Mapping[str, bool] = field(default_factory=dict)
+    lazy_inline: bool = True
 
     def actions(self) -> dict[tuple[str, str], Action]:
         """The action at every site (layer name, primitive path)."""

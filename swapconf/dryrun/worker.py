@@ -32,6 +32,9 @@ def main(folder: Path) -> None:
         rehearse_pynative(folder, job)
         return
     find_code(job["code"])
+    from swapconf.dryrun import experts
+
+    experts.take_any_sequence()
     from mindformers.core.context import build_context
     from mindformers.tools.register import MindFormerConfig
     from mindformers.trainer import Trainer

@@ -19,6 +19,13 @@ class Baseline(LaidOut):
     """What strategies are asked of."""
 
     @cached_property
+    def is_read_again(self) -> Flags:
+        """[kernels] a gradient reads what each makes."""
+        found = np.zeros(len(self.kernels) + 1, dtype=np.bool_)
+        found[self.maker[self.reads.block[self.kernels.backward[self.reads.kernel]]]] = True
+        return found[:-1]
+
+    @cached_property
     def batches(self) -> tuple[tuple[int, ...], ...]:
         """The passes of each micro-batch, by number, as its layers follow one another; a micro-batch begins where the
         layers do, with an interleaved pipeline in each of its pieces."""

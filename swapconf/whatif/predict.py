@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -95,6 +96,10 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
         staying = redistributing(baseline)
         flagged &= ~staying
         kept = [*kept, *np.flatnonzero(staying).tolist()]
+    if not strategy.lazy_inline:
+        left = _left_without_lazy_inline(baseline, outputs)
+        flagged &= ~left
+        kept = [*kept, *np.flatnonzero(left).tolist()]
     reads = baseline.reads
     owned = (sites.of_read >= 0) & (sites.of_node[reads.face] >= 0)
     flagged_read = np.where(
@@ -143,6 +148,13 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
             underflows=underflows(baseline, program, windows, _views_apart(prepared, actions, program)[windows.face]),
         ),
     )
+
+
+def _left_without_lazy_inline(baseline: Baseline, outputs: Sequence[int]) -> Flags:
+    """[kernels] see `decide.lazy_inline`. ``outputs``: blocks of recomputed cells, one of several of a kernel each."""
+    left = baseline.rootless & (baseline.kernels.primitives == "Cast")
+    left[baseline.maker[list(outputs)]] = True
+    return np.asarray(left)
 
 
 def _apart(prepared: PlacedBaseline, actions: SiteActions, windows: Windows) -> Flags:
@@ -196,12 +208,15 @@ def _parted(prepared: PlacedBaseline, strategy: Strategy) -> list[Own]:
 
 
 def _unread(baseline: Baseline, sites: Sites, actions: SiteActions, flagged: Flags) -> Unread:
-    prefetch = actions.prefetch[sites.of_unread]
-    nodes = np.flatnonzero((sites.of_unread >= 0) & (prefetch >= 0) & ~flagged & (baseline.num_made > 0))
+    """As `Sites.of_unread`; so is what a view reads that is to run again."""
+    viewed = (sites.of_viewed >= 0) & actions.again[sites.of_viewed]
+    site = np.where(viewed, sites.of_node, sites.of_unread)
+    prefetch = actions.prefetch[site]
+    nodes = np.flatnonzero((site >= 0) & (prefetch >= 0) & ~flagged & (baseline.num_made > 0))
     return Unread(
         block=np.array([baseline.made[node][0] for node in nodes.tolist()], dtype=np.int64),
         face=nodes,
-        site=sites.of_unread[nodes],
+        site=site[nodes],
         prefetch=prefetch[nodes],
     )
 

@@ -41,6 +41,7 @@ class Sites:
     places: tuple[tuple[str, str], ...]
     of_place: Ints
     of_merged: Ints
+    of_viewed: Ints
     shared: tuple[tuple[int, str], ...] = ()
     home: tuple[str, ...] | None = None
 
@@ -72,6 +73,7 @@ def assign(baseline: Baseline, network: Network) -> Sites:
         of_read=assigned.of_read,
         of_unread=_unread(baseline, assigned.of_node, names, network),
         of_merged=assigned.of_merged,
+        of_viewed=_viewed(baseline, assigned.of_node, assigned.of_merged),
         places=places,
         of_place=of_place,
         shared=shared,
@@ -240,8 +242,6 @@ def _unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...
     another layout."""
     templates = {layer.name: layer.template.by_path for layer in network.layers}
     found = np.full(len(of_node), -1, dtype=np.int64)
-    again = np.zeros(len(of_node) + 1, dtype=np.bool_)
-    again[baseline.maker[baseline.reads.block[baseline.kernels.backward[baseline.reads.kernel]]]] = True
     reader, face = baseline.edges
     cast = np.zeros(len(of_node), dtype=np.bool_)
     is_cast = baseline.kernels.primitives == "Cast"
@@ -251,13 +251,23 @@ def _unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...
     only_sent = np.isin(nodes, face) & ~np.isin(nodes, face[main])
     sent = only_sent & baseline.kernels.is_lost & (baseline.below >= 0)
     local = np.isin(nodes, face[main & ~sent[reader]])
-    for node in np.flatnonzero((of_node >= 0) & ~again[:-1] & local).tolist():
+    for node in np.flatnonzero((of_node >= 0) & ~baseline.is_read_again & local).tolist():
         layer, path = names[of_node[node]]
         known = templates[layer]
         if known[path].saved and not baseline.kernels.is_lost[node] and (baseline.kernels.primitive[node] not in VIEWS):
             readers = [known[reader] for reader in known[path].consumers if reader in known]
             if cast[node] or any(reader.preset_recompute and reader.type in VIEWS for reader in readers):
                 found[node] = of_node[node]
+    return found
+
+
+def _viewed(baseline: Baseline, of_node: Ints, of_merged: Ints) -> Ints:
+    """As `Sites.of_viewed`; of two views that MindSpore has merged the first one reads it."""
+    found = np.full(len(of_node), -1, dtype=np.int64)
+    views = np.flatnonzero(baseline.views & (of_node >= 0) & (baseline.below >= 0))
+    first = np.where(of_merged >= 0, of_merged, of_node)
+    found[baseline.below[views]] = first[views]
+    found[baseline.is_read_again | (of_node < 0)] = -1
     return found
 
 

@@ -2,7 +2,9 @@ r"""recompute-nothing: select_recompute of operators that recompute nothing.
 
 A recomputed operator matters only when the backward pass reads its output, directly or through further recomputed
 operators. On the legacy Llama the built-in patterns of ``select_recompute: True`` recompute nothing, because a reshape
-owns the saved tensor (measured: no extra kernel, peak unchanged), while the log says "Set select recompute".
+owns the saved tensor (measured: no extra kernel, peak unchanged), while the log says "Set select recompute". So it is
+with flash attention or a norm by itself where the model is compiled without lazy inline: one stage, no gradient
+accumulation, no swap.
 
 Fails on Llama: ``select_recompute: True``. Passes: ``{'feed_forward\.mul': True, 'feed_forward\.w2\.reshape': True}``.
 """
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from swapconf.decide.lazy_inline import lazily_inlined, recomputes_nothing
 from swapconf.decide.patterns import primitives_below
 from swapconf.decide.requests import operators
 from swapconf.decide.rules.case import Case, finding
@@ -22,6 +25,7 @@ RULE = "recompute-nothing"
 
 
 def check(case: Case) -> Iterator[Finding]:
+    yield from _without_lazy_inline(case)
     by_origin: dict[Origin, list[bool]] = {}
     names: dict[Origin, dict[str, None]] = {}
     for entry in case.config.recompute.select:
@@ -45,6 +49,30 @@ def check(case: Case) -> Iterator[Finding]:
                     operators=operators_named,
                 ),
                 phrase("select the cell around them, or also the reshape that follows"),
+            )
+
+
+def _without_lazy_inline(case: Case) -> Iterator[Finding]:
+    if lazily_inlined(case.config, case.versions):
+        return
+    for entry in case.config.recompute.select:
+        found = {
+            path: template
+            for template in case.templates_at(entry.layers)
+            for path in operators(entry.pattern, template)
+            if recomputes_nothing(path, template)
+        }
+        if found:
+            yield finding(
+                RULE,
+                Severity.WARNING,
+                entry.origin,
+                phrase(
+                    "recomputes nothing: with one stage and no gradient accumulation mindformers turns lazy inline "
+                    "off, and MindSpore does not run {operators} again then, nor within a recomputed cell around it",
+                    operators=", ".join(f"'{path}'" for path in found),
+                ),
+                phrase("select the cell around it instead, or raise gradient_accumulation_steps"),
             )
 
 

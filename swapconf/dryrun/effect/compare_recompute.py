@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
+from swapconf.decide.lazy_inline import is_cast_of_weight, outputs_left, recomputes_nothing
 from swapconf.decide.strategy import LayerStrategy, Recompute, Strategy
 from swapconf.dryrun.effect import layer_words
 from swapconf.dryrun.effect.effect import Effect, Held, Launch
@@ -80,6 +81,7 @@ class _LayerView:
     def __init__(self, entry: LayerStrategy, again: Iterable[Launch], strategy: Strategy) -> None:
         self._layer, self._template, self._plan = entry.layer.name, entry.layer.template, entry.plan
         self._exact = not strategy.network.approximated
+        self._lazy_inline = strategy.lazy_inline
         self._keeps_communication = strategy.recompute_options.get("mp_comm_recompute") is False
         self._recomputed = frozenset(
             path for path, decision in entry.plan.decisions.items() if isinstance(decision.action, Recompute)
@@ -104,6 +106,8 @@ class _LayerView:
         found: dict[Origin, tuple[dict[str, None], set[tuple[str, str]], set[bool]]] = {}
         for outcome in self._entries:
             sites, operator = frozenset(outcome.sites), outcome.request.operator
+            if not self._lazy_inline and recomputes_nothing(operator, self._template):
+                continue  # `check` says that it recomputes nothing
             kept = {
                 (tensor.place.cell, tensor.primitive)
                 for tensor, causes in tensors
@@ -151,11 +155,23 @@ class _LayerView:
         recomputes."""
         if tensor.primitive in _NEVER or (tensor.primitive in COMMUNICATION and self._keeps_communication):
             return True
+        if not self._lazy_inline and self._is_left_then(tensor):
+            return True
         views = [reader for reader in tensor.readers if reader.primitive in VIEWS]
         if not all(self._is_decided(view) and self._ends_decided(tensor, view) for view in views):
             return True
         is_cell = not operator or self._template.by_path[operator].kind == "cell"
         return is_cell and not all(self._is_inside(reader.place, operator) for reader in tensor.readers)
+
+    def _is_left_then(self, tensor: Held) -> bool:
+        """Whether MindSpore leaves it without lazy inline: casts of weights, and outputs among others."""
+        made = [
+            self._template.by_path[path] for path in self._sites_of(Launch(tensor.place, tensor.primitive), strict=True)
+        ]
+        left = {path for entry in self._entries for path in outputs_left(entry.request.operator, self._template)}
+        return bool(made) and all(
+            is_cast_of_weight(operator, self._template) or operator.path in left for operator in made
+        )
 
     def _is_decided(self, view: Launch) -> bool:
         if self._keeps_communication:

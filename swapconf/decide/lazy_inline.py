@@ -1,0 +1,54 @@
+"""CONFIG + VERSIONS -> is the model compiled with lazy inline, and what does recompute do without?
+
+mindformers 1.9.0 turns it off where a step has neither stages nor accumulation; with swap, `swapconf run` keeps it on.
+Without it MindSpore 2.9.0 has another recompute (measured on Llama, GLM and Qwen3, one stage, one micro-batch): casts
+of weights are not run again; nor is what makes the output of the cell that was selected, where it makes more than one,
+as flash attention and norms do.
+"""
+
+from __future__ import annotations
+
+from swapconf.config.config import Config
+from swapconf.decide.patterns import primitives_below
+from swapconf.models.network import LayerTemplate, Operator
+from swapconf.upstream.facts import Versions
+from swapconf.upstream.primitives import plain
+
+FACT = "lazy_inline_off_without_pipeline"
+_MAKE_SEVERAL = frozenset({"FlashAttentionScore", "RmsNorm"})
+
+
+def lazily_inlined(config: Config, versions: Versions) -> bool:
+    """Whether a run through swapconf is. True where it is not known: in stand-alone mode."""
+    runtime = config.runtime
+    if runtime.disable_lazy_inline:
+        return False
+    is_once = config.pipeline.num_stages == 1 and (runtime.gradient_accumulation_steps or 1) == 1
+    return not is_once or config.swap_on or bool(runtime.stand_alone) or not versions.fact(FACT).value
+
+
+def outputs_left(operator: str, template: LayerTemplate) -> frozenset[str]:
+    """Primitives below a selected operator that make its output among others, so that they are not run again."""
+    below = primitives_below(operator, template)
+    inside = {primitive.path for primitive in below}
+    return frozenset(
+        primitive.path
+        for primitive in below
+        if plain(primitive.type) in _MAKE_SEVERAL and not inside.issuperset(primitive.consumers)
+    )
+
+
+def recomputes_nothing(operator: str, template: LayerTemplate) -> bool:
+    """Whether all that a recompute of this operator could save is what is left."""
+    saved = {
+        primitive.path
+        for primitive in primitives_below(operator, template)
+        if primitive.saved is not False and not primitive.preset_recompute
+    }
+    return bool(saved) and saved <= outputs_left(operator, template)
+
+
+def is_cast_of_weight(operator: Operator, template: LayerTemplate) -> bool:
+    """A Cast whose output a product reads as it is; the input of a Linear comes through a Reshape."""
+    readers = [template.by_path[path] for path in operator.consumers if path in template.by_path]
+    return operator.type == "Cast" and any("matmul" in reader.type.lower() for reader in readers)

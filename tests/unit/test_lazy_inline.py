@@ -1,0 +1,69 @@
+"""What recompute leaves where the model is compiled without lazy inline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from swapconf.decide.lazy_inline import lazily_inlined, outputs_left, recomputes_nothing
+from swapconf.models.network import LayerTemplate, Operator
+from swapconf.whatif.predict import placed, predict
+from swapconf.whatif.prepare import prepare
+from tests.helpers import ROOT, golden, strategy_of, study_of, study_of_values
+
+TRACES = ROOT / "tests" / "traces"
+LLAMA: dict[str, Any] = {
+    "use_parallel": True,
+    "model": {"model_config": {"type": "LlamaConfig", "num_layers": 2}, "arch": {"type": "LlamaForCausalLM"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"parallel_config": {"pipeline_stage": 1}}, False),
+        ({"parallel_config": {"pipeline_stage": 2}}, True),
+        ({"runner_config": {"gradient_accumulation_steps": 2}}, True),
+        ({"swap_config": {"swap": True}}, True),
+        ({"use_parallel": False}, True),  # not known
+    ],
+)
+def test_lazy_inline_needs_stages_accumulation_or_swap(more: dict[str, Any], expected: bool) -> None:
+    study = study_of_values({**LLAMA, **more})
+    assert lazily_inlined(study.config, study.versions) is expected
+
+
+NORMS = LayerTemplate(
+    name="dense",
+    cell="Layer",
+    operators=(
+        Operator(path="bare", kind="cell", type="RmsNorm"),
+        Operator(path="bare.norm", kind="primitive", type="RmsNorm", saved=True, consumers=("linear.matmul",)),
+        Operator(path="cast", kind="cell", type="RmsNorm"),
+        Operator(path="cast.norm", kind="primitive", type="RmsNorm", saved=True, consumers=("cast.back",)),
+        Operator(path="cast.back", kind="primitive", type="Cast", saved=False, consumers=("linear.matmul",)),
+        Operator(path="linear.matmul", kind="primitive", type="MatMul", saved=True),
+    ),
+)
+
+
+@pytest.mark.parametrize(("cell", "left"), [("bare", {"bare.norm"}), ("cast", set()), ("linear", set())])
+def test_a_norm_that_makes_the_output_of_its_cell_is_left(cell: str, left: set[str]) -> None:
+    assert outputs_left(cell, NORMS) == left
+    assert recomputes_nothing(cell, NORMS) is bool(left)
+
+
+def test_casts_of_weights_do_not_run_again() -> None:
+    """Of two layers: each has four Linears whose weights are cast, in two micro-batches of the recorded run."""
+    file = TRACES / "llama.yaml"
+    network = study_of(file).network
+    assert network is not None
+    prepared = placed(prepare(golden("llama_l2_none")), network)
+    changes = "recompute_config.recompute=True", "swap_config.swap=False"
+    with_it = strategy_of(file, *changes)
+    without = strategy_of(file, *changes, "runner_config.gradient_accumulation_steps=1")
+    assert (with_it.lazy_inline, without.lazy_inline) == (True, False)
+    casts = prepared.baseline.rootless & (prepared.baseline.kernels.primitives == "Cast")
+    fewer = predict(prepared, with_it).recomputed - predict(prepared, without).recomputed
+    assert 0 < fewer * prepared.baseline.steps <= int(casts.sum())
