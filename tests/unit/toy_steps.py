@@ -165,11 +165,7 @@ def _trace(runtime: Runtime, layers: range) -> Trace:
     for _ in range(runtime.steps):
         recorder.step()
     return Trace(
-        folder="toy",
-        rank=0,
-        kernels=tuple(recorder.kernels),
-        tasks=tuple(recorder.tasks),
-        blocks=recorder.blocks(),
+        folder="toy", rank=0, kernels=tuple(recorder.kernels), tasks=tuple(recorder.tasks), blocks=recorder.blocks()
     )
 
 
