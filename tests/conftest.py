@@ -12,6 +12,8 @@ from hypothesis import settings
 from swapconf.words import phrases
 
 os.environ["SWAPCONF_LANG"] = phrases.ENGLISH  # for programs that a test starts, too
+# a process of tests for each core: more threads of numpy only wait for each other; nothing has imported numpy yet
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 settings.register_profile("untimed", deadline=None)  # how fast a machine is proves nothing
 settings.load_profile("untimed")
 

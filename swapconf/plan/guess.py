@@ -25,9 +25,9 @@ _NEAR = 0.3  # of it: what only plans have in common that differ in few layers
 
 @dataclass(frozen=True, kw_only=True)
 class _Told:
-    """Plans as numbers. ``mode``: int [plans, layers]; ``counts``: [plans, stages * modes], rows at most 1 long."""
+    """Plans as numbers. ``mode``: int16 [plans, layers]; ``counts``: [plans, stages * modes], rows at most 1 long."""
 
-    mode: NDArray[np.int64]
+    mode: NDArray[np.int16]
     counts: Floats
 
     def __getitem__(self, which: NDArray[np.int64]) -> _Told:
@@ -36,9 +36,10 @@ class _Told:
     def like(self, other: _Told) -> Floats:
         """[plans, others]: 1 for equal plans, 0 where they have nothing in common."""
         layers = self.mode.shape[1]
-        same = np.zeros((len(self.mode), len(other.mode)))
+        alike = np.zeros((len(self.mode), len(other.mode)), dtype=np.int16)
         for layer in range(layers):
-            same += self.mode[:, layer, None] == other.mode[None, :, layer]
+            alike += self.mode[:, layer, None] == other.mode[None, :, layer]
+        same = alike.astype(np.float64)
         found: Floats = (1 - _NEAR) * (same / layers + self.counts @ other.counts.T) / 2 + _NEAR * np.exp(
             (same - layers) / 2
         )
@@ -101,7 +102,7 @@ class Guess:
     def _told(self, plans: Sequence[Plan]) -> _Told:
         """What no known plan has is one mode more."""
         other = len(self._modes)
-        mode = np.array([[self._modes.get(mode, other) for mode in plan] for plan in plans], dtype=np.int64)
+        mode = np.array([[self._modes.get(mode, other) for mode in plan] for plan in plans], dtype=np.int16)
         parts = []
         for layers in self._judge.stages:
             counts = np.zeros((len(plans), other + 1))

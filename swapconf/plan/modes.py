@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from swapconf.config.config import (
@@ -65,6 +66,7 @@ def decoder_layers(network: Network) -> tuple[Layer, ...]:
     return tuple(layer for layer in network.layers if layer.name.isdecimal())
 
 
+@lru_cache(maxsize=4096)  # a search asks it of the same plans again and again
 def entries(plan: Plan) -> tuple[Atom, ...]:
     """What the YAML has to say, in order."""
     return tuple(sorted({atom for mode in plan for atom in mode}))

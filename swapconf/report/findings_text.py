@@ -44,4 +44,9 @@ def _counted(severity: Severity, count: int) -> str:
 
 def printable(text: str) -> str:
     """One line in the language in use, whatever a name from a file holds: control sequences become visible escapes."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in show(text))
+    shown = show(text)
+    return shown if shown.isprintable() else "".join(_visible(char) for char in shown)
+
+
+def _visible(char: str) -> str:
+    return char if char.isprintable() else repr(char)[1:-1]

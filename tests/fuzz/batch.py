@@ -1,9 +1,11 @@
-"""One child process: many inputs of one target, or one file, within limits. Run as ``python -m tests.fuzz.batch``.
+"""Child processes: many inputs of one target, or one file, within limits. Run as ``python -m tests.fuzz.batch``, which
+loads everything once and then, for each line that it reads, a JSON list of words, does in a child of its own:
 
     TARGET SEED FIRST STOP PROGRESS     inputs by number; PROGRESS is a file that always tells the current one
     TARGET FILE                         one file
 
-Prints one JSON object: ``{"inputs", "slowest_ms", "slowest", "peak_mb", "failed": [[number, what], ...]}``.
+The child prints one JSON object: ``{"inputs", "slowest_ms", "slowest", "peak_mb", "failed": [[number, what], ...]}``.
+For each line one is printed: ``[exit code or minus the signal, what the child printed, what it complained of]``.
 """
 
 from __future__ import annotations
@@ -14,15 +16,17 @@ import os
 import resource
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 SECONDS = 1.0  # of processor time, for one input
 MEGABYTES = 500
 HANG_SECONDS = 5.0
+WALL_SECONDS = 900  # for a child, which may wait for something without using processor time
 
 
 def limit() -> None:
@@ -97,5 +101,35 @@ def main(words: list[str]) -> None:
     print(json.dumps(run(target, inputs)))
 
 
+def serve() -> None:
+    from tests.fuzz import targets  # noqa: F401  # loaded once for all children
+
+    for line in sys.stdin:
+        with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as complained:
+            child = os.fork()
+            if not child:
+                _alone(json.loads(line), printed.fileno(), complained.fileno())
+            _, status = os.waitpid(child, 0)
+            texts = [os.pread(file.fileno(), 1 << 24, 0).decode() for file in (printed, complained)]
+        print(json.dumps([os.waitstatus_to_exitcode(status), *texts]), flush=True)
+
+
+def _alone(words: list[str], printed: int, complained: int) -> NoReturn:
+    code = 1
+    try:
+        signal.alarm(WALL_SECONDS)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(printed, 1)
+        os.dup2(complained, 2)
+        main(words)
+        sys.stdout.flush()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    serve()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -19,7 +21,7 @@ from tests.fuzz.targets import SHARE
 
 BATCH = 4000
 KEPT = 2  # files of one kind of fault
-WALL_SECONDS = 900  # for a batch; a child that waits for something uses no processor time
+_LOCAL = threading.local()
 
 
 @dataclass(kw_only=True)
@@ -88,24 +90,37 @@ def _save(figures: Figures, data: bytes, what: str, out: Path) -> None:
 
 
 def _child(*words: object) -> tuple[dict[str, Any] | None, str]:
-    return child("-m", "tests.fuzz.batch", *words)
+    if not hasattr(_LOCAL, "parent"):
+        _LOCAL.parent = Parent("-m", "tests.fuzz.batch")
+        atexit.register(_LOCAL.parent.close)
+    found: tuple[dict[str, Any] | None, str] = _LOCAL.parent.child(*words)
+    return found
 
 
-def child(*words: object) -> tuple[dict[str, Any] | None, str]:
-    """What the child printed; None and how it ended where it did not live to."""
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(REPOSITORY)}
-    try:
-        done = subprocess.run(
+class Parent:
+    """A Python process that has loaded what its children need; ``words``: what it runs, which calls `batch.serve`."""
+
+    def __init__(self, *words: object) -> None:
+        self._process = subprocess.Popen(
             [sys.executable, *map(str, words)],
             cwd=REPOSITORY,
-            env=environment,
-            capture_output=True,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(REPOSITORY)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             text=True,
-            timeout=WALL_SECONDS,
-            check=False,
         )
-    except subprocess.TimeoutExpired:
-        return None, f"no end within {WALL_SECONDS} s"
-    if done.returncode:
-        return None, f"ended with {done.returncode}: {done.stderr.strip()[-300:]}"
-    return json.loads(done.stdout), ""
+
+    def child(self, *words: object) -> tuple[dict[str, Any] | None, str]:
+        """What the child printed; None and how it ended where it did not live to."""
+        asked, answers = self._process.stdin, self._process.stdout
+        assert asked is not None
+        assert answers is not None
+        asked.write(json.dumps([str(word) for word in words]) + "\n")
+        asked.flush()
+        code, printed, complained = json.loads(answers.readline())
+        if code:
+            return None, f"ended with {code}: {complained.strip()[-300:]}"
+        return json.loads(printed), ""
+
+    def close(self) -> None:
+        self._process.communicate()  # closes its input, which ends it

@@ -240,10 +240,11 @@ def grown(data: bytes, size: int) -> bytes:
         return data
     at = lot % len(lines)
     times = (size - len(data)) // (len(lines[at]) + 6)
-    new = [
-        re.sub(rb"[A-Za-z_]+", rb"\g<0>%d" % number if lot & 1 << 20 else rb"\g<0>", lines[at], count=1)
-        for number in range(times)
-    ]
+    if not lot & 1 << 20:
+        return b"".join([*lines[:at], *[lines[at]] * times, *lines[at:]])
+    word = re.search(rb"[A-Za-z_]+", lines[at])
+    end = word.end() if word else 0
+    new = [b"%b%d%b" % (lines[at][:end], number, lines[at][end:]) if word else lines[at] for number in range(times)]
     return b"".join([*lines[:at], *new, *lines[at:]])
 
 

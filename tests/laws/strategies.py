@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
@@ -30,6 +31,31 @@ NOWHERE = Origin(file="law.yaml")
 NAMES = ("add", "attention", "wq", "wk", "flash_attention", "matmul", "feed_forward", "norm", "mul")
 
 prefetches = st.integers(1, 50)
+# strategies are made once: to make one takes longer than to draw from it
+_BOOLEANS = st.booleans()
+_PRESETS = st.sampled_from([None, None, None, True, False])
+_PRIMITIVES = st.sampled_from(["MatMul", "FlashAttentionScore"])
+_SIBLINGS = st.lists(st.sampled_from(NAMES), unique=True, min_size=1, max_size=4)
+
+
+_Drawn = TypeVar("_Drawn")
+
+
+@cache
+def rows_of(items: st.SearchStrategy[_Drawn], count: int) -> st.SearchStrategy[list[_Drawn]]:
+    """Lists of so many. ``items`` is one that is kept, too."""
+    return st.lists(items, min_size=count, max_size=count)
+
+
+@cache
+def numbers(low: int, high: int) -> st.SearchStrategy[int]:
+    return st.integers(low, high)
+
+
+@cache
+def places_in(count: int, max_size: int) -> st.SearchStrategy[list[int]]:
+    """Some places in a list of so many, in order."""
+    return st.sets(st.integers(0, count - 1), max_size=max_size).map(sorted)
 
 
 @st.composite
@@ -38,9 +64,9 @@ def templates(draw: st.DrawFn) -> LayerTemplate:
     operators: list[Operator] = []
 
     def grow(prefix: str, depth: int) -> None:
-        for name in draw(st.lists(st.sampled_from(NAMES), unique=True, min_size=1, max_size=4)):
+        for name in draw(_SIBLINGS):
             path = f"{prefix}{name}"
-            if depth < 3 and draw(st.booleans()):
+            if depth < 3 and draw(_BOOLEANS):
                 operators.append(Operator(path=path, kind="cell", type="Cell"))
                 grow(f"{path}.", depth + 1)
             else:
@@ -48,15 +74,16 @@ def templates(draw: st.DrawFn) -> LayerTemplate:
                     Operator(
                         path=path,
                         kind="primitive",
-                        type=draw(st.sampled_from(["MatMul", "FlashAttentionScore"])),
+                        type=draw(_PRIMITIVES),
                         executed=True,
-                        saved=draw(st.booleans()),
-                        preset_recompute=draw(st.sampled_from([None, None, None, True, False])),
+                        saved=draw(_BOOLEANS),
+                        preset_recompute=draw(_PRESETS),
                     )
                 )
 
     grow("", 1)
     paths = [operator.path for operator in operators if operator.kind == "primitive"]
+    consumers = st.lists(st.sampled_from(paths), max_size=2, unique=True).map(tuple) if paths else st.just(())
     linked = [
         Operator(
             path=o.path,
@@ -65,18 +92,21 @@ def templates(draw: st.DrawFn) -> LayerTemplate:
             executed=o.executed,
             saved=o.saved,
             preset_recompute=o.preset_recompute,
-            consumers=tuple(draw(st.lists(st.sampled_from(paths), max_size=2, unique=True))),
+            consumers=draw(consumers),
         )
-        if o.kind == "primitive" and paths
+        if o.kind == "primitive"
         else o
         for o in operators
     ]
     return LayerTemplate(name="law", cell="LawLayer", operators=tuple(linked))
 
 
+_NUM_LAYERS, _TEMPLATES = st.integers(1, 6), templates()
+
+
 @st.composite
 def networks(draw: st.DrawFn) -> Network:
-    return network(draw(st.integers(1, 6)), draw(templates()))
+    return network(draw(_NUM_LAYERS), draw(_TEMPLATES))
 
 
 patterns = st.lists(st.sampled_from([*NAMES, ".*", "w.", "(attention|norm)", "flash_.*"]), min_size=1, max_size=3).map(
@@ -84,6 +114,7 @@ patterns = st.lists(st.sampled_from([*NAMES, ".*", "w.", "(attention|norm)", "fl
 )
 
 
+@cache
 def selections(*, counted: bool = False) -> st.SearchStrategy[LayerSelection]:
     chosen: st.SearchStrategy[LayerSelection]
     if counted:
@@ -103,6 +134,7 @@ def places(name: str) -> dict[str, Any]:
     return dict.fromkeys(("origin", "layers_origin", "prefetch_origin"), Origin(file="law.yaml", path=name))
 
 
+@cache
 def swaps(names: st.SearchStrategy[str] = patterns) -> st.SearchStrategy[Swap]:
     layer = st.builds(
         lambda layers, prefetch: LayerSwap(layers=layers, prefetch=prefetch, **places("layer")),
@@ -126,6 +158,7 @@ def swaps(names: st.SearchStrategy[str] = patterns) -> st.SearchStrategy[Swap]:
     return st.one_of(st.just(SwapOff()), default, listed)
 
 
+@cache
 def recomputes(*, counted: bool, names: st.SearchStrategy[str] = patterns) -> st.SearchStrategy[RecomputeConfig]:
     layers = selections(counted=counted)
     named = st.dictionaries(names, layers, max_size=3).map(

@@ -10,25 +10,27 @@ from hypothesis import strategies as st
 from swapconf.memory.allocators import POLICIES
 from swapconf.trace.lifetimes import CATEGORIES, NEVER, TICKS, Lifetimes, Placement, usage
 from swapconf.words.units import GIB, MIB
+from tests.laws.strategies import numbers, rows_of
 
 SIZES = st.one_of(st.integers(1, 64), st.integers(1, 64 * 2048), st.integers(1, 3 * 2048 * 1024)).map(lambda n: 512 * n)
+BOOLEANS, HALVED = st.booleans(), st.sampled_from([1, 2])
 
 
 @st.composite
 def lives(draw: st.DrawFn, max_blocks: int = 40, released: bool = False) -> Lifetimes:
     """Blocks whose births and releases are shuffled events; as in predictions, a release may share its time."""
-    count = draw(st.integers(1, max_blocks))
-    length = draw(st.lists(st.integers(1, 2 * count), min_size=count, max_size=count))
-    kept = [False] * count if released else draw(st.lists(st.booleans(), min_size=count, max_size=count))
+    count = draw(numbers(1, max_blocks))
+    length = draw(rows_of(numbers(1, 2 * count), count))
+    kept = [False] * count if released else draw(rows_of(BOOLEANS, count))
     start = np.arange(count, dtype=np.int64) * TICKS
-    end = start + np.array(length, dtype=np.int64) * TICKS // draw(st.sampled_from([1, 2]))
-    persistent = draw(st.lists(st.booleans(), min_size=count, max_size=count))
-    category = draw(st.lists(st.integers(0, len(CATEGORIES) - 1), min_size=count, max_size=count))
+    end = start + np.array(length, dtype=np.int64) * TICKS // draw(HALVED)
+    persistent = draw(rows_of(BOOLEANS, count))
+    category = draw(rows_of(numbers(0, len(CATEGORIES) - 1), count))
     return Lifetimes(
         start=start,
         end=np.where(kept, NEVER, end),
         category=np.array(category, dtype=np.uint8),
-        size_bytes=np.array(draw(st.lists(SIZES, min_size=count, max_size=count)), dtype=np.int64),
+        size_bytes=np.array(draw(rows_of(SIZES, count)), dtype=np.int64),
         is_persistent=np.array(persistent) & np.array(kept),
         layer=np.full(count, -1, dtype=np.int32),
         name=np.zeros(count, dtype=np.int32),

@@ -13,7 +13,9 @@ from swapconf.timing.timeline import prefetches, replay, serial
 from swapconf.timing.timing import COLLECTIVE, COMPUTE, KINDS, TO_DEVICE, TO_HOST, Floats, Program, Waits, covered_us
 from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import NEVER
+from tests.laws.strategies import numbers, places_in, rows_of
 
+BOOLEANS, MOVES = st.booleans(), st.sampled_from(("no", "out", "in"))
 BY_STREAM = (COMPUTE, COLLECTIVE, TO_HOST, TO_DEVICE, COMPUTE)
 
 
@@ -25,13 +27,13 @@ def unfreed(count: int) -> Ints:
 def programs(draw: st.DrawFn, max_kernels: int = 16) -> tuple[Program, Floats]:
     """Kernels on up to five streams; each waits for any earlier ones of other streams. Whole microseconds, so that
     sums are exact."""
-    count = draw(st.integers(1, max_kernels))
-    stream = draw(st.lists(st.integers(0, 4), min_size=count, max_size=count))
+    count = draw(numbers(1, max_kernels))
+    stream = draw(rows_of(numbers(0, 4), count))
     waits = []
     for kernel in range(count):
         others = [item for item in range(kernel) if stream[item] != stream[kernel]]
-        waits.append(tuple(sorted(draw(st.sets(st.sampled_from(others), max_size=3)))) if others else ())
-    duration = draw(st.lists(st.integers(0, 50), min_size=count, max_size=count))
+        waits.append(tuple(others[place] for place in draw(places_in(len(others), 3))) if others else ())
+    duration = draw(rows_of(numbers(0, 50), count))
     return Program(
         names=tuple(map(str, range(count))),
         stream=np.array(stream, dtype=np.int32),
@@ -105,8 +107,8 @@ def test_copies_that_take_no_time_are_never_waited_for(made: tuple[Program, Floa
 def swaps(draw: st.DrawFn) -> tuple[Program, Program, Floats]:
     """Computation on one stream that swaps, and the same without: each copy waits for one kernel of the main stream and
     for the copy that it undoes, and a later kernel of the main stream waits for it."""
-    count = draw(st.integers(2, 12))
-    lasting = [float(item) for item in draw(st.lists(st.integers(1, 50), min_size=count, max_size=count))]
+    count = draw(numbers(2, 12))
+    lasting = [float(item) for item in draw(rows_of(numbers(1, 50), count))]
     stream: list[int] = []
     waits: list[tuple[int, ...]] = []
     main: list[int] = []
@@ -114,19 +116,19 @@ def swaps(draw: st.DrawFn) -> tuple[Program, Program, Floats]:
     moved: list[int] = []
     kept = []
     for index in range(count):
-        awaited = tuple(pending) if draw(st.booleans()) else ()
+        awaited = tuple(pending) if draw(BOOLEANS) else ()
         if awaited:
             pending = []
         main.append(len(stream))
         kept.append(lasting[index])
         stream.append(0)
         waits.append(awaited)
-        move = draw(st.sampled_from(("no", "out", "in")))
+        move = draw(MOVES)
         if move == "out" or (move == "in" and moved):
             copy = len(stream)
             waits.append((main[-1],) if move == "out" else (main[-1], moved.pop()))
             stream.append(2 if move == "out" else 3)
-            kept.append(float(draw(st.integers(0, 50))))
+            kept.append(float(draw(numbers(0, 50))))
             pending.append(copy)
             if move == "out":
                 moved.append(copy)

@@ -163,6 +163,11 @@ def weighed(study: Study) -> Counter[str]:
     return Counter(finding.rule for finding in study.findings if finding.severity is not Severity.NOTE)
 
 
+@cache
+def studied(file: Path) -> Study:
+    return study_document(parse(read_text(file), file.name), VERSIONS, {})
+
+
 def test_there_are_yamls_to_write_into() -> None:
     assert len(files()) >= 15
 
@@ -172,7 +177,7 @@ def test_what_is_written_is_read_again_and_nothing_else_has_changed(seed: int) -
     for file in files():
         random = Random(f"{seed} {file.name}")
         text = read_text(file)
-        before = study_document(parse(text, file.name), VERSIONS, {})
+        before = studied(file)
         if before.config.dialect is Dialect.PYNATIVE:
             continue
         wanted = planned(before, random)

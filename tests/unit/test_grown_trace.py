@@ -29,11 +29,9 @@ from tests.unit.toy_steps import toy
 NONE = {"swap_config.swap": False}
 
 
-@pytest.fixture
-def spoiled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Puts a toy of MindSpore into the child's place. Its last launch does something else with each of these numbers of
+def _put_toy(patch: pytest.MonkeyPatch, spoiled: list[int]) -> None:
+    """A toy of MindSpore in the child's place. Its last launch does something else with each of these numbers of
     layers."""
-    found: list[int] = []
 
     def run(order: RankOrder, study: Study, part: str = "") -> Ran:
         if order.keep is not None:
@@ -47,10 +45,17 @@ def spoiled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             report=report,
             log=WorkerLog(),
             reserved_bytes=2 << 30,
-            trace=_without_last(trace) if layers in found else trace,
+            trace=_without_last(trace) if layers in spoiled else trace,
         )
 
-    monkeypatch.setattr(module, "run", run)
+    patch.setattr(module, "run", run)
+
+
+@pytest.fixture
+def spoiled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Numbers of layers with which the toy does something else; a test adds to them."""
+    found: list[int] = []
+    _put_toy(monkeypatch, found)
     return found
 
 
@@ -68,11 +73,14 @@ def order(keep: Path, settings: dict[str, Any] | None = None, layers: int = 16) 
     return RankOrder(document=document({**NONE, **(settings or {})}, layers), rank=0, fold=True, keep=keep)
 
 
-@pytest.fixture
-def kept(spoiled: list[int], tmp_path: Path) -> Path:
-    """The folder of a rank whose trace is grown."""
-    rehearse(order(tmp_path))
-    return tmp_path / "rank_0"
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a rank whose trace is grown, to be read only."""
+    folder = tmp_path_factory.mktemp("kept")
+    with pytest.MonkeyPatch.context() as patch:
+        _put_toy(patch, [])
+        rehearse(order(folder))
+    return folder / "rank_0"
 
 
 def test_a_folded_run_leaves_a_trace_of_the_whole_model(kept: Path) -> None:

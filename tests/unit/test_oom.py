@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from swapconf.files import log_pool
+from swapconf.plan import planned
+from swapconf.plan.planned import to_ask
 from swapconf.postmortem import run_log, scan, tables
 from swapconf.postmortem.answer import answer
 from swapconf.postmortem.cause import Cause
@@ -253,7 +255,8 @@ def test_a_name_in_a_log_becomes_no_other_command(name: str, tmp_path: Path) -> 
     assert words[0] == "train.yaml"
 
 
-def test_with_traces_the_plan_is_made(tmp_path: Path) -> None:
+def test_with_traces_the_plan_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planned, "to_ask", lambda judge, effort: to_ask(judge, 0.1))  # any plan will do
     read(tmp_path, prefix(1) + above(300 * MIB, 30 * MIB, 322 * MIB))
     words = ("--config", YAML, "--from", TRACES)
     plan = told(tmp_path, *words)["plan"]

@@ -7,12 +7,13 @@ last layer. The norms of all gradients are added up in one launch; then each wei
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TypeAlias
 
 from swapconf.trace.blocks import Block, Blocks
-from swapconf.trace.lifetimes import NEVER
 from swapconf.trace.trace import Kernel, Task, Tensor, Trace
 
 NET = "Default/network-Model"
@@ -43,6 +44,7 @@ class Runtime:
         return output
 
 
+@cache
 def toy(
     num_layers: int,
     micro_batches: int = 2,
@@ -163,11 +165,7 @@ def _trace(runtime: Runtime, layers: range) -> Trace:
     for _ in range(runtime.steps):
         recorder.step()
     return Trace(
-        folder="toy",
-        rank=0,
-        kernels=tuple(recorder.kernels),
-        tasks=tuple(recorder.tasks),
-        blocks=_summed(recorder.blocks),
+        folder="toy", rank=0, kernels=tuple(recorder.kernels), tasks=tuple(recorder.tasks), blocks=recorder.blocks()
     )
 
 
@@ -179,9 +177,16 @@ class _Recorder:
     def __init__(self, plan: Sequence[Launch], beginning: Sequence[str]) -> None:
         self.kernels: list[Kernel] = []
         self.tasks: list[Task] = []
-        self.blocks: dict[int, Block] = {}
-        self._plan, self._names, self._beginning = plan, _named(plan), beginning
+        self._blocks: dict[int, Block] = {}
+        self._users: dict[int, list[int]] = {}
+        self._ends: dict[int, int] = {}
+        self._plan, self._names, self._beginning = plan, _named(plan), frozenset(beginning)
         self._last = {name: row for row, (_, _, _, inputs, _) in enumerate(plan) for name in inputs}
+        self._maker: dict[str, int] = {}
+        for row, (*_, made) in enumerate(plan):
+            for output, _ in made:
+                self._maker.setdefault(output, row)
+        self._coming = next((made for *_, made in plan if made and made[0][0] == RECEIVED), [])
         self._clock = -1
         self._ids: dict[str, int] = {}
         for name in beginning:
@@ -198,7 +203,7 @@ class _Recorder:
                 event=event,
                 primitive=name.rpartition("/")[2].partition("-op")[0],
                 output=f"node{row}",
-                inputs=tuple(f"node{_maker(self._plan, item)}" for item in inputs if item not in self._beginning),
+                inputs=tuple(f"node{self._maker[item]}" for item in inputs if item not in self._beginning),
             )
             self.kernels.append(kernel)
             read = tuple(self._ids[item] for item in inputs)
@@ -220,26 +225,35 @@ class _Recorder:
                 )
             )
             for block in read:
-                self.blocks[block] = replace(self.blocks[block], users=(*self.blocks[block].users, self._clock))
+                self._users.setdefault(block, []).append(self._clock)
             self._release([*inputs, *(output for output, _ in made)], row)
 
     def _born(self, row: int, made: list[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:
         """What a launch allocates: what it makes; but a message that the step begins with is there at once."""
-        coming = next((later for *_, later in self._plan if later and later[0][0] == RECEIVED), [])
-        if coming and not row:
-            return coming
-        return [] if made == coming else made
+        if self._coming and not row:
+            return self._coming
+        return [] if made == self._coming else made
 
     def _allocate(self, tensor: str, node: str, size_bytes: int, kind: str) -> None:
         self._ids[tensor] = self._tick()
-        self.blocks[self._clock] = _block(self._clock, node, size_bytes, kind)
+        self._blocks[self._clock] = _block(self._clock, node, size_bytes, kind)
 
     def _release(self, tensors: Iterable[str], row: int) -> None:
         """Those that no later launch of the step reads."""
         for name in dict.fromkeys(tensors):
             if name not in self._beginning and self._last.get(name, row) == row:
-                start = self._ids[name]
-                self.blocks[start] = replace(self.blocks[start], end=self._tick())
+                self._ends[self._ids[name]] = self._tick()
+
+    def blocks(self) -> Blocks:
+        used, rows = 0, []
+        ends = deque(sorted((end, self._blocks[start].size_bytes) for start, end in self._ends.items()))
+        for start, block in sorted(self._blocks.items()):
+            while ends and ends[0][0] <= start:
+                used -= ends.popleft()[1]
+            used += block.size_bytes
+            users = tuple(self._users.get(start, ()))
+            rows.append(replace(block, end=self._ends.get(start), users=users, used_bytes=used))
+        return Blocks.of(rows)
 
     def _tick(self) -> int:
         self._clock += 1
@@ -253,10 +267,6 @@ def _named(plan: Sequence[Launch]) -> list[str]:
         count[name] = count.get(name, -1) + 1
         found.append(f"{name}-op{count[name]}")
     return found
-
-
-def _maker(plan: Sequence[Launch], name: str) -> int:
-    return next(row for row, (*_, made) in enumerate(plan) if any(output == name for output, _ in made))
 
 
 def _task(
@@ -295,15 +305,3 @@ def _block(start: int, node: str, size_bytes: int, kind: str) -> Block:
         used_bytes=0,
         pool_peak_bytes=0,
     )
-
-
-def _summed(blocks: dict[int, Block]) -> Blocks:
-    used, rows = 0, []
-    ends = sorted((block.end, block.size_bytes) for block in blocks.values() if block.end is not None)
-    for start in sorted(blocks):
-        while ends and ends[0][0] <= start:
-            used -= ends.pop(0)[1]
-        used += blocks[start].size_bytes
-        rows.append(replace(blocks[start], used_bytes=used))
-    assert all(row.end is None or row.end < NEVER for row in rows)
-    return Blocks.of(rows)
