@@ -210,8 +210,8 @@ def link_line(planned: Planned, slower_link: float) -> str:
     """What a slower link does to the plan, and how sure its time is."""
     step = planned.judge.nominal(planned.chosen.plan)
     return phrase(
-        "a step of the plan is estimated at {nominal} with the host link as told, at {slower:.3f} ms with one "
-        "{share:.0%} slower; strategies share what is uncertain of their kernels, so that their differences are surer",
+        "with the host link as told a step of the plan is estimated at {nominal}; with one {share:.0%} slower at "
+        "{slower:.3f} ms; strategies share what is uncertain of their kernels, so that their differences are surer",
         nominal=show_range(step.us, step.low_us, step.high_us),
         slower=planned.chosen.found.step_us / 1000,
         share=slower_link,
