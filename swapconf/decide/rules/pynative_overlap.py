@@ -1,8 +1,9 @@
 r"""pynative-overlap: a layer or module that is both swapped and recomputed, in PyNative mode.
 
-There is no rule that one of the two wins, as in graph mode: the documentation says that mindformers stops
-(``_check_recompute_swap_overlap``); the released mindformers 2.0.0 does not look, and wraps the layer in both. So
-swapconf predicts neither.
+mindformers has no rule that one of the two wins, as MindSpore has in graph mode: its documentation says that it stops
+(``_check_recompute_swap_overlap``); the released mindformers 2.0.0 and 2.1.0 do not look, and put both around the
+layer. Under ``swapconf run``, and in a dry run, recompute wins: the swap of this layer or module is left out, and the
+log says that it is skipped.
 
 Fails: ``recompute: {mode: full, full_recompute_layer: ['0-3']}`` with ``layer_swap: [{layers: ['3-5']}]``.
 Passes: ``layers: ['4-5']``.
@@ -30,11 +31,11 @@ def check(case: Case) -> Iterator[Finding]:
         mine = f"'{swap.pattern}'" if isinstance(swap, OpSwap) else phrase("the whole layer")
         yield finding(
             RULE,
-            Severity.ERROR,
+            Severity.WARNING,
             swap.origin,
             phrase(
-                "{module} is swapped in {layers}, where line {line} recomputes {other}; PyNative takes "
-                "one of the two at a layer or module",
+                "the swap of {module} has no effect in {layers}, where line {line} recomputes {other}; recompute wins "
+                "under `swapconf run`, and mindformers alone does both",
                 module=mine,
                 layers=ranges(both),
                 line=recompute.origin.line,
