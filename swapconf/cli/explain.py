@@ -89,10 +89,11 @@ def _explain_modules(study: Study, layer: int | None, form: str) -> None:
         for decision in study.modules
         if layer is None or layer in decision.layers
     ]
+    known = modules.modules_of(study.config, study.versions.mindformers)
     with budget.shared():
         lines = {
             number: module_lines.lines(number, here)
-            for number, here in modules.by_layer(study.config)
+            for number, here in modules.by_layer(study.config, known)
             if layer in (None, number)
         }
     if form == "json":

@@ -15,11 +15,12 @@ from swapconf.config.config import LayerSwap, OpSwap, SelectRecompute
 from swapconf.decide import budget
 from swapconf.decide.module_paths import compiled, literal, meet
 from swapconf.decide.patterns import BadPattern
-from swapconf.decide.strategy import LayerModules, ModuleEffect, ModuleOutcome, Reason, RequestKind
+from swapconf.decide.strategy import ModuleEffect, ModuleOutcome, Reason, RequestKind
+from swapconf.models.pynative_modules import LayerModules
 from swapconf.words.phrases import joined, phrase
 
 OVERLAP = "pynative-overlap"
-NO_MATCH = "op-no-match"
+NO_MATCH = "pynative-no-match"
 AS_ASKED = phrase("as asked")
 _NAMED_ALREADY = Reason("covered", phrase("the whole layer is named already"))
 _AROUND_NAMED = Reason("covered", phrase("a module around it is named already"))
@@ -59,7 +60,7 @@ class _Layer:
             yield ModuleOutcome("recompute", "", ("",), "recompute", None, Reason("recompute", AS_ASKED))
         yield from self._select(entries)
         for entry in filter(_usable, entries.select_exclude):
-            yield self._done("select_recompute_exclude", entry, self._paths(entry.pattern))
+            yield self._done("select_recompute_exclude", entry, self._paths_of_any(entry.pattern))
         yield from self._communication(entries)
         yield from self._swap(entries)
 
@@ -81,7 +82,7 @@ class _Layer:
     def _communication(self, entries: Entries) -> Iterator[ModuleOutcome]:
         kind: RequestKind = "select_comm_recompute"
         for entry in filter(_usable, entries.select_comm):
-            paths = self._paths(entry.pattern)
+            paths = self._paths_of_any(entry.pattern)
             functions = tuple(path for path in paths if self._known is None or path not in self._known.cells)
             free = tuple(path for path in functions if not self._is_recomputed(path))
             if "" in self._again:
@@ -146,6 +147,12 @@ class _Layer:
             return in_order(path for path in names if left.fits(expression, path, pattern))
         except budget.Spent:
             return ()
+
+    def _paths_of_any(self, pattern: str) -> tuple[str, ...]:
+        """The same where communication may be meant."""
+        found = self._paths(pattern)
+        is_open = self._known is not None and not self._known.has_communication
+        return found or ((literal(pattern) or pattern,) if is_open else ())
 
     def _outermost(self, paths: Iterable[str]) -> tuple[str, ...]:
         found = frozenset(paths)

@@ -5,7 +5,7 @@ Source: mindformers 2.0.0, pynative/distributed/activation_checkpoint.py, apply_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from swapconf.config.config import (
@@ -21,15 +21,16 @@ from swapconf.config.config import (
 )
 from swapconf.decide.module_outcomes import AS_ASKED, Entries, outcomes
 from swapconf.decide.module_paths import meet
-from swapconf.decide.strategy import LayerModules, ModuleDecision, ModuleOutcome, Reason, RequestKind
+from swapconf.decide.strategy import ModuleDecision, ModuleOutcome, Reason, RequestKind
+from swapconf.models.pynative_modules import Known, LayerModules, known_modules, unknown
 from swapconf.words.phrases import phrase
 
 ONE_CARD = "pynative-one-card"
-Known = Callable[[int], LayerModules | None]
 
 
-def unknown(_layer: int) -> None:
-    """Of no layer it is known what can be named in it."""
+def modules_of(config: Config, mindformers: str) -> Known:
+    """What can be named in the layers of the config's model, as the catalog knows it."""
+    return known_modules(config.model.section, config.model.num_layers, mindformers)
 
 
 def layers_of(layers: LayerSelection, count: int | None) -> frozenset[int]:

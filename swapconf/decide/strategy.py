@@ -163,11 +163,3 @@ class ModuleOutcome:
     effect: ModuleEffect
     prefetch_layers: int | None
     reason: Reason
-
-
-@dataclass(frozen=True, slots=True)
-class LayerModules:
-    """What can be named in one layer of a PyNative model: dotted paths of its cells, and of functions in them."""
-
-    cells: frozenset[str]
-    functions: frozenset[str]

@@ -11,7 +11,7 @@ from swapconf.config.config import Config
 from swapconf.config.nodes import Document, from_plain, nowhere
 from swapconf.config.rewriting import asked
 from swapconf.decide import budget, module_lines
-from swapconf.decide.modules import applied_nowhere, by_layer, by_layer_in_parallel, not_on_one_card
+from swapconf.decide.modules import applied_nowhere, by_layer, by_layer_in_parallel, modules_of, not_on_one_card
 from swapconf.decide.strategy import ModuleOutcome, Reason, RequestKind
 from swapconf.train.passed import passed_otherwise
 from swapconf.train.pynative_hook import ModulesOrder, Passed, Sections
@@ -74,13 +74,13 @@ def order(config: Config, passed: Passed) -> ModulesOrder:
     return ModulesOrder(sections=_sections(found), lines=lines)
 
 
-def lines_without_seam(config: Config, *, is_parallel: bool) -> tuple[str, ...]:
+def lines_without_seam(config: Config, mindformers: str, *, is_parallel: bool) -> tuple[str, ...]:
     """All that is asked for is skipped."""
     reason = (
         Reason(_NOT_CALLED, phrase("mindformers does not apply it to this model")) if is_parallel else not_on_one_card()
     )
     with budget.shared():
-        found = applied_nowhere(by_layer(config), reason)
+        found = applied_nowhere(by_layer(config, modules_of(config, mindformers)), reason)
         return tuple(line for layer, here in found for line in module_lines.skip_lines(layer, here))
 
 

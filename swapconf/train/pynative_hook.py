@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import wrapt
 
-from swapconf.decide.strategy import LayerModules
+from swapconf.models.pynative_modules import LayerModules
 from swapconf.train.replacing import replace_everywhere
 from swapconf.upstream import seams
 

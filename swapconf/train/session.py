@@ -88,7 +88,8 @@ class Session:
         """What to log of a PyNative config that mindformers has not applied when training begins."""
         if self._has_seen_modules or not is_pynative(self._source):
             return ()
-        return modules_planner.lines_without_seam(self._studied(self._source).config, is_parallel=is_parallel)
+        study = self._studied(self._source)
+        return modules_planner.lines_without_seam(study.config, study.versions.mindformers, is_parallel=is_parallel)
 
 
 def is_pynative(document: Document) -> bool:

@@ -6,7 +6,7 @@ from swapconf.config.config import Config
 from swapconf.config.yaml_document import parse
 from swapconf.decide import module_lines
 from swapconf.decide.modules import by_layer, decide_parallel
-from swapconf.decide.strategy import LayerModules
+from swapconf.models.pynative_modules import LayerModules
 from swapconf.study.study import study_document
 from swapconf.upstream.facts import Versions
 
@@ -112,7 +112,9 @@ swap: {enable: True, layer_swap: [{layers: ['0-1']}], op_swap: [{op_name: self_a
 
 def test_what_matches_nothing_is_skipped_where_the_layer_is_known() -> None:
     asked = "swap: {enable: True, op_swap: [{op_name: '.*feed_forward', layers: ['0']}]}"
-    assert lines(asked) == ["Skip op_swap at layer 0: .*feed_forward, matches nothing in this layer [op-no-match]"]
+    assert lines(asked) == [
+        "Skip op_swap at layer 0: .*feed_forward, matches nothing in this layer [pynative-no-match]"
+    ]
 
 
 def test_communication_is_recomputed_operator_by_operator() -> None:
@@ -120,7 +122,7 @@ def test_communication_is_recomputed_operator_by_operator() -> None:
     assert lines(asked) == [
         "Set select comm recompute at layer 0: self_attention.core_attention.cast",
         "Skip select comm recompute at layer 0: mlp, a module; communication is recomputed operator by operator "
-        "[op-no-match]",
+        "[pynative-no-match]",
     ]
 
 
