@@ -62,7 +62,8 @@ def test_every_section_that_pynative_training_reads_is_there() -> None:
 @pytest.mark.parametrize("file", [EXAMPLE, *SMALL], ids=lambda path: path.stem)
 def test_what_is_written_is_a_pynative_yaml_without_errors_and_of_the_same_layers(file: Any) -> None:
     text = file.read_text(encoding="utf-8")
-    study = study_document(parse(done(text).text, "t.yaml"), PAIR, {})
+    later = Versions(mindspore="2.10.0", mindformers="2.1.0")  # 2.0.0 has no tensor parallelism for Qwen3
+    study = study_document(parse(done(text).text, "t.yaml"), later, {})
     before = study_document(parse(text, "t.yaml"), PAIR, {})
     assert study.config.dialect is Dialect.PYNATIVE
     assert not study.is_refused, study.findings
