@@ -131,3 +131,52 @@ def test_a_script_that_changes_the_sections_behind_swapconfs_back_is_stopped(tmp
     done = ran(written(tmp_path, "qwen3", {"swap": QWEN3["swap"]}), "--other", "x")
     assert done.returncode == 1
     assert "mindformers passes another swap to the layers than the config has" in done.stderr
+
+
+BOTH = (
+    "recompute={mode: select, full_recompute_layer: ['3'], select_module: {mlp: ['1']}}",
+    "swap={enable: True, default_prefetch: 1, layer_swap: [{layers: ['0-2']}]}",
+)
+
+
+def dry_run_lines(*words: str) -> tuple[dict[str, Any], list[str]]:
+    changes = [word for one in BOTH for word in ("--set", one)]
+    report, trace, _ = pair.dryrun("qwen3", *changes, *words)
+    return report, LINE.findall((Path(trace.folder) / "worker.log").read_text(encoding="utf-8", errors="replace"))
+
+
+def test_a_dry_run_settles_what_is_both_swapped_and_recomputed_and_does_what_it_logs() -> None:
+    report, logged = dry_run_lines("--as-parallel")
+    assert sorted(set(logged)) == [
+        "Set full recompute at layer 3",
+        "Set layer swap at layer 0",
+        "Set layer swap at layer 2",
+        "Set select recompute at layer 1: mlp",
+        "Skip layer swap at layer 1: recomputed there: mlp [pynative-overlap]",
+    ]
+    assert [item["layer"] for item in report["moved"]] == ["0", "2"]
+    assert sorted(item["layer"] for item in report["recomputed"]) == ["1", "3"]
+    assert {found["rule"] for found in report["findings"]} <= {"pynative-one-card", "pynative-overlap"}
+
+
+def test_on_one_card_the_log_says_that_all_of_it_is_skipped() -> None:
+    report, logged = dry_run_lines()
+    assert report["moved"] == report["recomputed"] == []
+    assert {line.rpartition(" ")[2] for line in logged} == {"[pynative-one-card]"}
+    assert {line.split()[0] for line in logged} == {"Skip"}
+    assert len(set(logged)) == 5
+
+
+def test_the_catalog_of_modules_is_what_the_real_models_have(tmp_path: Path) -> None:
+    subprocess.run(
+        [str(pair.PYTHON), str(ROOT / "scripts/build_pynative_modules.py"), "--out", str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "GLOG_v": "3"},
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=300,
+        check=True,
+    )
+    (made,) = tmp_path.glob("2.*")
+    for file in made.iterdir():
+        shipped = ROOT / "swapconf/models/pynative" / made.name / file.name
+        assert json.loads(file.read_text()) == json.loads(shipped.read_text())
