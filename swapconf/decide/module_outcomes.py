@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from swapconf.config.config import LayerSwap, OpSwap, SelectRecompute
 from swapconf.decide import budget
@@ -138,15 +139,10 @@ class _Layer:
         """Those that a usable pattern means."""
         if self._known is None:
             return (literal(pattern) or pattern,)
-        plain = literal(pattern)
-        names = self._known.cells | self._known.functions
-        if plain is not None and plain in names:  # a dot of a plain name is a dot in all names there are
-            return (plain,)
-        expression, left = compiled(pattern), budget.current()
         try:
-            return in_order(path for path in names if left.fits(expression, path, pattern))
-        except budget.Spent:
-            return ()
+            return _matching(pattern, self._known)
+        except (budget.Spent, BadPattern):  # not known, which is not nothing
+            return (literal(pattern) or pattern,)
 
     def _paths_of_any(self, pattern: str) -> tuple[str, ...]:
         """The same where communication may be meant."""
@@ -168,6 +164,16 @@ class _Layer:
         return tuple(
             other for other in self._again if path == other or is_inside(path, other) or is_inside(other, path)
         )
+
+
+@lru_cache(maxsize=2048)
+def _matching(pattern: str, known: LayerModules) -> tuple[str, ...]:
+    """Raises Spent."""
+    plain, names = literal(pattern), known.cells | known.functions
+    if plain is not None and plain in names:  # a dot of a plain name is a dot in all names there are
+        return (plain,)
+    expression, left = compiled(pattern), budget.current()
+    return in_order(path for path in names if left.fits(expression, path, pattern))
 
 
 def is_inside(path: str, other: str) -> bool:

@@ -11,6 +11,7 @@ from swapconf.config.config import Config
 from swapconf.config.nodes import Document, from_plain, nowhere
 from swapconf.config.rewriting import asked
 from swapconf.decide import budget, module_lines
+from swapconf.decide.module_paths import literal
 from swapconf.decide.modules import applied_nowhere, by_layer, by_layer_in_parallel, modules_of, not_on_one_card
 from swapconf.decide.strategy import ModuleOutcome, Reason, RequestKind
 from swapconf.train.passed import passed_otherwise
@@ -110,9 +111,12 @@ def _by_path(found: Mapping[int, Iterable[ModuleOutcome]], kind: RequestKind) ->
     for layer, here in found.items():
         for path in _paths(here, kind):
             layers.setdefault(path, []).append(layer)
-    return {
-        path.replace(".", r"\."): layer_ranges.spell(numbers) for path, numbers in sorted(layers.items(), key=_depth)
-    }
+    return {_named(path): layer_ranges.spell(numbers) for path, numbers in sorted(layers.items(), key=_depth)}
+
+
+def _named(path: str) -> str:
+    """What matches this path alone; a pattern that took too long to match stays what it is."""
+    return path.replace(".", r"\.") if literal(path) is not None else path
 
 
 def _depth(item: tuple[str, list[int]]) -> tuple[int, str]:

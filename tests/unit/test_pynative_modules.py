@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from swapconf.config.config import Config
 from swapconf.config.yaml_document import parse
-from swapconf.decide import module_lines
+from swapconf.decide import budget, module_lines
 from swapconf.decide.modules import by_layer, decide_parallel
 from swapconf.models.pynative_modules import LayerModules
 from swapconf.study.study import study_document
@@ -145,3 +147,12 @@ swap: {enable: True, op_swap: [{op_name: 'mlp\\.linear_fc1', layers: ['1-2']}]}
         ("mlp\\.linear_fc1", (1,), "nothing"),
         ("mlp\\.linear_fc1", (2,), "swap"),
     ]
+
+
+def test_a_pattern_that_takes_too_long_is_not_said_to_match_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def spent(*_asked: object) -> bool:
+        raise budget.Spent("too long")
+
+    monkeypatch.setattr(budget.Budget, "fits", spent)
+    asked = "swap: {enable: True, op_swap: [{op_name: '(m|l|p)+', layers: ['0']}]}"
+    assert lines(asked) == ["Set select swap at layer 0: (m|l|p)+"]
