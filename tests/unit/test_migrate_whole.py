@@ -128,6 +128,20 @@ def test_state_that_the_optimizer_keeps_on_the_host_is_reported_as_lost() -> Non
     assert "swap" not in yaml.safe_load(migration.text)["optimizer"]
 
 
+def test_an_operator_that_the_pynative_model_has_not_is_reported_as_lost() -> None:
+    graph = changed(
+        ("    - {backward_prefetch: 10, layers: [2]}", "    - {backward_prefetch: 10, layers: [2]}\n  op_swap:\n{op}")
+    )
+    entry = "    - {{backward_prefetch: 10, layers: [0], op_name: '{name}'}}".format
+    gone = done(
+        graph.replace("{op}", entry(name=r"self_attention\.core_attention\.flash_attention")).replace("[0, 1]", "[1]")
+    )
+    kept = done(graph.replace("{op}", entry(name=r"self_attention\.core_attention")).replace("[0, 1]", "[1]"))
+    assert any("matches nothing of the PyNative model in layers 0" in item.text for item in gone.items)
+    assert gone.lost
+    assert not any("matches nothing" in item.text for item in kept.items)
+
+
 def test_saving_is_carried_over_from_its_callback() -> None:
     text = changed(
         (
