@@ -60,7 +60,6 @@ def test_the_peaks_are_those_of_the_page(command: str, shown: str) -> None:
     told, here = ROW.search(shown), ROW.search(printed()[command])
     assert told is not None
     assert here is not None, printed()[command]
-    if "pynative" not in command:  # of PyNative mode `test_pynative.py` holds what moves
-        assert here["moved"] == told["moved"]
+    assert here["moved"] == told["moved"]
     assert here["again"] == told["again"]
     assert parse_bytes(here["peak"]) == pytest.approx(parse_bytes(told["peak"]), rel=0.01)
