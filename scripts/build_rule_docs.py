@@ -21,7 +21,7 @@ TARGET = Path(__file__).resolve().parents[1] / "docs" / "reference" / "rules.md"
 REASONS = {
     "default, layer_swap, op_swap": "Swapped as asked; in `swapconf explain --format json` only.",
     "recompute": "Recomputed as asked; in `swapconf explain --format json` only.",
-    "covered": "PyNative: the whole layer is named already, so the module in it is, too.",
+    "covered": "PyNative: the whole layer, or a module around it, is named already, so the module in it is, too.",
     "not-asked": "Nothing was asked for at this operator; in `swapconf explain --format json` only.",
 }
 

@@ -19,10 +19,10 @@ from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.config import overrides
 from swapconf.config.config import Dialect
-from swapconf.decide import log_lines
-from swapconf.decide.strategy import ModuleDecision, Strategy
+from swapconf.decide import budget, log_lines, module_lines, modules
+from swapconf.decide.strategy import Strategy
 from swapconf.report import explanation
-from swapconf.study.study import study_for_check
+from swapconf.study.study import Study, study_for_check
 from swapconf.words.phrases import phrase, plural
 
 
@@ -57,7 +57,7 @@ def command(
         raise click.UsageError(str(error)) from None
     print_findings(study.findings, err=True)
     if study.config.dialect is Dialect.PYNATIVE:
-        _explain_modules(study.modules, layer, form)
+        _explain_modules(study, layer, form)
         raise SystemExit(EXIT_ERRORS if study.is_refused else 0)
     strategy = study.strategy
     if strategy is None:
@@ -83,14 +83,21 @@ def command(
     raise SystemExit(EXIT_ERRORS if study.is_refused else 0)
 
 
-def _explain_modules(decided: tuple[ModuleDecision, ...], layer: int | None, form: str) -> None:
+def _explain_modules(study: Study, layer: int | None, form: str) -> None:
     chosen = [
         replace(decision, layers=decision.layers if layer is None else (layer,))
-        for decision in decided
+        for decision in study.modules
         if layer is None or layer in decision.layers
     ]
+    known = modules.modules_of(study.config, study.versions.mindformers)
+    with budget.shared():
+        lines = {
+            number: module_lines.lines(number, here)
+            for number, here in modules.by_layer(study.config, known)
+            if layer in (None, number)
+        }
     if form == "json":
-        click.echo(explanation.modules_as_json(chosen))
+        click.echo(explanation.modules_as_json(chosen, lines))
         return
     from swapconf.cli.tables import print_rows  # loads rich
 
@@ -103,16 +110,20 @@ def _explain_modules(decided: tuple[ModuleDecision, ...], layer: int | None, for
         phrase("reason"),
     )
     rows = explanation.module_rows(chosen)
-    if rows:
-        print_rows(
-            head,
-            ((row.layers, row.operator, row.requested, row.effect, row.prefetch, row.reason) for row in rows),
-            head,
-            title=phrase("PyNative mode: modules as the YAML names them"),
-            styles=("yellow" if row.void else "" for row in rows),
-        )
-    else:
+    if not rows:
         say(phrase("Nothing is asked for: every activation stays on the device."))
+        return
+    print_rows(
+        head,
+        ((row.layers, row.operator, row.requested, row.effect, row.prefetch, row.reason) for row in rows),
+        head,
+        title=phrase("PyNative mode: modules as the YAML names them"),
+        styles=("yellow" if row.void else "" for row in rows),
+    )
+    say(phrase("\nLog lines to expect:"))
+    for here in lines.values():
+        for line in here:
+            say(f"  {line}")
 
 
 def _print_table(strategy: Strategy, layer: int | None) -> None:

@@ -38,6 +38,11 @@ _STYLES = {Fate.LOST: "red", Fate.CHANGED: "yellow", Fate.CARRIED: "green", Fate
     metavar="N",
     help="The prefetch to write where its unit changes: in layers for pynative, else in operators.",
 )
+@click.option(
+    "--whole",
+    is_flag=True,
+    help="To pynative from graph mode: write the rest of the YAML, too, anew and without its comments.",
+)
 @click.option("--accept-loss", is_flag=True, help="Write even if something cannot be carried over, and exit with 0.")
 @version_options
 def command(
@@ -48,6 +53,7 @@ def command(
     in_place: bool,
     diff: bool,
     prefetch: int,
+    whole: bool,
     accept_loss: bool,
     mindspore_version: str | None,
     mindformers_version: str | None,
@@ -55,7 +61,8 @@ def command(
     """Write the swap and recompute of a training YAML in another dialect of mindformers.
 
     To take a config to an mcore model or to mindformers 2.0, and back. Only the lines of swap and recompute change;
-    comments are kept. docs/reference/dialects.md compares the three dialects key by key:
+    comments are kept. With --whole the rest is brought to PyNative's form, too: training, optimizer, parallelism, data
+    and a flat model. docs/reference/dialects.md compares the three dialects key by key:
 
     \b
     legacy     swap_config and recompute_config, prefetch in operators
@@ -69,6 +76,7 @@ def command(
     \b
     swapconf migrate configs/llama2_7b/example4_swap_with_recompute.yaml --to pynative --diff
     swapconf migrate train.yaml --to pynative --prefetch 2 --out pynative.yaml
+    swapconf migrate train.yaml --to pynative --whole --out pynative.yaml
     swapconf migrate qwen3.yaml --to mcore --in-place
     swapconf migrate pynative.yaml --to legacy --prefetch 20 --accept-loss > train.yaml
 
@@ -77,6 +85,8 @@ def command(
     """
     if out is not None and in_place:
         raise click.UsageError(phrase("--out and --in-place exclude each other"))
+    if whole and Dialect(target) is not Dialect.PYNATIVE:
+        raise click.UsageError(phrase("--whole is there with --to pynative only"))
     text = read_text(file)
     study = study_for_check(parse(text, file), environment(), mindspore_version, mindformers_version)
     print_findings(study.findings, err=True)  # a config that no run takes may well be migrated to one that does
@@ -87,6 +97,7 @@ def command(
             target=Dialect(target),
             source=Dialect(source) if source else None,
             prefetch=prefetch,
+            whole=whole,
             versions=study.versions,
         ),
     )

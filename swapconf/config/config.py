@@ -191,6 +191,7 @@ class Runtime:
     disable_lazy_inline: bool = False
     max_device_memory: str | None = None
     deterministic: bool | None = None
+    optimizer_swap: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

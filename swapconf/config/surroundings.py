@@ -200,6 +200,7 @@ class _Reader:
             disable_lazy_inline=self.value("model.model_config.disable_lazy_inline") is True,
             max_device_memory=self.word("context.max_device_memory"),
             deterministic=self._deterministic(),
+            optimizer_swap=self.value("optimizer.swap") is True,
         )
 
     def _deterministic(self) -> bool | None:

@@ -1,11 +1,11 @@
-"""CONFIG -> MODULE DECISIONS: what a PyNative config means, layer by layer, as far as it can be said without a model.
+"""CONFIG -> MODULE DECISIONS: what a PyNative config means, entry by entry, in the layers for which it holds.
 
 Source: mindformers 2.0.0, pynative/distributed/activation_checkpoint.py, apply_recompute and apply_swap.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from swapconf.config.config import (
@@ -19,14 +19,18 @@ from swapconf.config.config import (
     OpSwap,
     SelectRecompute,
 )
-from swapconf.decide.module_paths import compiled, meet
-from swapconf.decide.patterns import BadPattern
-from swapconf.decide.strategy import ModuleDecision, ModuleEffect, Reason, RequestKind
+from swapconf.decide.module_outcomes import AS_ASKED, Entries, outcomes
+from swapconf.decide.module_paths import meet
+from swapconf.decide.strategy import ModuleDecision, ModuleOutcome, Reason, RequestKind
+from swapconf.models.pynative_modules import Known, LayerModules, known_modules, unknown
 from swapconf.words.phrases import phrase
 
-OVERLAP = "pynative-overlap"
 ONE_CARD = "pynative-one-card"
-_COVERED = Reason("covered", phrase("the whole layer is named already"))
+
+
+def modules_of(config: Config, mindformers: str) -> Known:
+    """What can be named in the layers of the config's model, as the catalog knows it."""
+    return known_modules(config.model.section, config.model.num_layers, mindformers)
 
 
 def layers_of(layers: LayerSelection, count: int | None) -> frozenset[int]:
@@ -55,90 +59,88 @@ def overlaps(config: Config) -> Iterator[tuple[LayerSwap | OpSwap, FullRecompute
                 yield entry, other
 
 
-def decide(config: Config) -> tuple[ModuleDecision, ...]:
+def decide(config: Config, known: Known = unknown) -> tuple[ModuleDecision, ...]:
     """One decision for each entry, and one more for the layers of it where something else holds. On one card nothing
-    of it happens."""
-    found = decide_parallel(config)
-    if config.pipeline.is_one_card:
-        reason = Reason(ONE_CARD, phrase("mindformers applies it on several cards only"))
-        return tuple(replace(decision, effect="nothing", reason=reason) for decision in found)
-    return found
+    of it happens. ``known``: what can be named in a layer, for patterns that only a model can resolve."""
+    return _grouped(config, by_layer(config, known))
 
 
-def decide_parallel(config: Config) -> tuple[ModuleDecision, ...]:
+def decide_parallel(config: Config, known: Known = unknown) -> tuple[ModuleDecision, ...]:
     """The same of a run on several cards."""
-    return tuple([*_recompute(config), *_swap(config)])
+    return _grouped(config, by_layer_in_parallel(config, known))
 
 
-def _recompute(config: Config) -> Iterator[ModuleDecision]:
-    recompute, count = config.recompute, config.num_named_layers
-    whole = layers_of(recompute.full.layers, count) if recompute.full is not None else frozenset()
-    if recompute.full is not None:
-        yield from _split("recompute", "", whole, {}, "recompute", None)
-    for entry in filter(_usable, recompute.select):
-        layers = layers_of(entry.layers, count)
-        yield from _split("select_recompute", entry.pattern, layers, {_COVERED: whole}, "recompute", None)
-    for entry in filter(_usable, recompute.select_exclude):
-        yield from _split("select_recompute_exclude", entry.pattern, layers_of(entry.layers, count), {}, "keep", None)
-    for entry in filter(_usable, recompute.select_comm):
-        layers = layers_of(entry.layers, count)
-        yield from _split("select_comm_recompute", entry.pattern, layers, {_COVERED: whole}, "recompute", None)
+def by_layer(config: Config, known: Known = unknown) -> Iterator[tuple[int, tuple[ModuleOutcome, ...]]]:
+    """(layer, what becomes of each entry there), for the layers that any entry names, in order."""
+    found = by_layer_in_parallel(config, known)
+    return applied_nowhere(found, not_on_one_card()) if config.pipeline.is_one_card else found
 
 
-def _swap(config: Config) -> Iterator[ModuleDecision]:
-    swap, count = config.swap, config.num_named_layers
-    if not isinstance(swap, ListedSwap):
-        return
-    both: dict[LayerSwap | OpSwap, set[int]] = {}
-    for entry, other in overlaps(config):
-        both.setdefault(entry, set()).update(layers_of(entry.layers, count) & layers_of(other.layers, count))
-    undecided = Reason(OVERLAP, phrase("also recomputed; which of the two holds is not known"))
-    whole = frozenset().union(*(layers_of(entry.layers, count) for entry in swap.layer_swap))
-    for layer_swap in swap.layer_swap:
-        yield from _split(
-            "layer_swap",
-            "",
-            layers_of(layer_swap.layers, count),
-            {undecided: frozenset(both.get(layer_swap, ()))},
-            "swap",
-            layer_swap.prefetch,
-        )
-    for op_swap in filter(_usable, swap.op_swap):
-        yield from _split(
-            "op_swap",
-            op_swap.pattern,
-            layers_of(op_swap.layers, count),
-            {undecided: frozenset(both.get(op_swap, ())), _COVERED: whole},
-            "swap",
-            op_swap.prefetch,
-        )
+def by_layer_in_parallel(config: Config, known: Known = unknown) -> Iterator[tuple[int, tuple[ModuleOutcome, ...]]]:
+    """The same of a run on several cards."""
+    count, recompute, swap = config.num_named_layers, config.recompute, config.swap
+    full = layers_of(recompute.full.layers, count) if recompute.full is not None else frozenset()
+    lists: dict[str, tuple[SelectRecompute | LayerSwap | OpSwap, ...]] = {
+        "select": recompute.select,
+        "select_exclude": recompute.select_exclude,
+        "select_comm": recompute.select_comm,
+        "layer_swap": swap.layer_swap if isinstance(swap, ListedSwap) else (),
+        "op_swap": swap.op_swap if isinstance(swap, ListedSwap) else (),
+    }
+    layers = {entry: layers_of(entry.layers, count) for entries in lists.values() for entry in entries}
+    made: dict[tuple[Entries, LayerModules | None], tuple[ModuleOutcome, ...]] = {}  # of layers that are alike
+    for layer in sorted(full.union(*layers.values())):
+        here = {name: tuple(one for one in entries if layer in layers[one]) for name, entries in lists.items()}
+        key = Entries(full=layer in full, **here), known(layer)  # type: ignore[arg-type]  # each by its name
+        if key not in made:
+            made[key] = outcomes(*key)
+        yield layer, made[key]
 
 
-def _split(
-    kind: RequestKind,
-    module: str,
-    layers: frozenset[int],
-    except_for: dict[Reason, frozenset[int]],
-    effect: ModuleEffect,
-    prefetch: int | None,
-) -> Iterator[ModuleDecision]:
-    left = layers
-    for reason, exceptions in except_for.items():
-        if here := left & exceptions:
-            word: ModuleEffect = "unknown" if reason.rule == OVERLAP else effect
-            yield ModuleDecision(kind, module, tuple(sorted(here)), word, prefetch, reason)
-            left -= here
-    if left:
-        yield ModuleDecision(kind, module, tuple(sorted(left)), effect, prefetch, Reason(kind, phrase("as asked")))
+def applied_nowhere(
+    found: Iterable[tuple[int, tuple[ModuleOutcome, ...]]], reason: Reason
+) -> Iterator[tuple[int, tuple[ModuleOutcome, ...]]]:
+    """The same where mindformers does nothing of it."""
+    for layer, here in found:
+        yield layer, tuple(replace(one, effect="nothing", reason=reason) for one in here)
 
 
-def _usable(entry: OpSwap | SelectRecompute) -> bool:
-    """An entry whose path is no regular expression asks for nothing (the rule pynative-bad-pattern reports it)."""
-    try:
-        compiled(entry.pattern)
-    except BadPattern:
-        return False
-    return True
+def not_on_one_card() -> Reason:
+    return Reason(ONE_CARD, phrase("mindformers applies it on several cards only"))
+
+
+def _grouped(config: Config, found: Iterable[tuple[int, tuple[ModuleOutcome, ...]]]) -> tuple[ModuleDecision, ...]:
+    """Layers of which the same is said, together, in the order of the file; what is void or covered comes before the
+    rest of its entry."""
+    layers: dict[ModuleDecision, dict[int, None]] = {}
+    for layer, here in found:
+        for one in here:
+            said = ModuleDecision(one.kind, one.module, (), one.effect, one.prefetch_layers, one.reason)
+            layers.setdefault(said, {})[layer] = None
+    names = [("recompute", ""), ("layer_swap", "")]
+    names += [(kind, entry.pattern) for kind, entries in _modules(config) for entry in entries]
+    place = {name: index for index, name in reversed(list(enumerate(names)))}
+    order = sorted(
+        layers, key=lambda said: (_ORDER.index(said.kind), place[said.kind, said.module], said.reason.text == AS_ASKED)
+    )
+    return tuple(replace(said, layers=tuple(layers[said])) for said in order)
+
+
+def _modules(config: Config) -> Iterator[tuple[RequestKind, tuple[OpSwap | SelectRecompute, ...]]]:
+    yield "select_recompute", config.recompute.select
+    yield "select_recompute_exclude", config.recompute.select_exclude
+    yield "select_comm_recompute", config.recompute.select_comm
+    yield "op_swap", config.swap.op_swap if isinstance(config.swap, ListedSwap) else ()
+
+
+_ORDER: tuple[RequestKind, ...] = (
+    "recompute",
+    "select_recompute",
+    "select_recompute_exclude",
+    "select_comm_recompute",
+    "layer_swap",
+    "op_swap",
+)
 
 
 def _pattern(entry: LayerSwap | OpSwap | FullRecompute | SelectRecompute) -> str:

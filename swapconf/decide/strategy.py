@@ -152,3 +152,16 @@ class ModuleDecision:
     effect: ModuleEffect
     prefetch_layers: int | None
     reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleOutcome:
+    """What becomes of one entry of a PyNative config in one layer. ``module``: as the YAML writes it; ``paths``: what
+    that means here, outermost modules only, none where nothing is left of it, and "" for the whole layer."""
+
+    kind: RequestKind
+    module: str
+    paths: tuple[str, ...]
+    effect: ModuleEffect
+    prefetch_layers: int | None
+    reason: Reason

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from swapconf.config import yaml_config
 from swapconf.config.config import Config, DefaultSwap, Dialect, SwapOff
@@ -11,24 +13,30 @@ from swapconf.config.nodes import Document
 from swapconf.config.rewriting import CannotRewrite, asked, reread
 from swapconf.config.yaml_document import parse
 from swapconf.decide.expand import expand
+from swapconf.decide.module_outcomes import NO_MATCH
+from swapconf.decide.modules import decide_parallel, modules_of
 from swapconf.migrate.report import Item, anything_lost, carried, changed, lost, to_check
 from swapconf.migrate.rewrite_lines import rewrite
 from swapconf.migrate.to_graph import to_graph
 from swapconf.migrate.to_pynative import to_pynative
+from swapconf.migrate.whole_pynative import whole
 from swapconf.study.study import network_of
 from swapconf.upstream.facts import Versions
 from swapconf.words.findings import Finding, Origin, Severity, SwapconfError, has_errors
 from swapconf.words.phrases import phrase, plural
+from swapconf.words.units import runs
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MigrationOrder:
-    """``prefetch``: in the unit of the target, where the units differ. ``source``: None for what the file spells."""
+    """``prefetch``: in the unit of the target, where the units differ. ``source``: None for what the file spells.
+    ``whole``: to PyNative from graph mode, the rest of the YAML, too."""
 
     target: Dialect
     source: Dialect | None = None
     versions: Versions
     prefetch: int = 1
+    whole: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,12 +84,39 @@ def migrate(text: str, file: str, order: MigrationOrder) -> Migration:
         ) from None
     if not anything_lost(items):
         items += _difference(document, config, parse(written, file), made, order.versions)
+    if order.whole and made.dialect is Dialect.PYNATIVE:
+        sections: Any = parse(written, file).root.plain()
+        written, more = whole(document, config, sections)
+        again, _ = yaml_config.from_document(parse(written, file), made.dialect, mindformers)
+        assert asked(again) == asked(made), "what is not rewritten has no part in swap and recompute"
+        items += (*more, *_without_effect(again, mindformers))
     return Migration(before=config, after=again, text=written, items=items)
+
+
+def _without_effect(config: Config, mindformers: str) -> Iterator[Item]:
+    """Paths of operators that the PyNative model does not have by that name."""
+    known = modules_of(config, mindformers)
+    for one in decide_parallel(config, known):
+        if one.reason.rule == NO_MATCH:
+            here = known(one.layers[0])
+            names = sorted(here.cells) if here is not None else []
+            yield lost(
+                Origin(file=config.file),
+                phrase(
+                    "'{path}' matches nothing of the PyNative model in layers {layers}",
+                    path=one.module,
+                    layers=", ".join(runs(one.layers)),
+                ),
+                phrase(
+                    "name a module that it has: {names}",
+                    names=", ".join(name for name in names if not name.count(".") or name.endswith("attention")),
+                ),
+            )
 
 
 def _converted(config: Config, order: MigrationOrder) -> tuple[Config, tuple[Item, ...]]:
     if order.target is Dialect.PYNATIVE:
-        return to_pynative(config, order.prefetch, order.versions.mindformers)
+        return to_pynative(config, order.prefetch, order.versions.mindformers, is_whole=order.whole)
     if config.dialect is Dialect.PYNATIVE:
         return to_graph(config, order.target, order.prefetch)
     return replace(config, dialect=order.target), _within_graph_mode(config, order)

@@ -36,17 +36,18 @@ from swapconf.words.phrases import mark, phrase, plural
 
 
 def to_pynative(
-    config: Config, prefetch_layers: int = 1, mindformers: str = PYNATIVE
+    config: Config, prefetch_layers: int = 1, mindformers: str = PYNATIVE, *, is_whole: bool = False
 ) -> tuple[Config, tuple[Item, ...]]:
     """The config in PyNative's form; ``prefetch_layers`` is its one prefetch for everything that is swapped.
 
-    ``mindformers``: the version that shall read it; one before PyNative stands for the first with it.
+    ``mindformers``: the version that shall read it; one before PyNative stands for the first with it. ``is_whole``: the
+    rest of the YAML is written in that form, too.
     """
     work = _Work(config, prefetch_layers, excludes_paths=reached(mindformers, EXCLUDE_BY_PATH))
     recompute = work.recompute()
     swap = work.swap(recompute)
     made = replace(config, dialect=Dialect.PYNATIVE, swap=swap, recompute=recompute, origins={})
-    if swap != SwapOff() or recompute != RecomputeConfig():
+    if not is_whole and (swap != SwapOff() or recompute != RecomputeConfig()):
         work.items.append(
             to_check(
                 Origin(file=config.file),
@@ -54,7 +55,7 @@ def to_pynative(
                     "only swap and recompute are rewritten; PyNative training reads `training`, `parallelism` and a "
                     "flat `model` instead of `runner_config`, `parallel_config` and `model_config`"
                 ),
-                phrase("move the rest of the YAML to that form too, and set context.mode: 1"),
+                phrase("--whole writes the rest of the YAML in that form, too"),
             )
         )
     return made, tuple(work.items)

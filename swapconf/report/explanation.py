@@ -248,8 +248,8 @@ def _layers_ahead(prefetch: int | None) -> str:
     return "" if prefetch is None else plural(prefetch, "{count} layer", "{count} layers")
 
 
-def modules_as_json(decisions: Sequence[ModuleDecision]) -> str:
-    """Every decision of a PyNative config, its prefetch in layers."""
+def modules_as_json(decisions: Sequence[ModuleDecision], lines: Mapping[int, Sequence[str]]) -> str:
+    """Every decision of a PyNative config, its prefetch in layers, and the log lines of each layer."""
     return json.dumps(
         {
             "dialect": "pynative",
@@ -265,6 +265,7 @@ def modules_as_json(decisions: Sequence[ModuleDecision]) -> str:
                 }
                 for decision in decisions
             ],
+            "log_lines": [{"layer": layer, "lines": list(said)} for layer, said in lines.items()],
         },
         indent=2,
     )

@@ -76,7 +76,8 @@ def study_document(
         network = network_of(config, versions, settings.families)
         strategy = expand(config, network, versions) if network is not None else None
         case = Case(config=config, versions=versions, network=network, strategy=strategy, environment=environment)
-        decided = modules.decide(config) if config.dialect is Dialect.PYNATIVE else ()
+        known = modules.modules_of(config, versions.mindformers)
+        decided = modules.decide(config, known) if config.dialect is Dialect.PYNATIVE else ()
         findings = _effective([*unread, *wrong, *check_all(case)], document, settings)
     return Study(document, config, network, strategy, decided, findings, settings, versions)
 

@@ -8,7 +8,6 @@ names the behaviour of mindformers 1.9.0 that makes it necessary.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -20,6 +19,7 @@ from swapconf.decide.edits import Edit
 from swapconf.models.network import LayerTemplate
 from swapconf.train.cells import LayerReader, apply
 from swapconf.train.own import Owners
+from swapconf.train.replacing import replace_everywhere
 from swapconf.upstream import seams
 
 
@@ -80,13 +80,6 @@ def _once(
     return hook
 
 
-def _replace_everywhere(name: str, old: Any, new: Any) -> None:
-    """Also in modules that imported the name before."""
-    for module in [m for key, m in sys.modules.items() if key.startswith("mindformers") and m is not None]:
-        if vars(module).get(name) is old:
-            setattr(module, name, new)
-
-
 # --- LayerSetting: pipeline stage, fusion, recompute and swap of each layer ---------------------------------------
 
 
@@ -115,7 +108,7 @@ def _take_layer_setting(module: Any, advisor: Advisor) -> None:
             owners.separate(layer)
             perform(self._planner.order(layer_id, self._reader.read(layer)), layer)
 
-    _replace_everywhere("LayerSetting", original, LayerSetting)
+    replace_everywhere("LayerSetting", original, LayerSetting)
 
 
 def perform(order: LayerOrder, layer: Any) -> None:
@@ -238,7 +231,7 @@ def _review_configs(module: Any, advisor: Advisor) -> None:
             advisor.review(_whole(config))
         return original(config)
 
-    _replace_everywhere("build_parallel_config", original, build_parallel_config)
+    replace_everywhere("build_parallel_config", original, build_parallel_config)
 
 
 def _whole(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def _read(study: Study, block: Mapping[str, Any]) -> Config:
 def _differences(study: Study, theirs: Config) -> Iterator[Finding]:
     ours, count = study.config, study.config.model.num_layers or 0
     if count != theirs.model.num_layers:
-        yield _finding(
+        yield passed_otherwise(
             ours.origin("model.model_config.num_layers", "model.model_config", "model"),
             phrase(
                 "mindformers builds {passed} layers, and the config was read as {read}",
@@ -74,14 +74,14 @@ def _differences(study: Study, theirs: Config) -> Iterator[Finding]:
         )
         return
     if stage_map(ours, count).places != stage_map(theirs, count).places:
-        yield _finding(
+        yield passed_otherwise(
             ours.origin("model.model_config.offset", "parallel_config.pipeline_stage", "parallel_config"),
             phrase("mindformers deals the layers to the pipeline stages otherwise than the config was read"),
         )
     # mcore models of mindformers up to 2.1.0 are passed no swap_config (TransformerOpParallelConfig.to_dict)
     is_passed = ours.model.legacy or not isinstance(theirs.swap, SwapOff)
     if is_passed and not _means_the_same(study, replace(ours, swap=theirs.swap)):
-        yield _finding(
+        yield passed_otherwise(
             ours.origin("swap_config.swap", "swap_config"),
             phrase("mindformers passes another swap to the layers than the config has"),
         )
@@ -89,7 +89,7 @@ def _differences(study: Study, theirs: Config) -> Iterator[Finding]:
         study,
         replace(ours, recompute=replace(ours.recompute, **{name: getattr(theirs.recompute, name) for name in _LISTS})),
     ):
-        yield _finding(
+        yield passed_otherwise(
             ours.origin("recompute_config.recompute", "recompute_config"),
             phrase("mindformers passes another recompute to the layers than the config has"),
         )
@@ -106,7 +106,7 @@ def _means_the_same(study: Study, other: Config) -> bool:
     )
 
 
-def _finding(origin: Origin, message: str) -> Finding:
+def passed_otherwise(origin: Origin, message: str) -> Finding:
     return Finding(
         origin=origin,
         rule=RULE,

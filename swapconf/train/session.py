@@ -9,11 +9,14 @@ from typing import Any
 
 from swapconf.config import overrides
 from swapconf.config.config import Dialect
+from swapconf.config.dialects import dialect_of
 from swapconf.config.nodes import Document, from_plain, nowhere
 from swapconf.study.settings import Settings
 from swapconf.study.study import Study, study_for_run
-from swapconf.train import hook, passed
+from swapconf.train import hook, modules_planner, pynative_hook
+from swapconf.train import passed as passed_config
 from swapconf.train.planner import LayerPlanner
+from swapconf.train.pynative_hook import ModulesOrder, Passed
 from swapconf.words.findings import SwapconfError
 
 
@@ -25,6 +28,7 @@ class Session:
     def __init__(self, source: Document | None = None, settings: Settings | None = None) -> None:
         self._source = source or nowhere()
         self._settings = settings
+        self._has_seen_modules = False
         self.study: Study | None = None
 
     def review(self, config: Mapping[str, Any]) -> None:
@@ -48,8 +52,8 @@ class Session:
             return LayerPlanner(self._alone(block))
         study = self.study
         if study.network is None or study.network.family is None:  # swapconf learns here how many layers there are
-            study = self._studied(passed.with_layout(study.document, block))
-        differences = passed.differences(study, block)
+            study = self._studied(passed_config.with_layout(study.document, block))
+        differences = passed_config.differences(study, block)
         if differences:
             raise SwapconfError(differences)
         return LayerPlanner(study)
@@ -61,6 +65,36 @@ class Session:
             raise SwapconfError(study.findings)
         return study
 
+    def modules(self, passed: Passed) -> ModulesOrder:
+        """What a PyNative process does with the layers that it has. Raises SwapconfError for errors, and where
+        mindformers passes otherwise than was studied."""
+        study = self._study_of_modules(passed)
+        if study.is_refused:
+            raise SwapconfError(study.findings)
+        if wrong := tuple(modules_planner.differences(study.config, passed, study.versions.mindformers)):
+            raise SwapconfError(wrong)
+        self.study, self._has_seen_modules = study, True
+        return modules_planner.order(study.config, passed)
+
+    def _study_of_modules(self, passed: Passed) -> Study:
+        if not is_pynative(self._source):  # what is passed is the config
+            return self._studied(modules_planner.as_document(passed, nowhere("<model config>")))
+        study = self._studied(self._source)
+        if study.config.model.num_layers is None:  # swapconf learns here how many there are
+            return self._studied(modules_planner.with_layout(self._source, passed))
+        return study
+
+    def lines_without_seam(self, *, is_parallel: bool) -> tuple[str, ...]:
+        """What to log of a PyNative config that mindformers has not applied when training begins."""
+        if self._has_seen_modules or not is_pynative(self._source):
+            return ()
+        study = self._studied(self._source)
+        return modules_planner.lines_without_seam(study.config, study.versions.mindformers, is_parallel=is_parallel)
+
+
+def is_pynative(document: Document) -> bool:
+    return dialect_of(document, legacy=False) is Dialect.PYNATIVE
+
 
 def source_of_process() -> Document | None:
     """The YAML that this process was started with, as far as its command line names one that can be read."""
@@ -71,5 +105,8 @@ def source_of_process() -> Document | None:
 
 
 def install(source: Document | None = None, settings: Settings | None = None) -> None:
-    """Take LayerSetting's place in this process; ``source`` and ``settings`` as for a Session."""
-    hook.install(Session(source, settings))
+    """Take LayerSetting's place in this process, and be asked what PyNative training applies; ``source`` and
+    ``settings`` as for a Session."""
+    session = Session(source, settings)
+    hook.install(session)
+    pynative_hook.install(session, is_wanted=source is not None and is_pynative(source))

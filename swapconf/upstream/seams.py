@@ -18,12 +18,15 @@ from swapconf.words.phrases import joined, phrase, show
 
 PACKAGE = "mindformers"
 FIRST, LAST = "1.7.0", "2.1.0"  # the releases that have every seam
+PYNATIVE_FIRST = "2.0.0"  # with LAST, the releases that have every seam of PyNative training
 LAYER_SETTING = "mindformers.parallel_core.training_graph.transformer.utils"
 SWAP_CONFIG = "mindformers.modules.transformer.transformer"
 PARALLEL_CONFIG = "mindformers.core.parallel_config"
 CHECK_RULES = "mindformers.tools.check_rules"
 BASE_TRAINER = "mindformers.trainer.base_trainer"
 LOGGER = "mindformers.tools.logger"
+ACTIVATION = "mindformers.pynative.distributed.activation_checkpoint"
+PYNATIVE_TRAINER = "mindformers.pynative.trainer.trainer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,15 @@ SEAMS = (
     Seam(BASE_TRAINER, "BaseTrainer._check_grad_accumulation_steps", ("self",)),
     Seam(LOGGER, "logger"),
 )
+# those of PyNative training. Source: mindformers 2.0.0 and 2.1.0, where all of them are the same
+PYNATIVE_SEAMS = (
+    Seam(ACTIVATION, "apply_ac", ("model", "recompute", "recompute_comm", "swap", "pp", "mtp_block")),
+    Seam(ACTIVATION, "apply_recompute", ("model", "recompute_config", "recompute_comm_config")),  # called by apply_ac
+    Seam(ACTIVATION, "_get_modules_and_ops_list", ("model",)),
+    Seam(ACTIVATION, "_MtpLayerView.__init__", ("self", "decoder", "mtp_block")),
+    Seam(ACTIVATION, "logger"),
+    Seam(PYNATIVE_TRAINER, "Trainer.train", ("self", "checkpoint_path", "mode")),
+)
 
 
 def complete_or_told() -> bool:
@@ -71,6 +83,34 @@ def complete_or_told() -> bool:
                     "recompute and logs them, and what `swapconf explain` shows may not hold; install one of "
                     "mindformers {first} to {last}, or start the script without swapconf",
                     first=FIRST,
+                    last=LAST,
+                )
+            ),
+            sep="\n",
+            file=sys.stderr,
+            flush=True,
+        )
+    return not lacks
+
+
+def pynative_complete_or_told() -> bool:
+    """The same of PyNative training."""
+    lacks = missing(PYNATIVE_SEAMS)
+    if lacks:
+        print(
+            show(
+                phrase(
+                    "swapconf: steps aside, nothing of PyNative training is replaced: the installed mindformers is not "
+                    "one that swapconf knows how to work with: {lacks}",
+                    lacks=joined("; ", lacks),
+                )
+            ),
+            show(
+                phrase(
+                    "swapconf: the run goes on as plain mindformers: its own apply_ac applies recompute and swap and "
+                    "logs them, and what `swapconf explain` shows may not hold; install mindformers {first} or {last}, "
+                    "or start the script without swapconf",
+                    first=PYNATIVE_FIRST,
                     last=LAST,
                 )
             ),

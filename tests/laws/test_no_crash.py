@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from swapconf.config.config import Dialect
 from swapconf.config.yaml_document import parse
+from swapconf.decide import module_lines, modules
 from swapconf.decide.log_lines import lines
 from swapconf.migrate.migrate import MigrationOrder, migrate
 from swapconf.report.explanation import as_json, module_rows, modules_as_json, rows
@@ -126,7 +127,8 @@ def use(study: Study) -> None:
         assert finding.hint
         assert finding.message
     module_rows(study.modules)
-    json.loads(modules_as_json(study.modules))
+    said = {layer: module_lines.lines(layer, here) for layer, here in modules.by_layer(study.config)}
+    json.loads(modules_as_json(study.modules, said))
     if study.strategy is not None:
         rows(study.strategy)
         logged = {entry.layer.name: lines(entry, study.strategy.swap_on) for entry in study.strategy.layers}

@@ -107,7 +107,6 @@ MISTAKES = [
     (PYNATIVE, "  enable: True", "  swap: True", "unknown-key"),
     (PYNATIVE, "    - layers: ['0']", "    - layers: ['1-0']", "bad-value"),
     (PYNATIVE, "    - layers: ['0']", "    - layers: ['99']", "layer-out-of-range"),
-    (PYNATIVE, "    - layers: ['0']", "    - layers: ['2']", "pynative-overlap"),
     (PYNATIVE, "  mode: full", "  mode: Full", "bad-type"),
     (PYNATIVE, "  mode: full", "  mode: select", "pynative-form"),
     (PYNATIVE, "  steps: 10", "+  swap: {enable: True, layer_swap: [{layers: ['0']}]}", "section-misplaced"),

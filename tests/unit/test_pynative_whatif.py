@@ -57,12 +57,15 @@ def test_only_a_swap_moves_and_only_its_layers(tmp_path: Path) -> None:
     assert not any(layer["moved_bytes_per_step"] for layer in answer(tmp_path, FULL)["layers"])
 
 
+def test_a_recomputed_layer_is_not_swapped(tmp_path: Path) -> None:
+    assert answer(tmp_path, FULL + SWAP)["used_peak_bytes"] == true_bytes("max_alloc_full")
+
+
 @pytest.mark.parametrize(
     ("sections", "more", "told"),
     [
         (FULL, ("--hardware", "ascend_910b2"), "--hardware is not there in PyNative mode"),
         (FULL, ("--safe",), "no upper bound is known"),
-        (FULL + SWAP, (), "pynative-overlap"),
     ],
 )
 def test_what_is_not_known_is_refused(tmp_path: Path, sections: str, more: tuple[str, ...], told: str) -> None:

@@ -11,13 +11,13 @@ import pytest
 from swapconf.upstream.seams import BASE_TRAINER, CHECK_RULES, LAYER_SETTING, SEAMS, SWAP_CONFIG, Seam, missing
 
 
-def fabricate(folder: Path, without: tuple[Seam, ...] = (), **renamed: str) -> Path:
+def fabricate(folder: Path, without: tuple[Seam, ...] = (), seams: tuple[Seam, ...] = SEAMS, **renamed: str) -> Path:
     """A package `mindformers` with every seam but some, whose modules would end the process if they were imported.
 
     ``renamed``: parameters that have another name.
     """
     modules: dict[str, dict[str, list[str]]] = {}
-    for seam in SEAMS:
+    for seam in seams:
         owner, _, name = seam.name.rpartition(".")
         body = modules.setdefault(seam.module, {}).setdefault(owner, [])
         if seam in without:

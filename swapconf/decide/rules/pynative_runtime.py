@@ -1,8 +1,9 @@
 r"""pynative-runtime: PyNative's sections in a run that does not read them, or that refuses them.
 
 Graph mode (``context.mode: 0``) reads ``swap_config`` and ``recompute_config`` and nothing of ``swap`` and
-``recompute``. With pipeline parallelism mindformers refuses swap. Source: mindformers 2.0.0,
-pynative/distributed/activation_checkpoint.py, apply_ac.
+``recompute``. With pipeline parallelism mindformers refuses swap. Source: mindformers 2.0.0 and 2.1.0,
+pynative/distributed/activation_checkpoint.py, apply_ac. The swap of a pipeline's activations in MindSpore 2.11 is
+hyper_parallel's, by stage and micro-batch, and mindformers 2.1.0 does not let it be asked for.
 
 Fails: ``swap: {enable: True, ...}`` with ``parallelism: {pipeline_parallel: 2}``. Passes: ``pipeline_parallel: 1``.
 """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from swapconf.decide.modules import decide_parallel
+from swapconf.decide.modules import decide_parallel, modules_of
 from swapconf.decide.strategy import ModuleDecision
 from swapconf.dryrun.effect.effect import Effect
 from swapconf.study.study import Study
@@ -20,7 +20,8 @@ _COMMUNICATION = "select_comm_recompute"  # there is none on one card
 
 def compare_layers(study: Study, effect: Effect) -> list[Finding]:
     """Warnings. ``effect``: of a run that recomputed and swapped as on several cards."""
-    decided = [one for one in decide_parallel(study.config) if one.kind != _COMMUNICATION]
+    known = modules_of(study.config, study.versions.mindformers)
+    decided = [one for one in decide_parallel(study.config, known) if one.kind != _COMMUNICATION]
     again = frozenset(map(int, effect.recomputed_by_layer))
     moved = frozenset(int(layer) for layer, copies in effect.by_layer.items() if copies.num_tensors)
     recompute = study.config.origin("recompute.mode", "recompute")

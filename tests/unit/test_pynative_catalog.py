@@ -1,0 +1,66 @@
+"""What can be named in the layers of PyNative models: by settings and release."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from swapconf.models.pynative_modules import FAMILIES, known_modules
+
+QWEN3: dict[str, Any] = {"model_type": "qwen3"}
+DEEPSEEK: dict[str, Any] = {
+    "model_type": "deepseek_v3",
+    "first_k_dense_replace": 1,
+    "n_shared_experts": 1,
+    "qk_layernorm": True,
+    "hidden_act": "silu",
+    "gated_linear_unit": True,
+}
+
+
+@pytest.mark.parametrize("release", ["2.0.0", "2.1.0"])
+def test_layers_of_a_kind_have_what_mindformers_builds(release: str) -> None:
+    known = known_modules(DEEPSEEK, 3, release)
+    dense, experts, extra = known(0), known(1), known(3)
+    assert dense is not None
+    assert experts is not None
+    assert extra is not None
+    assert "mlp.linear_fc1" in dense.cells
+    assert "mlp.experts" not in dense.cells
+    assert {"mlp.router", "mlp.experts", "mlp.shared_experts.linear_fc1"} <= experts.cells
+    assert {"eh_proj", "transformer_layer.mlp.experts"} <= extra.cells
+    assert "self_attention.core_attention.reshape" in dense.functions
+    assert known(2) is experts
+
+
+def test_a_setting_that_changes_the_layer_is_looked_at() -> None:
+    gated, plain = (known_modules({**QWEN3, "hidden_act": word}, 2, "2.0.0")(0) for word in ("silu", "gelu"))
+    assert gated is not None
+    assert plain is not None
+    assert "mlp.activation_func.silu" in gated.functions - plain.functions
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"model_type": "telechat3"},
+        {},
+        {**QWEN3, "hidden_act": "relu"},
+        {**QWEN3, "hidden_act": "gelu", "attention_bias": True},
+        {key: value for key, value in DEEPSEEK.items() if key != "first_k_dense_replace"},
+        {**DEEPSEEK, "moe_layer_freq": [0, 1]},
+    ],
+)
+def test_of_another_model_nothing_is_claimed(model: dict[str, Any]) -> None:
+    assert known_modules(model, 4, "2.0.0")(0) is None
+
+
+def test_releases_before_the_first_with_pynative_stand_for_it() -> None:
+    first, before, later = (known_modules(QWEN3, 2, version)(0) for version in ("2.0.0", "1.9.0", "2.1.0"))
+    assert first is before
+    assert first != later
+
+
+def test_every_family_is_there() -> None:
+    assert all(known_modules({**DEEPSEEK, "model_type": name}, 2, "2.0.0")(0) is not None for name in FAMILIES)
