@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,7 +33,10 @@ def read(folder: str | Path, rank: int) -> Trace:
     is_marked = (place / marks.FILE).exists()
     kernels = () if is_marked else _part(execute_order.read, order_file(place), findings)
     tasks = _part(tracker_graph.read, place / GRAPH, findings) if (place / GRAPH).exists() else ()
-    table = _part(task_table.read, place / TASKS, findings) if (place / TASKS).exists() else None
+    if is_marked:
+        tasks = None if tasks is None else tuple(sorted(tasks, key=lambda task: task.event))
+    read_table = partial(task_table.read, is_sorted=not is_marked)
+    table = _part(read_table, place / TASKS, findings) if (place / TASKS).exists() else None
     if blocks is None or kernels is None or tasks is None or findings:
         raise SwapconfError(findings)
     if tasks:
