@@ -46,7 +46,17 @@ def read(folder: str | Path, rank: int) -> Trace:
         if table is not None and not np.array_equal(table.event, [task.event for task in tasks]):
             _refuse(place / TASKS, phrase("the tasks are not those of {file}", file=GRAPH))
     found = marks.read(place / marks.FILE, blocks) if is_marked else ()
-    return Trace(folder=str(place), rank=rank, blocks=blocks, kernels=kernels, tasks=tasks, marks=found)
+    moved, host_bytes = marks.moved_by(place / marks.FILE) if is_marked else ((), 0)
+    return Trace(
+        folder=str(place),
+        rank=rank,
+        blocks=blocks,
+        kernels=kernels,
+        tasks=tasks,
+        marks=found,
+        moved=moved,
+        moved_host_bytes=host_bytes,
+    )
 
 
 def order_file(folder: Path) -> Path:
