@@ -19,10 +19,9 @@ from swapconf.trace.blocks import coded
 from swapconf.trace.lifetimes import CATEGORIES, NEVER, Category, Lifetimes
 from swapconf.trace.marked_passes import Pass
 from swapconf.trace.trace import Trace
-from swapconf.trace.work import COLLECTIVES
+from swapconf.trace.work import COLLECTIVES, COMMUNICATING
 
 _BY_KIND = {"PyNativeInput": Category.CONSTANT, "ConstantValue": Category.CONSTANT, "WorkSpace": Category.WORKSPACE}
-_COMMUNICATING = ("DistComm", "InnerComm")  # how the collectives of mint.distributed are called
 _FILLED_AGAIN = "ResizeStorage"
 _GATHERING = "DistCommAllGather"
 _BY_PASS = {Pass.FORWARD: Category.ACTIVATION, Pass.RECOMPUTED: Category.RECOMPUTED, Pass.BACKWARD: Category.GRADIENT}
@@ -90,7 +89,7 @@ def _outlives_its_step(start: NDArray[np.int64], end: NDArray[np.int64], steps: 
 def _category(kind: str, name: str, what: Pass, stays: bool) -> Category:
     if kind in _BY_KIND:
         return _BY_KIND[kind]
-    if name in COLLECTIVES or name.startswith(_COMMUNICATING):
+    if name in COLLECTIVES or name.startswith(COMMUNICATING):
         return Category.COMMUNICATION
     if what is Pass.BUILDING:
         return Category.WEIGHT if stays else Category.TEMPORARY
