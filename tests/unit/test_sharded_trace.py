@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -25,6 +26,8 @@ from swapconf.trace.lifetimes import CATEGORIES, Category
 from swapconf.trace.marks import Moment
 from swapconf.trace.trace import Trace
 from swapconf.upstream.facts import Versions
+from swapconf.whatif.pynative.gathered import moves_gathered
+from swapconf.whatif.pynative.intervals import steps
 from swapconf.whatif.pynative.question import NativeQuestion
 from swapconf.words.findings import SwapconfError
 from swapconf.words.units import MIB
@@ -94,6 +97,26 @@ def test_what_runs_again_gathers_its_parameters_again_in_a_what_if() -> None:
     study = study_document(parse(text, "train.yaml"), PAIR, {})
     found = NativeQuestion(FOLDER, study).predict(study.config)
     assert found.used_peak_bytes == true_bytes("max_alloc_full") < true_bytes("max_alloc")
+
+
+SWAP = "swap: {enable: True, default_prefetch: 1, layer_swap: [{layers: ['0']}]}\n"
+
+
+def test_a_swap_that_would_move_gathered_parameters_is_not_predicted() -> None:
+    study = study_document(parse(f"{(FOLDER / 'config.yaml').read_text(encoding='utf-8')}\n{SWAP}", "t.yaml"), PAIR, {})
+    whole = trace()
+    found = steps(whole.marks)
+    assert not moves_gathered(whole, found, study.config), "weights are cast, and the casts are saved"
+    first, second = (found[0].layer(number) for number in (0, 1))
+    assert first is not None
+    assert second is not None
+    gathered = next(
+        block for task in whole.tasks if task.primitive.startswith("DistCommAllGather") for block in task.outputs
+    )
+    for one, is_moved in ((first, True), (second, False)):
+        event = one.start + 1
+        view = replace(whole.tasks[0], event=event, name="TransposeExtView", inputs=(gathered,), outputs=(gathered,))
+        assert moves_gathered(replace(whole, tasks=(*whole.tasks, view)), found, study.config) is is_moved
 
 
 def test_what_was_moved_is_known_when_the_folder_is_gone(tmp_path: Path) -> None:
