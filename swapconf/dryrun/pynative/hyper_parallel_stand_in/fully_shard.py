@@ -150,16 +150,12 @@ class _Unit:
         ignored: Sequence[Any],
         whole: Sequence[Any],
     ) -> None:
-        left_out, replicated = {id(one) for one in ignored}, {id(one) for one in whole}
+        left_out, replicated = frozenset(ignored), frozenset(whole)
         owners = owners_of([inner for _, inner in cell.cells_and_names()])
-        own = {
-            id(one): one
-            for _, one in cell.parameters_and_names()
-            if not is_managed(one) and id(one) not in left_out and id(one) in owners
-        }
+        own = [one for one in owners if not is_managed(one) and one not in left_out]
         self.parameters = [
-            Sharded(one, owners[key], mesh.get_group(), mesh.size(), reduce_dtype, is_whole=key in replicated)
-            for key, one in own.items()
+            Sharded(one, owners[one], mesh.get_group(), mesh.size(), reduce_dtype, is_whole=one in replicated)
+            for one in own
         ]
         self.next_forward: list[_Unit] = []
         self.next_backward: list[_Unit] = []

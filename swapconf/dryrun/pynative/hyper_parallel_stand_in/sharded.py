@@ -144,11 +144,11 @@ def _copy(there: Any, here: Any) -> None:
         there.data.copy_(here.view(there.shape))
 
 
-def owners_of(cells: Sequence[Any]) -> dict[int, list[tuple[Any, str]]]:
-    """By ``id`` of a parameter, each (cell, name) that has it. Of cells that are several times in it, the first."""
-    found: dict[int, list[tuple[Any, str]]] = {}
-    for cell in {id(cell): cell for cell in cells}.values():
+def owners_of(cells: Sequence[Any]) -> dict[Any, list[tuple[Any, str]]]:
+    """By parameter, each (cell, name) that has it."""
+    found: dict[Any, list[tuple[Any, str]]] = {}
+    for cell in dict.fromkeys(cells):
         for name, parameter in cell._params.items():
             if isinstance(parameter, mindspore.Tensor):
-                found.setdefault(id(parameter), []).append((cell, name))
+                found.setdefault(parameter, []).append((cell, name))
     return found
