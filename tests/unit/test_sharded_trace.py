@@ -22,7 +22,7 @@ from swapconf.memory.replay import replay
 from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.study.study import study_document
 from swapconf.trace import marks, task_table, trace_folder
-from swapconf.trace.lifetimes import CATEGORIES, Category
+from swapconf.trace.lifetimes import CATEGORIES, NEVER, Category
 from swapconf.trace.marks import Moment
 from swapconf.trace.trace import Trace
 from swapconf.upstream.facts import Versions
@@ -85,6 +85,16 @@ def test_what_is_gathered_is_communication_and_gone_between_the_passes_but_for_t
     for mark in trace().marks:
         if mark.moment is Moment.BACKWARD_PASS_BEGINS:
             assert (gathered & (live.start <= mark.event) & (live.end > mark.event)).sum() == 1
+
+
+def test_weights_and_optimizer_state_are_an_eighth() -> None:
+    def lasting(found: Trace) -> int:
+        live = lifetimes(found)
+        kinds = [CATEGORIES.index(kind) for kind in (Category.WEIGHT, Category.OPTIMIZER)]
+        return int(live.size_bytes[np.isin(live.category, kinds) & (live.end == NEVER)].sum())
+
+    whole = lasting(trace_folder.read(FOLDER.parent / "qwen3_l2_none", 0))
+    assert whole / 8 <= lasting(trace()) < whole / 6, "no block is smaller than 512 B"
 
 
 def test_one_group_communicates_and_none_on_one_card() -> None:
