@@ -62,10 +62,11 @@ hyper_parallel: {hyper_parallel}.
 **The sharding is the stand-in's**, not hyper_parallel's: parameters in equal shards of their first dimension, gathered
 one by one before the forward and the backward pass of their unit and for the units that mindformers prefetches, given
 back after both; gradients summed in 32 bits, each kept whole until the unit after it is through; what eight do not
-divide stays whole on each rank. So its public source says (MindSpore's part of it, of 2026, which is on no package index). Collectives are
-MindSpore's own, on the simulated rank. What the stand-in does not show: what hyper_parallel does otherwise than that
-source, copies of shards (HSDP), shards on the host, and parallel operators; these are refused at their line. Two runs
-of one YAML can differ by some KiB where gradients are accumulated, as Python lets go of them at another moment.
+divide stays whole on each rank. So its public source says (MindSpore's part of it, of 2026, which is on no package
+index). Collectives are MindSpore's own, on the simulated rank. What the stand-in does not show: what hyper_parallel
+does otherwise than that source, copies of shards (HSDP), shards on the host, and parallel operators; these are refused
+at their line. Two runs of one YAML can differ by some KiB where gradients are accumulated, as Python lets go of them at
+another moment.
 
 | model | ranks | swap and recompute | peak, B | replayed | addresses | ran again | moved |
 |---|---|---|---|---|---|---|---|
