@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pynative_labels
 
 from swapconf.memory.replay import replay
 from swapconf.memory.trace_lifetimes import lifetimes
@@ -35,13 +37,20 @@ CASES: Mapping[str, tuple[str, ...]] = {
     "swap of layers 0-2": (SWAP,),
     "swap of layers 0-1, full recompute of 2-3": (BOTH, SWAP_FIRST),
 }
+SHARED = ("parallelism.data_parallel_shard=8", "training.global_batch_size=8")
+SHARED_CASES: Mapping[str, tuple[str, ...]] = {
+    "nothing": SHARED,
+    "full recompute of layers 0-3": (*SHARED, FULL),
+    "swap of layers 0-2": (*SHARED, SWAP),
+}
 
 INTRODUCTION = """# PyNative dry runs
 
 Whole training steps of mindformers' own PyNative trainer (model, loss, backward pass, gradient clipping, optimizer),
 two of them, on one simulated card: `swapconf dryrun configs/pynative/MODEL.yaml --as-parallel`, which recomputes and
-swaps as mindformers does on several cards. Made by `scripts/generations.sh pynative` with
-{versions};
+swaps as mindformers does on several cards; and on one of eight ranks that share the parameters (FSDP), with
+`--set parallelism.data_parallel_shard=8 --set training.global_batch_size=8`. Made by `scripts/generations.sh pynative`
+with {versions};
 hyper_parallel: {hyper_parallel}.
 
 - *peak*: MindSpore's own `max_memory_allocated` of the run. *replayed*: the most that the blocks of the trace hold at
@@ -50,18 +59,24 @@ hyper_parallel: {hyper_parallel}.
   second stream has blocks, too, which these rules do not follow.
 - *ran again*: operators of the second step in layers, without views. *moved*: what it moved to the host, by layer.
 
-What the stand-in does not show: what hyper_parallel keeps and moves otherwise than its public source says, parameters
-in shards (FSDP), and parallel operators. No run was compared with a card. Two runs of one YAML can differ by some
-KiB where gradients are accumulated, as Python lets go of them at another moment.
+**The sharding is the stand-in's**, not hyper_parallel's: parameters in equal shards of their first dimension, gathered
+one by one before the forward and the backward pass of their unit and for the units that mindformers prefetches, given
+back after both; gradients summed in 32 bits, each kept whole until the unit after it is through; what eight do not
+divide stays whole on each rank. So its public source says (MindSpore's part of it, of 2026, which is on no package
+index). Collectives are MindSpore's own, on the simulated rank. What the stand-in does not show: what hyper_parallel
+does otherwise than that source, copies of shards (HSDP), shards on the host, and parallel operators; these are refused
+at their line. Two runs of one YAML can differ by some KiB where gradients are accumulated, as Python lets go of them at
+another moment.
 
-| model | swap and recompute | peak, B | replayed | addresses | ran again | moved |
-|---|---|---|---|---|---|---|
+| model | ranks | swap and recompute | peak, B | replayed | addresses | ran again | moved |
+|---|---|---|---|---|---|---|---|
 """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
     model: str
+    ranks: int
     case: str
     peak_bytes: int
     replayed_bytes: int
@@ -77,33 +92,42 @@ class Row:
 
     def cells(self) -> str:
         same = "the same" if self.peak_bytes == self.replayed_bytes else f"{self.replayed_bytes:,}"
-        cells = (self.model, self.case, f"{self.peak_bytes:,}", same, self.same_addresses, self.recomputed, self.moved)
-        return f"| {' | '.join(cells)} |"
+        cells = (self.model, str(self.ranks), self.case, f"{self.peak_bytes:,}", same, self.same_addresses)
+        return f"| {' | '.join((*cells, self.recomputed, self.moved))} |"
 
 
-def measure(python: str, variables: Mapping[str, str], model: str, case: str) -> Row:
+def dryrun(
+    python: str, variables: Mapping[str, str], model: str, settings: Sequence[str], *more: str
+) -> Mapping[str, Any]:
+    """The report of rank 0. Raises RuntimeError where it does not end well."""
+    changes = [word for setting in settings for word in ("--set", setting)]
+    command = [python, "-m", "swapconf", "dryrun", str(ROOT / f"configs/pynative/{model}.yaml"), "--as-parallel"]
+    done = subprocess.run(
+        [*command, "--no-cache", "--format", "json", *changes, *more],
+        env=dict(variables),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{model}, {' '.join(settings)}:\n{done.stdout}{done.stderr}")
+    report: dict[str, Any] = json.loads(done.stdout)[0]
+    return report
+
+
+def measure(python: str, variables: Mapping[str, str], model: str, case: str, settings: Sequence[str]) -> Row:
     """One dry run. Raises RuntimeError where it does not end well."""
     with tempfile.TemporaryDirectory(prefix="swapconf-pynative-") as keep:
-        settings = [word for setting in CASES[case] for word in ("--set", setting)]
-        command = [python, "-m", "swapconf", "dryrun", str(ROOT / f"configs/pynative/{model}.yaml"), "--as-parallel"]
-        done = subprocess.run(
-            [*command, "--no-cache", "--format", "json", "--keep", keep, *settings],
-            env=dict(variables),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_SECONDS,
-            check=False,
-        )
-        if done.returncode:
-            raise RuntimeError(f"{model}, {case}:\n{done.stdout}{done.stderr}")
-        (report,) = json.loads(done.stdout)
+        report = dryrun(python, variables, model, settings, "--keep", keep)
         folder = Path(keep) / "rank_0"
         told = json.loads((folder / "result.json").read_text(encoding="utf-8"))
         trace = trace_folder.read(folder, 0)
         placed = replay(trace, lifetimes(trace))
     return Row(
         model=model,
+        ranks=report["shards"],
         case=case,
         peak_bytes=told["max_memory_allocated_bytes"],
         replayed_bytes=trace.used_peak_bytes,
@@ -125,13 +149,19 @@ def _moved(report: Mapping[str, Any]) -> str:
 
 
 def run(python: str, variables: Mapping[str, str], versions: str, *, is_written: bool) -> bool:
-    """All cases; whether each is as it should be. ``is_written``: into the page."""
+    """All cases; whether each is as it should be. ``is_written``: into the page, with what stands beside real runs."""
     rows = []
     for model in MODELS:
-        for case in CASES:
-            rows.append(measure(python, variables, model, case))
+        for case, settings in (*CASES.items(), *SHARED_CASES.items()):
+            rows.append(measure(python, variables, model, case, settings))
             print(rows[-1].cells(), *rows[-1].findings, sep="\n", flush=True)
     if is_written:
+
+        def rehearse(settings: Sequence[str]) -> tuple[int, int]:
+            report = dryrun(python, variables, pynative_labels.CONFIG, settings)
+            return report["used_peak_bytes"], report["with_fragments_peak_bytes"]
+
         head = INTRODUCTION.format(versions=versions, hyper_parallel=rows[0].hyper_parallel)
-        PAGE.write_text(head + "\n".join(row.cells() for row in rows) + "\n", encoding="utf-8")
+        table = "\n".join(row.cells() for row in rows) + "\n"
+        PAGE.write_text(head + table + pynative_labels.section(rehearse), encoding="utf-8")
     return all(row.is_good for row in rows)

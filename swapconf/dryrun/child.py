@@ -161,6 +161,7 @@ def _ran(blank: RankReport, order: RankOrder, study: Study, folder: Folder, fini
         strategy_lines=log.strategy,
         hyper_parallel=came_to.hyper_parallel(folder),
         as_parallel=order.as_parallel and study.config.dialect is Dialect.PYNATIVE,
+        shards=cluster_of(order.document).data_parallel if study.config.dialect is Dialect.PYNATIVE else 1,
         outcome=RankOutcome.COMPILED if order.level == 0 else RankOutcome.COMPLETED,
     )
     if failure is not None:
@@ -198,9 +199,11 @@ def _ran(blank: RankReport, order: RankOrder, study: Study, folder: Folder, fini
 
 
 def _trace(folder: Folder, rank: int) -> Trace | None:
-    """The tracker writes into ``rank_N`` below its working folder."""
+    """The tracker writes into ``rank_N`` below its working folder where there are several ranks; marks stand there."""
     for inner in (folder.path / f"rank_{rank}", folder.path / "rank_0", folder.path):
         if (inner / "memory_block.csv").exists():
+            if inner != folder.path and (folder.path / marks.FILE).exists():
+                shutil.move(str(folder.path / marks.FILE), str(inner / marks.FILE))
             return trace_folder.read(inner, rank)
     return None
 
@@ -222,7 +225,8 @@ def _gather(folder: Folder, order: RankOrder) -> None:
     """Put the tracker's files beside the log."""
     for inner in (folder.path / f"rank_{order.rank}", folder.path / "rank_0"):
         if inner.is_dir():
-            for file in [*inner.glob("*.csv"), *inner.glob("*.ir"), *inner.glob("execute_order/execute_order.csv")]:
+            kept_files = [*inner.glob("*.csv"), *inner.glob("*.ir"), *inner.glob(marks.FILE)]
+            for file in [*kept_files, *inner.glob("execute_order/execute_order.csv")]:
                 shutil.move(str(file), str(folder.path / file.name))
             shutil.rmtree(inner, ignore_errors=True)
             break

@@ -98,7 +98,7 @@ class RankReport:
             was.
         peak: What holds the peak, None where there is no trace.
         hyper_parallel: Which one a PyNative run had, "" in graph mode. ``as_parallel``: it recomputed and swapped as on
-            several cards.
+            several cards; ``shards``: over how many ranks its parameters were shared out.
     """
 
     file: str
@@ -136,6 +136,7 @@ class RankReport:
     cached: bool = False
     hyper_parallel: str = ""
     as_parallel: bool = False
+    shards: int = 1
 
     @property
     def headroom_bytes(self) -> int | None:
@@ -212,6 +213,7 @@ def as_record(report: RankReport, worded: Callable[[str], str] = show) -> dict[s
         "origin": worded(figures_from),
         "hyper_parallel": report.hyper_parallel,
         "as_parallel": report.as_parallel,
+        "shards": report.shards,
         "peak": _peak(report, worded),
     }
 
@@ -241,12 +243,18 @@ def origin(report: RankReport) -> str:
     workspace = phrase("workspace estimated") if report.workspace == ESTIMATED else phrase("workspace recorded")
     times = phrase("times for {hardware}", hardware=report.hardware)
     native = phrase("PyNative with hyper_parallel {which}", which=report.hyper_parallel)
+    if report.shards > 1:
+        native = phrase(
+            "PyNative with hyper_parallel {which}, which shares out the parameters over {ranks} ranks (FSDP)",
+            which=report.hyper_parallel,
+            ranks=report.shards,
+        )
     return joined(
         ", ",
         [
             level,
             *[native] * bool(report.hyper_parallel),
-            *[phrase("recompute and swap as on several cards")] * report.as_parallel,
+            *[phrase("recompute and swap as on several cards")] * (report.as_parallel and report.shards == 1),
             *[workspace] * bool(report.workspace),
             *[times] * bool(report.hardware),
         ],

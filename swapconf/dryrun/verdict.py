@@ -39,7 +39,8 @@ def verdict(report: RankReport, study: Study, log: WorkerLog, peaks: Peaks, effe
         findings += compare_recompute.compare(
             study.strategy, effect, study.config.origin("recompute_config.recompute", "recompute_config")
         )
-    findings += compare_layers(study, effect) if report.as_parallel else told_of_one_card(study)
+    is_applied = report.as_parallel or report.shards > 1  # on one card mindformers leaves both out
+    findings += compare_layers(study, effect) if is_applied else told_of_one_card(study)
     over = 0 if limit is None else peaks.with_fragments_bytes - limit
     # fragments follow no line: an estimate of them alone refuses nothing
     is_sure = limit is not None and over > 0 and (not peaks.is_estimated or peaks.used_bytes > limit)

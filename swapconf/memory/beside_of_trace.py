@@ -8,6 +8,7 @@ from swapconf.memory.cann.card import A2, Card
 from swapconf.memory.whole_device import Part, PartName, exact
 from swapconf.memory.with_workspace import workspace
 from swapconf.trace.trace import Trace
+from swapconf.trace.work import COMMUNICATING
 from swapconf.trace.workspace import KIND
 from swapconf.words.phrases import phrase
 from swapconf.words.units import MIB
@@ -38,9 +39,14 @@ def communication_part(trace: Trace, environment: Mapping[str, str]) -> Part:
     its own and shared with nobody)."""
     setting = environment.get(BUFFER, "")
     buffer_mib = int(setting) if setting.isdigit() and setting.isascii() else _BUFFER_MIB
-    groups = len({kernel.group for kernel in trace.step if kernel.group})
+    groups = len({kernel.group for kernel in trace.step if kernel.group}) or _of_shards(trace)
     return exact(
         PartName.COMMUNICATION,
         2 * buffer_mib * MIB * groups,
         phrase("2 x {size} MiB for each of {groups} groups that communicate", size=buffer_mib, groups=groups),
     )
+
+
+def _of_shards(trace: Trace) -> int:
+    """A PyNative trace names no groups; what is rehearsed of it, shards of parameters, has one, of all ranks."""
+    return int(bool(trace.marks) and any(task.primitive.startswith(COMMUNICATING) for task in trace.tasks))

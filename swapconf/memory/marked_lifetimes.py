@@ -3,7 +3,8 @@
 - made before the first step: a weight if it stays, optimizer state where the optimizer was built just then
 - made in the forward pass: an activation; in what runs again: recomputed; in the backward pass: a gradient
 - made by the optimizer: its state where the next step still has it, else a temporary
-- a collective's: communication; an input of the step: a constant; a storage that is filled again: a swap buffer
+- a collective's, such as parameters that are gathered from shards: communication
+- an input of the step: a constant; a storage that is filled again otherwise: a swap buffer
 
 memory_block.csv names the operator before the one that made a block (MindSpore 2.10.0); the first task that writes it
 made it.
@@ -18,11 +19,11 @@ from swapconf.trace.blocks import coded
 from swapconf.trace.lifetimes import CATEGORIES, NEVER, Category, Lifetimes
 from swapconf.trace.marked_passes import Pass
 from swapconf.trace.trace import Trace
-from swapconf.trace.work import COLLECTIVES
+from swapconf.trace.work import COLLECTIVES, COMMUNICATING
 
 _BY_KIND = {"PyNativeInput": Category.CONSTANT, "ConstantValue": Category.CONSTANT, "WorkSpace": Category.WORKSPACE}
-_COMMUNICATING = ("DistComm", "InnerComm")  # how the collectives of mint.distributed are called
 _FILLED_AGAIN = "ResizeStorage"
+_GATHERING = "DistCommAllGather"
 _BY_PASS = {Pass.FORWARD: Category.ACTIVATION, Pass.RECOMPUTED: Category.RECOMPUTED, Pass.BACKWARD: Category.GRADIENT}
 
 
@@ -36,9 +37,16 @@ def marked_lifetimes(trace: Trace) -> Lifetimes:
     stays = _outlives_its_step(start, end, passes.steps)
     kinds = [blocks.kinds[kind] for kind in blocks.kind[chosen].tolist()]
     told = [blocks.task_names[name] for name in blocks.task_name[chosen].tolist()]
+    gathered = _written_by(trace, _GATHERING)
     category = [
-        Category.SWAP if task == _FILLED_AGAIN else _category(kind, name, stretch.what, is_kept)
-        for kind, name, task, stretch, is_kept in zip(kinds, names, told, stretches, stays.tolist(), strict=True)
+        Category.COMMUNICATION
+        if event in gathered
+        else Category.SWAP
+        if task == _FILLED_AGAIN
+        else _category(kind, name, stretch.what, is_kept)
+        for event, kind, name, task, stretch, is_kept in zip(
+            start.tolist(), kinds, names, told, stretches, stays.tolist(), strict=True
+        )
     ]
     name, distinct = coded(names)
     return Lifetimes(
@@ -67,6 +75,11 @@ def made_by(trace: Trace, events: NDArray[np.int64]) -> list[str]:
     ]
 
 
+def _written_by(trace: Trace, prefix: str) -> frozenset[int]:
+    """The blocks that an operator of such a name writes, whoever made them."""
+    return frozenset(tensor for task in trace.tasks if task.primitive.startswith(prefix) for tensor in task.outputs)
+
+
 def _outlives_its_step(start: NDArray[np.int64], end: NDArray[np.int64], steps: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Whether a block is still there when the next step begins, or for good."""
     later: NDArray[np.bool_] = np.searchsorted(steps, start) < np.searchsorted(steps, end)
@@ -76,7 +89,7 @@ def _outlives_its_step(start: NDArray[np.int64], end: NDArray[np.int64], steps: 
 def _category(kind: str, name: str, what: Pass, stays: bool) -> Category:
     if kind in _BY_KIND:
         return _BY_KIND[kind]
-    if name in COLLECTIVES or name.startswith(_COMMUNICATING):
+    if name in COLLECTIVES or name.startswith(COMMUNICATING):
         return Category.COMMUNICATION
     if what is Pass.BUILDING:
         return Category.WEIGHT if stays else Category.TEMPORARY

@@ -25,7 +25,8 @@ MOMENTS = "moments"  # the key in it: [moment, layer] of each mark, and the path
 MOVED, HOST = "moved", "host_peak_bytes"  # [layer, bytes] of each tensor that the last step moved; the most at once
 NO_LAYER = -1
 MARKER_BYTES = 512
-NO_KERNELS = ("View", "Reshape", "InplaceZero")  # views compute nothing, and a mark is none of the model's
+# views, waits and collectives compute nothing, and a mark is none of the model's
+NO_KERNELS = ("View", "Reshape", "InplaceZero", "Event", "ResizeStorage", "GatherIntoTensor", "ScatterTensor")
 
 
 class Moment(Enum):

@@ -113,7 +113,8 @@ class Task:
 @dataclass(frozen=True, kw_only=True)
 class Trace:
     """One rank of one dry run. ``tasks`` is empty where there is no graph, see `why_no_graph`. ``marks``: of a run in
-    PyNative mode, whose tasks have no cells and whose kernels stand in no order of execution."""
+    PyNative mode, whose tasks have no cells and whose kernels stand in no order of execution; its child tells what the
+    last step moved to the host: ``moved``, (layer, bytes) of each tensor, and the most bytes there at once."""
 
     folder: str
     rank: int
@@ -121,6 +122,8 @@ class Trace:
     kernels: tuple[Kernel, ...]
     tasks: tuple[Task, ...]
     marks: tuple[Mark, ...] = ()
+    moved: tuple[tuple[int, int], ...] = ()
+    moved_host_bytes: int = 0
 
     def __post_init__(self) -> None:
         if not isinstance(self.blocks, Blocks):  # what is made by hand is written as rows

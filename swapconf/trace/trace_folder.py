@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,7 +33,10 @@ def read(folder: str | Path, rank: int) -> Trace:
     is_marked = (place / marks.FILE).exists()
     kernels = () if is_marked else _part(execute_order.read, order_file(place), findings)
     tasks = _part(tracker_graph.read, place / GRAPH, findings) if (place / GRAPH).exists() else ()
-    table = _part(task_table.read, place / TASKS, findings) if (place / TASKS).exists() else None
+    if is_marked:
+        tasks = None if tasks is None else tuple(sorted(tasks, key=lambda task: task.event))
+    read_table = partial(task_table.read, is_sorted=not is_marked)
+    table = _part(read_table, place / TASKS, findings) if (place / TASKS).exists() else None
     if blocks is None or kernels is None or tasks is None or findings:
         raise SwapconfError(findings)
     if tasks:
@@ -42,7 +46,17 @@ def read(folder: str | Path, rank: int) -> Trace:
         if table is not None and not np.array_equal(table.event, [task.event for task in tasks]):
             _refuse(place / TASKS, phrase("the tasks are not those of {file}", file=GRAPH))
     found = marks.read(place / marks.FILE, blocks) if is_marked else ()
-    return Trace(folder=str(place), rank=rank, blocks=blocks, kernels=kernels, tasks=tasks, marks=found)
+    moved, host_bytes = marks.moved_by(place / marks.FILE) if is_marked else ((), 0)
+    return Trace(
+        folder=str(place),
+        rank=rank,
+        blocks=blocks,
+        kernels=kernels,
+        tasks=tasks,
+        marks=found,
+        moved=moved,
+        moved_host_bytes=host_bytes,
+    )
 
 
 def order_file(folder: Path) -> Path:

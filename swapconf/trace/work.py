@@ -59,6 +59,7 @@ TAKING = frozenset(
 )
 ASSIGNING = frozenset({"Assign", "InplaceCopy"})
 COLLECTIVES = REDUCING | PARTLY | WHOLE | {"Barrier"}
+COMMUNICATING = ("DistComm", "InnerComm")  # how the collectives of mint.distributed are called
 # FASInputLayoutMode of MindSpore's op_enum.h (2.9.0): BSH, BNSD, SBH, BSND, TND
 _SEQUENCE_AXIS = {0: 1, 1: 2, 2: 0, 3: 1, 4: 0}
 

@@ -21,6 +21,7 @@ from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.trace import trace_folder
 from swapconf.trace.lifetimes import CATEGORIES, Category
 from swapconf.trace.marked_passes import Pass
+from swapconf.trace.marks import Moment
 from swapconf.trace.trace import Trace
 from tests.helpers import ROOT
 
@@ -48,6 +49,7 @@ TINY = {
 }
 FULL = "recompute={mode: full, full_recompute_layer: ['0-1']}"
 SELECT = "recompute={mode: select, select_module: {mlp: ['1']}}"
+SHARDS = ("--set", "parallelism.data_parallel_shard=8", "--set", "training.global_batch_size=8")
 SWAP = "swap={enable: True, default_prefetch: 1, layer_swap: [{layers: ['0-2']}]}"
 
 
@@ -86,6 +88,10 @@ CASES = {
     "swap": ("qwen3", "--as-parallel", "--set", SWAP),
     "experts": ("deepseek_v3",),
     "experts full": ("deepseek_v3", "--as-parallel", "--set", FULL),
+    "shards": ("qwen3", *SHARDS),
+    "shards full": ("qwen3", *SHARDS, "--set", FULL),
+    "shards swap": ("qwen3", *SHARDS, "--set", SWAP),
+    "shards experts": ("deepseek_v3", *SHARDS),
 }
 
 
@@ -97,7 +103,7 @@ def test_the_used_peak_is_max_memory_allocated_to_the_byte(case: str) -> None:
     assert report["peak"]["at"]["used_bytes"] == told
 
 
-@pytest.mark.parametrize("case", ["none", "full", "select", "experts", "experts full"])
+@pytest.mark.parametrize("case", ["none", "full", "select", "experts", "experts full", "shards"])
 def test_the_pool_puts_every_block_where_mindspore_put_it(case: str) -> None:
     _, trace, _ = dryrun(*CASES[case])
     assert replay(trace, lifetimes(trace)).is_exact
@@ -109,7 +115,43 @@ def test_the_stand_in_is_named() -> None:
     assert report["hyper_parallel"]
 
 
-@pytest.mark.parametrize(("case", "layers"), [("none", []), ("full", [1, 0]), ("select", [1]), ("swap", [])])
+def test_a_run_on_shards_says_whose_sharding_it_is() -> None:
+    report, _, _ = dryrun(*CASES["shards"])
+    assert report["shards"] == 8
+    assert (
+        f"hyper_parallel {report['hyper_parallel']}, which shares out the parameters over 8 ranks" in report["origin"]
+    )
+
+
+def collectives(trace: Trace, operator: str) -> int:
+    """How often the second step runs one."""
+    second = int(trace.passes.steps[1])
+    return sum(task.primitive.startswith(operator) and task.event > second for task in trace.tasks)
+
+
+def gathered_between_the_passes(trace: Trace) -> int:
+    """Parameters that are whole when the backward pass of the second step begins."""
+    live = lifetimes(trace)
+    moment = [mark.event for mark in trace.marks if mark.moment is Moment.BACKWARD_PASS_BEGINS][-1]
+    held = live.category == CATEGORIES.index(Category.COMMUNICATION)
+    return int((held & (live.start <= moment) & (live.end > moment)).sum())
+
+
+def test_parameters_are_whole_while_their_unit_runs_and_no_longer() -> None:
+    _, trace, _ = dryrun(*CASES["shards"])
+    parameters = collectives(trace, "DistCommReduceScatter")
+    assert parameters > 20
+    assert collectives(trace, "DistCommAllGather") == 2 * parameters - 1  # the head stays whole for the backward pass
+    assert gathered_between_the_passes(trace) == 1
+    _, kept, _ = dryrun("qwen3", *SHARDS, "--set", "parallelism.reshard_after_forward_policy=never")
+    assert collectives(kept, "DistCommAllGather") < 2 * parameters - 1
+    assert gathered_between_the_passes(kept) > 1
+
+
+@pytest.mark.parametrize(
+    ("case", "layers"),
+    [("none", []), ("full", [1, 0]), ("select", [1]), ("swap", []), ("shards full", [1, 0]), ("shards swap", [])],
+)
 def test_the_layers_that_run_again_are_those_that_were_asked_for(case: str, layers: list[int]) -> None:
     report, trace, _ = dryrun(*CASES[case])
     assert [int(item["layer"]) for item in report["recomputed"]] == layers
@@ -129,6 +171,8 @@ def test_recompute_and_swap_lower_the_activations() -> None:
 
     assert activations("full") < activations("none")
     assert activations("swap") < activations("none")
+    assert activations("shards full") < activations("shards")
+    assert activations("shards swap") < activations("shards")
     assert activations("select") == activations("none")  # layer 0 is not asked for
 
 

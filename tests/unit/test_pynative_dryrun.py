@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from swapconf.dryrun.fold.folded import rehearse
 from swapconf.dryrun.job import Cluster, Folder
 from swapconf.dryrun.outcome import RankOutcome, RankReport, as_record, origin
 from swapconf.dryrun.pynative.columns import columns
+from swapconf.dryrun.pynative.hyper_parallel_stand_in.mesh import DeviceMesh
 from swapconf.dryrun.pynative.layer_cells import layers_of
 from swapconf.dryrun.pynative.refusals import RULE, refusals, told_of_one_card
 from swapconf.dryrun.pynative.training import STEPS, leave_out
@@ -65,7 +67,6 @@ def test_only_level_1_is_there(level: int) -> None:
 @pytest.mark.parametrize(
     ("key", "words"),
     [
-        ("data_parallel_shard", "FSDP over 4 ranks"),
         ("tensor_parallel", "tensor parallelism over 4 ranks"),
         ("context_parallel", "context parallelism over 4 ranks"),
         ("pipeline_parallel", "a pipeline of 4 stages"),
@@ -78,6 +79,62 @@ def test_what_needs_other_ranks_is_refused_at_its_line(key: str, words: str) -> 
     assert words in found.message
     assert (found.origin.line, found.origin.column) == (3, 3)
     assert f"--set parallelism.{key}=1" in found.hint
+
+
+SHARDED = """training:
+  local_batch_size: 2
+  global_batch_size: 16
+parallelism:
+  data_parallel_shard: 8
+model: {num_hidden_layers: 2}
+"""
+
+
+def test_shards_of_parameters_are_rehearsed() -> None:
+    assert not list(refusals(studied(SHARDED), 1))
+    assert not list(refusals(studied(SHARDED.replace("shard: 8", "shard: 8\n  dense_fsdp_shard_size: 8")), 1))
+
+
+@pytest.mark.parametrize(
+    ("line", "words", "hint"),
+    [
+        ("  cpu_offload: True", "shards on the host are not rehearsed", "--set parallelism.cpu_offload=False"),
+        (
+            "  dense_fsdp_shard_size: 2",
+            "parameters in 2 shards on 8 ranks",
+            "--set parallelism.dense_fsdp_shard_size=8",
+        ),
+        ("optimizer: {type: Muon}", "Muon on shards is not rehearsed", "--set optimizer.type=AdamW"),
+        ("  tensor_parallel: 2", "tensor parallelism over 2 ranks", "--set parallelism.tensor_parallel=1"),
+    ],
+)
+def test_what_shards_do_not_have_in_the_stand_in_is_refused_at_its_line(line: str, words: str, hint: str) -> None:
+    (found,) = refusals(studied(SHARDED.replace("shard: 8", f"shard: 8\n{line}")), 1)
+    assert words in found.message
+    assert found.origin.line == 6
+    assert hint in found.hint
+
+
+def test_a_batch_that_the_ranks_cannot_share_is_refused_before_mindformers_stops() -> None:
+    (found,) = refusals(studied(SHARDED.replace("global_batch_size: 16", "global_batch_size: 8")), 1)
+    assert (found.origin.line, found.origin.path) == (3, "training.global_batch_size")
+    assert "8 ranks of local_batch_size 2 cannot share a global_batch_size of 8" in found.message
+    assert "--set training.global_batch_size=16" in found.hint
+
+
+def test_a_mesh_knows_its_ranks_without_a_device() -> None:
+    world = DeviceMesh(tuple(range(8)), (8,), ("world",), 5)
+    mesh = world._unflatten(0, (1, 2, 4, 1), ("pp", "dp_replicate", "fsdp", "tp"), backend_override={"pp": "fake"})
+    assert (mesh.ndim, mesh.size(), mesh.size("fsdp"), mesh.size(1)) == (4, 8, 4, 2)
+    assert mesh["fsdp"].ranks == (4, 5, 6, 7)
+    assert mesh["dp_replicate"].ranks == (1, 5)
+    assert mesh["fsdp"].get_local_rank() == 1
+    both = mesh["dp_replicate", "fsdp"]
+    assert (both.mesh_shape, both.mesh_dim_names) == ((2, 4), ("dp_replicate", "fsdp"))
+    assert both._flatten("loss_mesh").ranks == tuple(range(8))
+    assert mesh.get_rank_list_along_axis("dp_replicate") == [1, 5]
+    with pytest.raises(ValueError, match="8 ranks do not make a mesh"):
+        DeviceMesh(tuple(range(8)), (4, 4), ("a", "b"), 0)
 
 
 def test_no_child_is_started_for_what_is_refused(tmp_path: Path) -> None:
@@ -145,6 +202,9 @@ def test_a_report_says_which_hyper_parallel_it_had() -> None:
     )
     assert origin(report).endswith("PyNative with hyper_parallel swapconf's stand-in")
     assert as_record(report)["hyper_parallel"] == "swapconf's stand-in"
+    assert as_record(report)["shards"] == 1
+    sharded = origin(replace(report, shards=8, as_parallel=True))
+    assert sharded.endswith("swapconf's stand-in, which shares out the parameters over 8 ranks (FSDP)")
 
 
 RECOMPUTE = "recompute: {mode: full, full_recompute_layer: ['0-1']}\nmodel: {num_hidden_layers: 2}\n"

@@ -6,13 +6,11 @@ the child tells it beside its marks.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from swapconf.dryrun.effect.effect import Effect, Launch, Move
 from swapconf.trace.marked_passes import Pass, Stretch
-from swapconf.trace.marks import FILE, NO_KERNELS, NO_LAYER, moved_by
+from swapconf.trace.marks import NO_KERNELS, NO_LAYER
 from swapconf.trace.trace import Trace
 from swapconf.upstream.scopes import Place
 
@@ -27,11 +25,10 @@ def marked_effect(trace: Trace) -> Effect:
         for task, stretch in zip(trace.tasks, map(passes.stretches.__getitem__, passes.places(events)), strict=True)
         if _runs_again(stretch, last) and not task.primitive.endswith(NO_KERNELS)
     )
-    moved, host_bytes = moved_by(Path(trace.folder) / FILE)
     moves = tuple(
-        Move(place=Place(str(layer), ""), primitive="", size_bytes=size, host_bytes=size) for layer, size in moved
+        Move(place=Place(str(layer), ""), primitive="", size_bytes=size, host_bytes=size) for layer, size in trace.moved
     )
-    return Effect(layers=layers, moves=moves, host_peak_bytes=host_bytes, recomputed=again)
+    return Effect(layers=layers, moves=moves, host_peak_bytes=trace.moved_host_bytes, recomputed=again)
 
 
 def _runs_again(stretch: Stretch, step: int) -> bool:

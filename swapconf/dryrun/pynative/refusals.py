@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from swapconf.config.config import Dialect
+from swapconf.config.nodes import Node
 from swapconf.decide.modules import ONE_CARD
 from swapconf.study.study import Study
 from swapconf.upstream.versions import PYNATIVE, reached
@@ -14,11 +15,11 @@ from swapconf.words.phrases import mark, phrase
 RULE = "pynative-not-rehearsed"
 LEVEL = 1
 _MINDSPORE = "2.10.0"  # the first with what mindformers 2.0.0 needs of it in PyNative mode
-_ONE_RANK = phrase(
-    "a dry run of PyNative mode simulates one card; hyper_parallel's sharding of parameters and operators is not in it"
+_SHARDS = "data_parallel_shard"
+_SHARDS_ONLY = phrase(
+    "of several ranks a dry run of PyNative mode simulates those that share parameters (FSDP), no others"
 )
 _DEGREES = {
-    "data_parallel_shard": mark("FSDP over {degree} ranks"),
     "tensor_parallel": mark("tensor parallelism over {degree} ranks"),
     "context_parallel": mark("context parallelism over {degree} ranks"),
     "pipeline_parallel": mark("a pipeline of {degree} stages"),
@@ -55,16 +56,77 @@ def refusals(study: Study, level: int) -> Iterator[Finding]:
             phrase("use --level 1: nothing is compiled, and workspace and times are estimated from graphs only"),
         )
     for key, words in _DEGREES.items():
-        node = study.document.root.get("parallelism")
-        value = node.get(key) if node is not None else None
-        degree = value.scalar if value is not None else None
-        if isinstance(degree, int) and not isinstance(degree, bool) and degree > 1:
+        degree = _count(study, f"parallelism.{key}")
+        if degree is not None and degree > 1:
             yield _finding(
                 study,
                 f"parallelism.{key}",
-                phrase("{what} is not rehearsed: {reason}", what=phrase(words, degree=degree), reason=_ONE_RANK),
-                phrase("ask for one card: --set parallelism.{key}=1", key=key),
+                phrase("{what} is not rehearsed: {reason}", what=phrase(words, degree=degree), reason=_SHARDS_ONLY),
+                phrase("ask for it without: --set parallelism.{key}=1", key=key),
             )
+    yield from _of_shards(study)
+
+
+def _of_shards(study: Study) -> Iterator[Finding]:
+    """What of FSDP the stand-in does not do. Source of the last: mindformers 2.0.0, Trainer, where both sizes are 1 if
+    they are not given."""
+    ranks = _count(study, f"parallelism.{_SHARDS}")
+    if ranks is None or ranks < 2:
+        return
+    if _value(study, "parallelism.cpu_offload") is True:
+        yield _finding(
+            study,
+            "parallelism.cpu_offload",
+            phrase("shards on the host are not rehearsed: the stand-in for hyper_parallel keeps them on the card"),
+            phrase("ask for it without: --set parallelism.cpu_offload=False"),
+        )
+    fewer = _count(study, "parallelism.dense_fsdp_shard_size")
+    if fewer is not None and fewer != ranks:
+        yield _finding(
+            study,
+            "parallelism.dense_fsdp_shard_size",
+            phrase(
+                "parameters in {fewer} shards on {ranks} ranks are not rehearsed: the stand-in for hyper_parallel has "
+                "no copies of shards (HSDP)",
+                fewer=fewer,
+                ranks=ranks,
+            ),
+            phrase("ask for it without: --set parallelism.dense_fsdp_shard_size={ranks}", ranks=ranks),
+        )
+    if _value(study, "optimizer.type") == "Muon":
+        yield _finding(
+            study,
+            "optimizer.type",
+            phrase("Muon on shards is not rehearsed: it asks hyper_parallel's tensors how they lie on the ranks"),
+            phrase("ask for it with --set optimizer.type=AdamW"),
+        )
+    batch, each = _count(study, "training.global_batch_size") or 1, _count(study, "training.local_batch_size") or 1
+    if batch < ranks * each:
+        yield _finding(
+            study,
+            "training.global_batch_size",
+            phrase(
+                "{ranks} ranks of local_batch_size {each} cannot share a global_batch_size of {batch}, and mindformers "
+                "stops",
+                ranks=ranks,
+                each=each,
+                batch=batch,
+            ),
+            phrase("ask for --set training.global_batch_size={size}", size=ranks * each),
+        )
+
+
+def _value(study: Study, path: str) -> object:
+    """What stands there, None where nothing does."""
+    node: Node | None = study.document.root
+    for key in path.split("."):
+        node = node.get(key) if node is not None else None
+    return node.scalar if node is not None else None
+
+
+def _count(study: Study, path: str) -> int | None:
+    value = _value(study, path)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def told_of_one_card(study: Study) -> Iterator[Finding]:
@@ -84,11 +146,12 @@ def told_of_one_card(study: Study) -> Iterator[Finding]:
 
 
 def _finding(study: Study, path: str, message: str, hint: str) -> Finding:
+    """At its line, or at that of the section where it is not written."""
     document, node, entry = study.document, study.document.root, None
     for key in path.split("."):
-        entry = node.entries.get(key)
-        if entry is None:
+        found = node.entries.get(key)
+        if found is None:
             break
-        node = entry.value
+        entry, node = found, found.value
     origin = Origin(file=document.file, path=path) if entry is None else document.key_origin(entry, path)
     return Finding(origin=origin, rule=RULE, severity=Severity.ERROR, message=message, hint=hint)

@@ -36,7 +36,7 @@ def train(folder: Path, job: dict[str, Any], is_done: Callable[[int], None]) -> 
 
     marker = Marker()
     watch_building(Trainer, marker)
-    if job["as_parallel"]:
+    if job["as_parallel"] and int(os.environ.get("RANK_SIZE", "1")) == 1:
         apply_on_one_card(Trainer)
     data = None if job["real_data"] else stand_in_data(settings, job["columns"])
     trainer = Trainer(config=settings, train_dataset=data, callbacks=[progress(marker, is_done)])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swapconf.trace.lifetimes import CATEGORIES, TICKS, Lifetimes, usage
+from swapconf.trace.lifetimes import CATEGORIES, TICKS, Category, Lifetimes, usage
 from swapconf.whatif.pynative.intervals import Step
 from swapconf.whatif.pynative.layout import Changes, Layout
 from swapconf.whatif.pynative.parts import Parts
@@ -29,6 +29,7 @@ class NativePrediction:
 def predict(layout: Layout, steps: tuple[Step, ...], device: Lifetimes, parts: Parts) -> NativePrediction:
     """``device``: the blocks of the trace, in the order of the layout."""
     changes = layout.unchanged()
+    own_end = changes.end.copy()
     for step in steps:
         for one in step.passes:
             if (one.layer, one.module) in parts.again:
@@ -37,6 +38,8 @@ def predict(layout: Layout, steps: tuple[Step, ...], device: Lifetimes, parts: P
             part, other = step.layer(layer), step.layer(target)
             if part is not None and other is not None:
                 layout.swap(changes, step, part, other)
+    gathered = device.category == CATEGORIES.index(Category.COMMUNICATION)  # from shards, once more for what runs again
+    changes.end[gathered] = np.minimum(changes.end, own_end)[gathered]
     return _prediction(layout, len(steps), device, changes)
 
 

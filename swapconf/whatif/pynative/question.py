@@ -23,6 +23,7 @@ from swapconf.trace.lifetimes import Lifetimes, Placement
 from swapconf.trace.marked_passes import Pass
 from swapconf.trace.marks import FILE, moved_by
 from swapconf.whatif.belongs import other_run
+from swapconf.whatif.pynative.gathered import moves_gathered
 from swapconf.whatif.pynative.intervals import steps
 from swapconf.whatif.pynative.layout import Layout
 from swapconf.whatif.pynative.parts import NotPredicted, parts
@@ -95,6 +96,10 @@ class NativeQuestion:
         self.steps = steps(trace.marks)
         if not self.steps:
             raise NativeMismatch(phrase("the trace has no whole step; make one again: {command}", command=making))
+        if moves_gathered(trace, self.steps, study.config):
+            raise NativeMismatch(
+                phrase("a swap of parameters that are gathered from shards is not predicted; `swapconf dryrun` runs it")
+            )
         self.trace, self._config = trace, study.config
         self._layout, self._device = Layout(trace), marked_lifetimes(trace)
         self._pool = replay(trace, self._device, run_record.pool(folder))

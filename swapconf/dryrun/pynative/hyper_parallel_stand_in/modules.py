@@ -12,12 +12,20 @@ from typing import Any
 
 from swapconf.dryrun.pynative.hyper_parallel_stand_in.absent import NotInStandIn, absent
 from swapconf.dryrun.pynative.hyper_parallel_stand_in.backward import enable_mindspore_backward_compat
+from swapconf.dryrun.pynative.hyper_parallel_stand_in.fully_shard import (
+    CPUOffloadPolicy,
+    HSDPModule,
+    MixedPrecisionPolicy,
+    OffloadPolicy,
+    fully_shard,
+)
+from swapconf.dryrun.pynative.hyper_parallel_stand_in.mesh import DeviceMesh, init_device_mesh
 from swapconf.dryrun.pynative.hyper_parallel_stand_in.moving import SwapManager
 from swapconf.dryrun.pynative.hyper_parallel_stand_in.wrappers import CheckpointPolicy, checkpoint_wrapper, swap_wrapper
 
 _DTENSOR = ("DTensor", "distribute_tensor")
 _ABSENT = {
-    "": ("DFunction", "DTensor", "DeviceMesh", "PipelineStage", "init_device_mesh", "shard_module"),
+    "": ("DFunction", "DTensor", "PipelineStage", "shard_module"),
     "core": (),
     "core.activation_checkpoint": ("checkpoint_exclude_wrapper",),
     "core.context_parallel": (),
@@ -40,8 +48,6 @@ _ABSENT = {
     "core.dtensor.layout": ("_infer_slice_area_by_rank",),
     "core.dtensor.redistribute_infer": ("DevMat", "RedistributionOperatorInfer"),
     "core.fully_shard": (),
-    "core.fully_shard.api": ("HSDPModule", "MixedPrecisionPolicy", "fully_shard"),
-    "core.fully_shard.utils": ("CPUOffloadPolicy", "OffloadPolicy"),
     "core.pipeline_parallel": (),
     "core.pipeline_parallel.comm_compute_overlap": ("CommComputeOverlap",),
     "core.pipeline_parallel.hook_coordinator": ("HookCoordinator", "HookRole"),
@@ -104,7 +110,7 @@ class _Platform:
 
 
 _DONE: dict[str, dict[str, Any]] = {
-    "": {"SkipDTensorDispatch": SkipDTensorDispatch},
+    "": {"DeviceMesh": DeviceMesh, "SkipDTensorDispatch": SkipDTensorDispatch, "init_device_mesh": init_device_mesh},
     "core.activation_checkpoint": {
         "CheckpointPolicy": CheckpointPolicy,
         "SwapManager": SwapManager,
@@ -117,6 +123,12 @@ _DONE: dict[str, dict[str, Any]] = {
         "Replicate": Replicate,
         "Shard": Shard,
     },
+    "core.fully_shard.api": {
+        "HSDPModule": HSDPModule,
+        "MixedPrecisionPolicy": MixedPrecisionPolicy,
+        "fully_shard": fully_shard,
+    },
+    "core.fully_shard.utils": {"CPUOffloadPolicy": CPUOffloadPolicy, "OffloadPolicy": OffloadPolicy},
     "platform": {"get_platform": _Platform},
     "platform.mindspore.autograd_compat": {"enable_mindspore_backward_compat": enable_mindspore_backward_compat},
 }

@@ -1,0 +1,141 @@
+"""Traces of one of eight ranks that share the parameters (FSDP), with swapconf's stand-in for hyper_parallel.
+
+The trace is one of MindSpore 2.10.0 and mindformers 2.0.0: configs/pynative/qwen3.yaml with two layers at hidden 64.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from swapconf.config.yaml_document import parse
+from swapconf.dryrun.effect.effect import observed
+from swapconf.memory.beside_of_trace import communication_part
+from swapconf.memory.replay import replay
+from swapconf.memory.trace_lifetimes import lifetimes
+from swapconf.study.study import study_document
+from swapconf.trace import marks, task_table, trace_folder
+from swapconf.trace.lifetimes import CATEGORIES, NEVER, Category
+from swapconf.trace.marks import Moment
+from swapconf.trace.trace import Trace
+from swapconf.upstream.facts import Versions
+from swapconf.whatif.pynative.gathered import moves_gathered
+from swapconf.whatif.pynative.intervals import steps
+from swapconf.whatif.pynative.question import NativeQuestion
+from swapconf.words.findings import SwapconfError
+from swapconf.words.units import MIB
+from tests.helpers import TRACES
+
+FOLDER = TRACES / "pynative" / "qwen3_l2_shards"
+PAIR = Versions(mindspore="2.10.0", mindformers="2.0.0")
+FULL = "recompute: {mode: full, full_recompute_layer: ['0-1']}\n"
+
+
+@cache
+def trace() -> Trace:
+    return trace_folder.read(FOLDER, 0)
+
+
+def true_bytes(name: str) -> int:
+    found = re.search(rf"{name} (\d+)", (FOLDER / "expected.txt").read_text(encoding="utf-8"))
+    assert found is not None
+    return int(found[1])
+
+
+def test_the_used_peak_is_max_memory_allocated_to_the_byte() -> None:
+    assert trace().used_peak_bytes == true_bytes("max_alloc")
+
+
+def test_the_pool_puts_every_block_where_mindspore_put_it() -> None:
+    assert replay(trace(), lifetimes(trace())).is_exact
+
+
+def test_a_collective_is_put_before_the_events_that_wait_for_it() -> None:
+    told = re.findall(r"task_info: (\d+)", (FOLDER / "tracker_graph.ir").read_text(encoding="utf-8"))
+    assert (np.diff(np.array(told, dtype=np.int64)) < 0).any(), "MindSpore writes some behind later ones"
+    assert (np.diff([task.event for task in trace().tasks]) > 0).all()
+
+
+def test_only_a_pynative_trace_may_have_its_tasks_in_another_order(tmp_path: Path) -> None:
+    file = tmp_path / "task.csv"
+    rows = ("5,Event,WaitEvent,", "3,PyNative,DistCommAllGatherIntoTensor,", "7,PyNative,MatMulExt,")
+    file.write_text("\n".join(("time_stamp,task_name,node_name,graph_name", *rows)) + "\n")
+    with pytest.raises(SwapconfError, match="task 3 stands behind task 5"):
+        task_table.read(file)
+    table = task_table.read(file, is_sorted=False)
+    assert table.event.tolist() == [3, 5, 7]
+    assert table.nodes[int(table.node[0])] == "DistCommAllGatherIntoTensor"
+    file.write_text(file.read_text().replace("7,Py", "3,Py"))
+    with pytest.raises(SwapconfError, match="task 3 stands behind task 3"):
+        task_table.read(file, is_sorted=False)
+
+
+def test_what_is_gathered_is_communication_and_gone_between_the_passes_but_for_the_head() -> None:
+    live = lifetimes(trace())
+    gathered = live.category == CATEGORIES.index(Category.COMMUNICATION)
+    assert gathered.sum() == 2 * 2 * true_bytes("parameters") - 2  # two steps, two passes; the head once a step
+    assert not (live.category == CATEGORIES.index(Category.SWAP)).any()
+    for mark in trace().marks:
+        if mark.moment is Moment.BACKWARD_PASS_BEGINS:
+            assert (gathered & (live.start <= mark.event) & (live.end > mark.event)).sum() == 1
+
+
+def test_weights_and_optimizer_state_are_an_eighth() -> None:
+    def lasting(found: Trace) -> int:
+        live = lifetimes(found)
+        kinds = [CATEGORIES.index(kind) for kind in (Category.WEIGHT, Category.OPTIMIZER)]
+        return int(live.size_bytes[np.isin(live.category, kinds) & (live.end == NEVER)].sum())
+
+    whole = lasting(trace_folder.read(FOLDER.parent / "qwen3_l2_none", 0))
+    assert whole / 8 <= lasting(trace()) < whole / 6, "no block is smaller than 512 B"
+
+
+def test_one_group_communicates_and_none_on_one_card() -> None:
+    assert communication_part(trace(), {}).most_bytes == 2 * 200 * MIB
+    assert communication_part(trace_folder.read(FOLDER.parent / "qwen3_l2_none", 0), {}).most_bytes == 0
+
+
+def test_what_runs_again_gathers_its_parameters_again_in_a_what_if() -> None:
+    text = f"{(FOLDER / 'config.yaml').read_text(encoding='utf-8')}\n{FULL}"
+    study = study_document(parse(text, "train.yaml"), PAIR, {})
+    found = NativeQuestion(FOLDER, study).predict(study.config)
+    assert found.used_peak_bytes == true_bytes("max_alloc_full") < true_bytes("max_alloc")
+    assert found.kernels == {0: 42, 1: 42}, "as on one card: collectives and waits compute nothing"
+
+
+SWAP = "swap: {enable: True, default_prefetch: 1, layer_swap: [{layers: ['0']}]}\n"
+
+
+def test_a_swap_that_would_move_gathered_parameters_is_not_predicted() -> None:
+    study = study_document(parse(f"{(FOLDER / 'config.yaml').read_text(encoding='utf-8')}\n{SWAP}", "t.yaml"), PAIR, {})
+    whole = trace()
+    found = steps(whole.marks)
+    assert not moves_gathered(whole, found, study.config), "weights are cast, and the casts are saved"
+    first, second = (found[0].layer(number) for number in (0, 1))
+    assert first is not None
+    assert second is not None
+    gathered = next(
+        block for task in whole.tasks if task.primitive.startswith("DistCommAllGather") for block in task.outputs
+    )
+    for one, is_moved in ((first, True), (second, False)):
+        event = one.start + 1
+        view = replace(whole.tasks[0], event=event, name="TransposeExtView", inputs=(gathered,), outputs=(gathered,))
+        assert moves_gathered(replace(whole, tasks=(*whole.tasks, view)), found, study.config) is is_moved
+
+
+def test_what_was_moved_is_known_when_the_folder_is_gone(tmp_path: Path) -> None:
+    copy = tmp_path / "rank_0"
+    shutil.copytree(FOLDER, copy)
+    told = json.loads((copy / marks.FILE).read_text(encoding="utf-8"))
+    (copy / marks.FILE).write_text(json.dumps({**told, marks.MOVED: [[1, 512]], marks.HOST: 1024}))
+    kept = trace_folder.read(copy, 0)
+    shutil.rmtree(copy)
+    effect = observed(kept, 2)
+    assert (effect.by_layer["1"].num_tensors, effect.host_peak_bytes) == (1, 1024)
