@@ -52,6 +52,7 @@ _REASONS = {
 def as_record(answer: NativeAnswer, origin: str) -> dict[str, Any]:
     """The JSON form, with the keys of graph mode; what is not known is null. Bytes as whole numbers."""
     from swapconf.memory.categories import bytes_at_peak
+    from swapconf.report.memory_tables import entry_records
 
     found, placed = answer.prediction, answer.placement
     return {
@@ -65,17 +66,7 @@ def as_record(answer: NativeAnswer, origin: str) -> dict[str, Any]:
         "host_peak_bytes": found.host_peak_bytes,
         "moved_bytes_per_step": answer.moved_bytes,
         "recomputed_kernels_per_step": answer.recomputed,
-        "entries": [
-            {
-                "path": entry.origin.path,
-                "line": entry.origin.line,
-                "entry": entry.text,
-                "saved_bytes": entry.saved_bytes,
-                "moved_bytes_per_step": entry.moved_bytes,
-                "recomputed_kernels_per_step": entry.recomputed,
-            }
-            for entry in answer.entries
-        ],
+        "entries": entry_records(answer.entries),
         "layers": [
             {
                 "layer": one.layer,
