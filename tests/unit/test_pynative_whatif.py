@@ -63,6 +63,7 @@ def test_only_a_swap_moves_and_only_its_layers(tmp_path: Path) -> None:
         (FULL, ("--hardware", "ascend_910b2"), "--hardware is not there in PyNative mode"),
         (FULL, ("--safe",), "no upper bound is known"),
         (FULL + SWAP, (), "pynative-overlap"),
+        (FULL + "  exclude_op: ['matmul']\n", (), "kept from recompute (matmul)"),
     ],
 )
 def test_what_is_not_known_is_refused(tmp_path: Path, sections: str, more: tuple[str, ...], told: str) -> None:

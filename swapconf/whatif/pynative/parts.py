@@ -1,12 +1,14 @@
-"""DECISIONS + TRACE -> PARTS: which forward passes of the trace run once more, and which layers' blocks move."""
+"""CONFIG + TRACE -> PARTS: which forward passes of the trace run once more, and which layers' blocks move."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from swapconf.config.config import Config
 from swapconf.decide import budget
 from swapconf.decide.module_paths import compiled
+from swapconf.decide.modules import decide_parallel
 from swapconf.decide.strategy import ModuleDecision
 from swapconf.whatif.pynative.intervals import Step
 from swapconf.words.phrases import phrase
@@ -27,15 +29,17 @@ class Parts:
     moved: tuple[tuple[int, int], ...]
 
 
-def parts(decisions: Iterable[ModuleDecision], steps: Iterable[Step]) -> Parts:
+def parts(config: Config, steps: Iterable[Step]) -> Parts:
     """Raises NotPredicted."""
+    if config.recompute.kept_ops and (config.recompute.full is not None or config.recompute.select):
+        raise NotPredicted(_kept(", ".join(config.recompute.kept_ops)))
     paths: dict[int, set[str]] = {}
     for step in steps:
         for one in step.passes:
             paths.setdefault(one.layer, set()).add(one.module)
     again: dict[int, set[str]] = {}
     moved: dict[int, int] = {}
-    for decision in decisions:
+    for decision in decide_parallel(config):
         if decision.kind == _COMMUNICATION:
             continue
         _refuse(decision)
@@ -85,6 +89,8 @@ def _refuse(decision: ModuleDecision) -> None:
             )
         )
     if decision.effect == "keep":
-        raise NotPredicted(
-            phrase("operators that are kept from recompute ({module}) are not predicted", module=decision.module)
-        )
+        raise NotPredicted(_kept(decision.module))
+
+
+def _kept(operators: str) -> str:
+    return phrase("operators that are kept from recompute ({module}) are not predicted", module=operators)

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 
 from swapconf.config.config import Config, ListedSwap
-from swapconf.decide.modules import decide_parallel
 from swapconf.memory.allocators.mindspore import place
 from swapconf.memory.marked_lifetimes import marked_lifetimes
 from swapconf.memory.memory_view import EntryTotal
@@ -102,7 +101,7 @@ class NativeQuestion:
     def predict(self, config: Config) -> NativePrediction:
         """Raises NativeMismatch for what is not predicted."""
         try:
-            found = parts(decide_parallel(config), self.steps)
+            found = parts(config, self.steps)
         except NotPredicted as error:
             raise NativeMismatch(str(error)) from None
         return predict(self._layout, self.steps, self._device, found)
