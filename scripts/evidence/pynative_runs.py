@@ -51,8 +51,9 @@ hyper_parallel: {hyper_parallel}.
 - *ran again*: operators of the second step in layers, without views. *moved*: what it moved to the host, by layer.
 
 What the stand-in does not show: what hyper_parallel keeps and moves otherwise than its public source says, parameters
-in shards (FSDP), and parallel operators. No run was compared with a card. Two runs of one YAML can differ by some
-KiB where gradients are accumulated, as Python lets go of them at another moment.
+in shards (FSDP), and parallel operators. No run was compared with a card. Each operator ends before Python goes on,
+so two runs of one YAML are the same; a real run may give memory back earlier, see
+[A dry run, and who ends it](../explanation/a-dry-run.md).
 
 | model | swap and recompute | peak, B | replayed | addresses | ran again | moved |
 |---|---|---|---|---|---|---|
