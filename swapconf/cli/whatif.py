@@ -104,7 +104,7 @@ def command(
         go_on(study)
         if study.config.dialect is Dialect.PYNATIVE:
             refused = {"--hardware": machine.profile is not None, "--sweep": sweep is not None}
-            run(trace, study, form, {**refused, "--html": html is not None, "--safe": safe})
+            run(trace, study, form, safe, {**refused, "--html": html is not None})
             return
         question = Question(
             trace, study, default_policy(os.environ), machine.load() if machine.profile is not None else None

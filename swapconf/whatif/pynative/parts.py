@@ -34,9 +34,11 @@ def parts(config: Config, steps: Iterable[Step]) -> Parts:
     if config.recompute.kept_ops and (config.recompute.full is not None or config.recompute.select):
         raise NotPredicted(_kept(", ".join(config.recompute.kept_ops)))
     paths: dict[int, set[str]] = {}
+    are_told = False
     for step in steps:
         for one in step.passes:
             paths.setdefault(one.layer, set()).add(one.module)
+            are_told |= bool(one.module) and one.turn is not None
     again: dict[int, set[str]] = {}
     moved: dict[int, int] = {}
     for decision in decide_parallel(config):
@@ -47,6 +49,8 @@ def parts(config: Config, steps: Iterable[Step]) -> Parts:
             if decision.effect == "swap" and decision.prefetch_layers:
                 moved.setdefault(layer, layer + decision.prefetch_layers)
             elif decision.effect == "recompute":
+                if decision.module and not are_told:
+                    raise NotPredicted(_untold())
                 again.setdefault(layer, set()).update(_paths(decision.module, paths.get(layer, set())))
     return Parts(
         frozenset((layer, path) for layer, found in again.items() for path in _outermost(found)),
@@ -58,10 +62,6 @@ def _paths(pattern: str, known: set[str]) -> Iterator[str]:
     if not pattern:
         yield ""
         return
-    if known == {""}:
-        raise NotPredicted(
-            phrase("the trace does not tell the modules of its layers; make it again with this version of swapconf")
-        )
     expression, left = compiled(pattern), budget.current()
     yield from (path for path in known if path and left.fits(expression, path, pattern))
 
@@ -71,6 +71,10 @@ def _outermost(paths: set[str]) -> Iterator[str]:
     for path in paths:
         if path == "" or not any(other == "" or path.startswith(f"{other}.") for other in paths):
             yield path
+
+
+def _untold() -> str:
+    return phrase("the trace does not tell the modules of its layers; make it again with this version of swapconf")
 
 
 def _refuse(decision: ModuleDecision) -> None:
