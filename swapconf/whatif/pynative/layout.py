@@ -37,6 +37,10 @@ class Layout:
         self._use = uses[order]
         self._use_row = np.repeat(np.arange(len(self.rows)), [len(users) for users in self._users])[order]
         self.value_bytes = _value_bytes(trace, self.start, self.size_bytes)
+        self._first_output = {
+            birth: task.outputs[0] for task in trace.tasks if len(task.outputs) > 1 for birth in task.outputs[1:]
+        }
+        self._picking = _picking(trace)
         self.masks = _masks(trace)
         self.views = _views(trace)
         self.first_step = int(trace.passes.steps[0]) if len(trace.passes.steps) else 0
@@ -81,6 +85,19 @@ class Layout:
         """Behind ``start`` and up to ``end``."""
         return start < self.last_user(row, end)
 
+    def gets_no_gradient(self, row: int, turn: int, end: int) -> bool:
+        """Whether it only picks, as indices and masks do, for operators that no gradient reaches: the backward pass
+        does not read it, or its operator's values are not used. ``turn``, ``end``: of that backward pass."""
+        if int(self.start[row]) not in self._picking:
+            return False
+        if not self.is_used(row, turn, end):
+            return True
+        first = self._first_output.get(int(self.start[row]))
+        if first is None:
+            return False
+        other = int(np.searchsorted(self.start, first))
+        return other < len(self.start) and self.start[other] == first and len(self._users[other]) == 0
+
     def behind(self, event: int) -> int:
         """Ticks: before the next task behind one."""
         place = int(np.searchsorted(self._tasks, event, side="right"))
@@ -99,6 +116,15 @@ def _value_bytes(trace: Trace, start: NDArray[np.int64], size_bytes: NDArray[np.
                 fitting = (size for size in sizes if size <= size_bytes[row] < size + POOL_BYTES)
                 found[row] = max(found[row], *fitting, 0)
     return np.where(found > 0, found, size_bytes)
+
+
+def _picking(trace: Trace) -> frozenset[int]:
+    """Births of the blocks that hold whole numbers or truth values."""
+    first: dict[int, str] = {}
+    for task in trace.tasks:
+        for block, tensor in zip(task.outputs, task.output_tensors, strict=False):
+            first.setdefault(block, tensor.dtype)
+    return frozenset(block for block, dtype in first.items() if dtype.startswith(("Int", "UInt", "Bool")))
 
 
 def _masks(trace: Trace) -> frozenset[int]:

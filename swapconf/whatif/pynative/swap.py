@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from swapconf.trace.lifetimes import TICKS
+from swapconf.trace.lifetimes import NEVER, TICKS
 from swapconf.whatif.pynative.changes import Changes, Move
 from swapconf.whatif.pynative.intervals import Interval, Step
 from swapconf.whatif.pynative.layout import Layout
@@ -22,7 +22,14 @@ def swap(layout: Layout, changes: Changes, step: Step, part: Interval, target: I
         return
     leaves, returns = target.end * TICKS + 1, target.turn * TICKS + 1
     for row in moved_rows(layout, step, part):
-        changes.move(Move(row, part.layer, leaves, returns), int(layout.end[row]))
+        changes.move(Move(row, part.layer, leaves, returns), end_of_moved(layout, row, step, part))
+
+
+def end_of_moved(layout: Layout, row: int, step: Step, part: Interval) -> int:
+    """What was saved for an operator that gets no gradient is never asked for, and MindSpore 2.10.0 keeps what hooks
+    handed over for it: it comes back and stays."""
+    assert part.turn is not None
+    return NEVER if layout.gets_no_gradient(row, part.turn, step.end) else int(layout.end[row])
 
 
 def moved_rows(layout: Layout, step: Step, part: Interval) -> Iterator[int]:
