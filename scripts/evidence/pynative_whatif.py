@@ -61,7 +61,8 @@ NOTES = {
     907: """Rules were made on other seeds, but for two that this one showed: indices of a top-k that nobody asks for
 again stay once a swap has brought them back (the worst error was 2.05 % before), and the gradient of a swapped layer
 may be held to the end of the backward pass (the bound was 0.4 % below the truth in one case before). What is left,
-1.2 %, is such a gradient of the last layer, which the prediction lets go.
+1.2 %, is such a gradient of the last layer, which the prediction lets go. Seed 911, drawn after all rules, with 12
+strategies, 10 of them with a peak more than 10 % away: 0.0000 % in the median, 1.25 % at worst, the bound never below.
 
 """
 }
