@@ -65,8 +65,11 @@ back after both; gradients summed in 32 bits, each kept whole until the unit aft
 divide stays whole on each rank. So its public source says (MindSpore's part of it, of 2026, which is on no package
 index). Collectives are MindSpore's own, on the simulated rank. What the stand-in does not show: what hyper_parallel
 does otherwise than that source, copies of shards (HSDP), shards on the host, and parallel operators; these are refused
-at their line. Two runs of one YAML can differ by some KiB where gradients are accumulated, as Python lets go of them at
-another moment.
+at their line.
+
+On one card each operator ends before Python goes on, so two runs of one YAML are the same; a real run may give memory
+back earlier, see [A dry run, and who ends it](../explanation/a-dry-run.md). On shards threads race as on cards: that is
+how rank 0 of the public runs below is met, while the fullest of eight cards held up to 2.0 GiB more.
 
 | model | ranks | swap and recompute | peak, B | replayed | addresses | ran again | moved |
 |---|---|---|---|---|---|---|---|

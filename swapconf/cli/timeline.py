@@ -155,6 +155,14 @@ def _study(given: Path, machine: Machine) -> _Step:
     folder = trace_folders.trace_folder(given)
     report = run_record.report(folder)
     trace = trace_folder.read(folder, int(report.get("rank") or 0))
+    if trace.marks:
+        raise click.UsageError(
+            phrase(
+                "a PyNative run has no timeline: its operators start as Python calls them, and a dry run does not tell "
+                "how long Python takes from one to the next; what holds its memory: {command}",
+                command=f"swapconf memory {folder}",
+            )
+        )
     try:
         work, steps = costing.workload(trace), program.program(trace)
     except ValueError as error:

@@ -104,7 +104,7 @@ def command(
         go_on(study)
         if study.config.dialect is Dialect.PYNATIVE:
             refused = {"--hardware": machine.profile is not None, "--sweep": sweep is not None}
-            run(trace, study, form, {**refused, "--html": html is not None, "--safe": safe})
+            run(trace, study, form, safe, {**refused, "--html": html is not None})
             return
         question = Question(
             trace, study, default_policy(os.environ), machine.load() if machine.profile is not None else None
@@ -185,6 +185,7 @@ def as_record(
     """The JSON form. Bytes as whole numbers."""
     from swapconf.memory import whole_device
     from swapconf.memory.categories import bytes_at_peak
+    from swapconf.report.memory_tables import entry_records
     from swapconf.timing import host_demand
 
     found = answer.prediction
@@ -199,17 +200,7 @@ def as_record(
         "host_peak_bytes": found.moves.host.peak_bytes,
         "moved_bytes_per_step": found.moved_bytes,
         "recomputed_kernels_per_step": found.recomputed,
-        "entries": [
-            {
-                "path": entry.origin.path,
-                "line": entry.origin.line,
-                "entry": entry.text,
-                "saved_bytes": entry.saved_bytes,
-                "moved_bytes_per_step": entry.moved_bytes,
-                "recomputed_kernels_per_step": entry.recomputed,
-            }
-            for entry in answer.entries
-        ],
+        "entries": entry_records(answer.entries),
         "time": {} if answer.times is None else _time_record(answer.times),
         "host": None if host is None else host_demand.as_record(host),
         "sweep": [_point_record(point) for point in points],

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from swapconf.whatif.pynative.question import NativeAnswer
 
 
-def run(trace: Path, study: Study, form: str, refused: dict[str, bool]) -> None:
-    """``refused``: options that have no answer in PyNative mode, and whether they were given. Raises UsageError."""
+def run(trace: Path, study: Study, form: str, safe: bool, refused: dict[str, bool]) -> None:
+    """``safe``: print the upper bound, too. ``refused``: options that have no answer in PyNative mode, and whether they
+    were given. Raises UsageError."""
     from swapconf.whatif.pynative.question import ORIGIN, NativeMismatch, NativeQuestion
 
     for option, is_given in refused.items():
@@ -31,7 +32,7 @@ def run(trace: Path, study: Study, form: str, refused: dict[str, bool]) -> None:
     if form == "json":
         click.echo(json.dumps(as_record(answer, ORIGIN), indent=2))
         return
-    _print(answer)
+    _print(answer, safe)
     say(ORIGIN)
 
 
@@ -44,7 +45,6 @@ _REASONS = {
         "{option} is not there in PyNative mode, where a prefetch counts layers; ask for each with "
         "--set swap.default_prefetch=N"
     ),
-    "--safe": mark("{option} is not there in PyNative mode: no upper bound is known"),
     "--html": mark("{option} is not there in PyNative mode yet; `swapconf memory` shows the trace of a dry run"),
 }
 
@@ -52,6 +52,7 @@ _REASONS = {
 def as_record(answer: NativeAnswer, origin: str) -> dict[str, Any]:
     """The JSON form, with the keys of graph mode; what is not known is null. Bytes as whole numbers."""
     from swapconf.memory.categories import bytes_at_peak
+    from swapconf.report.memory_tables import entry_records
 
     found, placed = answer.prediction, answer.placement
     return {
@@ -59,23 +60,13 @@ def as_record(answer: NativeAnswer, origin: str) -> dict[str, Any]:
         "with_fragments_peak_bytes": None if placed is None else placed.mapped_bytes,
         "reserved_bytes": None if placed is None else placed.reserved_bytes,
         "device": None,
-        "safe_used_peak_bytes": None,
+        "safe_used_peak_bytes": answer.safe_bytes,
         "baseline_used_peak_bytes": answer.baseline_peak_bytes,
         "categories": {category.value: size for category, size in bytes_at_peak(found.device).items()},
         "host_peak_bytes": found.host_peak_bytes,
         "moved_bytes_per_step": answer.moved_bytes,
         "recomputed_kernels_per_step": answer.recomputed,
-        "entries": [
-            {
-                "path": entry.origin.path,
-                "line": entry.origin.line,
-                "entry": entry.text,
-                "saved_bytes": entry.saved_bytes,
-                "moved_bytes_per_step": entry.moved_bytes,
-                "recomputed_kernels_per_step": entry.recomputed,
-            }
-            for entry in answer.entries
-        ],
+        "entries": entry_records(answer.entries),
         "layers": [
             {
                 "layer": one.layer,
@@ -95,7 +86,7 @@ def as_record(answer: NativeAnswer, origin: str) -> dict[str, Any]:
     }
 
 
-def _print(answer: NativeAnswer) -> None:
+def _print(answer: NativeAnswer, safe: bool) -> None:
     from swapconf.cli.tables import print_rows
     from swapconf.report.memory_tables import entries_table
 
@@ -109,6 +100,8 @@ def _print(answer: NativeAnswer) -> None:
             mapped=phrase("not known") if answer.placement is None else show_bytes(answer.placement.mapped_bytes),
         )
     )
+    if safe:
+        say(phrase("at most   {size} ({bytes} bytes)", size=show_bytes(answer.safe_bytes), bytes=answer.safe_bytes))
     say(
         phrase(
             "host peak {peak}, moved in each step {moved}, kernels run again in each step {kernels}",

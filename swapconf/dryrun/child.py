@@ -23,6 +23,7 @@ from swapconf.dryrun.job import WRITTEN, Folder, Job
 from swapconf.dryrun.judge import TAIL_BYTES, fault
 from swapconf.dryrun.launch import Finished, launch
 from swapconf.dryrun.outcome import RankOutcome, RankReport, as_record
+from swapconf.dryrun.pynative import stacks
 from swapconf.dryrun.pynative.columns import columns as pynative_columns
 from swapconf.dryrun.rank_order import REGISTER_PATH, RankOrder, cluster_of
 from swapconf.dryrun.stand_in import columns
@@ -186,6 +187,8 @@ def _ran(blank: RankReport, order: RankOrder, study: Study, folder: Folder, fini
     if order.level == 0:
         return Ran(report=report, log=log)
     try:
+        if study.config.dialect is Dialect.PYNATIVE:
+            stacks.leave_out(folder.path)
         trace = _trace(folder, order.rank)
     except SwapconfError as error:
         outcome = RankOutcome.NO_SPACE if free < SMALLEST_TRACE_BYTES else RankOutcome.BAD_TRACE

@@ -1,10 +1,10 @@
 """MEMORY VIEW -> TABLES of what is alive at the peak: by category, by layer, by operator. Each table adds up to the
-used peak; what does not fit into ``num_rows`` is the last row."""
+used peak; what does not fit into ``num_rows`` is the last row. And the same entries as the JSON forms have them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from swapconf.memory.memory_view import EntryTotal, MemoryView
 from swapconf.trace.lifetimes import CATEGORIES
@@ -95,6 +95,21 @@ def entries_table(entries: Iterable[EntryTotal]) -> PrintedTable:
     ]
     head = (phrase("entry"), phrase("line"), phrase("saved at the peak"), phrase("moved per step"), phrase("run again"))
     return PrintedTable(head, rows, frozenset(head[:1]))
+
+
+def entry_records(entries: Iterable[EntryTotal]) -> list[dict[str, Any]]:
+    """The same as values of the JSON forms."""
+    return [
+        {
+            "path": total.origin.path,
+            "line": total.origin.line,
+            "entry": total.text,
+            "saved_bytes": total.saved_bytes,
+            "moved_bytes_per_step": total.moved_bytes,
+            "recomputed_kernels_per_step": total.recomputed,
+        }
+        for total in entries
+    ]
 
 
 def layers_in_words(layers: Sequence[int]) -> str:

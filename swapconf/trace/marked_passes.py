@@ -64,7 +64,7 @@ def _stretches(marks: Sequence[Mark]) -> Iterator[Stretch]:
     now = _FIRST
     yield now
     for mark in marks:
-        if mark.moment not in (Moment.MODULE_BEGINS, Moment.MODULE_ENDS):
+        if not mark.module:
             now = replace(_next(now, mark), start=mark.event)
             yield now
 

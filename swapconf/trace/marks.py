@@ -30,7 +30,8 @@ NO_KERNELS = ("View", "Reshape", "InplaceZero", "Event", "ResizeStorage", "Gathe
 
 
 class Moment(Enum):
-    """What a mark stands for: of the run, of a pass of the step, or of a layer in it."""
+    """What a mark stands for: of the run, of a pass of the step, or of a layer in it. A module turns when its backward
+    pass begins."""
 
     OPTIMIZER_IS_BUILT = "optimizer is built"
     OPTIMIZER_STANDS = "optimizer stands"
@@ -39,6 +40,7 @@ class Moment(Enum):
     FORWARD_ENDS = "forward ends"
     MODULE_BEGINS = "module begins"
     MODULE_ENDS = "module ends"
+    MODULE_TURNS = "module turns"
     BACKWARD_PASS_BEGINS = "backward pass begins"
     BACKWARD_BEGINS = "backward begins"
     RECOMPUTE_BEGINS = "recompute begins"
@@ -52,7 +54,7 @@ class Moment(Enum):
 @dataclass(frozen=True, slots=True)
 class Mark:
     """``event``: the tracker's. ``layer``: NO_LAYER for what is of the whole step. ``module``: the dotted path in the
-    layer of the module whose forward pass it is, "" for others; runs that recompute or swap mark no modules."""
+    layer of the module whose pass it is, "" for others; runs that recompute or swap mark no modules."""
 
     event: int
     moment: Moment

@@ -127,3 +127,10 @@ def test_every_figure_at_its_bounds_gives_a_time(tmp_path: Path, value: str) -> 
     assert isfinite(found["step_us"])
     assert found["step_us"] > 0
     assert all(isfinite(exposed) for exposed in found["exposed_us"].values())
+
+
+def test_a_pynative_run_has_no_timeline_and_it_is_said_why() -> None:
+    result = run(TRACES / "pynative" / "qwen3_l2_none")
+    assert result.exit_code == 2
+    assert "as Python calls them" in result.output
+    assert "swapconf memory" in result.output

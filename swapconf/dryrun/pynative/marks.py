@@ -35,12 +35,12 @@ class Marker:
             cell.register_forward_hook(self._after(number))
 
     def watch_modules(self, layers: Iterable[tuple[int, Any]]) -> None:
-        """The forward passes of what is in (number, cell) of each layer."""
+        """The passes of what is in (number, cell) of each layer."""
         for number, layer in layers:
             for path, cell in layer.cells_and_names():
                 if path:
                     cell.register_forward_pre_hook(self._module(Moment.MODULE_BEGINS, number, path))
-                    cell.register_forward_hook(self._module(Moment.MODULE_ENDS, number, path))
+                    cell.register_forward_hook(self._after_module(number, path))
 
     def write(self, folder: Path, moved: Sequence[tuple[int, int]], host_peak_bytes: int) -> None:
         """``moved``: (layer, bytes) of what the last step moved to the host."""
@@ -49,6 +49,13 @@ class Marker:
 
     def _module(self, moment: Moment, layer: int, path: str) -> Callable[..., None]:
         return lambda *_called: self.mark(moment, layer, path)
+
+    def _after_module(self, layer: int, module: str) -> Callable[..., None]:
+        def ends(_cell: Any, _inputs: Any, output: Any) -> None:
+            self.mark(Moment.MODULE_ENDS, layer, module)
+            self._when_gradient_comes(output, Moment.MODULE_TURNS, layer, module)
+
+        return ends
 
     def _before(self, layer: int) -> Callable[..., None]:
         def begins(_cell: Any, inputs: Any) -> None:
@@ -64,10 +71,10 @@ class Marker:
 
         return ends
 
-    def _when_gradient_comes(self, values: Any, moment: Moment, layer: int) -> None:
+    def _when_gradient_comes(self, values: Any, moment: Moment, layer: int, module: str = "") -> None:
         tensor = next(_differentiable(values), None)
         if tensor is not None:
-            tensor.register_hook(lambda _gradient: self.mark(moment, layer))
+            tensor.register_hook(lambda _gradient: self.mark(moment, layer, module))
 
 
 def _differentiable(values: Any) -> Iterator[Any]:

@@ -1,12 +1,14 @@
-"""DECISIONS + TRACE -> PARTS: which forward passes of the trace run once more, and which layers' blocks move."""
+"""CONFIG + TRACE -> PARTS: which forward passes of the trace run once more, and which layers' blocks move."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from swapconf.config.config import Config
 from swapconf.decide import budget
 from swapconf.decide.module_paths import compiled
+from swapconf.decide.modules import decide_parallel
 from swapconf.decide.strategy import ModuleDecision
 from swapconf.whatif.pynative.intervals import Step
 from swapconf.words.phrases import phrase
@@ -27,15 +29,19 @@ class Parts:
     moved: tuple[tuple[int, int], ...]
 
 
-def parts(decisions: Iterable[ModuleDecision], steps: Iterable[Step]) -> Parts:
+def parts(config: Config, steps: Iterable[Step]) -> Parts:
     """Raises NotPredicted."""
+    if config.recompute.kept_ops and (config.recompute.full is not None or config.recompute.select):
+        raise NotPredicted(_kept(", ".join(config.recompute.kept_ops)))
     paths: dict[int, set[str]] = {}
+    are_told = False
     for step in steps:
         for one in step.passes:
             paths.setdefault(one.layer, set()).add(one.module)
+            are_told |= bool(one.module) and one.turn is not None
     again: dict[int, set[str]] = {}
     moved: dict[int, int] = {}
-    for decision in decisions:
+    for decision in decide_parallel(config):
         if decision.kind == _COMMUNICATION:
             continue
         _refuse(decision)
@@ -43,6 +49,8 @@ def parts(decisions: Iterable[ModuleDecision], steps: Iterable[Step]) -> Parts:
             if decision.effect == "swap" and decision.prefetch_layers:
                 moved.setdefault(layer, layer + decision.prefetch_layers)
             elif decision.effect == "recompute":
+                if decision.module and not are_told:
+                    raise NotPredicted(_untold())
                 again.setdefault(layer, set()).update(_paths(decision.module, paths.get(layer, set())))
     return Parts(
         frozenset((layer, path) for layer, found in again.items() for path in _outermost(found)),
@@ -54,10 +62,6 @@ def _paths(pattern: str, known: set[str]) -> Iterator[str]:
     if not pattern:
         yield ""
         return
-    if known == {""}:
-        raise NotPredicted(
-            phrase("the trace does not tell the modules of its layers; make it again with this version of swapconf")
-        )
     expression, left = compiled(pattern), budget.current()
     yield from (path for path in known if path and left.fits(expression, path, pattern))
 
@@ -67,6 +71,10 @@ def _outermost(paths: set[str]) -> Iterator[str]:
     for path in paths:
         if path == "" or not any(other == "" or path.startswith(f"{other}.") for other in paths):
             yield path
+
+
+def _untold() -> str:
+    return phrase("the trace does not tell the modules of its layers; make it again with this version of swapconf")
 
 
 def _refuse(decision: ModuleDecision) -> None:
@@ -85,6 +93,8 @@ def _refuse(decision: ModuleDecision) -> None:
             )
         )
     if decision.effect == "keep":
-        raise NotPredicted(
-            phrase("operators that are kept from recompute ({module}) are not predicted", module=decision.module)
-        )
+        raise NotPredicted(_kept(decision.module))
+
+
+def _kept(operators: str) -> str:
+    return phrase("operators that are kept from recompute ({module}) are not predicted", module=operators)

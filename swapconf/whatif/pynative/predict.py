@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from swapconf.trace.lifetimes import CATEGORIES, TICKS, Category, Lifetimes, usage
-from swapconf.whatif.pynative.intervals import Step
-from swapconf.whatif.pynative.layout import Changes, Layout
+from swapconf.trace.lifetimes import CATEGORIES, TICKS, Category, Lifetimes, Usage, usage
+from swapconf.whatif.pynative.bound import recompute_at_worst, state_twice, swap_at_worst
+from swapconf.whatif.pynative.changes import Changes
+from swapconf.whatif.pynative.intervals import Interval, Step
+from swapconf.whatif.pynative.layout import Layout
 from swapconf.whatif.pynative.parts import Parts
+from swapconf.whatif.pynative.recompute import recompute
+from swapconf.whatif.pynative.swap import swap
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,19 +33,46 @@ class NativePrediction:
 
 def predict(layout: Layout, steps: tuple[Step, ...], device: Lifetimes, parts: Parts) -> NativePrediction:
     """``device``: the blocks of the trace, in the order of the layout."""
+    return _prediction(layout, len(steps), device, _changes(layout, steps, device, parts, recompute, swap))
+
+
+def safe_peak_bytes(layout: Layout, steps: tuple[Step, ...], device: Lifetimes, parts: Parts) -> int:
+    """A peak that the true run does not exceed, see `bound`."""
+    changes = _changes(layout, steps, device, parts, recompute_at_worst, swap_at_worst)
+    if parts.again or parts.moved:
+        state_twice(layout, changes, steps)
+    return _used(layout, changes).peak_bytes
+
+
+def _changes(
+    layout: Layout,
+    steps: tuple[Step, ...],
+    device: Lifetimes,
+    parts: Parts,
+    recompute: Callable[[Layout, Changes, Step, Interval], None],
+    swap: Callable[[Layout, Changes, Step, Interval, Interval], None],
+) -> Changes:
     changes = layout.unchanged()
     own_end = changes.end.copy()
+    gathered = device.category == CATEGORIES.index(Category.COMMUNICATION)  # from shards, once more for what runs again
     for step in steps:
         for one in step.passes:
             if (one.layer, one.module) in parts.again:
-                layout.recompute(changes, step, one)
+                recompute(layout, changes, step, one)
         for layer, target in parts.moved:
             part, other = step.layer(layer), step.layer(target)
             if part is not None and other is not None:
-                layout.swap(changes, step, part, other)
-    gathered = device.category == CATEGORIES.index(Category.COMMUNICATION)  # from shards, once more for what runs again
+                swap(layout, changes, step, part, other)
     changes.end[gathered] = np.minimum(changes.end, own_end)[gathered]
-    return _prediction(layout, len(steps), device, changes)
+    return changes
+
+
+def _used(layout: Layout, changes: Changes) -> Usage:
+    again = changes.again
+    rows = np.array([*range(len(layout.start)), *(one.row for one in again)], dtype=np.int64)
+    start = np.concatenate([layout.start * TICKS, np.array([one.start for one in again], dtype=np.int64)])
+    end = np.concatenate([changes.end, np.array([one.end for one in again], dtype=np.int64)])
+    return usage(start, end, layout.size_bytes[rows])
 
 
 def _prediction(layout: Layout, num_steps: int, device: Lifetimes, changes: Changes) -> NativePrediction:
@@ -52,11 +84,11 @@ def _prediction(layout: Layout, num_steps: int, device: Lifetimes, changes: Chan
     rows = rows[order]
     moved: dict[int, int] = {}
     for move in changes.moves:
-        moved[move.layer] = moved.get(move.layer, 0) + int(layout.size_bytes[move.row])
+        moved[move.layer] = moved.get(move.layer, 0) + int(layout.value_bytes[move.row])
     leaves, returns = (
         np.array([getattr(one, name) for one in changes.moves], np.int64) for name in ("leaves", "returns")
     )
-    sizes = layout.size_bytes[[one.row for one in changes.moves]] if changes.moves else np.zeros(0, np.int64)
+    sizes = layout.value_bytes[[one.row for one in changes.moves]] if changes.moves else np.zeros(0, np.int64)
     return NativePrediction(
         device=Lifetimes(
             start=start[order],

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 
 from swapconf.config.config import Config, ListedSwap
-from swapconf.decide.modules import decide_parallel
 from swapconf.memory.allocators.mindspore import place
 from swapconf.memory.marked_lifetimes import marked_lifetimes
 from swapconf.memory.memory_view import EntryTotal
@@ -26,8 +25,8 @@ from swapconf.whatif.belongs import other_run
 from swapconf.whatif.pynative.gathered import moves_gathered
 from swapconf.whatif.pynative.intervals import steps
 from swapconf.whatif.pynative.layout import Layout
-from swapconf.whatif.pynative.parts import NotPredicted, parts
-from swapconf.whatif.pynative.predict import NativePrediction, predict
+from swapconf.whatif.pynative.parts import NotPredicted, Parts, parts
+from swapconf.whatif.pynative.predict import NativePrediction, predict, safe_peak_bytes
 from swapconf.words.findings import Origin
 from swapconf.words.phrases import phrase
 
@@ -54,10 +53,12 @@ class LayerTotal:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NativeAnswer:
-    """``placement``: where the pool would put the blocks; None where its rules are not known, as of a second stream."""
+    """``placement``: where the pool would put the blocks; None where its rules are not known, as of a second stream.
+    ``safe_bytes``: a peak that the true dry run does not exceed."""
 
     prediction: NativePrediction
     placement: Placement | None
+    safe_bytes: int
     baseline_peak_bytes: int
     entries: tuple[EntryTotal, ...]
     layers: tuple[LayerTotal, ...]
@@ -106,11 +107,17 @@ class NativeQuestion:
 
     def predict(self, config: Config) -> NativePrediction:
         """Raises NativeMismatch for what is not predicted."""
+        return predict(self._layout, self.steps, self._device, self._parts(config))
+
+    def safe_peak_bytes(self, config: Config) -> int:
+        """A peak that the true dry run does not exceed. Raises NativeMismatch for what is not predicted."""
+        return safe_peak_bytes(self._layout, self.steps, self._device, self._parts(config))
+
+    def _parts(self, config: Config) -> Parts:
         try:
-            found = parts(decide_parallel(config), self.steps)
+            return parts(config, self.steps)
         except NotPredicted as error:
             raise NativeMismatch(str(error)) from None
-        return predict(self._layout, self.steps, self._device, found)
 
     def answer(self) -> NativeAnswer:
         found = self.predict(self._config)
@@ -118,6 +125,7 @@ class NativeQuestion:
         return NativeAnswer(
             prediction=found,
             placement=place(found.device, self._pool.pool) if is_placed else None,
+            safe_bytes=self.safe_peak_bytes(self._config),
             baseline_peak_bytes=self._device.used_peak_bytes,
             entries=tuple(self._entry(found, *entry) for entry in _entries(self._config)),
             layers=tuple(self._layers(found)),

@@ -1,0 +1,52 @@
+"""LAYOUT + LAYER -> CHANGES of a layer that is swapped.
+
+Its saved blocks leave when the forward pass of the layer that is ``prefetch`` further ends, and come back when its
+backward pass begins. Source: hyper_parallel of 2026, core/activation_checkpoint/swap.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from swapconf.trace.lifetimes import NEVER, TICKS
+from swapconf.whatif.pynative.changes import Changes, Move
+from swapconf.whatif.pynative.intervals import Interval, Step
+from swapconf.whatif.pynative.layout import Layout
+
+
+def swap(layout: Layout, changes: Changes, step: Step, part: Interval, target: Interval) -> None:
+    """``part``: the layer whose saved blocks move. ``target``: the layer that says when."""
+    if target.turn is None or part.turn is None:
+        return
+    leaves, returns = target.end * TICKS + 1, target.turn * TICKS + 1
+    for row in moved_rows(layout, step, part):
+        changes.move(Move(row, part.layer, leaves, returns), end_of_moved(layout, row, step, part))
+
+
+def end_of_moved(layout: Layout, row: int, step: Step, part: Interval) -> int:
+    """What was saved for an operator that gets no gradient is never asked for, and MindSpore 2.10.0 keeps what hooks
+    handed over for it: it comes back and stays."""
+    assert part.turn is not None
+    return NEVER if layout.gets_no_gradient(row, part.turn, step.end) else int(layout.end[row])
+
+
+def moved_rows(layout: Layout, step: Step, part: Interval) -> Iterator[int]:
+    own, until = part.turn, part.through
+    assert own is not None
+    assert until is not None
+    for row in layout.born(step.start, part.end):
+        if int(layout.start[row]) in layout.masks or not layout.is_saved(row, step):
+            continue
+        is_own = layout.start[row] > part.start
+        stays = is_own and not layout.is_used(row, part.end, step.backward)
+        is_used = is_own or layout.is_used(row, part.start, part.end)
+        if stays or (is_used and layout.is_used(row, own, until)):
+            yield row
+    first, last = np.searchsorted(layout.views[:, 0], [part.start, part.end]).tolist()
+    for birth in np.unique(layout.views[first:last, 1]).tolist():
+        row = int(np.searchsorted(layout.start, birth))
+        is_weight = birth < layout.first_step and row < len(layout.start) and layout.start[row] == birth
+        if is_weight and layout.is_used(row, own, until):  # a view of a parameter is no parameter
+            yield row
