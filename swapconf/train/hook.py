@@ -8,15 +8,14 @@ names the behaviour of mindformers 1.9.0 that makes it necessary.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
-import wrapt
-
 from swapconf.decide.edits import Edit
 from swapconf.models.network import LayerTemplate
+from swapconf.train import seam_hooks
 from swapconf.train.cells import LayerReader, apply
 from swapconf.train.own import Owners
 from swapconf.train.replacing import replace_everywhere
@@ -59,25 +58,14 @@ def install(advisor: Advisor) -> None:
     Where the installed mindformers lacks a seam, nothing is replaced, and stderr says so.
     """
     complete = cache(seams.complete_or_told)
-    for module, patch in (
+    patches = (
         (seams.LAYER_SETTING, _take_layer_setting),
         (seams.SWAP_CONFIG, _keep_swap_config_raw),
         (seams.PARALLEL_CONFIG, _review_configs),
         (seams.CHECK_RULES, _drop_checks),
         (seams.BASE_TRAINER, _keep_lazy_inline),
-    ):
-        wrapt.register_post_import_hook(_once(patch, advisor, complete), module)
-
-
-def _once(
-    patch: Callable[[Any, Advisor], None], advisor: Advisor, complete: Callable[[], bool]
-) -> Callable[[Any], None]:
-    def hook(module: Any) -> None:
-        if not getattr(module, "_swapconf_seam", False) and complete():
-            module._swapconf_seam = True
-            patch(module, advisor)
-
-    return hook
+    )
+    seam_hooks.register(patches, advisor, complete)
 
 
 # --- LayerSetting: pipeline stage, fusion, recompute and swap of each layer ---------------------------------------

@@ -9,14 +9,13 @@ mindformers 2.0.0 and 2.1.0, pynative/distributed/activation_checkpoint.py and p
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, wraps
 from typing import Any, Protocol
 
-import wrapt
-
 from swapconf.models.pynative_modules import LayerModules
+from swapconf.train import seam_hooks
 from swapconf.train.replacing import replace_everywhere
 from swapconf.upstream import seams
 
@@ -60,19 +59,8 @@ def install(advisor: ModulesAdvisor, *, is_wanted: bool) -> None:
     complete = cache(seams.pynative_complete_or_told)
     if is_wanted:
         complete()
-    for module, patch in ((seams.ACTIVATION, _take_apply_ac), (seams.PYNATIVE_TRAINER, _tell_at_training)):
-        wrapt.register_post_import_hook(_once(patch, advisor, complete), module)
-
-
-def _once(
-    patch: Callable[[Any, ModulesAdvisor], None], advisor: ModulesAdvisor, complete: Callable[[], bool]
-) -> Callable[[Any], None]:
-    def hook(module: Any) -> None:
-        if not getattr(module, "_swapconf_seam", False) and complete():
-            module._swapconf_seam = True
-            patch(module, advisor)
-
-    return hook
+    patches = ((seams.ACTIVATION, _take_apply_ac), (seams.PYNATIVE_TRAINER, _tell_at_training))
+    seam_hooks.register(patches, advisor, complete)
 
 
 def _take_apply_ac(module: Any, advisor: ModulesAdvisor) -> None:

@@ -69,26 +69,19 @@ def complete_or_told() -> bool:
     """Whether mindformers has every seam; where it has not, stderr says what is missing and what to do."""
     lacks = missing()
     if lacks:
-        print(
-            show(
-                phrase(
-                    "swapconf: steps aside, nothing of mindformers is replaced: the installed mindformers is not "
-                    "one that swapconf knows how to work with: {lacks}",
-                    lacks=joined("; ", lacks),
-                )
+        _say(
+            phrase(
+                "swapconf: steps aside, nothing of mindformers is replaced: the installed mindformers is not "
+                "one that swapconf knows how to work with: {lacks}",
+                lacks=joined("; ", lacks),
             ),
-            show(
-                phrase(
-                    "swapconf: the run goes on as plain mindformers: its own LayerSetting applies swap and "
-                    "recompute and logs them, and what `swapconf explain` shows may not hold; install one of "
-                    "mindformers {first} to {last}, or start the script without swapconf",
-                    first=FIRST,
-                    last=LAST,
-                )
+            phrase(
+                "swapconf: the run goes on as plain mindformers: its own LayerSetting applies swap and "
+                "recompute and logs them, and what `swapconf explain` shows may not hold; install one of "
+                "mindformers {first} to {last}, or start the script without swapconf",
+                first=FIRST,
+                last=LAST,
             ),
-            sep="\n",
-            file=sys.stderr,
-            flush=True,
         )
     return not lacks
 
@@ -97,28 +90,25 @@ def pynative_complete_or_told() -> bool:
     """The same of PyNative training."""
     lacks = missing(PYNATIVE_SEAMS)
     if lacks:
-        print(
-            show(
-                phrase(
-                    "swapconf: steps aside, nothing of PyNative training is replaced: the installed mindformers is not "
-                    "one that swapconf knows how to work with: {lacks}",
-                    lacks=joined("; ", lacks),
-                )
+        _say(
+            phrase(
+                "swapconf: steps aside, nothing of PyNative training is replaced: the installed mindformers is not "
+                "one that swapconf knows how to work with: {lacks}",
+                lacks=joined("; ", lacks),
             ),
-            show(
-                phrase(
-                    "swapconf: the run goes on as plain mindformers: its own apply_ac applies recompute and swap and "
-                    "logs them, and what `swapconf explain` shows may not hold; install mindformers {first} or {last}, "
-                    "or start the script without swapconf",
-                    first=PYNATIVE_FIRST,
-                    last=LAST,
-                )
+            phrase(
+                "swapconf: the run goes on as plain mindformers: its own apply_ac applies recompute and swap and "
+                "logs them, and what `swapconf explain` shows may not hold; install mindformers {first} or {last}, "
+                "or start the script without swapconf",
+                first=PYNATIVE_FIRST,
+                last=LAST,
             ),
-            sep="\n",
-            file=sys.stderr,
-            flush=True,
         )
     return not lacks
+
+
+def _say(*lines: str) -> None:
+    print(*(show(line) for line in lines), sep="\n", file=sys.stderr, flush=True)
 
 
 def missing(seams: Iterable[Seam] = SEAMS, package: str = PACKAGE) -> tuple[str, ...]:
