@@ -8,7 +8,7 @@ from swapconf.dryrun.effect import compare_copies, compare_recompute
 from swapconf.dryrun.effect.effect import Effect
 from swapconf.dryrun.outcome import ESTIMATED, LayerMoves, LayerRecomputes, RankOutcome, RankReport
 from swapconf.dryrun.pynative.compare_layers import compare_layers
-from swapconf.dryrun.pynative.refusals import told_of_one_card
+from swapconf.dryrun.pynative.refusals import told_of_all_cards, told_of_one_card
 from swapconf.memory.advice import advice
 from swapconf.memory.peak import Peak
 from swapconf.study.study import Study
@@ -41,6 +41,7 @@ def verdict(report: RankReport, study: Study, log: WorkerLog, peaks: Peaks, effe
         )
     is_applied = report.as_parallel or report.shards > 1  # on one card mindformers leaves both out
     findings += compare_layers(study, effect) if is_applied else told_of_one_card(study)
+    findings += told_of_all_cards(study)
     over = 0 if limit is None else peaks.with_fragments_bytes - limit
     # fragments follow no line: an estimate of them alone refuses nothing
     is_sure = limit is not None and over > 0 and (not peaks.is_estimated or peaks.used_bytes > limit)

@@ -17,11 +17,12 @@ from swapconf.dryrun.outcome import RankOutcome, RankReport, as_record, origin
 from swapconf.dryrun.pynative.columns import columns
 from swapconf.dryrun.pynative.hyper_parallel_stand_in.mesh import DeviceMesh
 from swapconf.dryrun.pynative.layer_cells import layers_of
-from swapconf.dryrun.pynative.refusals import RULE, refusals, told_of_one_card
+from swapconf.dryrun.pynative.refusals import RULE, refusals, told_of_all_cards, told_of_one_card
 from swapconf.dryrun.pynative.training import STEPS, leave_out
 from swapconf.dryrun.rank_order import RankOrder, cluster_of
 from swapconf.study.study import Study, study_document
 from swapconf.upstream.facts import Versions
+from swapconf.words.findings import Severity
 from tests.helpers import ROOT
 
 CONFIGS = ROOT / "configs" / "pynative"
@@ -217,6 +218,12 @@ def test_a_run_that_may_be_on_several_cards_is_told_that_one_is_simulated() -> N
     certain = studied(f"training: {{global_batch_size: 1}}\n{RECOMPUTE}")  # `check` has told it already
     assert not list(told_of_one_card(certain))
     assert "pynative-one-card" in {finding.rule for finding in certain.findings}
+
+
+@pytest.mark.parametrize(("degree", "told"), [("-1", 1), ("1", 0), ("8", 0)])
+def test_all_cards_of_a_launch_are_told_to_be_one_here(degree: str, told: int) -> None:
+    found = list(told_of_all_cards(studied(f"parallelism: {{data_parallel_shard: {degree}}}\n{RECOMPUTE}")))
+    assert [finding.severity for finding in found] == [Severity.NOTE] * told
 
 
 @pytest.mark.parametrize("degree", ["tensor_parallel", "context_parallel", "pipeline_parallel", "expert_parallel"])

@@ -145,7 +145,21 @@ def told_of_one_card(study: Study) -> Iterator[Finding]:
         )
 
 
-def _finding(study: Study, path: str, message: str, hint: str) -> Finding:
+def told_of_all_cards(study: Study) -> Iterator[Finding]:
+    """That a degree of -1, all cards of the launch, was taken for one: the YAML does not tell how many."""
+    if study.config.dialect is Dialect.PYNATIVE and _count(study, f"parallelism.{_SHARDS}") == -1:
+        yield _finding(
+            study,
+            f"parallelism.{_SHARDS}",
+            phrase(
+                "-1 means all cards of the launch, which the YAML does not tell: one is simulated, with all parameters"
+            ),
+            phrase("ask for as many as there will be: --set parallelism.data_parallel_shard=8"),
+            Severity.NOTE,
+        )
+
+
+def _finding(study: Study, path: str, message: str, hint: str, severity: Severity = Severity.ERROR) -> Finding:
     """At its line, or at that of the section where it is not written."""
     document, node, entry = study.document, study.document.root, None
     for key in path.split("."):
@@ -154,4 +168,4 @@ def _finding(study: Study, path: str, message: str, hint: str) -> Finding:
             break
         entry, node = found, found.value
     origin = Origin(file=document.file, path=path) if entry is None else document.key_origin(entry, path)
-    return Finding(origin=origin, rule=RULE, severity=Severity.ERROR, message=message, hint=hint)
+    return Finding(origin=origin, rule=RULE, severity=severity, message=message, hint=hint)
