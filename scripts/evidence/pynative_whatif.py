@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from pathlib import Path
 from random import Random
 from statistics import median
 
+from pynative_runs import ROOT, dryrun
 from pynative_strategies import KINDS, MODELS, Shape, Strategy, shape, strategy
 
 from swapconf.config import overrides
@@ -29,9 +29,7 @@ from swapconf.trace import trace_folder
 from swapconf.trace.marks import FILE, moved_by
 from swapconf.whatif.pynative.question import NativeQuestion
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/evidence/pynative-whatif.md"
-TIMEOUT_SECONDS = 900
 EACH = 6  # strategies of a shape
 FAR = 0.1
 
@@ -116,18 +114,7 @@ class Runs:
     def dry_run(self, model: str, words: Sequence[str], folder: Path) -> Path:
         """The folder of the trace; what is there is not run again. Raises RuntimeError where it does not end well."""
         if not (folder / "rank_0" / "result.json").exists():
-            command = [self.python, "-m", "swapconf", "dryrun", str(_config(model)), "--as-parallel", "--no-cache"]
-            done = subprocess.run(
-                [*command, "--keep", str(folder), *_set(words)],
-                env=dict(self.variables),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=TIMEOUT_SECONDS,
-                check=False,
-            )
-            if done.returncode:
-                raise RuntimeError(f"{model} {' '.join(words)}:\n{done.stdout}{done.stderr}")
+            dryrun(self.python, self.variables, model, words, "--keep", str(folder))
         return folder / "rank_0"
 
 
@@ -162,10 +149,6 @@ def _row(runs: Runs, model: Shape, asked: Strategy, base: Path, folder: Path) ->
 
 def _config(model: str) -> Path:
     return ROOT / f"configs/pynative/{model}.yaml"
-
-
-def _set(words: Sequence[str]) -> list[str]:
-    return [part for word in words for part in ("--set", word)]
 
 
 def _peak(folder: Path) -> int:

@@ -72,6 +72,20 @@ class Document:
     def key_origin(self, entry: Entry, path: str) -> Origin:
         return Origin(file=self.file, line=entry.line, column=entry.column, path=path)
 
+    def way_to(self, path: str) -> tuple[Entry, ...]:
+        """The entries on the way to a dotted path, as far as they are written."""
+        way: list[Entry] = []
+        for key in path.split("."):
+            entry = (way[-1].value if way else self.root).entries.get(key)
+            if entry is None:
+                break
+            way.append(entry)
+        return tuple(way)
+
+    def entry_at(self, path: str) -> Entry | None:
+        way = self.way_to(path)
+        return way[-1] if len(way) == path.count(".") + 1 else None
+
 
 def from_plain(value: Any, like: Document) -> Document:
     """Plain Python values (dicts, lists, tuples, scalars) as a document; places come from ``like`` where it has the

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from swapconf.config import pretrained
 from swapconf.config.config import Config, Model, Pipeline, Runtime
 from swapconf.config.nodes import Document, Node
 from swapconf.config.remedies import describe, remedy
@@ -46,8 +47,6 @@ def read(document: Document) -> Surroundings:
     legacy = reader.legacy()
     for path in ("model", "model.model_config", "moe_config", *_CLASSES):
         reader.node(path)  # rules point at them
-    if reader.value("pretrained_model_dir") in (None, ""):
-        reader.origins.pop("pretrained_model_dir", None)
     section = _plain(document.root.get("model"))
     config = Config(
         file=document.file,
@@ -57,6 +56,7 @@ def read(document: Document) -> Surroundings:
             legacy=legacy,
             section=section,
             moe=_plain(document.root.get("moe_config")),
+            has_folder=reader.value(pretrained.KEY) not in (None, ""),
             num_layers=reader.count(*_in_model(NUM_LAYERS), least=0, most=_MAX_LAYERS),
             num_mtp_layers=reader.count(*_in_model(_NUM_MTP_LAYERS), least=0, most=_MAX_LAYERS) or 0,
         ),
@@ -82,14 +82,11 @@ class _Reader:
         self.origins: dict[str, Origin] = {}
 
     def node(self, path: str) -> Node | None:
-        node: Node | None = self.document.root
-        entry = None
-        for step in path.split("."):
-            entry = node.entries.get(step) if node is not None else None
-            node = entry.value if entry is not None else None
-        if entry is not None:
-            self.origins[path] = self.document.key_origin(entry, path)
-        return node
+        entry = self.document.entry_at(path)
+        if entry is None:
+            return None
+        self.origins[path] = self.document.key_origin(entry, path)
+        return entry.value
 
     def value(self, path: str) -> object:
         """The scalar at a path; None when it is absent or not a scalar."""

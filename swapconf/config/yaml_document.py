@@ -45,7 +45,6 @@ MAX_EXPANDED_NODES = 50_000
 MAX_DIGITS = 40
 
 _NUMBERS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
-_TWICE = "yaml-duplicate-key"
 _MERGE = "tag:yaml.org,2002:merge"
 _SAFE_TAGS = {
     f"tag:yaml.org,2002:{name}"
@@ -278,18 +277,17 @@ class _Builder:
         return Node("mapping", *_place(raw), entries={**merged, **entries}), size
 
     def _stands_twice(self, first: Entry, last: Entry, path: str) -> None:
+        is_same = repr(first.value.plain()) == repr(last.value.plain())  # the training runs as meant; 1 is not True
+        told = phrase("the key `{key}` stands twice, with the value of line {line}", key=last.key, line=first.line)
+        if not is_same:
+            told = phrase(
+                "the key `{key}` stands twice; PyYAML silently drops the value of line {line}",
+                key=last.key,
+                line=first.line,
+            )
         place = (last.line, last.column, f"{path}.{last.key}" if path else last.key)
-        if repr(first.value.plain()) == repr(last.value.plain()):  # the training runs as meant; 1 is not True
-            told = phrase("the key `{key}` stands twice, with the value of line {line}", key=last.key, line=first.line)
-            found = _finding(self.file, _TWICE, told, phrase("keep one of the two"), *place)
-            self.findings.append(replace(found, severity=Severity.WARNING))
-            return
-        told = phrase(
-            "the key `{key}` stands twice; PyYAML silently drops the value of line {line}",
-            key=last.key,
-            line=first.line,
-        )
-        self.findings.append(_finding(self.file, _TWICE, told, phrase("keep one of the two"), *place))
+        found = _finding(self.file, "yaml-duplicate-key", told, phrase("keep one of the two"), *place)
+        self.findings.append(replace(found, severity=Severity.WARNING) if is_same else found)
 
     def _merge_sources(self, raw: yaml.Node, path: str) -> Iterator[tuple[Node, int]]:
         sources = raw.value if isinstance(raw, yaml.SequenceNode) else [raw]

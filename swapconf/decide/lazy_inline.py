@@ -23,8 +23,12 @@ def lazily_inlined(config: Config, versions: Versions) -> bool:
     runtime = config.runtime
     if runtime.disable_lazy_inline:
         return False
-    is_once = config.pipeline.num_stages == 1 and (runtime.gradient_accumulation_steps or 1) == 1
-    return not is_once or config.swap_on or bool(runtime.stand_alone) or not versions.fact(FACT).value
+    return not is_at_once(config) or config.swap_on or bool(runtime.stand_alone) or not versions.fact(FACT).value
+
+
+def is_at_once(config: Config) -> bool:
+    """Whether a step has neither stages nor accumulation."""
+    return config.pipeline.num_stages == 1 and (config.runtime.gradient_accumulation_steps or 1) == 1
 
 
 def outputs_left(operator: str, template: LayerTemplate) -> frozenset[str]:

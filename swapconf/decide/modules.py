@@ -118,7 +118,7 @@ def _grouped(config: Config, found: Iterable[tuple[int, tuple[ModuleOutcome, ...
             said = ModuleDecision(one.kind, one.module, (), one.effect, one.prefetch_layers, one.reason)
             layers.setdefault(said, {})[layer] = None
     names = [("recompute", ""), ("layer_swap", "")]
-    names += [(kind, entry.pattern) for kind, entries in _modules(config) for entry in entries]
+    names += [(kind, entry.pattern) for kind, entries in by_pattern(config) for entry in entries]
     place = {name: index for index, name in reversed(list(enumerate(names)))}
     order = sorted(
         layers, key=lambda said: (_ORDER.index(said.kind), place[said.kind, said.module], said.reason.text == AS_ASKED)
@@ -126,7 +126,8 @@ def _grouped(config: Config, found: Iterable[tuple[int, tuple[ModuleOutcome, ...
     return tuple(replace(said, layers=tuple(layers[said])) for said in order)
 
 
-def _modules(config: Config) -> Iterator[tuple[RequestKind, tuple[OpSwap | SelectRecompute, ...]]]:
+def by_pattern(config: Config) -> Iterator[tuple[RequestKind, tuple[OpSwap | SelectRecompute, ...]]]:
+    """The entries that name modules, by kind."""
     yield "select_recompute", config.recompute.select
     yield "select_recompute_exclude", config.recompute.select_exclude
     yield "select_comm_recompute", config.recompute.select_comm

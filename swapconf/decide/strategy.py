@@ -138,7 +138,7 @@ class Strategy:
 
 # --- PyNative -----------------------------------------------------------------------------------------------------
 
-ModuleEffect = Literal["swap", "recompute", "keep", "unknown", "nothing"]
+ModuleEffect = Literal["swap", "recompute", "keep", "nothing"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapconf.trace.blocks import coded
-from swapconf.trace.lifetimes import CATEGORIES, NEVER, Category, Lifetimes
+from swapconf.trace.lifetimes import CATEGORIES, NEVER, OF_KIND, Category, Lifetimes
 from swapconf.trace.marked_passes import Pass
 from swapconf.trace.trace import Trace
 from swapconf.trace.work import COLLECTIVES, COMMUNICATING
 
-_BY_KIND = {"PyNativeInput": Category.CONSTANT, "ConstantValue": Category.CONSTANT, "WorkSpace": Category.WORKSPACE}
 _FILLED_AGAIN = "ResizeStorage"
 _GATHERING = "DistCommAllGather"
 _BY_PASS = {Pass.FORWARD: Category.ACTIVATION, Pass.RECOMPUTED: Category.RECOMPUTED, Pass.BACKWARD: Category.GRADIENT}
@@ -87,8 +86,8 @@ def _outlives_its_step(start: NDArray[np.int64], end: NDArray[np.int64], steps: 
 
 
 def _category(kind: str, name: str, what: Pass, stays: bool) -> Category:
-    if kind in _BY_KIND:
-        return _BY_KIND[kind]
+    if kind in OF_KIND:
+        return OF_KIND[kind]
     if name in COLLECTIVES or name.startswith(COMMUNICATING):
         return Category.COMMUNICATION
     if what is Pass.BUILDING:

@@ -17,14 +17,13 @@ from collections.abc import Container, Mapping
 import numpy as np
 
 from swapconf.memory.marked_lifetimes import marked_lifetimes
-from swapconf.trace.lifetimes import CATEGORIES, NEVER, Category, Lifetimes
+from swapconf.trace.lifetimes import CATEGORIES, NEVER, OF_KIND, Category, Lifetimes
 from swapconf.trace.phases import Phase, phases
 from swapconf.trace.trace import Block, Trace
 from swapconf.trace.work import COLLECTIVES
 
 _LAYER = re.compile(r"(?<!mtp)[./](?:\w+-\w+/)?layers(?:-CellList/|\.)(\d+)[-.]")
 _EXTRA_LAYER = re.compile(r"(?:^|[./])mtp(?:-\w+)?[./]")
-OF_KIND = {"ConstantValue": Category.CONSTANT, "PyNativeInput": Category.CONSTANT, "WorkSpace": Category.WORKSPACE}
 OF_PHASE = {
     Phase.FORWARD: Category.ACTIVATION,
     Phase.RECOMPUTED: Category.RECOMPUTED,

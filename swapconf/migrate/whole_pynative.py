@@ -70,12 +70,7 @@ class _Work:
         return found if isinstance(found, dict) else {}
 
     def place(self, path: str) -> Origin:
-        node, entry = self.document.root, None
-        for key in path.split("."):
-            entry = node.entries.get(key)
-            if entry is None:
-                break
-            node = entry.value
+        entry = self.document.entry_at(path)
         return self.document.key_origin(entry, path) if entry is not None else Origin(file=self.document.file)
 
     def number(self, section: Mapping[str, Any], key: str, default: int = 1) -> int:

@@ -134,7 +134,7 @@ def point_of(judge: Judge, plan: Plan, name: str = "") -> FrontierPoint:
         needed_bytes=needed_bytes(judge, plan),
         used_bytes=max(rank.used_peak_bytes for rank in found.ranks),
         step_us=found.step_us,
-        nominal_us=judge.nominal_us(plan),
+        nominal_us=judge.nominal(plan).us,
         host_bytes=judge.host_bytes(found),
         moved_bytes=found.moved_bytes,
     )

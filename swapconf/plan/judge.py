@@ -123,12 +123,8 @@ class Judge:
         found = self._found[plan]
         return replace(found, is_refused=True) if refused.has(plan, self.refused) else found
 
-    def nominal_us(self, plan: Plan) -> float:
-        """The step with the link as told."""
-        return self.evaluator.evaluate(self.config(plan), self._keys(plan), NOMINAL).step_us
-
     def nominal(self, plan: Plan) -> Known:
-        """The same with its range."""
+        """The step with the link as told, and its range."""
         return self.evaluator.step(self.config(plan), self._keys(plan), NOMINAL)
 
     def waits(self, plan: Plan) -> Waits:

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapconf.memory.categories import alive, bytes_at_peak, operator_of
-from swapconf.memory.trace_lifetimes import OF_KIND, OF_PHASE, layer_of, lifetimes, of_parameter
+from swapconf.memory.trace_lifetimes import OF_PHASE, layer_of, lifetimes, of_parameter
 from swapconf.postmortem.held import NUM_BLOCKS, HeldAtPeak, HeldBlock
 from swapconf.trace import memory_block, trace_folder
 from swapconf.trace.blocks import Blocks
-from swapconf.trace.lifetimes import CATEGORIES, NEVER, Category, Lifetimes
+from swapconf.trace.lifetimes import CATEGORIES, NEVER, OF_KIND, Category, Lifetimes
 from swapconf.trace.phases import Phase, phase_of_name, phases
 from swapconf.trace.trace import Trace
 from swapconf.words.findings import SwapconfError

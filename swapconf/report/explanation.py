@@ -36,14 +36,7 @@ _WORDS = {
     "select_comm_recompute_exclude": mark("never recompute communication"),
 }
 _ACTIONS = {Keep: mark("keep"), Swap: mark("swap"), Recompute: mark("recompute")}
-_VOID = ("unknown", "nothing")  # effects of modules that are not what was asked for
-_EFFECTS = {
-    "swap": mark("swap"),
-    "recompute": mark("recompute"),
-    "keep": mark("keep"),
-    "unknown": mark("unknown"),
-    "nothing": mark("nothing"),
-}
+_EFFECTS = {"swap": mark("swap"), "recompute": mark("recompute"), "keep": mark("keep"), "nothing": mark("nothing")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,8 +230,8 @@ def module_rows(decisions: Sequence[ModuleDecision]) -> list[Row]:
             phrase(_EFFECTS[decision.effect]),
             _layers_ahead(decision.prefetch_layers),
             "",
-            _with_rule(decision.reason) if decision.effect in _VOID else decision.reason.text,
-            decision.effect in _VOID,
+            _with_rule(decision.reason) if decision.effect == "nothing" else decision.reason.text,
+            decision.effect == "nothing",
         )
         for decision in decisions
     ]

@@ -28,7 +28,7 @@ def comment(planned: Planned, budget: str, hardware: str, slower_link: float) ->
     judge, chosen = planned.judge, planned.chosen
     return (
         f"planned by swapconf for {budget} a card: needs {show_bytes(planned.needed_bytes)}, a step of "
-        f"{judge.nominal_us(chosen.plan) / 1000:.1f} ms on {hardware} (estimated; {chosen.found.step_us / 1000:.1f} ms "
+        f"{judge.nominal(chosen.plan).us / 1000:.1f} ms on {hardware} (estimated; {chosen.found.step_us / 1000:.1f} ms "
         f"with a host link {slower_link:.0%} slower)"
     )
 

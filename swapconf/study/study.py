@@ -76,10 +76,13 @@ def study_document(
         network = network_of(config, versions, settings.families)
         strategy = expand(config, network, versions) if network is not None else None
         case = Case(config=config, versions=versions, network=network, strategy=strategy, environment=environment)
-        known = modules.modules_of(config, versions.mindformers)
-        decided = modules.decide(config, known) if config.dialect is Dialect.PYNATIVE else ()
+        decided = _modules(config, versions) if config.dialect is Dialect.PYNATIVE else ()
         findings = _effective([*unread, *wrong, *check_all(case)], document, settings)
     return Study(document, config, network, strategy, decided, findings, settings, versions)
+
+
+def _modules(config: Config, versions: Versions) -> tuple[ModuleDecision, ...]:
+    return modules.decide(config, modules.modules_of(config, versions.mindformers))
 
 
 def study_file(path: str | Path, versions: Versions, environment: Mapping[str, str]) -> Study:

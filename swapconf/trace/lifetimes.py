@@ -35,6 +35,7 @@ class Category(Enum):
 
 
 CATEGORIES = tuple(Category)
+OF_KIND = {"ConstantValue": Category.CONSTANT, "PyNativeInput": Category.CONSTANT, "WorkSpace": Category.WORKSPACE}
 
 
 @dataclass(frozen=True, kw_only=True)

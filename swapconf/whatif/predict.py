@@ -92,14 +92,13 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     actions = site_actions(sites, strategy)
     flagged, kept, outputs = _flagged(baseline, sites, actions)
     flagged &= ~prepared.is_once
+    staying = np.zeros(len(flagged), dtype=np.bool_)
     if not strategy.recompute_options.get("mp_comm_recompute", True):
-        staying = redistributing(baseline)
-        flagged &= ~staying
-        kept = [*kept, *np.flatnonzero(staying).tolist()]
+        staying |= redistributing(baseline)
     if not strategy.lazy_inline:
-        left = _left_without_lazy_inline(baseline, outputs)
-        flagged &= ~left
-        kept = [*kept, *np.flatnonzero(left).tolist()]
+        staying |= _left_without_lazy_inline(baseline, outputs)
+    flagged &= ~staying
+    kept = [*kept, *np.flatnonzero(staying).tolist()]
     reads = baseline.reads
     owned = (sites.of_read >= 0) & (sites.of_node[reads.face] >= 0)
     flagged_read = np.where(

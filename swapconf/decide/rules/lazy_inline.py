@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from swapconf.decide.lazy_inline import FACT, is_at_once
 from swapconf.decide.rules.case import Case, finding
 from swapconf.words.findings import Finding, Severity
 from swapconf.words.phrases import phrase
@@ -39,8 +40,8 @@ def check(case: Case) -> Iterator[Finding]:
             phrase("without lazy inline swap moves nothing"),
             phrase("remove disable_lazy_inline"),
         )
-    elif config.pipeline.num_stages == 1 and (runtime.gradient_accumulation_steps or 1) == 1:
-        fact = case.versions.fact("lazy_inline_off_without_pipeline")
+    elif is_at_once(config):
+        fact = case.versions.fact(FACT)
         if fact.value:
             yield finding(
                 RULE,

@@ -25,7 +25,7 @@ def check(case: Case) -> Iterator[Finding]:
     arch = model.section.get("arch")
     named = any(model.settings.get(key) for key in _NAMES) or (isinstance(arch, dict) and arch.get("type"))
     partial = "model.model_config" not in case.config.origins
-    if model.legacy or named or partial or "pretrained_model_dir" in case.config.origins:
+    if model.legacy or named or partial or model.has_folder:
         return
     yield finding(
         RULE,

@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from swapconf.config.config import Config, ListedSwap, OpSwap, SelectRecompute
 from swapconf.decide.module_outcomes import NO_MATCH
-from swapconf.decide.modules import by_layer_in_parallel, modules_of
+from swapconf.decide.modules import by_layer_in_parallel, by_pattern, modules_of
 from swapconf.decide.rules.case import PYNATIVE, Case, finding, ranges
 from swapconf.models.pynative_modules import Known
 from swapconf.words.findings import Finding, Severity
@@ -34,7 +33,7 @@ def check(case: Case) -> Iterator[Finding]:
             if one.reason.rule == NO_MATCH:
                 layers.setdefault((one.kind, one.module), []).append(layer)
                 reasons[one.kind, one.module] = one.reason.text
-    for kind, entries in _entries(case.config):
+    for kind, entries in by_pattern(case.config):
         for entry in entries:
             if found := layers.pop((kind, entry.pattern), None):
                 yield finding(
@@ -57,10 +56,3 @@ def _hint(known: Known, layer: int, pattern: str) -> str:
     if near := get_close_matches(pattern.replace("\\.", "."), names, 1, 0.5):
         return phrase("'{name}' was probably meant", name=near[0])
     return phrase("top level: {names}", names=", ".join(name for name in names if "." not in name))
-
-
-def _entries(config: Config) -> Iterator[tuple[str, tuple[OpSwap | SelectRecompute, ...]]]:
-    yield "select_recompute", config.recompute.select
-    yield "select_recompute_exclude", config.recompute.select_exclude
-    yield "select_comm_recompute", config.recompute.select_comm
-    yield "op_swap", config.swap.op_swap if isinstance(config.swap, ListedSwap) else ()

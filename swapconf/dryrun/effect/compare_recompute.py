@@ -91,6 +91,9 @@ class _LayerView:
             for outcome in entry.plan.outcomes
             if outcome.sites and outcome.void is None and outcome.request.kind in ("recompute", "select_recompute")
         ]
+        self._outputs_left = {
+            path for entry in self._entries for path in outputs_left(entry.request.operator, self._template)
+        }
         self._again = {launch: self._sites_of(launch) for launch in again}
 
     def missing(self, held: Iterable[Held]) -> Iterator[tuple[Origin, str, bool]]:
@@ -165,12 +168,10 @@ class _LayerView:
 
     def _is_left_then(self, tensor: Held) -> bool:
         """Whether MindSpore leaves it without lazy inline: casts of weights, and outputs among others."""
-        made = [
-            self._template.by_path[path] for path in self._sites_of(Launch(tensor.place, tensor.primitive), strict=True)
-        ]
-        left = {path for entry in self._entries for path in outputs_left(entry.request.operator, self._template)}
+        made = self._sites_of(Launch(tensor.place, tensor.primitive), strict=True)
         return bool(made) and all(
-            is_cast_of_weight(operator, self._template) or operator.path in left for operator in made
+            path in self._outputs_left or is_cast_of_weight(self._template.by_path[path], self._template)
+            for path in made
         )
 
     def _is_decided(self, view: Launch) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from swapconf.config.config import Dialect
-from swapconf.config.nodes import Node
 from swapconf.decide.modules import ONE_CARD
 from swapconf.study.study import Study
 from swapconf.upstream.versions import PYNATIVE, reached
@@ -118,10 +117,8 @@ def _of_shards(study: Study) -> Iterator[Finding]:
 
 def _value(study: Study, path: str) -> object:
     """What stands there, None where nothing does."""
-    node: Node | None = study.document.root
-    for key in path.split("."):
-        node = node.get(key) if node is not None else None
-    return node.scalar if node is not None else None
+    entry = study.document.entry_at(path)
+    return entry.value.scalar if entry is not None else None
 
 
 def _count(study: Study, path: str) -> int | None:
@@ -161,11 +158,7 @@ def told_of_all_cards(study: Study) -> Iterator[Finding]:
 
 def _finding(study: Study, path: str, message: str, hint: str, severity: Severity = Severity.ERROR) -> Finding:
     """At its line, or at that of the section where it is not written."""
-    document, node, entry = study.document, study.document.root, None
-    for key in path.split("."):
-        found = node.entries.get(key)
-        if found is None:
-            break
-        entry, node = found, found.value
-    origin = Origin(file=document.file, path=path) if entry is None else document.key_origin(entry, path)
+    document = study.document
+    way = document.way_to(path)
+    origin = document.key_origin(way[-1], path) if way else Origin(file=document.file, path=path)
     return Finding(origin=origin, rule=RULE, severity=severity, message=message, hint=hint)

@@ -27,20 +27,23 @@ def train(folder: Path, job: dict[str, Any], is_done: Callable[[int], None]) -> 
     hyper_parallel = hyper_parallel_stand_in.in_use()
     mindspore.set_context(mode=mindspore.PYNATIVE_MODE)
     mindspore.set_device("Ascend")
-    if int(os.environ.get("RANK_SIZE", "1")) == 1:
+    is_alone = int(os.environ.get("RANK_SIZE", "1")) == 1
+    if is_alone:
         mindspore.runtime.launch_blocking()  # else threads race for when a tensor's memory is given back
     _allocate_on_device()
     settings = leave_out(yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8")))
 
     from mindformers.pynative.trainer.trainer import Trainer
 
+    from swapconf.dryrun import experts
     from swapconf.dryrun.pynative.as_parallel import apply_on_one_card
     from swapconf.dryrun.pynative.marks import Marker
     from swapconf.dryrun.pynative.moments import progress, watch_building, watch_training
 
+    experts.take_any_sequence()
     marker = Marker()
     watch_building(Trainer, marker)
-    if job["as_parallel"] and int(os.environ.get("RANK_SIZE", "1")) == 1:
+    if job["as_parallel"] and is_alone:
         apply_on_one_card(Trainer)
     data = None if job["real_data"] else stand_in_data(settings, job["columns"])
     trainer = Trainer(config=settings, train_dataset=data, callbacks=[progress(marker, is_done)])

@@ -79,10 +79,6 @@ def _untold() -> str:
 
 def _refuse(decision: ModuleDecision) -> None:
     layers = ", ".join(runs(frozenset(decision.layers)))
-    if decision.effect == "unknown":
-        raise NotPredicted(
-            phrase("layers {layers} are swapped and recomputed; which of the two holds is not known", layers=layers)
-        )
     if decision.kind == "op_swap":
         raise NotPredicted(
             phrase(
