@@ -1,7 +1,7 @@
 """The messages that are known: what MindSpore, torch_npu and CANN print when memory runs out.
 
-A form of MindSpore 2.9.0 stands in the library of its wheel that `source` names; "and earlier": public sources of 2.x
-have the same. All others were read in public reports. Figures with M and G are MiB and GiB.
+A form of MindSpore 2.9.0 stands in the library of its wheel that `source` names, and in that of 2.10.0; "and earlier":
+public sources of 2.x have the same. All others were read in public reports. Figures with M and G are MiB and GiB.
 """
 
 from __future__ import annotations

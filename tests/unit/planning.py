@@ -14,7 +14,7 @@ from swapconf.plan.limits import Cards, Limits
 from swapconf.plan.modes import Mode
 from swapconf.study.study import Study
 from swapconf.timing import hardware
-from swapconf.timing.cost import Machine
+from swapconf.timing.cost import Known, Machine
 from swapconf.upstream.facts import Versions
 from swapconf.whatif.evaluate import Evaluation, Evaluator, RankMemory
 from swapconf.whatif.layer_share import LayerShare
@@ -153,6 +153,10 @@ class MadeUp:
             slow = 1.4 if machine == SLOWER else 1.0
             steps.append(10_000 + sum(part[1] for part in parts) + slow * max(0, moved - 400) / 5)
         return Evaluation(ranks=tuple(ranks), step_us=max(steps))
+
+    def step(self, config: Config, keys: Sequence[Hashable], machine: int = 0) -> Known:
+        found_us = self.evaluate(config, keys, machine).step_us
+        return Known(us=found_us, low_us=found_us, high_us=found_us, share={})
 
     def with_fragments_bytes(self, config: Config, keys: Sequence[Hashable]) -> tuple[int, ...]:
         found, more = self.evaluate(config, keys), self.fragments or _by_chance
