@@ -25,7 +25,6 @@ FIGURES: Mapping[str, str] = {
     "vector_tflops": "vector unit, 16-bit floats, 10^12 operations a second",
     "memory_gbps": "device memory, 10^9 bytes a second",
     "memory_sustained_gbps": "device memory as measured on kernels that move much, 10^9 bytes a second",
-    "cache_mb": "cache that all cores share, 10^6 bytes",
     "host_link_gbps": "between host and one card, 10^9 bytes a second",
     "peer_link_gbps": "one link between two cards of a host, 10^9 bytes a second",
     "peer_links": "how many such links a card uses at once",
@@ -37,7 +36,7 @@ FIGURES: Mapping[str, str] = {
 # what a profile can tell of a card besides times: what it is made of, and what it holds
 CARD_FIGURES: Mapping[str, str] = {
     "cube_cores": "cores with a matrix unit; a card of the Ascend 910B has twice as many vector cores",
-    "cache_mib": "level 2 cache, 2^20 bytes",
+    "cache_mib": "level 2 cache, which all cores share, 2^20 bytes",
     "memory_gib": "device memory, 2^30 bytes",
     "host_unbound_share": "of the host's bandwidth, what is left where pinned memory lies with another CPU, 0 to 1",
     **{

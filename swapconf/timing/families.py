@@ -30,6 +30,7 @@ from swapconf.trace.work import (
     Work,
     work,
 )
+from swapconf.words.units import MIB
 
 ELEMENTS_A_BLOCK = 1024  # public kernels of 4096 elements run on 4 vector cores, of 12288 on 12
 MAX_BLOCKS = 48  # vector cores of an Ascend 910B
@@ -112,7 +113,7 @@ def terms(primitive: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor], d
     products = done.matrix_ops + done.wide_matrix_ops * value("matrix_fp32_slowdown")
     if plain(primitive) in _FLASH and inputs and len(inputs[0].shape) == 4 and 0 < inputs[0].shape[-1] < _FULL_HEAD:
         products *= _FULL_HEAD / inputs[0].shape[-1]
-    cache_bytes = value("cache_mb") * 1e6
+    cache_bytes = hardware.card["cache_mib"].value * MIB
     tensors = (*inputs, *outputs)
     held = (
         0.0 if is_flat(tensors) else min(max((1.5 * cache_bytes - done.memory_bytes) / (0.5 * cache_bytes), 0.0), 1.0)
