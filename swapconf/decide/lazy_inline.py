@@ -1,16 +1,16 @@
 """CONFIG + VERSIONS -> is the model compiled with lazy inline, and what does recompute do without?
 
 mindformers 1.9.0 turns it off where a step has neither stages nor accumulation; with swap, `swapconf run` keeps it on.
-Without it MindSpore 2.9.0 has another recompute (measured on Llama, GLM and Qwen3, one stage, one micro-batch): casts
-of weights are not run again; nor is what makes the output of the cell that was selected, where it makes more than one,
-as flash attention and norms do.
+Without it MindSpore 2.9.0 has another recompute (measured on Llama, GLM and Qwen3, one stage, one micro-batch): weights
+are neither cast again, nor gathered again from their shards; nor is what makes the output of the cell that was
+selected, where it makes more than one, as flash attention and norms do.
 """
 
 from __future__ import annotations
 
 from swapconf.config.config import Config
 from swapconf.decide.patterns import primitives_below
-from swapconf.models.network import LayerTemplate, Operator
+from swapconf.models.network import LayerTemplate
 from swapconf.upstream.facts import Versions
 from swapconf.upstream.primitives import plain
 
@@ -50,9 +50,3 @@ def recomputes_nothing(operator: str, template: LayerTemplate) -> bool:
         if primitive.saved is not False and not primitive.preset_recompute
     }
     return bool(saved) and saved <= outputs_left(operator, template)
-
-
-def is_cast_of_weight(operator: Operator, template: LayerTemplate) -> bool:
-    """A Cast whose output a product reads as it is; the input of a Linear comes through a Reshape."""
-    readers = [template.by_path[path] for path in operator.consumers if path in template.by_path]
-    return operator.type == "Cast" and any("matmul" in reader.type.lower() for reader in readers)

@@ -16,6 +16,7 @@ import numpy as np
 from swapconf.trace.columns import Flags, Ints, Kernels, LayerRows, Reads
 from swapconf.trace.lifetimes import Lifetimes
 from swapconf.trace.trace import POINT_TO_POINT
+from swapconf.trace.work import COLLECTIVES
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.depth import hops
 
@@ -163,6 +164,16 @@ class LaidOut:
         """[kernels] nodes that read nothing that a kernel made, such as the casts of weights."""
         found = self.kernels.passing >= 0
         found[self.reads.kernel] = False
+        return found
+
+    @cached_property
+    def of_weights(self) -> Flags:
+        """[kernels] nodes that cast weights, or gather them from their shards."""
+        found = np.zeros(len(self.kernels), dtype=np.bool_)
+        kinds = np.isin(self.kernels.primitives, ["Cast", *COLLECTIVES])
+        for node in np.flatnonzero((self.kernels.passing >= 0) & kinds).tolist():
+            sources = self.reads.face[self.rows_of(node)]
+            found[node] = bool((sources >= 0).all() and found[sources].all())
         return found
 
     @cached_property

@@ -151,9 +151,9 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
 
 def _left_without_lazy_inline(baseline: Baseline, outputs: Sequence[int]) -> Flags:
     """[kernels] see `decide.lazy_inline`. ``outputs``: blocks of recomputed cells, one of several of a kernel each."""
-    left = baseline.rootless & (baseline.kernels.primitives == "Cast")
+    left = baseline.of_weights.copy()
     left[baseline.maker[list(outputs)]] = True
-    return np.asarray(left)
+    return left
 
 
 def _apart(prepared: PlacedBaseline, actions: SiteActions, windows: Windows) -> Flags:

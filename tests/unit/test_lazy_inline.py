@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -67,3 +68,14 @@ def test_casts_of_weights_do_not_run_again() -> None:
     casts = prepared.baseline.rootless & (prepared.baseline.kernels.primitives == "Cast")
     fewer = predict(prepared, with_it).recomputed - predict(prepared, without).recomputed
     assert 0 < fewer * prepared.baseline.steps <= int(casts.sum())
+
+
+def test_nor_are_weights_gathered_again() -> None:
+    """The casts of the recorded run, taken for collectives that gather a weight from its shards."""
+    baseline = prepare(golden("llama_l2_none"))
+    casts = baseline.rootless & (baseline.kernels.primitives == "Cast")
+    assert casts.any()
+    assert (baseline.of_weights == casts).all()
+    primitive = ["AllGather" if cast else name for name, cast in zip(baseline.kernels.primitive, casts, strict=True)]
+    gathering = replace(baseline, kernels=replace(baseline.kernels, primitive=tuple(primitive)))
+    assert (gathering.of_weights == casts).all()

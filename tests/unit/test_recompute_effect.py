@@ -472,3 +472,21 @@ def test_a_gradient_that_a_cell_computes_by_hand_is_none_of_what_is_recomputed()
         if phase is Phase.BACKWARD and not task.name.startswith("Gradients/") and "_nllloss" in task.name
     }
     assert by_hand >= {"Exp", "Sub", "Mul"}
+
+
+def test_a_weight_that_was_gathered_stays_without_lazy_inline() -> None:
+    effect = seen("llama_l2_recompute")
+    gathered = Held(Place("0", "attention.wo"), "AllGather", frozenset({Launch(Place("0", "attention.wo"), "MatMul")}))
+    held = replace(effect, held=effect.held | {gathered})
+    weight = replace(effect, held=effect.held | {replace(gathered, of_weights=True)})
+    with_it, without = (replace(decided(ALL, llama(2)), lazy_inline=on) for on in (True, False))
+    assert [len(told(strategy, held)) for strategy in (with_it, without)] == [1, 1]
+    assert [len(told(strategy, weight)) for strategy in (with_it, without)] == [1, 0]
+
+
+def test_casts_of_weights_are_told_from_those_of_activations() -> None:
+    """The weights of the Linears are cast for their products; the norms cast what they read."""
+    held = {tensor for tensor in seen("llama_l2_none").held if tensor.primitive == "Cast"}
+    linears = {f"attention.w{name}" for name in "qkvo"} | {f"feed_forward.w{number}" for number in (1, 2, 3)}
+    assert {tensor.place.cell for tensor in held if tensor.of_weights} == linears
+    assert {tensor.place.cell for tensor in held if not tensor.of_weights} == {"attention_norm", "ffn_norm"}

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from swapconf.decide.lazy_inline import is_cast_of_weight, outputs_left, recomputes_nothing
+from swapconf.decide.lazy_inline import outputs_left, recomputes_nothing
 from swapconf.decide.strategy import LayerStrategy, Recompute, Strategy
 from swapconf.dryrun.effect import layer_words
 from swapconf.dryrun.effect.effect import Effect, Held, Launch
@@ -167,12 +167,9 @@ class _LayerView:
         return is_cell and not all(self._is_inside(reader.place, operator) for reader in tensor.readers)
 
     def _is_left_then(self, tensor: Held) -> bool:
-        """Whether MindSpore leaves it without lazy inline: casts of weights, and outputs among others."""
+        """Whether MindSpore leaves it without lazy inline: weights, and outputs among others."""
         made = self._sites_of(Launch(tensor.place, tensor.primitive), strict=True)
-        return bool(made) and all(
-            path in self._outputs_left or is_cast_of_weight(self._template.by_path[path], self._template)
-            for path in made
-        )
+        return tensor.of_weights or (bool(made) and made <= self._outputs_left)
 
     def _is_decided(self, view: Launch) -> bool:
         if self._keeps_communication:

@@ -59,11 +59,13 @@ class Launch:
 class Held:
     """A tensor of the forward pass that gradients, or what is recomputed for them, read as it is, perhaps from the
     host. ``place``, ``primitive``: what computed it. ``readers``: what in the forward pass reads it, or views it.
+    ``of_weights``: it is a weight, cast or gathered from its shards.
     """
 
     place: Place
     primitive: str
     readers: frozenset[Launch]
+    of_weights: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from itertools import chain
 from swapconf.dryrun.effect.effect import Held, Launch
 from swapconf.trace.phases import Phase, step_phases
 from swapconf.trace.trace import Task, Trace
+from swapconf.trace.work import COLLECTIVES
 from swapconf.upstream.primitives import COPY, VIEWS
 from swapconf.upstream.scopes import Place
 
@@ -29,22 +30,36 @@ def recomputed(trace: Trace, places: Mapping[str, Place]) -> tuple[tuple[Launch,
     }
     launch |= _moved_home(tasks, again, launch, readers)
     computing = [task for task in tasks if task.primitive not in VIEWS and task.primitive != COPY]
+    weights = _of_weights(tasks)
     held = (
-        _held(task, late, launch, readers)
+        _held(task, late, launch, readers, task.event in weights)
         for task in computing
         if phase[task.event] is Phase.FORWARD and launch[task.event].place.layer
     )
     return tuple(launch[task.event] for task in computing if task.event in again), frozenset(chain.from_iterable(held))
 
 
+def _of_weights(tasks: Sequence[Task]) -> set[int]:
+    """Events of casts and collectives that read nothing that the step made but what such ones did."""
+    found: set[int] = set()
+    maker: dict[int, int] = {}
+    for task in tasks:
+        sources = {maker[tensor] for tensor in task.inputs if tensor in maker}
+        if sources <= found and (task.primitive == "Cast" or task.primitive in COLLECTIVES):
+            found.add(task.event)
+        maker |= dict.fromkeys(task.outputs, task.event)
+    return found
+
+
 def _held(
-    task: Task, late: Set[int], launch: Mapping[int, Launch], readers: Mapping[int, Sequence[int]]
+    task: Task, late: Set[int], launch: Mapping[int, Launch], readers: Mapping[int, Sequence[int]], of_weights: bool
 ) -> Iterator[Held]:
     """The outputs of a launch that one of ``late`` reads, each with the launches of the forward pass that do."""
     for tensor in task.outputs:
         users = {user for user in readers.get(tensor, ()) if user > task.event}
         if users & late:
-            yield Held(launch[task.event].place, task.primitive, frozenset(launch[user] for user in users - late))
+            read_by = frozenset(launch[user] for user in users - late)
+            yield Held(launch[task.event].place, task.primitive, read_by, of_weights)
 
 
 def _moved_home(

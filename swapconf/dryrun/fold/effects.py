@@ -132,10 +132,10 @@ def _held(effects: Sequence[Effect], sources: Mapping[str, Source]) -> Iterator[
 
 def _in_layer(tensor: Held, template: str, name: str) -> Held:
     """The same in another layer; of readers in the next one it is only known that they are outside of it."""
-    return Held(
-        replace(tensor.place, layer=name),
-        tensor.primitive,
-        frozenset(
+    return replace(
+        tensor,
+        place=replace(tensor.place, layer=name),
+        readers=frozenset(
             replace(reader, place=replace(reader.place, layer=name)) if reader.place.layer == template else reader
             for reader in tensor.readers
         ),

@@ -20,7 +20,7 @@ from swapconf.trace.trace import Trace
 from swapconf.upstream.scopes import Place, place_of
 
 Label: TypeAlias = tuple[str, str]
-Placed = TypeVar("Placed", Move, Launch)
+Placed = TypeVar("Placed", Move, Launch, Held)
 _NUMBER = re.compile(r"^\d+_")  # a task's name starts with its event
 _ITEM = re.compile(r"(?<=/)\d+(?=-)")  # of a list of cells, one for each micro-batch
 _OPERATOR = re.compile(r"-op\d+$")
@@ -142,11 +142,7 @@ def _renamed(item: Placed, kept: Sequence[int]) -> Placed:
 
 
 def _held(tensor: Held, kept: Sequence[int]) -> Held:
-    return Held(
-        _whole_place(tensor.place, kept),
-        tensor.primitive,
-        frozenset(_renamed(reader, kept) for reader in tensor.readers),
-    )
+    return replace(_renamed(tensor, kept), readers=frozenset(_renamed(reader, kept) for reader in tensor.readers))
 
 
 def _whole_place(place: Place, kept: Sequence[int]) -> Place:
