@@ -187,9 +187,9 @@ def _orders(studies: Sequence[Study], options: _Options, machine: Machine | None
 def _stops_the_run(studies: Sequence[Study], options: _Options) -> bool:
     """Whether swapconf would refuse to start one of the configs, as it refuses a training, or there is no dry run of
     it; tells what is wrong."""
-    from swapconf.dryrun.pynative.refusals import refusals
+    from swapconf.dryrun.not_rehearsed import not_rehearsed
 
-    refused = [finding for study in studies for finding in refusals(study, options.level)]
+    refused = [finding for study in studies for finding in not_rehearsed(study, options.level, os.environ)]
     judged = () if options.plain else studies
     print_findings([*(finding for study in judged for finding in study.findings), *refused], err=True)
     return bool(refused) or any(study.is_refused for study in judged)

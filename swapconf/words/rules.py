@@ -147,6 +147,11 @@ DRY_RUNS: Pages = {
         "A part of PyNative mode that a dry run does not do: other levels than 1, several ranks, or a mindformers or "
         "MindSpore from before PyNative training. Nothing is started.",
     ),
+    "graph-engine-not-rehearsed": (
+        "error",
+        "`jit_level: O2` where there is no CANN: its graph engine would compile the graph and plan the memory. Nothing "
+        "is started.",
+    ),
     "level-not-reached": (
         "warning",
         "Level 2 or 3 was asked for, and cannot be estimated: MindSpore wrote no graph (`memory_optimize_level` "

@@ -28,8 +28,8 @@ from swapconf.dryrun.fold.part_words import basis, part_name, size_words
 from swapconf.dryrun.fold.refusals import DealtOtherwise, NothingToRead, PartFailed, check_deal, failed
 from swapconf.dryrun.fold.samples import Sample, sample
 from swapconf.dryrun.levels import at_level, keep_trace, raised
+from swapconf.dryrun.not_rehearsed import not_rehearsed
 from swapconf.dryrun.outcome import RankOutcome, RankReport
-from swapconf.dryrun.pynative.refusals import refusals
 from swapconf.dryrun.rank_order import RankOrder, cluster_of
 from swapconf.dryrun.verdict import Peaks, verdict, without_trace
 from swapconf.memory import holders
@@ -50,7 +50,7 @@ def rehearse(order: RankOrder) -> RankReport:
     """Dry-run one rank. Every fault is an outcome of the report; only a wrong order raises."""
     start = time.monotonic()
     study = order.study(order.document)
-    if refused := tuple(refusals(study, order.level)):
+    if refused := tuple(not_rehearsed(study, order.level, os.environ)):
         return not_started(order, refused)
     note = ""
     if order.fold and order.level in _FOLDED:

@@ -1,0 +1,43 @@
+"""Configs of which there is no dry run without CANN are refused at their line, before anything is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from swapconf.config.yaml_document import parse
+from swapconf.dryrun.cann import LIBRARY
+from swapconf.dryrun.not_rehearsed import RULE, not_rehearsed
+from swapconf.study.study import Study, study_document
+from swapconf.upstream.facts import Versions
+from tests.helpers import ROOT
+
+SMALL = (ROOT / "configs/small/qwen3_default_swap.yaml").read_text(encoding="utf-8")
+
+
+def studied(level: str) -> Study:
+    values = "\n".join(line for line in SMALL.splitlines() if "jit_level" not in line and "jit_config" not in line)
+    text = values.replace("context:\n", f"context:\n  jit_config: {{jit_level: {level}}}\n")
+    assert f"jit_level: {level}" in text
+    return study_document(parse(text, "train.yaml"), Versions(), {})
+
+
+@pytest.mark.parametrize("level", ["O0", "O1"])
+def test_what_mindspore_runs_by_itself_is_rehearsed(level: str) -> None:
+    assert not list(not_rehearsed(studied(level), 1, {}))
+
+
+def test_the_graph_engine_is_not_here() -> None:
+    (finding,) = not_rehearsed(studied("O2"), 1, {})
+    assert finding.rule == RULE
+    assert finding.origin.path == "context.jit_config.jit_level"
+    assert (
+        finding.origin.line
+        == studied("O2").document.text[: studied("O2").document.text.index("jit_level")].count("\n") + 1
+    )
+
+
+def test_with_a_cann_it_is_left_to_mindspore(tmp_path: Path) -> None:
+    (tmp_path / LIBRARY).write_bytes(b"")
+    assert not list(not_rehearsed(studied("O2"), 1, {"LD_LIBRARY_PATH": str(tmp_path)}))
