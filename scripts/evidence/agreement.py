@@ -40,6 +40,7 @@ def main() -> None:
     options.add_argument("--case", metavar="S:I", help="one case again, with everything that was found")
     options.add_argument("--folder", type=Path, help="where traces are kept; what is there is not run again")
     options.add_argument("--again", type=Path, metavar="DIR", help="run nothing: judge the traces in DIR")
+    options.add_argument("--jit-level", default="", metavar="O1", help="with fused kernels; DIR is of one level")
     options.add_argument("--run-only", action="store_true", help="judge nothing: --again does that later")
     options.add_argument("--out", type=Path, help="write the table to this page")
     options.add_argument("--note", default="", help="a sentence to stand on that page")
@@ -48,9 +49,9 @@ def main() -> None:
     folder = (given.again or given.folder or Path("agreement")).resolve()
     if given.case:
         seed, _, number = given.case.partition(":")
-        asked: Iterable[Case] = [case(int(seed), int(number))]
+        asked: Iterable[Case] = [case(int(seed), int(number), given.jit_level)]
     else:
-        asked = cases(given.seed, given.cases)
+        asked = cases(given.seed, given.cases, given.jit_level)
     if given.run_only:
         for one in asked:
             run(one, folder, given.timeout)
@@ -58,7 +59,8 @@ def main() -> None:
     judged = list(verdicts(asked, folder, given.timeout, runs=given.again is None))
     if given.case:
         print("\n".join(told for verdict in judged for told in verdict.details))
-    text = page(judged, f"--seed {given.seed} --cases {given.cases}", given.note)
+    command = f"--seed {given.seed} --cases {given.cases}" + f" --jit-level {given.jit_level}" * bool(given.jit_level)
+    text = page(judged, command, given.note)
     if given.out is not None:
         given.out.write_text(text, encoding="utf-8")
     print(text.partition("\n| ")[0])

@@ -67,12 +67,15 @@ def study(asked: Document) -> Study:
     return study_document(asked, Versions.in_use(), os.environ)
 
 
-def cases(seed: int, count: int) -> Iterator[Case]:
-    yield from (case(seed, number) for number in range(count))
+def cases(seed: int, count: int, jit_level: str = "") -> Iterator[Case]:
+    yield from (case(seed, number, jit_level) for number in range(count))
 
 
-def case(seed: int, number: int) -> Case:
+def case(seed: int, number: int, jit_level: str = "") -> Case:
+    """``jit_level``: other than that of the example that the shape is made of."""
     drawn = _shape(seed, number // PER_SHAPE)
+    if jit_level:
+        drawn = replace(drawn, settings={**drawn.settings, "context.jit_config.jit_level": jit_level})
     network = _drawn_from(study(document(drawn)))
     for attempt in range(100):
         rng = Random(f"{seed}/case/{number}/{attempt}")

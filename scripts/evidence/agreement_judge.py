@@ -25,6 +25,7 @@ from swapconf.whatif.bound import safe_peak_bytes
 from swapconf.whatif.predict import PlacedBaseline, placed, predict
 from swapconf.whatif.prediction import Prediction
 from swapconf.whatif.prepare import prepare
+from swapconf.whatif.unfused import unfused
 
 COMPLETED = ("completed", "does not fit")
 
@@ -117,7 +118,7 @@ def _prepared(folder: Path, seed: int, group: int) -> PlacedBaseline | str:
     network = study(document(first.shape)).network
     assert network is not None
     try:
-        return placed(prepare(trace_folder.read(folder / first.baseline, rank=0)), network)
+        return placed(prepare(unfused(trace_folder.read(folder / first.baseline, rank=0))), network)
     except Exception as error:  # the fault of a baseline is told with its cases
         return f"the run without a strategy: {error}"
 

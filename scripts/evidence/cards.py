@@ -35,6 +35,7 @@ HERE = Path(__file__).parent / "published"
 CARDS = {"Atlas 800T A2": "ascend_910b3", "Atlas 900 A2 PoDc": "ascend_910b2"}
 CAUSAL = Attention(layout=1, is_causal=True)
 WIDE, BYTE = "Float32", "UInt8"
+CARD_GIB = 64
 _NAMES = {"bfloat16": "BFloat16", "float16": "Float16", "float32": WIDE}
 
 
@@ -523,8 +524,25 @@ def _true_kernels(data: Any) -> list[str]:
             f"{row['low_s']:.2f} to {row['high_s']:.2f} | "
             f"{row['step_s'] / measured_s - 1:+.1%} | {row['needs_gib']:.1f} GiB |\n"
         )
-    lines += ["\n", _paragraph(data["dry_runs"]["memory"]).removesuffix("\n")]
+    lines += ["\n", _paragraph(data["dry_runs"]["memory"]), *_memory(data["memory_runs"])]
     return lines
+
+
+def _memory(told_of: Any) -> list[str]:
+    rows = told_of["rows"]
+    fits = sum(row["middle_gib"] <= CARD_GIB for row in rows)
+    return [
+        "## Do they fit\n\n",
+        _paragraph(f"{told_of['how']} {fits} of {len(rows)} fit by the middle of the range."),
+        f"| model | YAML | rank | GiB, middle | GiB, range |\n|{'---|' * 5}\n",
+        *(
+            f"| {row['name']} | {row['yaml']} | {row['rank']} | {row['middle_gib']:.1f} | "
+            f"{row['least_gib']:.1f} to {row['most_gib']:.1f} |\n"
+            for row in rows
+        ),
+        "\n",
+        _paragraph(told_of["why"]).removesuffix("\n"),
+    ]
 
 
 def _summary(on: str, judged: str, known: Sequence[tuple[Card, Parts]], scale: Scale) -> str:

@@ -20,6 +20,7 @@ MENU_ASKED, SEARCH_ASKED = 400, 500  # plans, with an effort of 1
 USUAL_KERNELS = 50_000  # of a step; up to these as many plans are asked for
 # families whose plans held in true runs (docs/evidence/plans.md); others are always confirmed
 EVIDENCE = frozenset({"llama"})
+FUSED_LEVEL = "O1"  # MindSpore makes one kernel of several operators: plans are always confirmed
 
 
 def to_ask(judge: Judge, effort: float) -> tuple[int, int]:

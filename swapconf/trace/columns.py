@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+FUSED = "/GraphKernel_"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +41,11 @@ class Kernels:
     def primitives(self) -> NDArray[np.str_]:
         """``primitive`` as a column, to be compared as a whole."""
         return np.array(self.primitive)
+
+    @cached_property
+    def is_fused(self) -> Flags:
+        """[n] several operators in one kernel (``jit_level: O1``), which has no scope."""
+        return np.array([FUSED in name for name in self.name], dtype=np.bool_)
 
     @cached_property
     def is_lost(self) -> Flags:

@@ -19,6 +19,7 @@ from swapconf.timing.timing import Program
 from swapconf.trace.columns import Ints
 from swapconf.trace.trace import Tensor, Trace
 from swapconf.whatif.baseline import Baseline
+from swapconf.whatif.unfused import on_first, unfused
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +52,8 @@ class Step:
 
 def step_of(trace: Trace, baseline: Baseline) -> Step:
     """Once per trace. Raises ValueError where the trace has no graph."""
-    once = program(trace)
-    kernel = np.array(trace.step_launches, dtype=np.int64)
+    once = program(parts := unfused(trace))
+    kernel = np.array(parts.step_launches, dtype=np.int64)
     item = np.full(len(baseline.kernels), -1, dtype=np.int64)
     item[kernel] = np.arange(len(kernel))
     return Step(
@@ -60,8 +61,8 @@ def step_of(trace: Trace, baseline: Baseline) -> Step:
         program=once,
         kernel=kernel,
         item=item,
-        load=workload(trace),
-        tensors=_tensors(trace, baseline),
+        load=on_first(workload(trace), once.names),
+        tensors=_tensors(parts, baseline),
     )
 
 

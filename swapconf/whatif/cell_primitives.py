@@ -30,6 +30,14 @@ class CellPrimitives:
             return candidates[0].path if candidates else None
         return max(candidates, key=lambda operator: self._likeness(operator, readers)).path
 
+    def read_by_like(self, primitive: str, readers: frozenset[tuple[str, str]]) -> str | None:
+        """The primitive of this type, in whatever cell, whose readers in the catalog are most like those in the trace;
+        None where none has one of them."""
+        kind = plain(primitive)
+        found = [operator for (_, type_), same in self._found.items() if type_ == kind for operator in same]
+        best = max(found, key=lambda operator: self._likeness(operator, readers), default=None)
+        return best.path if best is not None and self._likeness(best, readers) else None
+
     def saved_view(self, path: str, readers: frozenset[tuple[str, str]], *, is_lost: bool) -> str | None:
         """The same; of one whose output no gradient reads in the catalog, another one that has these readers, with
         which MindSpore has merged it, or none: parallelism has put it in. ``is_lost``: MindSpore has lost the cells of

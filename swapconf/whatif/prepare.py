@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from swapconf.memory.trace_lifetimes import lifetimes
-from swapconf.trace.columns import Flags, Ints, Kernels, LayerRows, Reads
+from swapconf.trace.columns import FUSED, Flags, Ints, Kernels, LayerRows, Reads
 from swapconf.trace.lifetimes import NEVER, TICKS, Lifetimes
 from swapconf.trace.trace import Block, Kernel, Task, Trace
 from swapconf.upstream.scopes import EXTRA_BLOCK, GRADIENTS, InLayer, in_layer
@@ -165,9 +165,14 @@ def _until(block: Ints, reader: Ints, maker: Ints, stream: Ints) -> Ints:
 
 
 def _backward(kernels: Sequence[Kernel], reads: Reads, maker: Ints) -> Flags:
-    """Gradients by name; by position what is computed again for them: it is read by gradients only, and other
-    gradients came between it and its inputs. So is a view that only gradients make."""
+    """Gradients by name, and what is fused, which has none, if it reads gradients; by position what is computed again
+    for them: it is read by gradients only, and other gradients came between it and its inputs. So is a view that only
+    gradients make."""
     backward = np.array([kernel.name.startswith(GRADIENTS) for kernel in kernels])
+    is_fused = np.array([FUSED in kernel.name for kernel in kernels])
+    rows = np.flatnonzero(is_fused[reads.kernel])
+    for row in rows[np.argsort(reads.kernel[rows], kind="stable")].tolist():
+        backward[reads.kernel[row]] |= backward[maker[reads.block[row]]]
     gradients = np.concatenate([[0], np.cumsum(backward)])
     readers: dict[int, list[int]] = {}
     latest = np.full(len(kernels), -1, dtype=np.int64)

@@ -30,6 +30,7 @@ from swapconf.whatif.prediction import Moves, Prediction
 from swapconf.whatif.prepare import prepare
 from swapconf.whatif.step_time import TimedStep
 from swapconf.whatif.sweep import Point
+from swapconf.whatif.unfused import unfused
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import joined, phrase
 from swapconf.words.units import show_bytes
@@ -85,7 +86,7 @@ class Question:
                 )
             )
         try:
-            baseline = prepare(trace)
+            baseline = prepare(unfused(trace))
         except ValueError as error:
             raise Mismatch(
                 phrase(
@@ -103,7 +104,11 @@ class Question:
         self._told = run_record.pool(folder)
         replayed = replay(trace, baseline.blocks, self._told)
         self.pool = _asked(replayed.pool, self._told, run_record.pool_of(study.document.root.plain(), {}))
-        self.findings = (*[_unrecorded(trace.folder)] * (not recorded), *_unexplained(trace.folder, replayed))
+        self.findings = (
+            *[_unrecorded(trace.folder)] * (not recorded),
+            *[_fused(trace.folder)] * bool(baseline.kernels.is_fused.any()),
+            *_unexplained(trace.folder, replayed),
+        )
         _check(self.prepared, study.network, study.config.file)
 
     @property
@@ -278,6 +283,19 @@ def _entries(config: Config) -> Iterator[tuple[Origin, str, Config]]:
 
 
 _RECOMPUTES = ("recompute", "select_recompute")  # entries of these kinds have no prefetch
+
+
+def _fused(folder: str) -> Finding:
+    return Finding(
+        origin=Origin(file=f"{folder}/execute_order.csv"),
+        rule="kernels-fused",
+        severity=Severity.NOTE,
+        message=phrase(
+            "kernels are fused (jit_level O1), and MindSpore fuses others once something is swapped or recomputed: the "
+            "prediction is less exact, mostly too high (docs/evidence/what-if-fused.md)"
+        ),
+        hint=phrase("confirm what you choose by a dry run; with jit_level O0 the prediction is exact to 1 % or so"),
+    )
 
 
 def _unrecorded(folder: str) -> Finding:

@@ -117,6 +117,8 @@ class _Assigned:
             cells = (kernels.cell[node], *_near(baseline, node, known, below))
             paths = (layer[1].path(cell, kernels.primitive[node], known) for cell in cells)
             path = next((path for path in paths if path is not None), None)
+            if path is None and kernels.is_fused[node]:
+                path = layer[1].read_by_like(kernels.primitive[node], known)
             is_known[node] = path is not None
             if path is not None and kernels.primitive[node] in VIEWS:
                 path = layer[1].saved_view(path, known, is_lost=bool(kernels.is_lost[node]) and node not in served)

@@ -213,6 +213,11 @@ MEMORY: Pages = {
         "What the pool may take leaves less of the device than the buffers of the collective library (2 x "
         "HCCL_BUFFSIZE for each communicator) need. The pool does not give memory back to other libraries.",
     ),
+    "kernels-fused": (
+        "note",
+        "The trace for a what-if is of a run with `jit_level: O1`. Its kernels are taken apart again by their names, "
+        "which holds less well than without fusion; a plan from it is always confirmed.",
+    ),
     "trace-unrecorded": (
         "note",
         "A what-if from a trace that another program left, without the record (run.json) of the settings of its "

@@ -1,0 +1,82 @@
+"""TRACE -> TRACE without fused kernels: with ``jit_level: O1`` MindSpore makes one kernel of several operators.
+
+It does so after recompute and swap have marked operators, so that a strategy is about operators and not about these
+kernels. ``GraphKernel_Mul_Add_Cast_fusion`` stands for the operator that makes what it leaves, ``Cast``; with several
+outputs for as many, the last ones of its name, each of which reads the one before it where both are of one shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from swapconf.timing.costing import Signature, Workload
+from swapconf.trace.columns import FUSED
+from swapconf.trace.trace import Kernel, Task, Trace
+
+_REST = "+"  # in the names of what stands for a fused kernel, but for the first
+
+
+def unfused(trace: Trace) -> Trace:
+    """The same blocks, and a kernel for each output of a fused one."""
+    if not trace.has_graph or not any(FUSED in kernel.name for kernel in trace.kernels):
+        return trace
+    others = iter([task for task in trace.tasks if task.is_kernel])
+    kernels: list[Kernel] = []
+    tasks: list[Task] = [task for task in trace.tasks if not task.is_kernel]
+    for kernel in trace.kernels:
+        if kernel.is_event:
+            kernels.append(kernel)
+            continue
+        for part, task in _parts(kernel, next(others)):
+            kernels.append(part)
+            tasks.append(task)
+    return replace(trace, kernels=tuple(kernels), tasks=tuple(sorted(tasks, key=lambda task: task.event)))
+
+
+def on_first(load: Workload, names: Sequence[str]) -> Workload:
+    """What the kernels of the fused step do, told of those that stand for them: the first of each takes all of its
+    time. ``names``: of all that stand for them."""
+    is_rest = np.array([_REST in name for name in names])
+    index = load.index[np.cumsum(~is_rest) - 1]
+    nothing = Signature("Reshape", (), (), (), None)
+    return Workload(
+        names=tuple(names), signatures=(*load.signatures, nothing), index=np.where(is_rest, len(load.signatures), index)
+    )
+
+
+def _parts(kernel: Kernel, task: Task) -> Iterator[tuple[Kernel, Task]]:
+    primitives = _primitives(kernel.name)
+    made = [place for place, output in enumerate(task.outputs) if output not in task.inputs]
+    if not primitives or not made:
+        yield kernel, task
+        return
+    primitives = (primitives[-len(made) :] + [primitives[-1]] * len(made))[: len(made)]
+    inputs, tensors = task.inputs, task.input_tensors
+    for number, (place, primitive) in enumerate(zip(made, primitives, strict=True)):
+        name = f"{kernel.name}{_REST}{number}" if number else kernel.name
+        output = task.output_tensors[place : place + 1]
+        yield (
+            replace(kernel, name=name, primitive=primitive),
+            replace(
+                task,
+                name=f"{task.scope}/{primitive}-op{number}",
+                inputs=inputs,
+                input_tensors=tensors,
+                outputs=task.outputs[place : place + 1],
+                output_tensors=output,
+            ),
+        )
+        following = task.output_tensors[made[number + 1]] if number + 1 < len(made) else None
+        if following is not None and output and following.shape == output[0].shape:
+            inputs, tensors = task.outputs[place : place + 1], output
+        else:
+            inputs, tensors = task.inputs, task.input_tensors
+
+
+def _primitives(name: str) -> list[str]:
+    """``Mul``, ``Add``, ``Cast`` of ``Default/GraphKernel_Mul_Add_Cast_fusion-op3``; none of another kernel."""
+    _, fused, told = name.rpartition("-op")[0].rpartition(FUSED)
+    return told.removesuffix("_fusion").removesuffix("_split").split("_") if fused else []

@@ -1,0 +1,112 @@
+"""Fused kernels (jit_level O1) are asked as the operators that they are made of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from swapconf.timing import hardware
+from swapconf.timing.costing import costs, workload
+from swapconf.trace.trace import Kernel, Task, Tensor, Trace
+from swapconf.whatif.baseline_step import step_of, table
+from swapconf.whatif.predict import placed, predict
+from swapconf.whatif.prepare import prepare
+from swapconf.whatif.unfused import unfused
+from tests.helpers import TRACES, golden, strategy_of, study_of
+
+FILE = TRACES / "llama.yaml"
+OUT, TWICE = Tensor("BFloat16", (8, 4)), Tensor("Float32", (8, 4))
+
+
+def fused(trace: Trace, primitives: frozenset[str]) -> Trace:
+    """The same run, as if these kernels had gone through graph-kernel fusion: without scope, and called after it."""
+    names: dict[str, str] = {}
+    for kernel in trace.kernels:
+        if kernel.primitive in primitives and kernel.name not in names:
+            names[kernel.name] = f"Default/GraphKernel_{kernel.primitive}-op{len(names)}"
+    return replace(
+        trace,
+        kernels=tuple(replace(kernel, name=names.get(kernel.name, kernel.name)) for kernel in trace.kernels),
+        tasks=tuple(replace(task, name=names.get(task.name, task.name)) for task in trace.tasks),
+    )
+
+
+def made(outputs: tuple[Tensor, ...], name: str = "Default/GraphKernel_Mul_Add_Cast_fusion-op3") -> Trace:
+    """One fused kernel that reads tensor 1 and makes 2, 3, ..."""
+    kernel = Kernel(index=0, name=name, stream=0, graph="g", primitive="GraphKernel", output="o", inputs=("i",))
+    task = Task(
+        event=7,
+        name=name,
+        inputs=(1,),
+        outputs=tuple(range(2, 2 + len(outputs))),
+        attributes=(),
+        input_tensors=(OUT,),
+        output_tensors=outputs,
+    )
+    return Trace(folder="", rank=0, blocks=golden("llama_l2_none").blocks, kernels=(kernel,), tasks=(task,))
+
+
+def parts(trace: Trace) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
+    return [(task.primitive, task.inputs, task.outputs) for task in trace.tasks]
+
+
+def test_one_output_is_made_by_the_last_operator() -> None:
+    found = unfused(made((OUT,)))
+    assert parts(found) == [("Cast", (1,), (2,))]
+    assert [kernel.primitive for kernel in found.kernels] == ["Cast"]
+
+
+def test_of_two_outputs_of_one_shape_the_second_is_made_of_the_first() -> None:
+    assert parts(unfused(made((OUT, TWICE)))) == [("Add", (1,), (2,)), ("Cast", (2,), (3,))]
+
+
+def test_outputs_of_different_shapes_are_made_of_what_went_in() -> None:
+    assert parts(unfused(made((OUT, Tensor("Float32", (8,)))))) == [("Add", (1,), (2,)), ("Cast", (1,), (3,))]
+
+
+def test_more_outputs_than_operators() -> None:
+    found = unfused(made((OUT, OUT, OUT), "Default/GraphKernel_Cast_Cast_split-op0"))
+    assert [(kind, written) for kind, _, written in parts(found)] == [("Cast", (2,)), ("Cast", (3,)), ("Cast", (4,))]
+    assert len({kernel.name for kernel in found.kernels}) == 3
+
+
+def test_without_fused_kernels_nothing_changes() -> None:
+    trace = golden("llama_l2_none")
+    assert unfused(trace) is trace
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ("recompute_config.recompute=True", "swap_config.swap=False"),
+        ("swap_config.layer_swap=[{backward_prefetch: 5, layers: True}]",),
+        ("swap_config.layer_swap=[{backward_prefetch: 1, layers: [0]}]", "recompute_config.recompute=[1]"),
+    ],
+)
+def test_what_has_lost_its_scope_is_found_again(changes: tuple[str, ...]) -> None:
+    """As in a run with jit_level O1, where SiLU, its gradient and the product behind it bear no cell."""
+    network = study_of(FILE).network
+    assert network is not None
+    trace, strategy = golden("llama_l2_none"), strategy_of(FILE, *changes)
+    lost = fused(trace, frozenset({"SiLU", "SiLUGrad", "Mul"}))
+    assert lost.kernels != trace.kernels
+    expected = predict(placed(prepare(trace), network), strategy)
+    found = predict(placed(prepare(unfused(lost)), network), strategy)
+    assert (found.used_peak_bytes, found.recomputed, len(found.moves)) == (
+        expected.used_peak_bytes,
+        expected.recomputed,
+        len(expected.moves),
+    )
+
+
+def test_what_stands_for_a_fused_kernel_takes_its_time_together() -> None:
+    card = hardware.load("ascend_910b2")
+    trace = golden("llama_l2_none")
+    two = [task for task in trace.tasks if task.is_kernel and len(set(task.outputs) - set(task.inputs)) == 2]
+    whole = fused(trace, frozenset(task.primitive for task in two))
+    step = step_of(whole, prepare(unfused(whole)))
+    assert len(step.program) > len(workload(whole).names)
+    found = table(step, card).duration_us[: len(step.program)]
+    assert np.isclose(found.sum(), costs(workload(whole), card).duration_us.sum())
