@@ -85,6 +85,8 @@ def test_when_all_is_released_all_can_be_used_again(policy: str, live: Lifetimes
     with it, others do not live long in comparison."""
     before = POLICIES[policy](live)
     piece = 2 * GIB if policy == "mindspore" else before.mapped_bytes // (2 * MIB) * (2 * MIB)
+    if policy == "lifetime":  # a higher peak would have others share larger pieces
+        piece = min(piece, live.used_peak_bytes)
     if piece:
         assert POLICIES[policy](followed_by(live, piece)).reserved_bytes <= before.reserved_bytes
 
