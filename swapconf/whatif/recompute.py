@@ -151,8 +151,10 @@ def tied(baseline: Baseline, program: StrategyProgram) -> Flags:
 
 def taken(baseline: Baseline, program: StrategyProgram) -> Flags:
     """[uses] of one of several outputs by what runs again, or through a view that does: MindSpore takes that output out
-    of the tuple in the forward pass, and asks whether what takes it out is to be swapped."""
+    of the tuple in the forward pass, and asks whether what takes it out is to be swapped. A sum is the only output of
+    its Add: that is fused with a norm later."""
     several = (program.face >= 0) & (baseline.num_made > 1)[program.face]
+    several &= ~np.isin(program.block, baseline.sums)
     reads, count = baseline.reads, len(baseline.kernels)
     row = np.searchsorted(reads.block * count + reads.kernel, program.block * count + program.reader)
     directly = reads.face[np.minimum(row, len(reads.face) - 1)] == program.face
