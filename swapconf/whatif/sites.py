@@ -220,11 +220,14 @@ def _shared(baseline: Baseline, templates: Mapping[str, tuple[str, CellPrimitive
 
 
 def _of_strangers(baseline: Baseline, is_known: Flags) -> Flags:
-    """Views without a cell of their own of what is no site, such as the dispatch of tokens to experts; also behind its
-    communication, which is not that of a sharded primitive."""
-    below, kernels = baseline.below, baseline.kernels
+    """Views without a cell of their own of what is no site, or for such alone, such as the dispatch of tokens to
+    experts; also behind its communication, which is not that of a sharded primitive."""
+    below, kernels, (reader, face) = baseline.below, baseline.kernels, baseline.edges
     dispatched = (kernels.stream[below] == 0) | (kernels.primitives[below] == DISPATCH)
-    return np.asarray((below >= 0) & kernels.is_lost & ~is_known[below] & dispatched)
+    nodes, is_lost = np.arange(len(below)), kernels.is_lost
+    stranger = ~is_known & is_lost & ~baseline.views & (kernels.stream == 0)
+    for_strangers = np.isin(nodes, face) & ~np.isin(nodes, face[~stranger[reader]])
+    return np.asarray((below >= 0) & is_lost & ((~is_known[below] & dispatched) | for_strangers))
 
 
 def _like_misnamed(baseline: Baseline, readers: Mapping[int, frozenset[tuple[str, str]]]) -> Flags:

@@ -1,11 +1,13 @@
-"""PROGRAM -> PROGRAM: finished gradients are divided by the scale of the loss while others are still computed.
+"""PROGRAM -> PROGRAM: what waits for less, or for more, where layers run again without lazy inline.
 
-Without lazy inline, mcore models add up their losses in parameters (``AssignAdd``), and whatever reads the scale of the
+Without lazy inline, mcore models add up their losses in parameters (``AssignAdd``), and what reads the scale of the
 loss behind that waits until all that read parameters as they are have done so: the weights of norms, which their
 gradients read. What runs again reads a weight that is tied to the gradient of its cell, and counts as read when that is
-there. So where the first layer runs again, MindSpore 2.9.0 divides the gradients of the layers behind it before it
-(measured on Qwen3 without accumulation, and seen in the edges of its last graph), and what was communicated of them is
-released.
+there. So where the first layer runs again, MindSpore 2.9.0 divides the gradients of the layers behind it before it, and
+what was communicated of them is released (measured on Qwen3, and seen in the edges of MindSpore's last graph).
+
+Zeros that a gradient adds to (of ``IndexSelect``, ``TopkExt``) read nothing; MindSpore launches them when nothing else
+is ready, which is not before the layer that they are of runs again (measured on Qwen3-MoE).
 """
 
 from __future__ import annotations
@@ -22,19 +24,20 @@ from swapconf.whatif.slots import COPY_OUT, TURN
 
 
 def unscaled_early(baseline: Baseline, program: StrategyProgram) -> StrategyProgram:
-    """The same program, where no norm runs again, or others are read later."""
+    """The same program, where the last norm to be read does not run again."""
     primitive, outside = baseline.kernels.primitives, (baseline.kernels.layer < 0) & ~baseline.kernels.backward
     places: dict[int, int] = {}
     added = np.flatnonzero(outside & (primitive == "AssignAdd"))
     for inverse in np.flatnonzero(outside & (primitive == "Reciprocal")).tolist():
         low, high = _step(baseline, inverse)
-        scale = max((int(face) for face in _faces(baseline, inverse)), default=-1)
-        read = _read(baseline, program, low, high)
-        if scale < 0 or not len(read) or not ((low <= added) & (added < scale)).any():
+        gradients = np.flatnonzero(primitive[low:high] == "RmsNormGrad") + low
+        scale = max(_faces(baseline, inverse), default=-1)
+        if scale < 0 or not len(gradients) or not ((low <= added) & (added < scale)).any():
             continue
-        late, first = int(read.max()), int(program.where[scale])
-        if late < first:
-            divided = [kernel for kernel in _readers(baseline, inverse) if _is_there(baseline, program, kernel, inverse, late)]
+        late = int(_read(baseline, program, gradients).max())
+        if late < program.where[gradients].max() < program.where[scale]:
+            readers = _readers(baseline, inverse)
+            divided = [kernel for kernel in readers if _is_there(baseline, program, kernel, inverse, late)]
             begin = late // TICKS * TICKS + COPY_OUT
             places |= {kernel: begin + TURN * turn for turn, kernel in enumerate([scale, inverse, *divided])}
     return launched(program, places) if places else program
@@ -47,22 +50,22 @@ def _step(baseline: Baseline, kernel: int) -> tuple[int, int]:
     return int(starts[index - 1]), int(starts[index])
 
 
-def _read(baseline: Baseline, program: StrategyProgram, low: int, high: int) -> Ints:
-    """When the weight of each norm of a step is read for the last time."""
-    kernels, again = baseline.kernels, set(program.copies.tolist())
-    begins = _begins(baseline, program)
-    found = []
-    for kernel in (np.flatnonzero(kernels.primitives[low:high] == "RmsNormGrad") + low).tolist():
-        norms = {face for face in _faces(baseline, kernel) if kernels.primitive[face] in ("RmsNorm",)} & again
-        passes = {int(kernels.passing[norm]) for norm in norms}
-        found.append(min((begins[number] for number in passes), default=int(program.where[kernel])))
-    return np.array(found, dtype=np.int64)
+def _read(baseline: Baseline, program: StrategyProgram, gradients: Ints) -> Ints:
+    """When the weights of norms are read for the last time. ``gradients``: of the norms."""
+    kernels, again, begins = baseline.kernels, set(program.copies.tolist()), _begins(baseline, program)
+    found = program.where[gradients]
+    for index, kernel in enumerate(gradients.tolist()):
+        norms = again & {face for face in _faces(baseline, kernel) if kernels.primitive[face] == "RmsNorm"}
+        found[index] = min(
+            (begins.get(int(kernels.passing[norm]), found[index]) for norm in norms), default=found[index]
+        )
+    return found
 
 
 def _begins(baseline: Baseline, program: StrategyProgram) -> dict[int, int]:
     """By pass where the first of it runs again that waits for a gradient; see `ungated` for the others."""
     passing = baseline.kernels.passing[program.copies]
-    gated = program.inserted >= (baseline.returnable[program.copies] + 1) * TICKS
+    gated = program.inserted >= baseline.returnable[program.copies] * TICKS + COPY_OUT
     found: dict[int, int] = {}
     for number, place in zip(passing[gated].tolist(), program.inserted[gated].tolist(), strict=True):
         found[number] = min(place, found.get(number, place))
@@ -70,6 +73,7 @@ def _begins(baseline: Baseline, program: StrategyProgram) -> dict[int, int]:
 
 
 def _is_there(baseline: Baseline, program: StrategyProgram, kernel: int, inverse: int, late: int) -> bool:
+    """The gradient that a kernel divides is."""
     return all(int(program.where[face]) < late for face in _faces(baseline, kernel) if face != inverse)
 
 
