@@ -156,7 +156,7 @@ def _left_without_lazy_inline(baseline: Baseline, outputs: Sequence[int]) -> Fla
     """[kernels] see `decide.lazy_inline`. ``outputs``: blocks of recomputed cells, one of several of a kernel each."""
     left = baseline.of_weights | (baseline.kernels.primitives == DISPATCH)
     left[baseline.maker[list(outputs)]] = True
-    return left
+    return np.asarray(left)
 
 
 def _apart(prepared: PlacedBaseline, actions: SiteActions, windows: Windows) -> Flags:
