@@ -43,6 +43,18 @@ def unscaled_early(baseline: Baseline, program: StrategyProgram) -> StrategyProg
     return launched(program, places) if places else program
 
 
+def filled_late(baseline: Baseline, program: StrategyProgram) -> StrategyProgram:
+    """The same program, where zeros that only a layer's gradients fill wait for what runs again of that layer."""
+    kernels, begins, passes = baseline.kernels, _begins(baseline, program), served(baseline)
+    places: dict[int, int] = {}
+    for kernel in np.flatnonzero(kernels.backward & (kernels.primitives == "Zeros")).tolist():
+        first = min(_readers(baseline, kernel), default=-1)
+        begin = begins.get(int(passes[first]), -1) if first >= 0 and not baseline.rows_of(kernel) else -1
+        if int(program.where[kernel]) < begin < int(program.where[first]):
+            places[kernel] = begin // TICKS * TICKS + COPY_OUT + TURN * len(places)
+    return launched(program, places) if places else program
+
+
 def _step(baseline: Baseline, kernel: int) -> tuple[int, int]:
     """The first kernel of a step, and that of the next one."""
     starts = baseline.step_starts
@@ -83,15 +95,3 @@ def _readers(baseline: Baseline, kernel: int) -> list[int]:
 
 def _faces(baseline: Baseline, kernel: int) -> list[int]:
     return [int(baseline.reads.face[row]) for row in baseline.rows_of(kernel) if baseline.reads.face[row] >= 0]
-
-
-def filled_late(baseline: Baseline, program: StrategyProgram) -> StrategyProgram:
-    """The same program, where zeros that only a layer's gradients fill wait for what runs again of that layer."""
-    kernels, begins, passes = baseline.kernels, _begins(baseline, program), served(baseline)
-    places: dict[int, int] = {}
-    for kernel in np.flatnonzero(kernels.backward & (kernels.primitives == "Zeros")).tolist():
-        first = min(_readers(baseline, kernel), default=-1)
-        begin = begins.get(int(passes[first]), -1) if first >= 0 and not baseline.rows_of(kernel) else -1
-        if int(program.where[kernel]) < begin < int(program.where[first]):
-            places[kernel] = begin // TICKS * TICKS + COPY_OUT + TURN * len(places)
-    return launched(program, places) if places else program
