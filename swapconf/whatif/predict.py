@@ -30,7 +30,7 @@ from swapconf.whatif.swap import Slack, Unread, Windows, swap
 from swapconf.whatif.times import born_at, freed_after
 from swapconf.whatif.underflow import underflows
 from swapconf.whatif.ungated import covered
-from swapconf.whatif.unscaled import filled_late, unscaled_early
+from swapconf.whatif.unscaled import unscaled_early
 from swapconf.whatif.upfront import upfront
 from swapconf.whatif.weight_copies import WeightCopies, copied
 
@@ -124,7 +124,7 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
         ),
     )
     if not strategy.lazy_inline:
-        program = filled_late(baseline, unscaled_early(baseline, program))
+        program = unscaled_early(baseline, program)
     if wanted := _of_all_layers(prepared, strategy):
         program = remade(baseline, program, wanted)
     if owns := _parted(prepared, strategy):

@@ -1,13 +1,10 @@
-"""PROGRAM -> PROGRAM: what waits for less, or for more, where layers run again without lazy inline.
+"""PROGRAM -> PROGRAM: finished gradients are divided by the scale of the loss while others are still computed.
 
 Without lazy inline, mcore models add up their losses in parameters (``AssignAdd``), and what reads the scale of the
 loss behind that waits until all that read parameters as they are have done so: the weights of norms, which their
 gradients read. What runs again reads a weight that is tied to the gradient of its cell, and counts as read when that is
 there. So where the first layer runs again, MindSpore 2.9.0 divides the gradients of the layers behind it before it, and
-what was communicated of them is released (measured on Qwen3, and seen in the edges of MindSpore's last graph).
-
-Zeros that a gradient adds to (of ``IndexSelect``, ``TopkExt``) read nothing; MindSpore launches them when nothing else
-is ready, which is not before the layer that they are of runs again (measured on Qwen3-MoE).
+what was communicated of them is released (measured on Qwen3 and TeleChat3, and seen in the edges of the last graph).
 """
 
 from __future__ import annotations
@@ -19,7 +16,6 @@ from swapconf.trace.lifetimes import TICKS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.loss import launched
 from swapconf.whatif.recompute import StrategyProgram
-from swapconf.whatif.shared import served
 from swapconf.whatif.slots import COPY_OUT, TURN
 
 
@@ -40,18 +36,6 @@ def unscaled_early(baseline: Baseline, program: StrategyProgram) -> StrategyProg
             divided = [kernel for kernel in readers if _is_there(baseline, program, kernel, inverse, late)]
             begin = late // TICKS * TICKS + COPY_OUT
             places |= {kernel: begin + TURN * turn for turn, kernel in enumerate([scale, inverse, *divided])}
-    return launched(program, places) if places else program
-
-
-def filled_late(baseline: Baseline, program: StrategyProgram) -> StrategyProgram:
-    """The same program, where zeros that only a layer's gradients fill wait for what runs again of that layer."""
-    kernels, begins, passes = baseline.kernels, _begins(baseline, program), served(baseline)
-    places: dict[int, int] = {}
-    for kernel in np.flatnonzero(kernels.backward & (kernels.primitives == "Zeros")).tolist():
-        first = min(_readers(baseline, kernel), default=-1)
-        begin = begins.get(int(passes[first]), -1) if first >= 0 and not baseline.rows_of(kernel) else -1
-        if int(program.where[kernel]) < begin < int(program.where[first]):
-            places[kernel] = begin // TICKS * TICKS + COPY_OUT + TURN * len(places)
     return launched(program, places) if places else program
 
 

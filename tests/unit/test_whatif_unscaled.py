@@ -1,4 +1,4 @@
-"""What is launched earlier or later where layers run again without lazy inline, on graphs of a few kernels."""
+"""What runs again without lazy inline, what is launched before it, and sums, on graphs of a few kernels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from swapconf.trace.lifetimes import TICKS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.predict import _left_without_lazy_inline
 from swapconf.whatif.recompute import StrategyProgram, recompute, taken
-from swapconf.whatif.unscaled import filled_late, unscaled_early
+from swapconf.whatif.unscaled import unscaled_early
 from tests.unit.test_whatif_graphs import FUSED, Item, baseline, gradient, node
 
 
@@ -69,23 +69,6 @@ def test_finished_gradients_are_divided_before_the_first_layer_runs_again(
         at = found.where[[10, 11, 12]].tolist()
         assert 7 * TICKS < at[0] < at[1] < at[2] < before.inserted[before.copies == 0]
         assert set(found.position[np.isin(found.reader, (11, 12))].tolist()) == {at[1], at[2]}
-
-
-@pytest.mark.parametrize(("again", "late"), [((0,), True), ((), False)])
-def test_zeros_wait_for_the_layer_of_their_gradient(again: Sequence[int], late: bool) -> None:
-    """1 is filled by a gradient (4) of the layer; what runs again does so behind 3."""
-    graph = baseline(
-        node(0, 0),
-        Item(primitive="Zeros", backward=True),
-        Item(reads=[0]),
-        gradient(2),
-        Item(reads=[0, 1, 3], backward=True, primitive="InplaceIndexAddExt"),
-    )
-    before = program(graph, again)
-    where = filled_late(graph, before).where
-    assert (where[1] > 3 * TICKS) == late
-    assert where[1] < where[4]
-    assert late or where[1] == before.where[1]
 
 
 def test_without_lazy_inline_tokens_are_not_dispatched_again() -> None:
