@@ -4,19 +4,25 @@ What a prediction cannot know is the order in which MindSpore launches kernels t
 changes with every copy and every node that runs again. The bound allows for that in two ways. Each copy deviates from
 where the rules put it, by more than was ever measured (out: 20 kernels late; back: 12 of 100 early). And as much is in
 use on top as the two largest blocks take that a layer makes, forward or backward: kernels that run in another order
-hold what they read and what they make, and on one stream there is one such kernel at a time. Besides, MindSpore keeps
-scalar constants of a graph on the device, a block of 512 bytes each, and shares fewer of them in a larger graph: one is
-added for each kernel that is. This is reasoned and checked against true dry runs, not proven:
+hold what they read and what they make, and on one stream there is one such kernel at a time. Where copies back reach
+what the loss computes for its gradient alone, that counts as a layer: these kernels change places, too. Besides,
+MindSpore keeps scalar constants of a graph on the device, a block of 512 bytes each, and shares fewer of them in a
+larger graph: one is added for each kernel that is. This is reasoned and checked against true dry runs, not proven:
 docs/evidence/what-if.md.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from swapconf.decide.strategy import Recompute, Strategy, Swap
-from swapconf.whatif.predict import PlacedBaseline, predict
-from swapconf.whatif.swap import Slack
+from swapconf.trace.columns import Ints
+from swapconf.trace.lifetimes import TICKS
+from swapconf.whatif.baseline import Baseline
+from swapconf.whatif.predict import PlacedBaseline, predict, prediction, schedule
+from swapconf.whatif.swap import Slack, Windows
 
 SLACK = Slack(late=24, early=8, share=8)
 LARGEST = 2
@@ -27,14 +33,29 @@ def safe_peak_bytes(prepared: PlacedBaseline, strategy: Strategy) -> int:
     """The baseline's own peak, where nothing is asked for; else the bound described above."""
     if not any(isinstance(action, (Swap, Recompute)) for action in strategy.actions().values()):
         return prepared.baseline.blocks.used_peak_bytes
-    pessimistic, plain = predict(prepared, strategy, SLACK), predict(prepared, strategy)
+    launched = schedule(prepared, strategy, SLACK)
+    pessimistic, plain = prediction(prepared, launched), predict(prepared, strategy)
     added = plain.recomputed + 2 * len(plain.moves) // plain.steps
-    return max(pessimistic.used_peak_bytes, plain.used_peak_bytes) + order_bytes(prepared) + added * CONSTANT_BYTES
+    most = max(pessimistic.used_peak_bytes, plain.used_peak_bytes)
+    reached = _reached(prepared.baseline, prepared.gradient_only, launched.windows)
+    return most + order_bytes(prepared, reached) + added * CONSTANT_BYTES
 
 
-def order_bytes(prepared: PlacedBaseline) -> int:
-    """What another order of kernels may hold in addition."""
+def order_bytes(prepared: PlacedBaseline, more: Sequence[int] = ()) -> int:
+    """What another order of kernels may hold in addition. ``more``: kernels outside of layers that change places."""
     baseline = prepared.baseline
     made = baseline.maker >= 0
     inside = made & (baseline.kernels.layer[np.maximum(baseline.maker, 0)] >= 0)
+    inside |= np.isin(baseline.maker, more)
     return int(np.sort(baseline.blocks.size_bytes[inside])[-LARGEST:].sum())
+
+
+def _reached(baseline: Baseline, alone: Mapping[int, Ints], windows: Windows) -> list[int]:
+    """Those kernels ``alone`` (see `gradient_only`) that a copy back may come before."""
+    begin = baseline.returnable[windows.face]
+    return [
+        kernel
+        for start, late in alone.items()
+        if ((begin == start) & ~windows.unread & (windows.returned <= late.max() * TICKS)).any()
+        for kernel in late.tolist()
+    ]

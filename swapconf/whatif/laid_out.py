@@ -137,6 +137,12 @@ class LaidOut:
         return np.asarray(self.kernels.primitives == ADD_AND_NORM)
 
     @cached_property
+    def sums(self) -> Ints:
+        """The rows of the sums that fused Adds and norms make."""
+        rows = (self.made.get(node, [])[SUM : SUM + 1] for node in np.flatnonzero(self.norms).tolist())
+        return np.array([row for found in rows for row in found], dtype=np.int64)
+
+    @cached_property
     def is_piped(self) -> bool:
         """Other stages of a pipeline send and receive."""
         return bool(np.isin(self.kernels.primitives, list(POINT_TO_POINT)).any())

@@ -24,12 +24,13 @@ from swapconf.whatif.prediction import Moves, Prediction
 from swapconf.whatif.recompute import StrategyProgram, recompute, unseen
 from swapconf.whatif.shared import remade
 from swapconf.whatif.site_actions import SiteActions, asked_alone, site_actions
-from swapconf.whatif.sites import Sites, assign
+from swapconf.whatif.sites import DISPATCH, Sites, assign
 from swapconf.whatif.streams import in_order
 from swapconf.whatif.swap import Slack, Unread, Windows, swap
 from swapconf.whatif.times import born_at, freed_after
 from swapconf.whatif.underflow import underflows
 from swapconf.whatif.ungated import covered
+from swapconf.whatif.unscaled import unscaled_early
 from swapconf.whatif.upfront import upfront
 from swapconf.whatif.weight_copies import WeightCopies, copied
 
@@ -122,6 +123,8 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
             covered(sites, actions.cell, actions.cells, actions.roots),
         ),
     )
+    if not strategy.lazy_inline:
+        program = unscaled_early(baseline, program)
     if wanted := _of_all_layers(prepared, strategy):
         program = remade(baseline, program, wanted)
     if owns := _parted(prepared, strategy):
@@ -151,9 +154,9 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
 
 def _left_without_lazy_inline(baseline: Baseline, outputs: Sequence[int]) -> Flags:
     """[kernels] see `decide.lazy_inline`. ``outputs``: blocks of recomputed cells, one of several of a kernel each."""
-    left = baseline.of_weights.copy()
+    left = baseline.of_weights | (baseline.kernels.primitives == DISPATCH)
     left[baseline.maker[list(outputs)]] = True
-    return left
+    return np.asarray(left)
 
 
 def _apart(prepared: PlacedBaseline, actions: SiteActions, windows: Windows) -> Flags:

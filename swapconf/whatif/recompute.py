@@ -110,7 +110,12 @@ def recompute(
         ),
         face=np.concatenate([shown[keep], nothing, np.where(within, -1, shown[inner]), norms]),
         site=np.concatenate(
-            [site[keep], nothing, np.where(within, -1, of_moved[shown[inner]]), _ints(sums[node] for node in kept)]
+            [
+                site[keep],
+                nothing,
+                np.where(within, -1, _owner(baseline, of_read, of_moved, inner, shown)),
+                _ints(sums[node] for node in kept),
+            ]
         ),
         reader=np.concatenate([reads.kernel[keep], reads.kernel[redirected], reads.kernel[inner], norms]),
         again=np.repeat([False, True], [int(keep.sum()) + len(redirected), len(inner) + len(norms)]),
@@ -151,12 +156,24 @@ def tied(baseline: Baseline, program: StrategyProgram) -> Flags:
 
 def taken(baseline: Baseline, program: StrategyProgram) -> Flags:
     """[uses] of one of several outputs by what runs again, or through a view that does: MindSpore takes that output out
-    of the tuple in the forward pass, and asks whether what takes it out is to be swapped."""
+    of the tuple in the forward pass, and asks whether what takes it out is to be swapped. A sum is the only output of
+    its Add: that is fused with a norm later."""
     several = (program.face >= 0) & (baseline.num_made > 1)[program.face]
+    several &= ~np.isin(program.block, baseline.sums)
     reads, count = baseline.reads, len(baseline.kernels)
     row = np.searchsorted(reads.block * count + reads.kernel, program.block * count + program.reader)
     directly = reads.face[np.minimum(row, len(reads.face) - 1)] == program.face
     return np.asarray(several & (program.again | ~directly))
+
+
+def _owner(baseline: Baseline, of_read: Ints, of_moved: Ints, rows: Ints, shown: Ints) -> Ints:
+    """The site that moves what some reads see: of a sum that of the Add, which a gradient of the norm reads, too."""
+    reads = baseline.reads
+    of_sum = np.full(len(baseline.maker), -1, dtype=np.int64)
+    summed = np.flatnonzero(np.isin(reads.block, baseline.sums) & baseline.kernels.backward[reads.kernel])
+    of_sum[reads.block[summed]] = of_read[summed]
+    adds = of_sum[reads.block[rows]]
+    return np.where(adds >= 0, adds, of_moved[shown[rows]])
 
 
 def _resolved(baseline: Baseline, face: Ints, flagged: Flags) -> Ints:

@@ -21,6 +21,8 @@ from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_primitives import CellPrimitives
 from swapconf.whatif.laid_out import ADD_AND_NORM, GRADIENT_VIEW, SUM
 
+DISPATCH = "AlltoAllV"  # of tokens to experts and back, in the code of the model (measured with MindSpore 2.9.0)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sites:
@@ -218,10 +220,14 @@ def _shared(baseline: Baseline, templates: Mapping[str, tuple[str, CellPrimitive
 
 
 def _of_strangers(baseline: Baseline, is_known: Flags) -> Flags:
-    """Views without a cell of their own of what is no site, such as the dispatch of tokens to experts."""
-    below = baseline.below
-    is_lost = baseline.kernels.is_lost
-    return np.asarray((below >= 0) & is_lost & ~is_known[below] & (baseline.kernels.stream[below] == 0))
+    """Views without a cell of their own of what is no site, or for such alone, such as the dispatch of tokens to
+    experts; also behind its communication, which is not that of a sharded primitive."""
+    below, kernels, (reader, face) = baseline.below, baseline.kernels, baseline.edges
+    dispatched = (kernels.stream[below] == 0) | (kernels.primitives[below] == DISPATCH)
+    nodes, is_lost = np.arange(len(below)), kernels.is_lost
+    stranger = ~is_known & is_lost & ~baseline.views & (kernels.stream == 0)
+    for_strangers = np.isin(nodes, face) & ~np.isin(nodes, face[~stranger[reader]])
+    return np.asarray((below >= 0) & is_lost & ((~is_known[below] & dispatched) | for_strangers))
 
 
 def _like_misnamed(baseline: Baseline, readers: Mapping[int, frozenset[tuple[str, str]]]) -> Flags:

@@ -9,6 +9,7 @@ import pytest
 
 from swapconf.trace.lifetimes import TICKS
 from swapconf.whatif.baseline import Baseline
+from swapconf.whatif.bound import _reached
 from swapconf.whatif.gradient_only import gradient_only
 from swapconf.whatif.lazy_inline import barred, barriers
 from swapconf.whatif.opening import opened
@@ -127,3 +128,9 @@ def test_to_take_one_of_several_outputs_is_a_step_towards_the_end() -> None:
     graph = baseline(node(0, 0, makes=2), gradient(0), gradient(1), gradient(3))
     assert graph.depth.tolist() == [1, 0, 1, 0]
     assert graph.distance.tolist() == [2, 0, 1, 0]
+
+
+@pytest.mark.parametrize(("prefetch", "reached"), [(2, []), (5, [EXPONENT])])
+def test_the_bound_allows_for_kernels_of_the_loss_that_copies_back_reach(prefetch: int, reached: list[int]) -> None:
+    graph = baseline(*LOSS)
+    assert _reached(graph, gradient_only(graph), moved(graph, 0, prefetch)) == reached

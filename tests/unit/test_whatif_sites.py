@@ -77,6 +77,40 @@ def test_a_view_without_a_cell_is_a_later_one_only_where_its_readers_have_none_e
     assert (sites.names[node][1] if node >= 0 else None) == expected
 
 
+@pytest.mark.parametrize(
+    ("maker", "reader", "is_site"),
+    [
+        ("AllReduce", "MatMul", True),
+        ("AlltoAllV", "MatMul", False),
+        ("Cast", "MatMul", True),
+        ("Cast", "IndexSelect", False),
+    ],
+)
+def test_a_view_of_the_dispatch_of_tokens_is_no_site(maker: str, reader: str, is_site: bool) -> None:
+    """Behind its communication, or in front of an operator that the catalog does not know; no name tells its cell."""
+    operators = (
+        Operator(path="mlp.cast", kind="primitive", type="Cast", saved=True, consumers=("mlp.reshape",)),
+        Operator(path="mlp.reshape", kind="primitive", type="Reshape", saved=True, consumers=("mlp.matmul",)),
+        Operator(path="mlp.matmul", kind="primitive", type="MatMul", saved=True),
+    )
+    network = Network(
+        family="x",
+        layers=(Layer(index=0, name="0", template=LayerTemplate(name="dense", cell="Layer", operators=operators)),),
+    )
+    kernels = Kernels(
+        name=(f"Default/{maker}-op0", "Default/Reshape-op0", f"Default/{reader}-op0"),
+        layer=np.zeros(3, dtype=np.int64),
+        cell=("mlp", "mlp", "mlp"),
+        primitive=(maker, "Reshape", reader),
+        stream=np.array([int(maker.startswith("All")), 0, 0]),
+        backward=np.zeros(3, dtype=np.bool_),
+        passing=np.zeros(3, dtype=np.int64),
+        before=np.arange(4),
+    )
+    sites = assign(of_kernels(kernels, [(0, 1), (1, 2)]), network)
+    assert bool(sites.of_node[1] >= 0) == is_site
+
+
 @pytest.mark.parametrize(("reader", "expected"), [("Split", "mlp.in.reshape"), ("Mul", None)])
 def test_a_view_that_mindspore_has_merged_with_that_of_a_linear_stands_for_both(
     reader: str, expected: str | None
