@@ -101,6 +101,9 @@ def command(
     traces a plan takes seconds. Times are estimates, with a host link that is slower than told (--slower-link). The
     plan is a few entries of the YAML, which keeps all else as it is. See docs/how-to/plan.md.
 
+    Of a PyNative YAML, layers and modules are recomputed and layers swapped, in its own form. See
+    docs/how-to/next-generation.md.
+
     \b
     swapconf plan train.yaml --budget 54GB --hardware ascend_910b2
     swapconf plan train.yaml --budget 54GB --hardware ascend_910b2 --confirm --write

@@ -29,8 +29,8 @@ _SWITCHES = {
     "recompute_config": _RECOMPUTE,
     "model.model_config": ("swap", "cpu_offloading", *_RECOMPUTE),
 }
-# section of PyNative -> what switches it off
-_NATIVE_SWITCHES = {"swap": "enable=False", "recompute": "mode=None", "recompute_comm": "enable=False"}
+# section of PyNative -> what it says where nothing is asked for
+_NATIVE_OFF = {"swap": "{enable: False}", "recompute": "{mode: None}", "recompute_comm": "{enable: False}"}
 
 
 class NoRun(ValueError):
@@ -61,8 +61,8 @@ def without_strategy(file: str, changes: Sequence[str]) -> Document:
     asked = of_file(file, changes)
     root = asked.root.entries
     off = [
-        f"{section}.{switch}"
-        for section, switch in _NATIVE_SWITCHES.items()
+        f"{section}={off}"
+        for section, off in _NATIVE_OFF.items()
         if section in root and is_pynative_section(root[section])
     ]
     for section, keys in _SWITCHES.items():
@@ -88,6 +88,7 @@ def orders(
     document: Document, study: Study, keep: Path, *, fold: bool, timeout_seconds: float, ranks: Sequence[int] = ()
 ) -> list[RankOrder]:
     """``ranks``, or one rank of each stage. One card of PyNative recomputes and swaps as several do."""
+    cluster = cluster_of(document)
     return [
         RankOrder(
             document=document,
@@ -96,9 +97,9 @@ def orders(
             timeout_seconds=timeout_seconds,
             keep=keep,
             settings=study.settings,
-            as_parallel=study.config.dialect is Dialect.PYNATIVE and study.config.pipeline.is_one_card,
+            as_parallel=study.config.dialect is Dialect.PYNATIVE and cluster.num_devices == 1,
         )
-        for rank in ranks or cluster_of(document).first_ranks()
+        for rank in ranks or cluster.first_ranks()
     ]
 
 
