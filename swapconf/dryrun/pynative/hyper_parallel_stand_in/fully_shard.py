@@ -74,12 +74,14 @@ def fully_shard(
     offload_policy: OffloadPolicy | None = None,
     ignored_params: Sequence[Any] = (),
     replicate_params: Sequence[Any] = (),
+    comm_fusion: bool = False,
 ) -> Any:
     """Make a unit of a cell: of those of its parameters that no unit inside of it has."""
     policy = mp_policy or MixedPrecisionPolicy()
     _refuse("a mesh of {} dimensions", mesh.ndim, mesh.ndim != 1)
     _refuse("shards along another than the first dimension{}", "", shard_placement_fn is not None)
     _refuse("shards on the host{}", "", isinstance(offload_policy, CPUOffloadPolicy))
+    _refuse("collectives of several parameters at once{}", "", comm_fusion)
     casts = (policy.param_dtype, policy.output_dtype) != (None, None) or not policy.apply_grad_on_fp32_main_grad
     _refuse("a policy as {}", policy, casts)
     module.__class__ = _with_unit(module.__class__)
