@@ -57,6 +57,8 @@ def verdict_lines(planned: NativePlanned) -> Iterator[str]:
             "this YAML is of one card, where mindformers applies neither recompute nor swap; the plan is what a card "
             "of several that run the same would do"
         )
+    if judge.cards.num_devices > 1 and planned.verdict is not Verdict.NOT_NEEDED:
+        yield phrase("how well this holds on shards is not known: `--confirm` dry-runs the plan")
     if planned.is_interrupted:
         yield phrase("the search was ended early; this is the best until then")
 

@@ -178,3 +178,13 @@ def test_a_plan_for_one_card_says_that_mindformers_does_nothing_of_it_there(tmp_
     assert result.exit_code == 0, result.output
     assert "this YAML is of one card" in result.output
     assert "estimated from the shapes of kernels" in result.output
+
+
+def test_a_plan_for_shards_says_that_it_is_to_be_confirmed(tmp_path: Path) -> None:
+    folder = TRACES / "pynative" / "qwen3_l2_shards"
+    file = tmp_path / "train.yaml"
+    file.write_text((folder / "config.yaml").read_text(encoding="utf-8"), encoding="utf-8")
+    result = invoke("plan", file, "--budget", "1050KB", "--from", folder, "--beside", "0")
+    assert result.exit_code == 0, result.output
+    assert "recompute whole layers" in result.output
+    assert "how well this holds on shards is not known" in result.output

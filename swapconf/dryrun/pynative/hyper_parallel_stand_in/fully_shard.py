@@ -58,6 +58,11 @@ class HSDPModule:
     def set_reduce_op_type(self, _kind: str) -> None:
         """A sum and an average take the same memory."""
 
+    def set_requires_all_reduce(self, is_required: bool) -> None:
+        """Of mindformers 2.1.0: whether copies of shards are summed, of which a mesh of one dimension has none."""
+        whole = any(parameter.is_whole for unit in _units(self) for parameter in unit.parameters)
+        _refuse("sums of whole parameters put off to the last micro-batch{}", "", whole and not is_required)
+
     def zero_grad(self) -> None:
         for unit in _units(self):
             for parameter in unit.parameters:
