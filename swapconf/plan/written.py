@@ -73,6 +73,11 @@ def write(text: str, document: Document, made: Config, comment: str) -> str:
     where the form of the YAML does not allow it.
     """
     before, _ = yaml_config.from_document(document)
+    if (before.dialect is Dialect.PYNATIVE) != (made.dialect is Dialect.PYNATIVE):
+        raise CannotRewrite(
+            phrase("either the plan or the YAML is of PyNative mode, where prefetches count layers"),
+            phrase("plan from this YAML itself"),
+        )
     if document.is_changed:
         raise CannotRewrite(
             phrase("the command line changes values of this YAML"), phrase("write them into the YAML, then plan")
@@ -99,10 +104,11 @@ def _written(text: str, document: Document, before: Config, made: Config, commen
     return _without_doubt(text, document.file)
 
 
-def _edited(text: str, place: _Place, new: Mapping[str, Any], gone: set[str]) -> str:
+def _edited(
+    text: str, place: _Place, new: Mapping[str, Any], gone: set[str], beside: Sequence[str] = GRAPH_SECTIONS
+) -> str:
     named = {place.names[key]: value for key, value in new.items()}
-    gone_names = [place.names[key] for key in gone]
-    return with_keys(text, place.path, named, gone_names, beside=(*GRAPH_SECTIONS, *PYNATIVE_SECTIONS))
+    return with_keys(text, place.path, named, [place.names[key] for key in gone], beside=beside)
 
 
 def _written_natively(text: str, document: Document, before: Config, made: Config, comment: str) -> str:
@@ -118,7 +124,7 @@ def _written_natively(text: str, document: Document, before: Config, made: Confi
             key: value for key, value in wanted[name].items() if key not in here or not _says(here[key], value, False)
         }
         stale = {key for key in here if key not in wanted[name] and key != "default_prefetch"}
-        text = _edited(text, place, new, stale)
+        text = _edited(text, place, new, stale, PYNATIVE_SECTIONS)
     return _commented(text, [places[name] for name, on in asks.items() if on], comment)
 
 
