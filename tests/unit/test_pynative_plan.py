@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from swapconf.config.config import Dialect
+from swapconf.config.rewriting import CannotRewrite
 from swapconf.config.yaml_document import parse
 from swapconf.plan.limits import Budget
 from swapconf.plan.planned import Verdict
@@ -17,6 +20,7 @@ from swapconf.plan.pynative.judge import NativeJudge, native_judge_of
 from swapconf.plan.pynative.menu import recomputes, uniform
 from swapconf.plan.pynative.modes import FULL, KEEP, SWAP, NativeMode, NativePlan
 from swapconf.plan.pynative.planned import plan
+from swapconf.plan.written import write
 from swapconf.study.study import study_document
 from swapconf.timing import hardware
 from swapconf.timing.cost import Machine
@@ -158,6 +162,13 @@ def test_a_plan_takes_the_place_of_what_stood_there(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     written = file.read_text(encoding="utf-8").removeprefix(SEVERAL_CARDS)
     assert written == "recompute:\n  mode: None\n  # all\n"
+
+
+def test_a_plan_of_graph_mode_is_not_written_into_it() -> None:
+    judge = judge_under(NONE_BYTES)
+    graph = replace(judge.config(NativePlan((FULL, KEEP))), dialect=Dialect.LEGACY)
+    with pytest.raises(CannotRewrite, match="of PyNative mode"):
+        write(PLAIN, parse(PLAIN, "train.yaml"), graph, "x")
 
 
 @pytest.mark.parametrize("option", [("--frontier",), ("--html", "page.html"), ("--measured", ".")])
