@@ -100,7 +100,7 @@ PAIRS = (
 
 
 NATIVE = "pynative"
-NATIVE_PAIR = Pair("2.0.0", "2.10.0")
+NATIVE_PAIRS = (Pair("2.0.0", "2.10.0"), Pair("2.1.0", "2.10.0"))  # public runs are held against the first
 
 
 class PairError(Exception):
@@ -482,16 +482,24 @@ def _differing(pair: Pair, family: str) -> str:
 
 def rehearse_native(folder: Path, *, is_written: bool, is_run: bool) -> int:
     """Dry runs of PyNative trainings; the placeholder for hyper_parallel is no part of it. Without ``is_run`` only the
-    environment is made."""
-    place = Place(NATIVE_PAIR, folder)
-    place.folder.mkdir(parents=True, exist_ok=True)
+    environment of the first pair is made, which tests use."""
+    folder.mkdir(parents=True, exist_ok=True)
     try:
-        make(place)
+        places = [Place(pair, folder) for pair in (NATIVE_PAIRS if is_run else NATIVE_PAIRS[:1])]
+        for place in places:
+            make(place)
         if not is_run:
             return 0
-        versions = f"mindformers {NATIVE_PAIR.mindformers} and MindSpore {NATIVE_PAIR.mindspore}"
-        variables = {**place.variables(), "PYTHONPATH": str(ROOT)}
-        return int(not pynative_runs.run(place.python, variables, versions, is_written=is_written))
+        environments = [
+            pynative_runs.Environment(
+                mindformers=place.pair.mindformers,
+                mindspore=place.pair.mindspore,
+                python=place.python,
+                variables={**place.variables(), "PYTHONPATH": str(ROOT)},
+            )
+            for place in places
+        ]
+        return int(not pynative_runs.run(environments, is_written=is_written))
     except (PairError, RuntimeError, subprocess.TimeoutExpired) as error:
         print(f"{NATIVE}: {error}", file=sys.stderr, flush=True)
         return 1

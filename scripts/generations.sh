@@ -15,10 +15,10 @@ docs/evidence/generations.md from it. A pair takes some 5 to 15 minutes and 2.5 
 --catalog: instead, reads the operators of its models from the real cells, and writes what differs from the catalog into
 swapconf/models/families/MINDFORMERS; some 10 to 20 minutes for a pair.
 
-pynative: instead, makes the environment of mindformers 2.0.0 and MindSpore 2.10.0, and dry-runs configs/pynative without
-swap and recompute and with several of them, on one card and on one of eight ranks that share the parameters; some 8
-minutes. `--table` writes docs/evidence/pynative.md, after dry runs of public runs, too; some 20. Tests of marker
-`pynative` find this environment; `--install` makes it and runs nothing.
+pynative: instead, makes the environments of mindformers 2.0.0 and 2.1.0 with MindSpore 2.10.0, and dry-runs
+configs/pynative without swap and recompute and with several of them, on one card and on one of eight ranks that share the
+parameters; some 16 minutes. `--table` writes docs/evidence/pynative.md, after dry runs of public runs, too; some 30.
+Tests of marker `pynative` find the first environment; `--install` makes that and runs nothing.
 
 --folder: where environments and results are kept (default: swapconf/generations in the user's cache).
 

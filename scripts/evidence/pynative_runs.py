@@ -50,8 +50,9 @@ Whole training steps of mindformers' own PyNative trainer (model, loss, backward
 two of them, on one simulated card: `swapconf dryrun configs/pynative/MODEL.yaml --as-parallel`, which recomputes and
 swaps as mindformers does on several cards; and on one of eight ranks that share the parameters (FSDP), with
 `--set parallelism.data_parallel_shard=8 --set training.global_batch_size=8`. Made by `scripts/generations.sh pynative`
-with {versions};
-hyper_parallel: {hyper_parallel}.
+with {versions}, each with MindSpore 2.10.0; hyper_parallel: {hyper_parallel}.
+MindSpore 2.11, for which mindformers 2.1.0 is released, is on no package index; of what 2.1.0 needs of it, the stand-in
+has `Tensor.detach`.
 
 - *peak*: MindSpore's own `max_memory_allocated` of the run. *replayed*: the most that the blocks of the trace hold at
   once; it has to be the same, to the byte.
@@ -71,9 +72,21 @@ On one card each operator ends before Python goes on, so two runs of one YAML ar
 back earlier, see [A dry run, and who ends it](../explanation/a-dry-run.md). On shards threads race as on cards: that is
 how rank 0 of the public runs below is met, while the fullest of eight cards held up to 2.0 GiB more.
 
-| model | ranks | swap and recompute | peak, B | replayed | addresses | ran again | moved |
+"""
+
+HEAD = """| model | ranks | swap and recompute | peak, B | replayed | addresses | ran again | moved |
 |---|---|---|---|---|---|---|---|
 """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Environment:
+    """A pair of versions, installed. ``variables``: of each process."""
+
+    mindformers: str
+    mindspore: str
+    python: str
+    variables: Mapping[str, str]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -151,20 +164,34 @@ def _moved(report: Mapping[str, Any]) -> str:
     return "; ".join(found) or "-"
 
 
-def run(python: str, variables: Mapping[str, str], versions: str, *, is_written: bool) -> bool:
-    """All cases; whether each is as it should be. ``is_written``: into the page, with what stands beside real runs."""
+def measured(on: Environment) -> list[Row]:
+    """All cases."""
     rows = []
     for model in MODELS:
         for case, settings in (*CASES.items(), *SHARED_CASES.items()):
-            rows.append(measure(python, variables, model, case, settings))
+            rows.append(measure(on.python, on.variables, model, case, settings))
             print(rows[-1].cells(), *rows[-1].findings, sep="\n", flush=True)
+    return rows
+
+
+def table(on: Environment, rows: Sequence[Row]) -> str:
+    title = f"## mindformers {on.mindformers}\n\n"
+    return title + HEAD + "".join(f"{row.cells()}\n" for row in rows)
+
+
+def run(environments: Sequence[Environment], *, is_written: bool) -> bool:
+    """All cases in each environment; whether each is as it should be. ``is_written``: into the page, with what stands
+    beside real runs, which the first environment rehearses."""
+    found = [(on, measured(on)) for on in environments]
     if is_written:
+        first = environments[0]
 
         def rehearse(settings: Sequence[str]) -> tuple[int, int]:
-            report = dryrun(python, variables, pynative_labels.CONFIG, settings)
+            report = dryrun(first.python, first.variables, pynative_labels.CONFIG, settings)
             return report["used_peak_bytes"], report["with_fragments_peak_bytes"]
 
-        head = INTRODUCTION.format(versions=versions, hyper_parallel=rows[0].hyper_parallel)
-        table = "\n".join(row.cells() for row in rows) + "\n"
-        PAGE.write_text(head + table + pynative_labels.section(rehearse), encoding="utf-8")
-    return all(row.is_good for row in rows)
+        versions = " and ".join(f"mindformers {on.mindformers}" for on in environments)
+        head = INTRODUCTION.format(versions=versions, hyper_parallel=found[0][1][0].hyper_parallel)
+        tables = "\n".join(table(on, rows) for on, rows in found)
+        PAGE.write_text(head + tables + pynative_labels.section(rehearse), encoding="utf-8")
+    return all(row.is_good for _, rows in found for row in rows)

@@ -185,7 +185,7 @@ def main() -> int:
     sys.path.append(str(ROOT / "scripts"))
     import generations
 
-    place = generations.Place(generations.NATIVE_PAIR, generations.kept_in())
+    place = generations.Place(generations.NATIVE_PAIRS[0], generations.kept_in())
     generations.make(place)
     runs = Runs(place.python, {**place.variables(), "PYTHONPATH": str(ROOT)})
     with tempfile.TemporaryDirectory(prefix="swapconf-pynative-") as folder:
@@ -196,7 +196,7 @@ def main() -> int:
     told = summary(made)
     print(told)
     if options.table:
-        pair = generations.NATIVE_PAIR
+        pair = generations.NATIVE_PAIRS[0]
         head = INTRODUCTION.format(
             seed=options.seed,
             cases=options.cases,

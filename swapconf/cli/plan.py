@@ -21,6 +21,7 @@ from swapconf.cli.planning import Made, PlanOptions, judge_of_yaml, planned
 from swapconf.words.phrases import phrase
 
 if TYPE_CHECKING:
+    from swapconf.cli import plan_pynative
     from swapconf.plan.frontier import Frontier
     from swapconf.plan.planned import Planned
     from swapconf.study.study import Study
@@ -100,6 +101,9 @@ def command(
     traces a plan takes seconds. Times are estimates, with a host link that is slower than told (--slower-link). The
     plan is a few entries of the YAML, which keeps all else as it is. See docs/how-to/plan.md.
 
+    Of a PyNative YAML, layers and modules are recomputed and layers swapped, in its own form. See
+    docs/how-to/next-generation.md.
+
     \b
     swapconf plan train.yaml --budget 54GB --hardware ascend_910b2
     swapconf plan train.yaml --budget 54GB --hardware ascend_910b2 --confirm --write
@@ -112,9 +116,9 @@ def command(
     not be read or written, the traces are not of this config without swap and recompute, or the command line is wrong;
     3 no plan fits.
     """
-    from swapconf.cli import whole_card
-    from swapconf.cli.fixing import write_text
+    from swapconf.cli import plan_pynative, whole_card
     from swapconf.config import overrides
+    from swapconf.config.config import Dialect
     from swapconf.memory import whole_device
     from swapconf.plan.runs import NoRun
     from swapconf.report import plan_text
@@ -123,6 +127,17 @@ def command(
     try:
         study = study_for_check(overrides.of_file(file, changes), os.environ)
         go_on(study)
+        if study.config.dialect is Dialect.PYNATIVE:
+            refused = {"--frontier": frontier, "--html": html is not None, "--measured": machine.measured is not None}
+            native = plan_pynative.make(
+                study, changes, asked, runs, baseline, machine, confirm=confirm, refused=refused
+            )
+            if only_diff:
+                _print_difference(file, native)
+            else:
+                plan_pynative.show(file, native, machine, asked.slower_link, form)
+            _write(file, native, write)
+            raise SystemExit(EXIT_IMPOSSIBLE if native.is_impossible else EXIT_ERRORS if native.is_refuted else 0)
         if study.network is None:
             raise click.UsageError(study.why_no_strategy)
         judge = judge_of_yaml(study, changes, asked, runs, baseline, machine)
@@ -149,10 +164,16 @@ def command(
     else:
         _print(made, study, machine, asked.slower_link, points)
         _print_difference(file, made)
+    _write(file, made, write)
+    raise SystemExit(_code(made))
+
+
+def _write(file: str, made: Made | plan_pynative.NativeMade, write: bool) -> None:
+    from swapconf.cli.fixing import write_text
+
     if write and made.after and made.after != made.before:
         write_text(file, made.after)
         say(phrase("written: {file}", file=file), err=True)
-    raise SystemExit(_code(made))
 
 
 def _code(made: Made) -> int:
@@ -197,7 +218,7 @@ def _print(made: Made, study: Study, machine: MachineOptions, slower_link: float
         say(made.why_not, err=True)
 
 
-def _print_difference(file: str, made: Made) -> None:
+def _print_difference(file: str, made: Made | plan_pynative.NativeMade) -> None:
     from swapconf.cli.fixing import print_difference
 
     if made.after:

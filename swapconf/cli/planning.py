@@ -91,7 +91,7 @@ def judge_of_yaml(
     machine = options.load()
     found = judge_of(
         study,
-        trace_folders(baseline) if baseline is not None else _baselines(study, changes, runs),
+        trace_folders(baseline) if baseline is not None else baselines(study, changes, runs),
         machine,
         budget,
         slower_link=asked.slower_link,
@@ -113,7 +113,7 @@ def _beside_at_most(judge: Judge, study: Study, machine: Machine) -> Judge:
     return judge.under(replace(limits, beside_bytes=reached)) if reached else judge
 
 
-def _baselines(study: Study, changes: Sequence[str], runs: RunOptions) -> list[Path]:
+def baselines(study: Study, changes: Sequence[str], runs: RunOptions) -> list[Path]:
     """The folders of the traces, made where they are not there."""
     from swapconf.plan import runs as dry_runs
     from swapconf.study.study import study_for_run
@@ -183,7 +183,7 @@ def planned(
         if not confirm or made.planned.verdict is Verdict.IMPOSSIBLE or not made.after:
             return made
         try:
-            stages = _run_plan(study, changes, made.after, runs)
+            stages = run_plan(study, changes, made.after, runs)
         except NoRun as error:
             if not error.crashed or turn == _ROUNDS - 1:
                 raise
@@ -273,7 +273,7 @@ def _culprit(
         text, _ = _text(judge, less, study, "")
         try:
             if text:
-                _run_plan(study, changes, text, runs, (rank,))
+                run_plan(study, changes, text, runs, (rank,))
         except NoRun as error:
             return bool(error.crashed)
         return False
@@ -284,7 +284,7 @@ def _culprit(
     return found
 
 
-def _run_plan(
+def run_plan(
     study: Study, changes: Sequence[str], text: str, runs: RunOptions, ranks: Sequence[int] = ()
 ) -> list[StageRun]:
     """The true runs of the YAML with the plan: of ``ranks``, or of one rank of each stage."""

@@ -66,7 +66,7 @@ def command(
 
     After a run: did every rank do what the YAML says, and did it stay below the predicted peak? It reads the logs of
     msrun (worker_RANK.log) and of mindformers (rank_RANK/info.log) with their rotated parts, of runs with swapconf or
-    without it.
+    without it, in graph mode or in PyNative mode.
 
     \b
     swapconf verify output/msrun --config train.yaml
@@ -78,9 +78,10 @@ def command(
     command line is wrong.
     """
     from swapconf.config import overrides
+    from swapconf.config.config import Dialect
     from swapconf.dryrun.rank_order import cluster_of, ranks_of
     from swapconf.study.study import study_for_check
-    from swapconf.verify import predicted_peaks
+    from swapconf.verify import decided, predicted_peaks
     from swapconf.verify.verify import verify
 
     try:
@@ -93,13 +94,16 @@ def command(
     except (ValueError, OSError) as error:
         raise click.UsageError(str(error)) from None
     print_findings(study.findings, err=True)
-    if study.strategy is None:
+    if study.config.dialect is Dialect.PYNATIVE:
+        wanted_lines = decided.of_modules(study)
+    elif study.strategy is not None:
+        wanted_lines = decided.of_strategy(study, study.strategy)
+    else:
         raise click.UsageError(phrase("{reason}, so there is nothing to compare with", reason=study.why_no_strategy))
     try:
         verification = verify(
             folder,
-            study,
-            study.strategy,
+            wanted_lines,
             cluster,
             wanted,
             peaks,

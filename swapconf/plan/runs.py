@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from swapconf.compare.rehearsed import reports_of
+from swapconf.config.config import Dialect
+from swapconf.config.dialects import is_pynative_section
 from swapconf.config.nodes import Document, Node
 from swapconf.config.overrides import of_file
 from swapconf.dryrun.outcome import RankOutcome
@@ -27,6 +29,8 @@ _SWITCHES = {
     "recompute_config": _RECOMPUTE,
     "model.model_config": ("swap", "cpu_offloading", *_RECOMPUTE),
 }
+# section of PyNative -> what it says where nothing is asked for
+_NATIVE_OFF = {"swap": "{enable: False}", "recompute": "{mode: None}", "recompute_comm": "{enable: False}"}
 
 
 class NoRun(ValueError):
@@ -55,7 +59,12 @@ class StageRun:
 def without_strategy(file: str, changes: Sequence[str]) -> Document:
     """The same YAML without swap and recompute."""
     asked = of_file(file, changes)
-    off = []
+    root = asked.root.entries
+    off = [
+        f"{section}={off}"
+        for section, off in _NATIVE_OFF.items()
+        if section in root and is_pynative_section(root[section])
+    ]
     for section, keys in _SWITCHES.items():
         node: Node | None = asked.root
         for name in section.split("."):
@@ -78,12 +87,19 @@ def place_of_baselines(document: Document, keep: Path | None) -> Path:
 def orders(
     document: Document, study: Study, keep: Path, *, fold: bool, timeout_seconds: float, ranks: Sequence[int] = ()
 ) -> list[RankOrder]:
-    """``ranks``, or one rank of each stage."""
+    """``ranks``, or one rank of each stage. One card of PyNative recomputes and swaps as several do."""
+    cluster = cluster_of(document)
     return [
         RankOrder(
-            document=document, rank=rank, fold=fold, timeout_seconds=timeout_seconds, keep=keep, settings=study.settings
+            document=document,
+            rank=rank,
+            fold=fold,
+            timeout_seconds=timeout_seconds,
+            keep=keep,
+            settings=study.settings,
+            as_parallel=study.config.dialect is Dialect.PYNATIVE and cluster.num_devices == 1,
         )
-        for rank in ranks or cluster_of(document).first_ranks()
+        for rank in ranks or cluster.first_ranks()
     ]
 
 

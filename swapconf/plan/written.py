@@ -1,6 +1,7 @@
 """TEXT + CONFIG -> TEXT: a YAML whose sections for swap and recompute say what was planned; every other byte stays.
 
-The YAML keeps its own form: `swap_config`, or the keys of `model.model_config` for the models that read them there.
+The YAML keeps its own form: `swap_config`, or the keys of `model.model_config` for the models that read them there;
+`swap` and `recompute` of PyNative.
 Only keys whose values change are touched; what stood in a removed or replaced value as a comment stays as a comment.
 """
 
@@ -15,7 +16,7 @@ import yaml
 
 from swapconf.config import yaml_config
 from swapconf.config.config import Config, Dialect, ListedSwap
-from swapconf.config.dialects import GRAPH_SECTIONS, MCORE_SWAP_KEYS, RECOMPUTE_KEYS
+from swapconf.config.dialects import GRAPH_SECTIONS, MCORE_SWAP_KEYS, PYNATIVE_SECTIONS, RECOMPUTE_KEYS
 from swapconf.config.nodes import Document, Entry, Node
 from swapconf.config.rewriting import CannotRewrite, asked, reread, without_places
 from swapconf.config.spans import SourceText
@@ -35,6 +36,10 @@ MARK = "planned by swapconf"  # what the comment of a plan begins with, by which
 _LAYERS = f"swapconf: ignore[{r3_list_meaning.RULE}] {MARK}: these are layers"
 _SWAP, _RECOMPUTE = GRAPH_SECTIONS
 _MODEL_CONFIG = ("model", "model_config")
+_NATIVE_KEYS = {  # section -> its keys
+    "swap": ("enable", "default_prefetch", "layer_swap", "op_swap"),
+    "recompute": ("mode", "full_recompute_layer", "select_module", "exclude_op"),
+}
 _FIELDS = {  # key -> field of RecomputeConfig
     "recompute": "full",
     "select_recompute": "select",
@@ -68,17 +73,18 @@ def write(text: str, document: Document, made: Config, comment: str) -> str:
     where the form of the YAML does not allow it.
     """
     before, _ = yaml_config.from_document(document)
-    if Dialect.PYNATIVE in (before.dialect, made.dialect):
+    if (before.dialect is Dialect.PYNATIVE) != (made.dialect is Dialect.PYNATIVE):
         raise CannotRewrite(
-            phrase("this is a PyNative YAML, where prefetches count layers; a plan counts operators"),
-            phrase("plan a YAML of graph mode"),
+            phrase("either the plan or the YAML is of PyNative mode, where prefetches count layers"),
+            phrase("plan from this YAML itself"),
         )
     if document.is_changed:
         raise CannotRewrite(
             phrase("the command line changes values of this YAML"), phrase("write them into the YAML, then plan")
         )
+    form = _written_natively if before.dialect is Dialect.PYNATIVE else _written
     try:
-        written = _written(text, document, before, made, comment)
+        written = form(text, document, before, made, comment)
     except (yaml.YAMLError, SwapconfError):
         raise CannotRewrite(
             phrase("what is written would not be readable"),
@@ -98,9 +104,35 @@ def _written(text: str, document: Document, before: Config, made: Config, commen
     return _without_doubt(text, document.file)
 
 
-def _edited(text: str, place: _Place, new: Mapping[str, Any], gone: set[str]) -> str:
+def _edited(
+    text: str, place: _Place, new: Mapping[str, Any], gone: set[str], beside: Sequence[str] = GRAPH_SECTIONS
+) -> str:
     named = {place.names[key]: value for key, value in new.items()}
-    return with_keys(text, place.path, named, [place.names[key] for key in gone], beside=GRAPH_SECTIONS)
+    return with_keys(text, place.path, named, [place.names[key] for key in gone], beside=beside)
+
+
+def _written_natively(text: str, document: Document, before: Config, made: Config, comment: str) -> str:
+    """The same of a PyNative YAML; communication and what else stands in its sections stay."""
+    asks = {"swap": made.swap_on, "recompute": made.recompute.full is not None or bool(made.recompute.select)}
+    places = {name: _Place((name,), {key: key for key in keys}) for name, keys in _NATIVE_KEYS.items()}
+    wanted = {**swap_section(made), **recompute_sections(made)}
+    for name, place in places.items():
+        here = place.entries(document.root)
+        if not asks[name] and _asks_for_nothing(here):
+            continue
+        new = {
+            key: value for key, value in wanted[name].items() if key not in here or not _says(here[key], value, False)
+        }
+        stale = {key for key in here if key not in wanted[name] and key != "default_prefetch"}
+        text = _edited(text, place, new, stale, PYNATIVE_SECTIONS)
+    return _commented(text, [places[name] for name, on in asks.items() if on], comment)
+
+
+def _asks_for_nothing(here: Mapping[str, Entry]) -> bool:
+    """Of a section of PyNative: it is off, and lists nothing that would be in effect otherwise."""
+    return all(key in ("enable", "mode", "default_prefetch") for key in here) and all(
+        here[key].value.plain() in (False, None, "None") for key in ("enable", "mode") if key in here
+    )
 
 
 # --- where ----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""FOLDER + STUDY -> VERIFICATION: all ranks, each once; ranks that deviate in the same way are told together."""
+"""FOLDER + DECIDED -> VERIFICATION: all ranks, each once; ranks that deviate in the same way are told together."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from swapconf.decide.strategy import Strategy
 from swapconf.dryrun.job import Cluster
 from swapconf.files import log_folder
 from swapconf.files.log_folder import Stream
 from swapconf.files.log_pool import read_all
-from swapconf.study.study import Study
 from swapconf.verify import worker_logs
+from swapconf.verify.decided import Decided
 from swapconf.verify.deviation import (
     ABOVE,
     ENDED,
@@ -62,8 +61,7 @@ class Verification:
 
 def verify(
     folder: Path,
-    study: Study,
-    strategy: Strategy,
+    decided: Decided,
     cluster: Cluster,
     ranks: Iterable[int],
     predicted: Mapping[int, PredictedPeaks],
@@ -89,8 +87,8 @@ def verify(
         )
         for path, why in trouble
     ]
-    comparison = Comparison(study, strategy, here)
-    if not comparison.known:
+    comparison = Comparison(decided, here)
+    if not decided.is_known:
         general.append(
             Finding(
                 origin=Origin(file=here),

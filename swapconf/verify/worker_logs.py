@@ -28,7 +28,7 @@ _OUTSIDE = b"Offload does not take effect outside the scope of the lazy_inline C
 _RANK_ID = b"rank id: "
 
 _WHAT = re.compile(
-    rb"(Set|Skip) (layer swap|op_swap|(?:full )?recompute|"
+    rb"(Set|Skip) (layer swap|select swap|op_swap|(?:full |exclude )?recompute|"
     rb"select (?:comm )?recompute(?: on| exclude)?)$"
 )
 _LAYER = re.compile(r"(\d{1,6})(?:\s*$|:\s*|\s+and value is:\s*)")
@@ -197,7 +197,7 @@ class _Scanner:
             rule = _RULE.search(rest)
             note.skipped.add(Skipped(index, kind, subject[1].lstrip(".") if subject else "", rule[1] if rule else ""))
         else:
-            note.entries.update(_entries(index, kind, rest))
+            note.entries.update(_entries(index, kind, rest, is_bare=layer[0].strip() == layer[1]))
 
     def _note(self, data: bytes, at: int, offset: int) -> _Notes:
         rank = None
@@ -217,12 +217,15 @@ def _hits(data: bytes, word: bytes, start: int, stop: int) -> Iterator[int]:
         at = data.find(word, at + 1, end)
 
 
-def _entries(layer: int, kind: str, rest: str) -> Iterator[LoggedEntry]:
-    """As far as the line is in the documented form; lines of several threads can run into each other."""
+def _entries(layer: int, kind: str, rest: str, *, is_bare: bool) -> Iterator[LoggedEntry]:
+    """As far as the line is in the documented form; lines of several threads can run into each other. ``is_bare``: it
+    ends with the number of the layer."""
     if kind == "layer swap":
         if value := _VALUE.match(rest):
             yield LoggedEntry(layer, kind, "", int(value[0]))
-    elif "select" not in kind and kind != "op_swap":
+        elif is_bare:  # of PyNative mode
+            yield LoggedEntry(layer, kind, "")
+    elif kind in ("recompute", "full recompute"):
         yield LoggedEntry(layer, kind, "")
     else:
         pattern, at = _PAIR if kind == "op_swap" else _NAME, 0

@@ -26,7 +26,7 @@ from swapconf.trace.lifetimes import CATEGORIES, NEVER, Category
 from swapconf.trace.marks import Moment
 from swapconf.trace.trace import Trace
 from swapconf.upstream.facts import Versions
-from swapconf.whatif.pynative.gathered import moves_gathered
+from swapconf.whatif.pynative.gathered import layers_with_gathered
 from swapconf.whatif.pynative.intervals import steps
 from swapconf.whatif.pynative.question import NativeQuestion
 from swapconf.words.findings import SwapconfError
@@ -117,17 +117,19 @@ def test_a_swap_that_would_move_gathered_parameters_is_not_predicted() -> None:
     study = study_document(parse(f"{(FOLDER / 'config.yaml').read_text(encoding='utf-8')}\n{SWAP}", "t.yaml"), PAIR, {})
     whole = trace()
     found = steps(whole.marks)
-    assert not moves_gathered(whole, found, study.config), "weights are cast, and the casts are saved"
+    assert not layers_with_gathered(whole, found), "weights are cast, and the casts are saved"
+    question = NativeQuestion(FOLDER, study)
+    assert question.parts(study.config).moved == ((0, 1),)
     first, second = (found[0].layer(number) for number in (0, 1))
     assert first is not None
     assert second is not None
     gathered = next(
         block for task in whole.tasks if task.primitive.startswith("DistCommAllGather") for block in task.outputs
     )
-    for one, is_moved in ((first, True), (second, False)):
+    for layer, one in enumerate((first, second)):
         event = one.start + 1
         view = replace(whole.tasks[0], event=event, name="TransposeExtView", inputs=(gathered,), outputs=(gathered,))
-        assert moves_gathered(replace(whole, tasks=(*whole.tasks, view)), found, study.config) is is_moved
+        assert layers_with_gathered(replace(whole, tasks=(*whole.tasks, view)), found) == {layer}
 
 
 def test_what_was_moved_is_known_when_the_folder_is_gone(tmp_path: Path) -> None:

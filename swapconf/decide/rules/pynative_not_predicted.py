@@ -3,7 +3,7 @@ r"""pynative-not-predicted: what swapconf does not know of a PyNative run.
 The catalog has the modules of Qwen3 and DeepSeek-V3, as mindformers 2.0.0 and 2.1.0 build them with usual settings. Of
 another model, module paths are not checked, and are explained as they stand in the YAML. What is known of graph mode
 (R1, R2, what a prefetch in operators costs, what a swap moves) is not applied. What memory takes, `swapconf whatif`
-tells from a dry run. A note, wherever something is asked for.
+tells from a dry run; `swapconf plan` estimates times, too. A note, wherever something is asked for.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def check(case: Case) -> Iterator[Finding]:
             RULE,
             Severity.NOTE,
             origin,
-            phrase("times of PyNative runs are not predicted, and memory is by `swapconf whatif` from a dry run alone")
+            phrase("memory of PyNative runs is by `swapconf whatif` from a dry run alone, and times by `swapconf plan`")
             if modules_of(config, case.versions.mindformers)(0) is not None
             else phrase(
                 "the catalog does not know the PyNative modules of this model: module paths are not checked, "
-                "times are not predicted, and memory is by `swapconf whatif` from a dry run alone"
+                "memory is by `swapconf whatif` from a dry run alone, and times by `swapconf plan`"
             ),
             phrase("structure, layers, prefetch (in layers) and overlaps are checked"),
         )

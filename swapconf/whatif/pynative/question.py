@@ -22,7 +22,7 @@ from swapconf.trace.lifetimes import Lifetimes, Placement
 from swapconf.trace.marked_passes import Pass
 from swapconf.trace.marks import FILE, moved_by
 from swapconf.whatif.belongs import other_run
-from swapconf.whatif.pynative.gathered import moves_gathered
+from swapconf.whatif.pynative.gathered import layers_with_gathered
 from swapconf.whatif.pynative.intervals import steps
 from swapconf.whatif.pynative.layout import Layout
 from swapconf.whatif.pynative.parts import NotPredicted, Parts, parts
@@ -53,8 +53,7 @@ class LayerTotal:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NativeAnswer:
-    """``placement``: where the pool would put the blocks; None where its rules are not known, as of a second stream.
-    ``safe_bytes``: a peak that the true dry run does not exceed."""
+    """``placement``: see `NativeQuestion.placement`. ``safe_bytes``: a peak that the true dry run does not exceed."""
 
     prediction: NativePrediction
     placement: Placement | None
@@ -97,34 +96,41 @@ class NativeQuestion:
         self.steps = steps(trace.marks)
         if not self.steps:
             raise NativeMismatch(phrase("the trace has no whole step; make one again: {command}", command=making))
-        if moves_gathered(trace, self.steps, study.config):
-            raise NativeMismatch(
-                phrase("a swap of parameters that are gathered from shards is not predicted; `swapconf dryrun` runs it")
-            )
         self.trace, self._config = trace, study.config
-        self._layout, self._device = Layout(trace), marked_lifetimes(trace)
+        self._gathered = layers_with_gathered(trace, self.steps)
+        self.layout, self._device = Layout(trace), marked_lifetimes(trace)
         self._pool = replay(trace, self._device, run_record.pool(folder))
 
     def predict(self, config: Config) -> NativePrediction:
         """Raises NativeMismatch for what is not predicted."""
-        return predict(self._layout, self.steps, self._device, self._parts(config))
+        return predict(self.layout, self.steps, self._device, self.parts(config))
 
     def safe_peak_bytes(self, config: Config) -> int:
         """A peak that the true dry run does not exceed. Raises NativeMismatch for what is not predicted."""
-        return safe_peak_bytes(self._layout, self.steps, self._device, self._parts(config))
+        return safe_peak_bytes(self.layout, self.steps, self._device, self.parts(config))
 
-    def _parts(self, config: Config) -> Parts:
+    def placement(self, found: NativePrediction) -> Placement | None:
+        """Where the pool would put the blocks; None where its rules are not known, as of a second stream."""
+        is_placed = self._pool.is_exact and not found.moved_bytes
+        return place(found.device, self._pool.pool) if is_placed else None
+
+    def parts(self, config: Config) -> Parts:
+        """Raises NativeMismatch for what is not predicted."""
         try:
-            return parts(config, self.steps)
+            found = parts(config, self.steps)
         except NotPredicted as error:
             raise NativeMismatch(str(error)) from None
+        if any(layer in self._gathered for layer, _ in found.moved):
+            raise NativeMismatch(
+                phrase("a swap of parameters that are gathered from shards is not predicted; `swapconf dryrun` runs it")
+            )
+        return found
 
     def answer(self) -> NativeAnswer:
         found = self.predict(self._config)
-        is_placed = self._pool.is_exact and not found.moved_bytes
         return NativeAnswer(
             prediction=found,
-            placement=place(found.device, self._pool.pool) if is_placed else None,
+            placement=self.placement(found),
             safe_bytes=self.safe_peak_bytes(self._config),
             baseline_peak_bytes=self._device.used_peak_bytes,
             entries=tuple(self._entry(found, *entry) for entry in _entries(self._config)),

@@ -19,7 +19,7 @@ _OUTPUT = 2  # an operator's outputs get memory behind it in the tracker's order
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class Run:
     """What runs once more. ``packed``: rows of the blocks made and saved in it. ``turn``: the task before which it
     runs, ``stop``: the last of it that does, both events; ``through``: where the last that it saved is let go, in
     ticks."""
@@ -31,7 +31,7 @@ class _Run:
 
 
 def recompute(layout: Layout, changes: Changes, step: Step, part: Interval) -> None:
-    run = _run(layout, step, part)
+    run = run_again(layout, step, part)
     if run is None or part.turn is None:
         return
     replay = Replay(part.start, run.turn)
@@ -55,7 +55,7 @@ def hold_inputs(layout: Layout, changes: Changes, step: Step, part: Interval, un
             changes.lengthen(row, until)
 
 
-def _run(layout: Layout, step: Step, part: Interval) -> _Run | None:
+def run_again(layout: Layout, step: Step, part: Interval) -> Run | None:
     """None where the backward pass asks for nothing."""
     if part.turn is None or part.through is None:
         return None
@@ -73,7 +73,7 @@ def _run(layout: Layout, step: Step, part: Interval) -> _Run | None:
         for row in layout.born(part.start, part.end)
         if layout.is_saved(row, step) and is_packed(layout, row, step, part)
     )
-    return _Run(
+    return Run(
         packed=packed,
         turn=turn,
         stop=max(max(layout.last_user(row, part.end), int(layout.start[row])) for row in first),

@@ -1,4 +1,8 @@
-"""``loss.backward()`` and ``tensor.grad`` for MindSpore's tensors, as hyper_parallel adds them. [mindspore]"""
+"""``loss.backward()`` and ``tensor.grad`` for MindSpore's tensors, as hyper_parallel adds them. [mindspore]
+
+``tensor.detach()``, too, which mindformers 2.1.0 calls and MindSpore has from 2.11 on: mindformers 2.0.0 calls
+``ops.stop_gradient`` in the same places.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +31,8 @@ def enable_mindspore_backward_compat() -> None:
     TensorPy.backward = backward
     TensorPy.grad = property(lambda tensor: tensor._grad, _set_gradient)
     TensorPy.requires_grad = property(lambda tensor: tensor._requires_grad, _set_requires_grad)
+    if not hasattr(TensorPy, "detach"):
+        TensorPy.detach = lambda tensor: ops.stop_gradient(tensor)
 
 
 def _set_gradient(tensor: Any, value: Any) -> None:

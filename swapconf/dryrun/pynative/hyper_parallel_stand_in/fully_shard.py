@@ -58,6 +58,11 @@ class HSDPModule:
     def set_reduce_op_type(self, _kind: str) -> None:
         """A sum and an average take the same memory."""
 
+    def set_requires_all_reduce(self, is_required: bool) -> None:
+        """Of mindformers 2.1.0: whether copies of shards are summed, of which a mesh of one dimension has none."""
+        whole = any(parameter.is_whole for unit in _units(self) for parameter in unit.parameters)
+        _refuse("sums of whole parameters put off to the last micro-batch{}", "", whole and not is_required)
+
     def zero_grad(self) -> None:
         for unit in _units(self):
             for parameter in unit.parameters:
@@ -74,12 +79,14 @@ def fully_shard(
     offload_policy: OffloadPolicy | None = None,
     ignored_params: Sequence[Any] = (),
     replicate_params: Sequence[Any] = (),
+    comm_fusion: bool = False,
 ) -> Any:
     """Make a unit of a cell: of those of its parameters that no unit inside of it has."""
     policy = mp_policy or MixedPrecisionPolicy()
     _refuse("a mesh of {} dimensions", mesh.ndim, mesh.ndim != 1)
     _refuse("shards along another than the first dimension{}", "", shard_placement_fn is not None)
     _refuse("shards on the host{}", "", isinstance(offload_policy, CPUOffloadPolicy))
+    _refuse("collectives of several parameters at once{}", "", comm_fusion)
     casts = (policy.param_dtype, policy.output_dtype) != (None, None) or not policy.apply_grad_on_fp32_main_grad
     _refuse("a policy as {}", policy, casts)
     module.__class__ = _with_unit(module.__class__)

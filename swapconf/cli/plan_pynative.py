@@ -1,0 +1,187 @@
+"""``swapconf plan`` of a PyNative YAML: whole layers and modules recomputed, layers swapped, by its own what-if."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from swapconf.cli.cluster import cards_told
+from swapconf.cli.common import print_findings, say
+from swapconf.cli.machine import MachineOptions, print_assumed
+from swapconf.cli.planning import PlanOptions, baselines, run_plan
+from swapconf.cli.progress import Progress
+from swapconf.words.phrases import mark, phrase
+from swapconf.words.units import parse_bytes
+
+if TYPE_CHECKING:
+    from swapconf.cli.child_options import RunOptions
+    from swapconf.plan.pynative.judge import NativeJudge
+    from swapconf.plan.pynative.planned import NativePlanned
+    from swapconf.plan.runs import StageRun
+    from swapconf.study.study import Study
+
+_REASONS = {
+    "--frontier": mark("{option} is not there in PyNative mode yet; plan for several budgets"),
+    "--html": mark("{option} is not there in PyNative mode yet; plan for several budgets"),
+    "--measured": mark("{option} is not there in PyNative mode: a profile of it is not matched with a trace"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NativeMade:
+    """A plan and the text that says it; "" where the YAML cannot be rewritten, and ``why_not`` tells. ``run``: a true
+    one of the plan, where it was confirmed."""
+
+    planned: NativePlanned
+    before: str
+    after: str
+    why_not: str = ""
+    run: StageRun | None = None
+
+    @property
+    def is_impossible(self) -> bool:
+        from swapconf.plan.planned import Verdict
+
+        return self.planned.verdict is Verdict.IMPOSSIBLE
+
+    @property
+    def is_refuted(self) -> bool:
+        """Whether the true run needs more than is allowed."""
+        from swapconf.report.native_plan_text import confirms
+
+        return self.run is not None and not confirms(self.planned, self.run)
+
+
+def make(
+    study: Study,
+    changes: Sequence[str],
+    asked: PlanOptions,
+    runs: RunOptions,
+    baseline: Path | None,
+    options: MachineOptions,
+    *,
+    confirm: bool,
+    refused: dict[str, bool],
+) -> NativeMade:
+    """``refused``: options that have no answer in PyNative mode, and whether they were given. Raises ValueError, NoRun,
+    SwapconfError."""
+    for option, is_given in refused.items():
+        if is_given:
+            raise click.UsageError(phrase(_REASONS[option], option=option))
+    if baseline is None or confirm:
+        _stop_what_is_not_rehearsed(study)
+    judge = _judge(study, changes, asked, runs, baseline, options)
+    made = _said(_searched(judge, asked.effort), study, asked, options)
+    if not confirm or made.is_impossible or not made.after:
+        return made
+    (run,) = run_plan(study, changes, made.after, runs)
+    return replace(made, run=run)
+
+
+def _stop_what_is_not_rehearsed(study: Study) -> None:
+    from swapconf.cli.common import EXIT_ERRORS
+    from swapconf.dryrun.pynative.refusals import LEVEL, refusals
+
+    if found := list(refusals(study, LEVEL)):
+        print_findings(found, err=True)
+        raise SystemExit(EXIT_ERRORS)
+
+
+def _judge(
+    study: Study,
+    changes: Sequence[str],
+    asked: PlanOptions,
+    runs: RunOptions,
+    baseline: Path | None,
+    options: MachineOptions,
+) -> NativeJudge:
+    from swapconf.dryrun.cluster import CARDS
+    from swapconf.plan.limits import Budget
+    from swapconf.plan.pynative.judge import native_judge_of
+    from swapconf.plan.runs import trace_folders
+    from swapconf.study.beside import reached_bytes
+
+    machine = options.load()
+    found = [baseline] if baseline is not None else baselines(study, changes, runs)
+    folders = trace_folders(found[0]) or found
+    judge = native_judge_of(
+        study,
+        folders[0],
+        machine,
+        Budget(
+            card_bytes=parse_bytes(asked.budget),
+            beside_bytes=parse_bytes(asked.beside or "0"),
+            host_bytes=parse_bytes(asked.host_budget) if asked.host_budget else None,
+        ),
+        slower_link=asked.slower_link,
+        max_entries=asked.max_entries,
+        cards_per_host=cards_told(click.get_current_context(), options.cards_per_host) or CARDS,
+    )
+    if asked.beside is not None:
+        return judge
+    limits = judge.limits
+    reached = reached_bytes([judge.question.trace], study.config, machine, os.environ, limits.budget_bytes)
+    return replace(judge, limits=replace(limits, beside_bytes=reached))
+
+
+def _searched(judge: NativeJudge, effort: float) -> NativePlanned:
+    from swapconf.plan.pynative.menu import uniform
+    from swapconf.plan.pynative.modes import KEEP
+    from swapconf.plan.pynative.planned import families, plan
+
+    tried = () if judge.fits(uniform(judge, KEEP)) else families(judge, effort)
+    with Progress(len(tried), phrase("plans")) as progress:
+        return plan(judge, tried, progress.step)
+
+
+def _said(planned: NativePlanned, study: Study, asked: PlanOptions, options: MachineOptions) -> NativeMade:
+    """The YAML with the plan in it."""
+    from swapconf.config.rewriting import CannotRewrite
+    from swapconf.config.yaml_document import parse, read_text
+    from swapconf.plan.planned import Verdict
+    from swapconf.plan.written import write
+    from swapconf.report.native_plan_text import comment
+
+    file = study.document.file
+    before = read_text(file)
+    if planned.verdict is Verdict.IMPOSSIBLE:
+        return NativeMade(planned=planned, before=before, after="")
+    told = comment(planned, asked.budget, options.profile or "", asked.slower_link)
+    try:
+        after = write(before, parse(before, file), planned.judge.config(planned.chosen), told)
+    except CannotRewrite as error:
+        why_not = phrase("{error}; {hint}", error=error, hint=error.hint)
+        return NativeMade(planned=planned, before=before, after="", why_not=why_not)
+    return NativeMade(planned=planned, before=before, after=after)
+
+
+def show(file: str, made: NativeMade, options: MachineOptions, slower_link: float, form: str) -> None:
+    from swapconf.cli.fixing import print_difference
+    from swapconf.cli.tables import print_rows
+    from swapconf.report import native_plan_text
+
+    found = made.planned
+    if form == "json":
+        click.echo(json.dumps(native_plan_text.as_record(found, made.after, made.run, slower_link), indent=2))
+        return
+    for line in native_plan_text.verdict_lines(found):
+        say(line, bold=True)
+    say(native_plan_text.link_line(found, slower_link))
+    say(native_plan_text.ORIGIN)
+    print_assumed(options.load())
+    print_rows(*native_plan_text.strategies(found))
+    if found.chosen.entries:
+        print_rows(*native_plan_text.worth(found))
+    if made.run is not None:
+        say(phrase("confirmed by a dry run:"))
+        print_rows(*native_plan_text.confirmation(found, made.run))
+    if made.why_not:
+        say(made.why_not, err=True)
+    if made.after:
+        print_difference(file, made.before, made.after)

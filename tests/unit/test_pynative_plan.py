@@ -1,0 +1,201 @@
+"""Plans of PyNative YAMLs, from the trace of two layers that test_pynative_whatif.py asks, too."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from swapconf.config.config import Dialect
+from swapconf.config.rewriting import CannotRewrite
+from swapconf.config.yaml_document import parse
+from swapconf.plan.limits import Budget
+from swapconf.plan.planned import Verdict
+from swapconf.plan.pynative.judge import NativeJudge, native_judge_of
+from swapconf.plan.pynative.menu import recomputes, uniform
+from swapconf.plan.pynative.modes import FULL, KEEP, SWAP, NativeMode, NativePlan
+from swapconf.plan.pynative.planned import plan
+from swapconf.plan.written import write
+from swapconf.study.study import study_document
+from swapconf.timing import hardware
+from swapconf.timing.cost import Machine
+from swapconf.upstream.facts import Versions
+from swapconf.words.findings import Severity
+from tests.helpers import TRACES, invoke
+
+FOLDER = TRACES / "pynative" / "qwen3_l2_modules"
+PLAIN = (FOLDER / "config.yaml").read_text(encoding="utf-8")
+PAIR = Versions(mindspore="2.10.0", mindformers="2.0.0")
+NONE_BYTES = 6_901_248  # of expected.txt: the true peak without swap and recompute
+SEVERAL_CARDS = PLAIN.replace("global_batch_size: 1", "global_batch_size: 8")
+
+
+@cache
+def judge_under(budget_bytes: int, host_bytes: int | None = None, max_entries: int = 6) -> NativeJudge:
+    study = study_document(parse(PLAIN, "train.yaml"), PAIR, {})
+    return native_judge_of(
+        study,
+        FOLDER,
+        Machine(hardware=hardware.load("ascend_910b2")),
+        Budget(card_bytes=budget_bytes, host_bytes=host_bytes),
+        slower_link=0.3,
+        max_entries=max_entries,
+    )
+
+
+def asked(folder: Path, text: str, budget: str, *more: str) -> tuple[Result, Path]:
+    file = folder / "train.yaml"
+    file.write_text(text, encoding="utf-8")
+    return invoke("plan", file, "--budget", budget, "--from", FOLDER, "--beside", "0", *more), file
+
+
+def answer(folder: Path, budget: str, *more: str, text: str = PLAIN) -> dict[str, Any]:
+    result, _ = asked(folder, text, budget, "--format", "json", *more)
+    assert result.exit_code in (0, 3), result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def test_nothing_is_planned_where_all_fits(tmp_path: Path) -> None:
+    found = answer(tmp_path, f"{NONE_BYTES}B")
+    assert found["verdict"] == "not_needed"
+    assert found["needed_bytes"] == NONE_BYTES
+    assert (found["yaml"], found["entries"]) == (PLAIN, [])
+
+
+def test_what_cannot_be_met_is_told_with_the_lowest(tmp_path: Path) -> None:
+    result, file = asked(tmp_path, PLAIN, "2MB", "--write")
+    assert result.exit_code == 3
+    assert "no plan that was tried fits in 2.0M; the lowest needs" in result.output
+    assert file.read_text(encoding="utf-8") == PLAIN
+    found = answer(tmp_path, "2MB")
+    assert answer(tmp_path, f"{found['needed_bytes']}B")["verdict"] in ("planned", "full")
+
+
+@pytest.mark.parametrize("share", [0.95, 0.85, 0.75, 0.65])
+def test_a_plan_keeps_its_budget_and_is_no_slower_than_full_recompute(share: float) -> None:
+    judge = judge_under(int(NONE_BYTES * share))
+    found = plan(judge)
+    assert found.verdict is Verdict.PLANNED
+    assert judge.safe_bytes(found.chosen) <= judge.limits.budget_bytes
+    nothing, full = judge.time(uniform(judge, KEEP)), judge.time(uniform(judge, FULL))
+    assert nothing.step_us < judge.time(found.chosen).step_us < full.step_us
+
+
+def test_of_all_that_two_layers_can_do_nothing_is_faster() -> None:
+    """Every mode of the menu in every layer, with and without a swap of the first."""
+    judge = judge_under(int(NONE_BYTES * 0.8))
+    modes = recomputes(judge)
+    every = [NativePlan((first, second)) for first in (*modes, SWAP) for second in modes]
+    fastest = min((one for one in every if judge.fits(one)), key=judge.cost_us)
+    assert judge.cost_us(plan(judge).chosen) <= judge.cost_us(fastest)
+
+
+def test_the_time_of_what_runs_again_is_that_of_its_kernels() -> None:
+    judge = judge_under(NONE_BYTES)
+    kept, both = judge.time(uniform(judge, KEEP)), judge.time(uniform(judge, FULL))
+    one = judge.time(NativePlan((FULL, KEEP)))
+    assert both.step_us == pytest.approx(kept.step_us + both.again_us)
+    assert 0 < one.again_us < both.again_us < kept.step_us
+    assert both.stall_us == 0
+
+
+def test_a_link_that_is_slow_enough_makes_the_step_wait_for_what_it_moves() -> None:
+    judge = judge_under(NONE_BYTES)
+    parts = judge.question.parts(judge.config(NativePlan((SWAP, KEEP))))
+    moved = sum(judge.prediction(NativePlan((SWAP, KEEP))).moved_bytes.values())
+    assert judge.times.time(parts, 1e6).stall_us == pytest.approx(0, abs=1)
+    slow_gbps = 0.1
+    stall_us = judge.times.time(parts, slow_gbps).stall_us
+    both_ways_us = 2 * moved / (slow_gbps * 1e9) * 1e6
+    assert 0.9 * both_ways_us < stall_us < both_ways_us, "but for what the layer between hides"
+
+
+def test_a_swap_that_the_host_has_no_room_for_is_not_planned() -> None:
+    swapped = NativePlan((SWAP, KEEP))
+    free, tight = judge_under(NONE_BYTES), judge_under(NONE_BYTES, host_bytes=1)
+    assert free.fits(swapped)
+    assert not tight.fits(swapped)
+
+
+def test_no_more_entries_are_planned_than_are_allowed() -> None:
+    few = plan(judge_under(int(NONE_BYTES * 0.7), max_entries=1))
+    assert len(few.chosen.entries) == 1
+    many = plan(judge_under(int(NONE_BYTES * 0.7)))
+    assert many.judge.time(many.chosen).step_us <= few.judge.time(few.chosen).step_us
+
+
+def test_a_module_around_another_takes_its_place() -> None:
+    inner = NativeMode(frozenset({"mlp.linear_fc1", "self_attention"}))
+    assert inner.joined("mlp") == NativeMode(frozenset({"mlp", "self_attention"}))
+    assert inner.joined("self_attention.linear_qkv") is None
+
+
+@pytest.mark.parametrize("share", [0.95, 0.8, 0.65])
+def test_the_written_yaml_keeps_all_else_decides_the_same_and_check_finds_nothing(tmp_path: Path, share: float) -> None:
+    before = SEVERAL_CARDS.replace("optimizer:", "# mine\nswap:\n  enable: False  # not yet\n\noptimizer:", 1)
+    result, file = asked(tmp_path, before, f"{int(NONE_BYTES * share)}B", "--write")
+    assert result.exit_code == 0, result.output
+    text = file.read_text(encoding="utf-8")
+    assert "# mine" in text
+    assert "# planned by swapconf for" in text
+    assert [line for line in before.splitlines() if line not in text.splitlines()] in (
+        [],
+        ["  enable: False  # not yet"],
+    )
+    study = study_document(parse(text, "train.yaml"), PAIR, {})
+    assert {found.severity for found in study.findings} == {Severity.NOTE}
+    judge = judge_under(int(NONE_BYTES * share))
+    assert judge.question.parts(study.config) == judge.question.parts(judge.config(plan(judge).chosen))
+    again, _ = asked(tmp_path, text, f"{int(NONE_BYTES * share)}B", "--diff")
+    assert not again.stdout, "planned again it is as it was"
+
+
+def test_a_plan_takes_the_place_of_what_stood_there(tmp_path: Path) -> None:
+    old = "recompute:\n  mode: full\n  full_recompute_layer: ['0-1']  # all\n  exclude_op: ['matmul']\n"
+    result, file = asked(tmp_path, SEVERAL_CARDS + old, "64MB", "--write")
+    assert result.exit_code == 0, result.output
+    written = file.read_text(encoding="utf-8").removeprefix(SEVERAL_CARDS)
+    assert written == "recompute:\n  mode: None\n  # all\n"
+
+
+def test_a_plan_of_graph_mode_is_not_written_into_it() -> None:
+    judge = judge_under(NONE_BYTES)
+    graph = replace(judge.config(NativePlan((FULL, KEEP))), dialect=Dialect.LEGACY)
+    with pytest.raises(CannotRewrite, match="of PyNative mode"):
+        write(PLAIN, parse(PLAIN, "train.yaml"), graph, "x")
+
+
+@pytest.mark.parametrize("option", [("--frontier",), ("--html", "page.html"), ("--measured", ".")])
+def test_what_is_not_there_in_pynative_mode_is_told(tmp_path: Path, option: tuple[str, ...]) -> None:
+    result, _ = asked(tmp_path, PLAIN, "64MB", *option)
+    assert result.exit_code == 2
+    assert f"{option[0]} is not there in PyNative mode" in result.output
+
+
+def test_a_trace_of_another_model_is_refused(tmp_path: Path) -> None:
+    result, _ = asked(tmp_path, PLAIN.replace("num_hidden_layers: 2", "num_hidden_layers: 3"), "64MB")
+    assert result.exit_code == 2
+    assert "the layers of the trace are not those of the YAML" in result.output
+
+
+def test_a_plan_for_one_card_says_that_mindformers_does_nothing_of_it_there(tmp_path: Path) -> None:
+    result, _ = asked(tmp_path, PLAIN, "6MB")
+    assert result.exit_code == 0, result.output
+    assert "this YAML is of one card" in result.output
+    assert "estimated from the shapes of kernels" in result.output
+
+
+def test_a_plan_for_shards_says_that_it_is_to_be_confirmed(tmp_path: Path) -> None:
+    folder = TRACES / "pynative" / "qwen3_l2_shards"
+    file = tmp_path / "train.yaml"
+    file.write_text((folder / "config.yaml").read_text(encoding="utf-8"), encoding="utf-8")
+    result = invoke("plan", file, "--budget", "1050KB", "--from", folder, "--beside", "0")
+    assert result.exit_code == 0, result.output
+    assert "recompute whole layers" in result.output
+    assert "how well this holds on shards is not known" in result.output
