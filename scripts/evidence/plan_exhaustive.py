@@ -32,6 +32,7 @@ from swapconf.plan.search import Search
 from swapconf.study.study import Study, study_for_check
 from swapconf.timing import hardware
 from swapconf.timing.cost import Machine
+from swapconf.upstream.facts import Versions
 from swapconf.whatif.evaluate import Evaluation, Evaluator
 
 SAME = 0.0005  # of a step
@@ -82,6 +83,10 @@ class OnMachine:
     @property
     def ranks(self) -> tuple[tuple[int, int], ...]:
         return self.known.evaluator.ranks
+
+    @property
+    def versions(self) -> Versions:
+        return self.known.evaluator.versions
 
     def evaluate(self, config: Config, keys: Sequence[Hashable], machine: int) -> Evaluation:
         return self.known.evaluations(config, keys)[self.machine]
