@@ -6,7 +6,9 @@
 TRACES is the folder of a dry run without swap and recompute (`dryrun --keep`), with `rank_N` below. Every plan that
 gives each layer one of the modes is evaluated with the link as told and a slower one; then, for budgets at even
 distances from the lowest that any plan fits in, the fastest that fits is compared with what the search finds. A
-difference of less than 0.05 % of the step is none. What was evaluated is kept in FILE, as it takes minutes.
+difference of less than 0.05 % of the step is none. The search may also change prefetches, so it can find a faster plan;
+where --most is more than there are plans, being equal says little. What was evaluated is kept in FILE, as it takes
+minutes.
 """
 
 from __future__ import annotations
