@@ -15,7 +15,7 @@ from swapconf.trace.lifetimes import CATEGORIES, NEVER, TICKS, Category, Lifetim
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_outputs import cell_outputs, descends, redistributing
 from swapconf.whatif.gradient_only import gradient_only
-from swapconf.whatif.laid_out import SUM
+from swapconf.whatif.laid_out import DISPATCH, SUM
 from swapconf.whatif.lazy_inline import Barrier, barred, barriers
 from swapconf.whatif.loss import head_first
 from swapconf.whatif.opening import opened
@@ -24,7 +24,7 @@ from swapconf.whatif.prediction import Moves, Prediction
 from swapconf.whatif.recompute import StrategyProgram, recompute, unseen
 from swapconf.whatif.shared import remade
 from swapconf.whatif.site_actions import SiteActions, asked_alone, site_actions
-from swapconf.whatif.sites import DISPATCH, Sites, assign
+from swapconf.whatif.sites import Sites, assign
 from swapconf.whatif.streams import in_order
 from swapconf.whatif.swap import Slack, Unread, Windows, swap
 from swapconf.whatif.times import born_at, freed_after

@@ -15,13 +15,12 @@ from functools import cached_property
 import numpy as np
 
 from swapconf.models.network import Network
-from swapconf.trace.columns import Flags, Ints
+from swapconf.trace.columns import Ints
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_primitives import CellPrimitives
 from swapconf.whatif.laid_out import ADD_AND_NORM, GRADIENT_VIEW, SUM
-
-DISPATCH = "AlltoAllV"  # of tokens to experts and back, in the code of the model (measured with MindSpore 2.9.0)
+from swapconf.whatif.strangers import like_misnamed, of_strangers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +126,7 @@ class _Assigned:
             if path is not None:
                 self.of_node[node] = self._site(layer[0], path)
                 below[node] = path.rpartition(".")[0]
-        self.of_node[_of_strangers(baseline, is_known) | _like_misnamed(baseline, self._readers)] = -1
+        self.of_node[of_strangers(baseline, is_known) | like_misnamed(baseline, self._readers)] = -1
         self.of_moved = self.of_node.copy()
         self._of_site = [path for _, path in self.names]
 
@@ -217,28 +216,6 @@ def _shared(baseline: Baseline, templates: Mapping[str, tuple[str, CellPrimitive
         path = layer[1].path(kernels.cell[kernel], kernels.primitive[kernel], frozenset()) if layer else None
         if path is not None and kernels.primitive[kernel] not in VIEWS:
             yield kernel, path
-
-
-def _of_strangers(baseline: Baseline, is_known: Flags) -> Flags:
-    """Views without a cell of their own of what is no site, or for such alone, such as the dispatch of tokens to
-    experts; also behind its communication, which is not that of a sharded primitive."""
-    below, kernels, (reader, face) = baseline.below, baseline.kernels, baseline.edges
-    dispatched = (kernels.stream[below] == 0) | (kernels.primitives[below] == DISPATCH)
-    nodes, is_lost = np.arange(len(below)), kernels.is_lost
-    stranger = ~is_known & is_lost & ~baseline.views & (kernels.stream == 0)
-    for_strangers = np.isin(nodes, face) & ~np.isin(nodes, face[~stranger[reader]])
-    return np.asarray((below >= 0) & is_lost & ((~is_known[below] & dispatched) | for_strangers))
-
-
-def _like_misnamed(baseline: Baseline, readers: Mapping[int, frozenset[tuple[str, str]]]) -> Flags:
-    """Nodes that MindSpore names after the first layer wherever they stand: parallelism has put them in. Those of the
-    first layer itself are told by their likes."""
-    kernels = baseline.kernels
-    kinds = {node: (kernels.cell[node], kernels.primitive[node], found) for node, found in readers.items()}
-    wanted = {kinds[node] for node in baseline.misnamed if node in kinds}
-    found = np.zeros(len(kernels), dtype=np.bool_)
-    found[[*baseline.misnamed, *(node for node, kind in kinds.items() if kind in wanted)]] = True
-    return found
 
 
 def _unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...], network: Network) -> Ints:
