@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from swapconf.files import cache_folder
 from tests.helpers import ROOT, heed_ctrl_c
 from tests.mindspore.test_dryrun import STAGES
 
@@ -27,11 +28,10 @@ TINY = ("hidden_size=64", "num_heads=4", "seq_length=64", "vocab_size=128", "mul
 def cache(tmp_path: Path) -> Path:
     """A cache folder of its own, with the shim of the real one."""
     folder = tmp_path / "cache"
-    real = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "swapconf"
     (folder / "swapconf").mkdir(parents=True, mode=0o700)
-    for part in real.glob("*"):
-        if part.is_dir() and part.name != "dryrun":
-            shutil.copytree(part, folder / "swapconf" / part.name, symlinks=True)
+    shim = cache_folder.place("shim", os.environ)
+    if shim.is_dir():
+        shutil.copytree(shim, folder / "swapconf" / "shim", symlinks=True)
     return folder
 
 

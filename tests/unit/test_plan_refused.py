@@ -80,7 +80,7 @@ def test_a_plan_that_mindspore_fails_on_is_planned_again_without(
             StageRun(rank=0, stage=0, folder=tmp_path, used_peak_bytes=1, with_fragments_peak_bytes=1, host_bytes=0)
         ]
 
-    monkeypatch.setattr(planning, "_run_plan", run)
+    monkeypatch.setattr(planning, "run_plan", run)
     words = ["--from", str(TRACES / "llama_l2_none"), "--hardware", "ascend_910b2", "--effort", "0.2", "--confirm"]
     result = CliRunner().invoke(main, ["plan", str(config), "--budget", "322MB", *words, "--write"])
     assert result.exit_code == 0, result.output
