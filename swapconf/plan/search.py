@@ -16,7 +16,7 @@ from swapconf.plan.modes import KEEP, Atom, Mode, Plan, entries, uniform
 
 _STARTS = 3  # of the best starts, changed further
 _PAIRS = 6  # of modes, mixed by layers
-_Move = tuple[Any, Any]  # (layers, mode), (layer, layer) or (swap, prefetch)
+_Move = tuple[Any, Any]  # (layers, mode), (layer, layer), (layers, places) or (swap, prefetch)
 _QUIET = 20  # times that nothing new was found to ask
 _GOOD, _CANDIDATES, _AT_ONCE, _HOPEFUL, _ROUNDS = 8, 150, 8, 40, 3
 
@@ -170,7 +170,8 @@ class Search:
         return here
 
     def _moves(self, plan: Plan) -> list[_Move]:
-        """Of one layer, of a row of layers, of all with the same mode; of two that change places; and of a prefetch."""
+        """Of one layer, of a row of layers, of all with the same mode; of two that change places, of all that move on by
+        one; and of a prefetch."""
         found: list[_Move] = []
         for layers in self._judge.stages:
             rows: list[tuple[int, ...]] = [(index,) for index in layers]
@@ -180,6 +181,8 @@ class Search:
             found += [
                 (index, other) for index in layers for other in layers if index < other and plan[index] != plan[other]
             ]
+            if len({plan[index] for index in layers}) > 1:
+                found += [(layers, 1), (layers, -1)]
         for known in dict.fromkeys(plan):
             alike = tuple(index for index, mode in enumerate(plan) if mode == known)
             found += [(alike, mode) for mode in self._modes]
@@ -196,6 +199,9 @@ class Search:
             changed = [frozenset(new if item == what else item for item in mode) for mode in plan]
         elif isinstance(what, int):
             changed[what], changed[to] = plan[to], plan[what]
+        elif isinstance(to, int):
+            for place, index in enumerate(what):
+                changed[index] = plan[what[(place + to) % len(what)]]
         else:
             for index in what:
                 changed[index] = to
