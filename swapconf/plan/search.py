@@ -170,8 +170,8 @@ class Search:
         return here
 
     def _moves(self, plan: Plan) -> list[_Move]:
-        """Of one layer, of a row of layers, of all with the same mode; of two that change places, of all that move on by
-        one; and of a prefetch."""
+        """Of one layer, of a row of layers, of all with the same mode; of two that change places, of all that move on
+        by one; and of a prefetch."""
         found: list[_Move] = []
         for layers in self._judge.stages:
             rows: list[tuple[int, ...]] = [(index,) for index in layers]
