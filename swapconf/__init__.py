@@ -167,7 +167,7 @@ def best_plan(
     from swapconf.plan.judge import judge_of
     from swapconf.plan.limits import Budget
     from swapconf.plan.planned import plan
-    from swapconf.study.beside import reached_bytes
+    from swapconf.study.beside import pool_room_bytes
     from swapconf.timing import hardware
     from swapconf.timing.cost import Machine
     from swapconf.words.units import parse_bytes
@@ -176,8 +176,8 @@ def best_plan(
     machine, asked = Machine(hardware=hardware.load(card)), Budget(card_bytes=parse_bytes(budget))
     folders = [Path(folder) for folder in traces]
     judge = judge_of(study, folders, machine, asked, slower_link=slower_link, max_entries=max_entries)
-    reached = reached_bytes(judge.evaluator.traces, study.config, machine, os.environ, asked.card_bytes)
-    return plan(judge.under(replace(judge.limits, beside_bytes=reached)), effort)
+    room = pool_room_bytes(judge.evaluator.traces, study.config, machine, os.environ)
+    return plan(judge.under(replace(judge.limits, room_bytes=room)), effort)
 
 
 def install() -> None:

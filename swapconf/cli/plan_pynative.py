@@ -105,7 +105,7 @@ def _judge(
     from swapconf.plan.limits import Budget
     from swapconf.plan.pynative.judge import native_judge_of
     from swapconf.plan.runs import trace_folders
-    from swapconf.study.beside import reached_bytes
+    from swapconf.study.beside import pool_room_bytes
 
     machine = options.load()
     found = [baseline] if baseline is not None else baselines(study, changes, runs)
@@ -125,9 +125,8 @@ def _judge(
     )
     if asked.beside is not None:
         return judge
-    limits = judge.limits
-    reached = reached_bytes([judge.question.trace], study.config, machine, os.environ, limits.budget_bytes)
-    return replace(judge, limits=replace(limits, beside_bytes=reached))
+    room = pool_room_bytes([judge.question.trace], study.config, machine, os.environ)
+    return replace(judge, limits=replace(judge.limits, room_bytes=room))
 
 
 def _searched(judge: NativeJudge, effort: float) -> NativePlanned:

@@ -100,17 +100,15 @@ def judge_of_yaml(
         policy=default_policy(os.environ),
     )
     print_findings(found.evaluator.findings, err=True)
-    return found if asked.beside is not None else _beside_at_most(found, study, machine)
+    return found if asked.beside is not None else _in_room(found, study, machine)
 
 
-def _beside_at_most(judge: Judge, study: Study, machine: Machine) -> Judge:
-    """The same, with what a card holds at most beside its pool taken off the budget as far as it reaches into that.
-    Workspace is not in it: the judge counts it by rank."""
-    from swapconf.study.beside import reached_bytes
+def _in_room(judge: Judge, study: Study, machine: Machine) -> Judge:
+    """The same, where pools stay in what a card has left beside what else it holds at most."""
+    from swapconf.study.beside import pool_room_bytes
 
-    limits = judge.limits
-    reached = reached_bytes(judge.evaluator.traces, study.config, machine, os.environ, limits.budget_bytes)
-    return judge.under(replace(limits, beside_bytes=reached)) if reached else judge
+    room = pool_room_bytes(judge.evaluator.traces, study.config, machine, os.environ)
+    return judge.under(replace(judge.limits, room_bytes=room))
 
 
 def baselines(study: Study, changes: Sequence[str], runs: RunOptions) -> list[Path]:

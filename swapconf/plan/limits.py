@@ -47,7 +47,8 @@ class Limits:
     Attributes:
         budget_bytes: Of a card.
         workspace_bytes: By rank, what the kernel that runs takes beside its tensors.
-        beside_bytes: Of a card, what is not in the pool.
+        beside_bytes: Of a card, what is not in the pool, as told.
+        room_bytes: What a card has left for pool and workspace, whatever the budget; None where that is not looked at.
         learned_bytes: By rank, by how much true runs needed more than was predicted.
         host_budget_bytes: Of a host; None for no limit.
     """
@@ -55,17 +56,19 @@ class Limits:
     budget_bytes: int
     workspace_bytes: tuple[int, ...]
     beside_bytes: int = 0
+    room_bytes: int | None = None
     learned_bytes: tuple[int, ...] = ()
     host_budget_bytes: int | None = None
 
     @property
     def pool_bytes(self) -> tuple[int, ...]:
         """By rank, what its pool may take with fragments."""
-        learned = self.learned_bytes or (0,) * len(self.workspace_bytes)
-        return tuple(
-            self.budget_bytes - self.beside_bytes - workspace - more
-            for workspace, more in zip(self.workspace_bytes, learned, strict=True)
-        )
+        return tuple(self.usable_bytes - self.beside_bytes - more for more in self._more_bytes)
+
+    @property
+    def usable_bytes(self) -> int:
+        """The part of the budget that can be used."""
+        return min(self.budget_bytes, self.budget_bytes if self.room_bytes is None else self.room_bytes)
 
     def over_bytes(self, pool_bytes: Sequence[float]) -> float:
         """By how much the ranks are over together; 0 where all fit."""
@@ -73,4 +76,10 @@ class Limits:
 
     def needed_bytes(self, pool_bytes: Sequence[int]) -> int:
         """The least budget of a card in which pools of these sizes fit, one of each rank."""
-        return max(self.budget_bytes - most + size for size, most in zip(pool_bytes, self.pool_bytes, strict=True))
+        return self.beside_bytes + max(size + more for size, more in zip(pool_bytes, self._more_bytes, strict=True))
+
+    @property
+    def _more_bytes(self) -> tuple[int, ...]:
+        """By rank, what is needed with what its pool takes."""
+        learned = self.learned_bytes or (0,) * len(self.workspace_bytes)
+        return tuple(map(sum, zip(self.workspace_bytes, learned, strict=True)))

@@ -35,7 +35,14 @@ def comment(planned: Planned, budget: str, hardware: str, slower_link: float) ->
 
 def verdict_lines(planned: Planned, study: Study) -> Iterator[str]:
     """What the plan comes to, and where none fits what holds the memory and what to try."""
-    judge, budget = planned.judge, show_bytes(planned.judge.limits.budget_bytes)
+    judge, limits = planned.judge, planned.judge.limits
+    budget = show_bytes(limits.usable_bytes)
+    if limits.usable_bytes < limits.budget_bytes:
+        yield phrase(
+            "beside all else that it may hold a card has {room} left, less than the budget of {budget}",
+            room=budget,
+            budget=show_bytes(limits.budget_bytes),
+        )
     if planned.verdict is Verdict.NOT_NEEDED:
         yield phrase(
             "nothing is needed: without swap and recompute each card holds at most {needed} of {budget}",
@@ -233,6 +240,7 @@ def as_record(
     return {
         "verdict": planned.verdict.name.lower(),
         "budget_bytes": judge.limits.budget_bytes,
+        "usable_bytes": judge.limits.usable_bytes,
         "needed_bytes": planned.needed_bytes,
         "fits": chosen.fits,
         "plans_asked": judge.asked,

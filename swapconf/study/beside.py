@@ -29,13 +29,13 @@ def beside(trace: Trace, config: Config | None, machine: Machine | None, environ
     )
 
 
-def reached_bytes(
-    traces: Iterable[Trace], config: Config, machine: Machine, environment: Mapping[str, str], budget_bytes: int
-) -> int:
-    """How far a budget for the pools of these ranks reaches into what their cards hold at most beside them; 0 where it
-    does not. Workspace does not count, which a plan counts by rank."""
+def pool_room_bytes(
+    traces: Iterable[Trace], config: Config, machine: Machine, environment: Mapping[str, str]
+) -> int | None:
+    """What the cards of these ranks have at least left for pool and workspace, which a plan counts by rank; None for
+    no traces."""
     held = (beside(trace, config, machine, environment).without(PartName.WORKSPACE) for trace in traces)
-    return max((max(budget_bytes - item.room_bytes, 0) for item in held), default=0)
+    return min((item.room_bytes for item in held), default=None)
 
 
 def measured_parts(on: Hardware, *, is_pynative: bool) -> tuple[Part, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from swapconf.plan.judge import Judge
@@ -48,6 +50,13 @@ def test_what_is_beside_the_pool_and_what_was_learned_leave_less() -> None:
     limits = Limits(budget_bytes=1000, workspace_bytes=(10, 20), beside_bytes=100, learned_bytes=(5, 0))
     assert limits.pool_bytes == (885, 880)
     assert limits.over_bytes([900, 879]) == 15
+
+
+def test_a_card_may_have_less_room_than_the_budget_says() -> None:
+    limits = Limits(budget_bytes=1000, workspace_bytes=(10, 20), room_bytes=800)
+    assert limits.pool_bytes == (790, 780)
+    assert limits.needed_bytes([500, 600]) == 620
+    assert replace(limits, room_bytes=2000).pool_bytes == (990, 980)
 
 
 def test_what_does_not_fit_without_fragments_is_not_placed() -> None:

@@ -120,16 +120,18 @@ def test_a_plan_tells_the_whole_card_and_what_its_workspace_is_for() -> None:
 
 
 def test_best_plan_leaves_as_much_as_the_command() -> None:
-    found = swapconf.best_plan(YAML, [TRACE], budget="64GB", card="ascend_910b2")
-    held = beside(trace_folder.read(TRACE, rank=0), found.judge.config(found.chosen.plan), None, {})
-    assert found.judge.limits.beside_bytes == held.without(PartName.WORKSPACE).most_bytes
-    assert swapconf.best_plan(YAML, [TRACE], budget="1GB").judge.limits.beside_bytes == 0
+    limits = swapconf.best_plan(YAML, [TRACE], budget="640GB", card="ascend_910b2").judge.limits
+    more = [part.most_bytes for name, part in parts().items() if name is not PartName.WORKSPACE]
+    assert limits.usable_bytes == 64 * GIB - sum(more)
+    assert swapconf.best_plan(YAML, [TRACE], budget="1GB").judge.limits.usable_bytes == GIB
 
 
 @pytest.mark.parametrize(("budget", "reaches"), [("40GB", False), ("64GB", True)])
 def test_a_plan_leaves_what_a_card_holds_at_most_beside_the_pool(budget: str, reaches: bool) -> None:
     plan = ("plan", YAML, "--from", TRACE, "--hardware", "ascend_910b2", "--format", "json", "--budget", budget)
-    told = json.loads(run(*plan))["needed_bytes"]
-    alone = json.loads(run(*plan, "--beside", "0"))["needed_bytes"]
+    told, alone = json.loads(run(*plan)), json.loads(run(*plan, "--beside", "0"))
     more = [part.most_bytes for name, part in parts().items() if name is not PartName.WORKSPACE]
-    assert told - alone == (sum(more) if reaches else 0)
+    assert alone["usable_bytes"] - told["usable_bytes"] == (sum(more) if reaches else 0)
+    assert told["needed_bytes"] == alone["needed_bytes"]  # whatever the budget
+    text = run(*plan[:-4], "--budget", budget)
+    assert ("less than the budget of" in text) == reaches
