@@ -74,14 +74,15 @@ def _tail(baseline: Baseline, start: int, outside: Flags) -> list[int]:
 
 
 def _late(baseline: Baseline, start: int, outside: Flags, tail: list[int]) -> tuple[list[int], int]:
-    """Also the first that reads these."""
+    """Also the first that reads these. Whatever is read by none but these is one of them, however early it runs."""
     found: list[int] = []
-    last = len(baseline.kernels)
-    for kernel in range(start - 1, max(start - REACH, 0), -1):
+    last, begin = len(baseline.kernels), int(baseline.step_starts[baseline.step_starts <= start].max())
+    for kernel in np.flatnonzero(outside[begin:start])[::-1].tolist():
+        kernel += begin
         readers = [reader for block in baseline.made.get(kernel, ()) for reader in baseline.readers_of(block)]
-        behind = [reader for reader in readers if reader >= start and reader not in tail]
-        is_made_of_others = outside[kernel] and baseline.rows_of(kernel)
-        if is_made_of_others and readers and all(reader in found or reader in behind for reader in readers):
+        is_near = kernel > start - REACH
+        behind = [reader for reader in readers if is_near and reader >= start and reader not in tail]
+        if baseline.rows_of(kernel) and readers and all(reader in found or reader in behind for reader in readers):
             found.insert(0, kernel)
             last = min([last, *behind])
     return found, last

@@ -221,7 +221,9 @@ def test_a_prefetch_between_the_two_ways_of_counting_is_told(prefetch: int, more
     )
     windows = replace(windows, returned=windows.used - COPY_BACK)
     assert windows.used.tolist() == [3 * TICKS]
-    assert underflows(graph, program, windows, np.array([more])).tolist() == [dies]
+    assert underflows(graph, program, windows, np.array([more]), margin=0).tolist() == [dies]
+    near = {prefetch - 1, prefetch, prefetch + 1} & set(range(3 + more, 5 + more))
+    assert underflows(graph, program, windows, np.array([more]), margin=1).tolist() == [bool(near)]
 
 
 def test_the_depth_of_a_kernel_is_the_shortest_way_to_one_that_nothing_reads() -> None:
