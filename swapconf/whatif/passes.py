@@ -65,8 +65,10 @@ def rehomed(
             read.setdefault(other, set()).add(one)
             readers.setdefault(one, set()).add(other)
     sizes = Counter(passing[passing >= 0].tolist())
-    usual = max(sizes.values(), default=0)
-    home = {number: int(layer[number]) for number, size in sizes.items() if 2 * size >= usual}  # whole layers
+    whole = dict[int, int]()  # by the layer that they are named after, the most connected nodes
+    for number, size in sizes.items():
+        whole[int(layer[number])] = max(size, whole.get(int(layer[number]), 0))
+    home = {number: int(layer[number]) for number, size in sizes.items() if 2 * size >= whole[int(layer[number])]}
     between = [number for number in sizes if number not in home and number in read and number in readers]
     while True:
         found = dict[int, int]()

@@ -118,6 +118,12 @@ def test_a_kernel_of_the_layer_between_two_that_are_misnamed_stays() -> None:
     assert named([1] * 5 + [0, 1, 0] + [1] * 4, CHAIN | {8: [7, 4]}) == [1] * 12
 
 
+def test_a_layer_that_misnamed_kernels_part_into_small_pieces_is_no_part_of_the_one_in_front() -> None:
+    """As of GLM without tensor parallelism: the first layer is in one piece, the second in two and one between them."""
+    chain = {reader: [reader - 1] for reader in range(1, 23)}
+    assert named([0] * 13 + [1] * 3 + [0] + [1] * 6, chain) == [0] * 13 + [1] * 10
+
+
 def test_what_reads_no_layer_stays_a_table_of_its_own() -> None:
     assert named([0] + [1] * 11, {reader: [reader - 1] for reader in range(2, 12)} | {6: [0, 5]}) == [0] + [1] * 11
 
