@@ -68,7 +68,12 @@ def rehomed(
     whole = dict[int, int]()  # by the layer that they are named after, the most connected nodes
     for number, size in sizes.items():
         whole[int(layer[number])] = max(size, whole.get(int(layer[number]), 0))
-    home = {number: int(layer[number]) for number, size in sizes.items() if 2 * size >= whole[int(layer[number])]}
+    usual = max(whole.values(), default=0)
+    home = {
+        number: int(layer[number])
+        for number, size in sizes.items()
+        if 2 * size >= whole[int(layer[number])] and 4 * whole[int(layer[number])] >= usual
+    }
     between = [number for number in sizes if number not in home and number in read and number in readers]
     while True:
         found = dict[int, int]()
