@@ -177,12 +177,14 @@ Users = Sequence[tuple[int, tuple[int, ...]]]  # by launch its own event, and th
 
 def _recomputed(tasks: Sequence[Task], candidates: Sequence[bool], users: Users, gradients: Set[int]) -> list[bool]:
     """Candidates that only the backward pass reads. Readers come later, so that one pass from the end decides. A view,
-    and a kernel that MindSpore inserted and that stands in no cell, is of the pass of its own readers."""
+    and a kernel that MindSpore inserted and that stands in no cell, is of the pass of its own readers. What a layer
+    computes again and nobody reads, as for a product that is excluded from recompute, is of the backward pass, too."""
     serving = set(gradients)
     again = []
     for task, candidate, (event, readers) in zip(reversed(tasks), reversed(candidates), reversed(users), strict=True):
         may_serve = candidate or task.primitive in VIEWS or "-" not in task.scope
-        serves = may_serve and bool(readers) and serving.issuperset(readers)
+        in_vain = candidate and not readers and in_layer(task.scope) is not None
+        serves = may_serve and (bool(readers) or in_vain) and serving.issuperset(readers)
         again.append(candidate and serves and event not in gradients)
         if serves:
             serving.add(event)

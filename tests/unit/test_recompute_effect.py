@@ -173,6 +173,21 @@ def test_a_layer_is_recomputed_from_another_tensor_than_its_input(primitive: str
     assert told(decided(ALL, llama(2)), effect) == []
 
 
+def test_what_runs_again_and_nobody_reads_is_recomputed_all_the_same() -> None:
+    """As what is made for a product that is excluded from recompute, and whose gradient reads other things alone."""
+    trace = golden("llama_l2_recompute")
+    phases_of = dict(zip((task.event for task in trace.step_tasks), step_phases(trace), strict=True))
+    unread = next(
+        block
+        for block in trace.blocks
+        if phases_of.get(block.start) is Phase.RECOMPUTED
+        and "-LLamaDecodeLayer/" in block.node
+        and {phases_of.get(user) for user in block.users if user > block.start} == {Phase.BACKWARD}
+    )
+    blocks = (replace(block, users=()) if block.start == unread.start else block for block in trace.blocks)
+    assert step_phases(replace(trace, blocks=Blocks.of(blocks))) == tuple(phases_of.values())
+
+
 def test_without_the_graph_nothing_is_known_nor_told() -> None:
     effect = observed(replace(golden("llama_l2_none"), tasks=()), 2)
     assert (effect.recomputed, effect.recomputed_by_layer) == (None, {})
