@@ -182,6 +182,7 @@ def test_what_runs_again_and_nobody_reads_is_recomputed_all_the_same() -> None:
         for block in trace.blocks
         if phases_of.get(block.start) is Phase.RECOMPUTED
         and "-LLamaDecodeLayer/" in block.node
+        and not block.node.endswith("/RmsNorm-op1")  # of two outputs
         and {phases_of.get(user) for user in block.users if user > block.start} == {Phase.BACKWARD}
     )
     blocks = (replace(block, users=()) if block.start == unread.start else block for block in trace.blocks)
