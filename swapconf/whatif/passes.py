@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from statistics import mode
 from typing import TypeAlias
 
 import numpy as np
@@ -121,12 +120,20 @@ def _regular(kernels: Sequence[Kernel], layer: Ints, cell: Sequence[str], backwa
     }
     counts = Counter(keys.values())
     usual = {
-        number: mode([count for key, count in counts.items() if key[0] == number and key[-1] is None] or [1])
+        number: _usual([count for key, count in counts.items() if key[0] == number and key[-1] is None])
         for number in {key[0] for key in counts}
     }
     for index, key in keys.items():
         inside[index] = counts[key] % usual[key[0]] == 0
     return inside
+
+
+def _usual(counts: Sequence[int]) -> int:
+    """How often a layer runs: as often as most of its nodes, or as half as many of them where that is less often, since
+    a cell may use a primitive several times."""
+    support = Counter(counts)
+    most = max(support.values(), default=0)
+    return min((count for count, nodes in support.items() if 2 * nodes >= most), default=1)
 
 
 def _connected(inside: Flags, layer: Ints, source: Ints, reader: Ints) -> Ints:

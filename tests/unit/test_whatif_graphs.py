@@ -14,7 +14,7 @@ from swapconf.trace.lifetimes import TICKS
 from swapconf.trace.trace import Kernel
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_outputs import cell_outputs
-from swapconf.whatif.passes import rehomed
+from swapconf.whatif.passes import passes, rehomed
 from swapconf.whatif.recompute import StrategyProgram, recompute
 from swapconf.whatif.regions import RegionPart, _region
 from swapconf.whatif.slots import COPY_BACK
@@ -133,6 +133,26 @@ def test_a_table_that_two_layers_read_tells_of_neither() -> None:
     reads = {reader: [reader - 1] for reader in range(1, 17)} | {14: [0, 13], 16: [12, 15]}
     layers = [0] * 7 + [1] * 6 + [0, 1, 0, 1]
     assert named(layers, reads, {1: "rotary", 14: "rotary"}) == [0] * 7 + [1] * 10
+
+
+def test_a_cell_that_uses_a_primitive_twice_does_not_say_how_often_its_layer_runs() -> None:
+    """Two passes of three nodes, two of them of one cell: as many kinds of nodes are there twice as four times."""
+    kernels = [
+        Kernel(index=index, name=f"Default/x/{index}", stream=0, graph="", primitive="Cast", output="", inputs=())
+        for index in range(6)
+    ]
+    source, reader = np.array([0, 1, 3, 4]), np.array([1, 2, 4, 5])
+    found = passes(
+        kernels,
+        np.zeros(6, dtype=np.int64),
+        ["norm", "norm", "router"] * 2,
+        np.zeros(6, dtype=np.bool_),
+        Reads(block=source, kernel=reader, until=reader, face=source, via=source),
+        np.arange(6),
+        {},
+    )
+    assert len(set(found[:3])) == len(set(found[3:])) == 1
+    assert -1 not in found
 
 
 FUSED = (node(0, 0), node(1, 1, 0, makes=3, primitive="AddRmsNorm"), node(1, 1, 1), gradient(1), gradient(2, 3))

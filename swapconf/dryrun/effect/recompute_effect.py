@@ -28,15 +28,28 @@ def recomputed(trace: Trace, places: Mapping[str, Place]) -> tuple[tuple[Launch,
         for task in tasks
         if task.primitive == COPY or (phase[task.event] is Phase.BACKWARD and "-" in task.scope)
     }
-    launch |= _moved_home(tasks, again, launch, readers)
+    of_weights = _of_weights(tasks)
+    weights = {block.start for block in trace.blocks if block.kind == "Weight"}
+    weights |= {made for task in tasks if task.event in of_weights for made in task.outputs}
+    launch |= _moved_home(tasks, again, launch, readers, weights)
     computing = [task for task in tasks if task.primitive not in VIEWS and task.primitive != COPY]
-    weights = _of_weights(tasks)
     held = (
-        _held(task, late, launch, readers, task.event in weights)
+        _held(task, late, launch, readers, task.event in of_weights)
         for task in computing
         if phase[task.event] is Phase.FORWARD and launch[task.event].place.layer
     )
+    again -= _in_vain(tasks, again, readers)
     return tuple(launch[task.event] for task in computing if task.event in again), frozenset(chain.from_iterable(held))
+
+
+def _in_vain(tasks: Sequence[Task], again: Set[int], readers: Mapping[int, Sequence[int]]) -> set[int]:
+    """Of ``again`` what nobody reads but such: it takes nothing, and nothing tells whose it is where it is misnamed."""
+    found: set[int] = set()
+    for task in reversed(tasks):
+        users = {user for made in task.outputs for user in readers.get(made, ()) if user > task.event}
+        if task.event in again and users <= found:
+            found.add(task.event)
+    return found
 
 
 def _of_weights(tasks: Sequence[Task]) -> set[int]:
@@ -63,21 +76,47 @@ def _held(
 
 
 def _moved_home(
-    tasks: Sequence[Task], again: Set[int], launch: Mapping[int, Launch], readers: Mapping[int, Sequence[int]]
+    tasks: Sequence[Task],
+    again: Set[int],
+    launch: Mapping[int, Launch],
+    readers: Mapping[int, Sequence[int]],
+    weights: Set[int],
 ) -> dict[int, Launch]:
     """By event. MindSpore names some kernels of a layer after another one, such as the slices of GLM's rotary embedding
-    after layer 0: what stands between recomputed kernels of one other layer alone is of that layer."""
+    after layer 0: recomputed kernels that follow on one another, are named after one layer, and read no weight, are of
+    the one layer that stands around them and does. ``weights``: tensors."""
+    running = [task for task in tasks if task.event in again and launch[task.event].place.layer]
+    near: dict[int, set[int]] = {task.event: set() for task in running}
+    for task in running:
+        for user in {user for made in task.outputs for user in readers.get(made, ())} & near.keys() - {task.event}:
+            near[task.event].add(user)
+            near[user].add(task.event)
+    layer = {event: launch[event].place.layer for event in near}
+    rows = _rows(near, layer)
+    own = {rows[task.event] for task in running if not weights.isdisjoint(task.inputs)}
+    home = {row: layer[event] for event, row in rows.items() if row in own}
     found: dict[int, Launch] = {}
-    layers: dict[int, set[str]] = {}  # by event, of the recomputed kernels that it reads
-    for task in tasks:
-        if task.event not in again:
-            continue
-        place = launch[task.event].place
-        users = {user for tensor in task.outputs for user in readers.get(tensor, ()) if user > task.event} & again
-        around = {launch[user].place.layer for user in users} - {""}
-        if place.layer and len(around) == 1 and around == layers.get(task.event) != {place.layer}:
-            place = replace(place, layer=min(around))
-            found[task.event] = replace(launch[task.event], place=place)
-        for user in users:
-            layers.setdefault(user, set()).update({place.layer} - {""})
+    for row in set(rows.values()) - own:
+        events = [event for event in rows if rows[event] == row]
+        around = {home[rows[other]] for event in events for other in near[event] if rows[other] in home}
+        if len(around) == 1:
+            (layer_around,) = around
+            found |= {event: _in_layer(launch[event], layer_around) for event in events}
     return found
+
+
+def _rows(near: Mapping[int, Set[int]], layer: Mapping[int, str]) -> dict[int, int]:
+    """By event the first one of those of its layer that are connected with it."""
+    found: dict[int, int] = {}
+    for first in near:
+        waiting = [] if first in found else [first]
+        while waiting:
+            event = waiting.pop()
+            if event not in found:
+                found[event] = first
+                waiting += [other for other in near[event] if layer[other] == layer[event]]
+    return found
+
+
+def _in_layer(launch: Launch, layer: str) -> Launch:
+    return replace(launch, place=replace(launch.place, layer=layer))
