@@ -29,9 +29,7 @@ def recomputed(trace: Trace, places: Mapping[str, Place]) -> tuple[tuple[Launch,
         if task.primitive == COPY or (phase[task.event] is Phase.BACKWARD and "-" in task.scope)
     }
     of_weights = _of_weights(tasks)
-    weights = {block.start for block in trace.blocks if block.kind == "Weight"}
-    weights |= {made for task in tasks if task.event in of_weights for made in task.outputs}
-    launch |= _moved_home(tasks, again, launch, readers, weights)
+    launch |= _moved_home(tasks, again, launch, readers, _weights(trace, of_weights))
     computing = [task for task in tasks if task.primitive not in VIEWS and task.primitive != COPY]
     held = (
         _held(task, late, launch, readers, task.event in of_weights)
@@ -50,6 +48,12 @@ def _in_vain(tasks: Sequence[Task], again: Set[int], readers: Mapping[int, Seque
         if task.event in again and users <= found:
             found.add(task.event)
     return found
+
+
+def _weights(trace: Trace, of_weights: Set[int]) -> set[int]:
+    """Tensors that are weights, or that these events made of them."""
+    made = {made for task in trace.step_tasks if task.event in of_weights for made in task.outputs}
+    return made | {block.start for block in trace.blocks if block.kind == "Weight"}
 
 
 def _of_weights(tasks: Sequence[Task]) -> set[int]:
@@ -86,22 +90,25 @@ def _moved_home(
     after layer 0: recomputed kernels that follow on one another, are named after one layer, and read no weight, are of
     the one layer that stands around them and does. ``weights``: tensors."""
     running = [task for task in tasks if task.event in again and launch[task.event].place.layer]
-    near: dict[int, set[int]] = {task.event: set() for task in running}
-    for task in running:
-        for user in {user for made in task.outputs for user in readers.get(made, ())} & near.keys() - {task.event}:
-            near[task.event].add(user)
-            near[user].add(task.event)
-    layer = {event: launch[event].place.layer for event in near}
-    rows = _rows(near, layer)
+    near = _near(running, readers)
+    rows = _rows(near, {event: launch[event].place.layer for event in near})
     own = {rows[task.event] for task in running if not weights.isdisjoint(task.inputs)}
-    home = {row: layer[event] for event, row in rows.items() if row in own}
-    found: dict[int, Launch] = {}
-    for row in set(rows.values()) - own:
-        events = [event for event in rows if rows[event] == row]
-        around = {home[rows[other]] for event in events for other in near[event] if rows[other] in home}
-        if len(around) == 1:
-            (layer_around,) = around
-            found |= {event: _in_layer(launch[event], layer_around) for event in events}
+    around: dict[int, set[str]] = {}
+    for event, others in near.items():
+        around.setdefault(rows[event], set()).update(
+            launch[other].place.layer for other in others if rows[other] in own
+        )
+    home = {row: min(layers) for row, layers in around.items() if row not in own and len(layers) == 1}
+    return {event: _in_layer(launch[event], home[row]) for event, row in rows.items() if row in home}
+
+
+def _near(running: Sequence[Task], readers: Mapping[int, Sequence[int]]) -> dict[int, set[int]]:
+    """By event those that read what it made, and that made what it reads."""
+    found: dict[int, set[int]] = {task.event: set() for task in running}
+    for task in running:
+        for user in {user for made in task.outputs for user in readers.get(made, ())} & found.keys() - {task.event}:
+            found[task.event].add(user)
+            found[user].add(task.event)
     return found
 
 
