@@ -7,7 +7,8 @@ With the releases that most was measured with, a file holds the whole family; wi
 what differs from it (``swapconf.models.deltas``). ``--whole`` and the flags that leave something out give whole files.
 
 Each family is built in a child process (mindformers keeps its kind of model in a global), in a scratch directory
-(both frameworks write logs where they run). ``--trees-only`` skips the compiles: executed, saved stay null.
+(both frameworks write logs where they run). ``--trees-only`` skips the compiles: executed, saved stay null; families
+of one kind then share a child, which imports both frameworks once.
 """
 
 from __future__ import annotations
@@ -49,11 +50,13 @@ COMMUNICATION = {"AllReduce", "ReduceScatter"}
 def main() -> None:
     options = _options()
     options.out.mkdir(parents=True, exist_ok=True)
+    names = options.family or list(FAMILIES)
     if options.child:
-        _write_family(FAMILIES[options.family[0]], options)
+        for name in names:
+            _write_family(FAMILIES[name], options)
         return
-    for name in options.family or FAMILIES:
-        _run_child(name, options)
+    for together in _of_one_kind(names) if options.trees_only else [[name] for name in names]:
+        _run_child(together, options)
     if not options.as_delta:
         index = {name: {"legacy": case.legacy, **case.identify} for name, case in FAMILIES.items()}
         _write(options.out / "families.json", {"schema": SCHEMA, "families": index})
@@ -73,12 +76,19 @@ def _options() -> argparse.Namespace:
     return options
 
 
-def _run_child(name: str, options: argparse.Namespace) -> None:
+def _of_one_kind(names: Sequence[str]) -> list[list[str]]:
+    """Legacy families, and the others: each kind can be built in one process, as long as nothing is compiled."""
+    kinds = [[name for name in names if FAMILIES[name].legacy is legacy] for legacy in (True, False)]
+    return [kind for kind in kinds if kind]
+
+
+def _run_child(names: Sequence[str], options: argparse.Namespace) -> None:
     given = {"--first-variant": options.first_variant, "--trees-only": options.trees_only, "--whole": options.whole}
     flags = [flag for flag, is_given in given.items() if is_given]
+    chosen = [word for name in names for word in ("--family", name)]
     with tempfile.TemporaryDirectory() as scratch:
         subprocess.run(
-            [sys.executable, __file__, "--child", "--family", name, "--out", str(options.out), *flags],
+            [sys.executable, __file__, "--child", *chosen, "--out", str(options.out), *flags],
             cwd=scratch,
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
             check=True,

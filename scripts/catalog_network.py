@@ -28,6 +28,7 @@ from mindspore.communication import GlobalComm
 _MISSING = object()
 
 
+@functools.cache  # families of one process are of one kind
 def prepare(*, legacy: bool) -> None:
     """Once per process: mindformers reads the kind of model from its global context."""
     os.environ["RUN_MODE"] = "train"
