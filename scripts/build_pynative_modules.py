@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TRIED: dict[str, tuple[Any, ...]] = {
     "add_bias_linear": (True, False, None),
     "attention_bias": (True, False, None),
+    "apply_dsa_kernel_fusion": (True, False, None),
     "apply_rope_fusion": (True, False, None),
     "attention_dropout": (0.0, 0.1, None),
     "gated_linear_unit": (True, False, None),
@@ -39,6 +40,7 @@ TRIED: dict[str, tuple[Any, ...]] = {
     "moe_router_load_balancing_type": ("seq_aux_loss", "gbs_aux_loss", None),
     "n_shared_experts": (0, 1, 2, None),
     "normalization": ("RMSNorm", None),
+    "num_hash_layers": (0, 6),
     "position_embedding_type": ("rope", "yarn", None),
     "q_lora_rank": (128, None),
     "qk_layernorm": (True, False, None),
@@ -50,6 +52,8 @@ TRIED: dict[str, tuple[Any, ...]] = {
     "use_flash_attention": (True, False, None),
     "use_fused_mla": (True, False, None),
 }
+# settings of which no other value can be built without hyper_parallel: with one, nothing is known
+PACKAGED = ("apply_dsa_kernel_fusion",)
 
 
 def main() -> None:
@@ -99,6 +103,8 @@ def catalog(settings: dict[str, Any]) -> dict[str, Any]:
                 found = layers(changed)
             except Exception as error:  # a value that this model does not take
                 print(f"{settings['model']['model_type']}: {key}={value!r} is not built: {str(error)[:100]}")
+                if key in PACKAGED and key in settings["model"]:
+                    made["plain"][key] = same
                 continue
             if found == plain:
                 same.append(value)
@@ -125,7 +131,8 @@ def variations(settings: dict[str, Any], key: str) -> Iterator[tuple[Any, dict[s
 
 
 def layers(settings: dict[str, Any]) -> dict[str, Any]:
-    """The tree of each kind of layer: cells by name, functions in a list under the empty name."""
+    """The tree of each kind of layer: cells by name, functions in a list under the empty name. Layers of DeepSeek-V4
+    are also told apart by how they compress keys and values."""
     import mindspore
     from mindformers.pynative.base_models.gpt.gpt_model import GPTModel
     from mindformers.pynative.config import TrainConfig
@@ -138,10 +145,12 @@ def layers(settings: dict[str, Any]) -> dict[str, Any]:
     extra = getattr(inner, "mtp", None)
     view = inner.decoder if extra is None else upstream._MtpLayerView(inner.decoder, extra)
     count = int(inner.decoder.config.num_layers)
+    ratios = getattr(inner.decoder.config, "csa_compress_ratios", None)
     found: dict[str, Any] = {}
     for number, paths in upstream._get_modules_and_ops_list(view).items():
         layer = view.layers[number]
         kind = "mtp" if number >= count else "experts" if "mlp.experts" in paths else "dense"
+        kind = kind if ratios is None else f"{kind} {ratios[number]}"
         tree = as_tree(layer, paths)
         assert found.setdefault(kind, tree) == tree, f"layers of the kind {kind} differ"
     return found

@@ -14,7 +14,7 @@ from typing import Any
 
 from swapconf.upstream.versions import EXCLUDE_BY_PATH, PYNATIVE, reached
 
-FAMILIES = ("deepseek_v3", "qwen3")
+FAMILIES = ("deepseek_v3", "deepseek_v4", "qwen3")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,13 @@ def known_modules(model: Mapping[str, object], num_layers: int | None, mindforme
     kinds = _kinds(catalog, model)
     if kinds is None:
         return unknown
-    places, dense = kinds, _num_dense(places=kinds, model=model)
-    if dense is None:
+    places, kind_of = kinds, _by_layer(kinds, model, num_layers)
+    if kind_of is None:
         return unknown
 
     def known(layer: int) -> LayerModules | None:
-        kind = "mtp" if layer >= num_layers else "dense" if layer < dense else "experts"
-        return _modules(family, release, places[kind]) if kind in places else None
+        place = places.get(kind_of(layer))
+        return None if place is None else _modules(family, release, place)
 
     return known
 
@@ -72,6 +72,23 @@ def _kinds(catalog: Mapping[str, Any], model: Mapping[str, object]) -> Mapping[s
 
 def _is_among(value: object, values: list[object]) -> bool:
     return any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in values)
+
+
+def _by_layer(places: Mapping[str, int], model: Mapping[str, object], num_layers: int) -> Callable[[int], str] | None:
+    """The kind of a layer; None where the YAML does not tell it."""
+    if any(
+        " " in kind for kind in places
+    ):  # and how it compresses, as of DeepSeek-V4, all of whose layers have experts
+        ratios = model.get("compress_ratios")
+        if not isinstance(ratios, list) or len(ratios) < num_layers:
+            return None
+        return lambda layer: f"{_kind(layer, num_layers, 0)} {ratios[layer] if layer < len(ratios) else None}"
+    dense = _num_dense(places=places, model=model)
+    return None if dense is None else lambda layer: _kind(layer, num_layers, dense)
+
+
+def _kind(layer: int, num_layers: int, num_dense: int) -> str:
+    return "mtp" if layer >= num_layers else "dense" if layer < num_dense else "experts"
 
 
 def _num_dense(places: Mapping[str, int], model: Mapping[str, object]) -> int | None:

@@ -71,6 +71,10 @@ DEEPSEEK = {
     "recompute": {"mode": "select", "select_module": {"mlp\\.experts": ["0-2"], "transformer_layer\\.mlp": ["3"]}},
     "swap": {"enable": True, "layer_swap": [{"layers": ["0-2"]}]},
 }
+DEEPSEEK_V4 = {
+    "recompute": {"mode": "select", "select_module": {"mlp\\.experts": ["2-5"], "transformer_layer\\.mlp": ["6"]}},
+    "swap": {"enable": True, "layer_swap": [{"layers": ["0-2"]}]},
+}
 
 
 def written(folder: Path, model: str, sections: dict[str, Any]) -> Path:
@@ -97,7 +101,9 @@ def ran(config: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return swapconf("run", config.with_name("script.py"), "--config", config, *words)
 
 
-@pytest.mark.parametrize(("model", "sections"), [("qwen3", QWEN3), ("deepseek_v3", DEEPSEEK)])
+@pytest.mark.parametrize(
+    ("model", "sections"), [("qwen3", QWEN3), ("deepseek_v3", DEEPSEEK), ("deepseek_v4", DEEPSEEK_V4)]
+)
 def test_a_run_logs_and_does_what_explain_says(tmp_path: Path, model: str, sections: dict[str, Any]) -> None:
     config = written(tmp_path, model, sections)
     done = ran(config)
@@ -122,6 +128,9 @@ def test_a_run_logs_and_does_what_explain_says(tmp_path: Path, model: str, secti
             "layers.2.self_attention.linear_qkv",
             "layers.3",
         }
+    elif model == "deepseek_v4":
+        assert swapped == {"layers.0", "layers.1"}
+        assert again == {*(f"layers.{layer}.mlp.experts" for layer in range(2, 6)), "layers.0.transformer_layer.mlp"}
     else:
         assert swapped == {"layers.0"}
         assert again == {"layers.1.mlp.experts", "layers.2.mlp.experts", "layers.0.transformer_layer.mlp"}

@@ -17,6 +17,27 @@ DEEPSEEK: dict[str, Any] = {
     "hidden_act": "silu",
     "gated_linear_unit": True,
 }
+DEEPSEEK_V4: dict[str, Any] = {
+    "model_type": "deepseek_v4",
+    "apply_dsa_kernel_fusion": False,
+    "compress_ratios": [0, 4, 128, 4, 0],
+}
+
+
+@pytest.mark.parametrize("release", ["2.0.0", "2.1.0"])
+def test_layers_of_deepseek_v4_are_told_by_how_they_compress(release: str) -> None:
+    known = known_modules(DEEPSEEK_V4, 4, release)
+    window, sparse, heavy, extra = known(0), known(1), known(2), known(4)
+    assert window is not None
+    assert sparse is not None
+    assert heavy is not None
+    assert extra is not None
+    assert known(3) is sparse
+    assert window.cells < heavy.cells < sparse.cells
+    assert "self_attention.core_attention.indexer" in sparse.cells - heavy.cells
+    assert "self_attention.core_attention.compressor" in heavy.cells - window.cells
+    assert {"attn_hc.mapping_proj", "mlp.experts"} <= window.cells
+    assert "transformer_layer.ffn_hc" in extra.cells
 
 
 @pytest.mark.parametrize("release", ["2.0.0", "2.1.0"])
@@ -50,6 +71,10 @@ def test_a_setting_that_changes_the_layer_is_looked_at() -> None:
         {**QWEN3, "hidden_act": "gelu", "attention_bias": True},
         {key: value for key, value in DEEPSEEK.items() if key != "first_k_dense_replace"},
         {**DEEPSEEK, "moe_layer_freq": [0, 1]},
+        {**DEEPSEEK_V4, "apply_dsa_kernel_fusion": True},
+        {**DEEPSEEK_V4, "compress_ratios": [8, 8, 8, 8]},
+        {**DEEPSEEK_V4, "compress_ratios": [0]},
+        {key: value for key, value in DEEPSEEK_V4.items() if key != "compress_ratios"},
     ],
 )
 def test_of_another_model_nothing_is_claimed(model: dict[str, Any]) -> None:
@@ -63,4 +88,6 @@ def test_releases_before_the_first_with_pynative_stand_for_it() -> None:
 
 
 def test_every_family_is_there() -> None:
-    assert all(known_modules({**DEEPSEEK, "model_type": name}, 2, "2.0.0")(0) is not None for name in FAMILIES)
+    models = {"qwen3": QWEN3, "deepseek_v3": DEEPSEEK, "deepseek_v4": DEEPSEEK_V4}
+    assert models.keys() == set(FAMILIES)
+    assert all(known_modules(model, 2, "2.0.0")(0) is not None for model in models.values())
