@@ -1,7 +1,8 @@
 """STUDY + LEVEL + ENVIRONMENT -> FINDINGS: configs of which there is no dry run here, each with the reason.
 
 ``jit_level: O2`` hands the graph to CANN's graph engine, which plans the memory itself; without a CANN MindSpore 2.9.0
-cannot even compile it ("Load backend failed").
+cannot even compile it ("Load backend failed"). A YAML for prediction has no ``optimizer``, without which mindformers
+cannot train, and a dry run is one of training.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from swapconf.study.study import Study
 from swapconf.words.findings import Finding, Severity
 from swapconf.words.phrases import phrase
 
-RULE = "graph-engine-not-rehearsed"
+RULE, NO_TRAINING = "graph-engine-not-rehearsed", "no-training"
 _GRAPH_ENGINE = "O2"
 
 
@@ -24,11 +25,18 @@ def not_rehearsed(study: Study, level: int, environment: Mapping[str, str]) -> I
     """Errors."""
     yield from refusals.refusals(study, level)
     config = study.config
-    if (
-        config.runtime.jit_level == _GRAPH_ENGINE
-        and config.dialect is not Dialect.PYNATIVE
-        and not find_cann(without_shim(environment))
-    ):
+    if config.dialect is Dialect.PYNATIVE:
+        return
+    if study.document.entry_at("optimizer") is None:
+        mode = study.document.entry_at("run_mode")
+        yield Finding(
+            origin=config.origin("optimizer") if mode is None else study.document.key_origin(mode, "run_mode"),
+            rule=NO_TRAINING,
+            severity=Severity.ERROR,
+            message=phrase("there is no `optimizer`, as in a YAML for prediction: nothing can be trained with it"),
+            hint=phrase("a dry run is one of training; name a YAML for training, with `optimizer` and `lr_schedule`"),
+        )
+    if config.runtime.jit_level == _GRAPH_ENGINE and not find_cann(without_shim(environment)):
         yield Finding(
             origin=config.origin("context.jit_config.jit_level", "context.jit_level"),
             rule=RULE,

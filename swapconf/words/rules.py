@@ -152,6 +152,11 @@ DRY_RUNS: Pages = {
         "`jit_level: O2` where there is no CANN: its graph engine would compile the graph and plan the memory. Nothing "
         "is started.",
     ),
+    "no-training": (
+        "error",
+        "A YAML without `optimizer`, as one for prediction: mindformers cannot train with it, and a dry run is one of "
+        "training. Nothing is started.",
+    ),
     "level-not-reached": (
         "warning",
         "Level 2 or 3 was asked for, and cannot be estimated: MindSpore wrote no graph (`memory_optimize_level` "

@@ -8,7 +8,7 @@ import pytest
 
 from swapconf.config.yaml_document import parse
 from swapconf.dryrun.cann import LIBRARY
-from swapconf.dryrun.not_rehearsed import RULE, not_rehearsed
+from swapconf.dryrun.not_rehearsed import NO_TRAINING, RULE, not_rehearsed
 from swapconf.study.study import Study, study_document
 from swapconf.upstream.facts import Versions
 from tests.helpers import ROOT
@@ -41,3 +41,13 @@ def test_the_graph_engine_is_not_here() -> None:
 def test_with_a_cann_it_is_left_to_mindspore(tmp_path: Path) -> None:
     (tmp_path / LIBRARY).write_bytes(b"")
     assert not list(not_rehearsed(studied("O2"), 1, {"LD_LIBRARY_PATH": str(tmp_path)}))
+
+
+def test_a_yaml_for_prediction_cannot_be_trained() -> None:
+    kept, skipping = [], False
+    for line in SMALL.splitlines(keepends=True):
+        skipping = line.startswith("optimizer:") or (skipping and line[0] in " #\n")
+        kept += [] if skipping else [line]
+    (finding,) = not_rehearsed(study_document(parse("".join(kept), "predict.yaml"), Versions(), {}), 1, {})
+    assert finding.rule == NO_TRAINING
+    assert finding.origin.path == "run_mode"
