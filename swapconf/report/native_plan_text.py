@@ -16,6 +16,7 @@ from swapconf.plan.pynative.modes import FULL, KEEP, SWAP, NativeEntry, NativePl
 from swapconf.plan.pynative.planned import NativePlanned, fewest
 from swapconf.plan.runs import StageRun
 from swapconf.report.memory_tables import PrintedTable
+from swapconf.report.plan_text import room_line
 from swapconf.whatif.pynative.question import NativeMismatch
 from swapconf.words.phrases import joined, phrase, show
 from swapconf.words.units import runs, show_bytes, show_range
@@ -38,7 +39,8 @@ def comment(planned: NativePlanned, budget: str, hardware: str, slower_link: flo
 
 def verdict_lines(planned: NativePlanned) -> Iterator[str]:
     """What the plan comes to, and where none fits what holds the memory."""
-    judge, chosen, budget = planned.judge, planned.chosen, show_bytes(planned.judge.limits.budget_bytes)
+    judge, chosen, budget = planned.judge, planned.chosen, show_bytes(planned.judge.limits.usable_bytes)
+    yield from room_line(judge.limits)
     needed = show_bytes(judge.needed_bytes(chosen))
     if planned.verdict is Verdict.NOT_NEEDED:
         yield phrase(
@@ -189,6 +191,7 @@ def as_record(planned: NativePlanned, text: str, run: StageRun | None, slower_li
     return {
         "verdict": planned.verdict.name.lower(),
         "budget_bytes": judge.limits.budget_bytes,
+        "usable_bytes": judge.limits.usable_bytes,
         "needed_bytes": judge.needed_bytes(chosen),
         "fits": score.fits,
         "plans_asked": judge.asked,

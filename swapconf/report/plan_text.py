@@ -12,6 +12,7 @@ from swapconf.memory.holders import peak
 from swapconf.plan.confirmed import ConfirmedRank
 from swapconf.plan.deal import better_deal
 from swapconf.plan.judge import SLOWER, Scored
+from swapconf.plan.limits import Limits
 from swapconf.plan.modes import Atom
 from swapconf.plan.planned import Planned, Verdict
 from swapconf.report.memory_tables import PrintedTable
@@ -33,16 +34,20 @@ def comment(planned: Planned, budget: str, hardware: str, slower_link: float) ->
     )
 
 
-def verdict_lines(planned: Planned, study: Study) -> Iterator[str]:
-    """What the plan comes to, and where none fits what holds the memory and what to try."""
-    judge, limits = planned.judge, planned.judge.limits
-    budget = show_bytes(limits.usable_bytes)
+def room_line(limits: Limits) -> Iterator[str]:
+    """Where a card has less left than the budget."""
     if limits.usable_bytes < limits.budget_bytes:
         yield phrase(
             "beside all else that it may hold a card has {room} left, less than the budget of {budget}",
-            room=budget,
+            room=show_bytes(limits.usable_bytes),
             budget=show_bytes(limits.budget_bytes),
         )
+
+
+def verdict_lines(planned: Planned, study: Study) -> Iterator[str]:
+    """What the plan comes to, and where none fits what holds the memory and what to try."""
+    judge, budget = planned.judge, show_bytes(planned.judge.limits.usable_bytes)
+    yield from room_line(judge.limits)
     if planned.verdict is Verdict.NOT_NEEDED:
         yield phrase(
             "nothing is needed: without swap and recompute each card holds at most {needed} of {budget}",
