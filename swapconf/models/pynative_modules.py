@@ -76,9 +76,7 @@ def _is_among(value: object, values: list[object]) -> bool:
 
 def _by_layer(places: Mapping[str, int], model: Mapping[str, object], num_layers: int) -> Callable[[int], str] | None:
     """The kind of a layer; None where the YAML does not tell it."""
-    if any(
-        " " in kind for kind in places
-    ):  # and how it compresses, as of DeepSeek-V4, all of whose layers have experts
+    if any(" " in kind for kind in places):  # with how it compresses: DeepSeek-V4, which has experts in every layer
         ratios = model.get("compress_ratios")
         if not isinstance(ratios, list) or len(ratios) < num_layers:
             return None

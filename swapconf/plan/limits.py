@@ -68,7 +68,7 @@ class Limits:
     @property
     def usable_bytes(self) -> int:
         """The part of the budget that can be used."""
-        return min(self.budget_bytes, self.budget_bytes if self.room_bytes is None else self.room_bytes)
+        return self.budget_bytes if self.room_bytes is None else min(self.budget_bytes, self.room_bytes)
 
     def over_bytes(self, pool_bytes: Sequence[float]) -> float:
         """By how much the ranks are over together; 0 where all fit."""

@@ -77,8 +77,7 @@ def _late(baseline: Baseline, start: int, outside: Flags, tail: list[int]) -> tu
     """Also the first that reads these. Whatever is read by none but these is one of them, however early it runs."""
     found: list[int] = []
     last, begin = len(baseline.kernels), int(baseline.step_starts[baseline.step_starts <= start].max())
-    for kernel in np.flatnonzero(outside[begin:start])[::-1].tolist():
-        kernel += begin
+    for kernel in (np.flatnonzero(outside[begin:start]) + begin)[::-1].tolist():
         readers = [reader for block in baseline.made.get(kernel, ()) for reader in baseline.readers_of(block)]
         is_near = kernel > start - REACH
         behind = [reader for reader in readers if is_near and reader >= start and reader not in tail]

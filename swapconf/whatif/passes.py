@@ -64,15 +64,12 @@ def rehomed(
             read.setdefault(other, set()).add(one)
             readers.setdefault(one, set()).add(other)
     sizes = Counter(passing[passing >= 0].tolist())
+    named = {number: int(layer[number]) for number in sizes}
     whole = dict[int, int]()  # by the layer that they are named after, the most connected nodes
     for number, size in sizes.items():
-        whole[int(layer[number])] = max(size, whole.get(int(layer[number]), 0))
-    usual = max(whole.values(), default=0)
-    home = {
-        number: int(layer[number])
-        for number, size in sizes.items()
-        if 2 * size >= whole[int(layer[number])] and 4 * whole[int(layer[number])] >= usual
-    }
+        whole[named[number]] = max(size, whole.get(named[number], 0))
+    least = max(whole.values(), default=0) / 4  # fewer are strays alone
+    home = {number: own for number, own in named.items() if 2 * sizes[number] >= whole[own] >= least}
     between = [number for number in sizes if number not in home and number in read and number in readers]
     while True:
         found = dict[int, int]()
