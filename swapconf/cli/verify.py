@@ -27,7 +27,7 @@ from swapconf.words.phrases import phrase, show
 from swapconf.words.units import parse_bytes, runs, show_bytes
 
 if TYPE_CHECKING:
-    from swapconf.dryrun.job import Cluster
+    from swapconf.config.cluster import Cluster
     from swapconf.study.study import Study
     from swapconf.verify.predicted_peaks import PredictedPeaks
     from swapconf.verify.verify import RankVerdict, Verification

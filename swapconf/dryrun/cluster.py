@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from swapconf.dryrun.job import Cluster
+from swapconf.config.cluster import Cluster
 from swapconf.dryrun.outcome import RankReport, origin
 from swapconf.memory.cluster_view import ClusterView, RankRow
 from swapconf.words.phrases import joined, phrase

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from swapconf.config.cluster import Cluster
 from swapconf.dryrun.stand_in import Column
 
 LOG = "worker.log"
@@ -14,28 +15,6 @@ CONFIG = "config.yaml"
 ORDERS = "job.json"
 FLAGS = "flags.json"
 WRITTEN = (LOG, RESULT, CONFIG, ORDERS, FLAGS)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cluster:
-    """How the devices of a job are shared out. ``num_devices`` = data x model x context parallel x stages."""
-
-    data_parallel: int = 1
-    model_parallel: int = 1
-    context_parallel: int = 1
-    num_stages: int = 1
-
-    @property
-    def num_devices(self) -> int:
-        return self.data_parallel * self.model_parallel * self.context_parallel * self.num_stages
-
-    def stage_of(self, rank: int) -> int:
-        """The pipeline stage of a rank: MindSpore gives each stage consecutive ranks."""
-        return rank * self.num_stages // self.num_devices
-
-    def first_ranks(self) -> tuple[int, ...]:
-        """One rank for each stage; ranks of one stage do not differ in what they hold."""
-        return tuple(stage * self.num_devices // self.num_stages for stage in range(self.num_stages))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from swapconf.config.cluster import Cluster
 from swapconf.config.nodes import Document
-from swapconf.dryrun.job import Cluster
 from swapconf.study.settings import NONE, Settings
 from swapconf.study.study import Study, study_for_run
 from swapconf.timing.cost import Machine

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from swapconf.compare.rehearsed import reports_of
 from swapconf.config.config import Dialect
 from swapconf.config.dialects import is_pynative_section
 from swapconf.config.nodes import Document, Node
 from swapconf.config.overrides import of_file
+from swapconf.dryrun.kept_runs import reports_of
 from swapconf.dryrun.outcome import RankOutcome
 from swapconf.dryrun.rank_order import RankOrder, cluster_of
 from swapconf.files import cache_folder

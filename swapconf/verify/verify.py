@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from swapconf.dryrun.job import Cluster
+from swapconf.config.cluster import Cluster
 from swapconf.files import log_folder
 from swapconf.files.log_folder import Stream
 from swapconf.files.log_pool import read_all

@@ -11,9 +11,10 @@ import pytest
 
 from swapconf.cli import children as module
 from swapconf.cli.children import Children, line_of
+from swapconf.config.cluster import Cluster
 from swapconf.dryrun.board import Child, Watch, entered
 from swapconf.dryrun.came_to import Came, Station
-from swapconf.dryrun.job import Cluster, Folder, Job
+from swapconf.dryrun.job import Folder, Job
 from swapconf.dryrun.launch import launch
 from swapconf.dryrun.time_left import left_seconds
 from tests.unit.test_came_to import LINE

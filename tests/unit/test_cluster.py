@@ -15,9 +15,9 @@ from click.testing import CliRunner
 
 from swapconf.cli import cluster as lines
 from swapconf.cli.main import main
+from swapconf.config.cluster import Cluster
 from swapconf.dryrun import environment, fan_out
 from swapconf.dryrun.cluster import cluster_view
-from swapconf.dryrun.job import Cluster
 from swapconf.dryrun.outcome import RankOutcome, RankReport, as_record
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.dryrun.verdict import _remedy

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from swapconf.config.cluster import Cluster
 from swapconf.dryrun import launch as module
-from swapconf.dryrun.job import Cluster, Folder, Job
+from swapconf.dryrun.job import Folder, Job
 from swapconf.dryrun.launch import LAST_WORDS, Ending, Finished, launch
 
 SECONDS = 20.0

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from swapconf.config.cluster import Cluster
 from swapconf.config.yaml_document import parse
 from swapconf.dryrun import came_to
 from swapconf.dryrun.fold.folded import rehearse
-from swapconf.dryrun.job import Cluster, Folder
+from swapconf.dryrun.job import Folder
 from swapconf.dryrun.outcome import RankOutcome, RankReport, as_record, origin
 from swapconf.dryrun.pynative.columns import columns
 from swapconf.dryrun.pynative.hyper_parallel_stand_in.mesh import DeviceMesh

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from swapconf.cli.dryrun import _print
+from swapconf.config.cluster import Cluster
 from swapconf.config.yaml_document import parse
 from swapconf.dryrun import report_cache
-from swapconf.dryrun.job import Cluster
 from swapconf.dryrun.outcome import LayerMoves, LayerRecomputes, RankOutcome, RankReport, as_record
 from swapconf.dryrun.rank_order import RankOrder, cluster_of, ranks_of
 from swapconf.words.findings import Finding, Origin, Severity

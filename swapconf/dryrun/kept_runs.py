@@ -1,0 +1,73 @@
+"""ORDERS -> RECORDS: dry runs that keep their traces, of which an equal one that is there already is not run again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from swapconf.dryrun import fan_out
+from swapconf.dryrun.adapted import adapted, digests
+from swapconf.dryrun.outcome import RankOutcome, as_record
+from swapconf.dryrun.rank_order import RankOrder
+from swapconf.trace import run_record
+from swapconf.upstream.facts import Versions
+
+# a rank that does not fit has run its step all the same, on a simulated device
+_HAVE_FIGURES = (RankOutcome.COMPLETED.value, RankOutcome.DOES_NOT_FIT.value)
+
+
+def reports_of(
+    orders: Sequence[RankOrder],
+    jobs: int,
+    *,
+    reuse: bool = False,
+    dask: str | None = None,
+    progress: Callable[[], None] = lambda: None,
+) -> dict[tuple[Path, int], Mapping[str, Any]]:
+    """By folder and rank what became of orders that keep their traces. ``reuse``: take a kept run with the same settings
+    and versions for a new one. ``progress``: called after each new run."""
+    known: dict[tuple[Path, int], Mapping[str, Any]] = {}
+    waiting = []
+    for order in orders:
+        kept = _kept(order) if reuse else {}
+        if kept:
+            known[_key(order)] = kept
+        else:
+            waiting.append(order)
+    by_name = {(order.document.file, order.rank): order for order in waiting}
+    for report in fan_out.rehearse_all(waiting, jobs, dask) if waiting else ():
+        known[_key(by_name[report.file, report.rank])] = as_record(report)
+        progress()
+    return known
+
+
+def _key(order: RankOrder) -> tuple[Path, int]:
+    assert order.keep is not None
+    return order.keep, order.rank
+
+
+def _kept(order: RankOrder) -> Mapping[str, Any]:
+    """The report of an equal run whose trace, if it left one, is still in its folder; empty where there is none."""
+    assert order.keep is not None
+    place = order.keep / f"rank_{order.rank}"
+    found, report = run_record.read(place), run_record.report(place)
+    ran_in, versions = found.get("environment"), Versions.in_use()
+    plain: Any = order.document.root.plain()
+    settings = json.loads(json.dumps(plain, default=str))  # as it was written
+    beside = digests(adapted(plain, Path.cwd()), order.register_path)
+    same = (
+        (found.get("settings"), found.get("level"), found.get("plain"), found.get("real_data"))
+        == (settings, order.level, order.plain, order.real_data)
+        and (found.get("register_path"), found.get("inputs")) == (order.register_path, beside)
+        and isinstance(ran_in, dict)
+        and (found.get("swapconf"), ran_in.get("mindspore"), ran_in.get("mindformers"))
+        == (version("swapconf"), versions.mindspore, versions.mindformers)
+    )
+    has_trace = (place / "memory_block.csv").exists()
+    # of a folded run without a trace its figures are all that there is
+    is_there = has_trace if report.get("folded") is None else order.fold and (has_trace or not report.get("grown"))
+    is_usable = run_record.is_whole(report) and report["outcome"] in _HAVE_FIGURES
+    return report if same and is_there and is_usable else {}
