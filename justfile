@@ -10,7 +10,8 @@ given := env("SWAPCONF_PYTHON", "")
 python := if given == "" { justfile_directory() / ".venv" / "bin" / "python" } else { given }
 export PATH := parent_directory(python) + ":" + env("PATH")
 just := just_executable()
-parallel := "-n auto --dist loadfile --no-loadscope-reorder"
+# one more than there are cores: some tests wait for processes, and a core would wait with them
+parallel := "-n $(($(getconf _NPROCESSORS_ONLN) + 1)) --dist loadfile --no-loadscope-reorder"
 
 [private]
 default:

@@ -30,6 +30,7 @@ esac
 
 use_environment "${extras[@]}"
 cd -- "$repository"
+unset PYTHONDONTWRITEBYTECODE # the tests start hundreds of processes, each of which would compile all of it anew
 
 failed=()
 run() {

@@ -27,8 +27,8 @@ def reports_of(
     dask: str | None = None,
     progress: Callable[[], None] = lambda: None,
 ) -> dict[tuple[Path, int], Mapping[str, Any]]:
-    """By folder and rank what became of orders that keep their traces. ``reuse``: take a kept run with the same settings
-    and versions for a new one. ``progress``: called after each new run."""
+    """By folder and rank what became of orders that keep their traces. ``reuse``: take a kept run with the same
+    settings and versions for a new one. ``progress``: called after each new run."""
     known: dict[tuple[Path, int], Mapping[str, Any]] = {}
     waiting = []
     for order in orders:

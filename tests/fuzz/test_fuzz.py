@@ -9,7 +9,8 @@ import pytest
 from tests.fuzz import batch, campaign, mutations, targets
 
 INPUTS = 200
-FEWER = {"large_yaml": 40}
+FEWER = {"large_yaml": 20}
+SEEDS = {"large_yaml": 6}  # a megabyte of each
 FOUND = sorted(mutations.REGRESSIONS.glob("*/*"))
 
 
@@ -50,7 +51,7 @@ def test_every_target_takes_its_seeds_without_a_fault(target: str) -> None:
     if target == "elf":
         pytest.importorskip("elftools")
     assert mutations.seeds(target)
-    for seed in mutations.seeds(target):
+    for seed in mutations.seeds(target)[: SEEDS.get(target)]:
         targets.TARGETS[target](seed)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swapconf.config.yaml_document import parse
@@ -49,6 +49,7 @@ def test_a_plan_is_within_its_limits_or_there_is_none(budget_bytes: int) -> None
     assert judge.needed_bytes(chosen) == judge.safe_bytes(chosen)
 
 
+@settings(max_examples=40)
 @given(st.tuples(MODES, MODES.filter(lambda mode: not mode.is_swapped)))
 def test_every_plan_survives_the_yaml_and_back(modes: tuple[NativeMode, NativeMode]) -> None:
     judge = judge_under(NONE_BYTES)

@@ -329,25 +329,24 @@ def test_a_narrow_terminal_breaks_no_table_and_no_word() -> None:
         assert [row for row in shown if len(row) > 60 and re.search("[^ ]  +[^ ]", row)] == []
 
 
+NARROW = [
+    {"PYTHONIOENCODING": "ascii"},
+    {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    {"PYTHONIOENCODING": "latin-1"},
+    {"LANG": "C"},
+]
+
+
+# each stream with a command that prints findings and one that prints help; every other command with the first
 @pytest.mark.parametrize(
-    "variables",
+    ("line", "variables"),
     [
-        {"PYTHONIOENCODING": "ascii"},
-        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-        {"PYTHONIOENCODING": "latin-1"},
-        {"LANG": "C"},
-    ],
-)
-@pytest.mark.parametrize(
-    "line",
-    [
-        f"check {BAD} --lang zh",
-        f"--lang zh explain {GOOD}",
-        "--help --lang zh",
-        f"memory {NONE} --lang zh",
-        f"--lang zh {ASK} --config {OF_TRACES} --sweep backward_prefetch=1..9",
-        "schema",
-        "rules nope --lang zh",
+        *((line, narrow) for line in (f"check {BAD} --lang zh", "--help --lang zh") for narrow in NARROW),
+        (f"--lang zh explain {GOOD}", NARROW[0]),
+        (f"memory {NONE} --lang zh", NARROW[0]),
+        (f"--lang zh {ASK} --config {OF_TRACES} --sweep backward_prefetch=1..9", NARROW[0]),
+        ("schema", NARROW[0]),
+        ("rules nope --lang zh", NARROW[0]),
     ],
 )
 def test_what_the_stream_cannot_show_stops_nothing(line: str, variables: dict[str, str]) -> None:

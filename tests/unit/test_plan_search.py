@@ -105,7 +105,7 @@ def planned_across() -> str:
     """Plans of three judges, and all that was asked on the way, as text."""
     told: list[object] = []
     for judge in (under(made_up_judge(6), 0.4), under(made_up_judge(6, 2), 0.2), under(real_judge(), 0.3)):
-        found = plan(judge, effort=0.2)
+        found = plan(judge, effort=0.1)
         told.append([[sorted(mode) for mode in made] for made in [found.chosen.plan, *found.judge.seen]])
         told.append([sorted(mode) for mode in found.modes])
         told.append([(name, [sorted(mode) for mode in item.plan]) for name, item in found.simple.items()])
