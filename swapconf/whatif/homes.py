@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from swapconf.memory.trace_lifetimes import of_parameter
 from swapconf.trace.columns import Flags, Ints, Reads
+from swapconf.trace.lifetimes import Category
 from swapconf.trace.trace import POINT_TO_POINT, Block, Task
 
 
@@ -26,6 +28,19 @@ def take_in(layer: Ints, cell: list[str], backward: Flags, reads: Reads, maker: 
         if sources and readers and len(homes) == 1 and min(homes) >= 0:
             layer[index] = homes.pop()
             cell[index] = max((cell[other] for other in readers), key=len)
+
+
+def states_read(tasks: Sequence[Task], blocks: Sequence[Block]) -> dict[int, int]:
+    """By kernel that reads what the optimizer keeps of a weight: the number of that weight in the optimizer's order.
+    MindSpore 2.9.0 prepares parameters from the last to the first. ``blocks``: by birth."""
+    weights = [block for block in blocks if block.kind == "Weight"]
+    names = {block.node for block in weights}
+    kept = [block for block in weights if of_parameter(block.node, names) is Category.OPTIMIZER]
+    first = [block.start for block in kept if block.node.partition(".")[0] == kept[0].node.partition(".")[0]]
+    number = {start: turn for turn, start in enumerate(reversed(first))}
+    return {
+        index: number[start] for index, task in enumerate(tasks) for start in reversed(task.inputs) if start in number
+    }
 
 
 def weights_read(tasks: Sequence[Task], blocks: Iterable[Block], reads: Reads) -> dict[int, tuple[int, ...]]:

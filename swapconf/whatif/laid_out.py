@@ -32,7 +32,8 @@ class LaidOut:
     """``blocks``: all device blocks of the trace. ``maker``: [blocks] the kernel that made each, -1 for none.
     ``host_bytes``: [blocks] what a copy of each takes on the host. ``steps``: how often the training step is run.
     ``misnamed``: kernels that MindSpore names after another layer than the one that they stand in, or after none.
-    ``weights``: kernels that read one weight and nothing else, with the row of its block."""
+    ``weights``: kernels that read one weight and nothing else, with the row of its block. ``states``: kernels that read
+    what the optimizer keeps of a weight, with the number of that weight in the optimizer's order."""
 
     blocks: Lifetimes
     maker: Ints
@@ -43,6 +44,7 @@ class LaidOut:
     steps: int
     misnamed: frozenset[int] = frozenset()
     weights: Mapping[int, int] = field(default_factory=dict[int, int])
+    states: Mapping[int, int] = field(default_factory=dict[int, int])
 
     @cached_property
     def step_starts(self) -> Ints:

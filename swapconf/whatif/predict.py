@@ -30,7 +30,7 @@ from swapconf.whatif.swap import Slack, Unread, Windows, swap
 from swapconf.whatif.times import born_at, freed_after
 from swapconf.whatif.underflow import underflows
 from swapconf.whatif.ungated import covered
-from swapconf.whatif.unscaled import unscaled_early
+from swapconf.whatif.unscaled import unscaled_by_turns, unscaled_early
 from swapconf.whatif.upfront import upfront
 from swapconf.whatif.weight_copies import WeightCopies, copied
 
@@ -131,6 +131,8 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
         program = parted(baseline, program, owns)
     ends = prepared.barriers if strategy.swap_on else ()
     program = barred(program, ends)
+    if ends:
+        program = unscaled_by_turns(baseline, program)
     alone = {end.start: end.late for end in ends} or prepared.gradient_only
     program, weights = copied(baseline, program, asked_alone(sites, actions))
     program = in_order(baseline, program)

@@ -13,7 +13,7 @@ from swapconf.trace.lifetimes import NEVER, TICKS, Lifetimes
 from swapconf.trace.trace import Block, Kernel, Task, Trace
 from swapconf.upstream.scopes import EXTRA_BLOCK, GRADIENTS, InLayer, in_layer
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.homes import weights_read
+from swapconf.whatif.homes import states_read, weights_read
 from swapconf.whatif.laid_out import GRADIENT_VIEW
 from swapconf.whatif.passes import adopted, passes, rehomed
 from swapconf.whatif.streams import released
@@ -61,6 +61,7 @@ def prepare(trace: Trace) -> Baseline:
         steps=trace.num_steps,
         misnamed=frozenset(np.flatnonzero(layer != named).tolist()),
         weights={kernel: row[read[0]] for kernel, read in weights.items() if len(read) == 1},
+        states=states_read(tasks, blocks),
     )
 
 

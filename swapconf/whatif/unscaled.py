@@ -5,14 +5,22 @@ loss behind that waits until all that read parameters as they are have done so: 
 gradients read. What runs again reads a weight that is tied to the gradient of its cell, and counts as read when that is
 there. So where the first layer runs again, MindSpore 2.9.0 divides the gradients of the layers behind it before it, and
 what was communicated of them is released (measured on Qwen3 and TeleChat3, and seen in the edges of the last graph).
+
+With lazy inline they come out of the backward pass as a tuple. Of what is taken from it MindSpore 2.9.0 unties every
+other one, from the first weight of the optimizer on: these are divided when the next matrix has its gradient, the
+others wait for all (seen in the edges of the last graph; measured on TeleChat3 and DeepSeek-V3).
 """
 
 from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
 
 import numpy as np
 
 from swapconf.trace.columns import Ints
 from swapconf.trace.lifetimes import TICKS
+from swapconf.trace.work import COLLECTIVES
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.loss import launched
 from swapconf.whatif.recompute import StrategyProgram
@@ -21,14 +29,12 @@ from swapconf.whatif.slots import COPY_OUT, TURN
 
 def unscaled_early(baseline: Baseline, program: StrategyProgram) -> StrategyProgram:
     """The same program, where the last norm to be read does not run again."""
-    primitive, outside = baseline.kernels.primitives, (baseline.kernels.layer < 0) & ~baseline.kernels.backward
+    primitive = baseline.kernels.primitives
     places: dict[int, int] = {}
-    added = np.flatnonzero(outside & (primitive == "AssignAdd"))
-    for inverse in np.flatnonzero(outside & (primitive == "Reciprocal")).tolist():
+    for inverse, scale in _scales(baseline):
         low, high = _step(baseline, inverse)
         gradients = np.flatnonzero(primitive[low:high] == "RmsNormGrad") + low
-        scale = max(_faces(baseline, inverse), default=-1)
-        if scale < 0 or not len(gradients) or not ((low <= added) & (added < scale)).any():
+        if not len(gradients):
             continue
         late = int(_read(baseline, program, gradients).max())
         if late < program.where[gradients].max() < program.where[scale]:
@@ -37,6 +43,66 @@ def unscaled_early(baseline: Baseline, program: StrategyProgram) -> StrategyProg
             begin = late // TICKS * TICKS + COPY_OUT
             places |= {kernel: begin + TURN * turn for turn, kernel in enumerate([scale, inverse, *divided])}
     return launched(program, places) if places else program
+
+
+def unscaled_by_turns(baseline: Baseline, program: StrategyProgram) -> StrategyProgram:
+    """The same program of one micro-batch, with lazy inline although the baseline has none."""
+    places: dict[int, int] = {}
+    for inverse, scale in _scales(baseline):
+        made = {
+            kernel: face for kernel in _readers(baseline, inverse) if (face := _other(baseline, kernel, inverse)) >= 0
+        }
+        matrices = np.sort(program.where[[face for face in made.values() if not _of_norm(baseline, face)]])
+        found: dict[int, int] = {}
+        for kernel, face in made.items():
+            behind = int(np.searchsorted(matrices, program.where[face], side="right"))
+            if _weight(baseline, kernel) % 2 == 0 and behind < len(matrices):
+                found[kernel] = _behind(int(matrices[behind]))
+        first = min(found.values(), default=0)
+        if 0 < first < program.where[scale]:
+            places |= {**found, scale: first, inverse: first}
+    return launched(program, places) if places else program
+
+
+def _scales(baseline: Baseline) -> Iterator[tuple[int, int]]:
+    """(what inverts the scale of the loss, what makes that) of each step in which the losses are added up."""
+    kernels = baseline.kernels
+    outside = (kernels.layer < 0) & ~kernels.backward
+    added = np.flatnonzero(outside & (kernels.primitives == "AssignAdd"))
+    for inverse in np.flatnonzero(outside & (kernels.primitives == "Reciprocal")).tolist():
+        low, _ = _step(baseline, inverse)
+        scale = max(_faces(baseline, inverse), default=-1)
+        if ((low <= added) & (added < scale)).any():
+            yield inverse, scale
+
+
+def _behind(position: int) -> int:
+    """Of a kernel in its own place, or of one that is launched among what runs again."""
+    return position + (1 if position % TICKS else COPY_OUT)
+
+
+def _other(baseline: Baseline, kernel: int, inverse: int) -> int:
+    """The gradient that a kernel divides, where it is one and communicated."""
+    faces = [face for face in _faces(baseline, kernel) if face != inverse]
+    return faces[0] if len(faces) == 1 and baseline.kernels.primitive[faces[0]] in COLLECTIVES else -1
+
+
+def _of_norm(baseline: Baseline, gradient: int) -> bool:
+    """Whether what is communicated is the gradient of the weight of a norm."""
+    return any(baseline.kernels.primitive[face].endswith("NormGrad") for face in _faces(baseline, gradient))
+
+
+def _weight(baseline: Baseline, kernel: int) -> int:
+    """The number of the weight whose divided gradient a kernel makes; that of the nearest state behind it."""
+    waiting, seen = deque([kernel]), {kernel}
+    while waiting:
+        one = waiting.popleft()
+        if one in baseline.states:
+            return baseline.states[one]
+        fresh = dict.fromkeys(reader for reader in _readers(baseline, one) if reader not in seen)
+        seen.update(fresh)
+        waiting.extend(fresh)
+    return -1
 
 
 def _step(baseline: Baseline, kernel: int) -> tuple[int, int]:
