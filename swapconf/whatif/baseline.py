@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,13 +95,27 @@ class Baseline(LaidOut):
         return np.where(found < len(found), found, 0)
 
     @cached_property
+    def early_gradients(self) -> Flags:
+        """[kernels] what routers compute for their gradients alone is launched with the forward pass, without lazy
+        inline: with one micro-batch in each step, and no pipeline."""
+        passing, backward = self.kernels.passing, self.kernels.backward
+        found = np.zeros(len(passing), dtype=np.bool_)
+        if len(self.batches) == self.steps and not self.is_piped:
+            forward = np.flatnonzero((passing >= 0) & ~backward & ~self.rootless)
+            for low, high in pairwise(self.step_starts.tolist()):
+                here = forward[(low <= forward) & (forward < high)]
+                if len(here):
+                    found[low : here[-1]] = backward[low : here[-1]]
+        return found
+
+    @cached_property
     def _gradients_of_forward(self) -> tuple[Ints, Ints]:
         """(kernel, maker): kernels of the backward pass that read what the forward pass made for itself, too; the scale
         of the loss is ready before that has ended."""
         backward, maker, reader = self.kernels.backward, self.maker[self.reads.block], self.reads.kernel
         forward = np.zeros(len(backward), dtype=np.bool_)
         forward[maker[~backward[reader]]] = True
-        found = backward[reader] & ~backward[maker] & forward[maker]
+        found = backward[reader] & ~backward[maker] & forward[maker] & ~self.early_gradients[reader]
         return reader[found], maker[found]
 
     @cached_property

@@ -8,7 +8,8 @@ what was communicated of them is released (measured on Qwen3 and TeleChat3, and 
 
 With lazy inline they come out of the backward pass as a tuple. Of what is taken from it MindSpore 2.9.0 unties every
 other one, from the first weight of the optimizer on: these are divided when the next matrix has its gradient, the
-others wait for all (seen in the edges of the last graph; measured on TeleChat3 and DeepSeek-V3).
+others wait for all, and are scattered only then where the optimizer is parallel (seen in the edges of the last graph;
+measured on all mcore families).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from swapconf.trace.work import COLLECTIVES
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.loss import launched
 from swapconf.whatif.recompute import StrategyProgram
-from swapconf.whatif.slots import COPY_OUT, TURN
+from swapconf.whatif.slots import COPY_OUT, HEAD, TURN
 
 
 def unscaled_early(baseline: Baseline, program: StrategyProgram) -> StrategyProgram:
@@ -52,15 +53,29 @@ def unscaled_by_turns(baseline: Baseline, program: StrategyProgram) -> StrategyP
         made = {
             kernel: face for kernel in _readers(baseline, inverse) if (face := _other(baseline, kernel, inverse)) >= 0
         }
-        matrices = np.sort(program.where[[face for face in made.values() if not _of_norm(baseline, face)]])
-        found: dict[int, int] = {}
+        turn = {kernel: _weight(baseline, kernel) for kernel in made}
+        # the gradient of an embedding that several read is a sum, and not taken from the tuple
+        first = int(any(not turn[kernel] and _has(baseline, face, "AddN") for kernel, face in made.items()))
+        matrices = np.sort(
+            program.where[[face for face in made.values() if not _has(baseline, face, "RmsNormGrad", "LayerNormGrad")]]
+        )
+        if len(matrices) < 2:
+            continue
+        begin = int(program.where[scale])
+        is_late = begin > matrices[-2]  # behind all but the embedding, which has its own last
         for kernel, face in made.items():
-            behind = int(np.searchsorted(matrices, program.where[face], side="right"))
-            if _weight(baseline, kernel) % 2 == 0 and behind < len(matrices):
-                found[kernel] = _behind(int(matrices[behind]))
-        first = min(found.values(), default=0)
-        if 0 < first < program.where[scale]:
-            places |= {**found, scale: first, inverse: first}
+            if turn[kernel] % 2 != first:
+                if not is_late:
+                    places[kernel] = _behind(int(matrices[-1])) + TURN * turn[kernel]
+                if baseline.kernels.primitive[face] == "ReduceScatter":
+                    places[face] = places.get(kernel, int(program.where[kernel])) - HEAD
+            elif is_late and (behind := int(np.searchsorted(matrices, program.where[face], side="right"))) < len(
+                matrices
+            ):
+                places[kernel] = _behind(int(matrices[behind]))
+                begin = min(begin, places[kernel])
+        if begin < program.where[scale]:
+            places |= {scale: begin, inverse: begin}
     return launched(program, places) if places else program
 
 
@@ -87,9 +102,9 @@ def _other(baseline: Baseline, kernel: int, inverse: int) -> int:
     return faces[0] if len(faces) == 1 and baseline.kernels.primitive[faces[0]] in COLLECTIVES else -1
 
 
-def _of_norm(baseline: Baseline, gradient: int) -> bool:
-    """Whether what is communicated is the gradient of the weight of a norm."""
-    return any(baseline.kernels.primitive[face].endswith("NormGrad") for face in _faces(baseline, gradient))
+def _has(baseline: Baseline, gradient: int, *primitives: str) -> bool:
+    """Whether what is communicated is what one of these made."""
+    return any(baseline.kernels.primitive[face] in primitives for face in _faces(baseline, gradient))
 
 
 def _weight(baseline: Baseline, kernel: int) -> int:
