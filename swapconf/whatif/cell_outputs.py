@@ -41,6 +41,21 @@ def cell_outputs(
     return sorted(nodes), sorted(blocks)
 
 
+def read_by_others(baseline: Baseline, outputs: Sequence[int]) -> list[int]:
+    """Of these blocks those that a gradient reads which is not that of what made them: that one sees no output of the
+    cell but the kernel itself, which runs again (measured with MindSpore 2.9.0: flash attention)."""
+    primitive, backward = baseline.kernels.primitive, baseline.kernels.backward
+    return [
+        block
+        for block in outputs
+        if any(
+            primitive[reader] != f"{primitive[baseline.maker[block]]}Grad"
+            for reader in baseline.readers_of(block)
+            if backward[reader]
+        )
+    ]
+
+
 def redistributing(baseline: Baseline) -> Flags:
     """[kernels] communication, and views, which MindSpore takes for a change of layout: without ``mp_comm_recompute``
     neither runs again, and what a view shows is kept (measured with 2.9.0, on one device for each layer, too)."""

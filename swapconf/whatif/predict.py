@@ -13,7 +13,7 @@ from swapconf.models.network import Network
 from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import CATEGORIES, NEVER, TICKS, Category, Lifetimes
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.cell_outputs import cell_outputs, descends, redistributing
+from swapconf.whatif.cell_outputs import cell_outputs, descends, read_by_others, redistributing
 from swapconf.whatif.gradient_only import gradient_only
 from swapconf.whatif.laid_out import DISPATCH, SUM
 from swapconf.whatif.lazy_inline import Barrier, barred, barriers
@@ -96,7 +96,9 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     staying = np.zeros(len(flagged), dtype=np.bool_)
     if not strategy.recompute_options.get("mp_comm_recompute", True):
         staying |= redistributing(baseline)
-    if not strategy.lazy_inline:
+    if strategy.lazy_inline:
+        outputs = read_by_others(baseline, outputs)
+    else:
         staying |= _left_without_lazy_inline(baseline, outputs)
     flagged &= ~staying
     kept = [*kept, *np.flatnonzero(staying).tolist()]

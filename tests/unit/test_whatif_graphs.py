@@ -13,7 +13,7 @@ from swapconf.trace.columns import Ints, Kernels, LayerRows, Reads
 from swapconf.trace.lifetimes import TICKS
 from swapconf.trace.trace import Kernel
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.cell_outputs import cell_outputs
+from swapconf.whatif.cell_outputs import cell_outputs, read_by_others
 from swapconf.whatif.passes import passes, rehomed
 from swapconf.whatif.recompute import StrategyProgram, recompute
 from swapconf.whatif.regions import RegionPart, _region
@@ -255,3 +255,23 @@ def test_a_prefetch_between_the_two_ways_of_counting_is_told(prefetch: int, more
 def test_the_depth_of_a_kernel_is_the_shortest_way_to_one_that_nothing_reads() -> None:
     graph = baseline(gradient(), gradient(0), gradient(1), gradient(0), gradient(3), gradient(4), gradient(5))
     assert graph.depth.tolist() == [2, 1, 0, 3, 2, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("more", "kept"),
+    [
+        ((), []),
+        ((gradient(1),), [1]),
+        ((Item(reads=[1], backward=True, primitive="NormGrad"),), [1]),
+        ((node(0, 0, 1),), []),
+    ],
+)
+def test_the_gradient_of_a_kernel_sees_no_output_of_a_cell(more: Sequence[Item], kept: Sequence[int]) -> None:
+    """Flash attention makes two blocks (0, 1), which its own gradient reads; the second is the output of the cell."""
+    graph = baseline(
+        node(0, 0, makes=2, primitive="FlashAttentionScore"),
+        node(0, 0, 1),
+        Item(reads=[0, 1], backward=True, primitive="FlashAttentionScoreGrad"),
+        *more,
+    )
+    assert read_by_others(graph, [1]) == kept
