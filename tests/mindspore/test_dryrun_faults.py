@@ -106,13 +106,15 @@ def started(tmp_path: Path) -> Iterator[list[subprocess.Popen[str]]]:
                 stream.close()
 
 
-def start(words: list[str], cache: Path, started: list[subprocess.Popen[str]]) -> subprocess.Popen[str]:
+def start(
+    words: list[str], cache: Path, started: list[subprocess.Popen[str]], **variables: str
+) -> subprocess.Popen[str]:
     process = subprocess.Popen(
         words,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "XDG_CACHE_HOME": str(cache)},
+        env={**os.environ, "XDG_CACHE_HOME": str(cache), **variables},
         start_new_session=True,
         preexec_fn=heed_ctrl_c,
     )
@@ -127,16 +129,20 @@ def test_a_prefetch_that_kills_the_compiler_is_told_and_other_ranks_stay(
         'swap_config={"swap": true, "layer_swap": [{"backward_prefetch": 400, "layers": [0, 1]}, '
         '{"backward_prefetch": 1, "layers": [2, 3]}]}'
     )
-    process = start(command(tmp_path / "keep", "--set", swap, layers=4), cache, started)
-    out, err = process.communicate(timeout=400)
-    assert out, err
-    first, last = json.loads(out)
+    for attempt in range(3):  # MindSpore reads in front of a vector, and may live on with what it finds there
+        keep = tmp_path / f"keep{attempt}"
+        process = start(command(keep, "--set", swap, layers=4), cache, started, MALLOC_PERTURB_="165")
+        out, err = process.communicate(timeout=400)
+        assert out, err
+        first, last = json.loads(out)
+        if process.returncode:
+            break
     assert process.returncode == 1
     assert first["outcome"] == "crashed inside MindSpore"
     assert "SIGSEGV" in first["detail"]
     assert last["outcome"] == "completed"
     assert last["used_peak_bytes"] > 0
-    assert none_left(tmp_path / "keep")
+    assert none_left(keep)
 
 
 def test_a_rank_that_is_killed_for_memory_is_told_and_the_other_one_ends_well(
