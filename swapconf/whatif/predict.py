@@ -132,9 +132,7 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     if owns := _parted(prepared, strategy):
         program = parted(baseline, program, owns)
     ends = prepared.barriers if strategy.swap_on else ()
-    program = barred(program, ends)
-    if ends:
-        program = unscaled_by_turns(baseline, program)
+    program = unscaled_by_turns(baseline, barred(program, ends)) if ends else program
     alone = {end.start: end.late for end in ends} or prepared.gradient_only
     program, weights = copied(baseline, program, asked_alone(sites, actions))
     program = in_order(baseline, program)
