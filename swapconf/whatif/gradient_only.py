@@ -43,7 +43,7 @@ def _alone(baseline: Baseline, start: int, end: int) -> list[int]:
 def _needed(baseline: Baseline, alone: list[int], of_gradients: Flags) -> list[int]:
     found: list[int] = []
     for kernel in reversed(alone):
-        readers = {reader for block in baseline.made.get(kernel, ()) for reader in baseline.readers_of(block)}
+        readers = set(baseline.followers(kernel))
         if readers & set(found) or any(of_gradients[reader] for reader in readers - set(alone)):
             found.insert(0, kernel)
     return found

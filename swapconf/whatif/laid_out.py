@@ -82,6 +82,10 @@ class LaidOut:
         found: list[int] = self.reads.kernel[low:high].tolist()
         return found
 
+    def followers(self, kernel: int) -> list[int]:
+        """The kernels that read what a kernel makes."""
+        return [reader for block in self.made.get(kernel, ()) for reader in self.readers_of(block)]
+
     @cached_property
     def num_readers(self) -> Ints:
         """[kernels] how many kernels read what each makes, or shows as a view. Of what is written in place a view is no

@@ -81,9 +81,7 @@ def _early(baseline: Baseline, start: int) -> dict[int, int]:
     begin = int(baseline.step_starts[baseline.step_starts <= start].max())
     reader: dict[int, int] = {}
     for kernel in (np.flatnonzero(baseline.early_gradients[begin:start]) + begin)[::-1].tolist():
-        readers = [
-            one for block in baseline.made.get(kernel, ()) for one in baseline.readers_of(block) if one != kernel
-        ]
+        readers = [one for one in baseline.followers(kernel) if one != kernel]
         first = min((reader.get(one, one) for one in readers), default=-1)
         if first >= start:
             reader[kernel] = first
@@ -106,7 +104,7 @@ def _late(baseline: Baseline, start: int, outside: Flags, tail: list[int]) -> tu
     last, begin = len(baseline.kernels), int(baseline.step_starts[baseline.step_starts <= start].max())
     reach = REACH * (1 + int(baseline.layers.is_extra.sum()))  # each extra layer has a loss of its own
     for kernel in (np.flatnonzero(outside[begin:start]) + begin)[::-1].tolist():
-        readers = [reader for block in baseline.made.get(kernel, ()) for reader in baseline.readers_of(block)]
+        readers = baseline.followers(kernel)
         is_near = kernel > start - reach
         behind = [reader for reader in readers if is_near and reader >= start and reader not in tail]
         if baseline.rows_of(kernel) and readers and all(reader in found or reader in behind for reader in readers):

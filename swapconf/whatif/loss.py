@@ -43,12 +43,7 @@ def _head(baseline: Baseline, begin: int) -> tuple[int, list[int]]:
             if kernels.primitive[other] == "MatMul" and given & {
                 int(reads.block[row]) for row in baseline.rows_of(other)
             }:
-                adds = [
-                    kernel
-                    for block in baseline.made.get(other, ())
-                    for kernel in baseline.readers_of(block)
-                    if kernels.primitive[kernel] == "AssignAdd"
-                ]
+                adds = [kernel for kernel in baseline.followers(other) if kernels.primitive[kernel] == "AssignAdd"]
                 return (first, [other, *adds[:1]]) if adds else (0, [])
         break
     return 0, []

@@ -39,7 +39,7 @@ def unscaled_early(baseline: Baseline, program: StrategyProgram) -> StrategyProg
             continue
         late = int(_read(baseline, program, gradients).max())
         if late < program.where[gradients].max() < program.where[scale]:
-            readers = _readers(baseline, inverse)
+            readers = baseline.followers(inverse)
             divided = [kernel for kernel in readers if _is_there(baseline, program, kernel, inverse, late)]
             begin = late // TICKS * TICKS + COPY_OUT
             places |= {kernel: begin + TURN * turn for turn, kernel in enumerate([scale, inverse, *divided])}
@@ -51,7 +51,7 @@ def unscaled_by_turns(baseline: Baseline, program: StrategyProgram) -> StrategyP
     places: dict[int, int] = {}
     for inverse, scale in _scales(baseline):
         made = {
-            kernel: face for kernel in _readers(baseline, inverse) if (face := _other(baseline, kernel, inverse)) >= 0
+            kernel: face for kernel in baseline.followers(inverse) if (face := _other(baseline, kernel, inverse)) >= 0
         }
         turn = {kernel: _weight(baseline, kernel) for kernel in made}
         # the gradient of an embedding that several read is a sum, and not taken from the tuple
@@ -69,9 +69,8 @@ def unscaled_by_turns(baseline: Baseline, program: StrategyProgram) -> StrategyP
                     places[kernel] = _behind(int(matrices[-1])) + TURN * turn[kernel]
                 if baseline.kernels.primitive[face] == "ReduceScatter":
                     places[face] = places.get(kernel, int(program.where[kernel])) - HEAD
-            elif is_late and (behind := int(np.searchsorted(matrices, program.where[face], side="right"))) < len(
-                matrices
-            ):
+            elif is_late and program.where[face] < matrices[-1]:
+                behind = np.searchsorted(matrices, program.where[face], side="right")
                 places[kernel] = _behind(int(matrices[behind]))
                 begin = min(begin, places[kernel])
         if begin < program.where[scale]:
@@ -114,7 +113,7 @@ def _weight(baseline: Baseline, kernel: int) -> int:
         one = waiting.popleft()
         if one in baseline.states:
             return baseline.states[one]
-        fresh = dict.fromkeys(reader for reader in _readers(baseline, one) if reader not in seen)
+        fresh = dict.fromkeys(reader for reader in baseline.followers(one) if reader not in seen)
         seen.update(fresh)
         waiting.extend(fresh)
     return -1
@@ -152,10 +151,6 @@ def _begins(baseline: Baseline, program: StrategyProgram) -> dict[int, int]:
 def _is_there(baseline: Baseline, program: StrategyProgram, kernel: int, inverse: int, late: int) -> bool:
     """The gradient that a kernel divides is."""
     return all(int(program.where[face]) < late for face in _faces(baseline, kernel) if face != inverse)
-
-
-def _readers(baseline: Baseline, kernel: int) -> list[int]:
-    return [reader for block in baseline.made.get(kernel, ()) for reader in baseline.readers_of(block)]
 
 
 def _faces(baseline: Baseline, kernel: int) -> list[int]:

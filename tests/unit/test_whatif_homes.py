@@ -9,7 +9,7 @@ import numpy as np
 
 from swapconf.trace.columns import Reads
 from swapconf.trace.trace import Block, Task
-from swapconf.whatif.homes import take_in, weights_read
+from swapconf.whatif.homes import states_read, take_in, weights_read
 from swapconf.whatif.passes import adopted, passes
 
 
@@ -50,7 +50,7 @@ def task(*inputs: int, primitive: str = "Cast") -> Task:
     )
 
 
-def weight(start: int, kind: str = "Weight") -> Block:
+def weight(start: int, kind: str = "Weight", node: str = "") -> Block:
     return Block(
         start=start,
         end=None,
@@ -61,7 +61,7 @@ def weight(start: int, kind: str = "Weight") -> Block:
         kind=kind,
         task=0,
         task_name="",
-        node="",
+        node=node,
         users=(),
         is_persistent=True,
         used_bytes=0,
@@ -127,3 +127,10 @@ def test_weights_that_are_gathered_once_do_not_join_the_micro_batches() -> None:
     )
     assert found[:2].tolist() == [-1, -1]
     assert found[2] == found[3] != found[4] == found[5]
+
+
+def test_what_the_optimizer_keeps_is_numbered_from_the_last_parameter_that_is_prepared() -> None:
+    names = ("b.weight", "a.weight", "adam_m.b.weight", "adam_v.b.weight", "adam_m.a.weight", "adam_v.a.weight")
+    blocks = [weight(start, node=name) for start, name in enumerate(names)]
+    assert states_read([task(0, 1), task(7, 2), task(9, 4), task(3)], blocks) == {1: 1, 2: 0}
+    assert states_read([task(0, 1), task(7, 2)], blocks[:2]) == {}  # an optimizer that keeps nothing

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 from swapconf.trace.lifetimes import TICKS
-from swapconf.trace.trace import Block, Task
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.homes import states_read
 from swapconf.whatif.lazy_inline import barred, barriers
 from swapconf.whatif.predict import _left_without_lazy_inline
 from swapconf.whatif.recompute import StrategyProgram, recompute, taken
@@ -177,36 +175,6 @@ def test_gradients_that_need_nothing_of_the_loss_run_behind_the_forward_pass(ste
     assert [(barrier.start, barrier.early) for barrier in found] == [(6, {1: 8})]
     before = program(graph, ())
     assert 7 * TICKS < barred(before, found).where[1] < 8 * TICKS
-
-
-def test_what_the_optimizer_keeps_is_numbered_from_the_last_parameter_that_is_prepared() -> None:
-    names = ("b.weight", "a.weight", "adam_m.b.weight", "adam_v.b.weight", "adam_m.a.weight", "adam_v.a.weight")
-    blocks = [weight(start, name) for start, name in enumerate(names)]
-    tasks = [
-        Task(event=10, name="x/Add-op0", inputs=inputs, outputs=(), attributes=(), input_tensors=(), output_tensors=())
-        for inputs in ((0, 1), (7, 2), (9, 4), (3,))
-    ]
-    assert states_read(tasks, blocks) == {1: 1, 2: 0}
-    assert states_read(tasks, blocks[:2]) == {}  # an optimizer that keeps nothing
-
-
-def weight(start: int, name: str) -> Block:
-    return Block(
-        start=start,
-        end=None,
-        address=0,
-        size_bytes=512,
-        stream=0,
-        pool="",
-        kind="Weight",
-        task=0,
-        task_name="",
-        node=name,
-        users=(),
-        is_persistent=True,
-        used_bytes=0,
-        pool_peak_bytes=0,
-    )
 
 
 def test_without_lazy_inline_tokens_are_not_dispatched_again() -> None:
