@@ -191,7 +191,10 @@ def _stops_the_run(studies: Sequence[Study], options: _Options) -> bool:
 
     refused = [finding for study in studies for finding in not_rehearsed(study, options.level, os.environ)]
     judged = () if options.plain else studies
-    print_findings([*(finding for study in judged for finding in study.findings), *refused], err=True)
+    places = {(finding.origin, finding.rule) for finding in refused}
+    found = [finding for study in judged for finding in study.findings]
+    known = [finding for finding in found if (finding.origin, finding.rule) not in places]
+    print_findings([*known, *refused], err=True)
     return bool(refused) or any(study.is_refused for study in judged)
 
 

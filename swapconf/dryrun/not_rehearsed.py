@@ -2,14 +2,19 @@
 
 ``jit_level: O2`` hands the graph to CANN's graph engine, which plans the memory itself; without a CANN MindSpore 2.9.0
 cannot even compile it ("Load backend failed"). A YAML for prediction has no ``optimizer``, without which mindformers
-cannot train, and a dry run is one of training.
+cannot train, and a dry run is one of training. An mcore model whose config.json cannot be read is not built either
+(``merge_model_config`` of 1.9.0 opens it whatever the YAML says itself; legacy models do not need it), nor one that
+nothing names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
+from swapconf.config import pretrained
 from swapconf.config.config import Dialect
+from swapconf.decide.rules import model_not_named
 from swapconf.dryrun.cann import find_cann
 from swapconf.dryrun.environment import without_shim
 from swapconf.dryrun.pynative import refusals
@@ -36,6 +41,7 @@ def not_rehearsed(study: Study, level: int, environment: Mapping[str, str]) -> I
             message=phrase("there is no `optimizer`, as in a YAML for prediction: nothing can be trained with it"),
             hint=phrase("a dry run is one of training; name a YAML for training, with `optimizer` and `lr_schedule`"),
         )
+    yield from _no_model(study)
     if config.runtime.jit_level == _GRAPH_ENGINE and not find_cann(without_shim(environment)):
         yield Finding(
             origin=config.origin("context.jit_config.jit_level", "context.jit_level"),
@@ -50,3 +56,12 @@ def not_rehearsed(study: Study, level: int, environment: Mapping[str, str]) -> I
                 "without fused kernels"
             ),
         )
+
+
+def _no_model(study: Study) -> Iterator[Finding]:
+    """What `check` says of it with less weight, as a script of one's own may build the model."""
+    if study.config.model.legacy:
+        return
+    _, unread = pretrained.merged(study.document)
+    for finding in (*unread, *model_not_named.nameless(study.config)):
+        yield replace(finding, severity=Severity.ERROR)

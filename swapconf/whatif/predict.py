@@ -23,7 +23,7 @@ from swapconf.whatif.parted import Own, flags, kinds, parted, stand_ins
 from swapconf.whatif.prediction import Moves, Prediction
 from swapconf.whatif.recompute import StrategyProgram, recompute, unseen
 from swapconf.whatif.shared import remade
-from swapconf.whatif.site_actions import SiteActions, asked_alone, site_actions
+from swapconf.whatif.site_actions import SiteActions, asked_alone, copied_unread, site_actions
 from swapconf.whatif.sites import Sites, assign
 from swapconf.whatif.streams import in_order
 from swapconf.whatif.swap import Slack, Unread, Windows, swap
@@ -212,9 +212,7 @@ def _parted(prepared: PlacedBaseline, strategy: Strategy) -> list[Own]:
 
 
 def _unread(baseline: Baseline, sites: Sites, actions: SiteActions, flagged: Flags) -> Unread:
-    """As `Sites.of_unread`; so is what a view reads that is to run again."""
-    viewed = (sites.of_viewed >= 0) & actions.again[sites.of_viewed]
-    site = np.where(viewed, sites.of_node, sites.of_unread)
+    site = copied_unread(baseline, sites, actions)
     prefetch = actions.prefetch[site]
     nodes = np.flatnonzero((site >= 0) & (prefetch >= 0) & ~flagged & (baseline.num_made > 0))
     return Unread(

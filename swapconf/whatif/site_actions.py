@@ -8,8 +8,11 @@ import numpy as np
 
 from swapconf.decide.strategy import Recompute, Strategy, Swap
 from swapconf.trace.columns import Flags, Ints
+from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_outputs import descends
 from swapconf.whatif.sites import Sites
+
+_FIRST_OF_MLP = "linear_fc1.reshape"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,3 +66,22 @@ def asked_alone(sites: Sites, actions: SiteActions) -> Flags:
         ]
     )
     return np.append(again, False)[sites.of_node]
+
+
+def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions) -> Ints:
+    """[kernels] the site whose swap copies a node's output to the host although no gradient reads it, -1 for none: as
+    `Sites.of_unread`; so is what a view reads that is to run again.
+
+    A cast is copied only where the MLP of its own layer or a later one starts with a Linear whose Reshape runs again by
+    itself, not with a cell around it (measured with 2.9.0 on Qwen3: `mlp` or `mlp.linear_fc1` recomputed in each of
+    the last layers, in some before, in none).
+    """
+    viewed = (sites.of_viewed >= 0) & actions.again[sites.of_viewed]
+    found = np.where(viewed, sites.of_node, sites.of_unread)
+    of_mlp = np.array([path.endswith(_FIRST_OF_MLP) for _, path in sites.names] + [False])[sites.of_node]
+    if of_mlp.any():
+        alone = of_mlp & (actions.cell[sites.of_node] < 0)
+        last = baseline.kernels.layer[alone].max(initial=-1)
+        casts = (found >= 0) & ~viewed & (baseline.kernels.primitives == "Cast") & (baseline.kernels.layer > last)
+        found = np.where(casts, -1, found)
+    return found

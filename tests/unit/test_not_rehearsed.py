@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from swapconf.dryrun.cann import LIBRARY
 from swapconf.dryrun.not_rehearsed import NO_TRAINING, RULE, not_rehearsed
 from swapconf.study.study import Study, study_document
 from swapconf.upstream.facts import Versions
+from swapconf.words.findings import Severity
 from tests.helpers import ROOT
 
 SMALL = (ROOT / "configs/small/qwen3_default_swap.yaml").read_text(encoding="utf-8")
@@ -51,3 +53,28 @@ def test_a_yaml_for_prediction_cannot_be_trained() -> None:
     (finding,) = not_rehearsed(study_document(parse("".join(kept), "predict.yaml"), Versions(), {}), 1, {})
     assert finding.rule == NO_TRAINING
     assert finding.origin.path == "run_mode"
+
+
+@pytest.mark.parametrize(
+    ("change", "rule", "path"),
+    [
+        ((r"\A", "pretrained_model_dir: not/here\n"), "pretrained-config", "pretrained_model_dir"),
+        ((r"(?m)^    (model_type|architectures):.*\n", ""), "model-not-named", "model.model_config"),
+    ],
+)
+def test_an_mcore_model_that_nothing_gives_is_not_started(change: tuple[str, str], rule: str, path: str) -> None:
+    """mindformers 1.9.0 opens the config.json even where the YAML says everything itself."""
+    assert not list(not_rehearsed(study_document(parse(SMALL, "train.yaml"), Versions(), {}), 1, {}))
+    text = re.sub(*change, SMALL)
+    study = study_document(parse(text, "train.yaml"), Versions(), {})
+    (finding,) = not_rehearsed(study, 1, {})
+    assert (finding.rule, finding.origin.path, finding.severity) == (rule, path, Severity.ERROR)
+    assert not study.is_refused
+    (told,) = (known for known in study.findings if known.rule == rule)
+    assert told.origin == finding.origin
+    assert told.severity < Severity.ERROR
+
+
+def test_a_legacy_model_needs_no_folder() -> None:
+    text = "pretrained_model_dir: not/here\n" + (ROOT / "configs/small/example1_default_swap.yaml").read_text("utf-8")
+    assert not list(not_rehearsed(study_document(parse(text, "train.yaml"), Versions(), {}), 1, {}))

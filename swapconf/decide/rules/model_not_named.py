@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from swapconf.config.config import Config
 from swapconf.decide.rules.case import Case, finding
 from swapconf.words.findings import Finding, Severity
 from swapconf.words.phrases import phrase
@@ -21,16 +22,21 @@ _NAMES = ("type", "model_type", "architectures")
 
 
 def check(case: Case) -> Iterator[Finding]:
-    model = case.config.model
+    yield from nameless(case.config)
+
+
+def nameless(config: Config) -> Iterator[Finding]:
+    """The warning; a dry run, which builds the model as mindformers' trainer does, makes it an error."""
+    model = config.model
     arch = model.section.get("arch")
     named = any(model.settings.get(key) for key in _NAMES) or (isinstance(arch, dict) and arch.get("type"))
-    partial = "model.model_config" not in case.config.origins
+    partial = "model.model_config" not in config.origins
     if model.legacy or named or partial or model.has_folder:
         return
     yield finding(
         RULE,
         Severity.WARNING,
-        case.config.origin("model.model_config"),
+        config.origin("model.model_config"),
         told(),
         phrase("write `model_type` there (qwen3, deepseek_v3, ...); without it swapconf knows no operators either"),
     )
