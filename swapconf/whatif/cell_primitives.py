@@ -38,6 +38,17 @@ class CellPrimitives:
         best = max(found, key=lambda operator: self._likeness(operator, readers), default=None)
         return best.path if best is not None and self._likeness(best, readers) else None
 
+    def read_by(self, primitive: str, readers: Set[str]) -> str | None:
+        """The only primitive of this type, in whatever cell, that one of ``readers`` reads in the catalog, if any."""
+        kind = plain(primitive)
+        found = [
+            operator.path
+            for (_, type_), same in self._found.items()
+            for operator in same
+            if type_ == kind and readers & set(operator.consumers)
+        ]
+        return found[0] if len(found) == 1 else None
+
     def saved_view(self, path: str, readers: frozenset[tuple[str, str]], *, is_lost: bool) -> str | None:
         """The same; of one whose output no gradient reads in the catalog, another one that has these readers, with
         which MindSpore has merged it, or none: parallelism has put it in. ``is_lost``: MindSpore has lost the cells of

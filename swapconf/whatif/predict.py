@@ -25,7 +25,7 @@ from swapconf.whatif.recompute import StrategyProgram, recompute, unseen
 from swapconf.whatif.shared import remade
 from swapconf.whatif.site_actions import SiteActions, asked_alone, copied_unread, site_actions
 from swapconf.whatif.sites import Sites, assign
-from swapconf.whatif.streams import in_order
+from swapconf.whatif.streams import in_order, sent_ahead
 from swapconf.whatif.swap import Slack, Unread, Windows, swap
 from swapconf.whatif.times import born_at, freed_after
 from swapconf.whatif.underflow import underflows
@@ -135,12 +135,12 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     program = unscaled_by_turns(baseline, barred(program, ends)) if ends else program
     alone = {end.start: end.late for end in ends} or prepared.gradient_only
     program, weights = copied(baseline, program, asked_alone(sites, actions))
-    program = in_order(baseline, program)
+    program = in_order(baseline, sent_ahead(baseline, program))
     reach = np.where(program.site >= 0, actions.prefetch[program.site], -1)
-    # what a Split makes does not move, but a view of it does: measured, and so in the catalog of every family
-    moving = (reach >= 0) & ~((program.face >= 0) & baseline.splits[program.face]) & ~unseen(baseline, program)
-    unread = _unread(baseline, sites, actions, flagged)
     whole = {layer for layer, roots in actions.roots.items() if "" in roots}
+    # what a Split makes does not move, but a view of it does: measured, and so in the catalog of every family
+    moving = (reach >= 0) & ~((program.face >= 0) & baseline.splits[program.face]) & ~unseen(baseline, program, whole)
+    unread = _unread(baseline, sites, actions, flagged)
     windows = swap(baseline, program, moving, reach, sites.of_moved, unread, slack, upfront(baseline, whole))
     program, windows = opened(baseline, program, windows, alone, slack)
     return LaunchPlan(

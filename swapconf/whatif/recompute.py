@@ -7,7 +7,7 @@ norm the norm alone runs again where the Add does not: the Add at the end of the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -92,7 +92,9 @@ def recompute(
     keep &= ~done_already[reads.kernel]
     within = again[np.maximum(reads.face[inner], 0)] & (reads.face[inner] >= 0) & (copied[reads.block[inner]] >= 0)
     shown = _shown(baseline, again, reads.face)
-    site = np.where(kernels.backward[reads.kernel], np.where(shown == reads.face, of_read, of_moved[shown]), -1)
+    site = np.where(
+        kernels.backward[reads.kernel], np.where(shown == reads.face, of_read, _moved_by(baseline, of_moved, shown)), -1
+    )
     nothing = np.full(len(redirected), -1, dtype=np.int64)
     at = place[reads.kernel[inner]]
     position = np.concatenate([where[reads.kernel[keep]], where[reads.kernel[redirected]], at, place[norms]])
@@ -126,15 +128,16 @@ def recompute(
     )
 
 
-def unseen(baseline: Baseline, program: StrategyProgram) -> Flags:
-    """[uses] that MindSpore does not see when it looks for what to swap: they read what stays on the device."""
-    return tied(baseline, program) | taken(baseline, program)
+def unseen(baseline: Baseline, program: StrategyProgram, whole: Collection[str] = ()) -> Flags:
+    """[uses] that MindSpore does not see when it looks for what to swap: they read what stays on the device.
+    ``whole``: names of the layers that are recomputed as one cell."""
+    return tied(baseline, program, whole) | taken(baseline, program)
 
 
-def tied(baseline: Baseline, program: StrategyProgram) -> Flags:
-    """[uses] by what begins a region: MindSpore ties it to the gradient there, and does not see that it reads what
-    moves, where that is of another pass; in a pipeline wherever that is. Not where something else of the backward pass
-    reads the same; what reads a view that runs again reads nothing else."""
+def tied(baseline: Baseline, program: StrategyProgram, whole: Collection[str] = ()) -> Flags:
+    """[uses] of another pass by what begins a region, in a pipeline by anything of a layer that is recomputed as a
+    ``whole``: MindSpore ties it to the gradient there, and does not see that it reads what moves. Not where something
+    else of the backward pass reads the same; what reads a view that runs again reads nothing else."""
     passing, (reader, face) = baseline.kernels.passing, baseline.edges
     again = np.zeros(len(passing), dtype=np.bool_)
     again[program.copies] = True
@@ -143,7 +146,9 @@ def tied(baseline: Baseline, program: StrategyProgram) -> Flags:
     seen = program.face * (len(baseline.maker) + len(program.origin)) + program.block
     source = np.maximum(program.face, 0)
     elsewhere = passing[source] != passing[program.reader]
-    elsewhere |= baseline.is_piped
+    if baseline.is_piped and whole:
+        kernels = np.flatnonzero(passing >= 0)
+        goes_on[kernels[[baseline.layer_of(kernel) in whole for kernel in kernels.tolist()]]] = False
     width, reads = len(passing) + 1, baseline.reads
     through, uses = program.again.copy(), np.flatnonzero(program.again)
     through[uses] = ~np.isin(program.reader[uses] * width + program.face[uses], reads.kernel * width + reads.face)
@@ -173,7 +178,14 @@ def _owner(baseline: Baseline, of_read: Ints, of_moved: Ints, rows: Ints, shown:
     summed = np.flatnonzero(np.isin(reads.block, baseline.sums) & baseline.kernels.backward[reads.kernel])
     of_sum[reads.block[summed]] = of_read[summed]
     adds = of_sum[reads.block[rows]]
-    return np.where(adds >= 0, adds, of_moved[shown[rows]])
+    return np.where(adds >= 0, adds, _moved_by(baseline, of_moved, shown[rows]))
+
+
+def _moved_by(baseline: Baseline, of_moved: Ints, face: Ints) -> Ints:
+    """The site that moves what each face shows: that of the first one below it where a view is none."""
+    while (unknown := (face >= 0) & baseline.views[face] & (of_moved[face] < 0) & (baseline.below[face] >= 0)).any():
+        face = np.where(unknown, baseline.below[face], face)
+    return np.asarray(of_moved[face])
 
 
 def _resolved(baseline: Baseline, face: Ints, flagged: Flags) -> Ints:

@@ -8,6 +8,7 @@ that has such a view of its own reads that site, not the one whose view survived
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
@@ -110,6 +111,10 @@ class _Assigned:
         served = set(baseline.edges[1][~kernels.is_lost[baseline.edges[0]]].tolist())  # by nodes that name their cells
         is_known = np.zeros(len(kernels), dtype=np.bool_)
         below: dict[int, str] = {}
+        found: dict[int, str] = {}
+        after: defaultdict[int, list[int]] = defaultdict(list)
+        for reader, face in zip(*(side.tolist() for side in baseline.edges), strict=True):
+            after[face].append(reader)
         for node in np.flatnonzero(kernels.passing >= 0)[::-1].tolist():
             layer = self._layer(node)
             if layer is None:
@@ -117,7 +122,13 @@ class _Assigned:
             known = self._readers.get(node, frozenset())
             cells = (kernels.cell[node], *_near(baseline, node, known, below))
             paths = (layer[1].path(cell, kernels.primitive[node], known) for cell in cells)
-            path = next((path for path in paths if path is not None), None)
+            path = None
+            if kernels.is_lost[node]:
+                path = layer[1].read_by(kernels.primitive[node], {found[one] for one in after[node] if one in found})
+                if path is not None:
+                    found[node], below[node] = path, path.rpartition(".")[0]
+            if path is None:
+                path = next((path for path in paths if path is not None), None)
             if path is None and kernels.is_fused[node]:
                 path = layer[1].read_by_like(kernels.primitive[node], known)
             is_known[node] = path is not None
@@ -125,7 +136,7 @@ class _Assigned:
                 path = layer[1].saved_view(path, known, is_lost=bool(kernels.is_lost[node]) and node not in served)
             if path is not None:
                 self.of_node[node] = self._site(layer[0], path)
-                below[node] = path.rpartition(".")[0]
+                found[node], below[node] = path, path.rpartition(".")[0]
         self.of_node[of_strangers(baseline, is_known) | like_misnamed(baseline, self._readers)] = -1
         self.of_moved = self.of_node.copy()
         self._of_site = [path for _, path in self.names]

@@ -13,7 +13,9 @@ import numpy as np
 
 from swapconf.trace.columns import Ints
 from swapconf.whatif.baseline import Baseline
+from swapconf.whatif.loss import launched
 from swapconf.whatif.recompute import StrategyProgram
+from swapconf.whatif.slots import TURN
 
 
 def released(position: Ints, stream: Ints, maker: Ints, maker_stream: Ints, launches: Ints) -> Ints:
@@ -31,6 +33,22 @@ def released(position: Ints, stream: Ints, maker: Ints, maker_stream: Ints, laun
         end = launches[np.maximum(np.searchsorted(launches, soonest[place[waited]]) - 1, 0)]
         until[uses[waited]] = np.maximum(end, position[uses[waited]])
     return until
+
+
+def sent_ahead(baseline: Baseline, program: StrategyProgram) -> StrategyProgram:
+    """The same program, where what the forward pass made is sent to the next stage before anything runs again in the
+    backward pass, although gradients were launched before it in the baseline."""
+    kernels, reads = baseline.kernels, baseline.reads
+    again = np.sort(program.inserted)
+    places: dict[int, int] = {}
+    for send in np.flatnonzero(kernels.primitives == "Send").tolist():
+        made = [int(baseline.maker[reads.block[row]]) for row in baseline.rows_of(send)]
+        if made and min(made) >= 0 and not kernels.backward[made].any():
+            ready = int(program.where[made].max())
+            first = int(np.searchsorted(again, ready))
+            if first < len(again) and again[first] < program.where[send]:
+                places[send] = int(again[first]) - TURN
+    return launched(program, places) if places else program
 
 
 def in_order(baseline: Baseline, program: StrategyProgram) -> StrategyProgram:

@@ -95,6 +95,18 @@ def test_what_begins_to_run_again_in_the_next_layer_does_not_make_its_input_move
     assert set(program.block[chosen].tolist()) <= {0}
 
 
+def test_a_view_that_is_no_site_moves_as_what_it_shows() -> None:
+    """The cast behind the view runs again, and reads what the Transpose has made."""
+    found = baseline([("Transpose", 0, ()), ("Reshape", 0, (0,)), ("Cast", 0, (1,)), ("MatMul", -1, (2,))])
+    reads = replace(found.reads, block=np.where(found.reads.face == 1, 0, found.reads.block))
+    found = replace(found, reads=reads)
+    again = np.arange(4) == 2
+    program = recompute(
+        found, np.full(3, -1, dtype=np.int64), again, of_gradients(found, again), np.array([7, -1, -1, -1])
+    )
+    assert program.site[program.again & (program.block == 0)].tolist() == [7]
+
+
 @pytest.mark.parametrize(("several", "view"), [(True, False), (True, True), (False, False), (False, True)])
 def test_one_of_several_outputs_does_not_move_for_what_runs_again(several: bool, view: bool) -> None:
     """0 makes one block, or another one, too; 1 reads it and runs again, and is a view that 3 looks through, or not; 2,
@@ -119,14 +131,37 @@ def test_one_of_several_outputs_does_not_move_for_what_runs_again(several: bool,
     assert bool(chosen.any()) == several
 
 
-@pytest.mark.parametrize(("outputs", "elsewhere", "expected"), [(1, "Mul", False), (2, "Mul", True), (1, "Send", True)])
-def test_what_begins_to_run_again_in_the_same_layer_does_not_make_one_of_several_outputs_move(
-    outputs: int, elsewhere: str, expected: bool
+@pytest.mark.parametrize(
+    ("piped", "whole", "expected"),
+    [("Send", ("1",), True), ("Send", ("0",), False), ("Send", (), False), ("Mul", ("1",), False)],
+)
+def test_what_a_wholly_recomputed_layer_of_a_pipeline_reads_of_another_does_not_move(
+    piped: str, whole: Sequence[str], expected: bool
 ) -> None:
-    """0 is read by the view and the cast, through it, that run again in its own layer; the last kernel is of another
-    stage of a pipeline, or not."""
+    """0 is read by the cast that layer 1 begins with, and by its Add, which also reads what runs again in it."""
     found = baseline(
-        [("RmsNorm", 0, ()), ("Reshape", 0, (0,)), ("Cast", 0, (1,)), ("MatMul", -1, (2,)), (elsewhere, -1, (3,))]
+        [
+            ("Add", 0, ()),
+            ("Cast", 1, (0,)),
+            ("Add", 1, (0, 1)),
+            ("RmsNorm", 1, (2,)),
+            ("RmsNormGrad", -1, (3,)),
+            (piped, -1, (4,)),
+        ]
+    )
+    again = np.isin(np.arange(6), (1, 2, 3))
+    sites = np.zeros(len(found.reads.block), dtype=np.int64)
+    program = recompute(found, sites, again, of_gradients(found, again), np.zeros(6, dtype=np.int64))
+    assert bool(tied(found, program, whole).any()) == expected
+
+
+@pytest.mark.parametrize(("outputs", "expected"), [(1, False), (2, True)])
+def test_what_begins_to_run_again_in_the_same_layer_does_not_make_one_of_several_outputs_move(
+    outputs: int, expected: bool
+) -> None:
+    """0 is read by the view and the cast, through it, that run again in its own layer."""
+    found = baseline(
+        [("RmsNorm", 0, ()), ("Reshape", 0, (0,)), ("Cast", 0, (1,)), ("MatMul", -1, (2,)), ("Mul", -1, (3,))]
     )
     found = replace(found, maker=np.append(found.maker, np.zeros(outputs - 1, dtype=np.int64)))
     again = np.isin(np.arange(5), (1, 2))

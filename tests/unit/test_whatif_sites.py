@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 import numpy as np
 import pytest
 
 from swapconf.models.network import Layer, LayerTemplate, Network, Operator
 from swapconf.trace.columns import Kernels
 from swapconf.whatif.cell_primitives import CellPrimitives
-from swapconf.whatif.sites import assign
+from swapconf.whatif.site_actions import SiteActions, copied_unread
+from swapconf.whatif.sites import Sites, assign
 from tests.unit.baselines import of_kernels
 
 
@@ -249,3 +252,77 @@ def test_the_slice_that_parallelism_takes_moves_with_what_it_takes_but_not_one_o
     sites = assign(graph, network)
     assert (sites.names[sites.of_moved[1]][1] if sites.of_moved[1] >= 0 else None) == moved
     assert sites.of_read[graph.reads.kernel == 3].tolist() == [sites.of_moved[1]]
+
+
+LOST_LINEAR = (
+    Operator(path="add", kind="primitive", type="Add", saved=True, consumers=("cast",)),
+    Operator(path="cast", kind="primitive", type="Cast", saved=False, consumers=("add",)),
+    Operator(path="mlp.mul", kind="primitive", type="Mul", saved=True, consumers=("mlp.out.cast",)),
+    Operator(path="mlp.out.cast", kind="primitive", type="Cast", saved=True, consumers=("mlp.out.matmul",)),
+    Operator(path="mlp.out.matmul", kind="primitive", type="MatMul", saved=True, consumers=("mlp.out.reshape",)),
+    Operator(path="mlp.out.reshape", kind="primitive", type="Reshape", saved=True, consumers=("add",)),
+)
+
+
+@pytest.mark.parametrize(("scope", "expected"), [("Default", "mlp.out.cast"), ("Default/network", "cast")])
+def test_a_linear_without_names_is_found_by_who_reads_it(scope: str, expected: str) -> None:
+    """MindSpore merged its cells away; the Cast in front of it was taken for that of the layer."""
+    network = Network(
+        family="x",
+        layers=(Layer(index=0, name="0", template=LayerTemplate(name="dense", cell="Layer", operators=LOST_LINEAR)),),
+    )
+    lost = tuple(f"{scope}/{index}" for index in range(1, 4))
+    kernels = Kernels(
+        name=("Default/a/mul", *lost, "Default/a/add"),
+        layer=np.zeros(5, dtype=np.int64),
+        cell=("mlp", "", "", "", ""),
+        primitive=("Mul", "Cast", "MatMul", "Reshape", "Add"),
+        stream=np.zeros(5, dtype=np.int64),
+        backward=np.zeros(5, dtype=np.bool_),
+        passing=np.zeros(5, dtype=np.int64),
+        before=np.arange(6),
+    )
+    sites = assign(of_kernels(kernels, [(0, 1), (1, 2), (2, 3), (3, 4)]), network)
+    assert sites.names[sites.of_node[1]][1] == expected
+
+
+@pytest.mark.parametrize(
+    ("roots", "copied"),
+    [({}, [True, True]), ({"0"}, [True, True]), ({"1"}, [True, False]), ({"0", "1"}, [False, False])],
+)
+def test_casts_move_for_nothing_only_up_to_the_last_mlp_whose_reshape_runs_again_by_itself(
+    roots: Set[str], copied: list[bool]
+) -> None:
+    """Two layers of a norm's cast and an MLP that begins with a Linear; ``roots``: where that is recomputed."""
+    names = tuple((str(layer), path) for layer in range(2) for path in ("norm.cast", "mlp.linear_fc1.reshape"))
+    kernels = Kernels(
+        name=tuple(f"a/b/{index}" for index in range(4)),
+        layer=np.array([0, 0, 1, 1]),
+        cell=("norm", "mlp.linear_fc1") * 2,
+        primitive=("Cast", "Reshape") * 2,
+        stream=np.zeros(4, dtype=np.int64),
+        backward=np.zeros(4, dtype=np.bool_),
+        passing=np.array([0, 0, 2, 2]),
+        before=np.arange(5),
+    )
+    none = np.full(4, -1, dtype=np.int64)
+    sites = Sites(
+        names=names,
+        of_node=np.arange(4),
+        of_moved=none,
+        of_read=none,
+        of_unread=np.array([0, -1, 2, -1]),
+        places=(),
+        of_place=none,
+        of_merged=none,
+        of_viewed=none,
+    )
+    actions = SiteActions(
+        again=np.array([False, True, False, True, False]),
+        prefetch=np.full(5, -1),
+        cell=np.array([0 if layer in roots and path.startswith("mlp") else -1 for layer, path in names] + [-1]),
+        cells=("mlp",),
+        roots={},
+    )
+    found = copied_unread(of_kernels(kernels, [(0, 1), (1, 2), (2, 3)]), sites, actions)
+    assert (found[[0, 2]] >= 0).tolist() == copied

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from swapconf.whatif.streams import released
+from swapconf.trace.columns import Kernels
+from swapconf.trace.lifetimes import TICKS
+from swapconf.whatif.recompute import recompute
+from swapconf.whatif.streams import released, sent_ahead
+from tests.unit.baselines import of_kernels
 
 
 def ends(*uses: tuple[int, int, int, int]) -> list[int]:
@@ -35,3 +40,30 @@ def test_nobody_waits_for_another_stream_or_for_what_comes_later() -> None:
 
 def test_a_result_that_nobody_reads_holds_nothing() -> None:
     assert ends((2, 5, 1, 0)) == [2]
+
+
+@pytest.mark.parametrize(("sent", "again", "ahead"), [(1, (0,), True), (3, (0,), False), (1, (), False)])
+def test_a_stage_sends_what_the_forward_pass_made_before_anything_runs_again(
+    sent: int, again: tuple[int, ...], ahead: bool
+) -> None:
+    """0 and 1 are of the forward pass; 2 and 3 are gradients, the first of which reads 0; 4 sends."""
+    primitive = ("Cast", "Add", "MatMul", "Mul", "Send")
+    kernels = Kernels(
+        name=tuple(f"a/b/{index}" for index in range(5)),
+        layer=np.zeros(5, dtype=np.int64),
+        cell=("",) * 5,
+        primitive=primitive,
+        stream=np.array([0, 0, 0, 0, 5]),
+        backward=np.isin(np.arange(5), (2, 3)),
+        passing=np.array([0, 0, -1, -1, -1]),
+        before=np.arange(6),
+    )
+    found = of_kernels(kernels, [(0, 2), (2, 3), (sent, 4)])
+    flagged = np.isin(np.arange(5), again)
+    rows = flagged[found.reads.face] & kernels.backward[found.reads.kernel]
+    none = np.full(len(rows), -1, dtype=np.int64)
+    program = recompute(found, none, flagged, rows, np.full(5, -1, dtype=np.int64))
+    moved = sent_ahead(found, program)
+    assert bool(moved.where[4] < min(program.inserted.tolist(), default=0)) == ahead
+    assert moved.where[4] > TICKS
+    assert moved.where[:4].tolist() == program.where[:4].tolist()
