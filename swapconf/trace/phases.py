@@ -47,8 +47,16 @@ def step_phases(trace: Trace) -> tuple[Phase, ...]:
     known = _seen_before(trace, tasks)
     users = _users(trace, tasks)
     serving = {task.event for task in trace.tasks if task.name.startswith(GRADIENTS)}
-    again = _recomputed(tasks, known, users, serving)
     late = _read_by_backward_only(users, serving)
+    found = _phases(tasks, named, _recomputed(tasks, known, users, serving), late)
+    twins = {task.event for task, phase in zip(tasks, found, strict=True) if phase is Phase.RECOMPUTED} - serving
+    return _phases(tasks, named, _recomputed(tasks, known, users, serving, twins), late)
+
+
+def _phases(
+    tasks: Sequence[Task], named: Sequence[Phase | None], again: Sequence[bool], late: Sequence[bool]
+) -> tuple[Phase, ...]:
+    """``again``: it is recomputed; ``late``: only the backward pass reads it."""
     found = []
     current = direction = Phase.FORWARD
     forward: set[tuple[str, str, tuple[Tensor, ...]]] = set()
@@ -175,17 +183,23 @@ def _constants(kernel: Kernel) -> tuple[str, ...]:
 Users = Sequence[tuple[int, tuple[int, ...]]]  # by launch its own event, and those that use what it writes
 
 
-def _recomputed(tasks: Sequence[Task], candidates: Sequence[bool], users: Users, gradients: Set[int]) -> list[bool]:
-    """Candidates that only the backward pass reads. Readers come later, so that one pass from the end decides. A view,
+def _recomputed(
+    tasks: Sequence[Task],
+    candidates: Sequence[bool],
+    users: Users,
+    gradients: Set[int],
+    twins: Set[int] = frozenset(),
+) -> list[bool]:
+    """Candidates that only the backward pass reads, and ``twins``, which are told by their place. Readers come later, so that one pass from the end decides. A view,
     and a kernel that MindSpore inserted and that stands in no cell, is of the pass of its own readers. What a layer
     computes again and nobody reads, as for a product that is excluded from recompute, is of the backward pass, too."""
-    serving = set(gradients)
+    serving = {*gradients, *twins}
     again = []
     for task, candidate, (event, readers) in zip(reversed(tasks), reversed(candidates), reversed(users), strict=True):
         may_serve = candidate or task.primitive in VIEWS or "-" not in task.scope
         in_vain = candidate and not readers and in_layer(task.scope) is not None
         serves = may_serve and (bool(readers) or in_vain) and serving.issuperset(readers)
-        again.append(candidate and serves and event not in gradients)
+        again.append((candidate and serves and event not in gradients) or event in twins)
         if serves:
             serving.add(event)
     return again[::-1]

@@ -20,8 +20,8 @@ from swapconf.dryrun.fold.samples import Sample
 from swapconf.models import catalog
 from swapconf.models.network import Layer, Network
 from swapconf.trace.blocks import Blocks
-from swapconf.trace.phases import Phase, step_phases
-from swapconf.trace.trace import Trace
+from swapconf.trace.phases import Phase, _recomputed, step_phases
+from swapconf.trace.trace import Task, Trace
 from swapconf.upstream.scopes import Place, in_layer
 from swapconf.whatif.prepare import prepare
 from swapconf.words.findings import Finding
@@ -506,3 +506,26 @@ def test_casts_of_weights_are_told_from_those_of_activations() -> None:
     linears = {f"attention.w{name}" for name in "qkvo"} | {f"feed_forward.w{number}" for number in (1, 2, 3)}
     assert {tensor.place.cell for tensor in held if tensor.of_weights} == linears
     assert {tensor.place.cell for tensor in held if not tensor.of_weights} == {"attention_norm", "ffn_norm"}
+
+
+@pytest.mark.parametrize(("twins", "expected"), [((), [False, False, False]), ((2,), [False, True, True])])
+def test_what_only_a_launch_told_by_its_place_reads_is_recomputed_with_it(
+    twins: tuple[int, ...], expected: list[bool]
+) -> None:
+    """1 is computed as 0 was, and 2, which reads it, in another way than anything before; 9 is a gradient that reads 2.
+    So with the rotary embedding of GLM whose products are excluded from recompute."""
+    scope = "Default/layers-CellList/3-Block/rotary-R"
+    tasks = [
+        Task(
+            event=event,
+            name=f"{scope}/{primitive}-op{event}",
+            inputs=(),
+            outputs=(event,),
+            attributes=(),
+            input_tensors=(),
+            output_tensors=(),
+        )
+        for event, primitive in enumerate(("Cast", "Cast", "Concat"))
+    ]
+    users = [(0, ()), (1, (2,)), (2, (9,))]
+    assert _recomputed(tasks, [False, True, False], users, {9}, set(twins)) == expected
