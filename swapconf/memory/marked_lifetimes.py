@@ -57,6 +57,7 @@ def marked_lifetimes(trace: Trace) -> Lifetimes:
         layer=np.array([stretch.layer for stretch in stretches], dtype=np.int32),
         name=name,
         names=distinct,
+        stream=blocks.stream[chosen],
     )
 
 

@@ -2,7 +2,8 @@
 
 The trace is one of MindSpore 2.10.0 and mindformers 2.0.0: configs/pynative/qwen3.yaml with two layers at hidden 64 and
 512 tokens, its modules marked. ``expected.txt`` has MindSpore's own ``max_memory_allocated`` of it and of runs of it
-with recompute and swap, what these had on the host, and how many kernels ran again in which layer.
+with recompute and swap, what these took with fragments (``mapped``) and had on the host, and how many kernels ran again
+in which layer.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def test_the_peak_is_that_of_the_true_run_and_the_bound_is_above(tmp_path: Path,
     assert found["used_peak_bytes"] == pytest.approx(true(name), abs=1024)
     assert true(name) <= found["safe_used_peak_bytes"] < 1.3 * true(name)
     assert found["host_peak_bytes"] == true(f"{name}_host")
-    assert (found["with_fragments_peak_bytes"] is None) is ("swap:" in CASES[name]), "a second stream is not placed"
+    assert found["with_fragments_peak_bytes"] == pytest.approx(true(f"{name}_mapped"), rel=0.015)
 
 
 @pytest.mark.parametrize("name", ["full", "select", "inner"])
