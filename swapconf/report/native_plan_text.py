@@ -22,8 +22,8 @@ from swapconf.words.phrases import joined, phrase, show
 from swapconf.words.units import runs, show_bytes, show_range
 
 ORIGIN = phrase(
-    "memory by the PyNative what-if, at most; times estimated from the shapes of kernels, one after another, without "
-    "what Python takes to launch them and without collectives"
+    "memory by the PyNative what-if, at most, and with the fragments of MindSpore's pool; times estimated from the shapes "
+    "of kernels, one after another, without what Python takes to launch them and without collectives"
 )
 
 
