@@ -22,7 +22,7 @@ from swapconf.trace.trace import Trace
 from swapconf.trace.work import COLLECTIVES, COMMUNICATING
 
 _FILLED_AGAIN = "ResizeStorage"
-_GATHERING = "DistCommAllGather"
+GATHERING = "DistCommAllGather"
 _BY_PASS = {Pass.FORWARD: Category.ACTIVATION, Pass.RECOMPUTED: Category.RECOMPUTED, Pass.BACKWARD: Category.GRADIENT}
 
 
@@ -36,7 +36,7 @@ def marked_lifetimes(trace: Trace) -> Lifetimes:
     stays = _outlives_its_step(start, end, passes.steps)
     kinds = [blocks.kinds[kind] for kind in blocks.kind[chosen].tolist()]
     told = [blocks.task_names[name] for name in blocks.task_name[chosen].tolist()]
-    gathered = _written_by(trace, _GATHERING)
+    gathered = _written_by(trace, GATHERING)
     category = [
         Category.COMMUNICATION
         if event in gathered

@@ -22,8 +22,8 @@ from swapconf.words.phrases import joined, phrase, show
 from swapconf.words.units import runs, show_bytes, show_range
 
 ORIGIN = phrase(
-    "memory by the PyNative what-if, at most, and with the fragments of MindSpore's pool; times estimated from the shapes "
-    "of kernels, one after another, without what Python takes to launch them and without collectives"
+    "memory by the PyNative what-if, at most, and with the fragments of MindSpore's pool; times estimated from the "
+    "shapes of kernels, one after another, without what Python takes to launch them and without collectives"
 )
 
 
@@ -60,7 +60,7 @@ def verdict_lines(planned: NativePlanned) -> Iterator[str]:
             "of several that run the same would do"
         )
     if judge.cards.num_devices > 1 and planned.verdict is not Verdict.NOT_NEEDED:
-        yield phrase("how well this holds on shards is not known: `--confirm` dry-runs the plan")
+        yield phrase("on shards threads race, so that fragments differ from run to run: `--confirm` dry-runs the plan")
     if planned.is_interrupted:
         yield phrase("the search was ended early; this is the best until then")
 

@@ -224,7 +224,7 @@ def test_a_plan_for_shards_says_that_it_is_to_be_confirmed(tmp_path: Path) -> No
     result = invoke("plan", file, "--budget", "1050KB", "--from", folder, "--beside", "0")
     assert result.exit_code == 0, result.output
     assert "recompute whole layers" in result.output
-    assert "how well this holds on shards is not known" in result.output
+    assert "on shards threads race" in result.output
 
 
 def true_runs(monkeypatch: pytest.MonkeyPatch, *more_bytes: int) -> list[str]:

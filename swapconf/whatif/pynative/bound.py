@@ -37,6 +37,8 @@ def recompute_at_worst(layout: Layout, changes: Changes, step: Step, part: Inter
     until, through = (part if layer is None else layer).end * TICKS, part.through * TICKS
     replay = Replay(part.start, part.turn)
     for row in layout.born(part.start, part.end):
+        if layout.is_whole_parameter(row, step):
+            continue
         gone = _ticks(layout, row)
         if layout.is_saved(row, step) and _may_go(layout, row, step, part):
             changes.shorten(row, until)

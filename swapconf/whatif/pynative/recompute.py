@@ -37,6 +37,8 @@ def recompute(layout: Layout, changes: Changes, step: Step, part: Interval) -> N
     replay = Replay(part.start, run.turn)
     for row in layout.born(part.start, part.end):
         start, end = int(layout.start[row]), int(layout.end[row])
+        if layout.is_whole_parameter(row, step):
+            continue
         if row in run.packed:
             changes.shorten(row, layout.behind(max(start, layout.last_user(row, part.turn))))
             changes.again.append(Again(row, replay.at(start), end * TICKS, Category.RECOMPUTED, part.layer))
