@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from swapconf.trace.blocks import coded
 from swapconf.trace.lifetimes import CATEGORIES, NEVER, OF_KIND, Category, Lifetimes
 from swapconf.trace.marked_passes import Pass
+from swapconf.trace.running_sums import FILLED_AGAIN
 from swapconf.trace.trace import Trace
 from swapconf.trace.work import COLLECTIVES, COMMUNICATING
 
-_FILLED_AGAIN = "ResizeStorage"
 GATHERING = "DistCommAllGather"
 _BY_PASS = {Pass.FORWARD: Category.ACTIVATION, Pass.RECOMPUTED: Category.RECOMPUTED, Pass.BACKWARD: Category.GRADIENT}
 
@@ -41,7 +41,7 @@ def marked_lifetimes(trace: Trace) -> Lifetimes:
         Category.COMMUNICATION
         if event in gathered
         else Category.SWAP
-        if task == _FILLED_AGAIN
+        if task == FILLED_AGAIN
         else _category(kind, name, stretch.what, is_kept)
         for event, kind, name, task, stretch, is_kept in zip(
             start.tolist(), kinds, names, told, stretches, stays.tolist(), strict=True
