@@ -19,7 +19,6 @@ from swapconf.trace.lifetimes import NEVER
 
 FILLED_AGAIN = "ResizeStorage"  # who makes a block that a swap brings back
 _MOST_CHOICES, _MOST_SIZES = 10_000, 100  # that are looked at for one row
-_NEAR = 1000  # events before the row that shows it
 Places = NDArray[np.int64]
 
 
@@ -49,7 +48,6 @@ def with_releases(blocks: Blocks) -> Blocks:
     rows = np.flatnonzero(~blocks.on_host)
     rows = rows[np.argsort(blocks.start[rows], kind="stable")]
     start, told, size, end = blocks.start[rows], blocks.used_bytes[rows], blocks.size_bytes, blocks.end.copy()
-    taken = {*start.tolist(), *end.tolist()}
     while True:
         used = used_bytes(start, end[rows], size[rows])
         wrong = np.flatnonzero(wrong_sums(start, told, used))
@@ -59,13 +57,9 @@ def with_releases(blocks: Blocks) -> Blocks:
         event = int(start[first])
         there = [row for row in kept if end[row] == NEVER and blocks.start[row] < event]
         gone = _made_up(int(used[first] - told[first]), there, size)
-        if not gone:
+        if not gone or blocks.start[gone].max() >= event - 1:
             return blocks
-        free = [one for one in range(max(event - _NEAR, 0), event) if one not in taken][-len(gone) :]
-        if len(free) < len(gone) or free[0] <= blocks.start[gone].max():
-            return blocks
-        end[gone] = free
-        taken.update(free)
+        end[gone] = event - 1
 
 
 def _made_up(missing_bytes: int, rows: Sequence[int], size_bytes: Places) -> list[int]:
