@@ -47,6 +47,8 @@ MindSpore's pool with its fragments; the workspace of operators is not known in 
 - *with fragments*: of the true run, B. *off*: of the predicted one.
 - *rounds*: plans that were made and dry-run until one fitted.
 
+On shards threads race, as on cards, so two runs of one YAML may differ, in fragments and in what is used.
+
 {summary}
 
 | shape | budget, B | plan | used | off | at most | with fragments | off | rounds | fits |

@@ -14,6 +14,12 @@ from typing import Any
 
 import pytest
 
+from swapconf.trace import trace_folder
+from swapconf.trace.lifetimes import TICKS
+from swapconf.whatif.pynative.bound import recompute_at_worst
+from swapconf.whatif.pynative.intervals import steps
+from swapconf.whatif.pynative.layout import Layout
+from swapconf.whatif.pynative.recompute import recompute
 from tests.helpers import TRACES, invoke
 
 FOLDER = TRACES / "pynative" / "qwen3_l2_modules"
@@ -111,3 +117,31 @@ def test_a_trace_that_does_not_tell_where_modules_turn_is_refused_for_modules_al
     result = invoke("whatif", folder, "--config", config)
     assert result.exit_code != 0
     assert "make it again" in result.output
+
+
+@pytest.mark.parametrize(
+    ("ask", "module", "is_held"),
+    [
+        (recompute, "", True),
+        (recompute, "self_attention", True),
+        (recompute, "mlp", False),
+        (recompute_at_worst, "mlp", True),
+    ],
+)
+def test_what_layers_are_handed_and_none_reads_is_held_by_what_may_be_handed_it(
+    ask: Any, module: str, is_held: bool
+) -> None:
+    """As a mask that fused attention does not ask for; the trace has none, so a block made before the layers is one."""
+    trace = trace_folder.read(FOLDER, 0)
+    layout, step = Layout(trace), steps(trace.marks)[0]
+    first, last = min(one.start for one in step.passes), max(one.end for one in step.passes)
+    row = layout.born(step.start, first)[0]
+    layout.end[row] = last + 1
+    layout._users[row] = layout._users[row][:0]
+    changes = layout.unchanged()
+    before = int(changes.end[row])
+    part = next(one for one in step.passes if (one.layer, one.module) == (1, module))
+    assert part.turn is not None
+    ask(layout, changes, step, part)
+    assert bool(changes.end[row] > part.turn * TICKS) is is_held
+    assert bool(changes.end[row] == before) is not is_held
