@@ -56,8 +56,7 @@ has `Tensor.detach`.
 
 - *peak*: MindSpore's own `max_memory_allocated` of the run. *replayed*: the most that the blocks of the trace hold at
   once; it has to be the same, to the byte.
-- *addresses*: blocks of the trace that the known rules of MindSpore's pool put where MindSpore put them. With a swap a
-  second stream has blocks, too, which these rules do not follow.
+- *addresses*: blocks of the trace that the known rules of MindSpore's pool put where MindSpore put them.
 - *ran again*: operators of the second step in layers, without views. *moved*: what it moved to the host, by layer.
 
 **The sharding is the stand-in's**, not hyper_parallel's: parameters in equal shards of their first dimension, gathered

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from random import Random
 
 MODELS = ("qwen3", "deepseek_v3")  # configs/pynative
+COMPRESSED = "deepseek_v4"  # its layers attend to all tokens, or to some of them and to groups of 4 or 128
 KINDS = ("full", "select", "swap", "full swap", "select swap", "full select")
 
 
@@ -63,7 +64,7 @@ def shape(rng: Random, model: str) -> Shape:
         "model.compute_dtype": rng.choice(["bfloat16", "bfloat16", "float16"]),
         "model.params_dtype": rng.choice(["float32", "bfloat16"]),
     }
-    made, extra = _qwen(rng) if model == "qwen3" else _deepseek(rng)
+    made, extra = {"qwen3": _qwen, "deepseek_v3": _deepseek, COMPRESSED: _compressed}[model](rng)
     layers = made["num_hidden_layers"]
     assert isinstance(layers, int)
     return Shape(
@@ -103,6 +104,21 @@ def _deepseek(rng: Random) -> tuple[dict[str, object], int]:
         "num_experts_per_tok": rng.choice([1, 2]),
         "moe_intermediate_size": rng.choice([64, 128]),
         "moe_shared_expert_intermediate_size": rng.choice([64, 128]),
+    }, extra
+
+
+def _compressed(rng: Random) -> tuple[dict[str, object], int]:
+    layers, extra = rng.randint(4, 6), 1
+    ratios = [0, 4, 128, *(rng.choice([0, 4, 128]) for _ in range(layers - 3)), 0]
+    return {
+        "num_hidden_layers": layers,
+        "num_nextn_predict_layers": extra,
+        "compress_ratios": ratios,
+        "num_hash_layers": rng.choice([0, 1, 2]),
+        "hidden_size": rng.choice([128, 256]),
+        "n_routed_experts": rng.choice([4, 8]),
+        "num_experts_per_tok": rng.choice([1, 2]),
+        "moe_intermediate_size": rng.choice([64, 128]),
     }, extra
 
 

@@ -14,16 +14,16 @@ import click
 from swapconf.cli.cluster import cards_told
 from swapconf.cli.common import print_findings, say
 from swapconf.cli.machine import MachineOptions, print_assumed
-from swapconf.cli.planning import PlanOptions, baselines, run_plan
+from swapconf.cli.planning import NEEDS_MORE, ROUNDS, PlanOptions, baselines, run_plan
 from swapconf.cli.progress import Progress
 from swapconf.words.phrases import mark, phrase
 from swapconf.words.units import parse_bytes
 
 if TYPE_CHECKING:
     from swapconf.cli.child_options import RunOptions
+    from swapconf.plan.confirmed import ConfirmedRank
     from swapconf.plan.pynative.judge import NativeJudge
     from swapconf.plan.pynative.planned import NativePlanned
-    from swapconf.plan.runs import StageRun
     from swapconf.study.study import Study
 
 _REASONS = {
@@ -35,14 +35,14 @@ _REASONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class NativeMade:
-    """A plan and the text that says it; "" where the YAML cannot be rewritten, and ``why_not`` tells. ``run``: a true
-    one of the plan, where it was confirmed."""
+    """A plan and the text that says it; "" where the YAML cannot be rewritten, and ``why_not`` tells.
+    ``confirmed``: by rank, where there was a true run of it."""
 
     planned: NativePlanned
     before: str
     after: str
     why_not: str = ""
-    run: StageRun | None = None
+    confirmed: tuple[ConfirmedRank, ...] = ()
 
     @property
     def is_impossible(self) -> bool:
@@ -53,9 +53,7 @@ class NativeMade:
     @property
     def is_refuted(self) -> bool:
         """Whether the true run needs more than is allowed."""
-        from swapconf.report.native_plan_text import confirms
-
-        return self.run is not None and not confirms(self.planned, self.run)
+        return not all(rank.fits for rank in self.confirmed)
 
 
 def make(
@@ -69,19 +67,30 @@ def make(
     confirm: bool,
     refused: dict[str, bool],
 ) -> NativeMade:
-    """``refused``: options that have no answer in PyNative mode, and whether they were given. Raises ValueError, NoRun,
+    """The plan in words; where it is to be confirmed, planned again with what the true runs taught.
+
+    ``refused``: options that have no answer in PyNative mode, and whether they were given. Raises ValueError, NoRun,
     SwapconfError."""
+    from swapconf.plan.confirmed import taught
+    from swapconf.plan.pynative.confirmed import confirm as confirmed_by
+
     for option, is_given in refused.items():
         if is_given:
             raise click.UsageError(phrase(_REASONS[option], option=option))
     if baseline is None or confirm:
         _stop_what_is_not_rehearsed(study)
     judge = _judge(study, changes, asked, runs, baseline, options)
-    made = _said(_searched(judge, asked.effort), study, asked, options)
-    if not confirm or made.is_impossible or not made.after:
-        return made
-    (run,) = run_plan(study, changes, made.after, runs)
-    return replace(made, run=run)
+    for turn in range(ROUNDS):
+        made = _said(_searched(judge, asked.effort), study, asked, options)
+        if not confirm or made.is_impossible or not made.after:
+            return made
+        found = confirmed_by(judge, made.planned.chosen, run_plan(study, changes, made.after, runs))
+        made = replace(made, confirmed=found)
+        if not made.is_refuted or turn == ROUNDS - 1:
+            return made
+        say(NEEDS_MORE, err=True)
+        judge = replace(judge, limits=taught(judge.limits, found))
+    raise AssertionError
 
 
 def _stop_what_is_not_rehearsed(study: Study) -> None:
@@ -167,7 +176,7 @@ def show(file: str, made: NativeMade, options: MachineOptions, slower_link: floa
 
     found = made.planned
     if form == "json":
-        click.echo(json.dumps(native_plan_text.as_record(found, made.after, made.run, slower_link), indent=2))
+        click.echo(json.dumps(native_plan_text.as_record(found, made.after, made.confirmed, slower_link), indent=2))
         return
     for line in native_plan_text.verdict_lines(found):
         say(line, bold=True)
@@ -177,9 +186,9 @@ def show(file: str, made: NativeMade, options: MachineOptions, slower_link: floa
     print_rows(*native_plan_text.strategies(found))
     if found.chosen.entries:
         print_rows(*native_plan_text.worth(found))
-    if made.run is not None:
+    if made.confirmed:
         say(phrase("confirmed by a dry run:"))
-        print_rows(*native_plan_text.confirmation(found, made.run))
+        print_rows(*native_plan_text.confirmation(found, made.confirmed))
     if made.why_not:
         say(made.why_not, err=True)
     if made.after:

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from swapconf.study.study import Study
     from swapconf.timing.cost import Machine
 
-_ROUNDS = 3  # of planning, where a true run needs more than was predicted
+ROUNDS = 3  # of planning, where a true run needs more than was predicted
+NEEDS_MORE = phrase("a true run needs more than was predicted; planning again with that in mind")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -160,7 +161,7 @@ def planned(
     budgets are searched, too."""
     from swapconf.dryrun import fan_out
     from swapconf.plan.confirmed import confirm as confirmed_by
-    from swapconf.plan.confirmed import learned
+    from swapconf.plan.confirmed import taught
     from swapconf.plan.planned import EVIDENCE, FUSED_LEVEL, Verdict
     from swapconf.plan.runs import NoRun
 
@@ -175,25 +176,23 @@ def planned(
         )
         say(lacking or why, err=True)
         confirm = not lacking
-    before: tuple[int, ...] = (0,) * len(judge.stages)
-    for turn in range(_ROUNDS):
+    for turn in range(ROUNDS):
         made = _said(_searched(judge, asked.effort, widely=widely), study, asked, options)
         if not confirm or made.planned.verdict is Verdict.IMPOSSIBLE or not made.after:
             return made
         try:
             stages = run_plan(study, changes, made.after, runs)
         except NoRun as error:
-            if not error.crashed or turn == _ROUNDS - 1:
+            if not error.crashed or turn == ROUNDS - 1:
                 raise
             judge = judge.without(_culprit(judge, made.planned.chosen.plan, study, changes, runs, error.crashed[0]))
             continue
         found = confirmed_by(judge, made.planned.chosen, stages)
         made = replace(made, confirmed=found)
-        if all(rank.fits for rank in found) or turn == _ROUNDS - 1:
+        if all(rank.fits for rank in found) or turn == ROUNDS - 1:
             return made
-        before = learned(found, before)
-        say(phrase("a true run needs more than was predicted; planning again with that in mind"), err=True)
-        judge = judge.under(replace(judge.limits, learned_bytes=before))
+        say(NEEDS_MORE, err=True)
+        judge = judge.under(taught(judge.limits, found))
     raise AssertionError
 
 

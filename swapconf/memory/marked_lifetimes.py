@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from swapconf.trace.blocks import coded
 from swapconf.trace.lifetimes import CATEGORIES, NEVER, OF_KIND, Category, Lifetimes
 from swapconf.trace.marked_passes import Pass
+from swapconf.trace.running_sums import FILLED_AGAIN
 from swapconf.trace.trace import Trace
 from swapconf.trace.work import COLLECTIVES, COMMUNICATING
 
-_FILLED_AGAIN = "ResizeStorage"
-_GATHERING = "DistCommAllGather"
+GATHERING = "DistCommAllGather"
 _BY_PASS = {Pass.FORWARD: Category.ACTIVATION, Pass.RECOMPUTED: Category.RECOMPUTED, Pass.BACKWARD: Category.GRADIENT}
 
 
@@ -36,12 +36,12 @@ def marked_lifetimes(trace: Trace) -> Lifetimes:
     stays = _outlives_its_step(start, end, passes.steps)
     kinds = [blocks.kinds[kind] for kind in blocks.kind[chosen].tolist()]
     told = [blocks.task_names[name] for name in blocks.task_name[chosen].tolist()]
-    gathered = _written_by(trace, _GATHERING)
+    gathered = _written_by(trace, GATHERING)
     category = [
         Category.COMMUNICATION
         if event in gathered
         else Category.SWAP
-        if task == _FILLED_AGAIN
+        if task == FILLED_AGAIN
         else _category(kind, name, stretch.what, is_kept)
         for event, kind, name, task, stretch, is_kept in zip(
             start.tolist(), kinds, names, told, stretches, stays.tolist(), strict=True
@@ -57,6 +57,7 @@ def marked_lifetimes(trace: Trace) -> Lifetimes:
         layer=np.array([stretch.layer for stretch in stretches], dtype=np.int32),
         name=name,
         names=distinct,
+        stream=blocks.stream[chosen],
     )
 
 

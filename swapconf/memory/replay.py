@@ -43,7 +43,7 @@ def replay(trace: Trace, lifetimes: Lifetimes, reported: PoolRecord = UNTOLD) ->
     """The best replay of a trace; ``lifetimes`` are those of its device blocks. ``reported``: by its run."""
     addresses = np.array([block.address for block in trace.blocks if not block.on_host], dtype=np.int64)
     best: Replay | None = None
-    for count, pool in enumerate(_pools(reported), 1):
+    for count, pool in enumerate(_pools(reported, is_native=bool(trace.marks)), 1):
         found = _replay(lifetimes, addresses, pool)
         if best is None or _rank(found, reported) > _rank(best, reported):
             best = found
@@ -54,9 +54,9 @@ def replay(trace: Trace, lifetimes: Lifetimes, reported: PoolRecord = UNTOLD) ->
     return best
 
 
-def _pools(reported: PoolRecord) -> Iterator[Pool]:
+def _pools(reported: PoolRecord, *, is_native: bool) -> Iterator[Pool]:
     """As the YAML sets it; as mindformers' Trainer does; as it is where nobody sets it; and all others."""
-    trainer = Pool(limit_bytes=reported.limit_bytes)
+    trainer = replace(mindspore.PYNATIVE if is_native else mindspore.TRAINER, limit_bytes=reported.limit_bytes)
     yield trainer if reported.growth_bytes is None else replace(trainer, growth_bytes=reported.growth_bytes)
     yield trainer
     yield replace(trainer, growth_bytes=GIB, first_bytes=0)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from swapconf.plan.judge import Judge, Scored
+from swapconf.plan.limits import Limits
 from swapconf.plan.runs import StageRun
 
 
@@ -65,3 +66,8 @@ def learned(found: Sequence[ConfirmedRank], before: Sequence[int]) -> tuple[int,
     return tuple(
         max(known, item.pool_bytes - item.predicted_pool_bytes) for item, known in zip(found, before, strict=True)
     )
+
+
+def taught(limits: Limits, found: Sequence[ConfirmedRank]) -> Limits:
+    """The limits for the next plan."""
+    return replace(limits, learned_bytes=learned(found, limits.learned_bytes or (0,) * len(found)))

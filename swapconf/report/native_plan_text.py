@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
 from swapconf.config.yaml_text import recompute_sections, swap_section
 from swapconf.memory.advice import advice, peak_line
 from swapconf.memory.holders import peak
+from swapconf.plan.confirmed import ConfirmedRank
 from swapconf.plan.planned import Verdict
 from swapconf.plan.pynative.judge import NativeJudge, NativeScore
 from swapconf.plan.pynative.menu import uniform
 from swapconf.plan.pynative.modes import FULL, KEEP, SWAP, NativeEntry, NativePlan
 from swapconf.plan.pynative.planned import NativePlanned, fewest
-from swapconf.plan.runs import StageRun
 from swapconf.report.memory_tables import PrintedTable
 from swapconf.report.plan_text import room_line
 from swapconf.whatif.pynative.question import NativeMismatch
@@ -22,8 +22,8 @@ from swapconf.words.phrases import joined, phrase, show
 from swapconf.words.units import runs, show_bytes, show_range
 
 ORIGIN = phrase(
-    "memory by the PyNative what-if, at most; times estimated from the shapes of kernels, one after another, without "
-    "what Python takes to launch them and without collectives"
+    "memory by the PyNative what-if, at most, and with the fragments of MindSpore's pool; times estimated from the "
+    "shapes of kernels, one after another, without what Python takes to launch them and without collectives"
 )
 
 
@@ -60,7 +60,7 @@ def verdict_lines(planned: NativePlanned) -> Iterator[str]:
             "of several that run the same would do"
         )
     if judge.cards.num_devices > 1 and planned.verdict is not Verdict.NOT_NEEDED:
-        yield phrase("how well this holds on shards is not known: `--confirm` dry-runs the plan")
+        yield phrase("on shards threads race, so that fragments differ from run to run: `--confirm` dry-runs the plan")
     if planned.is_interrupted:
         yield phrase("the search was ended early; this is the best until then")
 
@@ -114,13 +114,13 @@ def simple(planned: NativePlanned) -> Iterator[tuple[str, NativePlan]]:
 
 def _row(judge: NativeJudge, name: str, score: NativeScore) -> tuple[str, ...]:
     found, time = score.prediction, score.time
-    placed, nothing_us = judge.question.placement(found), judge.time(uniform(judge, KEEP)).step_us
+    nothing_us = judge.time(uniform(judge, KEEP)).step_us
     return (
         name,
         phrase("yes") if score.fits else phrase("no"),
         show_bytes(found.used_peak_bytes),
         show_bytes(score.safe_bytes),
-        show_bytes(None if placed is None else placed.mapped_bytes),
+        show_bytes(score.mapped_bytes),
         show_bytes(score.host_bytes),
         show_bytes(sum(found.moved_bytes.values())),
         f"{time.stall_us / 1000:.3f}",
@@ -148,9 +148,9 @@ def worth(planned: NativePlanned) -> PrintedTable:
     )
 
 
-def confirmation(planned: NativePlanned, run: StageRun) -> PrintedTable:
+def confirmation(planned: NativePlanned, found: Sequence[ConfirmedRank]) -> PrintedTable:
     """Predicted and true."""
-    judge, used = planned.judge, planned.judge.prediction(planned.chosen).used_peak_bytes
+    judge, chosen = planned.judge, planned.chosen
     return PrintedTable(
         (
             phrase("rank"),
@@ -158,36 +158,36 @@ def confirmation(planned: NativePlanned, run: StageRun) -> PrintedTable:
             phrase("at most"),
             phrase("true"),
             phrase("off by"),
-            phrase("with fragments, true"),
+            phrase("with fragments, predicted"),
+            phrase("true"),
             phrase("fits"),
         ),
         [
             (
-                str(run.rank),
-                show_bytes(used),
-                show_bytes(judge.safe_bytes(planned.chosen)),
-                show_bytes(run.used_peak_bytes),
-                f"{100 * (used / run.used_peak_bytes - 1):+.3f}%",
-                show_bytes(run.with_fragments_peak_bytes),
-                phrase("yes") if confirms(planned, run) else phrase("no"),
+                str(item.rank),
+                show_bytes(item.predicted_used_bytes),
+                show_bytes(judge.safe_bytes(chosen)),
+                show_bytes(item.used_bytes),
+                f"{100 * item.error:+.3f}%",
+                show_bytes(judge.mapped_bytes(chosen)),
+                show_bytes(item.pool_bytes),
+                phrase("yes") if item.fits else phrase("no"),
             )
+            for item in found
         ],
         frozenset({phrase("fits")}),
     )
 
 
-def confirms(planned: NativePlanned, run: StageRun) -> bool:
-    """Whether a true run of the plan is within its limits."""
-    return run.used_peak_bytes <= planned.judge.limits.pool_bytes[0]
-
-
-def as_record(planned: NativePlanned, text: str, run: StageRun | None, slower_link: float) -> dict[str, Any]:
+def as_record(
+    planned: NativePlanned, text: str, confirmed: Sequence[ConfirmedRank], slower_link: float
+) -> dict[str, Any]:
     """The JSON form, with the keys of graph mode as far as they are known. Bytes as whole numbers, times in
     microseconds. ``text``: the YAML with the plan."""
     judge, chosen = planned.judge, planned.chosen
     config = judge.config(chosen)
     score, nominal = judge.score(config), judge.nominal(chosen)
-    placed, (low, high) = judge.question.placement(score.prediction), judge.times.range_us(nominal.step_us)
+    low, high = judge.times.range_us(nominal.step_us)
     return {
         "verdict": planned.verdict.name.lower(),
         "budget_bytes": judge.limits.budget_bytes,
@@ -209,7 +209,7 @@ def as_record(planned: NativePlanned, text: str, run: StageRun | None, slower_li
                 "stage": 0,
                 "used_peak_bytes": score.prediction.used_peak_bytes,
                 "safe_used_peak_bytes": score.safe_bytes,
-                "with_fragments_peak_bytes": None if placed is None else placed.mapped_bytes,
+                "with_fragments_peak_bytes": score.mapped_bytes,
                 "host_peak_bytes": score.prediction.host_peak_bytes,
                 "moved_bytes_per_step": sum(score.prediction.moved_bytes.values()),
                 "recomputed_kernels_per_step": sum(score.prediction.kernels.values()),
@@ -237,15 +237,14 @@ def as_record(planned: NativePlanned, text: str, run: StageRun | None, slower_li
             }
             for name, plan in list(simple(planned))[1:]
         ],
-        "confirmed": []
-        if run is None
-        else [
+        "confirmed": [
             {
-                "rank": run.rank,
-                "used_peak_bytes": run.used_peak_bytes,
-                "with_fragments_peak_bytes": run.with_fragments_peak_bytes,
-                "fits": confirms(planned, run),
+                "rank": item.rank,
+                "used_peak_bytes": item.used_bytes,
+                "with_fragments_peak_bytes": item.pool_bytes,
+                "fits": item.fits,
             }
+            for item in confirmed
         ],
         "sections": {**swap_section(config), **recompute_sections(config)},
         "yaml": text,

@@ -6,7 +6,7 @@ prediction keeps the trace's events, multiplied by ``TICKS`` so that new events 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
@@ -17,6 +17,7 @@ from swapconf.words.phrases import mark
 
 NEVER = 2**63 - 1
 TICKS = 1 << 20
+MAIN_STREAM = 0
 
 
 class Category(Enum):
@@ -46,6 +47,7 @@ class Lifetimes:
     ``size_bytes``: int64 [n]. ``is_persistent``: bool [n]; MindSpore keeps a block of its own for these.
     ``category``: uint8 [n], index into CATEGORIES. ``layer``: int32 [n], global index, -1 outside the layers.
     ``name``: int32 [n], index into ``names``, the full name of the kernel (or parameter) that made the block.
+    ``stream``: int64 [n], whose memory it is: each stream has its own; int64 [0] where all is that of MAIN_STREAM.
     """
 
     start: NDArray[np.int64]
@@ -56,9 +58,15 @@ class Lifetimes:
     layer: NDArray[np.int32]
     name: NDArray[np.int32]
     names: tuple[str, ...]
+    stream: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self.start)
+
+    @property
+    def streams(self) -> NDArray[np.int64]:
+        """The same, always int64 [n]."""
+        return self.stream if len(self.stream) else np.full(len(self), MAIN_STREAM, dtype=np.int64)
 
     @cached_property
     def used(self) -> Usage:

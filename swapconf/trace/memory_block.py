@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from swapconf.files.byte_table import ByteTable, Names, Places, numbers, tables
+from swapconf.files.byte_table import ByteTable, Names, numbers, tables
 from swapconf.files.table_lines import GARBLED, INCOMPLETE, Damage, number, shown
 from swapconf.trace.blocks import NO_TASK, Blocks, offsets, ranges
-from swapconf.trace.lifetimes import NEVER
+from swapconf.trace.running_sums import used_bytes, with_releases, wrong_sums
 from swapconf.words.phrases import phrase
 
 _NUMBERS = {
@@ -48,7 +48,7 @@ def read(path: str | Path) -> Blocks:
     if not any(len(part["start"]) for part in parts):
         damage.add(INCOMPLETE, phrase("there is no block below the header: no memory was recorded"))
     damage.refuse()
-    blocks = _joined(parts, names)
+    blocks = with_releases(_joined(parts, names))
     _check(blocks, damage)
     damage.refuse()
     return blocks
@@ -152,8 +152,8 @@ def _check(blocks: Blocks, damage: Damage) -> None:
     for on_host in (False, True):
         rows = np.flatnonzero(blocks.on_host == on_host)
         rows = rows[np.argsort(blocks.start[rows], kind="stable")]
-        used = _used_bytes(blocks.start[rows], blocks.end[rows], blocks.size_bytes[rows])
-        if (wrong := _wrong_sums(blocks.start[rows], blocks.used_bytes[rows], used)).any():
+        used = used_bytes(blocks.start[rows], blocks.end[rows], blocks.size_bytes[rows])
+        if (wrong := wrong_sums(blocks.start[rows], blocks.used_bytes[rows], used)).any():
             first = int(wrong.argmax())
             damage.add(
                 GARBLED,
@@ -165,18 +165,3 @@ def _check(blocks: Blocks, damage: Damage) -> None:
                 ),
                 int(rows[first]) + 2,
             )
-
-
-def _used_bytes(start: Places, end: Places, size_bytes: Places) -> NDArray[np.int64]:
-    """Bytes in use after each birth; ``start`` is ascending."""
-    freed = end != NEVER
-    order = np.argsort(end[freed], kind="stable")
-    gone = offsets(size_bytes[freed][order])
-    return np.cumsum(size_bytes) - gone[np.searchsorted(end[freed][order], start)]
-
-
-def _wrong_sums(start: Places, told: Places, used: Places) -> NDArray[np.bool_]:
-    """Blocks made at once (outputs of a graph planned ahead, at successive events) carry the sum after the last."""
-    wrong: NDArray[np.bool_] = told != used
-    wrong[:-1] &= (start[1:] != start[:-1] + 1) | (told[1:] != told[:-1])
-    return wrong

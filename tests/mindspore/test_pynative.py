@@ -103,7 +103,7 @@ def test_the_used_peak_is_max_memory_allocated_to_the_byte(case: str) -> None:
     assert report["peak"]["at"]["used_bytes"] == told
 
 
-@pytest.mark.parametrize("case", ["none", "full", "select", "experts", "experts full", "shards"])
+@pytest.mark.parametrize("case", ["none", "full", "select", "swap", "experts", "experts full", "shards", "shards swap"])
 def test_the_pool_puts_every_block_where_mindspore_put_it(case: str) -> None:
     _, trace, _ = dryrun(*CASES[case])
     assert replay(trace, lifetimes(trace)).is_exact

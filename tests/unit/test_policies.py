@@ -108,6 +108,21 @@ def test_persistent_blocks_have_one_piece_of_their_own() -> None:
     assert mindspore.place(beside, Pool(growth_bytes=GIB)).segment.tolist() == [0, 1, 1]
 
 
+def test_a_stream_never_takes_what_another_has_free_even_if_it_is_persistent() -> None:
+    live = blocks((1, 2, 100 * MIB), (3, NEVER, MIB), (4, NEVER, MIB), (5, 6, MIB), (7, NEVER, MIB), persistent=(2,))
+    placement = mindspore.place(replace(live, stream=np.array([0, 2, 0, 2, 2])), Pool(growth_bytes=GIB, first_bytes=0))
+    assert placement.segment.tolist() == [0, 1, 2, 1, 1]
+    assert placement.offset.tolist() == [0, 0, 0, MIB, MIB]
+    assert placement.mapped_bytes == 103 * MIB
+    assert mindspore.place(live, Pool(growth_bytes=GIB, first_bytes=0)).mapped_bytes == 101 * MIB
+
+
+def test_the_first_piece_is_of_its_own_size_where_it_is_asked_for_before_the_unit_is_set() -> None:
+    live = blocks((1, NEVER, MIB), (2, NEVER, GIB), (3, NEVER, GIB), (4, NEVER, MIB), persistent=(3,))
+    assert mindspore.piece_bytes(live, mindspore.PYNATIVE) == (GIB, 2 * GIB, GIB)
+    assert mindspore.piece_bytes(live, Pool(first_bytes=0)) == (2 * GIB, 2 * GIB, GIB)
+
+
 def test_a_common_block_never_goes_to_the_persistent_manager() -> None:
     live = blocks((1, NEVER, 2 * GIB), (2, NEVER, MIB))
     assert mindspore.place(live).segment.tolist() == [1, 2]

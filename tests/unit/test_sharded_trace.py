@@ -11,6 +11,7 @@ import shutil
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,9 +27,13 @@ from swapconf.trace.lifetimes import CATEGORIES, NEVER, Category
 from swapconf.trace.marks import Moment
 from swapconf.trace.trace import Trace
 from swapconf.upstream.facts import Versions
+from swapconf.whatif.pynative.bound import recompute_at_worst
 from swapconf.whatif.pynative.gathered import layers_with_gathered
 from swapconf.whatif.pynative.intervals import steps
+from swapconf.whatif.pynative.layout import Layout
 from swapconf.whatif.pynative.question import NativeQuestion
+from swapconf.whatif.pynative.recompute import recompute
+from swapconf.whatif.pynative.swap import moved_rows
 from swapconf.words.findings import SwapconfError
 from swapconf.words.units import MIB
 from tests.helpers import TRACES
@@ -141,3 +146,24 @@ def test_what_was_moved_is_known_when_the_folder_is_gone(tmp_path: Path) -> None
     shutil.rmtree(copy)
     effect = observed(kept, 2)
     assert (effect.by_layer["1"].num_tensors, effect.host_peak_bytes) == (1, 1024)
+
+
+@pytest.mark.parametrize("ask", [recompute, recompute_at_worst])
+def test_a_parameter_that_its_unit_holds_for_the_backward_pass_stays_whatever_becomes_of_its_layer(ask: Any) -> None:
+    """As those of a unit in a layer that is not given back behind the forward pass; the trace has none, so one of the
+    unit around the layer is made one."""
+    layout, step = Layout(trace()), steps(trace().marks)[0]
+    part = step.layer(0)
+    assert part is not None
+    assert part.turn is not None
+    row = max(row for row in layout.born(step.start, part.start) if int(layout.start[row]) in layout.gathered)
+    layout.end[row] = part.turn + 1
+    part = replace(part, start=int(layout.start[row]) - 1)
+    assert row in layout.born(part.start, part.end)
+    changes = layout.unchanged()
+    before = changes.end.copy()
+    ask(layout, changes, step, part)
+    assert changes.again
+    assert changes.end[row] == before[row]
+    assert row not in {one.row for one in changes.again}
+    assert row not in set(moved_rows(layout, step, part))

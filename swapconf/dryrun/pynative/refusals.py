@@ -15,14 +15,27 @@ RULE = "pynative-not-rehearsed"
 LEVEL = 1
 _MINDSPORE = "2.10.0"  # the first with what mindformers 2.0.0 needs of it in PyNative mode
 _SHARDS = "data_parallel_shard"
-_SHARDS_ONLY = phrase(
-    "of several ranks a dry run of PyNative mode simulates those that share parameters (FSDP), no others"
-)
+# key -> what it asks for, and what of it a dry run lacks. Source: mindformers 2.0.0, pynative/distributed/style.py,
+# context_parallel.py, pipeline_parallel.py and expert_parallel.py.
 _DEGREES = {
-    "tensor_parallel": mark("tensor parallelism over {degree} ranks"),
-    "context_parallel": mark("context parallelism over {degree} ranks"),
-    "pipeline_parallel": mark("a pipeline of {degree} stages"),
-    "expert_parallel": mark("expert parallelism over {degree} ranks"),
+    "tensor_parallel": (
+        mark("tensor parallelism over {degree} ranks"),
+        mark(
+            "it lays out the weights by hyper_parallel's distributed tensors, which the stand-in for it does not have"
+        ),
+    ),
+    "context_parallel": (
+        mark("context parallelism over {degree} ranks"),
+        mark("its attention is hyper_parallel's ContextParallel, which the stand-in for it does not have"),
+    ),
+    "pipeline_parallel": (
+        mark("a pipeline of {degree} stages"),
+        mark("stages and their schedule are hyper_parallel's PipelineStage, which the stand-in for it does not have"),
+    ),
+    "expert_parallel": (
+        mark("expert parallelism over {degree} ranks"),
+        mark("how many tokens each rank gets is read from the device, and a simulated one tells zeros"),
+    ),
 }
 
 
@@ -54,14 +67,18 @@ def refusals(study: Study, level: int) -> Iterator[Finding]:
             phrase("level {level} is not there in PyNative mode", level=level),
             phrase("use --level 1: nothing is compiled, and workspace and times are estimated from graphs only"),
         )
-    for key, words in _DEGREES.items():
+    for key, (words, reason) in _DEGREES.items():
         degree = _count(study, f"parallelism.{key}")
         if degree is not None and degree > 1:
             yield _finding(
                 study,
                 f"parallelism.{key}",
-                phrase("{what} is not rehearsed: {reason}", what=phrase(words, degree=degree), reason=_SHARDS_ONLY),
-                phrase("ask for it without: --set parallelism.{key}=1", key=key),
+                phrase("{what} is not rehearsed: {reason}", what=phrase(words, degree=degree), reason=phrase(reason)),
+                phrase(
+                    "ask for it without: --set parallelism.{key}=1; of several ranks those that share parameters "
+                    "(data_parallel_shard) are simulated",
+                    key=key,
+                ),
             )
     yield from _of_shards(study)
 

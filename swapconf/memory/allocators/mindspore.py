@@ -10,13 +10,16 @@ fragments of all traces is reproduced by these rules (docs/evidence/pool.md). Th
   common request asks its own manager only, a persistent one its own, then the common one. Where there is no hole, the
   device is asked for a new piece.
 - Only the first piece asked for a persistent block belongs to the persistent manager, all others to the common one.
+- Each other stream has a common manager of its own, with its own pieces. In PyNative mode what a swap brings back is
+  allocated on the stream that copies.
 - A piece is one unit, doubled until the request fits: with a unit of 2 GiB, 4.64 GiB come in a piece of 8 GiB. The
   unit of the persistent piece is 1 GiB, that of all others ``growth_bytes``.
 - What the rank may use of the device cuts both: the unit to what is left but 1 GiB, the piece to what is left. A dry
   run goes on behind the limit, in pieces of exactly the request.
 - ``growth_bytes`` is ``increase_size`` of ``mindspore.runtime.set_memory``: 2 GiB unless set. mindformers calls it when
   the YAML has ``context.max_device_memory``, and passes ``context.mempool_block_size`` as this size. Where nobody calls
-  it (a bare training cell), pieces are 1 GiB.
+  it (a bare training cell), pieces are 1 GiB. So is the first one of a PyNative dry run, which is asked for before the
+  trainer is there (``early_growth_bytes``).
 - The device gives pieces from the top of its memory downwards, so that of two equal holes the later piece wins.
 
 The peak with fragments is the sum over the pieces of the highest byte ever used.
@@ -30,7 +33,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from swapconf.memory.free_space import FreeSpace
-from swapconf.trace.lifetimes import Lifetimes, Placement, high_water_bytes
+from swapconf.trace.lifetimes import MAIN_STREAM, Lifetimes, Placement, high_water_bytes
 from swapconf.words.units import GIB
 
 TRAINER_GROWTH_BYTES = 2 * GIB
@@ -41,14 +44,17 @@ _KEPT_BACK_BYTES = GIB
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pool:
     """``growth_bytes``: the unit of the pieces. ``first_bytes``: what each manager asks the device for at the start; 0:
-    nothing. ``limit_bytes``: what the rank may use of the device; None: more than it ever asks for."""
+    nothing. ``limit_bytes``: what the rank may use of the device; None: more than it ever asks for.
+    ``early_growth_bytes``: the unit of the first common piece, where nobody has set the other by then; 0: it is set."""
 
     growth_bytes: int = TRAINER_GROWTH_BYTES
     first_bytes: int = GIB
     limit_bytes: int | None = None
+    early_growth_bytes: int = 0
 
 
 TRAINER = Pool()
+PYNATIVE = Pool(first_bytes=0, early_growth_bytes=GIB)
 
 
 def place(lifetimes: Lifetimes, pool: Pool = TRAINER) -> Placement:
@@ -75,10 +81,10 @@ def _filled(lifetimes: Lifetimes, pool: Pool) -> tuple[_Pieces, list[int]]:
     """The pieces after all events, and the address of each block."""
     pieces = _Pieces(pool)
     sizes, persistent = lifetimes.size_bytes.tolist(), lifetimes.is_persistent.tolist()
-    address = [0] * len(sizes)
+    streams, address = lifetimes.streams.tolist(), [0] * len(sizes)
     for event in lifetimes.events.tolist():
         if event >= 0:
-            address[event] = pieces.allocate(sizes[event], persistent[event])
+            address[event] = pieces.allocate(sizes[event], persistent[event], streams[event])
         else:
             pieces.release(address[~event], sizes[~event])
     return pieces, address
@@ -95,42 +101,46 @@ class _Pieces:
         self.depths: list[int] = []
         self.sizes_bytes: list[int] = []
         self.reserved_bytes = 0
+        self._managers: list[FreeSpace] = []  # of each piece
         self._common, self._persistent = FreeSpace(), FreeSpace()
-        self._first_persistent: int | None = None
+        self._of_stream = {MAIN_STREAM: self._common}
+        self._has_persistent = False
         if pool.first_bytes:
-            self._extend(pool.first_bytes, is_first_persistent=True)
-            self._extend(pool.first_bytes, is_first_persistent=False)
+            self._extend(self._persistent, pool.first_bytes)
+            self._extend(self._common, pool.first_bytes)
 
-    def allocate(self, size_bytes: int, is_persistent: bool) -> int:
-        is_first = is_persistent and self._first_persistent is None
-        address = (self._persistent if is_persistent else self._common).take(size_bytes)
-        if address is None and is_persistent and not is_first:
-            address = self._common.take(size_bytes)
+    def allocate(self, size_bytes: int, is_persistent: bool, stream: int) -> int:
+        common = self._of_stream.setdefault(stream, FreeSpace())
+        own = self._persistent if is_persistent and common is self._common else common
+        is_first = own is self._persistent and not self._has_persistent
+        address = own.take(size_bytes)
+        if address is None and not is_first and own is not common:
+            own = common  # all other pieces are common ones
+            address = own.take(size_bytes)
         if address is None:
-            address = self._extend(size_bytes, is_first).take(size_bytes)
+            self._extend(own, size_bytes)
+            address = own.take(size_bytes)
         assert address is not None
         return address
 
     def release(self, address: int, size_bytes: int) -> None:
-        is_own = self.segment_of(address) == self._first_persistent
-        (self._persistent if is_own else self._common).give(address, size_bytes)
+        self._managers[self.segment_of(address)].give(address, size_bytes)
 
     def segment_of(self, address: int) -> int:
         return bisect_left(self.depths, -address)
 
-    def _extend(self, size_bytes: int, is_first_persistent: bool) -> FreeSpace:
-        piece_bytes = self._next_bytes(size_bytes, is_first_persistent)
+    def _extend(self, manager: FreeSpace, size_bytes: int) -> None:
+        piece_bytes = self._next_bytes(size_bytes, manager is self._persistent)
         self.depths.append((self.depths[-1] if self.depths else 0) + piece_bytes + 1)
         self.sizes_bytes.append(piece_bytes)
         self.reserved_bytes += piece_bytes
-        if is_first_persistent:
-            self._first_persistent = len(self.depths) - 1
-        manager = self._persistent if is_first_persistent else self._common
+        self._managers.append(manager)
+        self._has_persistent |= manager is self._persistent
         manager.give(-self.depths[-1], piece_bytes)
-        return manager
 
     def _next_bytes(self, size_bytes: int, is_first_persistent: bool) -> int:
-        limit, unit = self._pool.limit_bytes, self._pool.growth_bytes
+        limit = self._pool.limit_bytes
+        unit = self._pool.growth_bytes if self.depths else self._pool.early_growth_bytes or self._pool.growth_bytes
         left = None if limit is None else max(limit - self.reserved_bytes, size_bytes)
         if is_first_persistent:
             unit = _PERSISTENT_GROWTH_BYTES

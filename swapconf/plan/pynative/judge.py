@@ -23,11 +23,13 @@ _STAGE = 0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NativeScore:
-    """A strategy as it is told. ``safe_bytes``: a used peak that the true dry run does not exceed. ``host_bytes``: of
-    the host that holds most. ``time``: with the slower link."""
+    """A strategy as it is told. ``safe_bytes``: a used peak that the true dry run does not exceed. ``mapped_bytes``:
+    with fragments, None where they are not known. ``host_bytes``: of the host that holds most. ``time``: with the
+    slower link."""
 
     prediction: NativePrediction
     safe_bytes: int
+    mapped_bytes: int | None
     host_bytes: int
     time: NativeTime
     fits: bool
@@ -54,6 +56,7 @@ class NativeJudge:
     slower_gbps: float
     _found: dict[NativePlan, NativePrediction] = field(default_factory=dict, repr=False)
     _safe: dict[NativePlan, int] = field(default_factory=dict, repr=False)
+    _mapped: dict[NativePlan, int | None] = field(default_factory=dict, repr=False)
     _time: dict[NativePlan, NativeTime] = field(default_factory=dict, repr=False)
 
     @property
@@ -89,6 +92,16 @@ class NativeJudge:
             self._safe[plan] = self.question.safe_peak_bytes(self.config(plan))
         return self._safe[plan]
 
+    def mapped_bytes(self, plan: NativePlan) -> int | None:
+        """With the fragments of the pool; None where they are not known."""
+        if plan not in self._mapped:
+            self._mapped[plan] = self._with_fragments(self.prediction(plan))
+        return self._mapped[plan]
+
+    def pool_bytes(self, plan: NativePlan) -> int:
+        """What the pool takes at most, with fragments as far as they are known."""
+        return max(self.safe_bytes(plan), self.mapped_bytes(plan) or 0)
+
     def time(self, plan: NativePlan) -> NativeTime:
         """With the slower link."""
         if plan not in self._time:
@@ -104,23 +117,31 @@ class NativeJudge:
         return self.time(plan).step_us * (1 + _AN_ENTRY * len(plan.entries))
 
     def fits(self, plan: NativePlan) -> bool:
-        found = self.prediction(plan)
+        """Asked in the order of what it takes to know it."""
+        found, (most,) = self.prediction(plan), self.limits.pool_bytes
         return (
-            found.used_peak_bytes <= self.limits.pool_bytes[0]
-            and self.safe_bytes(plan) <= self.limits.pool_bytes[0]
+            found.used_peak_bytes <= most
             and self._fits_on_host(found)
+            and self.safe_bytes(plan) <= most
+            and self.pool_bytes(plan) <= most
         )
 
     def score(self, config: Config) -> NativeScore:
         """Of any strategy. Raises NativeMismatch where the what-if has no answer."""
         found, safe = self.question.predict(config), self.question.safe_peak_bytes(config)
+        mapped = self._with_fragments(found)
         return NativeScore(
             prediction=found,
             safe_bytes=safe,
+            mapped_bytes=mapped,
             host_bytes=self._host_bytes(found),
             time=self.times.time(self.question.parts(config), self.slower_gbps),
-            fits=safe <= self.limits.pool_bytes[0] and self._fits_on_host(found),
+            fits=max(safe, mapped or 0) <= self.limits.pool_bytes[0] and self._fits_on_host(found),
         )
+
+    def _with_fragments(self, found: NativePrediction) -> int | None:
+        placed = self.question.placement(found)
+        return None if placed is None else placed.mapped_bytes
 
     def _host_bytes(self, found: NativePrediction) -> int:
         return self.cards.host_bytes({_STAGE: found.host_peak_bytes})
@@ -131,7 +152,7 @@ class NativeJudge:
 
     def needed_bytes(self, plan: NativePlan) -> int:
         """The least budget of a card that a plan fits in."""
-        return self.limits.needed_bytes((self.safe_bytes(plan),))
+        return self.limits.needed_bytes((self.pool_bytes(plan),))
 
 
 def native_judge_of(

@@ -64,14 +64,14 @@ def plan(
         return NativePlanned(judge=judge, verdict=Verdict.NOT_NEEDED, chosen=keep)
     full = uniform(judge, FULL)
     best: NativePlan | None = None
-    lowest = min(keep, full, key=judge.safe_bytes)
+    lowest = min(keep, full, key=judge.needed_bytes)
     is_interrupted = False
     try:
         for family in families(judge) if tried is None else tried:
             found = _fastest(judge, family, best)
             best = found or best
             if best is None:
-                lowest = min(lowest, family[-1], key=judge.safe_bytes)
+                lowest = min(lowest, family[-1], key=judge.needed_bytes)
             progress()
     except KeyboardInterrupt:  # what was found until then is not lost
         is_interrupted = True

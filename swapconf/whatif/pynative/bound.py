@@ -24,7 +24,7 @@ from swapconf.trace.marks import NO_LAYER
 from swapconf.whatif.pynative.changes import Again, Changes, Move, Replay
 from swapconf.whatif.pynative.intervals import Interval, Step
 from swapconf.whatif.pynative.layout import Layout
-from swapconf.whatif.pynative.recompute import hold_inputs
+from swapconf.whatif.pynative.recompute import hold_inputs, hold_unread
 from swapconf.whatif.pynative.swap import end_of_moved, moved_rows
 
 _SCALAR_BYTES = 512  # the smallest block
@@ -37,6 +37,8 @@ def recompute_at_worst(layout: Layout, changes: Changes, step: Step, part: Inter
     until, through = (part if layer is None else layer).end * TICKS, part.through * TICKS
     replay = Replay(part.start, part.turn)
     for row in layout.born(part.start, part.end):
+        if layout.is_whole_parameter(row, step):
+            continue
         gone = _ticks(layout, row)
         if layout.is_saved(row, step) and _may_go(layout, row, step, part):
             changes.shorten(row, until)
@@ -44,6 +46,7 @@ def recompute_at_worst(layout: Layout, changes: Changes, step: Step, part: Inter
             gone = replay.at(min(int(layout.end[row]), part.end))
         changes.again.append(Again(row, replay.at(int(layout.start[row])), gone, Category.RECOMPUTED, part.layer))
     hold_inputs(layout, changes, step, part, through)
+    hold_unread(layout, changes, step, through)
 
 
 def swap_at_worst(layout: Layout, changes: Changes, step: Step, part: Interval, target: Interval) -> None:

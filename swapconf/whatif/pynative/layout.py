@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from swapconf.memory.marked_lifetimes import GATHERING
 from swapconf.trace.lifetimes import NEVER, TICKS
 from swapconf.trace.marks import NO_KERNELS
 from swapconf.trace.trace import Trace
@@ -18,7 +19,8 @@ class Layout:
     """The device blocks of a trace, a row each, for one set of changes after another.
 
     ``start``, ``end``, ``size_bytes``: int64 [n]. ``value_bytes``: int64 [n], of the tensor in it, without what the
-    pool adds; what moves to the host. ``masks``: births of blocks that never move. ``views``: int64 [m, 2], (task,
+    pool adds; what moves to the host. ``masks``: births of blocks that never move. ``gathered``: of parameters that are
+    whole for a while. ``views``: int64 [m, 2], (task,
     birth of its block) of each view.
     """
 
@@ -42,6 +44,7 @@ class Layout:
         }
         self._picking = _picking(trace)
         self.masks = _masks(trace)
+        self.gathered = _gathered(trace)
         self.views = _views(trace)
         self.first_step = int(trace.passes.steps[0]) if len(trace.passes.steps) else 0
         self._tasks = np.array([task.event for task in trace.tasks], dtype=np.int64)
@@ -68,6 +71,11 @@ class Layout:
     def is_saved(self, row: int, step: Step) -> bool:
         """For the backward pass, which lets go of it."""
         return bool(step.backward < self.end[row] <= step.end)
+
+    def is_whole_parameter(self, row: int, step: Step) -> bool:
+        """Gathered from shards, and held from the forward pass to the backward pass by the unit that it belongs to,
+        whatever autograd saves."""
+        return int(self.start[row]) in self.gathered and self.is_saved(row, step)
 
     def first_user(self, row: int, start: int, end: int) -> int | None:
         """The first behind ``start`` and up to ``end``."""
@@ -136,6 +144,10 @@ def _masks(trace: Trace) -> frozenset[int]:
         for block, tensor in zip(task.outputs, task.output_tensors, strict=False)
         if tensor.dtype == "UInt8" and len(tensor.shape) == 4 and tensor.shape[1] == 1
     )
+
+
+def _gathered(trace: Trace) -> frozenset[int]:
+    return frozenset(block for task in trace.tasks if task.primitive.startswith(GATHERING) for block in task.outputs)
 
 
 def _views(trace: Trace) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swapconf.trace.lifetimes import CATEGORIES, TICKS, Category, Lifetimes, Usage, usage
+from swapconf.trace.lifetimes import CATEGORIES, MAIN_STREAM, TICKS, Category, Lifetimes, Usage, usage
 from swapconf.whatif.pynative.bound import recompute_at_worst, state_twice, swap_at_worst
 from swapconf.whatif.pynative.changes import Changes
 from swapconf.whatif.pynative.intervals import Interval, Step
@@ -15,6 +15,8 @@ from swapconf.whatif.pynative.layout import Layout
 from swapconf.whatif.pynative.parts import Parts
 from swapconf.whatif.pynative.recompute import recompute
 from swapconf.whatif.pynative.swap import swap
+
+_COPYING = MAIN_STREAM + 1  # any other: what a swap brings back is allocated on the stream that copies
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +82,7 @@ def _prediction(layout: Layout, num_steps: int, device: Lifetimes, changes: Chan
     start = np.concatenate([device.start * TICKS, np.array([one.start for one in changes.again], dtype=np.int64)])
     end = np.concatenate([changes.end, np.array([one.end for one in changes.again], dtype=np.int64)])
     category = [CATEGORIES.index(one.category) for one in changes.again]
+    stream = [_COPYING if one.category is Category.SWAP else MAIN_STREAM for one in changes.again]
     order = np.argsort(start, kind="stable")
     rows = rows[order]
     moved: dict[int, int] = {}
@@ -99,6 +102,7 @@ def _prediction(layout: Layout, num_steps: int, device: Lifetimes, changes: Chan
             layer=np.concatenate([device.layer, np.array([one.layer for one in changes.again], dtype=np.int32)])[order],
             name=device.name[rows],
             names=device.names,
+            stream=np.concatenate([device.streams, np.array(stream, dtype=np.int64)])[order],
         ),
         moved_bytes={layer: size // num_steps for layer, size in sorted(moved.items())},
         kernels={layer: count // num_steps for layer, count in sorted(changes.kernels.items())},

@@ -110,9 +110,8 @@ class NativeQuestion:
         return safe_peak_bytes(self.layout, self.steps, self._device, self.parts(config))
 
     def placement(self, found: NativePrediction) -> Placement | None:
-        """Where the pool would put the blocks; None where its rules are not known, as of a second stream."""
-        is_placed = self._pool.is_exact and not found.moved_bytes
-        return place(found.device, self._pool.pool) if is_placed else None
+        """Where the pool would put the blocks; None where its rules do not tell where it put those of the trace."""
+        return place(found.device, self._pool.pool) if self._pool.is_exact else None
 
     def parts(self, config: Config) -> Parts:
         """Raises NativeMismatch for what is not predicted."""

@@ -15,6 +15,7 @@ from swapconf.whatif.pynative.changes import Again, Changes, Replay
 from swapconf.whatif.pynative.intervals import Interval, Step
 from swapconf.whatif.pynative.layout import Layout
 
+_ATTENTION = "attention"  # who is handed mask and angles. Source: mindformers 2.0.0, transformers/transformer_layer.py
 _OUTPUT = 2  # an operator's outputs get memory behind it in the tracker's order
 
 
@@ -37,6 +38,8 @@ def recompute(layout: Layout, changes: Changes, step: Step, part: Interval) -> N
     replay = Replay(part.start, run.turn)
     for row in layout.born(part.start, part.end):
         start, end = int(layout.start[row]), int(layout.end[row])
+        if layout.is_whole_parameter(row, step):
+            continue
         if row in run.packed:
             changes.shorten(row, layout.behind(max(start, layout.last_user(row, part.turn))))
             changes.again.append(Again(row, replay.at(start), end * TICKS, Category.RECOMPUTED, part.layer))
@@ -44,6 +47,8 @@ def recompute(layout: Layout, changes: Changes, step: Step, part: Interval) -> N
             gone = replay.at(min(end, run.stop + _OUTPUT + 1))
             changes.again.append(Again(row, replay.at(start), gone, Category.RECOMPUTED, part.layer))
     hold_inputs(layout, changes, step, part, run.through)
+    if not part.module or _ATTENTION in part.module.rpartition(".")[2]:
+        hold_unread(layout, changes, step, run.through)
     kernels = layout.num_kernels(part.start, run.stop)
     changes.kernels[part.layer] = changes.kernels.get(part.layer, 0) + kernels
 
@@ -52,6 +57,15 @@ def hold_inputs(layout: Layout, changes: Changes, step: Step, part: Interval, un
     """What a part reads is held by what it saved. ``until``: the release of the last of it, in ticks."""
     for row in layout.touched(part):
         if step.start <= layout.start[row] < part.start < layout.end[row] < until // TICKS:
+            changes.lengthen(row, until)
+
+
+def hold_unread(layout: Layout, changes: Changes, step: Step, until: int) -> None:
+    """What is handed to every layer and read by none, as a mask that the operator does not ask for: Python holds it
+    while the layers run, and so does what would run again with it."""
+    first, last = min(one.start for one in step.passes), max(one.end for one in step.passes)
+    for row in layout.born(step.start, first):
+        if last <= layout.end[row] < until // TICKS and not layout.is_used(row, first, step.end):
             changes.lengthen(row, until)
 
 

@@ -39,6 +39,8 @@ def moved_rows(layout: Layout, step: Step, part: Interval) -> Iterator[int]:
     for row in layout.born(step.start, part.end):
         if int(layout.start[row]) in layout.masks or not layout.is_saved(row, step):
             continue
+        if layout.is_whole_parameter(row, step):  # parameters never move
+            continue
         is_own = layout.start[row] > part.start
         stays = is_own and not layout.is_used(row, part.end, step.backward)
         is_used = is_own or layout.is_used(row, part.start, part.end)
