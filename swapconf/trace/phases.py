@@ -187,8 +187,8 @@ def _recomputed(
     tasks: Sequence[Task], candidates: Sequence[bool], users: Users, gradients: Set[int], twins: Set[int] = frozenset()
 ) -> list[bool]:
     """Candidates that only the backward pass reads, and ``twins``, which are told by their place. Readers come later,
-    so that one pass from the end decides. A view, and a kernel that MindSpore inserted and that stands in no cell, is of
-    the pass of its own readers. What a layer computes again and nobody reads, as for a product that is excluded from
+    so that one pass from the end decides. A view, and a kernel that MindSpore inserted and that stands in no cell, is
+    of the pass of its own readers. What a layer computes again and nobody reads, as for a product that is excluded from
     recompute, is of the backward pass, too."""
     serving = {*gradients, *twins}
     again = []
