@@ -245,5 +245,7 @@ def process_of(hit: Hit) -> Process:
 
 def _is_warning(hit: Hit) -> bool:
     """Whether CANN itself logs it as less than an error."""
+    if hit.message.framework is not Framework.CANN:
+        return False
     match = _PLOG_PREFIX.search(hit.line[: hit.at])
     return match is not None and match[1] not in _FAILING
