@@ -534,15 +534,22 @@ def _memory(told_of: Any) -> list[str]:
     return [
         "## Do they fit\n\n",
         _paragraph(f"{told_of['how']} {fits} of {len(rows)} fit by the middle of the range."),
-        f"| model | YAML | rank | GiB, middle | GiB, range |\n|{'---|' * 5}\n",
+        "| model | YAML | rank | pool: used | with fragments | GiB, middle | GiB, range |\n",
+        f"|{'---|' * 7}\n",
         *(
-            f"| {row['name']} | {row['yaml']} | {row['rank']} | {row['middle_gib']:.1f} | "
+            f"| {row['name']} | {row['yaml']} | {row['rank']} | {_gib(row, 'used_gib')} | "
+            f"{_gib(row, 'fragments_gib')} | {row['middle_gib']:.1f} | "
             f"{row['least_gib']:.1f} to {row['most_gib']:.1f} |\n"
             for row in rows
         ),
         "\n",
         _paragraph(told_of["why"]).removesuffix("\n"),
     ]
+
+
+def _gib(row: Mapping[str, Any], name: str) -> str:
+    """What an older run did not record is left out."""
+    return f"{row[name]:.1f}" if name in row else "-"
 
 
 def _summary(on: str, judged: str, known: Sequence[tuple[Card, Parts]], scale: Scale) -> str:

@@ -41,8 +41,10 @@ the pool of one rank.
 
 | part | least | middle | most | how it is known |
 |---|---|---|---|---|
-| MindSpore's pool | | | | its peak with fragments, from a dry run or a what-if: with virtual memory on, the default, \
-it maps no more; `context.max_device_memory` limits this and nothing else |
+| MindSpore's pool | used | used | with fragments | its peak, from a dry run or a what-if: with virtual memory, the \
+default, the pool of a card took 0.1 % more than was used ([pynative.md](pynative.md)); without \
+(`MS_ALLOC_CONF=enable_vmm:False`) all three are with fragments; `context.max_device_memory` limits this and nothing \
+else |
 | operator workspace | 0 | largest | largest | CANN's rules ([levels.md](../reference/levels.md)); from level 2 on in \
 the pool |
 | buffers of HCCL | | | | 2 x `HCCL_BUFFSIZE` (200 MiB) for each group that communicates; see below |

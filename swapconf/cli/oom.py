@@ -44,12 +44,13 @@ def command(path: Path, file: str | None, baseline: Path | None, budget: str | N
 
     After a failed run: which allocation failed, on which rank first, for which layer and operator and in which phase,
     what held the memory, how much of it was fragments, whether the card or max_device_memory was the limit, and what to
-    do. It reads what MindSpore, torch_npu and CANN print, logs of any size, and of a profiler memory_block.csv and
-    operator_memory.csv. See docs/how-to/oom.md.
+    do. It reads what MindSpore, torch_npu and CANN print, CANN's own logs (plog), logs of any size, and of a profiler
+    memory_block.csv and operator_memory.csv. See docs/how-to/oom.md.
 
     \b
     swapconf oom output/msrun
     swapconf oom output/msrun/worker_3.log --config train.yaml
+    swapconf oom ~/ascend/log
     swapconf oom output/msrun --config train.yaml --from traces
     swapconf oom profile/ASCEND_PROFILER_OUTPUT/operator_memory.csv
 

@@ -114,7 +114,7 @@ def command(
         answer = question.answer()
         on = machine.load() if machine.profile is not None else None
         whole = beside(question.trace, study.config, on, os.environ).whole(
-            answer.placement.mapped_bytes, question.origin
+            answer.placement.mapped_bytes, question.origin, answer.placement.used_peak_bytes
         )
     except ValueError as error:  # also a Mismatch
         raise click.UsageError(str(error)) from None

@@ -19,9 +19,11 @@ def fullest(planned: Planned, study: Study, machine: Machine) -> WholeDevice:
     from swapconf.study.beside import beside
 
     judge = planned.judge
+    plan = planned.chosen.plan
+    sizes = zip(judge.pool_bytes(plan), judge.used_bytes(plan), strict=True)
     found = (
-        beside(trace, study.config, machine, os.environ).whole(size, judge.evaluator.origin)
-        for trace, size in zip(judge.evaluator.traces, judge.pool_bytes(planned.chosen.plan), strict=True)
+        beside(trace, study.config, machine, os.environ).whole(pool, judge.evaluator.origin, used)
+        for trace, (pool, used) in zip(judge.evaluator.traces, sizes, strict=True)
     )
     return max(found, key=lambda whole: whole.most_bytes)
 

@@ -147,7 +147,9 @@ class RankReport:
     def device(self) -> WholeDevice | None:
         """All that the card holds; None where its pool is not known."""
         peak = self.with_fragments_peak_bytes
-        return None if peak is None or self.beside is None else self.beside.whole(peak, origin(self))
+        return (
+            None if peak is None or self.beside is None else self.beside.whole(peak, origin(self), self.used_peak_bytes)
+        )
 
     def pool_budget_bytes(self, budget_bytes: int) -> int:
         """What the pool may take of a budget: no more than the card has room for where all else takes the most."""

@@ -24,7 +24,9 @@ from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import packed, unpacked
 
 _NAME = "dryrun"
-_FORM = 9  # of the files; raised whenever a report changes its meaning
+_FORM = 10  # of the files; raised whenever a report changes its meaning
+
+_ASKED_BY = ("MS_", "HCCL_")  # what MindSpore compiles differently by, and what a card holds
 
 
 def folder() -> Path:
@@ -81,6 +83,7 @@ def _path(order: RankOrder) -> Path:
         "real_data": order.real_data,
         "fold": order.fold,
         **({"hyper_parallel": find_spec("hyper_parallel") is not None} if "parallelism" in settings else {}),
+        "variables": {name: os.environ[name] for name in sorted(os.environ) if name.startswith(_ASKED_BY)},
         "families": dict(order.settings.families),
         "severity": {rule: str(severity) for rule, severity in order.settings.severity.items()},
         # findings point into the file

@@ -79,10 +79,11 @@ class WholeDevice:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Beside:
-    """What a card holds beside MindSpore's pool."""
+    """What a card holds beside MindSpore's pool. ``joins_fragments``: the pool has virtual memory."""
 
     parts: tuple[Part, ...]
     card_bytes: int
+    joins_fragments: bool = True
 
     @property
     def most_bytes(self) -> int:
@@ -96,11 +97,18 @@ class Beside:
     def without(self, name: PartName) -> Beside:
         return replace(self, parts=tuple(part for part in self.parts if part.name is not name))
 
-    def whole(self, pool_bytes: int, origin: str) -> WholeDevice:
-        """``pool_bytes``: its peak with fragments; ``origin``: how that is known."""
-        pool = Part(
-            name=PartName.POOL, least_bytes=pool_bytes, middle_bytes=pool_bytes, most_bytes=pool_bytes, origin=origin
-        )
+    def whole(self, pool_bytes: int, origin: str, used_bytes: int | None = None) -> WholeDevice:
+        """The pool with what is beside it.
+
+        Args:
+            pool_bytes: The peak of the pool with fragments, the most that it takes.
+            origin: How that is known.
+            used_bytes: What tensors hold at their peak: with virtual memory, MindSpore's default, a card's pool took
+                0.1 % more than that (docs/evidence/pynative.md). None where it is not known, or nothing joins
+                fragments.
+        """
+        least = pool_bytes if used_bytes is None or not self.joins_fragments else min(used_bytes, pool_bytes)
+        pool = Part(name=PartName.POOL, least_bytes=least, middle_bytes=least, most_bytes=pool_bytes, origin=origin)
         return WholeDevice(parts=(pool, *self.parts), card_bytes=self.card_bytes)
 
 
@@ -152,4 +160,4 @@ def as_record(whole: WholeDevice, worded: Callable[[str], str] = show) -> dict[s
 def beside_of_record(data: Mapping[str, Any]) -> Beside:
     """As a cache keeps it. Raises ValueError, LookupError and TypeError where it is none."""
     parts = (Part(**{**row, "name": PartName(row["name"]), "origin": unpacked(row["origin"])}) for row in data["parts"])
-    return Beside(parts=tuple(parts), card_bytes=data["card_bytes"])
+    return Beside(parts=tuple(parts), card_bytes=data["card_bytes"], joins_fragments=data["joins_fragments"])

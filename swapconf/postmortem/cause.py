@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from swapconf.postmortem.cann_modules import APP
 from swapconf.postmortem.failure import Failure
+from swapconf.postmortem.holders import app_bytes
 from swapconf.postmortem.message import Memory
 from swapconf.postmortem.whose import is_communication
 from swapconf.words.phrases import mark
@@ -30,6 +32,7 @@ class Cause(Enum):
     SETTING_TOO_HIGH = mark("max_device_memory asks for more than the card has free")
     FULL = mark("what was in use left too little room")
     COMMUNICATION = mark("no memory was left for a buffer of communication")
+    CARD = mark("the card had no room left when the framework asked for more")
     BESIDE = mark("the card was full when memory beside the pool was asked for")
     UNTOLD = mark("the log does not tell figures enough to say why")
 
@@ -42,7 +45,7 @@ class Diagnosis:
         asked_bytes: At once, by what failed.
         limit_bytes: What the pool may take.
         device_bytes, device_free_bytes: Of the whole card.
-        pool_bytes: What the pool had taken.
+        pool_bytes: What the pool had taken; where only the driver tells, what the framework held.
         in_use_bytes, by_event_bytes: Of it, what tensors held, and what was released but not yet free.
         fragments_bytes: Of it, what was free in pieces that were too small, if that is what it was; else what was free.
         eager_free_bytes: Of it, what was given back to be mapped again.
@@ -78,6 +81,8 @@ def diagnose(failure: Failure) -> Diagnosis:
     size = failure.size
     asked, limit, whole = failure.asked_bytes, size("limit"), size("device_total")
     pool, in_use, by_event = size("pool_total"), size("in_use"), size("by_event")
+    if pool is None:
+        pool = app_bytes(failure.holders)
     if in_use is not None and (planned := size("planned")):
         in_use += planned
     free = size("idle")
@@ -145,9 +150,16 @@ def _cause(failure: Failure, found: Diagnosis) -> Cause:
     room = failure.size("room")
     if room is not None and asked is not None and room < asked:
         return Cause.FULL
-    if failure.word("module") or failure.size("device_asked") is not None:
-        return Cause.BESIDE
-    return Cause.UNTOLD
+    return _refused(failure)
+
+
+def _refused(failure: Failure) -> Cause:
+    """Where only the device tells: by the module that asked; pages for a pool of virtual memory come without one."""
+    module = failure.word("module")
+    is_physical = "hal-physical" in failure.messages or "driver-create" in failure.messages
+    if module == APP or (is_physical and not module):
+        return Cause.CARD
+    return Cause.BESIDE if module or failure.size("device_asked") is not None else Cause.UNTOLD
 
 
 def _is_setting(found: Diagnosis) -> bool:

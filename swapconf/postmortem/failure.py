@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from swapconf.postmortem.holders import Holder
 from swapconf.postmortem.message import Framework, Memory, Value
 
 
@@ -39,6 +40,7 @@ class Failure:
         values: What they say, by name (see ``message.VALUES``), with what the log says elsewhere of its limits.
         frames: The traceback of Python above it, the innermost last.
         text: The line of the first message, cut.
+        holders: What each module of its process held then, as the driver tells.
     """
 
     rank: int | None
@@ -52,6 +54,7 @@ class Failure:
     frames: tuple[Frame, ...] = ()
     process: Process = field(default_factory=Process)
     text: str = ""
+    holders: tuple[Holder, ...] = ()
 
     def size(self, *names: str) -> int | None:
         """The first of these values that is known and a number."""

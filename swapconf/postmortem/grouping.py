@@ -10,6 +10,7 @@ from itertools import islice
 
 from swapconf.files.log_folder import RANK_TAG, number
 from swapconf.postmortem.failure import Failure, Frame, Process
+from swapconf.postmortem.holders import Printings
 from swapconf.postmortem.message import Framework, Memory, Says, Value
 from swapconf.postmortem.scan import Hit
 
@@ -40,6 +41,11 @@ _CALLERS = (
     ("/torch_npu/", Framework.TORCH_NPU),
 )
 _PREFIX = re.compile(rb"\[[A-Z]{4,9}\] (\w{1,30})\((\d{1,9}),(\w{1,20}),")
+# of a plog: the name of the process, and the thread behind the place in CANN's sources
+_PLOG_PREFIX = re.compile(
+    rb"\[([A-Z]{4,9})\] (\w{1,30})\((\d{1,9}), ?[^,()\n]{1,64}\) ?:[-:. \d]{10,40}(?:\[[^\]\n]{1,120}\] ?(\d{1,9}) )?"
+)
+_FAILING = (b"ERROR", b"CRITICAL")  # levels of a plog; CANN tries smaller pages after a warning
 
 
 @dataclass(kw_only=True)
@@ -96,7 +102,7 @@ class _Group:
             memory=self.memory,
             values={**limits, **self.values},
             frames=self.frames,
-            process=_process(hit),
+            process=process_of(hit),
             text=_text(hit),
         )
 
@@ -109,13 +115,17 @@ class RankNotes:
     num_others: int = 0
     tried: Hit | None = None
     limits: dict[str, Value] = field(default_factory=dict)
+    printings: Printings = field(default_factory=Printings)
     ended: list[str] = field(default_factory=list)
     _open: _Group | None = None
     _recent: deque[Hit] = field(default_factory=lambda: deque(maxlen=_MOST_RECENT))
     _known: dict[object, None] = field(default_factory=dict)
 
     def take(self, hit: Hit) -> None:
-        if hit.message.says is Says.FAILED:
+        if hit.message.says is Says.HELD:
+            self.printings.take(hit, process_of(hit).pid, _time(hit))
+            return
+        if hit.message.says is Says.FAILED and not _is_warning(hit):
             self._take_failure(hit)
             return
         if hit.message.says is Says.STATE:
@@ -223,9 +233,19 @@ def _text(hit: Hit) -> str:
     return hit.line[begin : begin + _TEXT_BYTES].decode("utf-8", "replace").strip()
 
 
-def _process(hit: Hit) -> Process:
+def process_of(hit: Hit) -> Process:
     match = _PREFIX.search(hit.line)
     if match is None:
+        match = _PLOG_PREFIX.search(hit.line)
+    if match is None:
         return Process()
-    component, pid, thread = (part.decode() for part in match.groups())
+    component, pid, thread = (part.decode() if part else "" for part in match.groups()[-3:])
     return Process(component=component, pid=pid, thread=thread)
+
+
+def _is_warning(hit: Hit) -> bool:
+    """Whether CANN itself logs it as less than an error."""
+    if hit.message.framework is not Framework.CANN:
+        return False
+    match = _PLOG_PREFIX.search(hit.line[: hit.at])
+    return match is not None and match[1] not in _FAILING

@@ -15,6 +15,7 @@ from enum import Enum
 from functools import cached_property
 
 from swapconf.postmortem.amounts import scaled_bytes, small_number, whole_bytes
+from swapconf.postmortem.cann_modules import module_name
 
 Value = int | str
 Values = Mapping[str, Value]
@@ -40,10 +41,14 @@ VALUES = {
     "device_given": "bytes that the device gave, less than the pool asked",
     "reserved_others": "bytes that MindSpore leaves to HCCL and the runtime",
     "purpose": "what the memory is for, in CANN's words",
-    "module": "the library that asked",
+    "module": "the library that asked, APP for the framework itself",
     "call": "the function of the runtime that failed",
     "device": "the number of the device on its host",
     "rank": "the rank",
+    "held": "bytes that one module of a process holds",
+    "held_by": "that module",
+    "held_in": "the kind of memory that it holds them in",
+    "held_on": "the device that it holds them on; none for memory of the host",
 }
 
 
@@ -66,6 +71,7 @@ KINDS: Mapping[str, Kind] = {
     "text": Kind(rb"[^\n]{1,600}?", _text),
     "name": Kind(rb"[^\s,;]{1,1000}", _text),
     "word": Kind(rb"\w{1,60}", _text),
+    "module": Kind(rb"\d{1,3}", module_name),
 }
 _GAP = rb"[^\n]{0,200}?"
 MOST_BYTES = 2**11  # of a message
@@ -75,11 +81,13 @@ PART = re.compile(r"\{(\w*):(\w+)\}|(\[\[|\]\])")
 
 class Says(Enum):
     """``FAILED``: an allocation failed. ``TRIED``: one attempt failed; the pool tries in other ways. ``STATE``: what
-    holds the memory. ``ENDED``: the run ended, and this is no allocation."""
+    holds the memory. ``HELD``: what one module of a process holds. ``ENDED``: the run ended, and this is no
+    allocation."""
 
     FAILED = "failed"
     TRIED = "tried"
     STATE = "state"
+    HELD = "held"
     ENDED = "ended"
 
 

@@ -264,21 +264,96 @@ _CANN = (
     ),
     _cann(
         "hal",
-        "halMemAlloc failed:size={device_asked:bytes}(bytes){:gap}, device_id {device:id}",
-        "vllm-project/vllm-ascend documentation of Mooncake",
+        "halMemAlloc failed:size={device_asked:bytes}(bytes)[[, type={:bytes}, moduleId={module:module}]]{:gap}"
+        "drvRetCode=6[[{:gap}device_id{:gap}{device:id}]]",
+        "vllm-project/vllm-ascend documentation of Mooncake; hicann/hixl, questions about links",
+    ),
+    _cann(
+        "hal-call",
+        "halMemAlloc failed, drvRetCode=6, size={device_asked:bytes}(bytes)"
+        "[[, type={:bytes}, moduleId={module:module}]][[{:gap}drvDevId={device:id}]]",
+        "hicann/runtime, DevMemAllocHugePageManaged of CANN 9",
+    ),
+    _cann(
+        "hal-host",
+        "HostMemAlloc:{:gap}halMemAlloc failed{:gap}size={asked:bytes}(bytes)",
+        "hicann/runtime, HostMemAlloc",
+        Memory.HOST,
+    ),
+    _cann(
+        "hal-physical",
+        "halMemCreate failed{:gap}drvRetCode=6[[, size={device_asked:bytes}(bytes)]]",
+        "CANN 8.5, maintenance reference, troubleshooting_0050; hicann/runtime, MallocPhysical",
+    ),
+    _cann(
+        "driver-create",
+        "Mem create failed. (ret=6; size={device_asked:bytes}; side=1; devid={device:id})",
+        "CANN 8.5, maintenance reference, troubleshooting_0050",
+    ),
+    _cann(
+        "driver-create-host",
+        "Mem create failed. (ret=6; size={asked:bytes}; side=0;",
+        "CANN 8.5, maintenance reference, troubleshooting_0050; MEM_HOST_SIDE of ascend_hal.h",
+        Memory.HOST,
+    ),
+    _cann(
+        "hccl",
+        "failed, [[Reason: out of memory, ]]return[207001], para: devPtrAddr[{:name}], size[{device_asked:bytes}",
+        "public sources of HCCL, hrtMalloc",
     ),
     _cann(
         "graph-engine-malloc",
-        "[Malloc][Memory] failed, rt_ret:207001, size={device_asked:bytes}",
+        "[Malloc][Memory] failed, rt_ret:207001, [[device_id:{device:id}, ]]size{:gap}{device_asked:bytes}",
         "device_allocator.cc of CANN's graph engine",
     ),
     _cann(
         "host", "MallocHost execution failed, reason=driver error:out of memory", "error_message_manage.cc", Memory.HOST
     ),
     _cann("driver", "failed, reason=driver error:out of memory", "error_message_manage.cc"),
+    _cann(
+        "host-call",
+        "MallocHost execute failed, reason=[driver error:out of memory",
+        "error_message_manage.cc of CANN 8",
+        Memory.HOST,
+    ),
+    _cann(
+        "call", "failed, reason=[driver error:out of memory", "CANN 8.5, maintenance reference, troubleshooting_0050"
+    ),
+    _cann(
+        "code",
+        "ErrCode=207001, desc=[driver error:out of memory",
+        "CANN 8.5, maintenance reference, troubleshooting_0050",
+    ),
+    _cann(
+        "acl",
+        "alloc {:word} memory failed, runtime result = 207001",
+        "CANN 8.5, maintenance reference, troubleshooting_0050; vllm-project/vllm-ascend issue 1993",
+    ),
+    _cann(
+        "acl-host",
+        "alloc host memory failed, runtime result = 207001",
+        "hicann/runtime, aclrtMallocHost of src/acl/aclrt_impl/memory.cpp",
+        Memory.HOST,
+    ),
     _cann("memory-pool", "allocate device memory failed.[FUNC:Init]", "hw-native-sys/PTOAS pull request 341"),
     _cann("applied", "Failed to apply for memory", "vllm-project/vllm-ascend issue 3141"),
     _cann("host-register", "aclrtHostRegister errcode 207001", "LMCache/LMCache-Ascend issue 242", Memory.HOST),
+)
+
+_HELD = (
+    _cann(
+        "held",
+        "_mem_stats_show{:gap}]{held_in:word} dev{held_on:id} {:gap}module_name={held_by:word}{:gap}"
+        "current_alloced_size={held:bytes}",
+        "CANN 8.5, maintenance reference, troubleshooting_0055; PaddlePaddle/PaddleCustomDevice issue 690",
+        says=Says.HELD,
+    ),
+    _cann(
+        "held-on-host",
+        "_mem_stats_show{:gap}]HOST_MEM {:gap}module_name={held_by:word}{:gap}current_alloced_size={held:bytes}",
+        "CANN 8.5, maintenance reference, troubleshooting_0055",
+        says=Says.HELD,
+    ),
 )
 
 _ENDED = (
@@ -290,8 +365,17 @@ _ENDED = (
     _cann("killed", "Killed", "the shell, after signal 9", says=Says.ENDED),
 )
 
-MESSAGES = (*_MINDSPORE_FAILED, *_MINDSPORE_TRIED, *_MINDSPORE_STATE, *_TORCH, *_CANN, *_ENDED)
+MESSAGES = (*_MINDSPORE_FAILED, *_MINDSPORE_TRIED, *_MINDSPORE_STATE, *_TORCH, *_CANN, *_HELD, *_ENDED)
 BY_NAME = {message.name: message for message in MESSAGES}
 
 # one of them stands in each message, but for other ends, which are looked for in the end of a log
-ANCHORS = (b"emory", b"207001", b"lloc fail", b"TotalUsedMem", b"MallocHost", b"Other Components")
+ANCHORS = (
+    b"emory",
+    b"207001",
+    b"lloc fail",
+    b"TotalUsedMem",
+    b"MallocHost",
+    b"Other Components",
+    b"reate failed",
+    b"_mem_stats_show",
+)

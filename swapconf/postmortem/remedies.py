@@ -12,6 +12,11 @@ from swapconf.postmortem.whose import Moment, Use, Whose
 from swapconf.words.phrases import phrase
 from swapconf.words.units import GIB, show_bytes
 
+_LESS_MEMORY = phrase("swap or recompute more activations: `swapconf plan` finds the fastest way that fits")
+_LESS_MEMORY_OF_TORCH = phrase(
+    "recompute activations (activation checkpointing), shard more (tensor, pipeline, context parallelism,"
+    " FSDP), or use a smaller micro-batch"
+)
 LARGE_SHARE = 0.2  # of a card, for one allocation
 BESIDE_BYTES = 6 * GIB  # what MindSpore leaves of 64 GiB where no limit is set: 65536M of the device, 59392M for it
 
@@ -125,12 +130,9 @@ def _full(case: Case) -> Iterator[str]:
             "optimizer sharding; swap and recompute of activations do not help here"
         )
     elif case.is_torch:
-        yield phrase(
-            "recompute activations (activation checkpointing), shard more (tensor, pipeline, context parallelism,"
-            " FSDP), or use a smaller micro-batch"
-        )
+        yield _LESS_MEMORY_OF_TORCH
     else:
-        yield phrase("swap or recompute more activations: `swapconf plan` finds the fastest way that fits")
+        yield _LESS_MEMORY
         yield phrase("where no plan fits: a smaller micro-batch, or more tensor, pipeline or context parallelism")
     pieces, asked = case.diagnosis.fragments_bytes, case.diagnosis.asked_bytes
     if case.is_torch and pieces and asked and pieces >= asked:
@@ -147,6 +149,18 @@ def _communication(case: Case) -> Iterator[str]:
         "use fewer groups"
     )
     yield from _leave_room(case)
+
+
+def _card(case: Case) -> Iterator[str]:
+    yield phrase("see what else holds the card: `npu-smi info`")
+    yield phrase(
+        "CANN does not tell what the framework's pool did next, as it may free pieces and ask again: give the log of "
+        "the framework (worker_N.log of msrun) to `swapconf oom`, too"
+    )
+    if not case.is_torch:
+        yield _LESS_MEMORY
+    if not case.is_mindspore:
+        yield _LESS_MEMORY_OF_TORCH
 
 
 def _beside(case: Case) -> Iterator[str]:
@@ -199,6 +213,7 @@ _OF = {
     Cause.SETTING_TOO_HIGH: _setting_too_high,
     Cause.FULL: _full,
     Cause.COMMUNICATION: _communication,
+    Cause.CARD: _card,
     Cause.BESIDE: _beside,
     Cause.UNTOLD: _untold,
 }

@@ -14,8 +14,10 @@ from swapconf.files.log_pool import read_all
 from swapconf.files.opening import is_held_open, open_binary, read_bytes
 from swapconf.postmortem.failure import Failure
 from swapconf.postmortem.grouping import by_rank
+from swapconf.postmortem.holders import Printing
 from swapconf.postmortem.message import Says
 from swapconf.postmortem.messages import MESSAGES
+from swapconf.postmortem.processes import of_each
 from swapconf.postmortem.scan import Hit, Scan
 
 _END_BYTES = 2**22
@@ -55,9 +57,10 @@ class RunLog:
 
 @dataclass(frozen=True, kw_only=True)
 class _Told:
-    """What one stream says; as `RunLog`."""
+    """What one stream says; as `RunLog`. ``printings``: what modules held, for failures in any log of the process."""
 
     failures: tuple[Failure, ...]
+    printings: tuple[Printing, ...]
     num_others: int
     tried: tuple[Hit, ...]
     trouble: tuple[tuple[str, str], ...]
@@ -69,7 +72,8 @@ def read(path: Path, jobs: int = 1) -> RunLog:
     """One log, or all below a folder, so many at once. Raises OSError where the folder cannot be listed."""
     streams, packed = log_folder.find(path) if path.is_dir() else ([log_folder.of_file(path)], [])
     told = list(read_all(streams, _read, jobs))
-    failures = [failure for one in told for failure in one.failures]
+    printings = [printing for one in told for printing in one.printings]
+    failures = of_each((failure for one in told for failure in one.failures), printings)
     is_ordered = all(failure.time for failure in failures)
     return RunLog(
         failures=_one_of_each(sorted(failures, key=_order if is_ordered else _by_rank)),
@@ -92,6 +96,7 @@ def _read(stream: Stream) -> _Told:
     notes = by_rank(scan, _rank(stream, opening))
     return _Told(
         failures=tuple(failure for rank, one in notes.items() if (failure := one.failure(rank)) is not None),
+        printings=tuple(printing for one in notes.values() for printing in one.printings.found()),
         num_others=sum(one.num_others for one in notes.values()),
         tried=tuple(one.tried for one in notes.values() if one.tried is not None),
         trouble=tuple(scan.trouble),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from swapconf.memory.categories import operator_of
+from swapconf.postmortem.cann_modules import APP, HCCL
 from swapconf.postmortem.failure import Failure, Frame
 from swapconf.postmortem.message import Memory
 from swapconf.trace.phases import Phase, phase_of_name
@@ -97,7 +98,10 @@ _USES = {
     "feature-memory": Use.GRAPH,
     "graph-engine": Use.GRAPH,
     "memory-pool": Use.POOL,
+    "hal-physical": Use.POOL,
+    "driver-create": Use.POOL,
 }
+_COMMUNICATION = (HCCL, "HCCP", "HCCP_SCHEDULE", "ROCE")
 _HCCL = re.compile(r"hccl|moedistribute|allreduce|allgather|reducescatter|alltoall", re.IGNORECASE)
 
 
@@ -114,7 +118,8 @@ def whose(failure: Failure) -> Whose:
 
 
 def is_communication(failure: Failure) -> bool:
-    return failure.word("module") == "HCCL" or _HCCL.search(failure.word("call")) is not None
+    is_hccl = failure.word("module") in _COMMUNICATION or "hccl" in failure.messages
+    return is_hccl or _HCCL.search(failure.word("call")) is not None
 
 
 def _of_kernel(kernel: str) -> tuple[str, str, Moment, Use]:
@@ -148,4 +153,6 @@ def _use(failure: Failure) -> Use:
         return Use.TENSOR
     if is_communication(failure):
         return Use.COMMUNICATION
+    if failure.word("module") == APP:
+        return Use.POOL
     return next((_USES[name] for name in failure.messages if name in _USES), Use.UNKNOWN)

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from swapconf.postmortem.answer import Answer
+from swapconf.postmortem.cann_modules import APP
 from swapconf.postmortem.cause import Cause, Diagnosis
 from swapconf.postmortem.failure import Failure
+from swapconf.postmortem.holders import Holder
 from swapconf.postmortem.message import Memory
 from swapconf.postmortem.run_log import RunLog
 from swapconf.postmortem.whose import Moment, Use, Whose
@@ -15,7 +17,7 @@ from swapconf.report.memory_tables import PrintedTable
 from swapconf.words.phrases import joined, phrase, plural, show
 from swapconf.words.units import runs, show_bytes
 
-_MOST_RANKS = 12
+_MOST_RANKS, _MOST_HOLDERS = 12, 8
 
 
 def failure_table(log: RunLog, found: Answer) -> PrintedTable:
@@ -46,6 +48,8 @@ def _rows(log: RunLog, found: Answer) -> Iterator[tuple[str, str]]:
         yield phrase("pool"), pool
     if card := _card(held):
         yield phrase("card"), card
+    if failure.holders:
+        yield phrase("held"), joined(", ", [_holder(one) for one in failure.holders[:_MOST_HOLDERS]])
     if held.used_peak_bytes is not None or held.mapped_peak_bytes is not None:
         yield (
             phrase("peak"),
@@ -73,6 +77,10 @@ def _when(log: RunLog, failure: Failure) -> str:
     if failure.time:
         parts.append(phrase("at {time}", time=failure.time))
     if len(log.failures) > 1:
+        if all(one.rank is None for one in log.failures):
+            count = phrase("one of {count} processes", count=len(log.failures))
+            first = phrase("first of {count} processes", count=len(log.failures))
+            return joined(", ", [*parts, first if log.is_ordered else count])
         parts.append(
             phrase("first of {count} ranks", count=len(log.failures))
             if log.is_ordered
@@ -98,10 +106,18 @@ def _place(failure: Failure) -> str:
     if (device := failure.size("device")) is not None:
         parts.append(phrase("device {device}", device=device))
     if module := failure.word("module"):
-        parts.append(phrase("for the library {module}", module=module))
+        parts.append(
+            phrase("for the framework itself (APP)")
+            if module == APP
+            else phrase("for the library {module}", module=module)
+        )
     if purpose := failure.word("purpose"):
         parts.append(phrase("for {purpose}", purpose=purpose))
-    if failure.process.pid:
+    if failure.process.pid and not failure.process.thread:
+        parts.append(
+            phrase("process {pid} ({component})", pid=failure.process.pid, component=failure.process.component)
+        )
+    elif failure.process.pid:
         parts.append(
             phrase(
                 "process {pid}, thread {thread} ({component})",
@@ -111,6 +127,15 @@ def _place(failure: Failure) -> str:
             )
         )
     return joined(", ", parts) if parts else ""
+
+
+def _holder(one: Holder) -> str:
+    size = show_bytes(one.size_bytes)
+    if one.device is None:
+        return phrase("{module} {size} of the host", module=one.module, size=size)
+    if one.module == APP:
+        return phrase("the framework (APP) {size}", size=size)
+    return phrase("{module} {size}", module=one.module, size=size)
 
 
 def _why(held: Diagnosis) -> str:
@@ -153,10 +178,13 @@ def _card(held: Diagnosis) -> str:
 
 def _others(log: RunLog) -> str:
     parts: list[str] = []
-    if len(log.failures) > 1:
-        ranks = runs(one.rank for one in log.failures[1:] if one.rank is not None)
+    others = log.failures[1:]
+    if ranks := runs(one.rank for one in others if one.rank is not None):
         names = ", ".join(ranks[:_MOST_RANKS]) + ", ..." * (len(ranks) > _MOST_RANKS)
         parts.append(phrase("ranks {ranks} ran out of memory, too", ranks=names))
+    if pids := [one.process.pid for one in others if one.rank is None and one.process.pid]:
+        names = ", ".join(pids[:_MOST_RANKS]) + ", ..." * (len(pids) > _MOST_RANKS)
+        parts.append(phrase("processes {pids} ran out of memory, too", pids=names))
     if log.num_others:
         parts.append(plural(log.num_others, "{count} more failure after it", "{count} more failures after it"))
     return joined("; ", parts) if parts else ""
@@ -232,6 +260,7 @@ def as_record(log: RunLog, found: Answer) -> dict[str, Any]:
             "used_peak_bytes": held.used_peak_bytes,
             "with_fragments_peak_bytes": held.mapped_peak_bytes,
         },
+        "holders": [{"module": one.module, "device": one.device, "bytes": one.size_bytes} for one in failure.holders],
         "ranks": [one.rank for one in log.failures],
         "ranks_in_order": log.is_ordered,
         "more_failures": log.num_others,

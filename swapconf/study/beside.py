@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from swapconf.config.config import Config, Dialect
@@ -12,6 +13,8 @@ from swapconf.timing import hardware
 from swapconf.timing.cost import Hardware, Machine
 from swapconf.trace.trace import Trace
 from swapconf.words.units import GIB
+
+_NO_VIRTUAL_MEMORY = re.compile(r"(?:^|,)\s*enable_vmm\s*:\s*false\b", re.IGNORECASE)
 
 
 def beside(trace: Trace, config: Config | None, machine: Machine | None, environment: Mapping[str, str]) -> Beside:
@@ -26,6 +29,7 @@ def beside(trace: Trace, config: Config | None, machine: Machine | None, environ
             *measured_parts(on, is_pynative=is_pynative),
         ),
         card_bytes=int(on.card["memory_gib"].value * GIB),
+        joins_fragments=_NO_VIRTUAL_MEMORY.search(environment.get("MS_ALLOC_CONF", "")) is None,
     )
 
 

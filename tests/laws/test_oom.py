@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from swapconf.postmortem import run_log, scan
 from swapconf.postmortem.answer import answer
+from swapconf.postmortem.cann_modules import MODULES
 from swapconf.postmortem.message import PART, Message, Says
 from swapconf.postmortem.messages import ANCHORS, MESSAGES
 from swapconf.postmortem.run_log import RunLog
@@ -86,6 +87,9 @@ def filled(message: Message, data: st.DataObject) -> tuple[str, dict[str, int | 
             size = data.draw(st.integers(0, 2**20))
             unit, factor = data.draw(st.sampled_from([("M", MIB), ("G", GIB), (" MiB", MIB), (" GiB", GIB)]))
             shown, value = f"{size}{unit}", size * factor
+        elif kind == "module":
+            number = data.draw(st.sampled_from(sorted(MODULES)))
+            shown, value = str(number), MODULES[number]
         elif kind == "id":
             value = data.draw(st.integers(0, 9999))
             shown = str(value)

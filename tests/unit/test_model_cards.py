@@ -41,6 +41,16 @@ def test_dry_runs_with_the_true_kernels_take_what_the_cards_tell() -> None:
         assert row["step_s"] == pytest.approx(measured_s, rel=0.12)
 
 
+def test_all_cards_fit_by_the_middle() -> None:
+    """They ran on cards of 64 GB."""
+    rows = cards.told()["memory_runs"]["rows"]
+    assert len(rows) > 12
+    for row in rows:
+        assert row["least_gib"] <= row["middle_gib"] <= min(row["most_gib"], cards.CARD_GIB)
+        if "used_gib" in row:
+            assert row["used_gib"] <= min(row["fragments_gib"], row["least_gib"])
+
+
 def test_no_yaml_is_in_both_halves_and_most_are_told_with_their_reason_where_they_are_left_out() -> None:
     halves = [{card.yaml for card in cards.cards() if cards.in_first_half(card) is first} for first in (True, False)]
     assert halves[0].isdisjoint(halves[1])

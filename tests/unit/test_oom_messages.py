@@ -70,8 +70,17 @@ EXPECTED: dict[str, tuple[Cause, int | None, dict[str, Any]]] = {
     ),
     "ptoas-341": (Cause.OTHERS, None, {"moment": Moment.STARTING}),
     "lmcache-242": (Cause.HOST, None, {"memory": Memory.HOST, "use": Use.PINNED}),
+    "hixl-links": (
+        Cause.COMMUNICATION,
+        2122688,
+        {"module": "HCCL", "device": 7, "use": Use.COMMUNICATION, "time": "2026-02-27 16:24:15.595"},
+    ),
+    "cann-0050": (Cause.CARD, 20971520, {"device": 0, "use": Use.POOL, "memory": Memory.DEVICE, "line": 2}),
+    "rollout-dispatch": (Cause.CARD, 20971520, {"use": Use.POOL, "time": "2026-04-23 23:34:33.485"}),
+    "deployment-aicpu": (Cause.BESIDE, 831782912, {"time": "2026-10-10 12:07:40.000"}),
+    "vllm_ascend-1993": (Cause.UNTOLD, None, {"memory": Memory.DEVICE}),
 }
-OTHERS = {"mindone-820": 1, "helios-62": 1}
+OTHERS = {"mindone-820": 1, "helios-62": 1, "hixl-links": 1}
 
 
 @pytest.mark.parametrize("name", EXPECTED)
@@ -128,6 +137,12 @@ WORDINGS = [
     ("no-room", "Memory not enough: current free memory size[1] is smaller than required size[512]."),
     ("no-room-ascend", "The device memory is not enough, the free memory size is 1, but the alloc size is 512"),
     ("hal", "halMemAlloc failed:size=512(bytes), type=2, moduleId=3, drvRetCode=6, device_id 3, ErrCode=207001"),
+    ("hal-call", "Call driver api halMemAlloc failed, drvRetCode=6, size=512(bytes), type=2, moduleId=33, drvFlag=0x1, "
+     "drvDevId=3, ErrCode=207001"),
+    ("hal-physical", "[drv api]halMemCreate failed drvRetCode=6, size=512(bytes), flags=0, ErrCode=207001"),
+    ("driver-create", "Mem create failed. (ret=6; size=512; side=1; devid=3)"),
+    ("graph-engine-malloc", "[Malloc][Memory] failed, rt_ret:207001, device_id:3, size:512"),
+    ("hccl", "aclrtMallocWithCfg failed, Reason: out of memory, return[207001], para: devPtrAddr[0x0], size[512]"),
     ("rtMalloc", "Call rtMalloc fail, purpose: page caching, type = 2, size:512, device_id:3[FUNC:Alloc]"),
     ("resource", "Failed to allocate resource[A] with info [size:512]. Reason: Memory resources are exhausted."),
     ("npu", "NPU out of memory. Tried to allocate 512 bytes (NPU 3; 9 bytes total capacity; 8 bytes already allocated; "

@@ -164,6 +164,17 @@ def test_another_order_is_another_entry(order: RankOrder) -> None:
     assert report_cache.find(RankOrder(document=changed, rank=4)) is None
 
 
+@pytest.mark.parametrize(
+    ("name", "is_same"), [("MS_DEV_SIDE_EFFECT_LOAD_ELIM", False), ("HCCL_BUFFSIZE", False), ("HOSTNAME", True)]
+)
+def test_variables_of_mindspore_and_hccl_are_part_of_an_order(
+    name: str, is_same: bool, order: RankOrder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report_cache.store(order, REPORT)
+    monkeypatch.setenv(name, "3")
+    assert (report_cache.find(order) is not None) is is_same
+
+
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"outcome": "no such"}'])
 def test_a_damaged_entry_is_no_entry(order: RankOrder, content: str) -> None:
     report_cache.store(order, REPORT)

@@ -93,6 +93,28 @@ def test_the_room_of_a_pool_is_what_the_most_of_all_else_leaves() -> None:
     assert "at most 3B more than the 64B of it" in device_line(held.whole(60, ""), "it")
 
 
+def test_with_virtual_memory_a_pool_takes_what_is_used_to_what_it_takes_with_fragments() -> None:
+    held = Beside(parts=(), card_bytes=64)
+    (pool,) = held.whole(50, "", 40).parts
+    assert (pool.least_bytes, pool.middle_bytes, pool.most_bytes) == (40, 40, 50)
+    assert held.whole(50, "", 60).least_bytes == 50
+    assert replace(held, joins_fragments=False).whole(50, "", 40).least_bytes == 50
+
+
+@pytest.mark.parametrize(
+    ("setting", "joins"),
+    [
+        ("", True),
+        ("enable_vmm:True", True),
+        ("vmm_align_size:2MB,enable_vmm:False", False),
+        ("enable_vmm: false", False),
+    ],
+)
+def test_the_environment_tells_whether_there_is_virtual_memory(setting: str, joins: bool) -> None:
+    trace = trace_folder.read(TRACE, rank=0)
+    assert beside(trace, None, None, {"MS_ALLOC_CONF": setting}).joins_fragments is joins
+
+
 def test_whatif_tells_the_whole_card() -> None:
     words = ("whatif", TRACE, "--config", YAML)
     found = json.loads(run(*words, "--format", "json", "--hardware", "ascend_910b4"))["device"]
