@@ -192,11 +192,10 @@ class Place:
 
 
 def make(place: Place) -> None:
-    """The environment with the pair in it; what is there is kept."""
+    """The environment with the pair in it; what is there is kept, and sees the packages of this interpreter."""
     marker = place.environment / "complete"
-    if marker.exists():
-        return
-    run([sys.executable, "-m", "venv", str(place.environment)], place.folder, dict(os.environ))
+    if not marker.exists():
+        run([sys.executable, "-m", "venv", str(place.environment)], place.folder, dict(os.environ))
     own = Path(
         run(
             [place.python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
@@ -205,7 +204,9 @@ def make(place: Place) -> None:
         ).strip()
     )
     shared = [folder for folder in sys.path if folder.endswith("site-packages")]
-    (own / "shared.pth").write_text("\n".join(shared), encoding="utf-8")
+    (own / "shared.pth").write_text("\n".join(shared), encoding="utf-8")  # those of another checkout may be gone
+    if marker.exists():
+        return
     # --force-reinstall: pip sees the shared packages, too, which may hold the very version
     run(
         [
