@@ -68,11 +68,6 @@ def read(path: Path) -> Hardware:
     )
 
 
-def read_figures(path: Path) -> dict[str, Figure]:
-    """Those that a profile tells itself. Raises SwapconfError."""
-    return _figures(_checked(path), "figures")
-
-
 def as_data(name: str, figures: Mapping[str, Figure], fits: Mapping[str, Fit]) -> dict[str, Any]:
     """What a profile holds, to be read by `read`."""
     return {
