@@ -66,7 +66,7 @@ def main() -> None:
     fitted = shipped_fits(seen)
     path = SHIPPED / "generic.json"
     generic = json.loads(path.read_text(encoding="utf-8"))
-    made = generic | {"kernels": hardware.as_data("generic", {}, fitted)["kernels"]}  # all else there is not fitted here
+    made = generic | {"kernels": hardware.as_data("generic", {}, fitted)["kernels"]}  # the rest is not fitted
     path.write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
     rest = tuple((Counter(kernel_details.read(given.held_out)) - Counter(seen)).elements()) if given.held_out else ()
     PAGE.write_text(page(seen, rest, fitted), encoding="utf-8")
