@@ -43,6 +43,7 @@ MAX_DEPTH = 60
 MAX_EVENTS = 50_000
 MAX_EXPANDED_NODES = 50_000
 MAX_DIGITS = 40
+_TOO_DEEP = "exceeded maximum nesting depth"  # libyaml 0.2.6: 1,000 levels that it reads ahead, before any event
 
 _NUMBERS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
 _MERGE = "tag:yaml.org,2002:merge"
@@ -151,6 +152,8 @@ def _composed(text: str, file: str, loaded_by: type[Loader] = Loader) -> yaml.No
         finally:
             loader.dispose()
     except yaml.YAMLError as error:
+        if _TOO_DEEP in str(error):
+            _check_events(text, file, yaml.SafeLoader)  # which tells the levels before the deepest one
         raise _syntax_refusal(error, file, text) from None
     except UnicodeEncodeError:  # a word of a command line need not be text
         raise _refusal(file, "yaml-encoding", phrase("holds half a character"), phrase("write it as UTF-8")) from None
@@ -161,10 +164,10 @@ def _composed(text: str, file: str, loaded_by: type[Loader] = Loader) -> yaml.No
     return root
 
 
-def _check_events(text: str, file: str) -> None:
+def _check_events(text: str, file: str, loaded_by: type[yaml.SafeLoader] = Loader) -> None:
     """Depth and number of events, before the composer recurses or allocates."""
     depth = count = documents = 0
-    for event in yaml.parse(text, Loader=Loader):
+    for event in yaml.parse(text, Loader=loaded_by):
         count += 1
         depth += isinstance(event, (yaml.SequenceStartEvent, yaml.MappingStartEvent))
         depth -= isinstance(event, (yaml.SequenceEndEvent, yaml.MappingEndEvent))
