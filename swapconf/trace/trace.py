@@ -20,9 +20,11 @@ from statistics import mode
 import numpy as np
 from numpy.typing import NDArray
 
+from swapconf.trace import launch_graph
 from swapconf.trace.blocks import HOST_POOL as HOST_POOL
 from swapconf.trace.blocks import Block as Block
 from swapconf.trace.blocks import Blocks as Blocks
+from swapconf.trace.launch_graph import LaunchGraph
 from swapconf.trace.marked_passes import Passes
 from swapconf.trace.marks import Mark
 from swapconf.words.phrases import mark, phrase
@@ -114,7 +116,8 @@ class Task:
 class Trace:
     """One rank of one dry run. ``tasks`` is empty where there is no graph, see `why_no_graph`. ``marks``: of a run in
     PyNative mode, whose tasks have no cells and whose kernels stand in no order of execution; its child tells what the
-    last step moved to the host: ``moved``, (layer, bytes) of each tensor, and the most bytes there at once."""
+    last step moved to the host: ``moved``, (layer, bytes) of each tensor, and the most bytes there at once.
+    ``launch_graph_file``: where the graph that decided the order of the kernels is kept, "" where it is not."""
 
     folder: str
     rank: int
@@ -124,6 +127,7 @@ class Trace:
     marks: tuple[Mark, ...] = ()
     moved: tuple[tuple[int, int], ...] = ()
     moved_host_bytes: int = 0
+    launch_graph_file: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.blocks, Blocks):  # what is made by hand is written as rows
@@ -160,6 +164,12 @@ class Trace:
         """Each kernel has a record of the tracker: not so with memory_optimize_level O1, nor in a file cut off."""
         kernels = sum(kernel.primitive not in _EVENT_PRIMITIVES for kernel in self.kernels)
         return not self.marks and bool(self.tasks) and kernels == sum(task.is_kernel for task in self.tasks)
+
+    @cached_property
+    def launch_graph(self) -> LaunchGraph | None:
+        """The graph among whose nodes MindSpore decided the order of the kernels; None where it was not kept. Raises
+        SwapconfError where its file is damaged."""
+        return launch_graph.read(self.launch_graph_file) if self.launch_graph_file else None
 
     @cached_property
     def passes(self) -> Passes:

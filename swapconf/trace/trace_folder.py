@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from swapconf.files.table_lines import INCOMPLETE, Damage
-from swapconf.trace import execute_order, marks, memory_block, task_table, tracker_graph
+from swapconf.trace import execute_order, launch_graph, marks, memory_block, task_table, tracker_graph
 from swapconf.trace.blocks import Blocks
 from swapconf.trace.trace import Kernel, Task, Trace
 from swapconf.words.findings import Finding, SwapconfError
@@ -24,8 +24,8 @@ def read(folder: str | Path, rank: int) -> Trace:
     """The trace in a folder. Raises SwapconfError with what is wrong in any of its files.
 
     The graph is optional, because MindSpore writes none with memory_optimize_level O1. task.csv, where it was kept, is
-    a second witness of the tasks. A run in PyNative mode has marks, and an order of execution only for what it compiled
-    by the way, which is left aside.
+    a second witness of the tasks. The graph that decided the order of the kernels is read when it is asked for. A run
+    in PyNative mode has marks, and an order of execution only for what it compiled by the way, which is left aside.
     """
     place = Path(folder)
     findings: list[Finding] = []
@@ -56,6 +56,7 @@ def read(folder: str | Path, rank: int) -> Trace:
         marks=found,
         moved=moved,
         moved_host_bytes=host_bytes,
+        launch_graph_file=str(ordered) if (ordered := place / launch_graph.FILE).exists() and not is_marked else "",
     )
 
 
