@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from swapconf.config.config import Dialect
-from swapconf.dryrun import board, came_to, memory_log
+from swapconf.dryrun import board, came_to, last_graph, memory_log
 from swapconf.dryrun.adapted import adapted, code_folders, digests
 from swapconf.dryrun.environment import level_to_run, prepare
 from swapconf.dryrun.job import WRITTEN, Folder, Job
@@ -32,14 +32,21 @@ from swapconf.files.writing import refuse_links, replace_text
 from swapconf.memory import holders
 from swapconf.study import handed_over
 from swapconf.study.study import Study
-from swapconf.trace import marks, run_record, trace_folder
+from swapconf.trace import launch_graph, marks, run_record, trace_folder
 from swapconf.trace.trace import Trace, WorkerLog
 from swapconf.words.findings import Finding, Origin, Severity, SwapconfError
 from swapconf.words.phrases import phrase
 from swapconf.words.units import show_bytes
 
 SMALLEST_TRACE_BYTES = 64 << 10
-_TRACKED = (marks.FILE, trace_folder.BLOCKS, trace_folder.GRAPH, trace_folder.ORDER, trace_folder.TASKS)
+_TRACKED = (
+    marks.FILE,
+    launch_graph.FILE,
+    trace_folder.BLOCKS,
+    trace_folder.GRAPH,
+    trace_folder.ORDER,
+    trace_folder.TASKS,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,8 +101,10 @@ def run(order: RankOrder, study: Study, part: str = "") -> Ran:
             variables = {**prepared.variables, handed_over.VARIABLE: str(place / handed_over.FILE)}
             if order.register_path:
                 variables[REGISTER_PATH] = order.register_path
+            if order.keep is not None and last_graph.is_worth(study, level, prepared.installation.mindspore, place):
+                job = replace(job, prints_graph=True)
             with board.entered(order.board, order.document.file, order.rank, part, folder):
-                finished = launch(job, folder, variables)
+                finished = _launched(job, folder, variables)
             ran = replace(_ran(blank, order, study, folder, finished), environment=prepared.summary())
             if order.keep is not None:
                 _gather(folder, order)
@@ -106,6 +115,15 @@ def run(order: RankOrder, study: Study, part: str = "") -> Ran:
         return Ran(report=replace(blank, outcome=outcome, detail=str(error)))
     except SwapconfError as error:
         return Ran(report=replace(blank, outcome=RankOutcome.NOT_STARTED, detail=str(error), findings=error.findings))
+
+
+def _launched(job: Job, folder: Folder, variables: Mapping[str, str]) -> Finished:
+    try:
+        finished = launch(job, folder, variables)
+        last_graph.collect(folder, job.rank)
+        return finished
+    finally:
+        last_graph.discard(folder)
 
 
 def record(order: RankOrder, ran: Ran, report: RankReport, part: str = "", **facts: object) -> None:
@@ -202,13 +220,13 @@ def _ran(blank: RankReport, order: RankOrder, study: Study, folder: Folder, fini
 
 
 def _trace(folder: Folder, rank: int) -> Trace | None:
-    """The tracker writes into ``rank_N`` below its working folder where there are several ranks; marks stand there."""
-    for inner in (folder.path / f"rank_{rank}", folder.path / "rank_0", folder.path):
-        if (inner / "memory_block.csv").exists():
-            if inner != folder.path and (folder.path / marks.FILE).exists():
-                shutil.move(str(folder.path / marks.FILE), str(inner / marks.FILE))
-            return trace_folder.read(inner, rank)
-    return None
+    """The child wrote its marks into its working folder."""
+    inner = folder.tracked(rank)
+    if inner is None:
+        return None
+    if inner != folder.path and (folder.path / marks.FILE).exists():
+        shutil.move(str(folder.path / marks.FILE), str(inner / marks.FILE))
+    return trace_folder.read(inner, rank)
 
 
 def reserved_bytes(result: Path) -> int | None:

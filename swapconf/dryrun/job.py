@@ -8,13 +8,15 @@ from typing import Any
 
 from swapconf.config.cluster import Cluster
 from swapconf.dryrun.stand_in import Column
+from swapconf.trace.trace_folder import BLOCKS
 
 LOG = "worker.log"
 RESULT = "result.json"
 CONFIG = "config.yaml"
 ORDERS = "job.json"
 FLAGS = "flags.json"
-WRITTEN = (LOG, RESULT, CONFIG, ORDERS, FLAGS)
+GRAPHS = "graphs"
+WRITTEN = (LOG, RESULT, CONFIG, ORDERS, FLAGS, GRAPHS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +25,8 @@ class Job:
 
     ``plain``: mindformers alone, without swapconf. ``real_data``: the YAML's own data set instead of a stand-in with
     these ``columns``. ``code``: folders in which a module is looked for last. ``pynative``: for mindformers' PyNative
-    trainer; ``as_parallel``: with recompute and swap as on several cards.
+    trainer; ``as_parallel``: with recompute and swap as on several cards. ``prints_graph``: MindSpore prints the graph
+    on which it decides the order of the kernels.
     """
 
     settings: dict[str, Any]
@@ -36,6 +39,7 @@ class Job:
     code: tuple[str, ...] = ()
     pynative: bool = False
     as_parallel: bool = False
+    prints_graph: bool = False
     timeout_seconds: float = 3600.0
 
 
@@ -60,3 +64,13 @@ class Folder:
     @property
     def config(self) -> Path:
         return self.path / CONFIG
+
+    @property
+    def graphs(self) -> Path:
+        """Where MindSpore prints graphs, if it is asked to."""
+        return self.path / GRAPHS
+
+    def tracked(self, rank: int) -> Path | None:
+        """Where the tracker wrote: into ``rank_N`` below its working folder where there are several ranks."""
+        places = (self.path / f"rank_{rank}", self.path / "rank_0", self.path)
+        return next((place for place in places if (place / BLOCKS).exists()), None)

@@ -30,7 +30,7 @@ from swapconf.timing import costing, hardware, program, timeline
 from swapconf.timing.copied_step import CopiedStep, demand, of_host
 from swapconf.timing.cost import Machine
 from swapconf.timing.host_demand import HostDemand
-from swapconf.trace import run_record, trace_folder, trace_writer
+from swapconf.trace import launch_graph, run_record, trace_folder, trace_writer
 from swapconf.trace.trace import Trace
 from swapconf.trace.workspace import Basis, Workspace
 from swapconf.words.findings import Finding, Origin, Severity
@@ -153,7 +153,8 @@ def keep_trace(order: RankOrder, ran: Ran, grown: Grown, report: RankReport, par
     """Write the trace with workspace in it, if it is estimated and files are kept; ``part`` as in `run`. Raises
     OSError."""
     if order.keep is not None and report.workspace == ESTIMATED:
-        executed_order = trace_folder.order_file(kept(order.keep, order, part))
-        folder = f"{part}/{LEVEL_2}" if part else LEVEL_2
-        trace_writer.write(grown.trace, grown.workspace, executed_order, kept(order.keep, order, folder))
+        source, folder = kept(order.keep, order, part), f"{part}/{LEVEL_2}" if part else LEVEL_2
+        place = kept(order.keep, order, folder)
+        trace_writer.write(grown.trace, grown.workspace, trace_folder.order_file(source), place)
+        launch_graph.copy(source, place)
         record(order, ran, report, folder)

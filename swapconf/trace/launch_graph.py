@@ -19,7 +19,7 @@ import numpy as np
 
 from swapconf.files.opening import read_bytes
 from swapconf.files.table_lines import GARBLED, NOT_FOUND, Damage
-from swapconf.files.writing import whole
+from swapconf.files.writing import replace_by_copy, whole
 from swapconf.trace.columns import Flags, Ints
 from swapconf.words.phrases import phrase
 
@@ -114,6 +114,14 @@ def write(graph: LaunchGraph, path: Path) -> None:
     document = json.dumps(columns, separators=(",", ":"))
     with whole(path) as stream:
         stream.write(gzip.compress(document.encode(), mtime=0))
+
+
+def copy(source: Path, folder: Path) -> None:
+    """The graph of one folder into another, which has none afterwards if the first has none. Raises OSError."""
+    if (source / FILE).exists():
+        replace_by_copy(folder / FILE, source / FILE)
+    else:
+        (folder / FILE).unlink(missing_ok=True)
 
 
 def read(path: str | Path) -> LaunchGraph:

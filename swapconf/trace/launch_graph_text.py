@@ -50,6 +50,9 @@ def read_ir(path: str | Path) -> LaunchGraph:
         with damage.at(printed.line):
             nodes.add(printed)
     damage.refuse()
+    if not nodes.is_ended:
+        damage.add(TRUNCATED, phrase("nodes of the graph are missing"))
+    damage.refuse()
     return nodes.graph()
 
 
@@ -73,6 +76,8 @@ def _printed(path: str | Path, damage: Damage) -> Iterator[_Printed]:
         if not is_inside:
             is_inside = bool(_GRAPH.fullmatch(text))
             graphs += is_inside
+            if graphs > 1:
+                break
             if said := _COUNT.fullmatch(text):
                 count = int(said[1])
         elif text == "}" or _START.match(text):
@@ -88,7 +93,7 @@ def _printed(path: str | Path, damage: Damage) -> Iterator[_Printed]:
         elif not is_told:
             head.append(text)
     if graphs != 1:
-        damage.add(HEADER, phrase("the file holds {count} graphs, not one", count=graphs))
+        damage.add(HEADER, phrase("the file has several graphs") if graphs else phrase("the file has no graph"), line)
     elif is_inside or count not in (None, found):
         damage.add(TRUNCATED, phrase("nodes of the graph are missing"), line)
 
@@ -116,11 +121,15 @@ class _Nodes:
         self._forward_unique: list[str] = []
         self._fused: list[str | None] = []
 
+    @property
+    def is_ended(self) -> bool:
+        return self._primitive[-1:] == [RETURN]
+
     def add(self, printed: _Printed) -> None:
         """Raises ValueError where it is no node."""
         text, count = printed.text, len(self._name)
         match = _NODE.match(text) or _RETURN.match(text)
-        if match is None or count == MAX_NODES or self._primitive[-1:] == [RETURN]:
+        if match is None or match["own"] in self._numbers or count == MAX_NODES or self.is_ended:
             raise ValueError(phrase("{text} is not a node of a graph", text=shown(text.strip())))
         own, primitive = match["own"], match["primitive"]
         arguments, told = _arguments(text, match.end())

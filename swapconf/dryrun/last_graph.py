@@ -1,0 +1,73 @@
+"""WHAT MINDSPORE PRINTS -> LAUNCH GRAPH: the graph on which a child decides the order of its kernels, beside its trace.
+
+It is printed on demand, together with much else, into a folder that also draws the executed order to itself. From there
+the order goes back to where it is without, the graph becomes launch_graph.json.gz, and the rest is removed. A trace is
+whole without it, so what goes wrong with the graph is no fault of the run, and is not told.
+"""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+from swapconf.config.config import Dialect
+from swapconf.dryrun.job import Folder
+from swapconf.study.study import Study
+from swapconf.trace import launch_graph, launch_graph_text
+from swapconf.upstream.versions import release
+from swapconf.words.findings import SwapconfError
+from swapconf.words.units import GIB
+
+# what else MindSpore is asked for by variables that begin like these, would change what it prints
+VARIABLES = ("MS_DEV_DUMP_IR", "MS_DEV_SAVE_GRAPHS")
+_MEASURED = (2, 9)
+_MIN_FREE_BYTES = 16 * GIB  # six times the text of the graph is printed, which has at most 1 GiB
+
+
+def is_worth(study: Study, level: int, mindspore: str, place: Path) -> bool:
+    """Whether a run that leaves a trace in ``place`` is to leave its graph, too: one that others are predicted from,
+    so without swap and recompute."""
+    return (
+        level > 0
+        and study.config.dialect is not Dialect.PYNATIVE
+        and (release(mindspore) or ())[:2] == _MEASURED
+        and _is_baseline(study)
+        and shutil.disk_usage(place).free >= _MIN_FREE_BYTES
+    )
+
+
+def _is_baseline(study: Study) -> bool:
+    """Whether nothing that the YAML asks for takes effect; what the model recomputes by itself is no matter."""
+    layers = study.strategy.layers if study.strategy is not None else ()
+    return all(outcome.void is not None for entry in layers for outcome in entry.plan.outcomes)
+
+
+def variables(folder: Folder) -> dict[str, str]:
+    """With these MindSpore prints the graph."""
+    return {
+        "MS_DEV_SAVE_GRAPHS": "1",
+        "MS_DEV_SAVE_GRAPHS_PATH": str(folder.graphs),
+        "MS_DEV_DUMP_IR_PASSES": "graph_build",
+    }
+
+
+def collect(folder: Folder, rank: int) -> None:
+    """Put the order and the graph of a child that has ended beside what else it left. Raises OSError where the order
+    cannot be put there."""
+    printed = folder.graphs
+    places = [place for name in (f"rank_{rank}", "rank_0", "") if (place := printed / name / "execute_order").is_dir()]
+    if places:
+        home = (folder.tracked(rank) or folder.path) / "execute_order"
+        home.mkdir(exist_ok=True)
+        for file in places[0].iterdir():
+            file.replace(home / file.name)
+    texts = list(printed.glob("**/graph_build_0_*.ir"))
+    if len(texts) == 1:
+        with suppress(SwapconfError, OSError, MemoryError):
+            launch_graph.write(launch_graph_text.read_ir(texts[0]), folder.path / launch_graph.FILE)
+
+
+def discard(folder: Folder) -> None:
+    """Remove what is left of what was printed."""
+    shutil.rmtree(folder.graphs, ignore_errors=True)
