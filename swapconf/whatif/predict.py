@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -29,7 +29,7 @@ from swapconf.whatif.streams import in_order, sent_ahead
 from swapconf.whatif.swap import Slack, Unread, Windows, swap
 from swapconf.whatif.times import born_at, freed_after
 from swapconf.whatif.underflow import underflows
-from swapconf.whatif.ungated import covered
+from swapconf.whatif.ungated import Covered, covered
 from swapconf.whatif.unscaled import unscaled_by_turns, unscaled_early
 from swapconf.whatif.upfront import upfront
 from swapconf.whatif.weight_copies import WeightCopies, copied
@@ -74,12 +74,29 @@ def placed(baseline: Baseline, network: Network) -> PlacedBaseline:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Marks:
+    """What a strategy asks of nodes, before it is known where anything runs.
+
+    Attributes:
+        covered: Which nodes are to run again because of a cell around them.
+        remade: By pass the kernels shared by all layers that run again in that one.
+        owns: What some layers have for themselves although all share it in the baseline.
+    """
+
+    actions: SiteActions
+    covered: Covered
+    remade: Mapping[int, Sequence[int]]
+    owns: Sequence[Own]
+
+
+@dataclass(frozen=True, kw_only=True)
 class LaunchPlan:
     """What a strategy has launched, and where: the kernels of the baseline with those that run again, and copies."""
 
     program: StrategyProgram
     windows: Windows
     weights: WeightCopies
+    marks: Marks
 
 
 def predict(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None = None) -> Prediction:
@@ -112,6 +129,7 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     flagged &= ~prepared.is_once
     sums = _kept_sums(baseline, sites, actions, flagged)
     flagged_read[[row for rows in sums.values() for row in rows]] = False
+    covering = covered(sites, actions.cell, actions.cells, actions.roots)
     program = head_first(
         baseline,
         recompute(
@@ -122,7 +140,7 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
             sites.of_moved,
             {norm: int(sites.of_read[rows[0]]) for norm, rows in sums.items()},
             outputs,
-            covered(sites, actions.cell, actions.cells, actions.roots),
+            covering,
         ),
     )
     if not strategy.lazy_inline:
@@ -146,6 +164,7 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     return LaunchPlan(
         program=program,
         weights=weights,
+        marks=Marks(actions=actions, covered=covering, remade=wanted, owns=owns),
         windows=replace(
             windows,
             apart=_apart(prepared, actions, windows),

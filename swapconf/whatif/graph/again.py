@@ -1,0 +1,214 @@
+"""NODES to run again -> their copies in the backward pass, each reading copies, what was kept, or what came back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from swapconf.trace.launch_graph import NO_NODE
+from swapconf.upstream.primitives import VIEWS
+from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
+from swapconf.whatif.graph.gates import Gates
+from swapconf.whatif.graph.moves import Moves
+from swapconf.whatif.graph.nodes import COPY, DEPEND, LOAD, SAME_VALUE, TUPLE, Nodes
+from swapconf.whatif.graph.tables import Tables
+from swapconf.whatif.graph.ties import Ties
+from swapconf.whatif.laid_out import ADD_AND_NORM, SUM
+
+_NORM, _CAST, _STATE = "RmsNorm", "Cast", "UpdateState"
+
+
+@dataclass
+class Again:
+    """What runs again.
+
+    Attributes:
+        kernel_of: By added node the kernel that it copies.
+        norms: Copies of a fused Add and norm that are the norm alone.
+        weights: By node of a parameter the copy of it that is left for a cast which was asked for by itself.
+    """
+
+    asked: Asked
+    nodes: Nodes
+    ties: Ties
+    gates: Gates
+    moves: Moves
+    tables: Tables
+    kernel_of: dict[int, int] = field(default_factory=dict)
+    norms: set[int] = field(default_factory=set)
+    weights: dict[int, int] = field(default_factory=dict)
+    _copies: dict[tuple[int, Part], int] = field(default_factory=dict)
+
+    def copied(self, node: int, barrier: int, part: Part) -> int:
+        """``part``: of who reads it."""
+        key = node, self._own_part(node, part)
+        if key not in self._copies:
+            for one, mine in self._needed(key):
+                kernel = self.asked.run.kernel_of[one]
+                new = self._new(one, kernel)
+                self._copies[one, mine] = new
+                self.kernel_of[new] = kernel
+                self.nodes.inputs[new] = self._inputs(one, new, kernel, barrier, mine)
+        return self._copies[key]
+
+    def _own_part(self, node: int, part: Part) -> Part:
+        kernel = self.asked.run.kernel_of[node]
+        return self.asked.shared_part(kernel, part) if kernel in self.asked.shared else self.asked.part(kernel)
+
+    def _needed(self, key: tuple[int, Part]) -> list[tuple[int, Part]]:
+        """The copies that one reads, itself included, each behind those that it reads."""
+        found, stack = set[tuple[int, Part]](), [key]
+        while stack:
+            node, part = one = stack.pop()
+            if one in found or one in self._copies:
+                continue
+            found.add(one)
+            kernel = self.asked.run.kernel_of[node]
+            for value in self._values(node):
+                source = self._read_again(value, kernel, part)
+                if source is not None:
+                    stack.append((source, self._own_part(source, part)))
+        return sorted(found, key=lambda one: self.asked.run.kernel_of[one[0]])
+
+    def _values(self, node: int) -> list[int]:
+        inputs, primitive = self.nodes.inputs, self.nodes.primitive
+        return [
+            value
+            for given in inputs[node]
+            if given != NO_NODE
+            for value in (inputs[given] if primitive[given] == TUPLE else (given,))
+            if value != NO_NODE
+        ]
+
+    def _read_again(self, value: int, kernel: int, part: Part) -> int | None:
+        """The node of which a copy reads a copy for a value; None where it reads what is there."""
+        asked = self.asked
+        source, item = asked.run.source(self._original(value))
+        read = asked.run.kernel_of.get(source)
+        if read not in asked.again or asked.is_cell_output(read, part) or not asked.remakes(read, part):
+            return None
+        both_shared = kernel in asked.shared and read in asked.shared
+        is_read = asked.use(kernel, True, source, item).again or both_shared or self.nodes.primitive[source] in VIEWS
+        return source if is_read else None
+
+    def _new(self, node: int, kernel: int) -> int:
+        """What the model itself computes again anyway is that kernel."""
+        twin = int(self.asked.prepared.baseline.twin[kernel])
+        if twin >= 0:
+            return self.asked.run.node_of[twin]
+        nodes = self.nodes
+        return nodes.add(nodes.primitive[node], (), nodes.name[node], nodes.item[node], nodes.fused[node])
+
+    def _inputs(self, node: int, new: int, kernel: int, barrier: int, part: Part) -> list[int]:
+        given, found = list(self.nodes.inputs[node]), list[int]()
+        if self._is_norm_alone(node, kernel):
+            self.norms.add(new)
+            self.nodes.primitive[new] = _NORM
+            found.append(self._kept_sum(node, kernel, barrier, part))
+            given = given[2:]
+        has_copies = False
+        for value in given:
+            seen, is_copy = self._seen(value, kernel, barrier, part) if value != NO_NODE else (NO_NODE, False)
+            found.append(seen)
+            has_copies |= is_copy
+        if part.cell != NO_CELL:
+            return found
+        if self._reads_weight(node, kernel) and new >= self.nodes.count:
+            found[0] = self._weight(node, kernel, barrier)
+        return found if has_copies else self._gated_first(found, self.gates.of(kernel, part))
+
+    def _gated_first(self, inputs: list[int], gate: int) -> list[int]:
+        """The first that is a node waits; where there is none, the first."""
+        place = next((place for place, given in enumerate(inputs) if given != NO_NODE), 0)
+        if gate != NO_NODE and inputs:
+            inputs[place] = self.nodes.tied(inputs[place], gate)
+        return inputs
+
+    def _is_norm_alone(self, node: int, kernel: int) -> bool:
+        """It reads the sum that was kept."""
+        made = self.asked.prepared.baseline.made.get(kernel, [])
+        is_fused = self.asked.run.graph.primitive[node] == ADD_AND_NORM and len(made) > SUM
+        return is_fused and (kernel, True, made[SUM]) in self.asked.uses
+
+    def _kept_sum(self, node: int, kernel: int, barrier: int, part: Part) -> int:
+        made = self.asked.prepared.baseline.made[kernel]
+        window = self.asked.uses[kernel, True, made[SUM]].window
+        value = self.moves.shown_item(node, SUM)
+        seen = self.moves.returned(window, barrier) if window >= 0 else self._behind(value, barrier)
+        return self.ties.gated(seen, self.gates.of(kernel, part)) if part.cell != NO_CELL else seen
+
+    def _reads_weight(self, node: int, kernel: int) -> bool:
+        inputs = self.asked.run.graph.inputs[node]
+        is_cast = self.asked.run.graph.primitive[node] == _CAST and kernel in self.asked.prepared.baseline.weights
+        return is_cast and inputs[0] != NO_NODE and self.asked.run.graph.primitive[inputs[0]] == LOAD
+
+    def _weight(self, node: int, kernel: int, barrier: int) -> int:
+        """The forward pass leaves a copy of the weight for the cast, and reads that itself."""
+        load = self.asked.run.graph.inputs[node][0]
+        if load not in self.weights:
+            self.weights[load] = self.nodes.add(COPY, (load,), self.nodes.name[node])
+        self.nodes.inputs[node] = [self.weights[load], *self.asked.run.graph.inputs[node][1:]]
+        batch = self.asked.run.batch_of(node)
+        saved = NO_NODE if batch is None else self.asked.run.saved_of.get(batch, NO_NODE)
+        return self.ties.behind_barrier(self.weights[load], barrier, saved)
+
+    def _seen(self, value: int, kernel: int, barrier: int, part: Part) -> tuple[int, bool]:
+        """(what the copy of a node reads for a value that the node reads, whether that is a copy)."""
+        asked, untied = self.asked, self._untied(value)
+        value = self._original(value)
+        source, item = asked.run.source(value)
+        if source == NO_NODE:
+            return self._constant(value, kernel, barrier, part)
+        if self._read_again(value, kernel, part) is not None:
+            return self.tables.shown(value, self.copied(source, barrier, part)), True
+        use = asked.use(kernel, True, source, item)
+        if use.window >= 0:
+            return self._gated(self.moves.returned(use.window, barrier), source, kernel, part), False
+        return self._gated(self._behind(untied, barrier), source, kernel, part), False
+
+    def _untied(self, value: int) -> int:
+        """A value of the forward pass, whatever copy to the host its reader waits for there."""
+        nodes = self.nodes
+        while value >= nodes.count and nodes.primitive[value] in SAME_VALUE:
+            value = nodes.inputs[value][0]
+        return value
+
+    def _original(self, value: int) -> int:
+        """The same in the baseline."""
+        untied = self._untied(value)
+        return self.tables.stands_for.get(untied, untied)
+
+    def _constant(self, value: int, kernel: int, barrier: int, part: Part) -> tuple[int, bool]:
+        primitive = self.nodes.primitive[value]
+        if primitive == TUPLE:
+            inner = [
+                self._seen(one, kernel, barrier, part) if one != NO_NODE else (NO_NODE, False)
+                for one in self.nodes.inputs[value]
+            ]
+            return self.nodes.add(TUPLE, [seen for seen, _ in inner]), any(is_copy for _, is_copy in inner)
+        if primitive == _STATE:
+            return NO_NODE, False
+        if primitive == LOAD:
+            return self.loaded(value, kernel, barrier, part), False
+        if primitive == DEPEND:
+            return self._gated(self._behind(value, barrier), NO_NODE, kernel, part), False
+        return value, False
+
+    def loaded(self, value: int, kernel: int, barrier: int, part: Part) -> int:
+        """A parameter, as what runs again in a part reads it."""
+        gate = self.gates.of(kernel, part) if part.cell != NO_CELL else NO_NODE
+        return self._behind(value, barrier) if gate == NO_NODE else self.ties.loaded(value, barrier, gate)
+
+    def _behind(self, value: int, barrier: int) -> int:
+        batch = self.asked.run.batch_of(self._original(value))
+        saved = NO_NODE if batch is None else self.asked.run.saved_of.get(batch, NO_NODE)
+        return self.ties.behind_barrier(value, barrier, saved)
+
+    def _gated(self, seen: int, source: int, kernel: int, part: Part) -> int:
+        """What a recomputed cell is given waits; what was made in it, as what was left out of it, does not."""
+        if part.cell == NO_CELL:
+            return seen
+        made, baseline = self.asked.run.kernel_of.get(source, -1), self.asked.prepared.baseline
+        is_inside = made >= 0 and self.asked.is_under(part.cell, made) and not baseline.rootless[made]
+        if is_inside and baseline.kernels.passing[made] == baseline.kernels.passing[kernel]:
+            return seen
+        return self.ties.gated(seen, self.gates.of(kernel, part))

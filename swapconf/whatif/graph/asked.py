@@ -1,0 +1,169 @@
+"""LAUNCH PLAN -> what a strategy asks of the graph of one step, by kernel."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from swapconf.trace.columns import Ints
+from swapconf.whatif.cell_outputs import descends
+from swapconf.whatif.graph.run_graph import RunGraph
+from swapconf.whatif.parted import Own
+from swapconf.whatif.predict import LaunchPlan, PlacedBaseline
+from swapconf.whatif.swap import Windows
+
+NO_CELL = -1
+
+
+class Use(NamedTuple):
+    """How a kernel reads a block: a copy of it that is made again, or one that came back (a row of the windows)."""
+
+    again: bool
+    window: int
+
+
+class Part(NamedTuple):
+    """A pass and the recomputed cell around a node (`NO_CELL`: the node was asked for by itself)."""
+
+    passing: int
+    cell: int
+
+
+NOTHING = Use(again=False, window=-1)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Asked:
+    """``plan``: positions in it are not used."""
+
+    prepared: PlacedBaseline
+    run: RunGraph
+    plan: LaunchPlan
+
+    @property
+    def windows(self) -> Windows:
+        return self.plan.windows
+
+    @property
+    def _forward_copies(self) -> int:
+        return len(self.plan.program.copies) - self.plan.program.parted
+
+    @cached_property
+    def again(self) -> frozenset[int]:
+        """Kernels of the step to run again where a gradient needs them."""
+        copies = self.plan.program.copies[: self._forward_copies]
+        return frozenset(copies[copies < self.run.count].tolist())
+
+    @cached_property
+    def root(self) -> Ints:
+        """[kernels] which recomputed cell is around each."""
+        return self.plan.marks.covered.root
+
+    def is_under(self, cell: int, kernel: int) -> bool:
+        return cell != NO_CELL and bool(self.plan.marks.covered.under[cell, kernel])
+
+    @cached_property
+    def uses(self) -> dict[tuple[int, bool, int], Use]:
+        """By reader, whether it runs again itself, and the row of the block in the baseline."""
+        baseline, program, windows = self.prepared.baseline, self.plan.program, self.plan.windows
+        count = len(baseline.maker)
+        origin = np.concatenate([np.arange(count), program.origin])
+        row, fresh = origin[program.block], program.block >= count
+        for made in self._twins_made():
+            mine = program.block == baseline.twin_block[made]
+            row[mine], fresh[mine] = made, True
+        inside = np.flatnonzero((program.reader >= 0) & (program.reader < self.run.count))
+        found: dict[tuple[int, bool, int], Use] = {}
+        columns = (program.reader, program.again, row, fresh, windows.uses)
+        for reader, again, block, new, window in zip(*(column[inside].tolist() for column in columns), strict=True):
+            found.setdefault((reader, again, block), Use(again=new, window=window))
+        return found
+
+    def _twins_made(self) -> Iterator[int]:
+        """Rows that the model itself makes again, of kernels that are to run again."""
+        baseline = self.prepared.baseline
+        for row in np.flatnonzero(baseline.twin_block >= 0).tolist():
+            if int(baseline.maker[row]) in self.again:
+                yield row
+
+    def use(self, reader: int, again: bool, node: int, item: int) -> Use:
+        return self.uses.get((reader, again, self.row(node, item)), NOTHING)
+
+    def row(self, node: int, item: int) -> int:
+        """The block in which a value lies; -1 for none."""
+        baseline, kernel = self.prepared.baseline, self.run.kernel_of.get(node)
+        if kernel is None:
+            return -1
+        while not baseline.made.get(kernel) and baseline.below[kernel] >= 0:
+            kernel, item = int(baseline.below[kernel]), 0
+        made = baseline.made.get(kernel)
+        return made[min(item, len(made) - 1)] if made else -1
+
+    def part(self, kernel: int) -> Part:
+        """That of a node, or of the node whose gradient a kernel computes."""
+        node = self.run.forward_of.get(kernel, -1) if self.prepared.baseline.kernels.backward[kernel] else kernel
+        passing = int(self.prepared.baseline.kernels.passing[node]) if node >= 0 else -1
+        cell = int(self.root[node]) if node >= 0 else NO_CELL
+        return Part(passing if passing >= 0 else self.run.passes[kernel], cell)
+
+    def is_cell_output(self, kernel: int, part: Part) -> bool:
+        """Made in another recomputed cell of the same pass: what a cell makes for others is kept."""
+        mine = int(self.root[kernel])
+        same = int(self.prepared.baseline.kernels.passing[kernel]) == part.passing
+        return NO_CELL not in (mine, part.cell) and mine != part.cell and same
+
+    @cached_property
+    def shared(self) -> dict[int, str]:
+        """What all layers share, with its path."""
+        return dict(self.prepared.sites.shared)
+
+    def remakes(self, kernel: int, part: Part) -> bool:
+        """A layer makes what all share again for itself; of other kernels always true."""
+        return kernel not in self.shared or kernel in self.plan.marks.remade.get(part.passing, ())
+
+    def shared_part(self, kernel: int, part: Part) -> Part:
+        """The recomputed cell of a layer in which a shared kernel stands."""
+        marks, path = self.plan.marks.actions, self.shared[kernel]
+        layer = self.prepared.baseline.layer_of(part.passing) if part.passing >= 0 else ""
+        for cell in sorted(marks.roots.get(layer, ())):
+            if cell != path and cell in marks.cells and descends(path, {cell}):
+                return Part(part.passing, marks.cells.index(cell))
+        return Part(part.passing, NO_CELL)
+
+    @cached_property
+    def owns(self) -> list[Own]:
+        """Tables that some layers have for themselves, of this step, in the order in which they are made."""
+        return [own for own in self.plan.marks.owns if own.kernel < self.run.count]
+
+    @cached_property
+    def own_blocks(self) -> Mapping[int, Own]:
+        """By block of the program."""
+        made = self.prepared.baseline.made
+        rows = [own for own in self.plan.marks.owns for _ in made.get(own.kernel, ())]
+        first = len(self.prepared.baseline.maker) + len(self.plan.program.origin) - len(rows)
+        return {first + turn: own for turn, own in enumerate(rows)}
+
+    @cached_property
+    def behind(self) -> dict[int, list[int]]:
+        """By node that runs again the nodes that do, too, and read it."""
+        return self._readers(lambda reader: reader in self.again)
+
+    @cached_property
+    def gradients(self) -> dict[int, list[int]]:
+        """By node that runs again the kernels of the backward pass that read it."""
+        backward = self.prepared.baseline.kernels.backward
+        return self._readers(lambda reader: reader not in self.again and bool(backward[reader]))
+
+    def _readers(self, is_one: Callable[[int], bool]) -> dict[int, list[int]]:
+        reads = self.prepared.baseline.reads
+        found: defaultdict[int, list[int]] = defaultdict(list)
+        inside = np.flatnonzero((reads.face >= 0) & (reads.kernel < self.run.count))
+        for face, reader in zip(reads.face[inside].tolist(), reads.kernel[inside].tolist(), strict=True):
+            if face in self.again and is_one(reader):
+                found[face].append(reader)
+        return found

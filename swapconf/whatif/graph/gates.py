@@ -1,0 +1,160 @@
+"""PARTS -> GATES: for which gradients what runs again waits.
+
+MindSpore 2.9.0 ties what a recomputed cell is given to the gradient of its output. A primitive that was asked for by
+itself waits for what a gradient that reads the last of its chain waits for besides; a chain that ends in a recomputed
+cell waits as that cell does (frontend/optimizer/irpass/recompute.cc).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from swapconf.trace.launch_graph import ITEM, NO_NODE
+from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
+from swapconf.whatif.graph.nodes import TUPLE, Nodes
+
+_SUMS = frozenset({"AddN", "Add"})  # of gradients, which have no number of their own
+_FAR = 30
+
+
+@dataclass
+class Gates:
+    """Tuples of gradients, one for each part and one for each chain of primitives."""
+
+    asked: Asked
+    nodes: Nodes
+    _cells: dict[Part, int] = field(default_factory=dict)
+    _chains: dict[int, int] = field(default_factory=dict)
+
+    def of(self, kernel: int, part: Part) -> int:
+        """NO_NODE where it waits for nothing."""
+        if part.cell != NO_CELL:
+            return self._cell(part)
+        if kernel not in self._chains:
+            self._chains[kernel] = self._chain(kernel)
+        return self._chains[kernel]
+
+    def _cell(self, part: Part) -> int:
+        if part not in self._cells:
+            found = self._arriving(part) or self._first_read(part)
+            self._cells[part] = self.nodes.add(TUPLE, (*found, *found)) if found else NO_NODE
+        return self._cells[part]
+
+    def _arriving(self, part: Part) -> tuple[int, ...]:
+        """The gradients of the output of a cell: what the first of its gradients reads that is not of the cell. Those
+        that do not wait for the gradient of the loss, as of routers, tell nothing."""
+        run, waits = self.asked.run, self.asked.prepared.baseline.waits
+        known: dict[int, bool] = {}
+        for kernel, node in sorted(run.forward_of.items()):
+            if not waits[kernel] or not self._is_of(node, part):
+                continue
+            found = [
+                given
+                for given in run.graph.inputs[run.node_of[kernel]]
+                if given != NO_NODE
+                and run.is_gradient(given)
+                and self._is_late(given)
+                and not self._is_inside(given, part, known)
+            ]
+            if found:
+                return tuple(dict.fromkeys(found))
+        return ()
+
+    def _is_of(self, node: int, part: Part) -> bool:
+        passing = int(self.asked.prepared.baseline.kernels.passing[node])
+        return passing == part.passing and self.asked.is_under(part.cell, node)
+
+    def _first_read(self, part: Part) -> tuple[int, ...]:
+        """The gradients that the first reader of what runs again waits for."""
+        asked = self.asked
+        readers = {
+            reader
+            for kernel in asked.again
+            if int(asked.root[kernel]) == part.cell
+            and int(asked.prepared.baseline.kernels.passing[kernel]) == part.passing
+            for reader in asked.gradients.get(kernel, ())
+        }
+        return tuple(self._besides(min(readers))) if readers else ()
+
+    def _besides(self, kernel: int) -> list[int]:
+        """The gradients among the inputs of a kernel."""
+        run = self.asked.run
+        return list(
+            dict.fromkeys(
+                given for given in run.graph.inputs[run.node_of[kernel]] if given != NO_NODE and run.is_gradient(given)
+            )
+        )
+
+    def _is_late(self, node: int, far: int = 0) -> bool:
+        """Waits for the gradient of the loss."""
+        run = self.asked.run
+        if node == NO_NODE or far > _FAR:
+            return False
+        kernel = run.kernel_of.get(node)
+        if kernel is not None:
+            return bool(self.asked.prepared.baseline.waits[kernel])
+        return any(self._is_late(given, far + 1) for given in run.graph.inputs[node])
+
+    def _is_inside(self, node: int, part: Part, known: dict[int, bool], far: int = 0) -> bool:
+        """A gradient of something in a cell, or a sum of such."""
+        run, graph = self.asked.run, self.asked.run.graph
+        if node in known or far > _FAR:
+            return known.get(node, False)
+        known[node] = False
+        kernel = run.kernel_of.get(node)
+        if kernel is not None and kernel in run.forward_of:
+            known[node] = self._is_of(run.forward_of[kernel], part)
+        elif (kernel is None and not run.is_tie(node)) or (kernel is not None and graph.primitive[node] in _SUMS):
+            known[node] = any(
+                self._is_inside(given, part, known, far + 1) for given in graph.inputs[node] if given != NO_NODE
+            )
+        return known[node]
+
+    def _chain(self, kernel: int) -> int:
+        asked = self.asked
+        ends, cells, stack, seen = list[int](), list[int](), [kernel], set[int]()
+        while stack:
+            node = stack.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            readers = asked.behind.get(node, [])
+            cells += [reader for reader in readers if asked.root[reader] != NO_CELL]
+            further = [reader for reader in readers if asked.root[reader] == NO_CELL]
+            stack += further
+            ends += [] if further else [node]
+        if cells:
+            last = max(cells)
+            gate = self._cell(Part(int(asked.prepared.baseline.kernels.passing[last]), int(asked.root[last])))
+            if gate != NO_NODE:
+                return gate
+        return self._behind_ends(ends)
+
+    def _behind_ends(self, ends: list[int]) -> int:
+        asked = self.asked
+        last = max(ends)
+        readers = asked.gradients.get(last) or [one for end in ends for one in asked.gradients.get(end, ())]
+        found = [given for reader in sorted(set(readers)) for given in self._all_besides(reader)]
+        return self.nodes.add(TUPLE, tuple(dict.fromkeys(found))) if found else NO_NODE
+
+    def _all_besides(self, kernel: int) -> list[int]:
+        """Also what the norm itself has left for its gradient, and what stands in a tuple."""
+        run = self.asked.run
+        found = []
+        for given in run.graph.inputs[run.node_of[kernel]]:
+            if given == NO_NODE:
+                continue
+            inner = run.graph.inputs[given] if self._is_packed(given) else (given,)
+            found += [one for one in inner if one != NO_NODE and (run.is_gradient(one) or self._is_left_by_norm(one))]
+        return found
+
+    def _is_packed(self, node: int) -> bool:
+        return self.asked.run.graph.primitive[node] == TUPLE and node not in self.asked.run.saved
+
+    def _is_left_by_norm(self, node: int) -> bool:
+        run = self.asked.run
+        barrier, value, _ = run.through_barrier(node)
+        if barrier == NO_NODE or value == NO_NODE or run.graph.primitive[value] != ITEM or run.graph.item[value] < 1:
+            return False
+        source, _ = run.source(value)
+        return source != NO_NODE and "Norm" in run.graph.primitive[source]

@@ -1,0 +1,184 @@
+"""STRATEGY GRAPH -> LIVES: from which launch to which each block is held.
+
+A block is held from the launch of its kernel to that of its last reader. What another stream reads is held until the
+main stream waits for that one (see `streams.released`); it also waits before each Send for what that stream did before.
+What is copied to the host is held until 3 N launches behind the copy, as in `swap.freed`. What the baseline holds
+longer than that is held as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from swapconf.trace.columns import Ints
+from swapconf.trace.launch_graph import ITEM, NO_NODE
+from swapconf.trace.launch_order import launched
+from swapconf.whatif.graph.nodes import MOVE, SAME_VALUE, TUPLE
+from swapconf.whatif.graph.strategy_graph import StrategyGraph
+from swapconf.whatif.laid_out import SUM
+from swapconf.whatif.streams import released
+
+_SEND = "Send"
+
+
+class Made(NamedTuple):
+    """A block, by the node that makes it, and the row of the baseline that it is like."""
+
+    node: int
+    row: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lives:
+    """Of one step.
+
+    Attributes:
+        order: The launches: nodes that the baseline launches, or that the strategy adds.
+        made: The blocks; ``born``, ``end``: [blocks] the first and the last launch of each.
+        released: By node of a copy to the host the launch behind which the device memory is free.
+    """
+
+    order: list[int]
+    made: list[Made]
+    born: Ints
+    end: Ints
+    released: Mapping[int, int]
+
+    @cached_property
+    def turn(self) -> dict[int, int]:
+        return {node: turn for turn, node in enumerate(self.order)}
+
+
+def lives(found: StrategyGraph, held: Mapping[Made, int] | None = None) -> Lives:
+    """``held``: by block of the baseline a node that it is held for, although it does not read it. Raises ValueError
+    where nodes wait for one another in a circle."""
+    return _Launched(found).lives(held or {})
+
+
+class _Launched:
+    def __init__(self, found: StrategyGraph) -> None:
+        self._found, self._nodes, self._run = found, found.nodes, found.run
+        self._baseline = found.run.baseline
+        known, count = self._run.kernel_of, self._nodes.count
+        self.order = [node for node in launched(self._nodes.frozen()) if node >= count or node in known]
+        self._turn = {node: turn for turn, node in enumerate(self.order)}
+        self._seen: dict[int, tuple[Made, ...]] = {}
+
+    def lives(self, held: Mapping[Made, int]) -> Lives:
+        made = [block for node in self.order for block in self._blocks(node) if block.node == node]
+        number = {block: index for index, block in enumerate(made)}
+        born = np.array([self._turn[block.node] for block in made], dtype=np.int64)
+        block, reader = self._reads(number)
+        until = self._until(born[block], reader)
+        end = born.copy()
+        np.maximum.at(end, block, until)
+        for kept, node in held.items():
+            if kept in number and node in self._turn:
+                end[number[kept]] = max(end[number[kept]], self._turn[node])
+        freed = self._released()
+        for copy, launch in freed.items():
+            for one in self._blocks(self._nodes.inputs[copy][0]):
+                if one in number:
+                    end[number[one]] = max(end[number[one]], launch)
+        return Lives(order=self.order, made=made, born=born, end=end, released=freed)
+
+    def _reads(self, number: Mapping[Made, int]) -> tuple[Ints, Ints]:
+        """(block, launch) of each use; a copy to the host holds its block longer, by a rule of its own."""
+        pairs = [
+            (number[block], turn)
+            for turn, node in enumerate(self.order)
+            if node not in self._found.out
+            for given in self._nodes.inputs[node]
+            for block in self._blocks(given)
+            if block in number
+        ]
+        block, reader = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+        return block, reader
+
+    @cached_property
+    def _stream(self) -> Ints:
+        kernels = [self._run.kernel_of.get(node, self._found.copies.get(node, -1)) for node in self.order]
+        return np.append(self._baseline.kernels.stream, 0)[kernels]
+
+    def _until(self, born: Ints, reader: Ints) -> Ints:
+        stream = self._stream
+        waits, awaited = self._sends()
+        position, maker = np.concatenate([reader, waits]), np.concatenate([born, awaited])
+        reads = np.concatenate([stream[reader], np.zeros(len(waits), dtype=np.int64)])
+        found = released(position, reads, maker, stream[maker], np.arange(len(self.order)))
+        return np.asarray(found[: len(reader)])
+
+    def _sends(self) -> tuple[Ints, Ints]:
+        """(Sends, the launch before each on its stream)."""
+        pairs, last = list[tuple[int, int]](), dict[int, int]()
+        for turn, (node, stream) in enumerate(zip(self.order, self._stream.tolist(), strict=True)):
+            if self._nodes.primitive[node] == _SEND and stream in last:
+                pairs.append((turn, last[stream]))
+            last[stream] = turn
+        waits, awaited = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+        return waits, awaited
+
+    def _released(self) -> dict[int, int]:
+        copies = [(turn, node) for turn, node in enumerate(self.order) if node in self._found.out]
+        if not copies or self._found.windows is None:
+            return {}
+        prefetch = self._found.windows.prefetch
+        is_main = [
+            turn
+            for turn, node in enumerate(self.order)
+            if self._stream[turn] == 0 and self._nodes.primitive[node] != MOVE
+        ]
+        main, last = np.array(is_main, dtype=np.int64), len(self.order) - 1
+        due = [min(turn + 3 * int(prefetch[self._found.out[node]]), last) for turn, node in copies]
+        free = main[np.minimum(np.searchsorted(main, due), len(main) - 1)]
+        free = np.minimum.accumulate(free[::-1])[::-1]  # copies run in order, on one stream
+        return {node: int(launch) for (_, node), launch in zip(copies, free, strict=True)}
+
+    def _blocks(self, node: int) -> tuple[Made, ...]:
+        """The blocks that a node shows."""
+        while node != NO_NODE and self._nodes.primitive[node] in SAME_VALUE:
+            node = self._nodes.inputs[node][0]
+        if node == NO_NODE:
+            return ()
+        if node not in self._seen:
+            self._seen[node] = tuple(self._shown(node))
+        return self._seen[node]
+
+    def _shown(self, node: int) -> Iterator[Made]:
+        nodes, primitive = self._nodes, self._nodes.primitive[node]
+        if primitive == TUPLE:
+            for given in nodes.inputs[node]:
+                yield from self._blocks(given)
+        elif primitive == ITEM:
+            yield from self._taken(node)
+        elif nodes.is_kernel(node):
+            rows = self._rows(node)
+            yield from (Made(node, row) for row in rows)
+            if not rows and nodes.inputs[node] and primitive not in (MOVE, _SEND):
+                yield from self._blocks(nodes.inputs[node][0])
+
+    def _taken(self, node: int) -> tuple[Made, ...]:
+        given = self._nodes.inputs[node][0]
+        if given in self._run.saved:
+            return self._blocks(self._nodes.inputs[given][self._nodes.item[node]])
+        found = self._blocks(given)
+        return found[min(self._nodes.item[node], len(found) - 1) :][:1] if found else ()
+
+    def _rows(self, node: int) -> list[int]:
+        """The rows that the blocks of a kernel are like."""
+        found, made = self._found, self._baseline.made
+        if node in found.back and found.windows is not None:
+            return [int(found.windows.row[found.back[node]])]
+        if node in found.weights:
+            return [found.weights[node]]
+        parted = next((norm for norm, added in found.sums.items() if added == node), None)
+        if parted is not None:
+            return made[self._run.kernel_of[parted]][SUM : SUM + 1]
+        kernel = self._run.kernel_of.get(node, found.copies.get(node, -1))
+        rows = made.get(kernel, []) if kernel >= 0 else []
+        return rows[:SUM] if node in found.sums or node in found.norms else rows

@@ -1,0 +1,139 @@
+"""WINDOWS -> NODES that copy to the host and back.
+
+A copy to the host reads the value; of the kernels of the forward pass that read it, the last one waits for the copy,
+and where equal views of several cells are one, each. What takes an output out of several does not wait. An Add whose
+norm waits for the copy of the sum is not fused with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from swapconf.trace.launch_graph import ITEM, NO_NODE
+from swapconf.upstream.primitives import VIEWS
+from swapconf.whatif.graph.asked import Asked
+from swapconf.whatif.graph.nodes import DEPEND, MOVE, Nodes
+from swapconf.whatif.graph.ties import Ties
+from swapconf.whatif.laid_out import ADD_AND_NORM, SUM
+
+_NORM, _ADD = "RmsNorm", "Add"
+
+
+@dataclass
+class Moves:
+    """Copies, by row of the windows.
+
+    Attributes:
+        out: To the host, ``back``: to the device, with the barrier that they wait for.
+        sums: By node of a norm the Add that is not fused with it any more.
+        tables: What makes what some layers have for themselves, by kernel and layers.
+    """
+
+    asked: Asked
+    nodes: Nodes
+    ties: Ties
+    tables: dict[tuple[int, frozenset[int]], int]
+    out: dict[int, int] = field(default_factory=dict)
+    back: dict[tuple[int, int], int] = field(default_factory=dict)
+    sums: dict[int, int] = field(default_factory=dict)
+
+    def returned(self, window: int, barrier: int) -> int:
+        if (window, barrier) not in self.back:
+            copied = self.copied(window)
+            saved = self._saved(window)
+            self.back[window, barrier] = self.nodes.add(MOVE, (self.ties.behind_barrier(copied, barrier, saved),))
+        return self.back[window, barrier]
+
+    def unread(self, window: int) -> None:
+        """A copy that nobody reads; the tuple of saved values holds it."""
+        copied, saved = self.copied(window), self._saved(window)
+        if saved != NO_NODE:
+            self.nodes.inputs[saved].append(copied)
+
+    def _saved(self, window: int) -> int:
+        run = self.asked.run
+        batch = run.batch_of(run.node_of[int(self.asked.windows.face[window])])
+        return NO_NODE if batch is None else run.saved_of.get(batch, NO_NODE)
+
+    def copied(self, window: int) -> int:
+        if window not in self.out:
+            self.out[window] = self._copy(window)
+        return self.out[window]
+
+    def _copy(self, window: int) -> int:
+        kernel = int(self.asked.windows.face[window])
+        own = self.asked.own_blocks.get(int(self.asked.windows.block[window]))
+        node = self.asked.run.node_of[kernel]
+        node = self.tables.get((own.kernel, own.layers), node) if own is not None else node
+        value = self._value(node, kernel, int(self.asked.windows.row[window]))
+        copied = self.nodes.add(MOVE, (value,))
+        if value == node:
+            self._tie_readers(node, copied)
+        elif self.nodes.primitive[node] == ADD_AND_NORM and self.nodes.item[value] == SUM:
+            self._part_sum(node, value, copied)
+        return copied
+
+    def shown_item(self, node: int, item: int) -> int:
+        """What takes an output out of several."""
+        taken = (user for user in self._users(node) if self.nodes.primitive[user] == ITEM)
+        found = next((user for user in taken if self.nodes.item[user] == item), None)
+        return self.nodes.add(ITEM, (node, NO_NODE), item=item) if found is None else found
+
+    def _value(self, node: int, kernel: int, row: int) -> int:
+        """What shows a block of a kernel: itself, or what takes it out of several."""
+        if not any(self.nodes.primitive[user] == ITEM for user in self._users(node)):
+            return node
+        made = self.asked.prepared.baseline.made.get(kernel, [])
+        return self.shown_item(node, made.index(row) if row in made else 0)
+
+    def _users(self, node: int) -> list[int]:
+        if node < self.nodes.count:
+            return self.asked.run.users[node]
+        return [user for user, given in enumerate(self.nodes.inputs) if node in given]
+
+    def _forward_readers(self, value: int) -> list[int]:
+        run = self.asked.run
+        return [
+            self.sums.get(user, user)
+            for user in self._users(value)
+            if user not in run.saved
+            and user < self.nodes.count
+            and user != self.nodes.end
+            and not run.is_tie(user)
+            and not run.is_backward(user)
+        ]
+
+    def _tie_readers(self, value: int, copied: int) -> None:
+        readers = self._forward_readers(value)
+        if len(readers) > 1 and self.nodes.primitive[value] not in VIEWS:
+            readers = [max(readers, key=self._turn)]
+        if readers:
+            tie = self.nodes.tied(value, copied)
+            for reader in readers:
+                self._redirect(reader, value, tie)
+
+    def _turn(self, node: int) -> int:
+        """When a node is launched in the baseline, or the first that reads it."""
+        kernel = self.asked.run.kernel_of.get(node)
+        if kernel is not None:
+            return kernel
+        users = [user for user in self.asked.run.users[node] if user not in self.asked.run.saved]
+        return min((self._turn(user) for user in users), default=-1)
+
+    def _redirect(self, reader: int, value: int, other: int) -> None:
+        self.nodes.inputs[reader] = [other if given == value else given for given in self.nodes.inputs[reader]]
+
+    def _part_sum(self, node: int, value: int, copied: int) -> None:
+        readers, parted = self._forward_readers(value), {added: norm for norm, added in self.sums.items()}
+        if readers:
+            last = max(readers, key=lambda reader: self._turn(parted.get(reader, reader)))
+            self._redirect(last, value, self.nodes.tied(value, copied))
+            return
+        nodes = self.nodes
+        added = nodes.add(_ADD, nodes.inputs[node][:2], nodes.name[node])
+        self.sums[node] = added
+        nodes.primitive[node] = _NORM
+        nodes.inputs[copied] = [added]
+        nodes.inputs[node] = [nodes.add(DEPEND, (added, copied)), *nodes.inputs[node][2:]]
+        for reader in self._users(value):
+            self._redirect(reader, value, added)

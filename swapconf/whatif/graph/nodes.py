@@ -1,0 +1,59 @@
+"""LAUNCH GRAPH <-> NODES that can be added and told to read others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from swapconf.trace.launch_graph import NO_NODE, UNLAUNCHED, LaunchGraph
+
+DEPEND, LOAD, TUPLE, MOVE, COPY = "Depend", "Load", "MakeTuple", "MoveTo", "TensorMove"
+SAME_VALUE = frozenset({DEPEND, LOAD})  # of their first input
+
+
+class Nodes:
+    """The nodes of a graph and those that a strategy adds behind them; columns as in `LaunchGraph`."""
+
+    def __init__(self, graph: LaunchGraph) -> None:
+        self.primitive, self.name, self.item = list(graph.primitive), list(graph.name), graph.item.tolist()
+        self.inputs, self.fused = [list(given) for given in graph.inputs], list(graph.fused)
+        self._end = graph.end
+        self.count = len(graph)  # of the baseline
+
+    def __len__(self) -> int:
+        return len(self.primitive)
+
+    @property
+    def end(self) -> int:
+        return self._end
+
+    def add(
+        self, primitive: str, inputs: Sequence[int], name: str = "", item: int = NO_NODE, fused: str | None = None
+    ) -> int:
+        self.primitive.append(primitive)
+        self.inputs.append(list(inputs))
+        self.name.append(name)
+        self.item.append(item)
+        self.fused.append(fused)
+        return len(self.primitive) - 1
+
+    def tied(self, value: int, awaited: int) -> int:
+        """The value, as who waits for something else, too, sees it."""
+        return self.add(DEPEND, (value, awaited))
+
+    def is_kernel(self, node: int) -> bool:
+        return self.primitive[node] not in UNLAUNCHED
+
+    def frozen(self) -> LaunchGraph:
+        nothing = ("",) * len(self)
+        return LaunchGraph(
+            name=tuple(self.name),
+            primitive=tuple(self.primitive),
+            inputs=tuple(map(tuple, self.inputs)),
+            item=np.array(self.item, dtype=np.int64),
+            unique=nothing,
+            forward_unique=nothing,
+            fused=tuple(self.fused),
+            end=self._end,
+        )

@@ -1,0 +1,226 @@
+"""PLACED BASELINE + STRATEGY -> PREDICTION, in the order that MindSpore's own rules give the graph of the strategy.
+
+A prediction has a time axis of its own: launch after launch, step after step, `TICKS` apart. What no kernel made, and
+what lives on beyond its step, keeps its place among the kernels of the baseline.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from swapconf.decide.strategy import Strategy
+from swapconf.trace.columns import Ints
+from swapconf.trace.launch_graph import NO_NODE
+from swapconf.trace.lifetimes import CATEGORIES, NEVER, TICKS, Category, Lifetimes
+from swapconf.whatif.graph.asked import Asked
+from swapconf.whatif.graph.memory import Lives, Made, lives
+from swapconf.whatif.graph.run_graph import RunGraph
+from swapconf.whatif.graph.strategy_graph import StrategyGraph, strategy_graph, unchanged
+from swapconf.whatif.predict import LaunchPlan, PlacedBaseline, prediction, schedule
+from swapconf.whatif.prediction import Moves, Prediction
+from swapconf.whatif.swap import Windows
+
+_FREED = TICKS // 2  # behind what is born with a launch
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GraphedBaseline:
+    """A baseline with its graph. ``run``: None where that is not known."""
+
+    prepared: PlacedBaseline
+    run: RunGraph | None
+
+    @cached_property
+    def _held(self) -> dict[Made, int]:
+        """By block of the graph the node that the baseline holds it for, although nothing there reads the block."""
+        assert self.run is not None
+        found = lives(unchanged(self.run))
+        _, last = slots(self.prepared)
+        kept: dict[Made, int] = {}
+        for made, end in zip(found.made, found.end.tolist(), strict=True):
+            kernel = int(last[made.row])
+            node = self.run.node_of[kernel] if kernel < self.run.count else NO_NODE
+            if found.turn.get(node, -1) > end:
+                kept[made] = node
+        return kept
+
+    def predict(self, strategy: Strategy) -> Prediction:
+        return self.prediction(strategy, schedule(self.prepared, strategy))
+
+    def prediction(self, strategy: Strategy, plan: LaunchPlan) -> Prediction:
+        """``plan``: of the strategy. Where the graph does not tell, as `predict.prediction`."""
+        if self.run is None or not strategy.lazy_inline:
+            return prediction(self.prepared, plan)
+        try:
+            graph = strategy_graph(Asked(prepared=self.prepared, run=self.run, plan=plan))
+            lived = lives(graph, self._held)
+        except ValueError:  # nodes in a circle
+            return prediction(self.prepared, plan)
+        return _Predicted(prepared=self.prepared, graph=graph, lived=lived, windows=plan.windows).prediction()
+
+
+def slots(prepared: PlacedBaseline) -> tuple[Ints, Ints]:
+    """[blocks] the kernels behind whose first allocation each is born, and released."""
+    blocks, before = prepared.baseline.blocks, prepared.baseline.kernels.before * TICKS
+    born = np.searchsorted(before, blocks.start, side="right") - 1
+    return born, np.searchsorted(before, blocks.end, side="right") - 1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Predicted:
+    prepared: PlacedBaseline
+    graph: StrategyGraph
+    lived: Lives
+    windows: Windows
+
+    def prediction(self) -> Prediction:
+        steps = self.prepared.baseline.steps
+        again = sum(node in self.graph.again for node in self.lived.order)
+        return Prediction(device=self._device(), moves=self._moves(), recomputed=again, steps=steps)
+
+    @property
+    def _length(self) -> int:
+        return len(self.lived.order)
+
+    def _launch(self, turn: Ints, step: int = 0) -> Ints:
+        """When something is launched; what is in front of all has the time 0."""
+        return np.asarray((turn + 1 + step * self._length) * TICKS)
+
+    def _at(self, kernel: Ints) -> Ints:
+        """When a kernel of the baseline is launched."""
+        run, steps = self.graph.run, self.prepared.baseline.steps
+        step, place = np.divmod(np.maximum(kernel, 0), run.count)
+        turns = np.array([self.lived.turn.get(node, 0) for node in run.node_of], dtype=np.int64)
+        found = np.where(step < steps, step * self._length + turns[place], steps * self._length)
+        return np.where(kernel < 0, 0, self._launch(found))
+
+    @cached_property
+    def _rows(self) -> Ints:
+        """[blocks of the step] the row of the baseline that each is like."""
+        return np.array([made.row for made in self.lived.made], dtype=np.int64)
+
+    @cached_property
+    def _category(self) -> Ints:
+        """[blocks of the step] what a strategy adds, as index into CATEGORIES; -1 for blocks of the baseline."""
+        graph, found = self.graph, np.full(len(self.lived.made), -1, dtype=np.int64)
+        for index, made in enumerate(self.lived.made):
+            if made.node in graph.back:
+                found[index] = CATEGORIES.index(Category.SWAP)
+            elif made.node < graph.nodes.count:
+                continue
+            elif made.node in graph.again:
+                found[index] = CATEGORIES.index(Category.RECOMPUTED)
+            elif made.node in graph.weights or made.node in graph.copies:
+                found[index] = CATEGORIES.index(Category.ACTIVATION)
+        return found
+
+    def _in_step(self, rows: Ints, step: int) -> Ints:
+        """The rows of the same blocks in another step."""
+        if not step:
+            return rows
+        made, maker, count = self.prepared.baseline.made, self.prepared.baseline.maker, self.graph.run.count
+        found = []
+        for row in rows.tolist():
+            kernel = int(maker[row])
+            later = made.get(kernel + step * count, []) if kernel >= 0 else []
+            place = made[kernel].index(row) if kernel >= 0 else 0
+            found.append(later[place] if place < len(later) else row)
+        return np.array(found, dtype=np.int64)
+
+    def _device(self) -> Lifetimes:
+        blocks, steps = self.prepared.baseline.blocks, self.prepared.baseline.steps
+        born, last = slots(self.prepared)
+        is_new, turn = self._category >= 0, np.arange(len(self.lived.made))
+        start, end, origin, category = [], [], [], []
+        for step in range(steps):
+            rows = self._in_step(self._rows, step)
+            freed = self._launch(self.lived.end, step) + _FREED
+            beyond = ~is_new & (last[rows] >= (step + 1) * self.graph.run.count)
+            later = np.where(blocks.end[rows] == NEVER, NEVER, self._at(last[rows]) + _FREED)
+            start.append(self._launch(self.lived.born, step) + turn - np.searchsorted(self.lived.born, self.lived.born))
+            end.append(np.where(beyond, later, freed))
+            origin.append(rows)
+            category.append(self._category)
+        rest = self._rest(np.concatenate([rows[~is_new] for rows in origin]))
+        start.append(self._at(born[rest]) + np.arange(len(rest)) % _FREED)
+        end.append(np.where(blocks.end[rest] == NEVER, NEVER, self._at(last[rest]) + _FREED))
+        origin.append(rest)
+        category.append(np.full(len(rest), -1, dtype=np.int64))
+        return _lifetimes(blocks, *map(np.concatenate, (start, end, origin, category)))
+
+    def _rest(self, known: Ints) -> Ints:
+        """Blocks of the baseline that no launch of the step makes: not those of kernels that are not launched."""
+        baseline, graph = self.prepared.baseline, self.graph
+        launched = np.array([node in self.lived.turn for node in graph.run.node_of], dtype=np.bool_)
+        gone = (baseline.maker >= 0) & ~launched[baseline.maker % graph.run.count]
+        gone[known] = True
+        return np.flatnonzero(~gone)
+
+    def _moves(self) -> Moves:
+        """Row by row the copies of each step."""
+        baseline, steps, turn = self.prepared.baseline, self.prepared.baseline.steps, self.lived.turn
+        out = {one: node for node, one in self.graph.out.items() if node in turn}
+        backs: dict[int, list[int]] = {}
+        for node, one in self.graph.back.items():
+            if node in turn:
+                backs.setdefault(one, []).append(node)
+        window = np.array(sorted(out), dtype=np.int64)
+        ends = {made.node: int(end) for made, end in zip(self.lived.made, self.lived.end, strict=True)}
+        copied = np.array([turn[out[one]] for one in window.tolist()], dtype=np.int64)
+        freed = np.array([self.lived.released[out[one]] for one in window.tolist()], dtype=np.int64)
+        first = [min((turn[node] for node in backs.get(one, ())), default=-1) for one in window.tolist()]
+        last = [max((ends.get(node, 0) for node in backs.get(one, ())), default=-1) for one in window.tolist()]
+        returned, until = np.array(first, dtype=np.int64), np.array(last, dtype=np.int64)
+        unread = returned < 0
+        returned, until = np.where(unread, copied, returned), np.where(unread, copied, until)
+
+        def of_steps(turns: Ints, behind: int = 0) -> Ints:
+            return np.concatenate([self._launch(turns, step) + behind for step in range(steps)])
+
+        row = self.windows.row[window]
+        return Moves(
+            sites=self.prepared.sites.names,
+            site=np.tile(self.windows.site[window], steps),
+            size_bytes=np.tile(baseline.blocks.size_bytes[row], steps),
+            host_bytes=np.tile(baseline.host_bytes[row], steps),
+            prefetch=np.tile(self.windows.prefetch[window], steps),
+            copied=of_steps(copied),
+            released=of_steps(np.maximum(freed, self._kept_until(window, out)), _FREED),
+            returned=of_steps(returned, 1),
+            used=of_steps(until),
+            end=of_steps(until, _FREED),
+            unread=np.tile(unread, steps),
+            underflows=np.tile(self.windows.underflows[window], steps),
+        )
+
+    def _kept_until(self, window: Ints, out: dict[int, int]) -> Ints:
+        """The last launch for which the device memory of what is copied is held."""
+        ends = {(made.node, made.row): int(end) for made, end in zip(self.lived.made, self.lived.end, strict=True)}
+        nodes, row = self.graph.nodes, self.windows.row
+        found = []
+        for one in window.tolist():
+            value = nodes.inputs[out[one]][0]
+            while not nodes.is_kernel(value):
+                value = nodes.inputs[value][0]
+            found.append(ends.get((value, int(row[one])), -1))
+        return np.array(found, dtype=np.int64)
+
+
+def _lifetimes(blocks: Lifetimes, start: Ints, end: Ints, origin: Ints, category: Ints) -> Lifetimes:
+    """Blocks like those of the baseline, in order of birth."""
+    order = np.argsort(start, kind="stable")
+    start, end, origin, category = start[order], end[order], origin[order], category[order]
+    is_new = category >= 0
+    return Lifetimes(
+        start=start,
+        end=end,
+        size_bytes=blocks.size_bytes[origin],
+        is_persistent=blocks.is_persistent[origin] & ~is_new,
+        category=np.where(is_new, category, blocks.category[origin]).astype(blocks.category.dtype),
+        layer=blocks.layer[origin],
+        name=blocks.name[origin],
+        names=blocks.names,
+    )

@@ -1,0 +1,212 @@
+"""BASELINE + LAUNCH GRAPH -> RUN GRAPH: which node each kernel is, and what the backward pass sees through what.
+
+With lazy inline MindSpore compiles the forward and the backward pass of a micro-batch once and calls them. Inlined,
+each call waits for the one before: a copy of a constant (``TensorMove``) that waits for it is its *barrier*, and every
+value that is handed to a call is tied to that by a ``Depend``. What a forward pass hands on stands in one tuple, the
+*saved* values.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from swapconf.trace.launch_graph import ITEM, NO_NODE, LaunchGraph
+from swapconf.trace.launch_order import launched
+from swapconf.whatif.baseline import Baseline
+from swapconf.whatif.graph.nodes import COPY, DEPEND, SAME_VALUE, TUPLE
+from swapconf.whatif.shared import served
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RunGraph:
+    """``graph``: of one step of the baseline; the kernels of the first step stand for those of all."""
+
+    baseline: Baseline
+    graph: LaunchGraph
+
+    @classmethod
+    def of(cls, baseline: Baseline, graph: LaunchGraph | None) -> RunGraph | None:
+        """None where the graph is not that of the kernels, or is of a run without lazy inline."""
+        if graph is None:
+            return None
+        found = cls(baseline=baseline, graph=graph)
+        return found if found._is_usable() else None
+
+    def _is_usable(self) -> bool:
+        starts, names = self.baseline.step_starts.tolist(), self.baseline.kernels.name
+        steps = {names[low:high] for low, high in pairwise(starts)}
+        if len(steps) != 1 or not self.barriers:
+            return False
+        (step,) = steps
+        known = frozenset(step)
+        try:
+            order = launched(self.graph)
+        except ValueError:
+            return False
+        return tuple(self.graph.name[node] for node in order if self.graph.name[node] in known) == step
+
+    @cached_property
+    def count(self) -> int:
+        """Kernels of a step."""
+        return int(self.baseline.step_starts[1])
+
+    @cached_property
+    def node_of(self) -> list[int]:
+        """[kernels of a step]"""
+        by_name: dict[str, int] = {}
+        is_kernel = self.graph.is_kernel.tolist()
+        for node, name in enumerate(self.graph.name):
+            if is_kernel[node]:
+                by_name.setdefault(name, node)
+        return [by_name[name] for name in self.baseline.kernels.name[: self.count]]
+
+    @cached_property
+    def kernel_of(self) -> dict[int, int]:
+        return {node: kernel for kernel, node in enumerate(self.node_of)}
+
+    @cached_property
+    def users(self) -> list[list[int]]:
+        """[nodes] who reads each, ascending, once each."""
+        found: list[list[int]] = [[] for _ in self.graph.inputs]
+        for node, inputs in enumerate(self.graph.inputs):
+            for given in set(inputs) - {NO_NODE}:
+                found[given].append(node)
+        return found
+
+    @cached_property
+    def barriers(self) -> frozenset[int]:
+        primitive, inputs = self.graph.primitive, self.graph.inputs
+
+        def is_barrier(node: int) -> bool:
+            tie = inputs[node][0] if primitive[node] == COPY and inputs[node] else NO_NODE
+            return (
+                tie != NO_NODE and primitive[tie] == DEPEND and inputs[tie][0] == NO_NODE and inputs[tie][1] != NO_NODE
+            )
+
+        return frozenset(node for node in range(len(self.graph)) if is_barrier(node))
+
+    @cached_property
+    def saved(self) -> frozenset[int]:
+        """The tuples of values that calls hand on."""
+        primitive, inputs = self.graph.primitive, self.graph.inputs
+        taken = {inputs[node][0] for node, kind in enumerate(primitive) if kind == ITEM}
+        awaited = {inputs[inputs[node][0]][1] for node in self.barriers}
+        return frozenset(node for node in taken | awaited if node != NO_NODE and primitive[node] == TUPLE)
+
+    def is_tie(self, node: int) -> bool:
+        """A value as a call is handed it."""
+        return self.graph.primitive[node] == DEPEND and self.graph.inputs[node][1] in self.barriers
+
+    @cached_property
+    def ties(self) -> dict[tuple[int, int], int]:
+        """By value and barrier."""
+        found: dict[tuple[int, int], int] = {}
+        for node in range(len(self.graph)):
+            if self.is_tie(node):
+                value, barrier = self.graph.inputs[node][:2]
+                found.setdefault((self.unpacked(value), barrier), node)
+        return found
+
+    def unpacked(self, node: int) -> int:
+        """The value that is taken out of the saved ones."""
+        while node != NO_NODE and self.graph.primitive[node] == ITEM and self.graph.inputs[node][0] in self.saved:
+            node = self.graph.inputs[self.graph.inputs[node][0]][int(self.graph.item[node])]
+        return node
+
+    def through_barrier(self, node: int) -> tuple[int, int, tuple[int, ...]]:
+        """(barrier or NO_NODE, the value in front of it, what the value also waits for: outermost first)."""
+        gates = list[int]()
+        primitive, inputs = self.graph.primitive, self.graph.inputs
+        while node != NO_NODE and primitive[node] == DEPEND and inputs[node][1] != NO_NODE:
+            value, awaited = inputs[node][:2]
+            if awaited in self.barriers:
+                return awaited, self.unpacked(value), tuple(gates)
+            if primitive[awaited] != TUPLE:
+                break
+            gates.append(awaited)
+            node = value
+        return NO_NODE, node, ()
+
+    def source(self, node: int) -> tuple[int, int]:
+        """(kernel node that makes a value, which of its outputs), NO_NODE for parameters and constants."""
+        item = 0
+        primitive, inputs = self.graph.primitive, self.graph.inputs
+        is_kernel = self.graph.is_kernel
+        while node != NO_NODE and node < len(inputs) and not is_kernel[node]:
+            if primitive[node] == ITEM:
+                item = int(self.graph.item[node])
+            elif primitive[node] not in SAME_VALUE:
+                return NO_NODE, 0
+            node = inputs[node][0]
+        return node, item
+
+    @cached_property
+    def forward_of(self) -> dict[int, int]:
+        """By gradient kernel the forward kernel of the same micro-batch whose gradient it computes: MindSpore numbers
+        the nodes of a call, and calls follow one another."""
+        forward, gradients = defaultdict[str, list[int]](list), defaultdict[str, list[int]](list)
+        for kernel, node in enumerate(self.node_of):
+            if self.baseline.kernels.backward[kernel]:
+                gradients[self.graph.forward_unique[node]].append(kernel)
+            else:
+                forward[self.graph.unique[node]].append(kernel)
+        found: dict[int, int] = {}
+        for number, kernels in gradients.items():
+            made = forward.get(number, []) if number else []
+            each = max(len(kernels) // max(len(made), 1), 1)
+            found |= {kernel: made[min(turn // each, len(made) - 1)] for turn, kernel in enumerate(kernels) if made}
+        return found
+
+    @cached_property
+    def passes(self) -> list[int]:
+        """[kernels of a step] the pass of each; of a gradient that of the nearest one that reads a node."""
+        found: list[int] = served(self.baseline)[: self.count].tolist()
+        return found
+
+    @cached_property
+    def saved_of(self) -> dict[int, int]:
+        """By number of a micro-batch the tuple with most of its values."""
+        votes: dict[int, dict[int, int]] = {}
+        for node in self.saved:
+            for value in self.graph.inputs[node]:
+                batch = self.batch_of(value)
+                if batch is not None:
+                    held = votes.setdefault(batch, {})
+                    held[node] = held.get(node, 0) + 1
+        return {batch: max(held, key=held.__getitem__) for batch, held in votes.items()}
+
+    def batch_of(self, value: int) -> int | None:
+        """The micro-batch whose layers made a value."""
+        node, _ = self.source(value)
+        kernel = self.kernel_of.get(node)
+        return None if kernel is None else self._batches.get(int(self.baseline.kernels.passing[kernel]))
+
+    @cached_property
+    def _batches(self) -> dict[int, int]:
+        return {number: index for index, batch in enumerate(self.baseline.batches) for number in batch}
+
+    def is_backward(self, node: int) -> bool:
+        kernel = self.kernel_of.get(node)
+        return kernel is not None and bool(self.baseline.kernels.backward[kernel])
+
+    def is_gradient(self, node: int) -> bool:
+        """Shows what a kernel of the backward pass made, other than by computing again."""
+        while node != NO_NODE and node < len(self.graph):
+            kernel = self.kernel_of.get(node)
+            if kernel is not None:
+                return bool(self.baseline.kernels.backward[kernel]) and kernel not in self._twins
+            if self.is_tie(node) or node in self.saved:
+                return False
+            if self.graph.primitive[node] == TUPLE:
+                return any(self.is_gradient(given) for given in self.graph.inputs[node])
+            if self.graph.primitive[node] not in SAME_VALUE | {ITEM}:
+                return False
+            node = self.graph.inputs[node][0]
+        return False
+
+    @cached_property
+    def _twins(self) -> frozenset[int]:
+        return frozenset(self.baseline.twin[self.baseline.twin >= 0].tolist())

@@ -1,0 +1,178 @@
+"""RUN GRAPH + ASKED -> the graph of one step under a strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from swapconf.trace.launch_graph import NO_NODE
+from swapconf.upstream.primitives import VIEWS
+from swapconf.whatif.graph.again import Again
+from swapconf.whatif.graph.asked import NO_CELL, Asked
+from swapconf.whatif.graph.gates import Gates
+from swapconf.whatif.graph.moves import Moves
+from swapconf.whatif.graph.nodes import COPY, LOAD, TUPLE, Nodes
+from swapconf.whatif.graph.prefetch import prefetched
+from swapconf.whatif.graph.run_graph import RunGraph
+from swapconf.whatif.graph.tables import Tables
+from swapconf.whatif.graph.ties import Ties
+from swapconf.whatif.swap import Windows
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StrategyGraph:
+    """The nodes of one step, and what those stand for that the baseline does not have.
+
+    Attributes:
+        copies: By node the kernel of which it is a copy: one that runs again, or a table of some layers' own.
+        again: Nodes that run again.
+        out, back: By node the window of a copy to the host, and of one to the device.
+        sums, norms: See `Moves` and `Again`.
+        weights: By node of a copy of a weight the row of that in the baseline.
+    """
+
+    run: RunGraph
+    nodes: Nodes
+    windows: Windows | None = None
+    copies: Mapping[int, int] = field(default_factory=dict)
+    again: frozenset[int] = frozenset()
+    out: Mapping[int, int] = field(default_factory=dict)
+    back: Mapping[int, int] = field(default_factory=dict)
+    sums: Mapping[int, int] = field(default_factory=dict)
+    norms: frozenset[int] = frozenset()
+    weights: Mapping[int, int] = field(default_factory=dict)
+
+
+def unchanged(run: RunGraph) -> StrategyGraph:
+    """The graph of the baseline itself."""
+    return StrategyGraph(run=run, nodes=Nodes(run.graph))
+
+
+def strategy_graph(asked: Asked) -> StrategyGraph:
+    """Raises ValueError where nodes would wait for one another in a circle."""
+    return _Building(asked).graph()
+
+
+class _Building:
+    def __init__(self, asked: Asked) -> None:
+        self._asked, self._run = asked, asked.run
+        self._nodes = Nodes(asked.run.graph)
+        self._ties = Ties(asked.run, self._nodes)
+        self._tables = Tables(asked, self._nodes)
+        self._gates = Gates(asked, self._nodes)
+        self._moves = Moves(asked, self._nodes, self._ties, self._tables.made)
+        self._again = Again(asked, self._nodes, self._ties, self._gates, self._moves, self._tables)
+        self._dropped: dict[int, int] = {}
+
+    def graph(self) -> StrategyGraph:
+        self._tables.part()
+        self._drop_copies()
+        baseline, twins = self._asked.prepared.baseline, self._remade_twins()
+        for kernel in np.flatnonzero(baseline.kernels.backward[: self._run.count]).tolist():
+            if kernel not in twins:
+                self._read(self._run.node_of[kernel], kernel)
+        self._gates_see_returned()
+        windows = self._asked.windows
+        for window in np.flatnonzero(windows.unread & (windows.face < self._run.count)).tolist():
+            self._moves.unread(window)
+        self._ties.save({self._nodes.inputs[node][0]: node for node in self._moves.out.values()})
+        back = {node: window for (window, _), node in self._moves.back.items()}
+        prefetched(self._nodes, self._run, windows.prefetch, back)
+        tables = {node: kernel for (kernel, _), node in self._tables.made.items()}
+        return StrategyGraph(
+            run=self._run,
+            nodes=self._nodes,
+            windows=windows,
+            copies=self._again.kernel_of | tables,
+            again=frozenset(self._again.kernel_of),
+            out={node: window for window, node in self._moves.out.items()},
+            back=back,
+            sums=self._moves.sums,
+            norms=frozenset(self._again.norms),
+            weights=self._weights(),
+        )
+
+    def _remade_twins(self) -> set[int]:
+        twin = self._asked.prepared.baseline.twin
+        return {int(twin[kernel]) for kernel in self._asked.again if twin[kernel] >= 0}
+
+    def _drop_copies(self) -> None:
+        """A norm in a recomputed cell reads its weight itself, not the copy that is made for the backward pass."""
+        run, nodes = self._run, self._nodes
+        for node in range(nodes.count):
+            load = nodes.inputs[node][0] if nodes.primitive[node] == COPY and nodes.inputs[node] else NO_NODE
+            if load == NO_NODE or nodes.primitive[load] != LOAD:
+                continue
+            readers = [run.kernel_of[user] for user in run.users[node] if user in run.kernel_of]
+            forward = [reader for reader in readers if not self._asked.prepared.baseline.kernels.backward[reader]]
+            if forward and all(self._asked.root[reader] != NO_CELL for reader in forward):
+                self._dropped[node] = load
+                self._let_read_weight(node, load)
+
+    def _let_read_weight(self, node: int, load: int) -> None:
+        for user in self._run.users[node]:
+            if user in self._run.saved or self._run.is_tie(user):
+                continue
+            other = NO_NODE if self._nodes.primitive[user] == TUPLE else load
+            self._nodes.inputs[user] = [other if given == node else given for given in self._nodes.inputs[user]]
+
+    def _read(self, node: int, kernel: int) -> None:
+        """Let a kernel of the backward pass, or a tuple that it reads, read what the strategy has for it."""
+        inputs = self._nodes.inputs[node]
+        for place, given in enumerate(list(inputs)):
+            if given == NO_NODE or given >= self._nodes.count:
+                continue
+            if self._nodes.primitive[given] == TUPLE and given not in self._run.saved:
+                self._read(given, kernel)
+            else:
+                inputs[place] = self._seen(given, kernel)
+
+    def _seen(self, given: int, kernel: int) -> int:
+        asked, run, nodes = self._asked, self._run, self._nodes
+        barrier, value, gates = run.through_barrier(given)
+        source, item = run.source(value) if value != NO_NODE else (NO_NODE, 0)
+        if source in self._dropped:
+            node = run.forward_of.get(kernel, run.kernel_of[self._first_kernel(source)])
+            return self._again.loaded(self._dropped[source], node, barrier, asked.part(node))
+        made = run.kernel_of.get(source)
+        if made is None or run.is_backward(source):
+            return given
+        use, part = asked.use(kernel, False, source, item), asked.part(kernel)
+        own = self._own_table(value, part.passing)
+        if own != value and use.window < 0 and not use.again:
+            return self._ties.behind_barrier(own, barrier, self._saved(value))
+        if made in asked.again and asked.remakes(made, part) and (use.again or nodes.primitive[source] in VIEWS):
+            return self._tables.shown(value, self._again.copied(source, barrier, part))
+        if use.window < 0:
+            return given
+        seen = self._moves.returned(use.window, barrier)
+        for gate in reversed(gates):
+            seen = self._ties.gated(seen, gate)
+        return seen
+
+    def _first_kernel(self, node: int) -> int:
+        return next(user for user in self._run.users[node] if user in self._run.kernel_of)
+
+    def _own_table(self, value: int, passing: int) -> int:
+        layer = int(self._asked.prepared.baseline.kernels.layer[passing]) if passing >= 0 else -1
+        return self._tables.seen(value, layer)
+
+    def _saved(self, value: int) -> int:
+        batch = self._run.batch_of(value)
+        return NO_NODE if batch is None else self._run.saved_of.get(batch, NO_NODE)
+
+    def _gates_see_returned(self) -> None:
+        """What the model itself computes again waits for what a gradient reads; that may have come back."""
+        for (window, barrier), back in self._moves.back.items():
+            value = self._nodes.inputs[self._moves.out[window]][0]
+            tie = self._run.ties.get((value, barrier), NO_NODE)
+            for user in self._run.users[tie] if tie != NO_NODE else ():
+                if self._nodes.primitive[user] == TUPLE and user not in self._run.saved:
+                    self._nodes.inputs[user] = [back if one == tie else one for one in self._nodes.inputs[user]]
+
+    def _weights(self) -> dict[int, int]:
+        kernel_of_name = {self._run.graph.name[node]: kernel for node, kernel in self._run.kernel_of.items()}
+        rows = self._asked.prepared.baseline.weights
+        return {node: rows[kernel_of_name[self._nodes.name[node]]] for node in self._again.weights.values()}

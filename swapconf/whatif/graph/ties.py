@@ -1,0 +1,106 @@
+"""Values as the backward pass sees them: tied to the barrier of its call, and saved by the forward pass."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from swapconf.trace.launch_graph import ITEM, NO_NODE
+from swapconf.whatif.graph.nodes import DEPEND, LOAD, Nodes
+from swapconf.whatif.graph.run_graph import RunGraph
+
+
+@dataclass
+class Ties:
+    """What is added to ``nodes`` so that the backward pass may read values of the forward pass.
+
+    Attributes:
+        fresh: By tuple of saved values those that it has to hold besides.
+    """
+
+    run: RunGraph
+    nodes: Nodes
+    fresh: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    _known: dict[tuple[int, int], int] = field(default_factory=dict)
+    _gated: dict[tuple[int, int], int] = field(default_factory=dict)
+    _loads: dict[tuple[int, int], int] = field(default_factory=dict)
+    _states: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._known |= self.run.ties
+
+    @property
+    def known(self) -> dict[tuple[int, int], int]:
+        """By value and barrier, those of the baseline included."""
+        return self._known
+
+    def behind_barrier(self, value: int, barrier: int, saved: int = NO_NODE) -> int:
+        """``saved``: the tuple that holds a value of the forward pass."""
+        if barrier == NO_NODE:
+            return value
+        if (value, barrier) not in self._known:
+            self._known[value, barrier] = self.nodes.tied(value, barrier)
+            self.fresh[saved].append(value)
+        return self._known[value, barrier]
+
+    def gated(self, value: int, gate: int) -> int:
+        """The value, as what waits for a gradient sees it."""
+        if gate == NO_NODE:
+            return value
+        if (value, gate) not in self._gated:
+            self._gated[value, gate] = self.nodes.tied(value, gate)
+        return self._gated[value, gate]
+
+    def loaded(self, load: int, barrier: int, gate: int) -> int:
+        """A parameter in a recomputed cell: it is tied to the gradient, and so is the state in which it is read."""
+        if (load, gate) not in self._loads:
+            parameter = self.nodes.inputs[load][0]
+            while parameter != NO_NODE and self.nodes.primitive[parameter] == DEPEND:
+                parameter = self.nodes.inputs[parameter][0]
+            value = self.nodes.tied(self.nodes.tied(parameter, barrier), gate)
+            if gate not in self._states:
+                self._states[gate] = self.nodes.tied(self.nodes.tied(NO_NODE, barrier), gate)
+            self._loads[load, gate] = self.nodes.add(LOAD, (value, self._states[gate]))
+        return self._loads[load, gate]
+
+    def save(self, moved: dict[int, int]) -> None:
+        """Let each tuple hold what the backward pass reads now. ``moved``: by value its copy on the host."""
+        nodes = self.nodes
+        read = self._live()
+        kept = {value for (value, _), tie in self._known.items() if tie in read}
+        known = {value for value, _ in self._known}
+        for saved in self.run.saved:
+            fresh = [value for value in dict.fromkeys(self.fresh[saved]) if value in kept]
+            held = list(self.run.graph.inputs[saved])
+            new = held[:1]
+            for value in held[1:]:
+                if value == NO_NODE or value in kept or value not in known:
+                    new.append(value)
+                elif moved.get(value) in fresh:
+                    new.append(moved[value])
+                    fresh.remove(moved[value])
+            nodes.inputs[saved] = [*new, *(value for value in fresh if value not in new)]
+        self._count_again()
+
+    def _count_again(self) -> None:
+        """What is taken out of a tuple is told by its place there."""
+        inputs = self.nodes.inputs
+        places = {saved: {value: turn for turn, value in enumerate(inputs[saved])} for saved in self.run.saved}
+        for node in range(self.nodes.count):
+            saved = self.nodes.inputs[node][0] if self.nodes.primitive[node] == ITEM else NO_NODE
+            if saved in places:
+                value = self.run.graph.inputs[saved][int(self.run.graph.item[node])]
+                self.nodes.item[node] = places[saved].get(value, 0)
+
+    def _live(self) -> set[int]:
+        """What the end leads to, other than through saved values."""
+        nodes, found = self.nodes, set[int]()
+        stack = [nodes.end]
+        while stack:
+            node = stack.pop()
+            if node in found:
+                continue
+            found.add(node)
+            given = nodes.inputs[node][:1] if node in self.run.saved else nodes.inputs[node]
+            stack += [one for one in given if one != NO_NODE and one not in found]
+        return found
