@@ -182,6 +182,14 @@ def test_a_damaged_file_is_refused(tmp_path: Path, data: bytes) -> None:
     assert refused(lambda: launch_graph.read(tmp_path / "graph")).rule == "trace-garbled"
 
 
+def test_a_graph_that_is_too_large_to_be_read_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = launch_graph.read(KEPT)
+    monkeypatch.setattr(launch_graph, "MAX_NODES", len(graph) - 1)
+    with pytest.raises(ValueError, match="too large"):
+        launch_graph.write(graph, tmp_path / "graph")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_file_that_unpacks_to_more_than_the_bound_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch_graph, "MAX_DOCUMENT_BYTES", 60_000)
     assert KEPT.stat().st_size < 60_000
