@@ -64,7 +64,7 @@ def collect(folder: Folder, rank: int) -> None:
             file.replace(home / file.name)
     texts = list(printed.glob("**/graph_build_0_*.ir"))
     if len(texts) == 1:
-        with suppress(SwapconfError, OSError, MemoryError):
+        with suppress(SwapconfError, OSError, ValueError, MemoryError):
             launch_graph.write(launch_graph_text.read_ir(texts[0]), folder.path / launch_graph.FILE)
 
 

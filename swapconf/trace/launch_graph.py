@@ -24,8 +24,8 @@ from swapconf.trace.columns import Flags, Ints
 from swapconf.words.phrases import phrase
 
 FILE = "launch_graph.json.gz"
-MAX_NODES = 2**19
-MAX_DOCUMENT_BYTES = 2**28
+MAX_NODES = 2**18
+MAX_DOCUMENT_BYTES = 2**26  # 200 a node
 NO_NODE = -1
 _FORM = 1  # of the file; raised whenever a column changes its meaning
 
@@ -93,7 +93,8 @@ class LaunchGraph:
 
 
 def write(graph: LaunchGraph, path: Path) -> None:
-    """Put a graph into a file, the same bytes for the same graph. Raises OSError."""
+    """Put a graph into a file, the same bytes for the same graph. Raises OSError, and ValueError where it is larger
+    than `read` takes."""
     texts: dict[str, int] = {}
 
     def codes(column: Iterable[str]) -> list[int]:
@@ -111,9 +112,11 @@ def write(graph: LaunchGraph, path: Path) -> None:
         "end": graph.end,
         "texts": list(texts),
     }
-    document = json.dumps(columns, separators=(",", ":"))
+    document = json.dumps(columns, separators=(",", ":")).encode()
+    if len(graph) > MAX_NODES or len(document) > MAX_DOCUMENT_BYTES:
+        raise ValueError(f"a graph of {len(graph):,} nodes is too large to be kept")
     with whole(path) as stream:
-        stream.write(gzip.compress(document.encode(), mtime=0))
+        stream.write(gzip.compress(document, mtime=0))
 
 
 def copy(source: Path, folder: Path) -> None:

@@ -4,8 +4,9 @@ It is decided on the last graph, once, in three steps.
 
 1. From the end of the graph backwards: how often each node is read, and by whom, nearest to the end first. What only
    parameters and constants lead to, through nodes that are launched nowhere, counts as there from the beginning.
-2. From the end backwards again: a kernel that waits for nothing could run at any time. So that it does not run too
-   early, the last such kernel that was come across waits for the next kernel that is.
+2. From the end backwards again, each node when all of its readers have been met. What waits for nothing could be
+   launched at any time; so that it is not too early, each kernel that is met holds back the last of these, which then
+   waits for it.
 3. Forwards, with a queue. Where a node has a single reader, that reader is next; so is every reader that is launched
    nowhere. Other readers queue up: computation behind communication, of what computation gives; the other way round of
    what communication gives. What reads the result of communication waits until the queue is empty; of communication
@@ -33,16 +34,16 @@ _NEVER = 1 << 60
 
 
 def launched(graph: LaunchGraph, again: Collection[int] = ()) -> list[int]:
-    """The kernels in the order of their launches, as numbers of nodes. ``again``: casts that stay where the
-    queue has them. Raises ValueError where nodes read from each other in a circle."""
+    """The kernels in the order of their launches, as numbers of nodes. ``again``: casts that stay where the queue
+    has them. Raises ValueError where nodes read from each other in a circle."""
     upwards = _inputs_first(graph)
     edges = _edges(graph, _given(graph, upwards))
     return _late_casts(graph, _Queue(graph, edges).run(), upwards, frozenset(again))
 
 
 def reproduces(graph: LaunchGraph, kernels: Iterable[Kernel]) -> bool:
-    """Whether the order of a graph is the one in which kernels were launched, in each of their steps. What is launched
-    under no name, such as the borders of a condition, is left aside."""
+    """Whether the order of a graph is the one in which kernels were launched, in each of their steps. Nodes
+    that the kernels do not have, such as the borders of a condition, are left aside."""
     ran = [kernel.name for kernel in kernels if not kernel.is_event]
     names = frozenset(ran)
     try:

@@ -14,7 +14,8 @@ import yaml
 from swapconf.decide.strategy import Strategy
 from swapconf.dryrun.effect.compare_copies import compare
 from swapconf.dryrun.effect.effect import Effect, observed
-from swapconf.trace import trace_folder
+from swapconf.trace import launch_graph, trace_folder
+from swapconf.trace.launch_order import reproduces
 from swapconf.upstream.facts import Versions
 from swapconf.words.findings import Origin
 from tests.helpers import ROOT, document_of, strategy_of
@@ -112,6 +113,18 @@ def test_every_run_ends_well(runs: Runs) -> None:
     assert {name: report["outcome"] for name, report in runs.reports.items()} == dict.fromkeys(
         [*CASES, "mcore_mixed", "six_experts"], "completed"
     )
+
+
+def test_the_order_of_kernels_is_found_again_on_the_graph_that_a_run_without_swap_and_recompute_keeps(
+    runs: Runs,
+) -> None:
+    keep = runs.folder / "keep"
+    assert [path.parts[-3] for path in keep.glob(f"*/rank_0/{launch_graph.FILE}")] == ["six_experts"]
+    trace = trace_folder.read(keep / "six_experts" / "rank_0", 0)
+    assert trace.launch_graph is not None
+    assert trace.num_steps == 2
+    assert reproduces(trace.launch_graph, trace.kernels)
+    assert not (keep / "six_experts" / "rank_0" / "graphs").exists()
 
 
 def test_without_lazy_inline_casts_of_weights_and_selected_flash_attention_are_left(runs: Runs) -> None:

@@ -127,7 +127,7 @@ SMALL: dict[str, object] = {
 
 
 def packed(columns: dict[str, object]) -> bytes:
-    return gzip.compress(json.dumps(columns).encode())
+    return gzip.compress(json.dumps(columns).encode(), mtime=0)
 
 
 def test_the_smallest_graph_is_read(tmp_path: Path) -> None:
@@ -168,17 +168,26 @@ WRONG: tuple[dict[str, object], ...] = (
         b"not compressed",
         KEPT.read_bytes()[:-9],
         KEPT.read_bytes() + b"more",
-        gzip.compress(b"[]"),
-        gzip.compress(b"{}"),
-        gzip.compress(b"\xff"),
-        gzip.compress(b"[" * 200_000),
+        gzip.compress(b"[]", mtime=0),
+        gzip.compress(b"{}", mtime=0),
+        gzip.compress(b"\xff", mtime=0),
+        gzip.compress(b"[" * 200_000, mtime=0),
         *(packed({**SMALL, **change}) for change in WRONG),
         packed({name: value for name, value in SMALL.items() if name != "name"}),
     ],
+    ids=lambda data: f"{len(data)}_bytes",
 )
 def test_a_damaged_file_is_refused(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "graph").write_bytes(data)
     assert refused(lambda: launch_graph.read(tmp_path / "graph")).rule == "trace-garbled"
+
+
+def test_a_graph_that_is_too_large_to_be_read_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = launch_graph.read(KEPT)
+    monkeypatch.setattr(launch_graph, "MAX_NODES", len(graph) - 1)
+    with pytest.raises(ValueError, match="too large"):
+        launch_graph.write(graph, tmp_path / "graph")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_file_that_unpacks_to_more_than_the_bound_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
