@@ -32,7 +32,7 @@ PLACE = "github.com/Ascend/msprof-analyze (8399c1cd), test/ut/advisor/advisor_ba
 ASSUMED = "assumed: no public kernel; in proportion to families that were seen"
 
 # floor, spread, full in us, then of the rates of matrix unit, cache and memory; what a fit starts from. That of the AI
-# CPU is from docs/en/aicpu_operator_replacement_example.md:126 of msprof-analyze: 9.6 ms for an IndexPut of 4 MiB
+# CPU is from msprof-analyze, aicpu_operator_replacement_example.md:126: 9.6 ms for an IndexPut of 4 MiB
 TYPICAL: Mapping[str, tuple[float, float, float, float, float, float]] = {
     "matmul": (3, 0.2, 6, 0.93, 1.5, 1.4),
     "batch_matmul": (3, 0.2, 2, 0.98, 6, 1.4),
