@@ -128,12 +128,12 @@ _FAMILIES = (
             operators="MatMul, BatchMatMul, Dense, ...",
             basis=Basis.PUBLIC,
             formula="20 MiB + a copy of each matrix whose inner axis is no multiple of 256 bytes (and no even small "
-            "one) or longer than 65,535 + m x n x 4 bytes where k is split (from 27,392 on, or by shape). If an "
-            "inner axis is longer than 65,535 and k is not the longest axis by twice, both are copied, and from CANN "
-            "9.0 on the result only where n is no multiple of 256 (before: always). Where shapes fit several "
-            "transposes, the largest",
+            "one) or longer than 65,535 + m x n x 4 bytes where k is split (from 27,392 on, by shape, or by a table of "
+            "tuned shapes). If an inner axis is longer than 65,535 and k is not the longest axis by twice, both are "
+            "copied, and from CANN 9.0 on the result only where n is no multiple of 256 (before: always). Where "
+            "shapes fit several transposes, the largest",
             source="ops-nn/matmul/mat_mul_v3/op_host/op_tiling/matmul_v3_base_tiling.cpp:505-575 (copies), "
-            ":2324-2465 and :2536-2730 (parts of k), :2812-2917 (sizes); "
+            ":2324-2465 and :2536-2730 (parts of k), :2812-2917 (sizes), :959 (tuned shapes); "
             "ops-nn/matmul/common/op_host/op_api/matmul_util.cpp:120, :259, :1988, :2099 (which layout); "
             "batch_mat_mul_v3_base_tiling.cpp:816, :1323. Tested on: 20 shapes of lm_head's gradients (N 1024 to "
             "8192, V 16160 to 129280, H 1792 to 5120) and its forward, to the byte",

@@ -93,6 +93,20 @@ def test_cores_that_share_a_sum_hold_a_part_each() -> None:
     assert twenty == BASE + 20 * 384 * 512 * 2 * 4
 
 
+def test_a_few_shapes_are_tuned_and_split_where_no_rule_says_so() -> None:
+    """Gradients of weights: [tokens, m] and [tokens, n]."""
+    tuned = asked("MatMul", [narrow(24576, 5120), narrow(24576, 1792)], [narrow(5120, 1792)])
+    assert tuned == BASE + 5120 * 1792 * 4
+    twenty = Card(cube_cores=20)
+    assert asked("MatMul", [narrow(24576, 5120), narrow(24576, 1792)], [narrow(5120, 1792)], twenty) == BASE
+    assert asked("MatMul", [narrow(24560, 5120), narrow(24560, 1792)], [narrow(5120, 1792)]) == BASE
+    ragged = asked("MatMul", [narrow(20490, 6400), narrow(20490, 3200)], [narrow(6400, 3200)], twenty)
+    even = asked("MatMul", [narrow(20496, 6400), narrow(20496, 3200)], [narrow(6400, 3200)], twenty)
+    assert (ragged - BASE, even) == (6400 * 3200 * 4, BASE)
+    shared = asked("MatMul", [narrow(16384, 768), narrow(16384, 768)], [narrow(768, 768)])
+    assert shared == BASE + 24 * 384 * 768 * 8
+
+
 def test_ragged_short_rows_are_copied_and_small_even_ones_are_not() -> None:
     assert asked("MatMul", [narrow(4096, 200), narrow(200, 4096)], [narrow(4096, 4096)]) == BASE + 2 * 4096 * 208
     both = 2 * 2 * 4096 * 112  # shorter than 128, and no multiple of 16: in blocks
