@@ -20,6 +20,8 @@ from swapconf.memory.cann.composed import (
     extreme_bytes,
     gather_bytes,
     gather_gradient_bytes,
+    mixing_bytes,
+    picking_bytes,
     scatter_bytes,
     sum_bytes,
     table_gradient_bytes,
@@ -38,7 +40,7 @@ ELEMENTWISE = frozenset(
         *("Abs", "AddN", "Addcmul", "Assign", "Cast", "Ceil", "Cos", "Div"),
         *("DivMod", "Divs", "Equal", "Exp", "Floor", "FloorDiv", "FmodScalar", "Greater", "GreaterEqual", "IsFinite"),
         *("Less", "LessEqual", "Log", "LogicalAnd", "LogicalNot", "LogicalOr", "Maximum", "Minimum", "Muls"),
-        *("Neg", "NotEqual", "Pow", "ReLU", "RealDiv", "Reciprocal", "Rsqrt", "Select", "SiLU", "SiLUGrad", "Sigmoid"),
+        *("Neg", "NotEqual", "Pow", "ReLU", "RealDiv", "Reciprocal", "Rsqrt", "SiLU", "SiLUGrad", "Sigmoid"),
         *("SigmoidGrad", "Sin", "Sqrt", "Square", "Sub", "SubExt", "Tanh", "TensorMove"),
     }
 )
@@ -77,8 +79,8 @@ _ELEMENTWISE = Rule(
     name="element-wise",
     operators="Add, Cast, Exp, Mul, Sigmoid, TensorMove, ...",
     basis=Basis.PUBLIC,
-    formula="nothing; of numbers of several types, a copy of the narrower in the widest, except where they are added "
-    "or multiplied",
+    formula="nothing; of numbers of several types, a copy of the others in the widest, except of 16-bit floats that "
+    "are added to such of 32 bits, or multiplied by them",
     source="ops-math/math/add/op_api/aclnn_add.cpp:310, math/mul/op_api/aclnn_mul.cpp:356 (kernels that mix 16 and "
     "32 bits; else casts before the kernel, which has no workspace). Tested on: Cast, Exp, Mul of [4096, 129280] (0)",
 )
@@ -300,7 +302,7 @@ _FAMILIES = (
             name="sum",
             operators="ReduceSum, SumExt, ReduceMean, MeanExt",
             basis=Basis.PUBLIC,
-            formula="1 KiB; of input with less than 32 bits a copy in 32 bits, or in the type of the result",
+            formula="1 KiB; of input of another type than the result a copy in that, of less than 32 bits in 32 bits",
             source="ops-math/math/reduce_sum/op_api/aclnn_reduce_sum.cpp:200 (the copy is a bound: 16 bits are "
             "summed as they are where the result has as many). Tested on: [4096, 129280] in 32 bits (0.0015 MiB)",
         ),
@@ -312,14 +314,15 @@ _FAMILIES = (
             name="extreme",
             operators="ReduceMax, ReduceMin, ArgMaxWithValue, ...",
             basis=Basis.PUBLIC,
-            formula="result x 4 bytes",
+            formula="result x 4 bytes; of flags, a copy in 32 bits",
             source="ops-math/math/arg_max_with_value/op_api/aclnn_max_dim.cpp:123. Tested on: [4096, 129280] in 32 "
             "bits (0.0166 MiB)",
         ),
         EXTREMES,
         extreme_bytes,
     ),
-    _Family(_ELEMENTWISE, MIXING, lambda inputs, outputs, card: 0),
+    _Family(_ELEMENTWISE, MIXING, mixing_bytes),
+    _Family(_ELEMENTWISE, frozenset({"Select"}), picking_bytes),
     _Family(_ELEMENTWISE, ELEMENTWISE, elementwise_bytes),
     _Family(
         Rule(

@@ -275,6 +275,26 @@ def test_what_is_narrower_is_copied_first() -> None:
     assert asked("SumExt", [narrow(1000, 64)], [wide(1000)]) == pieces(0, 0, 64000 * 4)
 
 
+def test_numbers_of_several_types_are_copied_to_one() -> None:
+    shape, count = (1000, 64), 64000
+    whole, flags, half = index(*shape), Tensor("Bool", shape), Tensor("Float16", shape)
+    assert asked("Mul", [wide(*shape), whole], [wide(*shape)]) == pieces(count * 4)
+    assert asked("AddExt", [narrow(*shape), half], [wide(*shape)]) == pieces(count * 4, count * 4)
+    assert asked("Equal", [whole, Tensor("Int64", shape)], [flags]) == pieces(count * 8)
+    assert asked("Sub", [narrow(*shape), flags], [narrow(*shape)]) == pieces(count * 2)
+    assert asked("Select", [flags, wide(*shape), wide(*shape)], [wide(*shape)]) == 0
+    assert asked("Cast", [whole], [wide(*shape)]) == 0
+    assert asked("Mul", [wide(*shape), Tensor("Int64", ())], [wide(*shape)]) == 0
+
+
+def test_what_is_summed_has_the_type_of_the_sum_before() -> None:
+    assert asked("SumExt", [index(1000, 64)], [Tensor("Int64", (1000,))]) == pieces(0, 0, 64000 * 8)
+    assert asked("SumExt", [wide(1000, 64)], [narrow(1000)]) == pieces(0, 0, 64000 * 2)
+    assert asked("SumExt", [index(1000, 64)], [index(1000)]) == pieces(0, 0)
+    flags = Tensor("Bool", (1000, 64))
+    assert asked("ReduceMax", [flags], [Tensor("Bool", (1000,))]) == pieces(1000 * 4, 64000 * 4)
+
+
 def test_a_few_of_the_top_are_found_in_two_rounds() -> None:
     six, many = ([narrow(4096, count), Tensor("Int64", (4096, count))] for count in (6, 8))
     assert asked("TopkExt", [narrow(4096, 256)], six) > asked("TopkExt", [narrow(4096, 256)], many)
