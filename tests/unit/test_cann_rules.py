@@ -300,6 +300,12 @@ def test_a_few_of_the_top_are_found_in_two_rounds() -> None:
     assert asked("TopkExt", [narrow(4096, 256)], six) > asked("TopkExt", [narrow(4096, 256)], many)
 
 
+def test_the_top_along_another_axis_is_found_in_transposed_tensors() -> None:
+    last = asked("TopkExt", [narrow(64, 4096)], [narrow(64, 16), Tensor("Int64", (64, 16))])
+    first = asked("TopkExt", [narrow(4096, 64)], [narrow(16, 64), Tensor("Int64", (16, 64))])
+    assert first - last == pieces(64 * 4096 * 2, 1024 * 2, 1024 * 2, 1024 * 4)
+
+
 def test_the_gradient_of_an_embedding_holds_the_table_in_32_bits() -> None:
     found = asked("EmbeddingDenseBackward", [narrow(4096, 2048), index(4096)], [narrow(32000, 2048)])
     assert found == pieces(16 * MIB, 32000 * 2048 * 4, 4096 * 2048 * 4, *[4096 * 4] * 4)

@@ -76,12 +76,17 @@ def add_bytes(inputs: Tensors, outputs: Tensors, card: Card) -> int:
 
 
 def topk_bytes(inputs: Tensors, outputs: Tensors, card: Card) -> int:
-    """Places in 32 bits before they are in 64; of a few (below 8), 32 of each row are found first."""
+    """Places in 32 bits before they are in 64; of a few (below 8), 32 of each row are found first. Along another axis
+    than the last all is transposed, and what was found is transposed back."""
     places = next((tensor for tensor in outputs if _is_whole(tensor)), None)
     if places is None:
         return pieces(*(elements(tensor) * FLOAT_BYTES for tensor in outputs[-1:]), 0, 0)
     count = elements(places)
     found = pieces(count * FLOAT_BYTES, 0, 0)
+    table = arrays(inputs)[:1]
+    if table and not _is_along_last(table[0], places) and len(table[0].shape) == len(places.shape):
+        values = count * item_bytes(table[0])
+        return found + pieces(size_bytes(table[0]), values, values, count * FLOAT_BYTES)
     k = places.shape[-1] if places.shape else 1
     if 0 < k < _FEW:
         first = max(count // k, 1) * _AT_ONCE
