@@ -250,8 +250,8 @@ _FAMILIES = (
             name="top k",
             operators="TopkExt, TopK",
             basis=Basis.PUBLIC,
-            formula="places x 4 bytes; below 8 of a row, 16 MiB and 32 places and values of each row more; along another "
-            "axis than the last a copy of the table, and what is found twice",
+            formula="places x 4 bytes; below 8 of a row, 16 MiB and 32 places and values of each row more; along "
+            "another axis than the last a copy of the table, and what is found twice",
             source="ops-nn/index/gather_elements/op_api/aclnn_topk.cpp:657-855. Tested on: 512 of [4096, 2048] "
             "(8.002 MiB)",
         ),
