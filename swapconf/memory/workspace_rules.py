@@ -95,7 +95,7 @@ _FAMILIES = (
             "than cores), 3 x where the keys are no multiple of 64, 4 x of 32-bit input. A head of 129 to 195, of 96 "
             "or no multiple of 16 (or of 64 with ragged keys): 24 cores x (3 x 8 x 256 x 128 + 4 x 256 x width of "
             "value) x 4 bytes. Up to 1,024 keys, and packed sequences (TND): templates of their own; copies to "
-            "another width of head",
+            "another width of head; a mask of dropout in bytes where the keys are no multiple of 8",
             source="ops-transformer/attention/flash_attention_score/op_host/"
             "flash_attention_score_tiling_general.cpp:2714 (S1Bn2gs1), :3001 (B), :3246 (S1s2Bn2gs1), :3537 "
             "(SameAB), :3850 (VarLen); op_api/aclnn_flash_attention_score.cpp:462. Tested on: B1 N64 S4096 D128 (76 "
@@ -114,7 +114,7 @@ _FAMILIES = (
             "bytes; where sums have a fixed order 24 cores x 512 x (2 x head + width of value) x 8 bytes more, which "
             "counts unless it is known that they have none. Below 1,024 keys and queries: 32 MiB + 48 cores x "
             "131,072 x 16 bytes + (query + key + value) x 4 bytes, if more. 32-bit input and packed sequences: "
-            "templates of their own",
+            "templates of their own; copies, a mask of dropout as above",
             source="ops-transformer/attention/flash_attention_score_grad/op_host/"
             "flash_attention_score_grad_tiling_s1s2_bn2gs1s2_sab.cpp:1418, _s1s2_bn2gs1s2.cpp:1374, "
             "_s1s2_bn2.cpp:1533, _s1s2_bn2gs1s2_basic.cpp:299; op_api/aclnn_flash_attention_score_grad.cpp:352. "

@@ -212,7 +212,7 @@ def test_the_gradient_sums_up_in_32_bits_and_an_order_takes_more() -> None:
     query, key, statistics = narrow(1, 8, 4096, 128), narrow(1, 2, 4096, 128), wide(1, 8, 4096, 8)
     inputs = [query, key, key, query, statistics, statistics, query]
     sums, scores = (8 + 2 + 2) * 4096 * 128 * 4, 48 * 512 * 512 * 8
-    free = 20 * MIB + 64 * 1024 + sums + 8 * 4096 * 8 * 4 + scores
+    free = 20 * MIB + 64 * 1024 + sums + 8 * 4096 * 8 * 4 + scores + 4 * 512  # a gap behind each but the statistics
     fixed = free + 512 * 3 * 128 * 8 * 24
     for deterministic, expected in ((False, free), (True, fixed), (None, fixed)):
         card = replace(A2, deterministic=deterministic)
@@ -222,7 +222,7 @@ def test_the_gradient_sums_up_in_32_bits_and_an_order_takes_more() -> None:
 def test_the_gradient_in_32_bits_and_of_few_keys() -> None:
     query, statistics = wide(1, 8, 4096, 64), wide(1, 8, 4096, 8)
     inputs = [query] * 4 + [statistics] * 2 + [query]
-    expected = 20 * MIB + 16 * 1024 + 3 * 8 * 4096 * 64 * 4 + 48 * 16 * 8192 * (8 + 16)
+    expected = 20 * MIB + 16 * 1024 + 3 * 8 * 4096 * 64 * 4 + 48 * 16 * 8192 * (8 + 16) + 6 * 512
     assert asked("FlashAttentionScoreGrad", inputs, [query] * 3) == expected
     query, statistics = narrow(1, 8, 512, 128), wide(1, 8, 512, 8)
     inputs = [query] * 4 + [statistics] * 2 + [query]
@@ -233,11 +233,38 @@ def test_the_gradient_in_32_bits_and_of_few_keys() -> None:
 def test_a_narrow_value_is_widened_where_sums_have_an_order() -> None:
     query, value, statistics = narrow(1, 8, 4096, 192), narrow(1, 8, 4096, 128), wide(1, 8, 4096, 8)
     inputs = [query, query, value, value, statistics, statistics, value]
-    told, untold = (
+    free, fixed, untold = (
         asked("FlashAttentionScoreGrad", inputs, [query, query, value], replace(A2, deterministic=deterministic))
-        for deterministic in (True, None)
+        for deterministic in (False, True, None)
     )
-    assert told == untold + 4 * 8 * 4096 * 192 * 2
+    sums, order = 8 * 4096 * 64 * 4, 512 * 3 * 192 * 8 * 24
+    assert fixed == free + sums + order + 4 * 8 * 4096 * 192 * 2
+    assert untold == fixed
+
+
+def test_the_gradient_of_heads_of_another_width_sums_up_what_was_copied() -> None:
+    query, statistics = narrow(1, 8, 4096, 200), wide(1, 8, 4096, 8)
+    inputs = [query] * 4 + [statistics] * 2 + [query]
+    wider = narrow(1, 8, 4096, 256)
+    copied = 8 * 8 * 4096 * 256 * 2
+    loose = Card(deterministic=False)
+    assert asked("FlashAttentionScoreGrad", inputs, [query] * 3, loose) == copied + asked(
+        "FlashAttentionScoreGrad", [wider] * 4 + [statistics] * 2 + [wider], [wider] * 3, loose
+    )
+
+
+@pytest.mark.parametrize(("keys", "unpacked"), [(4096, 0), (4100, 8 * 4096 * 4100)])
+def test_a_mask_of_dropout_is_unpacked_where_its_rows_end_within_a_byte(keys: int, unpacked: int) -> None:
+    query, key, statistics = narrow(1, 8, 4096, 128), narrow(1, 8, keys, 128), wide(1, 8, 4096, 8)
+    mask = Tensor("UInt8", (8 * 4096 * keys // 8,))
+    loose = Card(deterministic=False)
+    for primitive, inputs in (
+        ("FlashAttentionScore", [query, key, key]),
+        ("FlashAttentionScoreGrad", [query, key, key, query, statistics, statistics, query]),
+    ):
+        outputs = [statistics, statistics, query]
+        with_mask = asked(primitive, [*inputs, mask], outputs, loose)
+        assert with_mask - asked(primitive, inputs, outputs, loose) in (unpacked, unpacked + 512 * bool(unpacked))
 
 
 # --- the others -------------------------------------------------------------------------------------------------------
