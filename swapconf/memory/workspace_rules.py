@@ -224,7 +224,7 @@ _FAMILIES = (
             operators="EmbeddingDenseBackward, InplaceIndexAddExt",
             basis=Basis.PUBLIC,
             formula="16 MiB + (table + source) x 4 bytes + index x 16 bytes: every tensor in between counts, "
-            "whichever way is taken",
+            "whichever way is taken; of rows of up to 512 in 16 bits, table x 6",
             source="ops-nn/index/embedding_dense_grad_v2/op_api/aclnn_embedding_dense_backward.cpp:300-410, "
             "ops-nn/index/inplace_scatter_add/op_host/op_api/aclnn_index_add.cpp; not measured",
         ),

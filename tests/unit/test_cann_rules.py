@@ -336,6 +336,8 @@ def test_the_top_along_another_axis_is_found_in_transposed_tensors() -> None:
 def test_the_gradient_of_an_embedding_holds_the_table_in_32_bits() -> None:
     found = asked("EmbeddingDenseBackward", [narrow(4096, 2048), index(4096)], [narrow(32000, 2048)])
     assert found == pieces(16 * MIB, 32000 * 2048 * 4, 4096 * 2048 * 4, *[4096 * 4] * 4)
+    short = asked("EmbeddingDenseBackward", [narrow(4096, 512), index(4096)], [narrow(129280, 512)])
+    assert short == pieces(16 * MIB, 129280 * 512 * 6, 4096 * 512 * 4, *[4096 * 4] * 4)
 
 
 @given(st.sampled_from(sorted({"MatMul", "Mul", "SumExt", "GatherD", "GatherDGradV2", "ScatterAddExt", "TopkExt"})))

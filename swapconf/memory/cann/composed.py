@@ -20,6 +20,7 @@ from swapconf.memory.cann.card import (
 from swapconf.trace.trace import Tensor
 
 _HALVES = frozenset({"BFloat16", "Float16"})
+_SHORT_ROW = 512  # SMALL_DIM_THRESHOLD
 _FEW, _AT_ONCE = 8, 32  # MAX_AICORE_CALC_DIM, PARALLEL_K of aclnn_topk.cpp
 
 
@@ -56,12 +57,16 @@ def gather_gradient_bytes(inputs: Tensors, outputs: Tensors, card: Card) -> int:
 
 
 def table_gradient_bytes(inputs: Tensors, outputs: Tensors, card: Card) -> int:
-    """Of an embedding, or what is added to picked rows: table and gradient in 32 bits, the index sorted."""
+    """Of an embedding, or what is added to picked rows: table and gradient in 32 bits, the index sorted. Short rows of
+    16 bits are summed up in a table of 32 bits beside that of 16 (embedding_dense_grad_v2_tiling.cpp:249)."""
     large = arrays(inputs)
     table = max(map(elements, outputs), default=0)
     index = max((elements(tensor) for tensor in large if _is_whole(tensor)), default=0)
-    source = max((elements(tensor) for tensor in large if not _is_whole(tensor)), default=0)
-    return pieces(SYSTEM_BYTES, table * FLOAT_BYTES, source * FLOAT_BYTES, *[index * FLOAT_BYTES] * 4)
+    rows = [tensor for tensor in large if not _is_whole(tensor)]
+    source = max(map(elements, rows), default=0)
+    is_short = any(tensor.shape[-1] <= _SHORT_ROW and item_bytes(tensor) < FLOAT_BYTES for tensor in rows)
+    size = table * (FLOAT_BYTES + 2 * is_short)
+    return pieces(SYSTEM_BYTES, size, source * FLOAT_BYTES, *[index * FLOAT_BYTES] * 4)
 
 
 def add_bytes(inputs: Tensors, outputs: Tensors, card: Card) -> int:
