@@ -20,6 +20,8 @@ from swapconf.memory.cann.composed import (
     extreme_bytes,
     gather_bytes,
     gather_gradient_bytes,
+    mixing_bytes,
+    picking_bytes,
     scatter_bytes,
     sum_bytes,
     table_gradient_bytes,
@@ -38,7 +40,7 @@ ELEMENTWISE = frozenset(
         *("Abs", "AddN", "Addcmul", "Assign", "Cast", "Ceil", "Cos", "Div"),
         *("DivMod", "Divs", "Equal", "Exp", "Floor", "FloorDiv", "FmodScalar", "Greater", "GreaterEqual", "IsFinite"),
         *("Less", "LessEqual", "Log", "LogicalAnd", "LogicalNot", "LogicalOr", "Maximum", "Minimum", "Muls"),
-        *("Neg", "NotEqual", "Pow", "ReLU", "RealDiv", "Reciprocal", "Rsqrt", "Select", "SiLU", "SiLUGrad", "Sigmoid"),
+        *("Neg", "NotEqual", "Pow", "ReLU", "RealDiv", "Reciprocal", "Rsqrt", "SiLU", "SiLUGrad", "Sigmoid"),
         *("SigmoidGrad", "Sin", "Sqrt", "Square", "Sub", "SubExt", "Tanh", "TensorMove"),
     }
 )
@@ -77,8 +79,8 @@ _ELEMENTWISE = Rule(
     name="element-wise",
     operators="Add, Cast, Exp, Mul, Sigmoid, TensorMove, ...",
     basis=Basis.PUBLIC,
-    formula="nothing; of numbers of several types, a copy of the narrower in the widest, except where they are added "
-    "or multiplied",
+    formula="nothing; of numbers of several types, a copy of the others in the widest, except of 16-bit floats that "
+    "are added to such of 32 bits, or multiplied by them",
     source="ops-math/math/add/op_api/aclnn_add.cpp:310, math/mul/op_api/aclnn_mul.cpp:356 (kernels that mix 16 and "
     "32 bits; else casts before the kernel, which has no workspace). Tested on: Cast, Exp, Mul of [4096, 129280] (0)",
 )
@@ -93,7 +95,7 @@ _FAMILIES = (
             "than cores), 3 x where the keys are no multiple of 64, 4 x of 32-bit input. A head of 129 to 195, of 96 "
             "or no multiple of 16 (or of 64 with ragged keys): 24 cores x (3 x 8 x 256 x 128 + 4 x 256 x width of "
             "value) x 4 bytes. Up to 1,024 keys, and packed sequences (TND): templates of their own; copies to "
-            "another width of head",
+            "another width of head; a mask of dropout in bytes where the keys are no multiple of 8",
             source="ops-transformer/attention/flash_attention_score/op_host/"
             "flash_attention_score_tiling_general.cpp:2714 (S1Bn2gs1), :3001 (B), :3246 (S1s2Bn2gs1), :3537 "
             "(SameAB), :3850 (VarLen); op_api/aclnn_flash_attention_score.cpp:462. Tested on: B1 N64 S4096 D128 (76 "
@@ -112,7 +114,7 @@ _FAMILIES = (
             "bytes; where sums have a fixed order 24 cores x 512 x (2 x head + width of value) x 8 bytes more, which "
             "counts unless it is known that they have none. Below 1,024 keys and queries: 32 MiB + 48 cores x "
             "131,072 x 16 bytes + (query + key + value) x 4 bytes, if more. 32-bit input and packed sequences: "
-            "templates of their own",
+            "templates of their own; copies, a mask of dropout as above",
             source="ops-transformer/attention/flash_attention_score_grad/op_host/"
             "flash_attention_score_grad_tiling_s1s2_bn2gs1s2_sab.cpp:1418, _s1s2_bn2gs1s2.cpp:1374, "
             "_s1s2_bn2.cpp:1533, _s1s2_bn2gs1s2_basic.cpp:299; op_api/aclnn_flash_attention_score_grad.cpp:352. "
@@ -128,12 +130,12 @@ _FAMILIES = (
             operators="MatMul, BatchMatMul, Dense, ...",
             basis=Basis.PUBLIC,
             formula="20 MiB + a copy of each matrix whose inner axis is no multiple of 256 bytes (and no even small "
-            "one) or longer than 65,535 + m x n x 4 bytes where k is split (from 27,392 on, or by shape). If an "
-            "inner axis is longer than 65,535 and k is not the longest axis by twice, both are copied, and from CANN "
-            "9.0 on the result only where n is no multiple of 256 (before: always). Where shapes fit several "
-            "transposes, the largest",
+            "one) or longer than 65,535 + m x n x 4 bytes where k is split (from 27,392 on, by shape, or by a table of "
+            "tuned shapes). If an inner axis is longer than 65,535 and k is not the longest axis by twice, both are "
+            "copied, and from CANN 9.0 on the result only where n is no multiple of 256 (before: always). Where "
+            "shapes fit several transposes, the largest",
             source="ops-nn/matmul/mat_mul_v3/op_host/op_tiling/matmul_v3_base_tiling.cpp:505-575 (copies), "
-            ":2324-2465 and :2536-2730 (parts of k), :2812-2917 (sizes); "
+            ":2324-2465 and :2536-2730 (parts of k), :2812-2917 (sizes), :959 (tuned shapes); "
             "ops-nn/matmul/common/op_host/op_api/matmul_util.cpp:120, :259, :1988, :2099 (which layout); "
             "batch_mat_mul_v3_base_tiling.cpp:816, :1323. Tested on: 20 shapes of lm_head's gradients (N 1024 to "
             "8192, V 16160 to 129280, H 1792 to 5120) and its forward, to the byte",
@@ -222,7 +224,7 @@ _FAMILIES = (
             operators="EmbeddingDenseBackward, InplaceIndexAddExt",
             basis=Basis.PUBLIC,
             formula="16 MiB + (table + source) x 4 bytes + index x 16 bytes: every tensor in between counts, "
-            "whichever way is taken",
+            "whichever way is taken; of rows of up to 512 in 16 bits, table x 6",
             source="ops-nn/index/embedding_dense_grad_v2/op_api/aclnn_embedding_dense_backward.cpp:300-410, "
             "ops-nn/index/inplace_scatter_add/op_host/op_api/aclnn_index_add.cpp; not measured",
         ),
@@ -248,7 +250,8 @@ _FAMILIES = (
             name="top k",
             operators="TopkExt, TopK",
             basis=Basis.PUBLIC,
-            formula="places x 4 bytes; below 8 of a row, 16 MiB and 32 places and values of each row more",
+            formula="places x 4 bytes; below 8 of a row, 16 MiB and 32 places and values of each row more; along "
+            "another axis than the last a copy of the table, and what is found twice",
             source="ops-nn/index/gather_elements/op_api/aclnn_topk.cpp:657-855. Tested on: 512 of [4096, 2048] "
             "(8.002 MiB)",
         ),
@@ -300,7 +303,7 @@ _FAMILIES = (
             name="sum",
             operators="ReduceSum, SumExt, ReduceMean, MeanExt",
             basis=Basis.PUBLIC,
-            formula="1 KiB; of input with less than 32 bits a copy in 32 bits, or in the type of the result",
+            formula="1 KiB; of input of another type than the result a copy in that, of less than 32 bits in 32 bits",
             source="ops-math/math/reduce_sum/op_api/aclnn_reduce_sum.cpp:200 (the copy is a bound: 16 bits are "
             "summed as they are where the result has as many). Tested on: [4096, 129280] in 32 bits (0.0015 MiB)",
         ),
@@ -312,14 +315,15 @@ _FAMILIES = (
             name="extreme",
             operators="ReduceMax, ReduceMin, ArgMaxWithValue, ...",
             basis=Basis.PUBLIC,
-            formula="result x 4 bytes",
+            formula="result x 4 bytes; of flags, a copy in 32 bits",
             source="ops-math/math/arg_max_with_value/op_api/aclnn_max_dim.cpp:123. Tested on: [4096, 129280] in 32 "
             "bits (0.0166 MiB)",
         ),
         EXTREMES,
         extreme_bytes,
     ),
-    _Family(_ELEMENTWISE, MIXING, lambda inputs, outputs, card: 0),
+    _Family(_ELEMENTWISE, MIXING, mixing_bytes),
+    _Family(_ELEMENTWISE, frozenset({"Select"}), picking_bytes),
     _Family(_ELEMENTWISE, ELEMENTWISE, elementwise_bytes),
     _Family(
         Rule(

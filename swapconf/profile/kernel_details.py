@@ -22,6 +22,7 @@ from swapconf.words.phrases import phrase
 NEEDED = ("Name", "Type", "Duration")
 SUMMARY = ("Op Name", "OP Type", "Task Duration")  # the same in op_summary_*.csv of msprof
 LARGEST = 2**50  # elements; no card holds more
+CORE = ("Accelerator Core", "Task Type")  # the latter in op_summary_*.csv
 STATISTIC = ("OP Type", "Count", "Total Time")
 _LAUNCHED = re.compile(r"(.+/\w+-op\d+)/([^/]+)")
 _TYPES = {
@@ -86,6 +87,7 @@ def read_statistic(path: str | Path) -> dict[str, float]:
 
 def _parser(header: Header, columns: tuple[str, str, str]) -> Callable[[Sequence[str]], MeasuredKernel]:
     name, kind, duration = header.text(columns[0]), header.text(columns[1]), header.time_ns(columns[2])
+    core = header.text(*CORE)
     shapes = {side: (header.text(f"{side} Shapes"), header.text(f"{side} Data Types")) for side in ("Input", "Output")}
 
     def parse(row: Sequence[str]) -> MeasuredKernel:
@@ -101,6 +103,7 @@ def _parser(header: Header, columns: tuple[str, str, str]) -> Callable[[Sequence
             outputs=outputs,
             device_name=launched[2] if launched else name(row),
             duration_us=took / 1000,
+            core=core(row),
         )
 
     return parse

@@ -175,6 +175,7 @@ class MeasuredKernel:
     Attributes:
         kernel: The kernel of MindSpore that launched it, "" where that is not told.
         type: Of the operator, as the profiler calls it.
+        core: What it ran on, as the profiler calls it; "" where that is not told.
     """
 
     kernel: str
@@ -183,6 +184,7 @@ class MeasuredKernel:
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     duration_us: float
+    core: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -167,7 +167,7 @@ def _estimate(signature: Signature, hardware: Hardware, host: Host) -> Estimate:
         if primitive == COPY:
             return Estimate(us, _COPIES)
         return Estimate(us * hardware.value("collective_slowdown"), _COLLECTIVES)
-    family = family_of(primitive, attention)
+    family = family_of(primitive, attention, (*signature.inputs, *signature.outputs))
     fit = hardware.fits[family]
     us = fit.time_us(terms(primitive, signature.inputs, signature.outputs, done, hardware))
     return Estimate(us, family, FigureOrigin.CALIBRATED if fit.is_own else FigureOrigin.ESTIMATED)

@@ -57,6 +57,7 @@ FAMILIES: Mapping[str, str] = {
     "optimizer": "fused steps of an optimizer",
     "random": "random bits of dropout",
     "search": "kernels whose work depends on values: sorting, NonZero, unique",
+    "ai_cpu": "kernels that vector cores can't do, on the AI CPU",
     "other": "all else that computes",
 }
 
@@ -83,10 +84,15 @@ _MEMBERS: Mapping[str, str] = {
     "search": "nonzero sort topk topkext unique uniqueext argsort maskedselect",
 }
 _FAMILY = {name: family for family, names in _MEMBERS.items() for name in names.split()}
+AI_CPU = "ai_cpu"
+CPU_CORE = "AI_CPU"  # as profilers call it
+# numbers that the vector cores of an Ascend 910B don't add or cast: ops-math/math/add/op_api/add.cpp:34 and
+# math/cast/op_api/cast.cpp:78
+_FOREIGN = frozenset({"Float64", "UInt64"})
 
 
-def family_of(primitive: str, attention: Attention | None = None) -> str:
-    """One of FAMILIES."""
+def family_of(primitive: str, attention: Attention | None = None, tensors: Sequence[Tensor] = ()) -> str:
+    """One of FAMILIES. ``tensors``: what it reads and writes; of foreign types element-wise kernels run elsewhere."""
     name = plain(primitive)
     if name in _MATRIX:
         return "batch_matmul" if name.startswith(("batch", "bmm", "transposebatch")) else "matmul"
@@ -95,7 +101,9 @@ def family_of(primitive: str, attention: Attention | None = None) -> str:
     if name in _FLASH:
         causal = "_causal" if attention is not None and attention.is_causal else ""
         return ("flash" if name == plain(FLASH) else "flash_grad") + causal
-    return _FAMILY.get(name, "elementwise")
+    family = _FAMILY.get(name, "elementwise")
+    is_foreign = family == "elementwise" and any(tensor.dtype in _FOREIGN for tensor in tensors)
+    return AI_CPU if is_foreign else family
 
 
 _FULL_HEAD = 128  # narrower heads take as long: the softmax of the scores does not get less
@@ -136,7 +144,9 @@ def measured_terms(kernel: MeasuredKernel, hardware: Hardware) -> tuple[str, Ter
         return None
     attention = attention_of(primitive, kernel.inputs)
     done = work(primitive, kernel.inputs, kernel.outputs, attention=attention)
-    return family_of(primitive, attention), terms(primitive, kernel.inputs, kernel.outputs, done, hardware)
+    tensors = (*kernel.inputs, *kernel.outputs)
+    family = AI_CPU if kernel.core == CPU_CORE else family_of(primitive, attention, tensors)
+    return family, terms(primitive, kernel.inputs, kernel.outputs, done, hardware)
 
 
 def primitive_of(kind: str) -> str:

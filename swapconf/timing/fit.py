@@ -48,7 +48,7 @@ def samples(kernels: Iterable[MeasuredKernel], hardware: Hardware) -> tuple[Samp
     known: dict[object, tuple[str, Terms] | None] = {}  # a step launches the same shapes again and again
     found = []
     for kernel in kernels:
-        key = (kernel.type, kernel.inputs, kernel.outputs)
+        key = (kernel.type, kernel.core, kernel.inputs, kernel.outputs)
         if key not in known:
             known[key] = measured_terms(kernel, hardware)
         made_of = known[key]

@@ -93,6 +93,20 @@ def test_cores_that_share_a_sum_hold_a_part_each() -> None:
     assert twenty == BASE + 20 * 384 * 512 * 2 * 4
 
 
+def test_a_few_shapes_are_tuned_and_split_where_no_rule_says_so() -> None:
+    """Gradients of weights: [tokens, m] and [tokens, n]."""
+    tuned = asked("MatMul", [narrow(24576, 5120), narrow(24576, 1792)], [narrow(5120, 1792)])
+    assert tuned == BASE + 5120 * 1792 * 4
+    twenty = Card(cube_cores=20)
+    assert asked("MatMul", [narrow(24576, 5120), narrow(24576, 1792)], [narrow(5120, 1792)], twenty) == BASE
+    assert asked("MatMul", [narrow(24560, 5120), narrow(24560, 1792)], [narrow(5120, 1792)]) == BASE
+    ragged = asked("MatMul", [narrow(20490, 6400), narrow(20490, 3200)], [narrow(6400, 3200)], twenty)
+    even = asked("MatMul", [narrow(20496, 6400), narrow(20496, 3200)], [narrow(6400, 3200)], twenty)
+    assert (ragged - BASE, even) == (6400 * 3200 * 4, BASE)
+    shared = asked("MatMul", [narrow(16384, 768), narrow(16384, 768)], [narrow(768, 768)])
+    assert shared == BASE + 24 * 384 * 768 * 8
+
+
 def test_ragged_short_rows_are_copied_and_small_even_ones_are_not() -> None:
     assert asked("MatMul", [narrow(4096, 200), narrow(200, 4096)], [narrow(4096, 4096)]) == BASE + 2 * 4096 * 208
     both = 2 * 2 * 4096 * 112  # shorter than 128, and no multiple of 16: in blocks
@@ -198,7 +212,7 @@ def test_the_gradient_sums_up_in_32_bits_and_an_order_takes_more() -> None:
     query, key, statistics = narrow(1, 8, 4096, 128), narrow(1, 2, 4096, 128), wide(1, 8, 4096, 8)
     inputs = [query, key, key, query, statistics, statistics, query]
     sums, scores = (8 + 2 + 2) * 4096 * 128 * 4, 48 * 512 * 512 * 8
-    free = 20 * MIB + 64 * 1024 + sums + 8 * 4096 * 8 * 4 + scores
+    free = 20 * MIB + 64 * 1024 + sums + 8 * 4096 * 8 * 4 + scores + 4 * 512  # a gap behind each but the statistics
     fixed = free + 512 * 3 * 128 * 8 * 24
     for deterministic, expected in ((False, free), (True, fixed), (None, fixed)):
         card = replace(A2, deterministic=deterministic)
@@ -208,7 +222,7 @@ def test_the_gradient_sums_up_in_32_bits_and_an_order_takes_more() -> None:
 def test_the_gradient_in_32_bits_and_of_few_keys() -> None:
     query, statistics = wide(1, 8, 4096, 64), wide(1, 8, 4096, 8)
     inputs = [query] * 4 + [statistics] * 2 + [query]
-    expected = 20 * MIB + 16 * 1024 + 3 * 8 * 4096 * 64 * 4 + 48 * 16 * 8192 * (8 + 16)
+    expected = 20 * MIB + 16 * 1024 + 3 * 8 * 4096 * 64 * 4 + 48 * 16 * 8192 * (8 + 16) + 6 * 512
     assert asked("FlashAttentionScoreGrad", inputs, [query] * 3) == expected
     query, statistics = narrow(1, 8, 512, 128), wide(1, 8, 512, 8)
     inputs = [query] * 4 + [statistics] * 2 + [query]
@@ -219,11 +233,38 @@ def test_the_gradient_in_32_bits_and_of_few_keys() -> None:
 def test_a_narrow_value_is_widened_where_sums_have_an_order() -> None:
     query, value, statistics = narrow(1, 8, 4096, 192), narrow(1, 8, 4096, 128), wide(1, 8, 4096, 8)
     inputs = [query, query, value, value, statistics, statistics, value]
-    told, untold = (
+    free, fixed, untold = (
         asked("FlashAttentionScoreGrad", inputs, [query, query, value], replace(A2, deterministic=deterministic))
-        for deterministic in (True, None)
+        for deterministic in (False, True, None)
     )
-    assert told == untold + 4 * 8 * 4096 * 192 * 2
+    sums, order = 8 * 4096 * 64 * 4, 512 * 3 * 192 * 8 * 24
+    assert fixed == free + sums + order + 4 * 8 * 4096 * 192 * 2
+    assert untold == fixed
+
+
+def test_the_gradient_of_heads_of_another_width_sums_up_what_was_copied() -> None:
+    query, statistics = narrow(1, 8, 4096, 200), wide(1, 8, 4096, 8)
+    inputs = [query] * 4 + [statistics] * 2 + [query]
+    wider = narrow(1, 8, 4096, 256)
+    copied = 8 * 8 * 4096 * 256 * 2
+    loose = Card(deterministic=False)
+    assert asked("FlashAttentionScoreGrad", inputs, [query] * 3, loose) == copied + asked(
+        "FlashAttentionScoreGrad", [wider] * 4 + [statistics] * 2 + [wider], [wider] * 3, loose
+    )
+
+
+@pytest.mark.parametrize(("keys", "unpacked"), [(4096, 0), (4100, 8 * 4096 * 4100)])
+def test_a_mask_of_dropout_is_unpacked_where_its_rows_end_within_a_byte(keys: int, unpacked: int) -> None:
+    query, key, statistics = narrow(1, 8, 4096, 128), narrow(1, 8, keys, 128), wide(1, 8, 4096, 8)
+    mask = Tensor("UInt8", (8 * 4096 * keys // 8,))
+    loose = Card(deterministic=False)
+    for primitive, inputs in (
+        ("FlashAttentionScore", [query, key, key]),
+        ("FlashAttentionScoreGrad", [query, key, key, query, statistics, statistics, query]),
+    ):
+        outputs = [statistics, statistics, query]
+        with_mask = asked(primitive, [*inputs, mask], outputs, loose)
+        assert with_mask - asked(primitive, inputs, outputs, loose) in (unpacked, unpacked + 512 * bool(unpacked))
 
 
 # --- the others -------------------------------------------------------------------------------------------------------
@@ -261,14 +302,42 @@ def test_what_is_narrower_is_copied_first() -> None:
     assert asked("SumExt", [narrow(1000, 64)], [wide(1000)]) == pieces(0, 0, 64000 * 4)
 
 
+def test_numbers_of_several_types_are_copied_to_one() -> None:
+    shape, count = (1000, 64), 64000
+    whole, flags, half = index(*shape), Tensor("Bool", shape), Tensor("Float16", shape)
+    assert asked("Mul", [wide(*shape), whole], [wide(*shape)]) == pieces(count * 4)
+    assert asked("AddExt", [narrow(*shape), half], [wide(*shape)]) == pieces(count * 4, count * 4)
+    assert asked("Equal", [whole, Tensor("Int64", shape)], [flags]) == pieces(count * 8)
+    assert asked("Sub", [narrow(*shape), flags], [narrow(*shape)]) == pieces(count * 2)
+    assert asked("Select", [flags, wide(*shape), wide(*shape)], [wide(*shape)]) == 0
+    assert asked("Cast", [whole], [wide(*shape)]) == 0
+    assert asked("Mul", [wide(*shape), Tensor("Int64", ())], [wide(*shape)]) == 0
+
+
+def test_what_is_summed_has_the_type_of_the_sum_before() -> None:
+    assert asked("SumExt", [index(1000, 64)], [Tensor("Int64", (1000,))]) == pieces(0, 0, 64000 * 8)
+    assert asked("SumExt", [wide(1000, 64)], [narrow(1000)]) == pieces(0, 0, 64000 * 2)
+    assert asked("SumExt", [index(1000, 64)], [index(1000)]) == pieces(0, 0)
+    flags = Tensor("Bool", (1000, 64))
+    assert asked("ReduceMax", [flags], [Tensor("Bool", (1000,))]) == pieces(1000 * 4, 64000 * 4)
+
+
 def test_a_few_of_the_top_are_found_in_two_rounds() -> None:
     six, many = ([narrow(4096, count), Tensor("Int64", (4096, count))] for count in (6, 8))
     assert asked("TopkExt", [narrow(4096, 256)], six) > asked("TopkExt", [narrow(4096, 256)], many)
 
 
+def test_the_top_along_another_axis_is_found_in_transposed_tensors() -> None:
+    last = asked("TopkExt", [narrow(64, 4096)], [narrow(64, 16), Tensor("Int64", (64, 16))])
+    first = asked("TopkExt", [narrow(4096, 64)], [narrow(16, 64), Tensor("Int64", (16, 64))])
+    assert first - last == pieces(64 * 4096 * 2, 1024 * 2, 1024 * 2, 1024 * 4)
+
+
 def test_the_gradient_of_an_embedding_holds_the_table_in_32_bits() -> None:
     found = asked("EmbeddingDenseBackward", [narrow(4096, 2048), index(4096)], [narrow(32000, 2048)])
     assert found == pieces(16 * MIB, 32000 * 2048 * 4, 4096 * 2048 * 4, *[4096 * 4] * 4)
+    short = asked("EmbeddingDenseBackward", [narrow(4096, 512), index(4096)], [narrow(129280, 512)])
+    assert short == pieces(16 * MIB, 129280 * 512 * 6, 4096 * 512 * 4, *[4096 * 4] * 4)
 
 
 @given(st.sampled_from(sorted({"MatMul", "Mul", "SumExt", "GatherD", "GatherDGradV2", "ScatterAddExt", "TopkExt"})))

@@ -80,6 +80,22 @@ def test_a_causal_mask_is_another_family() -> None:
     assert attention_of("Add", (half(2),)) is None
 
 
+@pytest.mark.parametrize(
+    ("primitive", "dtype", "family"),
+    [
+        ("Cast", "UInt64", "ai_cpu"),
+        ("Add", "Float64", "ai_cpu"),
+        ("Cast", "Int64", "elementwise"),
+        ("Slice", "Float64", "move"),
+    ],
+)
+def test_numbers_that_vector_cores_do_not_know_go_to_the_ai_cpu(primitive: str, dtype: str, family: str) -> None:
+    tensors = (Tensor("Int32", ()), Tensor(dtype, ()))
+    assert family_of(primitive, None, tensors) == family
+    took = time_us(primitive, tensors[:1], tensors[1:])
+    assert (took > 50) == (family == "ai_cpu")
+
+
 def test_every_family_has_a_fit_with_a_source_and_a_range_around_it() -> None:
     assert set(CARD.fits) == set(FAMILIES)
     for fitted in CARD.fits.values():
@@ -176,6 +192,20 @@ def test_a_scalar_is_priced_though_its_shape_is_empty(tmp_path: Path) -> None:
     known = measured_terms(row, CARD)
     assert known is not None
     assert (known[0], known[1].full, known[1].spread) == ("elementwise", 0.0, 0.0)
+
+
+def test_what_ran_on_the_ai_cpu_is_no_kernel_of_a_vector_core(tmp_path: Path) -> None:
+    path = tmp_path / "op_summary.csv"
+    path.write_text(
+        "Op Name,OP Type,Task Type,Task Duration(us),Input Shapes,Input Data Types,Output Shapes,Output Data Types\n"
+        'a,Mul,AI_CPU,900,"8;8",FLOAT;FLOAT,"8",FLOAT\n'
+        'b,Mul,AI_VECTOR_CORE,1.2,"8;8",FLOAT;FLOAT,"8",FLOAT\n'
+    )
+    rows = kernel_details.read_summary(path)
+    assert [row.core for row in rows] == ["AI_CPU", "AI_VECTOR_CORE"]
+    assert [sample.family for sample in fit.samples(rows, CARD)] == ["ai_cpu", "elementwise"]
+    own = fit.fits(fit.samples(rows, CARD), CARD.fits, "mine")
+    assert own["ai_cpu"].floor_us > 100 * own["elementwise"].floor_us
 
 
 def test_a_fit_of_ones_own_makes_times_calibrated() -> None:

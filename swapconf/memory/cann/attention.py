@@ -7,7 +7,7 @@ counts.
 
 from __future__ import annotations
 
-from swapconf.memory.cann.card import FLOAT_BYTES, SYSTEM_BYTES, Card, Tensors, ceil_div, up
+from swapconf.memory.cann.card import FLOAT_BYTES, SYSTEM_BYTES, Card, Tensors, arrays, ceil_div, elements, up
 from swapconf.memory.cann.heads import Heads, heads
 
 _LONG = 1024  # keys; s2sizeLimitMin
@@ -18,7 +18,14 @@ def attention_bytes(inputs: Tensors, outputs: Tensors, card: Card) -> int:
     told = heads(inputs, outputs)
     if told is None:
         return _untold(inputs, card)
-    return _template(told, card) + _copies(told)
+    return _template(told, card) + _copies(told) + up(mask_bytes(told, inputs), 512)
+
+
+def mask_bytes(told: Heads, inputs: Tensors) -> int:
+    """A mask of dropout is told in bits, and unpacked to bytes where rows of it do not end with a byte, :1615."""
+    scores = told.batch * told.heads * told.queries * told.keys
+    has_mask = any(tensor.dtype == "UInt8" and elements(tensor) == ceil_div(scores, 8) for tensor in arrays(inputs))
+    return scores if has_mask and (told.keys % 8 != 0 or told.is_packed) else 0
 
 
 def _template(told: Heads, card: Card) -> int:

@@ -19,6 +19,8 @@ from swapconf.memory.cann.card import (
 )
 from swapconf.trace.trace import Tensor
 
+_HALVES = frozenset({"BFloat16", "Float16"})
+_SHORT_ROW = 512  # SMALL_DIM_THRESHOLD
 _FEW, _AT_ONCE = 8, 32  # MAX_AICORE_CALC_DIM, PARALLEL_K of aclnn_topk.cpp
 
 
@@ -55,12 +57,16 @@ def gather_gradient_bytes(inputs: Tensors, outputs: Tensors, card: Card) -> int:
 
 
 def table_gradient_bytes(inputs: Tensors, outputs: Tensors, card: Card) -> int:
-    """Of an embedding, or what is added to picked rows: table and gradient in 32 bits, the index sorted."""
+    """Of an embedding, or what is added to picked rows: table and gradient in 32 bits, the index sorted. Short rows of
+    16 bits are summed up in a table of 32 bits beside that of 16 (embedding_dense_grad_v2_tiling.cpp:249)."""
     large = arrays(inputs)
     table = max(map(elements, outputs), default=0)
     index = max((elements(tensor) for tensor in large if _is_whole(tensor)), default=0)
-    source = max((elements(tensor) for tensor in large if not _is_whole(tensor)), default=0)
-    return pieces(SYSTEM_BYTES, table * FLOAT_BYTES, source * FLOAT_BYTES, *[index * FLOAT_BYTES] * 4)
+    rows = [tensor for tensor in large if not _is_whole(tensor)]
+    source = max(map(elements, rows), default=0)
+    is_short = any(tensor.shape[-1] <= _SHORT_ROW and item_bytes(tensor) < FLOAT_BYTES for tensor in rows)
+    size = table * (FLOAT_BYTES + 2 * is_short)
+    return pieces(SYSTEM_BYTES, size, source * FLOAT_BYTES, *[index * FLOAT_BYTES] * 4)
 
 
 def add_bytes(inputs: Tensors, outputs: Tensors, card: Card) -> int:
@@ -75,12 +81,17 @@ def add_bytes(inputs: Tensors, outputs: Tensors, card: Card) -> int:
 
 
 def topk_bytes(inputs: Tensors, outputs: Tensors, card: Card) -> int:
-    """Places in 32 bits before they are in 64; of a few (below 8), 32 of each row are found first."""
+    """Places in 32 bits before they are in 64; of a few (below 8), 32 of each row are found first. Along another axis
+    than the last all is transposed, and what was found is transposed back."""
     places = next((tensor for tensor in outputs if _is_whole(tensor)), None)
     if places is None:
         return pieces(*(elements(tensor) * FLOAT_BYTES for tensor in outputs[-1:]), 0, 0)
     count = elements(places)
     found = pieces(count * FLOAT_BYTES, 0, 0)
+    table = arrays(inputs)[:1]
+    if table and not _is_along_last(table[0], places) and len(table[0].shape) == len(places.shape):
+        values = count * item_bytes(table[0])
+        return found + pieces(size_bytes(table[0]), values, values, count * FLOAT_BYTES)
     k = places.shape[-1] if places.shape else 1
     if 0 < k < _FEW:
         first = max(count // k, 1) * _AT_ONCE
@@ -89,24 +100,56 @@ def topk_bytes(inputs: Tensors, outputs: Tensors, card: Card) -> int:
 
 
 def sum_bytes(inputs: Tensors, outputs: Tensors, card: Card) -> int:
-    """Floats of 32 bits are summed up as they are; others are copied to the type of the result, or to 32 bits."""
+    """What is summed is copied to the type of the result before, where it has another one, or to 32 bits."""
     large = arrays(inputs)
-    if not large or item_bytes(large[0]) >= FLOAT_BYTES:
+    if not large:
         return pieces(0, 0)
-    return pieces(0, 0, elements(large[0]) * max(FLOAT_BYTES, *map(item_bytes, outputs[:1]), 0))
+    result = outputs[0] if outputs else large[0]
+    is_narrow = item_bytes(large[0]) < FLOAT_BYTES
+    if large[0].dtype == result.dtype and not is_narrow:
+        return pieces(0, 0)
+    return pieces(0, 0, elements(large[0]) * max(item_bytes(result), FLOAT_BYTES * is_narrow))
 
 
 def extreme_bytes(inputs: Tensors, outputs: Tensors, card: Card) -> int:
-    """The place of each extreme in 32 bits."""
-    return pieces(*(elements(tensor) * FLOAT_BYTES for tensor in outputs[:1]))
+    """The place of each extreme in 32 bits; flags are copied to 32 bits before."""
+    flags = [elements(tensor) * FLOAT_BYTES for tensor in arrays(inputs)[:1] if tensor.dtype == "Bool"]
+    return pieces(*(elements(tensor) * FLOAT_BYTES for tensor in outputs[:1]), *flags)
 
 
 def elementwise_bytes(inputs: Tensors, outputs: Tensors, card: Card) -> int:
-    """Nothing where all numbers are of one type; else what is narrower is copied to the widest."""
-    numbers = [tensor for tensor in arrays(inputs) if not _is_whole(tensor)]
-    widest = max(map(item_bytes, numbers), default=0)
-    narrow = [elements(tensor) * widest for tensor in numbers if item_bytes(tensor) < widest]
-    return pieces(*narrow) if narrow else 0
+    """Nothing where all is of one type; else what is of another type is copied to that of the result."""
+    return _promoted(arrays(inputs), frozenset())
+
+
+def mixing_bytes(inputs: Tensors, outputs: Tensors, card: Card) -> int:
+    """As element by element, of kernels that take floats of 16 beside such of 32 bits as they are."""
+    return _promoted(arrays(inputs), _HALVES)
+
+
+def picking_bytes(inputs: Tensors, outputs: Tensors, card: Card) -> int:
+    """As element by element, of two behind a condition, which stays as it is."""
+    return _promoted([tensor for tensor in arrays(inputs) if tensor.dtype != "Bool"], frozenset())
+
+
+def _promoted(numbers: Tensors, kept: frozenset[str]) -> int:
+    """Copies to one type. ``kept``: types that stay beside Float32."""
+    types = {tensor.dtype for tensor in numbers}
+    if len(types) < 2:
+        return 0
+    common, size = _common(numbers)
+    stays = {common, *kept} if common in types and common == "Float32" else {common}
+    copies = [elements(tensor) * size for tensor in numbers if tensor.dtype not in stays]
+    return pieces(*copies) if copies else 0
+
+
+def _common(numbers: Tensors) -> tuple[str, int]:
+    """(type, bytes of an element): the widest float, or the widest integer where there is no float; of two that are as
+    wide, 32 bits."""
+    told = [tensor for tensor in numbers if not _is_whole(tensor)] or numbers
+    size = max(map(item_bytes, told))
+    widest = {tensor.dtype for tensor in told if item_bytes(tensor) == size}
+    return (widest.pop(), size) if len(widest) == 1 else ("Float32", max(size, FLOAT_BYTES))
 
 
 def _is_whole(tensor: Tensor) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from swapconf.memory.cann.card import FLOAT_BYTES, Card, ceil_div, up
 from swapconf.memory.cann.product import Product
+from swapconf.memory.cann.tuned import tuned_bytes
 from swapconf.words.units import MIB
 
 LONG = 27392  # SPLIT_K_THRES, matmul_v3_common.h:59
@@ -28,7 +29,12 @@ class _Tile:
 
 
 def partial_bytes(product: Product, copies_b: bool, card: Card) -> int:
-    """Bytes of partial sums; 0 where k is not split."""
+    """Bytes of partial sums; 0 where k is not split. Which shapes are tuned is known of one release, so that the larger
+    need counts."""
+    return max(_by_rule(product, copies_b, card), tuned_bytes(product, card))
+
+
+def _by_rule(product: Product, copies_b: bool, card: Card) -> int:
     if _wants_parts(product, copies_b, card) and _is_balanced(product, _tile(product, card), card):
         return product.m * up(product.n, 256 // product.size) * FLOAT_BYTES
     return _shared_bytes(product, card) if _is_shared(product, card) else 0
