@@ -28,8 +28,8 @@ def swap(layout: Layout, changes: Changes, step: Step, part: Interval, target: I
 
 
 def hold_gradient(layout: Layout, changes: Changes, step: Step, cell: Interval) -> None:
-    """The gradient that comes to a cell of the chain is handed to its hooks, which hold it until the cell is through, and
-    until the backward pass is where nobody tells them."""
+    """The gradient that comes to a cell of the chain is handed to its hooks. They hold it until the cell is through, or
+    until the backward pass is, where nobody tells them."""
     assert cell.turn is not None
     assert cell.through is not None
     until = cell.through if cell.layer in step.ended else step.end
