@@ -153,3 +153,13 @@ def end_of(trace: Trace, birth: int) -> int:
     assert (layer.turn, layer.through) == (40, 60)
     layout = Layout(trace)
     return end_of_moved(layout, layout.start.tolist().index(birth), step, layer)
+
+
+def test_what_runs_again_does_so_before_an_operator_has_memory_for_what_it_makes() -> None:
+    trace = made(
+        [block(31, 50), block(36, 50)],
+        task(32, "RmsNormGrad", (), (31, "Float32")),
+        task(36, "Mul", (), (36, "Float32")),
+    )
+    layout = Layout(trace)
+    assert [layout.before(event) for event in (32, 36)] == [31, 36]

@@ -42,6 +42,7 @@ class Layout:
         self._first_output = {
             birth: task.outputs[0] for task in trace.tasks if len(task.outputs) > 1 for birth in task.outputs[1:]
         }
+        self._outputs = {task.event: task.outputs for task in trace.tasks if task.outputs}
         self._picking = _picking(trace)
         self._picked_with = _picked_with(trace)
         self.masks = _masks(trace)
@@ -106,6 +107,10 @@ class Layout:
             return False
         other = int(np.searchsorted(self.start, first))
         return other < len(self.start) and self.start[other] == first and len(self._users[other]) == 0
+
+    def before(self, event: int) -> int:
+        """The event of a task, or of the first block that it makes: some operators get memory for it before."""
+        return event - 1 if event - 1 in self._outputs.get(event, ()) else event
 
     def is_never_let_go(self, row: int, turn: int, end: int) -> bool:
         """Whether it gets no gradient and is held by an operator that holds itself, as it saved what it picked: by its
