@@ -21,6 +21,9 @@ from typing import Any
 
 import yaml
 
+from swapconf.models.pynative_modules import CLASS
+from swapconf.train.pynative_hook import is_fixed
+
 ROOT = Path(__file__).resolve().parents[1]
 # settings that may change a layer, with the values to try; None is: not given
 TRIED: dict[str, tuple[Any, ...]] = {
@@ -131,8 +134,8 @@ def variations(settings: dict[str, Any], key: str) -> Iterator[tuple[Any, dict[s
 
 
 def layers(settings: dict[str, Any]) -> dict[str, Any]:
-    """The tree of each kind of layer: cells by name, functions in a list under the empty name. Layers of DeepSeek-V4
-    are also told apart by how they compress keys and values."""
+    """The tree of each kind of layer: cells by name, functions in a list under the empty name, those of a cell's class
+    under CLASS. Layers of DeepSeek-V4 are also told apart by how they compress keys and values."""
     import mindspore
     from mindformers.pynative.base_models.gpt.gpt_model import GPTModel
     from mindformers.pynative.config import TrainConfig
@@ -167,17 +170,18 @@ def as_tree(layer: Any, paths: list[str]) -> dict[str, Any]:
         if cell is not None and name in cell._cells:
             node.setdefault(name, {})
         else:
-            node.setdefault("", []).append(name)
+            node.setdefault(CLASS if is_fixed(cell, name) else "", []).append(name)
     for node in every(tree):
-        if "" in node:
-            node[""] = " ".join(sorted(node[""]))
+        for kind in ("", CLASS):
+            if kind in node:
+                node[kind] = " ".join(sorted(node[kind]))
     return tree
 
 
 def every(tree: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield tree
     for name, below in tree.items():
-        if name:
+        if name not in ("", CLASS):
             yield from every(below)
 
 

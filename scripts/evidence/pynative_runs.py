@@ -69,7 +69,8 @@ at their line.
 
 On one card each operator ends before Python goes on, so two runs of one YAML are the same; a real run may give memory
 back earlier, see [A dry run, and who ends it](../explanation/a-dry-run.md). On shards threads race as on cards: that is
-how rank 0 of the public runs below is met, while the fullest of eight cards held up to 2.0 GiB more.
+how rank 0 of the public runs below is met, while the fullest of eight cards held up to 2.0 GiB more. So two runs may
+differ: Qwen3 with full recompute on eight ranks of 2.1.0 took 46,432,256 B once and 54,757,376 B another time.
 
 """
 

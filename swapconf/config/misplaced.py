@@ -255,14 +255,19 @@ def _where(document: Document, stray: _Stray) -> str:
 
 
 def _empty_sections(document: Document, dialect: Dialect, told_of: set[str]) -> Iterator[Finding]:
+    """PyNative training takes no section without content. Source: mindformers 2.0.0 and 2.1.0,
+    pynative/config/utils.py, check_type."""
+    stops = dialect is Dialect.PYNATIVE
     for name in PYNATIVE_SECTIONS if dialect is Dialect.PYNATIVE else GRAPH_SECTIONS:
         entry = document.root.entries.get(name)
         if entry is not None and name not in told_of and entry.value.kind == "scalar" and entry.value.scalar is None:
             yield Finding(
                 origin=document.key_origin(entry, name),
                 rule="section-empty",
-                severity=Severity.WARNING,
-                message=phrase("this section is empty: it asks for nothing"),
+                severity=Severity.ERROR if stops else Severity.WARNING,
+                message=phrase("mindformers stops: this section is empty")
+                if stops
+                else phrase("this section is empty: it asks for nothing"),
                 hint=phrase("indent its keys below it, or remove it"),
             )
 

@@ -18,9 +18,13 @@ RULE = "pynative-form"
 
 
 def check(sections: Sections) -> Iterator[Finding]:
-    yield from _swap(sections.swap)
+    yield from _swap(sections.swap, sections.num_layers)
     yield from _recompute(sections.recompute)
     yield from _exclude_op(sections)
+    if _value(sections.recompute, "mode") in ("full", "select"):
+        yield from _nameless(sections.recompute)
+    if _value(sections.comm, "enable") is True:
+        yield from _nameless(sections.comm)
     if _value(sections.comm, "enable") is True and not _filled(sections.comm, "select_module"):
         yield _finding(
             sections.comm,
@@ -30,7 +34,7 @@ def check(sections: Sections) -> Iterator[Finding]:
         )
 
 
-def _swap(section: Section) -> Iterator[Finding]:
+def _swap(section: Section, num_layers: int | None) -> Iterator[Finding]:
     on = _value(section, "enable") is True
     lists = [key for key in ("layer_swap", "op_swap") if _filled(section, key)]
     if not on and "enable" not in section.node.entries and "swap" in section.node.entries:
@@ -45,13 +49,7 @@ def _swap(section: Section) -> Iterator[Finding]:
                 Severity.NOTE if "enable" in section.node.entries else Severity.WARNING,
             )
     elif not lists:
-        yield _finding(
-            section,
-            ("enable",),
-            phrase("nothing is swapped: PyNative has no default strategy"),
-            phrase("list layers in `layer_swap` or modules in `op_swap`"),
-            Severity.WARNING,
-        )
+        yield from _nothing_listed(section, num_layers)
     layer_swap = section.node.get("layer_swap")
     for index in range(1, len(layer_swap.items) if on and layer_swap is not None else 0):
         yield _finding(
@@ -60,6 +58,29 @@ def _swap(section: Section) -> Iterator[Finding]:
             phrase("mindformers reads the first entry of layer_swap only"),
             phrase("add its layers to the list of the first entry"),
         )
+
+
+def _nothing_listed(section: Section, num_layers: int | None) -> Iterator[Finding]:
+    """mindformers looks at the prefetch all the same; that of what is listed is `pynative-prefetch-range`."""
+    prefetch = _value(section, "default_prefetch")
+    if isinstance(prefetch, int) and num_layers is not None and prefetch >= num_layers:
+        yield _finding(
+            section,
+            ("default_prefetch",),
+            phrase(
+                "mindformers stops: with {count} layers `default_prefetch` is at most {most}",
+                count=num_layers,
+                most=num_layers - 1,
+            ),
+            phrase("lower default_prefetch"),
+        )
+    yield _finding(
+        section,
+        ("enable",),
+        phrase("nothing is swapped: PyNative has no default strategy"),
+        phrase("list layers in `layer_swap` or modules in `op_swap`"),
+        Severity.WARNING,
+    )
 
 
 def _recompute(section: Section) -> Iterator[Finding]:
@@ -97,6 +118,21 @@ def _recompute(section: Section) -> Iterator[Finding]:
                     phrase("no effect: mode is None"),
                     phrase("write mode: full or mode: select"),
                     Severity.NOTE if mode else Severity.WARNING,
+                )
+
+
+def _nameless(section: Section) -> Iterator[Finding]:
+    """Paths without a letter, which mindformers refuses in `select_module` and 2.1.0 in `exclude_op`, too."""
+    for key in ("select_module", "exclude_op"):
+        node = section.node.get(key)
+        for entry in node.entries.values() if node is not None else ():
+            if not entry.key.strip():
+                yield Finding(
+                    origin=section.document.key_origin(entry, section.name((key,))),
+                    rule=RULE,
+                    severity=Severity.ERROR,
+                    message=phrase("mindformers stops: a module path is empty"),
+                    hint=phrase("write a path such as {example}, or remove the entry", example="'mlp'"),
                 )
 
 

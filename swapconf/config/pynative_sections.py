@@ -146,7 +146,7 @@ def _modules(
     node = section.node.get(key)
     for entry in node.entries.values() if node is not None else ():
         place: Place = (key, entry.key)
-        if section.sound(*place):
+        if section.sound(*place) and entry.key.strip():
             yield SelectRecompute(
                 pattern=entry.key,
                 layers=_layers(section, place, num_layers, findings),

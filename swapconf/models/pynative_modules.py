@@ -15,17 +15,20 @@ from typing import Any
 from swapconf.upstream.versions import EXCLUDE_BY_PATH, PYNATIVE, reached
 
 FAMILIES = ("deepseek_v3", "deepseek_v4", "qwen3")
+CLASS = "class"  # in a tree: functions of a cell's class. A word of Python, so no name of a cell
 
 
 @dataclass(frozen=True, slots=True)
 class LayerModules:
     """What can be named in one layer of a PyNative model: dotted paths of its cells, and of functions in them.
 
+    ``fixed``: those of them that the class of a cell has, in whose place MindSpore lets no cell be put.
     ``has_communication``: of a real run; the catalog is made on one card, where no operator communicates.
     """
 
     cells: frozenset[str]
     functions: frozenset[str]
+    fixed: frozenset[str] = frozenset()
     has_communication: bool = True
 
 
@@ -107,18 +110,20 @@ def _catalog(family: str, release: str) -> Mapping[str, Any]:
 
 @cache
 def _modules(family: str, release: str, place: int) -> LayerModules:
-    pairs = list(_paths(_catalog(family, release)["trees"][place], ""))
+    found = set(_paths(_catalog(family, release)["trees"][place], ""))
     return LayerModules(
-        cells=frozenset(path for path, is_cell in pairs if is_cell),
-        functions=frozenset(path for path, is_cell in pairs if not is_cell),
+        cells=frozenset(path for path, kind in found if kind == "cell"),
+        functions=frozenset(path for path, kind in found if kind != "cell"),
+        fixed=frozenset(path for path, kind in found if kind == CLASS),
         has_communication=False,
     )
 
 
-def _paths(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, bool]]:
+def _paths(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
+    """Each with its kind: "cell", or for functions "" and CLASS."""
     for name, below in tree.items():
-        if name:
-            yield prefix + name, True
-            yield from _paths(below, f"{prefix}{name}.")
+        if name in ("", CLASS):
+            yield from ((prefix + function, name) for function in below.split())
         else:
-            yield from ((prefix + function, False) for function in below.split())
+            yield prefix + name, "cell"
+            yield from _paths(below, f"{prefix}{name}.")

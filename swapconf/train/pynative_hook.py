@@ -103,16 +103,29 @@ def _changed(section: Any, values: Mapping[str, Any]) -> Any:
 
 def _modules(layer: Any, paths: Iterable[str]) -> LayerModules:
     """``paths``: what mindformers finds in a layer."""
-    cells = frozenset(path for path in paths if _is_cell(layer, path.split(".")))
-    return LayerModules(cells=cells, functions=frozenset(paths) - cells)
+    every = frozenset(paths)
+    cells = frozenset(path for path in every if _cell(layer, path.split(".")) is not None)
+    fixed = frozenset(path for path in every - cells if _is_fixed_in(layer, path.split(".")))
+    return LayerModules(cells=cells, functions=every - cells, fixed=fixed)
 
 
-def _is_cell(cell: Any, names: list[str]) -> bool:
+def _cell(cell: Any, names: list[str]) -> Any:
+    """None where a name is no cell's."""
     for name in names:
         cell = getattr(cell, "_cells", {}).get(name)
-        if cell is None:
-            return False
-    return True
+    return cell
+
+
+def _is_fixed_in(layer: Any, names: list[str]) -> bool:
+    *above, name = names
+    cell = _cell(layer, above)
+    return cell is not None and is_fixed(cell, name)
+
+
+def is_fixed(cell: Any, name: str) -> bool:
+    """Whether its class has this function, so that MindSpore refuses a cell in its place. Source: MindSpore 2.10.0,
+    nn/cell.py, insert_child_to_cell."""
+    return hasattr(type(cell), name)
 
 
 def _tell_at_training(module: Any, advisor: ModulesAdvisor) -> None:

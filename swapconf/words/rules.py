@@ -76,7 +76,7 @@ STRUCTURE: Pages = {
         "error, warning, note",
         "In a PyNative YAML: an entry of `layer_swap` after the first, which mindformers 2.0.0 does not read; a "
         "mode or switch without the list that it needs, or a list without the mode that reads it; a swap that "
-        "names nothing.",
+        "names nothing; an empty module path.",
     ),
     "section-misplaced": (
         "error, warning",
@@ -89,7 +89,11 @@ STRUCTURE: Pages = {
         "A section of the top level whose name is nearly `swap_config`, `recompute_config` or one of PyNative's: "
         "mindformers ignores it. A warning where it asks for nothing.",
     ),
-    "section-empty": ("warning", "A section without content: its keys were probably meant to be indented below it."),
+    "section-empty": (
+        "error, warning",
+        "A section without content: its keys were probably meant to be indented below it. An error in PyNative mode, "
+        "where mindformers stops at it.",
+    ),
     "pretrained-config": (
         "note",
         "The folder of `pretrained_model_dir` holds no config.json that can be read. mindformers takes the model "

@@ -103,10 +103,16 @@ def test_keys_that_lost_their_indentation_are_told_together_and_their_section_is
     assert "`swap_config` of line 1" in finding.hint
 
 
-@pytest.mark.parametrize(("section", "text"), [("swap_config", LLAMA), ("recompute_config", LLAMA), ("swap", PYNATIVE)])
-def test_an_empty_section_is_a_warning(section: str, text: str) -> None:
-    finding = only(f"{section}:\n{text}")
+@pytest.mark.parametrize("section", ["swap_config", "recompute_config"])
+def test_an_empty_section_is_a_warning(section: str) -> None:
+    finding = only(f"{section}:\n{LLAMA}")
     assert (finding.rule, finding.severity, finding.origin.line) == ("section-empty", Severity.WARNING, 1)
+
+
+@pytest.mark.parametrize("section", ["swap", "recompute", "recompute_comm"])
+def test_an_empty_section_of_pynative_mode_is_an_error_because_mindformers_stops(section: str) -> None:
+    finding = only(f"{section}:\n{PYNATIVE}")
+    assert (finding.rule, finding.severity, finding.origin.line) == ("section-empty", Severity.ERROR, 1)
 
 
 def test_what_asks_for_nothing_is_a_warning() -> None:

@@ -91,3 +91,12 @@ def test_every_family_is_there() -> None:
     models = {"qwen3": QWEN3, "deepseek_v3": DEEPSEEK, "deepseek_v4": DEEPSEEK_V4}
     assert models.keys() == set(FAMILIES)
     assert all(known_modules(model, 2, "2.0.0")(0) is not None for model in models.values())
+
+
+def test_functions_of_a_class_are_told_from_those_that_a_cell_was_given() -> None:
+    first, later = (known_modules(DEEPSEEK, 3, version)(1) for version in ("2.0.0", "2.1.0"))
+    assert first is not None
+    assert later is not None
+    assert first.fixed == {"mlp.router.moe_aux_loss_auto_scaler.construct"}
+    assert {"mlp.router.reset_parameter", "self_attention.sbh2tnd"} <= later.fixed <= later.functions
+    assert "self_attention.core_attention.reshape" in later.functions - later.fixed

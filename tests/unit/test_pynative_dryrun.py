@@ -117,6 +117,18 @@ def test_what_shards_do_not_have_in_the_stand_in_is_refused_at_its_line(line: st
     assert hint in found.hint
 
 
+@pytest.mark.parametrize(("size", "is_refused"), [(256, False), (100, True)])
+def test_norms_that_do_not_go_into_equal_shards_are_refused_at_the_line_of_the_ranks(
+    size: int, is_refused: bool
+) -> None:
+    text = SHARDED.replace("num_hidden_layers: 2", f"num_hidden_layers: 2, hidden_size: {size}, n_routed_experts: 4")
+    found = list(refusals(studied(text), 1))
+    assert [finding.message.partition(" do not go into 8 ")[0] for finding in found] == (
+        ["norms of hidden_size 100"] * is_refused
+    )
+    assert all((finding.origin.line, finding.origin.column) == (5, 3) for finding in found)
+
+
 def test_a_batch_that_the_ranks_cannot_share_is_refused_before_mindformers_stops() -> None:
     (found,) = refusals(studied(SHARDED.replace("global_batch_size: 16", "global_batch_size: 8")), 1)
     assert (found.origin.line, found.origin.path) == (3, "training.global_batch_size")

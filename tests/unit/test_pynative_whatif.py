@@ -30,6 +30,7 @@ INNER = (
     "recompute:\n  mode: select\n  select_module:\n    mlp.activation_func: ['0']\n"
     "    self_attention.core_attention: ['0-1']\n    .*norm: ['1']\n"
 )
+COMMUNICATION = "recompute_comm:\n  enable: true\n  select_module:\n    {}: ['0']\n"
 BOTH = FULL.replace("0-1", "1") + SWAP
 CASES = {"full": FULL, "select": SELECT, "inner": INNER, "swap": SWAP, "both": BOTH}
 
@@ -94,12 +95,18 @@ def test_a_recomputed_layer_is_not_swapped(tmp_path: Path) -> None:
     [
         (FULL, ("--hardware", "ascend_910b2"), "--hardware is not there in PyNative mode"),
         (FULL + "  exclude_op: ['matmul']\n", (), "kept from recompute (matmul)"),
+        (COMMUNICATION.format(".*silu"), (), "reaches operators that do not communicate, as mlp.activation_func.silu"),
     ],
 )
 def test_what_is_not_known_is_refused(tmp_path: Path, sections: str, more: tuple[str, ...], told: str) -> None:
     result = asked(tmp_path, sections, *more)
     assert result.exit_code != 0
     assert told in result.output
+
+
+def test_recompute_of_communication_does_nothing_where_there_is_none(tmp_path: Path) -> None:
+    found = answer(tmp_path, COMMUNICATION.format(".*all_gather"))
+    assert found["used_peak_bytes"] == true("none")
 
 
 def test_a_trace_that_does_not_tell_where_modules_turn_is_refused_for_modules_alone(tmp_path: Path) -> None:

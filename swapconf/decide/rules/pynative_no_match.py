@@ -2,8 +2,8 @@ r"""pynative-no-match: a module path that matches nothing in layers it is for, i
 
 The whole path from the layer on is one regular expression; upper and lower case count. mindformers warns while it
 builds the model, goes on, and nothing happens. Communication is recomputed operator by operator: a path that matches
-modules only has no effect there. Known for the models of the catalog (Qwen3, DeepSeek-V3), as mindformers 2.0.0 and
-2.1.0 build them.
+modules only has no effect there. Known for the models of the catalog (Qwen3, DeepSeek-V3, DeepSeek-V4), as mindformers
+2.0.0 and 2.1.0 build them.
 
 Fails: ``select_module: {feed_forward: ['0-3']}``. Passes: ``select_module: {mlp: ['0-3']}``.
 """

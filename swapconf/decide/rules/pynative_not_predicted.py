@@ -1,9 +1,9 @@
 r"""pynative-not-predicted: what swapconf does not know of a PyNative run.
 
-The catalog has the modules of Qwen3 and DeepSeek-V3, as mindformers 2.0.0 and 2.1.0 build them with usual settings. Of
-another model, module paths are not checked, and are explained as they stand in the YAML. What is known of graph mode
-(R1, R2, what a prefetch in operators costs, what a swap moves) is not applied. What memory takes, `swapconf whatif`
-tells from a dry run; `swapconf plan` estimates times, too. A note, wherever something is asked for.
+The catalog has the modules of Qwen3, DeepSeek-V3 and DeepSeek-V4, as mindformers 2.0.0 and 2.1.0 build them with usual
+settings. Of another model, module paths are not checked, and are explained as they stand in the YAML. What is known of
+graph mode (R1, R2, what a prefetch in operators costs, what a swap moves) is not applied. What memory takes,
+`swapconf whatif` tells from a dry run; `swapconf plan` estimates times, too. A note, wherever something is asked for.
 """
 
 from __future__ import annotations

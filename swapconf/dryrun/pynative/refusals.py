@@ -109,6 +109,7 @@ def _of_shards(study: Study) -> Iterator[Finding]:
             ),
             phrase("ask for it without: --set parallelism.dense_fsdp_shard_size={ranks}", ranks=ranks),
         )
+    yield from _of_shapes(study, ranks)
     if _value(study, "optimizer.type") == "Muon":
         yield _finding(
             study,
@@ -129,6 +130,26 @@ def _of_shards(study: Study) -> Iterator[Finding]:
                 batch=batch,
             ),
             phrase("ask for --set training.global_batch_size={size}", size=ranks * each),
+        )
+
+
+def _of_shapes(study: Study, ranks: int) -> Iterator[Finding]:
+    """Norms, which mindformers shards whatever their shape; what else does not go into equal shards stays whole.
+
+    Source: mindformers 2.0.0, pynative/base_models/gpt/parallelize.py, apply_fsdp.
+    """
+    size = _count(study, "model.hidden_size")
+    if size is not None and size % ranks:
+        yield _finding(
+            study,
+            f"parallelism.{_SHARDS}",
+            phrase(
+                "norms of hidden_size {size} do not go into {ranks} equal shards, and the stand-in for hyper_parallel "
+                "makes no others",
+                size=size,
+                ranks=ranks,
+            ),
+            phrase("ask for a number of ranks that divides it"),
         )
 
 

@@ -7,7 +7,8 @@ holds what autograd no longer does, which operator saved a block, and where a ru
   was saved there, too, and stays.
 - The part runs again as soon as its gradient comes, to its end, and holds what it reads until its backward pass is
   through. What runs again is the same code, so what autograd did not save dies as it did the first time.
-- Swapped blocks leave when one layer more has ended, and come back one layer earlier; what another layer uses stays.
+- Swapped blocks leave when one layer more has ended, and come back one layer earlier; what another layer uses stays,
+  and what gets no gradient stays once it is back.
 - The gradients that come to a swapped layer, and to the one that says when it comes back, are held until the backward
   pass ends.
 - Scalars stay: what hands on an auxiliary loss saves it past autograd's hooks.
@@ -25,7 +26,7 @@ from swapconf.whatif.pynative.changes import Again, Changes, Move, Replay
 from swapconf.whatif.pynative.intervals import Interval, Step
 from swapconf.whatif.pynative.layout import Layout
 from swapconf.whatif.pynative.recompute import hold_inputs, hold_unread
-from swapconf.whatif.pynative.swap import end_of_moved, moved_rows
+from swapconf.whatif.pynative.swap import moved_rows
 
 _SCALAR_BYTES = 512  # the smallest block
 
@@ -57,7 +58,8 @@ def swap_at_worst(layout: Layout, changes: Changes, step: Step, part: Interval, 
     for row in moved_rows(layout, step, part):
         if _may_go(layout, row, step, part):
             move = Move(row, part.layer, leaves * TICKS + 1, returns * TICKS + 1)
-            changes.move(move, end_of_moved(layout, row, step, part))
+            stays = layout.gets_no_gradient(row, part.turn, step.end)
+            changes.move(move, NEVER if stays else int(layout.end[row]))
     for turn in (part.turn, target.turn):
         for row in layout.born(step.backward, turn):
             if turn < layout.end[row] <= step.end:

@@ -32,13 +32,15 @@ class Interval:
 class Step:
     """``start``, ``backward``, ``end``: events at which it, or its micro-batch, begins, its backward pass begins, and
     that ends. ``turns``: by layer, where its backward pass begins. ``passes``: in the order of their ends, a layer's
-    behind its modules'."""
+    behind its modules'. ``ended``: layers whose backward pass says that it is through: it gets no word of that where no
+    gradient leaves by the layer's first input, as with multi-token prediction."""
 
     start: int
     backward: int
     end: int
     turns: dict[int, int]
     passes: tuple[Interval, ...]
+    ended: frozenset[int] = frozenset()
 
     def layer(self, number: int) -> Interval | None:
         return next((one for one in self.passes if one.layer == number and not one.module), None)
@@ -67,7 +69,8 @@ class _Reading:
         for mark in self._turns:
             if mark.moment is Moment.BACKWARD_BEGINS:
                 turns.setdefault(mark.layer, mark.event)
-        return Step(self.start, self.backward, end, turns, tuple(self._turned(end)))
+        ended = frozenset(mark.layer for mark in self._turns if mark.moment is Moment.BACKWARD_ENDS)
+        return Step(self.start, self.backward, end, turns, tuple(self._turned(end)), ended)
 
     def _turned(self, end: int) -> list[Interval]:
         """The passes with their turns; what ran last turns first."""

@@ -42,7 +42,9 @@ class Layout:
         self._first_output = {
             birth: task.outputs[0] for task in trace.tasks if len(task.outputs) > 1 for birth in task.outputs[1:]
         }
+        self._outputs = {task.event: task.outputs for task in trace.tasks if task.outputs}
         self._picking = _picking(trace)
+        self._picked_with = _picked_with(trace)
         self.masks = _masks(trace)
         self.gathered = _gathered(trace)
         self.views = _views(trace)
@@ -106,6 +108,21 @@ class Layout:
         other = int(np.searchsorted(self.start, first))
         return other < len(self.start) and self.start[other] == first and len(self._users[other]) == 0
 
+    def before(self, event: int) -> int:
+        """The event of a task, or of the first block that it makes: some operators get memory for it before."""
+        return event - 1 if event - 1 in self._outputs.get(event, ()) else event
+
+    def is_never_let_go(self, row: int, turn: int, end: int) -> bool:
+        """Whether it gets no gradient and is held by an operator that holds itself, as it saved what it picked: by its
+        own, or by what it is picked from with this. Other operators without a gradient go with those that they lead
+        to."""
+        if not self.gets_no_gradient(row, turn, end):
+            return False
+        birth = int(self.start[row])
+        picked = self._picked_with.get(birth, frozenset())
+        rows = np.searchsorted(self.start, sorted(picked)).tolist()
+        return birth in self._first_output or any(self.gets_no_gradient(one, turn, end) for one in rows)
+
     def behind(self, event: int) -> int:
         """Ticks: before the next task behind one."""
         place = int(np.searchsorted(self._tasks, event, side="right"))
@@ -133,6 +150,20 @@ def _picking(trace: Trace) -> frozenset[int]:
         for block, tensor in zip(task.outputs, task.output_tensors, strict=False):
             first.setdefault(block, tensor.dtype)
     return frozenset(block for block, dtype in first.items() if dtype.startswith(("Int", "UInt", "Bool")))
+
+
+def _picked_with(trace: Trace) -> dict[int, frozenset[int]]:
+    """By birth of a block that went into what something was picked from: births of what was picked."""
+    made_from: dict[int, tuple[int, ...]] = {}
+    found: dict[int, frozenset[int]] = {}
+    for task in trace.tasks:
+        if len(task.outputs) > 1:
+            for block in (one for source in task.inputs for one in made_from.get(source, ())):
+                found[block] = found.get(block, frozenset()).union(task.outputs[1:])
+        for block in task.outputs:
+            before = made_from.get(block, ()) if block in task.inputs else ()
+            made_from[block] = (*before, *(one for one in task.inputs if one != block))
+    return found
 
 
 def _masks(trace: Trace) -> frozenset[int]:

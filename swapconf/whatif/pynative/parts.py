@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from swapconf.config.config import Config
 from swapconf.decide import budget
 from swapconf.decide.module_paths import compiled
-from swapconf.decide.modules import decide_parallel
+from swapconf.decide.modules import by_layer_in_parallel, decide_parallel
 from swapconf.decide.strategy import ModuleDecision
+from swapconf.models.pynative_modules import Known, unknown
 from swapconf.whatif.pynative.intervals import Step
 from swapconf.words.phrases import phrase
 from swapconf.words.units import runs
 
-_COMMUNICATION = "select_comm_recompute"  # there is none on one card
+_COMMUNICATION = "select_comm_recompute"  # there is none in the layers of one card
 
 
 class NotPredicted(ValueError):
@@ -29,8 +30,9 @@ class Parts:
     moved: tuple[tuple[int, int], ...]
 
 
-def parts(config: Config, steps: Iterable[Step]) -> Parts:
-    """Raises NotPredicted."""
+def parts(config: Config, steps: Iterable[Step], known: Known = unknown) -> Parts:
+    """``known``: what can be named in the layers. Raises NotPredicted."""
+    _refuse_functions(config, known)
     if config.recompute.kept_ops and (config.recompute.full is not None or config.recompute.select):
         raise NotPredicted(_kept(", ".join(config.recompute.kept_ops)))
     paths: dict[int, set[str]] = {}
@@ -56,6 +58,23 @@ def parts(config: Config, steps: Iterable[Step]) -> Parts:
         frozenset((layer, path) for layer, found in again.items() for path in _outermost(found)),
         tuple(sorted(moved.items())),
     )
+
+
+def _refuse_functions(config: Config, known: Known) -> None:
+    """`recompute_comm` wraps whatever function its paths match, be it one that communicates or not."""
+    for layer, here in by_layer_in_parallel(config, known):
+        modules = known(layer)
+        for one in here:
+            if one.kind == _COMMUNICATION and modules is not None and not modules.functions.isdisjoint(one.paths):
+                raise NotPredicted(
+                    phrase(
+                        "recompute_comm {pattern} in layer {layer} reaches operators that do not communicate, as "
+                        "{path}; recompute of single operators is not predicted, `swapconf dryrun` runs it",
+                        pattern=one.module,
+                        layer=layer,
+                        path=next(path for path in one.paths if path in modules.functions),
+                    )
+                )
 
 
 def _paths(pattern: str, known: set[str]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from swapconf.config.config import Config, ListedSwap
+from swapconf.decide.modules import modules_of
 from swapconf.memory.allocators.mindspore import place
 from swapconf.memory.marked_lifetimes import marked_lifetimes
 from swapconf.memory.memory_view import EntryTotal
@@ -97,6 +98,7 @@ class NativeQuestion:
         if not self.steps:
             raise NativeMismatch(phrase("the trace has no whole step; make one again: {command}", command=making))
         self.trace, self._config = trace, study.config
+        self._known = modules_of(study.config, study.versions.mindformers)
         self._gathered = layers_with_gathered(trace, self.steps)
         self.layout, self._device = Layout(trace), marked_lifetimes(trace)
         self._pool = replay(trace, self._device, run_record.pool(folder))
@@ -116,7 +118,7 @@ class NativeQuestion:
     def parts(self, config: Config) -> Parts:
         """Raises NativeMismatch for what is not predicted."""
         try:
-            found = parts(config, self.steps)
+            found = parts(config, self.steps, self._known)
         except NotPredicted as error:
             raise NativeMismatch(str(error)) from None
         if any(layer in self._gathered for layer, _ in found.moved):

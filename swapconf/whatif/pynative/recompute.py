@@ -89,7 +89,7 @@ def run_again(layout: Layout, step: Step, part: Interval) -> Run | None:
     )
     return Run(
         packed=packed,
-        turn=turn,
+        turn=layout.before(turn),
         stop=max(max(layout.last_user(row, part.end), int(layout.start[row])) for row in first),
         through=max(
             *(int(layout.end[row]) * TICKS for row in packed),

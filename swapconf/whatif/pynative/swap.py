@@ -23,13 +23,28 @@ def swap(layout: Layout, changes: Changes, step: Step, part: Interval, target: I
     leaves, returns = target.end * TICKS + 1, target.turn * TICKS + 1
     for row in moved_rows(layout, step, part):
         changes.move(Move(row, part.layer, leaves, returns), end_of_moved(layout, row, step, part))
+    for cell in (part, target):
+        hold_gradient(layout, changes, step, cell)
+
+
+def hold_gradient(layout: Layout, changes: Changes, step: Step, cell: Interval) -> None:
+    """The gradient that comes to a cell of the chain is handed to its hooks. They hold it until the cell is through, or
+    until the backward pass is, where nobody tells them."""
+    assert cell.turn is not None
+    assert cell.through is not None
+    until = cell.through if cell.layer in step.ended else step.end
+    for row in reversed(layout.born(step.backward, cell.turn)):
+        if layout.end[row] > cell.turn and layout.is_used(row, cell.turn, cell.through):
+            if layout.end[row] <= until:
+                changes.lengthen(row, until * TICKS)
+            return
 
 
 def end_of_moved(layout: Layout, row: int, step: Step, part: Interval) -> int:
-    """What was saved for an operator that gets no gradient is never asked for, and MindSpore 2.10.0 keeps what hooks
-    handed over for it: it comes back and stays."""
+    """What was saved for an operator that gets no gradient is never asked for. MindSpore 2.10.0 keeps what hooks handed
+    over for it where the operator saved its own output, as a top-k does its indices: it comes back and stays."""
     assert part.turn is not None
-    return NEVER if layout.gets_no_gradient(row, part.turn, step.end) else int(layout.end[row])
+    return NEVER if layout.is_never_let_go(row, part.turn, step.end) else int(layout.end[row])
 
 
 def moved_rows(layout: Layout, step: Step, part: Interval) -> Iterator[int]:
