@@ -122,7 +122,7 @@ def _section(
             document, inner, _MODEL_CONFIG, written={key: entry.key for key, entry in inner.entries.items()}
         )
     elif inner:
-        findings = [_of_legacy_model(document, name, entry) for entry in inner.entries.values()]
+        findings = [_of_legacy_model(document, name, key, entry) for key, entry in inner.entries.items()]
     return check_section(section, name), findings
 
 
@@ -157,13 +157,16 @@ def _given_twice(document: Document, name: str, own: Entry, inner: Node) -> Find
     )
 
 
-def _of_legacy_model(document: Document, name: str, entry: Entry) -> Finding:
+def _of_legacy_model(document: Document, name: str, key: str, entry: Entry) -> Finding:
+    """``key``: what the section calls it."""
     return Finding(
         origin=document.key_origin(entry, f"{_MODEL_CONFIG}.{entry.key}"),
         rule="section-misplaced",
         severity=Severity.ERROR if asks(entry.value) else Severity.WARNING,
         message=phrase("a legacy model does not read `{key}` here", key=entry.key),
-        hint=phrase("move it to `{section}:` at the top level", section=name),
+        hint=phrase("move it to `{section}:` at the top level", section=name)
+        if key == entry.key
+        else phrase("move it to `{section}:` at the top level, as `{key}`", section=name, key=key),
     )
 
 
