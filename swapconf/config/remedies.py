@@ -127,6 +127,8 @@ def _of_text(word: str, kinds: Sequence[str], *, is_plain: bool) -> str:
                 value=int(word),
             )
         return phrase("write {value} without quotes", value=int(word))
+    if "array" in kinds and word[:1] == "(" and ")" not in word:
+        return phrase("a Python tuple is text in YAML, and between braces it ends at its comma; write a list in [ ]")
     if "array" in kinds and word[:1] in "([":
         return phrase("a Python tuple or quoted list is text in YAML; write [{items}]", items=word.strip("()[] "))
     return _of_numbers(word, kinds)

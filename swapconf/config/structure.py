@@ -8,7 +8,7 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from swapconf.config.nodes import Document, Node
+from swapconf.config.nodes import Document, Entry, Node
 from swapconf.config.remedies import describe, likely_boolean, likely_key, meant_key, plainly, remedy, trap_of
 from swapconf.files.schemas import schema, validator
 from swapconf.words.findings import Finding, Origin, Severity
@@ -170,7 +170,7 @@ def _unknown_keys(section: Section, rule: Mapping[str, Any], place: Place, schem
     parent, known = section.at(place), list(rule["properties"])
     needed = _misspelt(parent, rule).values()
     for key, entry in parent.entries.items():
-        if key in known or indented_by(key):  # misplaced.py tells of odd spaces
+        if key in known or indented_by(key) or _is_rest_of_tuple(entry, parent):  # misplaced.py tells of odd spaces
             continue
         origin = section.document.key_origin(entry, section.name((*place, key)))
         # mindformers itself stops on an unknown key of a section, and ignores one in an entry, unless it then lacks one
@@ -182,6 +182,14 @@ def _unknown_keys(section: Section, rule: Mapping[str, Any], place: Place, schem
             message=phrase("unknown key `{key}`", key=key),
             hint=meant_key(key, known, schema_name, top=not place),
         )
+
+
+def _is_rest_of_tuple(entry: Entry, parent: Node) -> bool:
+    """Whether a key is what follows the comma of ``{layers: (0, 1)}``, whose value is the text ``(0``."""
+    if entry.value.kind != "scalar" or entry.value.scalar is not None or not entry.key.rstrip(")").isdecimal():
+        return False
+    values = [str(other.value.scalar) for other in parent.entries.values()]
+    return any(value.startswith("(") and ")" not in value for value in values)
 
 
 def _scalars(node: Node, place: Place = ()) -> Iterator[tuple[Place, Node]]:

@@ -67,6 +67,11 @@ def layers(written: str) -> str:
         ("recompute_config: {mp_comm_recompute: 'yes'}\n" + LLAMA, "bad-type", "write True"),
         ("recompute_config: {recompute: [1; 2]}\n" + LLAMA, "bad-type", "commas separate numbers; write 1, 2"),
         (layers("0 1") + LLAMA, "bad-type", "write [0, 1]"),
+        (
+            layers("(0, 1, 2)") + LLAMA,
+            "bad-type",
+            "a Python tuple is text in YAML, and between braces it ends at its comma",
+        ),
         (layers("'[0, 1]'") + LLAMA, "bad-type", "quoted list is text in YAML; write [0, 1]"),
         ("swap_config:\n\tswap: True\n" + LLAMA, "yaml-syntax", "a tab indents this line"),
         ("swap_config:\n  swap: True\n\tdefault_prefetch: 2\n" + LLAMA, "yaml-syntax", "a tab indents this line"),
