@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 from swapconf.config.config import Dialect
-from swapconf.decide.rules import RULES, dialects_of
+from swapconf.decide.rules import dialects_of, every_rule
 from swapconf.words.rules import CHECKING, DRY_RUNS, LOGS, MEMORY, READING, REWRITING, STRUCTURE, TIMES
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "reference" / "rules.md"
@@ -47,7 +47,7 @@ def render() -> str:
     parts += ["### Memory, from a trace\n\n", _table(MEMORY)]
     parts += ["### Logs of a run\n\n", _table(LOGS)]
     parts += ["### Time\n\n", _table(TIMES)]
-    parts += ["## Meaning\n\n", *map(_page, RULES)]
+    parts += ["## Meaning\n\n", *map(_page, every_rule())]
     parts += [
         "## Reasons that are not rules\n\n",
         "The JSON of `swapconf explain` names what asked for a decision in the place of a rule:\n\n",

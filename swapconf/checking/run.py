@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from swapconf.checking.find import is_training, looks_like_training, may_be_training, yaml_files
@@ -75,6 +74,8 @@ def check_all(given: Sequence[CheckRequest], jobs: int | None = None) -> Iterato
 
 
 def _ignore_interrupts() -> None:
+    import signal  # only where there are several processes
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

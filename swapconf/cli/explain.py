@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import click
 
 from swapconf.cli.common import (
@@ -85,7 +83,7 @@ def command(
 
 def _explain_modules(study: Study, layer: int | None, form: str) -> None:
     chosen = [
-        replace(decision, layers=decision.layers if layer is None else (layer,))
+        decision._replace(layers=decision.layers if layer is None else (layer,))
         for decision in study.modules
         if layer is None or layer in decision.layers
     ]

@@ -21,7 +21,7 @@ OF_HELP = "Show this message and exit."
 
 _RAW = "\b"  # the line by which click knows a paragraph that stays as it is
 # a word, or a character of a script without blanks; a line neither begins with what closes nor ends with what opens
-_PIECE = re.compile(r"\s+|[（《“]*(?:[\x21-\x7e]+|\S)[，。；：、）》”！？]*")
+_PIECE = r"\s+|[（《“]*(?:[\x21-\x7e]+|\S)[，。；：、）》”！？]*"
 
 
 def paragraphs(text: str | None) -> Iterator[str]:
@@ -103,7 +103,7 @@ def wrapped(text: str, width: int) -> Sequence[str]:
     from rich.cells import cell_len  # English needs nothing of it
 
     lines = [""]
-    for piece in _PIECE.findall(text):
+    for piece in re.findall(_PIECE, text):
         if lines[-1] and cell_len(lines[-1] + piece.rstrip()) > width:
             lines.append("")
         lines[-1] = (lines[-1] + piece).lstrip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 from difflib import get_close_matches
 from importlib import import_module
@@ -42,6 +43,7 @@ class LazyGroup(click.Group):
 
     def main(self, *args: Any, **settings: Any) -> Any:
         gc.set_threshold(_COLLECTED_AFTER)
+        atexit.register(gc.freeze)  # else Python looks for cycles in all that goes with the process anyway
         prepare_streams()
         click_texts.speak()
         return super().main(*args, **settings)

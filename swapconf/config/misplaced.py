@@ -8,11 +8,12 @@ unexpected key"). Mappings inside lists are not looked at: data sets and callbac
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 from itertools import islice, pairwise
+from typing import NamedTuple
 
 from swapconf.config.config import Dialect
 from swapconf.config.dialects import (
@@ -48,8 +49,7 @@ _CLOSE = 0.86
 _ENDINGS = re.compile(r"(conf|cfg|configs|configuration)$")
 
 
-@dataclass(frozen=True, slots=True)
-class _Stray:
+class _Stray(NamedTuple):
     """A key outside of its section.
 
     Attributes:
@@ -63,8 +63,7 @@ class _Stray:
     home: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Vocabulary:
+class _Vocabulary(NamedTuple):
     """The keys of a dialect.
 
     Attributes:
@@ -74,8 +73,8 @@ class _Vocabulary:
     """
 
     homes: dict[str, str]
-    others: tuple[str, ...] = ()
     read: frozenset[str]
+    others: tuple[str, ...] = ()
 
     def meaning(self, key: str) -> str | None:
         name = meant(key, tuple(self.homes))
@@ -142,15 +141,27 @@ def meant(key: str, names: tuple[str, ...]) -> str | None:
     if folded in known:
         return known[folded][0]
     # a likeness shares most pairs of letters; to compare every key of a YAML in earnest takes longer than its check
-    own = _pairs(folded)
-    alike = [name for name, (_, pairs) in known.items() if len(name) > 5 and len(own & pairs) * 5 >= len(pairs) * 2]
+    holders = _holders(names)
+    shared = Counter(name for pair in _pairs(folded) for name in holders.get(pair, ()))
+    alike = [name for name, count in shared.items() if len(name) > 5 and count * 5 >= known[name][1] * 2]
     close = get_close_matches(folded, alike, n=1, cutoff=_CLOSE) if alike else []
     return known[close[0]][0] if close else None
 
 
 @lru_cache
-def _known(names: tuple[str, ...]) -> dict[str, tuple[str, frozenset[str]]]:
-    return {_folded(name): (name, _pairs(_folded(name))) for name in names}
+def _known(names: tuple[str, ...]) -> dict[str, tuple[str, int]]:
+    """By name, folded: the name as it is, and how many pairs of letters it has."""
+    return {_folded(name): (name, len(_pairs(_folded(name)))) for name in names}
+
+
+@lru_cache
+def _holders(names: tuple[str, ...]) -> dict[str, list[str]]:
+    """By pair of letters: the names that have it, folded."""
+    holders: dict[str, list[str]] = {}
+    for name in _known(names):
+        for pair in _pairs(name):
+            holders.setdefault(pair, []).append(name)
+    return holders
 
 
 def _pairs(text: str) -> frozenset[str]:

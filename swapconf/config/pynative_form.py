@@ -35,7 +35,7 @@ def check(sections: Sections) -> Iterator[Finding]:
 
 
 def _swap(section: Section, num_layers: int | None) -> Iterator[Finding]:
-    on = _value(section, "enable") is True
+    on = section.is_on("enable")
     lists = [key for key in ("layer_swap", "op_swap") if _filled(section, key)]
     if not on and "enable" not in section.node.entries and "swap" in section.node.entries:
         return  # the wrong key for `enable`, which is told

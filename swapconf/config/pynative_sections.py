@@ -52,8 +52,7 @@ def read(sections: Sections) -> tuple[Swap, RecomputeConfig, list[Finding]]:
 
 def _swap(sections: Sections, findings: list[Finding]) -> Swap:
     section = sections.swap
-    enable = section.node.get("enable")
-    if enable is None or enable.scalar is not True:
+    if not section.is_on("enable"):
         return SwapOff()
     given = section.node.get("default_prefetch")
     known = given is not None and section.sound("default_prefetch")
@@ -116,12 +115,11 @@ def _recompute(sections: Sections, findings: list[Finding]) -> RecomputeConfig:
         if section.sound("exclude_op"):
             kept = tuple(str(item.scalar) for item in given.items)
         excluded = tuple(_modules(section, sections.num_layers, findings, "exclude_op"))
-    comm_on = sections.comm.node.get("enable")
     return RecomputeConfig(
         full=full,
         select=tuple(_modules(section, sections.num_layers, findings)) if mode == "select" else (),
         select_comm=tuple(_modules(sections.comm, sections.num_layers, findings))
-        if comm_on is not None and comm_on.scalar is True
+        if sections.comm.is_on("enable")
         else (),
         select_exclude=excluded,
         kept_ops=kept,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
 
+from swapconf.config.dialects import GRAPH_SECTIONS
 from swapconf.config.nodes import Node
 from swapconf.files.schemas import schema, validator
 from swapconf.words.lookalikes import in_ascii, told
@@ -29,6 +30,7 @@ _OTHER_NAMES = {
     ("pynative_recompute", "select_recompute"): "select_module",
     ("pynative_recompute", "enable"): "mode",
 }
+_BOOLEANS = {"true": True, "false": False, "yes": True, "no": False, "on": True, "off": False}
 _OWNERS = {"swap_config": "recompute_config", "recompute_config": "swap_config"}
 
 
@@ -38,12 +40,28 @@ def meant_key(key: str, known: list[str], schema_name: str, *, top: bool) -> str
     owner = _OWNERS.get(schema_name) if top else None
     if owner and key in schema(owner)["properties"]:
         return phrase("it belongs to `{section}`; move it there", section=owner)
-    close = [other] if other else get_close_matches(in_ascii(key).strip().lower(), known, n=1)
-    if not close:
+    likely = other or likely_key(key, known)
+    if likely is None and top and key in GRAPH_SECTIONS and schema_name in GRAPH_SECTIONS:
+        return phrase("move it to the top level of the YAML")
+    if likely is None:
         return phrase("known here: {keys}; remove it", keys=", ".join(known))
     strange = told(key)
-    meant = phrase("`{key}` was probably meant; rename it", key=close[0])
+    meant = phrase("`{key}` was probably meant; rename it", key=likely)
     return phrase("{strange}; {hint}", strange=strange, hint=meant) if strange else meant
+
+
+def likely_key(key: str, known: Sequence[str]) -> str | None:
+    """The known key that a name is nearly; None where it is none."""
+    close = get_close_matches(in_ascii(key).strip().lower(), known, n=1)
+    return close[0] if close else None
+
+
+def likely_boolean(value: object) -> bool | None:
+    """What a value that is none of True and False was probably meant to be; None where nobody knows."""
+    if value in (0, 1):
+        return bool(value)
+    close = get_close_matches(str(value).strip().lower(), _BOOLEANS, n=1, cutoff=0.75)
+    return _BOOLEANS[close[0]] if close else None
 
 
 def describe(node: Node) -> str:
@@ -97,6 +115,8 @@ def _of_text(word: str, kinds: Sequence[str], *, is_plain: bool) -> str:
     """Of a text that another kind of value was meant by. ``is_plain``: it stands without quotes."""
     if "boolean" in kinds and word.lower() in ("true", "false"):
         return phrase("write {value} without quotes", value=word.capitalize())
+    if "boolean" in kinds and (meant := likely_boolean(word)) is not None:
+        return phrase("write {value}", value=meant)
     if "integer" in kinds and word.lower() == "auto":
         return phrase("'Auto' means 1 in MindSpore; write 1")
     if "integer" in kinds and word.lstrip("+-").isdigit():
@@ -107,9 +127,22 @@ def _of_text(word: str, kinds: Sequence[str], *, is_plain: bool) -> str:
                 value=int(word),
             )
         return phrase("write {value} without quotes", value=int(word))
+    if "array" in kinds and word[:1] == "(" and ")" not in word:
+        return phrase("a Python tuple is text in YAML, and between braces it ends at its comma; write a list in [ ]")
     if "array" in kinds and word[:1] in "([":
         return phrase("a Python tuple or quoted list is text in YAML; write [{items}]", items=word.strip("()[] "))
-    return ""
+    return _of_numbers(word, kinds)
+
+
+def _of_numbers(word: str, kinds: Sequence[str]) -> str:
+    """Of several numbers, with something between them that makes them a text."""
+    numbers = re.split(r"\s*[,;]\s*|\s+", word)
+    if len(numbers) == 1 or not all(map(str.isdecimal, numbers)):
+        return ""
+    items = ", ".join(numbers)
+    if "integer" in kinds:  # inside of a list
+        return phrase("commas separate numbers; write {items}", items=items)
+    return phrase("write [{value}]", value=items) if "array" in kinds else ""
 
 
 def _of_number(value: int, expected: dict[str, Any], schema_name: str) -> str:

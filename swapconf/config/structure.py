@@ -8,8 +8,8 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from swapconf.config.nodes import Document, Node
-from swapconf.config.remedies import describe, meant_key, plainly, remedy, trap_of
+from swapconf.config.nodes import Document, Entry, Node
+from swapconf.config.remedies import describe, likely_boolean, likely_key, meant_key, plainly, remedy, trap_of
 from swapconf.files.schemas import schema, validator
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.lookalikes import indented_by
@@ -54,6 +54,13 @@ class Section:
     def sound(self, *place: str | int) -> bool:
         """Whether nothing is broken at this place, above it or below it."""
         return self.whole(*place) and not any(place[:depth] in self.broken for depth in range(len(place)))
+
+    def is_on(self, key: str) -> bool:
+        """Whether a switch is True, or surely meant so: what it switches is then checked in the same go."""
+        given = self.node.get(key)
+        if given is None:
+            return False
+        return given.scalar is True if self.sound(key) else likely_boolean(given.scalar) is True
 
     def whole(self, *place: str | int) -> bool:
         """Whether nothing is broken at this place or below it."""
@@ -114,16 +121,17 @@ def _explain(section: Section, error: ValidationError, place: Place, schema_name
     told = rule.get("x-expected")
     wanted = phrase(told) if told else phrase("another value")
     if error.validator == "additionalProperties":
-        yield from _unknown_keys(section, list(rule.get("properties", {})), place, schema_name)
+        yield from _unknown_keys(section, rule, place, schema_name)
     elif error.validator == "required":
         key = next(name for name in limit if f"'{name}'" in error.message)
-        yield _finding(
-            section,
-            place,
-            "missing-key",
-            phrase("`{key}` is missing", key=key),
-            phrase("add `{key}:` with {expected}", key=key, expected=_expected(rule["properties"][key])),
-        )
+        if key not in _misspelt(section.at(place), rule):  # else it is told as an unknown key
+            yield _finding(
+                section,
+                place,
+                "missing-key",
+                phrase("`{key}` is missing", key=key),
+                phrase("add `{key}:` with {expected}", key=key, expected=_expected(rule["properties"][key])),
+            )
     elif error.validator == "minimum":
         message = phrase("{value} is below {limit}", value=error.instance, limit=limit)
         yield _finding(section, place, "bad-value", message, phrase("give {expected}", expected=wanted))
@@ -151,14 +159,22 @@ def _entry_rules() -> dict[str, Any]:
     return rules
 
 
-def _unknown_keys(section: Section, known: list[str], place: Place, schema_name: str) -> Iterator[Finding]:
-    parent = section.at(place)
+def _misspelt(node: Node, rule: Mapping[str, Any]) -> dict[str, str]:
+    """The keys that a mapping needs and has under a name that is nearly theirs, each with that name."""
+    known = list(rule["properties"])
+    likely = {likely_key(key, known): key for key in node.entries if key not in known}
+    return {key: likely[key] for key in rule.get("required", ()) if key in likely and key not in node.entries}
+
+
+def _unknown_keys(section: Section, rule: Mapping[str, Any], place: Place, schema_name: str) -> Iterator[Finding]:
+    parent, known = section.at(place), list(rule["properties"])
+    needed = _misspelt(parent, rule).values()
     for key, entry in parent.entries.items():
-        if key in known or indented_by(key):  # misplaced.py tells of odd spaces
+        if key in known or indented_by(key) or _is_rest_of_tuple(entry, parent):  # misplaced.py tells of odd spaces
             continue
         origin = section.document.key_origin(entry, section.name((*place, key)))
-        # mindformers itself stops on an unknown key of a section, and ignores one in an entry
-        severity = Severity.WARNING if place else Severity.ERROR
+        # mindformers itself stops on an unknown key of a section, and ignores one in an entry, unless it then lacks one
+        severity = Severity.WARNING if place and key not in needed else Severity.ERROR
         yield Finding(
             origin=origin,
             rule="unknown-key",
@@ -166,6 +182,14 @@ def _unknown_keys(section: Section, known: list[str], place: Place, schema_name:
             message=phrase("unknown key `{key}`", key=key),
             hint=meant_key(key, known, schema_name, top=not place),
         )
+
+
+def _is_rest_of_tuple(entry: Entry, parent: Node) -> bool:
+    """Whether a key is what follows the comma of ``{layers: (0, 1)}``, whose value is the text ``(0``."""
+    if entry.value.kind != "scalar" or entry.value.scalar is not None or not entry.key.rstrip(")").isdecimal():
+        return False
+    values = [str(other.value.scalar) for other in parent.entries.values()]
+    return any(value.startswith("(") and ")" not in value for value in values)
 
 
 def _scalars(node: Node, place: Place = ()) -> Iterator[tuple[Place, Node]]:

@@ -6,7 +6,7 @@ sections belong to mindformers: they are read, not judged, except where a value 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from swapconf.config import pretrained
 from swapconf.config.config import Config, Model, Pipeline, Runtime
@@ -34,8 +34,7 @@ _DETERMINISTIC = (
 _MAX_LAYERS = 1_000  # far above any model; keeps a typo from costing memory
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(NamedTuple):
     """A config without its swap and recompute, and what was unusable."""
 
     config: Config

@@ -27,7 +27,7 @@ DEFAULT_PREFETCH = 1  # mindformers 1.9.0, TransformerSwapConfig
 def read(section: Section) -> Swap:
     """What the section asks for; what is wrong in it asks for nothing."""
     node = section.node
-    if not _truthy(node.get("swap")):
+    if not section.is_on("swap"):
         return SwapOff()
     lists = [_value(node, key) for key in ("layer_swap", "op_swap")]
     if lists == [None, None]:
@@ -75,11 +75,6 @@ def _given(section: Section, place: Place, key: str) -> bool:
     return key in section.at(place).entries and section.whole(*place, key)
 
 
-def _truthy(node: Node | None) -> bool:
-    """Also what was surely meant as True, so that the rest of the section is checked in one go."""
-    return node is not None and (node.scalar is True or node.scalar == 1 or str(node.scalar).lower() == "true")
-
-
 def _value(section: Node, key: str) -> Node | None:
     node = section.get(key)
     return None if node is None or (node.kind == "scalar" and node.scalar is None) else node
@@ -110,7 +105,7 @@ def _layers(node: Node) -> LayerSelection:
 def refused_by_mindformers(section: Section) -> Iterator[Finding]:
     """Documented forms of `layers` on which plain mindformers 1.9.0 stops with a misleading error (measured)."""
     places = [place for key in ("layer_swap", "op_swap") for place in _places(section.node, key)]
-    for place in places if _truthy(section.node.get("swap")) else ():
+    for place in places if section.is_on("swap") else ():
         layers = section.at(place).get("layers")
         nested = layers is not None and any(item.kind == "list" for item in layers.items)
         if layers is not None and section.sound(*place) and (layers.is_tuple or nested):

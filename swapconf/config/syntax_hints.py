@@ -30,10 +30,16 @@ def of(problem: str, places: Sequence[tuple[int, int]], text: str) -> tuple[int,
             )
         return line, column, phrase("in double quotes a backslash begins an escape; use single quotes")
     for number in _around(places, len(lines)):
+        indent = lines[number - 1][: -len(lines[number - 1].lstrip()) or None]
+        if "\t" in indent:
+            return number, indent.index("\t") + 1, phrase("a tab indents this line; YAML takes spaces only")
         bare = _COMMENT.sub("", lines[number - 1])
         if strangers(bare):
             first = min(bare.index(char) for char in strangers(bare))
             return number, first + 1, phrase("{strange}; write it in ASCII", strange=told(bare))
+    opened = places[-1]
+    if problem.startswith("did not find expected ',' or ") and opened[0] < line:
+        return *opened, phrase("this bracket is not closed before line {line}; close it", line=line)
     return line, column, phrase("check indentation (spaces only), colons, quotes and brackets here")
 
 

@@ -12,12 +12,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from swapconf.config import misplaced, pynative_form, pynative_sections, recompute_section, surroundings, swap_section
+from swapconf.config import misplaced, recompute_section, surroundings, swap_section
 from swapconf.config.config import Config, Dialect, SwapOff
 from swapconf.config.dialects import MCORE_SWAP_KEYS, PYNATIVE_SECTIONS, RECOMPUTE_KEYS, clashes, dialect_of
 from swapconf.config.misplaced import asks
 from swapconf.config.nodes import Document, Entry, Node
-from swapconf.config.pynative_sections import Sections
 from swapconf.config.structure import Section, check_section
 from swapconf.config.yaml_document import parse, read_text
 from swapconf.words.findings import Finding, Origin, Severity, in_order
@@ -77,13 +76,15 @@ def _graph(document: Document, base: Config) -> tuple[Config, list[Finding]]:
 
 
 def _pynative(document: Document, base: Config, mindformers: str) -> tuple[Config, list[Finding]]:
+    from swapconf.config import pynative_form, pynative_sections  # most YAMLs are of graph mode
+
     blanks = [
         Section(document, entry.value if entry else Node("mapping", 0, 0), name)
         for name in PYNATIVE_SECTIONS
         for entry in [document.root.entries.get(name)]
     ]
     swap_part, recompute_part, comm = (check_section(blank, f"pynative_{blank.path}") for blank in blanks)
-    sections = Sections(swap_part, recompute_part, comm, base.num_named_layers, mindformers)
+    sections = pynative_sections.Sections(swap_part, recompute_part, comm, base.num_named_layers, mindformers)
     swap, recompute, misfits = pynative_sections.read(sections)
     config = replace(
         base,
@@ -121,7 +122,7 @@ def _section(
             document, inner, _MODEL_CONFIG, written={key: entry.key for key, entry in inner.entries.items()}
         )
     elif inner:
-        findings = [_of_legacy_model(document, name, entry) for entry in inner.entries.values()]
+        findings = [_of_legacy_model(document, name, key, entry) for key, entry in inner.entries.items()]
     return check_section(section, name), findings
 
 
@@ -156,13 +157,16 @@ def _given_twice(document: Document, name: str, own: Entry, inner: Node) -> Find
     )
 
 
-def _of_legacy_model(document: Document, name: str, entry: Entry) -> Finding:
+def _of_legacy_model(document: Document, name: str, key: str, entry: Entry) -> Finding:
+    """``key``: what the section calls it."""
     return Finding(
         origin=document.key_origin(entry, f"{_MODEL_CONFIG}.{entry.key}"),
         rule="section-misplaced",
         severity=Severity.ERROR if asks(entry.value) else Severity.WARNING,
         message=phrase("a legacy model does not read `{key}` here", key=entry.key),
-        hint=phrase("move it to `{section}:` at the top level", section=name),
+        hint=phrase("move it to `{section}:` at the top level", section=name)
+        if key == entry.key
+        else phrase("move it to `{section}:` at the top level, as `{key}`", section=name, key=key),
     )
 
 

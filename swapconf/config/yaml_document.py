@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import yaml
 
-from swapconf.config import syntax_hints
 from swapconf.config.nodes import Document, Entry, Node, Scalar
 from swapconf.files.opening import read_bytes
 from swapconf.words.findings import Finding, Origin, Severity, SwapconfError
@@ -386,6 +385,8 @@ def _refusal(file: str, rule: str, message: str, hint: str, line: int = 0, colum
 
 
 def _syntax_refusal(error: yaml.YAMLError, file: str, text: str) -> SwapconfError:
+    from swapconf.config import syntax_hints  # most texts are YAML
+
     marks = [mark for name in ("problem_mark", "context_mark") if (mark := getattr(error, name, None)) is not None]
     problem = getattr(error, "problem", None) or str(error).splitlines()[0]
     places = [(mark.line + 1, mark.column + 1) for mark in marks] or [(0, 0)]

@@ -7,7 +7,7 @@ an exclusion overrides every request to recompute.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from swapconf.config.config import Config
 from swapconf.decide.lazy_inline import lazily_inlined
@@ -162,8 +162,7 @@ def _kept_in_place(primitive: Operator, flagged: Set[str], left_out: Mapping[str
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _ConsumerRule:
+class _ConsumerRule(NamedTuple):
     """R2 in a version, and where that is known from."""
 
     voids: bool
@@ -171,8 +170,7 @@ class _ConsumerRule:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Recomputed:
+class _Recomputed(NamedTuple):
     """``roots``: recomputed primitive -> the operator that causes it; ``by_model``: those that no request asked for;
     ``left_out``: primitive that stays inside what is recomputed, as the model excludes it -> the operator around it."""
 

@@ -6,7 +6,6 @@ Source: mindformers 2.0.0, pynative/distributed/activation_checkpoint.py, apply_
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from swapconf.config.config import (
     Config,
@@ -102,7 +101,7 @@ def applied_nowhere(
 ) -> Iterator[tuple[int, tuple[ModuleOutcome, ...]]]:
     """The same where mindformers does nothing of it."""
     for layer, here in found:
-        yield layer, tuple(replace(one, effect="nothing", reason=reason) for one in here)
+        yield layer, tuple(one._replace(effect="nothing", reason=reason) for one in here)
 
 
 def not_on_one_card() -> Reason:
@@ -123,7 +122,7 @@ def _grouped(config: Config, found: Iterable[tuple[int, tuple[ModuleOutcome, ...
     order = sorted(
         layers, key=lambda said: (_ORDER.index(said.kind), place[said.kind, said.module], said.reason.text == AS_ASKED)
     )
-    return tuple(replace(said, layers=tuple(layers[said])) for said in order)
+    return tuple(said._replace(layers=tuple(layers[said])) for said in order)
 
 
 def by_pattern(config: Config) -> Iterator[tuple[RequestKind, tuple[OpSwap | SelectRecompute, ...]]]:

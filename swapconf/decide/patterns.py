@@ -28,9 +28,9 @@ MAX_REPEATS = 1000  # product of all {n}: nested repeats are unrolled when the p
 MAX_NESTING = 10  # of groups; what `regex` takes to compile can double with each
 
 _ABOVE_A_LAYER = {"model", "decoder", "transformer", "encoder", "layers"}
-_REPEAT = re.compile(r"\{(\d*),?(\d*)\}")
-_ESCAPE = re.compile(r"\\.", re.DOTALL)
-_RECURSION = re.compile(r"\(\?(R|&|P>|[-+]?\d)")
+_REPEAT = r"\{(\d*),?(\d*)\}"
+_ESCAPE = r"(?s)\\."
+_RECURSION = r"\(\?(R|&|P>|[-+]?\d)"
 
 
 class BadPattern(ValueError):
@@ -72,9 +72,9 @@ def checked_length(pattern: str) -> None:
     if len(pattern) > MAX_LENGTH:
         raise BadPattern(phrase("longer than {limit} characters", limit=MAX_LENGTH))
     repeats = 1
-    for low, high in _REPEAT.findall(pattern):
+    for low, high in re.findall(_REPEAT, pattern):
         repeats *= int((high or low)[:9] or 1)
-    if repeats > MAX_REPEATS or _RECURSION.search(pattern):
+    if repeats > MAX_REPEATS or re.search(_RECURSION, pattern):
         raise BadPattern(phrase("its repetitions or recursion are unbounded; operator names are short"))
     if _nesting(pattern) > MAX_NESTING:
         raise BadPattern(phrase("groups nested deeper than {limit}, or more of them beside a set", limit=MAX_NESTING))
@@ -82,7 +82,7 @@ def checked_length(pattern: str) -> None:
 
 def _nesting(pattern: str) -> int:
     """How deep groups are nested at most. In a set or a comment a bracket closes nothing, so all groups count there."""
-    text = _ESCAPE.sub("", pattern)
+    text = re.sub(_ESCAPE, "", pattern)
     if "[" in text or "#" in text:
         return text.count("(")
     return max(accumulate(((char == "(") - (char == ")") for char in text), initial=0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from swapconf.config.config import Config, DefaultSwap, Dialect, LayerSelection, ListedSwap, SelectRecompute
 from swapconf.decide.patterns import BadPattern, matches
@@ -14,8 +14,7 @@ from swapconf.models.network import Layer, LayerTemplate, Network
 FLASH = "FlashAttentionScore"  # type of the primitive
 
 
-@dataclass(frozen=True, slots=True)
-class OpGroup:
+class OpGroup(NamedTuple):
     """All entries of ``op_swap`` with one name: for a layer, the first that names it counts (mindformers groups
     entries by name, in the order in which names first appear)."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from swapconf.models.network import Layer, Network
 from swapconf.words.findings import Origin
@@ -141,8 +141,7 @@ class Strategy:
 ModuleEffect = Literal["swap", "recompute", "keep", "nothing"]
 
 
-@dataclass(frozen=True, slots=True)
-class ModuleDecision:
+class ModuleDecision(NamedTuple):
     """What a PyNative config decides for a module (a path as the YAML writes it, "" for the whole layer) in some
     layers. ``prefetch_layers``: how many layers ahead a swap returns, None for a recompute."""
 
@@ -154,8 +153,7 @@ class ModuleDecision:
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True)
-class ModuleOutcome:
+class ModuleOutcome(NamedTuple):
     """What becomes of one entry of a PyNative config in one layer. ``module``: as the YAML writes it; ``paths``: what
     that means here, outermost modules only, none where nothing is left of it, and "" for the whole layer."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Kind = Literal["cell", "primitive"]
 COMMUNICATION = frozenset({"AllReduce", "ReduceScatter", "AllGather", "AlltoAll"})
@@ -88,8 +88,7 @@ class Layer:
     interleave: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class NearModel:
+class NearModel(NamedTuple):
     """What an unknown model nearly is.
 
     Attributes:

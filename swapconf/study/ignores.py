@@ -7,11 +7,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from swapconf.config.yaml_comments import comments
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import phrase
 
-_MARK = re.compile(r"#\s*swapconf:\s*ignore\b(?:\[(?P<rules>[^\]]*)\])?(?P<reason>[^#]*)")
+_MARK = r"#\s*swapconf:\s*ignore\b(?:\[(?P<rules>[^\]]*)\])?(?P<reason>[^#]*)"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,9 +27,11 @@ def read(text: str, file: str) -> tuple[Ignore, ...]:
     """The ignores of a YAML, which must be one that can be parsed."""
     if "swapconf:" not in text:
         return ()
+    from swapconf.config.yaml_comments import comments  # few YAMLs ignore anything
+
     found = []
     for comment in comments(text):
-        match = _MARK.match(comment.text)
+        match = re.match(_MARK, comment.text)
         if match:
             rules = tuple(name.strip() for name in (match["rules"] or "").split(",") if name.strip())
             found.append(

@@ -24,7 +24,7 @@ OFF = "off"
 _MAX_BYTES = 2**20
 _KEYS = ("severity", "families", "mindspore", "mindformers")
 _FILES = (".swapconf.toml", "pyproject.toml")
-_DECODE_LINE = re.compile(r"at line (\d+), column (\d+)")
+_DECODE_LINE = r"at line (\d+), column (\d+)"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,7 +101,7 @@ def read(file: Path, rules: Collection[str], families: Collection[str]) -> tuple
         text = data.decode("utf-8")
         tables = tomllib.loads(text)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        place = _DECODE_LINE.search(str(error))  # tomllib tells it in the text only, and not at the end of the file
+        place = re.search(_DECODE_LINE, str(error))  # tomllib tells it in the text only, and not at the end of the file
         line, column = (int(place[1]), int(place[2])) if place else (0, 0)
         origin = Origin(file=_shown(file), line=line, column=column)
         return Settings(), (

@@ -14,7 +14,7 @@ from swapconf.config import pretrained, yaml_config
 from swapconf.config.config import Config, Dialect
 from swapconf.config.nodes import Document
 from swapconf.config.yaml_document import parse, read_text
-from swapconf.decide import budget, modules
+from swapconf.decide import budget
 from swapconf.decide.expand import expand
 from swapconf.decide.requests import stage_map
 from swapconf.decide.rules import check_all
@@ -82,6 +82,8 @@ def study_document(
 
 
 def _modules(config: Config, versions: Versions) -> tuple[ModuleDecision, ...]:
+    from swapconf.decide import modules  # graph mode has none
+
     return modules.decide(config, modules.modules_of(config, versions.mindformers))
 
 
@@ -114,7 +116,7 @@ def study_for_run(document: Document, environment: Mapping[str, str], settings: 
 def _effective(found: Iterable[Finding], document: Document, settings: Settings) -> tuple[Finding, ...]:
     """The findings that neither a comment of the text nor a setting silences, in order."""
     comments = ignores.read(document.text, document.file)
-    left = ignores.apply(in_order(found), comments, pages(), is_changed=document.is_changed)
+    left = ignores.apply(in_order(found), comments, pages() if comments else (), is_changed=document.is_changed)
     return in_order(_with_severities(left, settings))
 
 
@@ -170,7 +172,7 @@ def network_of(config: Config, versions: Versions, families: Mapping[str, str] =
     pipeline = config.pipeline
     fitted = {
         template: for_ranks(template, pipeline.model_parallel, pipeline.sequence_parallel)
-        for template in (*templates, *(one for _, one in extra))
+        for template in {*templates, *(one for _, one in extra)}
     }
     templates = tuple(fitted[template] for template in templates)
     extra = tuple((name, fitted[template]) for name, template in extra)

@@ -6,9 +6,10 @@ between two that were measured the earlier one's; the source then says for which
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 from swapconf.upstream.release import FactValue, Package, Release
 from swapconf.upstream.releases import MINDFORMERS, MINDSPORE, REFERENCE, documented
@@ -23,16 +24,14 @@ MEASURED_PAIRS = tuple(
 MEASURED_MINDSPORE = tuple(release.version for release in MINDSPORE if release is not documented.MINDSPORE)
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(NamedTuple):
     """A behaviour and where it is known from."""
 
     value: int
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Range:
+class _Range(NamedTuple):
     """What holds from a version on, and with which versions that was measured; none: it is documented."""
 
     since: str
@@ -47,7 +46,7 @@ def _ranges(releases: tuple[Release, ...]) -> dict[str, tuple[_Range, ...]]:
         is_measured = release not in (documented.MINDSPORE, documented.MINDFORMERS)
         for name in release.confirms:
             *before, last = known[name]
-            known[name] = (*before, replace(last, measured=(*last.measured, release.version)))
+            known[name] = (*before, last._replace(measured=(*last.measured, release.version)))
         for name, said in release.changes.items():
             known[name] = (
                 *known.get(name, ()),
@@ -121,8 +120,7 @@ class Versions:
         raise KeyError(name)
 
 
-@dataclass(frozen=True, slots=True)
-class Installed:
+class Installed(NamedTuple):
     """The versions in this environment, None for what is not installed."""
 
     mindspore: str | None

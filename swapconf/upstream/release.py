@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Package = Literal["mindspore", "mindformers"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FactValue:
+class FactValue(NamedTuple):
     """The value of a fact from a release on, and where it is known from."""
 
     value: int

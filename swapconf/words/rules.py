@@ -54,7 +54,7 @@ STRUCTURE: Pages = {
     "unknown-key": (
         "error, warning",
         "A key that the section does not have: mindformers stops (error); one that an entry does not have: "
-        "mindformers ignores it (warning).",
+        "mindformers ignores it (warning), or stops because the key that was meant is missing (error).",
     ),
     "recompute-form": (
         "error",

@@ -12,13 +12,13 @@ from swapconf.words.phrases import phrase
 MIB = 1 << 20
 GIB = 1 << 30
 _UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": MIB, "G": GIB, "T": 1 << 40}
-_SIZE = re.compile(r"\s*(\d{1,15}(?:\.\d{1,6})?)\s*([KMGT]?)(?:i?B)?\s*", re.IGNORECASE)
+_SIZE = r"(?i)\s*(\d{1,15}(?:\.\d{1,6})?)\s*([KMGT]?)(?:i?B)?\s*"
 
 
 def parse_bytes(text: str) -> int:
     """``54GB`` -> 57982058496. Raises ValueError, which says what is taken. Without a unit, less than 1 MiB is taken
     for a unit that was forgotten, but for 0."""
-    match = _SIZE.fullmatch(text)
+    match = re.fullmatch(_SIZE, text)
     if match is None:
         raise ValueError(phrase("'{text}' is not a size; write for example 54GB or 900MB", text=text[:40]))
     if not match[2] and not text.strip().upper().endswith("B") and 0 < float(match[1]) < MIB:

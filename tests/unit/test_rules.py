@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from swapconf.config.config import Dialect
 from swapconf.config.nodes import from_plain, nowhere
-from swapconf.decide.rules import RULES
+from swapconf.decide.rules import PYNATIVE_ALONE, dialects_of, every_rule
 from swapconf.study.study import study_document
 from swapconf.upstream.facts import Versions
 from tests.unit.test_upstream_cases import BASE
@@ -190,7 +191,7 @@ def test_a_pattern_for_layers_of_another_kind() -> None:
     assert "op-no-match" not in found({**deepseek, **op(r"mlp\.experts", layers=[1])})
 
 
-@pytest.mark.parametrize("module", RULES, ids=lambda module: module.RULE)
+@pytest.mark.parametrize("module", every_rule(), ids=lambda module: module.RULE)
 def test_every_rule_has_a_manual_page_with_an_example(module: Any) -> None:
     page = inspect.getdoc(module) or ""
     assert page.startswith(f"{module.RULE}: ")
@@ -198,8 +199,14 @@ def test_every_rule_has_a_manual_page_with_an_example(module: Any) -> None:
 
 
 def test_rule_names_are_unique() -> None:
-    names = [module.RULE for module in RULES]
+    names = [module.RULE for module in every_rule()]
     assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("module", every_rule(), ids=lambda module: module.RULE)
+def test_the_name_of_a_rule_says_whether_it_holds_for_pynative_alone(module: Any) -> None:
+    name = module.__name__.rpartition(".")[2]
+    assert name.startswith(PYNATIVE_ALONE) == (dialects_of(module) == {Dialect.PYNATIVE})
 
 
 def test_hints_are_never_empty_and_messages_stay_on_one_line() -> None:

@@ -52,6 +52,29 @@ def layers(written: str) -> str:
         ),
         ("recompute: {mode: Full, full_recompute_layer: ['0']}\n" + PYNATIVE, "bad-type", "write full"),
         ("swap_config: {enable: True}\n" + LLAMA, "unknown-key", "`swap` was probably meant"),
+        (
+            "swap_config: {swap: True, layer_swap: [{layers: [0], backward_prefech: 2}]}\n" + LLAMA,
+            "unknown-key",
+            "`backward_prefetch` was probably meant",
+        ),
+        ("swap_config:\n  swap: False\n  recompute_config: {}\n" + LLAMA, "unknown-key", "to the top level"),
+        (
+            "swap_config: {swap: ture, layer_swap: [{layers: [0], backward_prefetch: 2}]}\n" + LLAMA,
+            "bad-type",
+            "write True",
+        ),
+        ("recompute_config: {mp_comm_recompute: Flase}\n" + LLAMA, "bad-type", "write False"),
+        ("recompute_config: {mp_comm_recompute: 'yes'}\n" + LLAMA, "bad-type", "write True"),
+        ("recompute_config: {recompute: [1; 2]}\n" + LLAMA, "bad-type", "commas separate numbers; write 1, 2"),
+        (layers("0 1") + LLAMA, "bad-type", "write [0, 1]"),
+        (
+            layers("(0, 1, 2)") + LLAMA,
+            "bad-type",
+            "a Python tuple is text in YAML, and between braces it ends at its comma",
+        ),
+        (layers("'[0, 1]'") + LLAMA, "bad-type", "quoted list is text in YAML; write [0, 1]"),
+        ("swap_config:\n\tswap: True\n" + LLAMA, "yaml-syntax", "a tab indents this line"),
+        ("swap_config:\n  swap: True\n\tdefault_prefetch: 2\n" + LLAMA, "yaml-syntax", "a tab indents this line"),
     ],
 )
 def test_a_slip_is_one_error_that_names_it(text: str, rule: str, hint: str) -> None:
@@ -75,9 +98,39 @@ def test_a_syntax_error_is_told_where_the_strange_character_is() -> None:
     assert (finding.origin.line, finding.origin.column) == (2, 7)
 
 
+def test_a_bracket_that_is_not_closed_is_told_where_it_opens() -> None:
+    finding = only("recompute_config:\n  recompute: [1, 2\n  mp_comm_recompute: True\n" + LLAMA)
+    assert (finding.origin.line, finding.origin.column) == (2, 14)
+    assert "not closed before line 3" in finding.hint
+
+
+def test_a_comma_that_is_missing_is_told_where_it_is_missing() -> None:
+    finding = only("recompute_config:\n  recompute: ['1' '2']\n" + LLAMA)
+    assert finding.origin.line == 2
+    assert "brackets" in finding.hint
+
+
+def test_a_swap_that_is_misspelt_leaves_its_entries_to_be_checked() -> None:
+    text = "swap_config: {swap: ture, layer_swap: [{layers: [99], backward_prefetch: 2}]}\n" + LLAMA
+    assert {finding.rule for finding in found(text)} == {"bad-type", "layer-out-of-range"}
+
+
+def test_an_enable_that_is_misspelt_leaves_its_entries_to_be_checked() -> None:
+    findings = found("swap: {enable: ture, layer_swap: [{layers: ['9']}]}\n" + PYNATIVE)
+    errors = {finding.rule for finding in findings if finding.severity is Severity.ERROR}
+    assert errors == {"bad-type", "layer-out-of-range"}
+    assert "pynative-form" not in {finding.rule for finding in findings}
+
+
+def test_a_key_of_mcore_in_a_legacy_model_is_told_by_the_name_that_its_section_has() -> None:
+    finding = only(LLAMA.replace("num_layers", "cpu_offloading: True, num_layers"))
+    assert finding.rule == "section-misplaced"
+    assert "to `swap_config:` at the top level, as `swap`" in finding.hint
+
+
 def test_a_comment_is_no_cause_of_a_syntax_error() -> None:
     finding = only("swap_config:\n  swap: [True   # 注释，：\n  default_prefetch: 2\n" + LLAMA)
-    assert finding.hint.startswith("check indentation")
+    assert finding.hint.startswith("this bracket is not closed")
 
 
 def test_layers_that_are_not_there_are_told_in_the_plural() -> None:

@@ -31,7 +31,7 @@ def only(text: str) -> tuple[str, int, int]:
         ("# nothing\n", ("yaml-empty", 0, 0)),
         ("- a\n", ("yaml-not-mapping", 1, 1)),
         ("text\n", ("yaml-not-mapping", 1, 1)),
-        ("a: 1\nb: [1\n", ("yaml-syntax", 3, 1)),
+        ("a: 1\nb: [1\n", ("yaml-syntax", 2, 4)),
         ("\ta: 1\n", ("yaml-syntax", 1, 1)),
         ("a: \x00\n", ("yaml-syntax", 0, 0)),
         ("--- {a: 1}\n--- {b: 1}\n", ("yaml-syntax", 2, 1)),

@@ -13,7 +13,7 @@ Reported: ``recompute: [2]`` with ``swap: True`` (layer 2; with swap off: the fi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from swapconf.config.config import FullRecompute, LayerCounts, LayerIndices, SelectRecompute
 from swapconf.decide.requests import stage_map
@@ -27,8 +27,7 @@ _SHOWN = 4  # lists of a section; a person corrects these and asks again
 _LONGEST = 40  # indices that a hint writes out
 
 
-@dataclass(frozen=True, slots=True)
-class _List:
+class _List(NamedTuple):
     """A list of indices: what it names ``now``, and as counts, None where the stages do not take it so."""
 
     entry: FullRecompute | SelectRecompute

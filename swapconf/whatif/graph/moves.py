@@ -126,7 +126,7 @@ class Moves:
     def _part_sum(self, node: int, value: int, copied: int) -> None:
         readers, parted = self._forward_readers(value), {added: norm for norm, added in self.sums.items()}
         if readers:
-            last = max(readers, key=lambda reader: self._turn(parted.get(reader, reader)))
+            last = max(readers, key=lambda reader: self._turn(parted[reader] if reader in parted else reader))
             self._redirect(last, value, self.nodes.tied(value, copied))
             return
         nodes = self.nodes
