@@ -22,7 +22,9 @@ from swapconf.models.network import COMMUNICATION
 from swapconf.trace import trace_folder
 from swapconf.trace.trace import Trace
 from swapconf.whatif.bound import safe_peak_bytes
-from swapconf.whatif.predict import PlacedBaseline, placed, predict
+from swapconf.whatif.graph.predict import GraphedBaseline
+from swapconf.whatif.graph.run_graph import RunGraph
+from swapconf.whatif.predict import PlacedBaseline, placed
 from swapconf.whatif.prediction import Prediction
 from swapconf.whatif.prepare import prepare
 from swapconf.whatif.unfused import unfused
@@ -84,10 +86,10 @@ def judge(case: Case, folder: Path) -> Verdict:
     strategy = asked.strategy
     assert strategy is not None
     record = json.loads((folder / case.name / "run.json").read_text(encoding="utf-8"))["report"]
-    prepared = _prepared(folder, case.seed, case.number // PER_SHAPE)
-    if isinstance(prepared, str):
-        return Verdict(case=case, misses=(prepared,))
-    found = predict(prepared, strategy)
+    baseline = _baseline(folder, case.seed, case.number // PER_SHAPE)
+    if isinstance(baseline, str):
+        return Verdict(case=case, misses=(baseline,))
+    found = baseline.predict(strategy)
     if record["outcome"] not in COMPLETED:
         told = f"the run: {record['outcome']}: {record['detail'][:200]}"
         expected = bool(found.moves.underflows.any())
@@ -112,18 +114,20 @@ def judge(case: Case, folder: Path) -> Verdict:
         disagreements=disagreements,
         spared=unseen,
         details=details,
-        figures=_figures(prepared, strategy, found, truth),
+        figures=_figures(baseline.prepared, strategy, found, truth),
     )
 
 
 @lru_cache(maxsize=2)
-def _prepared(folder: Path, seed: int, group: int) -> PlacedBaseline | str:
+def _baseline(folder: Path, seed: int, group: int) -> GraphedBaseline | str:
     """A baseline, or what is wrong with it."""
     first = case_of(seed, group * PER_SHAPE)
     network = study(document(first.shape)).network
     assert network is not None
     try:
-        return placed(prepare(unfused(trace_folder.read(folder / first.baseline, rank=0))), network)
+        trace = trace_folder.read(folder / first.baseline, rank=0)
+        prepared = placed(prepare(unfused(trace)), network)
+        return GraphedBaseline(prepared=prepared, run=RunGraph.of(prepared.baseline, trace.launch_graph))
     except Exception as error:  # the fault of a baseline is told with its cases
         return f"the run without a strategy: {error}"
 
@@ -179,5 +183,5 @@ def _figures(prepared: PlacedBaseline, strategy: Strategy, found: Prediction, tr
         predicted_host=found.moves.host.peak_bytes,
         moves=sum(kernel.copies_to_host for kernel in truth.step),
         predicted_moves=len(found.moves) // max(found.steps, 1),
-        safe=safe_peak_bytes(prepared, strategy),
+        safe=max(safe_peak_bytes(prepared, strategy), found.used_peak_bytes),
     )

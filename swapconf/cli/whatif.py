@@ -157,7 +157,7 @@ def _host(answer: Answer, question: Question, study: Study, cards: int | None) -
     from swapconf.timing.copied_step import CopiedStep, demand, of_host
     from swapconf.timing.cost import Host
     from swapconf.whatif import step_time
-    from swapconf.whatif.predict import schedule
+    from swapconf.whatif.predict import prediction, schedule
 
     found, times = answer.prediction, answer.times
     if times is None or not found.moved_bytes:
@@ -176,7 +176,8 @@ def _host(answer: Answer, question: Question, study: Study, cards: int | None) -
     unbound = replace(times.machine, host=Host(cards=asked.cards, bandwidth_gbps=asked.unbound_gbps))
     launched = schedule(question.prepared, expand(study.config, question.network, study.versions))
     clock = step_time.clock(question.trace, question.prepared.baseline, unbound)
-    return replace(asked, unbound_step_us=step_time.time(clock, launched, found.moves).timeline.step_us)
+    moves = prediction(question.prepared, launched).moves
+    return replace(asked, unbound_step_us=step_time.time(clock, launched, moves).timeline.step_us)
 
 
 def as_record(

@@ -25,11 +25,13 @@ from swapconf.whatif import step_time
 from swapconf.whatif.baseline_step import added_operations
 from swapconf.whatif.belongs import other_run
 from swapconf.whatif.bound import safe_peak_bytes
-from swapconf.whatif.predict import LaunchPlan, PlacedBaseline, placed, predict, prediction, schedule
-from swapconf.whatif.prediction import Moves, Prediction
+from swapconf.whatif.graph.predict import GraphedBaseline
+from swapconf.whatif.graph.run_graph import RunGraph
+from swapconf.whatif.predict import LaunchPlan, PlacedBaseline, placed, prediction, schedule
+from swapconf.whatif.prediction import Prediction
 from swapconf.whatif.prepare import prepare
 from swapconf.whatif.step_time import TimedStep
-from swapconf.whatif.sweep import Point
+from swapconf.whatif.sweep import Point, PointTime
 from swapconf.whatif.unfused import unfused
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import joined, phrase
@@ -99,6 +101,7 @@ class Question:
         self.grown = run_record.grown(run_record.report(folder))
         self._config, self.network, self._versions = study.config, study.network, study.versions
         self.prepared = placed(baseline, study.network)
+        self.graphed = GraphedBaseline(prepared=self.prepared, run=RunGraph.of(baseline, trace.launch_graph))
         self._machine = machine
         self.clock = None if machine is None else step_time.clock(trace, baseline, machine)
         self._told = run_record.pool(folder)
@@ -142,20 +145,20 @@ class Question:
         )
 
     def predict(self, config: Config) -> Prediction:
-        return predict(self.prepared, self._strategy(config))
+        return self.graphed.predict(self._strategy(config))
 
     def answer(self) -> Answer:
         strategy = self._strategy(self._config)
         launched = schedule(self.prepared, strategy)
-        whole = prediction(self.prepared, launched)
+        whole = self.graphed.prediction(strategy, launched)
         entries = tuple(self._entry(whole, origin, text, without) for origin, text, without in _entries(self._config))
         return Answer(
             prediction=whole,
             baseline_peak_bytes=self.baseline_peak_bytes,
             entries=entries,
-            times=self._times(launched, whole.moves),
+            times=self._times(launched),
             placement=place(self._policy, whole.device, self.pool),
-            safe_bytes=safe_peak_bytes(self.prepared, strategy),
+            safe_bytes=max(safe_peak_bytes(self.prepared, strategy), whole.used_peak_bytes),
             findings=(
                 *_underflow(whole, self._config),
                 *_unread(whole, self._config),
@@ -167,23 +170,27 @@ class Question:
         return tuple(self._point(prefetch) for prefetch in prefetches)
 
     def _point(self, prefetch: int) -> Point:
-        launched = schedule(self.prepared, self._strategy(with_prefetch(self._config, prefetch)))
-        found = prediction(self.prepared, launched)
-        moves = found.moves
+        strategy = self._strategy(with_prefetch(self._config, prefetch))
+        launched = schedule(self.prepared, strategy)
+        found = self.graphed.prediction(strategy, launched)
         return Point(
             prefetch=prefetch,
             peak_bytes=found.used_peak_bytes,
-            twice_bytes=int(moves.size_bytes[moves.twice].sum()) // found.steps,
-            crashes=bool(moves.underflows.any()),
-            time=None
-            if self.clock is None
-            else step_time.point_time(step_time.time(self.clock, launched, moves), moves),
+            twice_bytes=int(found.moves.size_bytes[found.moves.twice].sum()) // found.steps,
+            crashes=bool(found.moves.underflows.any()),
+            time=self._point_time(launched),
         )
 
-    def _times(self, launched: LaunchPlan, moves: Moves) -> Times | None:
+    def _point_time(self, launched: LaunchPlan) -> PointTime | None:
+        if self.clock is None:
+            return None
+        moves = prediction(self.prepared, launched).moves
+        return step_time.point_time(step_time.time(self.clock, launched, moves), moves)
+
+    def _times(self, launched: LaunchPlan) -> Times | None:
         if self.clock is None or self._machine is None:
             return None
-        step = step_time.time(self.clock, launched, moves)
+        step = step_time.time(self.clock, launched, prediction(self.prepared, launched).moves)
         return Times(
             machine=self._machine,
             step=step,

@@ -36,6 +36,7 @@ class Moves:
     out: dict[int, int] = field(default_factory=dict)
     back: dict[tuple[int, int], int] = field(default_factory=dict)
     sums: dict[int, int] = field(default_factory=dict)
+    _norms: dict[int, int] = field(default_factory=dict)
 
     def returned(self, window: int, barrier: int) -> int:
         if (window, barrier) not in self.back:
@@ -114,7 +115,7 @@ class Moves:
 
     def _turn(self, node: int) -> int:
         """When a node is launched in the baseline, or the first that reads it."""
-        kernel = self.asked.run.kernel_of.get(node)
+        kernel = self.asked.run.kernel_of.get(self._norms.get(node, node))
         if kernel is not None:
             return kernel
         users = [user for user in self.asked.run.users[node] if user not in self.asked.run.saved]
@@ -124,14 +125,13 @@ class Moves:
         self.nodes.inputs[reader] = [other if given == value else given for given in self.nodes.inputs[reader]]
 
     def _part_sum(self, node: int, value: int, copied: int) -> None:
-        readers, parted = self._forward_readers(value), {added: norm for norm, added in self.sums.items()}
+        readers = self._forward_readers(value)
         if readers:
-            last = max(readers, key=lambda reader: self._turn(parted[reader] if reader in parted else reader))
-            self._redirect(last, value, self.nodes.tied(value, copied))
+            self._redirect(max(readers, key=self._turn), value, self.nodes.tied(value, copied))
             return
         nodes = self.nodes
         added = nodes.add(_ADD, nodes.inputs[node][:2], nodes.name[node])
-        self.sums[node] = added
+        self.sums[node], self._norms[added] = added, node
         nodes.primitive[node] = _NORM
         nodes.inputs[copied] = [added]
         nodes.inputs[node] = [nodes.add(DEPEND, (added, copied)), *nodes.inputs[node][2:]]
