@@ -110,9 +110,10 @@ class _Launched:
         return self.here is None or (_cell(operator), plain(operator.type)) in self.here
 
     def lost_its_cell(self, operator: Operator) -> bool:
-        """Whether it is the cast of a weight that the parallel optimizer shards (MindSpore 2.9.0: a new node, which
-        has neither the cell nor the flag of the cast that stood behind the AllGather)."""
-        return operator.type == "Cast" and self.casts_outside and not self.here_or_unknown(operator)
+        """Whether it may be the cast of a weight that the parallel optimizer shards (MindSpore 2.9.0: a new node, which
+        has neither the cell nor the flag of the cast that stood behind the AllGather). That the cell launches a Cast
+        tells nothing: it may be that of a bias, which no gradient reads."""
+        return operator.type == "Cast" and self.casts_outside
 
     def only_elsewhere(self, operator: Operator) -> bool:
         return not self.here_or_unknown(operator) and (_cell(operator), plain(operator.type)) in self.elsewhere
@@ -154,12 +155,13 @@ class _LayerView:
         """Cells from which backward reads something, and nothing is copied."""
         for cell, group in groupby(sorted(operators, key=_cell), key=_cell):
             members = list(group)
-            read = any(
-                operator.saved and operator.executed is not False and self._launched.here_or_unknown(operator)
-                for operator in members
-            )
+            read = any(map(self._is_read, members))
             if read and not any(operator.path in self._moved for operator in members):
                 yield cell or ", ".join(operator.path for operator in members if operator.saved)
+
+    def _is_read(self, operator: Operator) -> bool:
+        here = self._launched.here_or_unknown(operator) and not self._launched.lost_its_cell(operator)
+        return bool(operator.saved) and operator.executed is not False and here
 
     def unasked(self) -> str:
         """What is copied although none of its possible causes is swapped: cells, in the order of the template, with

@@ -60,6 +60,10 @@ class Asked:
         return frozenset(copies[copies < self.run.count].tolist())
 
     @cached_property
+    def is_pipelined(self) -> bool:
+        return not {"Send", "Receive"}.isdisjoint(self.prepared.baseline.kernels.primitives)
+
+    @cached_property
     def root(self) -> Ints:
         """[kernels] which recomputed cell is around each."""
         return self.plan.marks.covered.root
@@ -97,11 +101,10 @@ class Asked:
     def row(self, node: int, item: int) -> int:
         """The block in which a value lies; -1 for none."""
         baseline, kernel = self.prepared.baseline, self.run.kernel_of.get(node)
-        if kernel is None:
-            return -1
-        while not baseline.made.get(kernel) and baseline.below[kernel] >= 0:
-            kernel, item = int(baseline.below[kernel]), 0
-        made = baseline.made.get(kernel)
+        while kernel is not None and not baseline.made.get(kernel) and baseline.below[kernel] >= 0:
+            node, item = self.run.source(self.run.graph.inputs[node][0])  # a view shows what it reads
+            kernel = self.run.kernel_of.get(node)
+        made = baseline.made.get(kernel) if kernel is not None else None
         return made[min(item, len(made) - 1)] if made else -1
 
     def part(self, kernel: int) -> Part:
