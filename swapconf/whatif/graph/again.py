@@ -147,9 +147,7 @@ class Again:
         if load not in self.weights:
             self.weights[load] = self.nodes.add(COPY, (load,), self.nodes.name[node])
         self.nodes.inputs[node] = [self.weights[load], *self.asked.run.graph.inputs[node][1:]]
-        batch = self.asked.run.batch_of(node)
-        saved = NO_NODE if batch is None else self.asked.run.saved_of.get(batch, NO_NODE)
-        return self.ties.behind_barrier(self.weights[load], barrier, saved)
+        return self.ties.behind_barrier(self.weights[load], barrier)
 
     def _seen(self, value: int, kernel: int, barrier: int, part: Part) -> tuple[int, bool]:
         """(what the copy of a node reads for a value that the node reads, whether that is a copy)."""
@@ -199,9 +197,7 @@ class Again:
         return self._behind(value, barrier) if gate == NO_NODE else self.ties.loaded(value, barrier, gate)
 
     def _behind(self, value: int, barrier: int) -> int:
-        batch = self.asked.run.batch_of(self._original(value))
-        saved = NO_NODE if batch is None else self.asked.run.saved_of.get(batch, NO_NODE)
-        return self.ties.behind_barrier(value, barrier, saved)
+        return self.ties.behind_barrier(value, barrier)
 
     def _gated(self, seen: int, source: int, kernel: int, part: Part) -> int:
         """What a recomputed cell is given waits; what was made in it, as what was left out of it, does not."""

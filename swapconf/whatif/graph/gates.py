@@ -41,24 +41,20 @@ class Gates:
         return self._cells[part]
 
     def _arriving(self, part: Part) -> tuple[int, ...]:
-        """The gradients of the output of a cell: what the first of its gradients reads that is not of the cell. Those
-        that do not wait for the gradient of the loss, as of routers, tell nothing."""
+        """The gradients of the output of a cell: what the first of its gradients reads that is not of the cell, and all
+        that other stages send. Those that do not wait for the gradient of the loss, as of routers, tell nothing."""
         run, waits = self.asked.run, self.asked.prepared.baseline.waits
         known: dict[int, bool] = {}
+        found = list[int]()
         for kernel, node in sorted(run.forward_of.items()):
-            if not waits[kernel] or not self._is_of(node, part):
-                continue
-            found = [
-                given
-                for given in run.graph.inputs[run.node_of[kernel]]
-                if given != NO_NODE
-                and run.is_gradient(given)
-                and self._is_late(given)
-                and not self._is_inside(given, part, known)
-            ]
-            if found:
-                return tuple(dict.fromkeys(found))
-        return ()
+            if waits[kernel] and self._is_of(node, part):
+                outer = [one for one in self._late(kernel) if not self._is_inside(one, part, known)]
+                found += outer if not found else [one for one in outer if run.is_tie(one)]
+        return tuple(dict.fromkeys(found))
+
+    def _late(self, kernel: int) -> list[int]:
+        """The gradients that a kernel reads and that wait for that of the loss."""
+        return [one for one in self._besides(kernel) if self._is_late(one)]
 
     def _is_of(self, node: int, part: Part) -> bool:
         passing = int(self.asked.prepared.baseline.kernels.passing[node])

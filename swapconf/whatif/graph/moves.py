@@ -42,8 +42,7 @@ class Moves:
     def returned(self, window: int, barrier: int) -> int:
         if (window, barrier) not in self.back:
             copied = self.copied(window)
-            saved = self._saved(window)
-            self.back[window, barrier] = self.nodes.add(MOVE, (self.ties.behind_barrier(copied, barrier, saved),))
+            self.back[window, barrier] = self.nodes.add(MOVE, (self.ties.behind_barrier(copied, barrier),))
         return self.back[window, barrier]
 
     def unread(self, window: int) -> None:

@@ -178,6 +178,17 @@ class RunGraph:
                     held[node] = held.get(node, 0) + 1
         return {batch: max(held, key=held.__getitem__) for batch, held in votes.items()}
 
+    @cached_property
+    def saved_behind(self) -> dict[int, int]:
+        """By barrier the tuple out of which most values are taken that are tied to it."""
+        votes: dict[int, dict[int, int]] = {}
+        for (_, barrier), tie in self.ties.items():
+            value = self.graph.inputs[tie][0]
+            if value != NO_NODE and self.graph.primitive[value] == ITEM and self.graph.inputs[value][0] in self.saved:
+                held = votes.setdefault(barrier, {})
+                held[self.graph.inputs[value][0]] = held.get(self.graph.inputs[value][0], 0) + 1
+        return {barrier: max(held, key=held.__getitem__) for barrier, held in votes.items()}
+
     def batch_of(self, value: int) -> int | None:
         """The micro-batch whose layers made a value."""
         node, _ = self.source(value)
@@ -198,8 +209,11 @@ class RunGraph:
             kernel = self.kernel_of.get(node)
             if kernel is not None:
                 return bool(self.baseline.kernels.backward[kernel]) and kernel not in self._twins
-            if self.is_tie(node) or node in self.saved:
+            if node in self.saved:
                 return False
+            if self.is_tie(node):  # of a gradient that is handed to a call, as a received one
+                node = self.unpacked(self.graph.inputs[node][0])
+                continue
             if self.graph.primitive[node] == TUPLE:
                 return any(self.is_gradient(given) for given in self.graph.inputs[node])
             if self.graph.primitive[node] not in SAME_VALUE | {ITEM}:

@@ -142,7 +142,7 @@ class _Building:
         use, part = asked.use(kernel, False, source, item), asked.part(kernel)
         own = self._own_table(value, part.passing)
         if own != value and use.window < 0 and not use.again:
-            return self._ties.behind_barrier(own, barrier, self._saved(value))
+            return self._ties.behind_barrier(own, barrier)
         if made in asked.again and asked.remakes(made, part) and (use.again or nodes.primitive[source] in VIEWS):
             return self._tables.shown(value, self._again.copied(source, barrier, part))
         if use.window < 0:
@@ -158,10 +158,6 @@ class _Building:
     def _own_table(self, value: int, passing: int) -> int:
         layer = int(self._asked.prepared.baseline.kernels.layer[passing]) if passing >= 0 else -1
         return self._tables.seen(value, layer)
-
-    def _saved(self, value: int) -> int:
-        batch = self._run.batch_of(value)
-        return NO_NODE if batch is None else self._run.saved_of.get(batch, NO_NODE)
 
     def _gates_see_returned(self) -> None:
         """What the model itself computes again waits for what a gradient reads; that may have come back."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from swapconf.trace.launch_graph import ITEM, NO_NODE
-from swapconf.whatif.graph.nodes import DEPEND, LOAD, Nodes
+from swapconf.whatif.graph.nodes import DEPEND, LOAD, SAME_VALUE, Nodes
 from swapconf.whatif.graph.run_graph import RunGraph
 
 
@@ -34,14 +35,24 @@ class Ties:
         """By value and barrier, those of the baseline included."""
         return self._known
 
-    def behind_barrier(self, value: int, barrier: int, saved: int = NO_NODE) -> int:
-        """``saved``: the tuple that holds a value of the forward pass."""
+    def behind_barrier(self, value: int, barrier: int) -> int:
         if barrier == NO_NODE:
             return value
         if (value, barrier) not in self._known:
             self._known[value, barrier] = self.nodes.tied(value, barrier)
-            self.fresh[saved].append(value)
+            if self._is_made(value):
+                self.fresh[self.run.saved_behind.get(barrier, NO_NODE)].append(value)
         return self._known[value, barrier]
+
+    def _is_made(self, value: int) -> bool:
+        """By a kernel; parameters need not be handed on."""
+        while not self.nodes.is_kernel(value):
+            if self.nodes.primitive[value] not in SAME_VALUE | {ITEM}:
+                return False
+            value = self.nodes.inputs[value][0]
+            if value == NO_NODE:
+                return False
+        return True
 
     def gated(self, value: int, gate: int) -> int:
         """The value, as what waits for a gradient sees it."""
@@ -72,15 +83,22 @@ class Ties:
         for saved in self.run.saved:
             fresh = [value for value in dict.fromkeys(self.fresh[saved]) if value in kept]
             held = list(self.run.graph.inputs[saved])
+            gone = self._makers(value for value in held if value in known and value not in kept)
+            gone -= self._makers(value for value in held if value in kept)
             new = held[:1]
             for value in held[1:]:
-                if value == NO_NODE or value in kept or value not in known:
+                if value in kept or (value not in known and not gone & self._makers([value])):
                     new.append(value)
                 elif moved.get(value) in fresh:
                     new.append(moved[value])
                     fresh.remove(moved[value])
             nodes.inputs[saved] = [*new, *(value for value in fresh if value not in new)]
         self._count_again()
+
+    def _makers(self, values: Iterable[int]) -> set[int]:
+        """Of what is taken out of several outputs: a gradient is handed all of them, whichever it reads."""
+        nodes = self.nodes
+        return {nodes.inputs[value][0] for value in values if value != NO_NODE and nodes.primitive[value] == ITEM}
 
     def _count_again(self) -> None:
         """What is taken out of a tuple is told by its place there."""
