@@ -16,6 +16,7 @@ from swapconf.whatif.graph.moves import Moves
 from swapconf.whatif.graph.nodes import COPY, LOAD, TUPLE, Nodes
 from swapconf.whatif.graph.prefetch import prefetched
 from swapconf.whatif.graph.run_graph import RunGraph
+from swapconf.whatif.graph.states import States
 from swapconf.whatif.graph.tables import Tables
 from swapconf.whatif.graph.ties import Ties
 from swapconf.whatif.swap import Windows
@@ -78,6 +79,7 @@ class _Building:
         for window in np.flatnonzero(windows.unread & (windows.face < self._run.count)).tolist():
             self._moves.unread(window)
         self._ties.save({self._nodes.inputs[node][0]: node for node in self._moves.out.values()})
+        States(self._asked, self._nodes).tie()
         back = {node: window for (window, _), node in self._moves.back.items()}
         prefetched(self._nodes, self._run, windows.prefetch, back)
         tables = {node: kernel for (kernel, _), node in self._tables.made.items()}
