@@ -24,7 +24,7 @@ from swapconf.trace.trace import Trace
 from swapconf.whatif.bound import safe_peak_bytes
 from swapconf.whatif.graph.predict import GraphedBaseline
 from swapconf.whatif.graph.run_graph import RunGraph
-from swapconf.whatif.predict import PlacedBaseline, placed
+from swapconf.whatif.placed import PlacedBaseline, placed
 from swapconf.whatif.prediction import Prediction
 from swapconf.whatif.prepare import prepare
 from swapconf.whatif.unfused import unfused

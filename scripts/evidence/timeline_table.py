@@ -33,7 +33,8 @@ from swapconf.timing.timeline import replay
 from swapconf.timing.timing import TO_DEVICE, TO_HOST, KernelKind, Program, Timeline
 from swapconf.trace import trace_folder
 from swapconf.trace.trace_folder import order_file
-from swapconf.whatif.predict import PlacedBaseline, placed, prediction, schedule
+from swapconf.whatif.placed import PlacedBaseline, placed
+from swapconf.whatif.predict import prediction, schedule
 from swapconf.whatif.prepare import prepare
 from swapconf.whatif.step_time import Clock, clock
 from swapconf.whatif.step_time import time as timed

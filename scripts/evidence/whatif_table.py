@@ -33,7 +33,8 @@ from swapconf.trace.lifetimes import Category, Lifetimes, usage
 from swapconf.trace.trace import Trace
 from swapconf.upstream.facts import Versions
 from swapconf.whatif.bound import safe_peak_bytes
-from swapconf.whatif.predict import PlacedBaseline, placed, predict
+from swapconf.whatif.placed import PlacedBaseline, placed
+from swapconf.whatif.predict import predict
 from swapconf.whatif.prediction import Prediction
 from swapconf.whatif.prepare import prepare
 

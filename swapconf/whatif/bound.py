@@ -21,7 +21,8 @@ from swapconf.decide.strategy import Recompute, Strategy, Swap
 from swapconf.trace.columns import Ints
 from swapconf.trace.lifetimes import TICKS
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.predict import PlacedBaseline, predict, prediction, schedule
+from swapconf.whatif.placed import PlacedBaseline
+from swapconf.whatif.predict import predict, prediction, schedule
 from swapconf.whatif.swap import Slack, Windows
 
 SLACK = Slack(late=24, early=8, share=8)

@@ -36,7 +36,8 @@ from swapconf.upstream.facts import Versions
 from swapconf.whatif import baseline_step
 from swapconf.whatif.graph.predict import GraphedBaseline
 from swapconf.whatif.layer_share import LayerShare, layer_share
-from swapconf.whatif.predict import placed, prediction, schedule
+from swapconf.whatif.placed import placed
+from swapconf.whatif.predict import prediction, schedule
 from swapconf.whatif.predicted_program import predicted_program
 from swapconf.whatif.prediction import Prediction
 from swapconf.whatif.question import Question
@@ -323,9 +324,8 @@ class _Rank:
     def _graphed(self, network: Network) -> GraphedBaseline:
         known = self._placed.get(network.templates)
         if known is None:
-            known = self.question.graphed
-            if network != self.question.network:
-                known = replace(known, prepared=placed(known.prepared.baseline, network))
+            own, is_own = self.question.graphed, network == self.question.network
+            known = own if is_own else replace(own, prepared=placed(own.prepared.baseline, network))
             self._placed[network.templates] = known
         return known
 

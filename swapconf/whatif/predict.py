@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
 from swapconf.decide.strategy import Recompute, Strategy
-from swapconf.models.network import Network
 from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import CATEGORIES, NEVER, TICKS, Category, Lifetimes
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_outputs import cell_outputs, descends, read_by_others, redistributing
-from swapconf.whatif.gradient_only import gradient_only
 from swapconf.whatif.laid_out import DISPATCH, SUM
-from swapconf.whatif.lazy_inline import Barrier, barred, barriers
+from swapconf.whatif.lazy_inline import barred
 from swapconf.whatif.loss import head_first
 from swapconf.whatif.opening import opened
 from swapconf.whatif.parted import Own, flags, kinds, parted, stand_ins
+from swapconf.whatif.placed import PlacedBaseline
 from swapconf.whatif.prediction import Moves, Prediction
 from swapconf.whatif.recompute import StrategyProgram, recompute, unseen
 from swapconf.whatif.shared import remade
 from swapconf.whatif.site_actions import SiteActions, asked_alone, copied_unread, site_actions
-from swapconf.whatif.sites import Sites, assign
+from swapconf.whatif.sites import Sites
 from swapconf.whatif.streams import in_order, sent_ahead
 from swapconf.whatif.swap import Slack, Unread, Windows, swap
 from swapconf.whatif.times import born_at, freed_after
@@ -33,44 +31,6 @@ from swapconf.whatif.ungated import Covered, covered
 from swapconf.whatif.unscaled import unscaled_by_turns, unscaled_early
 from swapconf.whatif.upfront import upfront
 from swapconf.whatif.weight_copies import WeightCopies, copied
-
-_ONCE = frozenset({"Receive", "TensorMove"})
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlacedBaseline:
-    """A baseline whose nodes are known as sites of a network; made once, asked often."""
-
-    baseline: Baseline
-    sites: Sites
-
-    @cached_property
-    def is_once(self) -> Flags:
-        """[kernels] what never runs again: copies that MindSpore puts in when all else is decided, and what another
-        stage sends (measured with MindSpore 2.9.0)."""
-        return np.isin(self.baseline.kernels.primitives, list(_ONCE))
-
-    @cached_property
-    def barriers(self) -> tuple[Barrier, ...]:
-        """Where the forward pass ends with swap, although it does not in the baseline."""
-        return barriers(self.baseline)
-
-    @cached_property
-    def gradient_only(self) -> dict[int, Ints]:
-        """What the loss computes for its gradient alone, by the first kernel of the backward pass."""
-        return gradient_only(self.baseline)
-
-
-def placed(baseline: Baseline, network: Network) -> PlacedBaseline:
-    """Also computes what the baseline derives from its columns, so that the first question is as fast as the next."""
-    _ = baseline.below, baseline.edges, baseline.twin_block, baseline.upfront, baseline.returnable, baseline.step_starts
-    _ = baseline.codes, baseline.num_made, baseline.num_readers, baseline.rows_of(0), baseline.splits, baseline.made
-    _ = baseline.depth, baseline.distance
-    sites = assign(baseline, network)
-    _ = sites.loose
-    prepared = PlacedBaseline(baseline=baseline, sites=sites)
-    _ = prepared.is_once, prepared.barriers, prepared.gradient_only
-    return prepared
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,8 @@ from swapconf.whatif.belongs import other_run
 from swapconf.whatif.bound import safe_peak_bytes
 from swapconf.whatif.graph.predict import GraphedBaseline
 from swapconf.whatif.graph.run_graph import RunGraph
-from swapconf.whatif.predict import LaunchPlan, PlacedBaseline, placed, prediction, schedule
+from swapconf.whatif.placed import PlacedBaseline, placed
+from swapconf.whatif.predict import LaunchPlan, prediction, schedule
 from swapconf.whatif.prediction import Prediction
 from swapconf.whatif.prepare import prepare
 from swapconf.whatif.step_time import TimedStep

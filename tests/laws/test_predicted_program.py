@@ -16,7 +16,8 @@ from swapconf.timing.cost import Host, Machine
 from swapconf.timing.timeline import replay, serial
 from swapconf.timing.timing import TO_DEVICE, TO_HOST, Floats, KernelKind, Program
 from swapconf.trace.trace import Trace
-from swapconf.whatif.predict import PlacedBaseline, placed, prediction, schedule
+from swapconf.whatif.placed import PlacedBaseline, placed
+from swapconf.whatif.predict import prediction, schedule
 from swapconf.whatif.prediction import Prediction
 from swapconf.whatif.prepare import prepare
 from swapconf.whatif.step_time import Clock, TimedStep, baseline_time, clock, point_time, time

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from swapconf.decide.strategy import Strategy
 from swapconf.trace.columns import Ints
 from swapconf.trace.lifetimes import CATEGORIES, Category, Usage
-from swapconf.whatif.predict import PlacedBaseline, placed, predict
+from swapconf.whatif.placed import PlacedBaseline, placed
+from swapconf.whatif.predict import predict
 from swapconf.whatif.prediction import Prediction
 from swapconf.whatif.prepare import prepare
 from tests.helpers import EXAMPLE, golden, strategy_of

@@ -9,7 +9,8 @@ import pytest
 
 from swapconf.decide.lazy_inline import lazily_inlined, outputs_left, recomputes_nothing
 from swapconf.models.network import LayerTemplate, Operator
-from swapconf.whatif.predict import placed, predict
+from swapconf.whatif.placed import placed
+from swapconf.whatif.predict import predict
 from swapconf.whatif.prepare import prepare
 from tests.helpers import ROOT, golden, strategy_of, study_of, study_of_values
 

@@ -22,7 +22,8 @@ from swapconf.trace import trace_folder
 from swapconf.trace.lifetimes import TICKS
 from swapconf.upstream.facts import Versions
 from swapconf.whatif.baseline_step import added_operations
-from swapconf.whatif.predict import PlacedBaseline, placed, prediction, schedule
+from swapconf.whatif.placed import PlacedBaseline, placed
+from swapconf.whatif.predict import prediction, schedule
 from swapconf.whatif.prepare import prepare
 from swapconf.whatif.step_time import Clock, TimedStep, baseline_time, clock, step_time, time
 from tests.helpers import EXAMPLE, ROOT, golden, strategy_of

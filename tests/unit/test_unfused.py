@@ -11,7 +11,8 @@ from swapconf.timing import hardware
 from swapconf.timing.costing import costs, workload
 from swapconf.trace.trace import Kernel, Task, Tensor, Trace
 from swapconf.whatif.baseline_step import step_of, table
-from swapconf.whatif.predict import placed, predict
+from swapconf.whatif.placed import placed
+from swapconf.whatif.predict import predict
 from swapconf.whatif.prepare import prepare
 from swapconf.whatif.unfused import unfused
 from tests.helpers import TRACES, golden, strategy_of, study_of

@@ -21,7 +21,8 @@ from swapconf.trace.lifetimes import TICKS
 from swapconf.trace.trace import Trace
 from swapconf.upstream.scopes import in_layer
 from swapconf.whatif.bound import safe_peak_bytes
-from swapconf.whatif.predict import PlacedBaseline, placed, predict, schedule
+from swapconf.whatif.placed import PlacedBaseline, placed
+from swapconf.whatif.predict import predict, schedule
 from swapconf.whatif.prediction import Prediction
 from swapconf.whatif.prepare import _layers, prepare
 from swapconf.whatif.question import Mismatch, Question, _findings, with_prefetch

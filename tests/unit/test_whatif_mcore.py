@@ -17,7 +17,8 @@ from swapconf.study.study import Study
 from swapconf.trace.trace import Trace
 from swapconf.upstream.scopes import in_layer
 from swapconf.whatif.bound import safe_peak_bytes
-from swapconf.whatif.predict import PlacedBaseline, placed, predict
+from swapconf.whatif.placed import PlacedBaseline, placed
+from swapconf.whatif.predict import predict
 from swapconf.whatif.prepare import prepare
 from swapconf.whatif.question import Question
 from tests.helpers import ROOT, golden, study_of

@@ -14,7 +14,8 @@ from swapconf.trace.columns import Ints
 from swapconf.whatif.cell_outputs import descends
 from swapconf.whatif.graph.run_graph import RunGraph
 from swapconf.whatif.parted import Own
-from swapconf.whatif.predict import LaunchPlan, PlacedBaseline
+from swapconf.whatif.placed import PlacedBaseline
+from swapconf.whatif.predict import LaunchPlan
 from swapconf.whatif.swap import Windows
 
 NO_CELL = -1

@@ -19,7 +19,8 @@ from swapconf.whatif.graph.asked import Asked
 from swapconf.whatif.graph.memory import Lives, Made, lives
 from swapconf.whatif.graph.run_graph import RunGraph
 from swapconf.whatif.graph.strategy_graph import StrategyGraph, strategy_graph, unchanged
-from swapconf.whatif.predict import LaunchPlan, PlacedBaseline, prediction, schedule
+from swapconf.whatif.placed import PlacedBaseline
+from swapconf.whatif.predict import LaunchPlan, prediction, schedule
 from swapconf.whatif.prediction import Moves, Prediction
 from swapconf.whatif.swap import Windows
 
