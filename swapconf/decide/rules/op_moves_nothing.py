@@ -57,11 +57,16 @@ def check(case: Case) -> Iterator[Finding]:
 
 
 def _read_by_what_runs_again(case: Case, entry: OpSwap, flagged: Set[str]) -> bool:
-    """Whether, in one of its layers, an operator that is recomputed reads the output of one that is flagged."""
+    """Whether, in one of its layers, an operator that is recomputed reads the output of one that is flagged. A catalog
+    also names readers that a layout does not have, such as communication."""
     layers = case.chosen(entry.layers)
     return any(
         isinstance(decision.action, Swap)
-        and any(isinstance(one.plan.decisions[reader].action, Recompute) for reader in template.by_path[path].consumers)
+        and any(
+            isinstance(read.action, Recompute)
+            for reader in template.by_path[path].consumers
+            if (read := one.plan.decisions.get(reader)) is not None
+        )
         for one in (case.strategy.layers if case.strategy is not None else ())
         if one.layer.index in layers
         for template in [one.layer.template]
