@@ -12,6 +12,7 @@ from swapconf.config.nodes import from_plain, nowhere
 from swapconf.decide.rules import PYNATIVE_ALONE, dialects_of, every_rule
 from swapconf.study.study import study_document
 from swapconf.upstream.facts import Versions
+from tests.helpers import ROOT, study_of
 from tests.unit.test_upstream_cases import BASE
 
 LISTED = {"swap": True, "op_swap": [{"op_name": "attention", "backward_prefetch": 5, "layers": True}]}
@@ -241,3 +242,15 @@ def test_an_operator_that_the_model_excludes_is_not_swapped_inside_what_is_recom
     ]
     around = "the whole layer" if "recompute" in recompute else "mlp"
     assert told == [f"this swap has no effect in layer 1: recomputed there: {around}; recompute wins over swap"]
+
+
+def test_readers_that_a_layout_lacks_read_nothing() -> None:
+    """Without tensor parallelism no all-reduce stands behind the projection of a layer of multi-token prediction."""
+    linear = r"transformer_layer\.self_attention\.linear_proj\.matmul"
+    study = study_of(
+        ROOT / "configs/small/deepseek_v3_default_swap.yaml",
+        "parallel_config.model_parallel=1",
+        f'swap_config={{"swap": true, "op_swap": [{{"op_name": "{linear.replace(chr(92), chr(92) * 2)}", '
+        '"backward_prefetch": 5, "layers": true}]}',
+    )
+    assert {finding.rule for finding in study.findings} & {"op-moves-nothing", "op-no-match"}
