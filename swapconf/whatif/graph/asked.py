@@ -103,7 +103,7 @@ class Asked:
         """The block in which a value lies; -1 for none."""
         baseline, kernel = self.prepared.baseline, self.run.kernel_of.get(node)
         while kernel is not None and not baseline.made.get(kernel) and baseline.below[kernel] >= 0:
-            node, item = self.run.source(self.run.graph.inputs[node][0])  # a view shows what it reads
+            node, item = self.run.origin(self.run.graph.inputs[node][0])  # a view shows what it reads
             kernel = self.run.kernel_of.get(node)
         made = baseline.made.get(kernel) if kernel is not None else None
         return made[min(item, len(made) - 1)] if made else -1

@@ -130,7 +130,13 @@ class Gates:
         asked = self.asked
         last = max(ends)
         readers = asked.gradients.get(last) or [one for end in ends for one in asked.gradients.get(end, ())]
-        found = [given for reader in sorted(set(readers)) for given in self._all_besides(reader)]
+        rows = {row for end in ends for row in asked.prepared.baseline.made.get(end, ())}
+        found = [
+            given
+            for reader in sorted(set(readers))
+            for given in self._all_besides(reader)
+            if asked.row(*asked.run.origin(given)) not in rows  # a view of what runs again
+        ]
         return self.nodes.add(TUPLE, tuple(dict.fromkeys(found))) if found else NO_NODE
 
     def _all_besides(self, kernel: int) -> list[int]:

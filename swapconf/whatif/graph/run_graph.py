@@ -143,6 +143,11 @@ class RunGraph:
             node = inputs[node][0]
         return node, item
 
+    def origin(self, node: int) -> tuple[int, int]:
+        """As `source`, also of what a call is handed."""
+        _, value, _ = self.through_barrier(node)
+        return self.source(value)
+
     @cached_property
     def forward_of(self) -> dict[int, int]:
         """By gradient kernel the forward kernel of the same micro-batch whose gradient it computes: MindSpore numbers
