@@ -35,7 +35,7 @@ from swapconf.study.study import Study, study_for_check
 from swapconf.timing import hardware
 from swapconf.timing.cost import Machine
 from swapconf.upstream.facts import Versions
-from swapconf.whatif.evaluate import Evaluation, Evaluator, Need
+from swapconf.whatif.evaluate import Evaluation, Evaluator
 
 SAME = 0.0005  # of a step
 MODES = {
@@ -60,7 +60,7 @@ class Known:
 
     evaluator: Evaluator
     found: dict[Any, tuple[Evaluation, ...]] = field(default_factory=dict)
-    pools: dict[Any, tuple[Need, ...]] = field(default_factory=dict)
+    pools: dict[Any, tuple[int, ...]] = field(default_factory=dict)
 
     def evaluations(self, config: Config, keys: Sequence[Hashable]) -> tuple[Evaluation, ...]:
         key = tuple(keys)
@@ -68,10 +68,10 @@ class Known:
             self.found[key] = tuple(self.evaluator.evaluate(config, keys, machine) for machine in range(2))
         return self.found[key]
 
-    def needs(self, config: Config, keys: Sequence[Hashable]) -> tuple[Need, ...]:
+    def with_fragments_bytes(self, config: Config, keys: Sequence[Hashable]) -> tuple[int, ...]:
         key = tuple(keys)
         if key not in self.pools:
-            self.pools[key] = self.evaluator.needs(config, keys)
+            self.pools[key] = self.evaluator.with_fragments_bytes(config, keys)
         return self.pools[key]
 
 
@@ -93,8 +93,8 @@ class OnMachine:
     def evaluate(self, config: Config, keys: Sequence[Hashable], machine: int) -> Evaluation:
         return self.known.evaluations(config, keys)[self.machine]
 
-    def needs(self, config: Config, keys: Sequence[Hashable]) -> tuple[Need, ...]:
-        return self.known.needs(config, keys)
+    def with_fragments_bytes(self, config: Config, keys: Sequence[Hashable]) -> tuple[int, ...]:
+        return self.known.with_fragments_bytes(config, keys)
 
 
 def main() -> None:

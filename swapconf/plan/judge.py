@@ -20,7 +20,7 @@ from swapconf.plan.modes import KEEP, Atom, Mode, Plan, config_of, decoder_layer
 from swapconf.plan.refused import Refused
 from swapconf.study.study import Study
 from swapconf.timing.cost import Known, Machine
-from swapconf.whatif.evaluate import Evaluation, Evaluator, Need, Waits
+from swapconf.whatif.evaluate import Evaluation, Evaluator, Waits
 from swapconf.words.phrases import phrase
 
 NOMINAL, SLOWER = range(2)  # machines of the evaluator: as told, and with a slower host link
@@ -137,11 +137,7 @@ class Judge:
 
     def pool_bytes(self, plan: Plan) -> tuple[int, ...]:
         """By rank, with fragments."""
-        return tuple(need.mapped_bytes for need in self.needs(plan))
-
-    def needs(self, plan: Plan) -> tuple[Need, ...]:
-        """By rank."""
-        return self.evaluator.needs(self.config(plan), self._keys(plan))
+        return self.evaluator.with_fragments_bytes(self.config(plan), self._keys(plan))
 
     def score(self, plan: Plan, better_than: Scored | None = None) -> Scored:
         """``better_than``: where the plan is slower than this one, which fits, it is not asked whether it fits."""
@@ -160,13 +156,9 @@ class Judge:
             return guess
         if better_than is not None and better_than.fits and guess.cost_us >= better_than.cost_us:
             return guess
-        pools, needs = self.pool_bytes(plan), self.needs(plan)
-        ranks = (replace(rank, used_peak_bytes=need.used_bytes) for rank, need in zip(found.ranks, needs, strict=True))
+        pools = self.pool_bytes(plan)
         self._scored[plan] = replace(
-            guess,
-            found=replace(found, ranks=tuple(ranks)),
-            pool_bytes=pools,
-            over_bytes=self.limits.over_bytes(pools) + self.host_over_bytes(found),
+            guess, pool_bytes=pools, over_bytes=self.limits.over_bytes(pools) + self.host_over_bytes(found)
         )
         return self._scored[plan]
 

@@ -17,7 +17,7 @@ from swapconf.plan.modes import Atom
 from swapconf.plan.planned import Planned, Verdict
 from swapconf.report.memory_tables import PrintedTable
 from swapconf.study.study import Study
-from swapconf.whatif.evaluate import Evaluation, Need, Waits
+from swapconf.whatif.evaluate import Evaluation, Waits
 from swapconf.words.phrases import joined, phrase, show
 from swapconf.words.units import runs, show_bytes, show_range
 
@@ -91,11 +91,11 @@ def strategies(planned: Planned, study: Study) -> PrintedTable:
     nothing = judge.evaluation((frozenset(),) * len(judge.layers))
     rows = []
     for name, plan in [(phrase("the plan"), planned.chosen.plan), *((n, s.plan) for n, s in planned.simple.items())]:
-        rows.append(_row(name, planned, judge.evaluation(plan), judge.needs(plan), judge.waits(plan), nothing))
+        rows.append(_row(name, planned, judge.evaluation(plan), judge.pool_bytes(plan), judge.waits(plan), nothing))
     keys = [("as it is", rank) for rank in evaluator.ranks]
     found = evaluator.evaluate(study.config, keys, machine=SLOWER)
-    needs, waits = evaluator.needs(study.config, keys), evaluator.waits(study.config, keys, SLOWER)
-    rows.append(_row(phrase("the YAML as it is"), planned, found, needs, waits, nothing))
+    pools, waits = evaluator.with_fragments_bytes(study.config, keys), evaluator.waits(study.config, keys, SLOWER)
+    rows.append(_row(phrase("the YAML as it is"), planned, found, pools, waits, nothing))
     head = (
         phrase("strategy"),
         phrase("fits"),
@@ -117,14 +117,14 @@ def strategies(planned: Planned, study: Study) -> PrintedTable:
 
 
 def _row(
-    name: str, planned: Planned, found: Evaluation, needs: Sequence[Need], waits: Waits, nothing: Evaluation
+    name: str, planned: Planned, found: Evaluation, pools: Sequence[int], waits: Waits, nothing: Evaluation
 ) -> tuple[str, ...]:
-    judge, pools = planned.judge, [need.mapped_bytes for need in needs]
+    judge = planned.judge
     fits = not judge.limits.over_bytes(pools) and not judge.host_over_bytes(found) and not found.crashes
     return (
         name,
         phrase("yes") if fits else phrase("no"),
-        show_bytes(max(need.used_bytes for need in needs)),
+        show_bytes(max(rank.used_peak_bytes for rank in found.ranks)),
         show_bytes(max(pools)),
         show_bytes(judge.host_bytes(found)),
         show_bytes(found.moved_bytes),

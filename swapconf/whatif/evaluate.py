@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TypeVar
 
 import numpy as np
 
@@ -31,12 +31,12 @@ from swapconf.timing.steady import rounds
 from swapconf.timing.timing import Floats, Program
 from swapconf.trace import run_record
 from swapconf.trace.columns import Ints
+from swapconf.trace.lifetimes import Lifetimes
 from swapconf.trace.trace import Trace
 from swapconf.upstream.facts import Versions
 from swapconf.whatif import baseline_step
-from swapconf.whatif.graph.predict import GraphedBaseline
 from swapconf.whatif.layer_share import LayerShare, layer_share
-from swapconf.whatif.placed import placed
+from swapconf.whatif.placed import PlacedBaseline, placed
 from swapconf.whatif.predict import prediction, schedule
 from swapconf.whatif.predicted_program import predicted_program
 from swapconf.whatif.prediction import Prediction
@@ -44,7 +44,9 @@ from swapconf.whatif.question import Question
 from swapconf.words.findings import Finding
 from swapconf.words.phrases import phrase
 
-_PROGRAMS = 64  # of the latest answers of a rank that are kept whole
+T = TypeVar("T")
+
+_PROGRAMS, _DEVICES = 64, 4  # of the latest answers of a rank that are kept whole
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,13 +63,6 @@ class RankMemory:
     moved_bytes: int
     recomputed: int
     crashes: bool
-
-
-class Need(NamedTuple):
-    """``used_bytes``: at the peak; ``mapped_bytes``: with fragments."""
-
-    used_bytes: int
-    mapped_bytes: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -179,16 +174,16 @@ class Evaluator:
             launched.append(found[1])
         return Evaluation(ranks=tuple(memory), step_us=self._step_us(launched, machine))
 
-    def needs(self, config: Config, keys: Sequence[Hashable]) -> tuple[Need, ...]:
-        """By rank, what it takes in the order of MindSpore's own graph, where the trace has that (`evaluate` looks for
-        a quick answer in another way), and what the pool, or the evaluator's policy, needs for it."""
+    def with_fragments_bytes(self, config: Config, keys: Sequence[Hashable]) -> tuple[int, ...]:
+        """By rank, what MindSpore's pool (or the evaluator's policy) needs for what `evaluate` predicts."""
         found = []
         for rank, key in zip(self._ranks, keys, strict=True):
-            if key not in rank.needs:
-                device = rank.in_order(self.strategy(config)).device
-                mapped = place(self._policy, device, rank.question.pool).mapped_bytes
-                rank.needs[key] = Need(used_bytes=device.used_peak_bytes, mapped_bytes=mapped)
-            found.append(rank.needs[key])
+            if key not in rank.mapped:
+                device = rank.devices.get(key)
+                if device is None:
+                    device = rank.predict(self.strategy(config))[0].device
+                rank.mapped[key] = place(self._policy, device, rank.question.pool).mapped_bytes
+            found.append(rank.mapped[key])
         return tuple(found)
 
     def strategy(self, config: Config) -> Strategy:
@@ -277,10 +272,11 @@ class _Rank:
         self.shared_rows: Ints = np.zeros(0, dtype=np.int64)
         self._few, self._count = run_record.micro_batches(folder)
         self._first, self._second = rounds(self.step.program.names, self._few if self._few < self._count else 0)
-        self._placed: dict[tuple[LayerTemplate, ...], GraphedBaseline] = {}
+        self._placed: dict[tuple[LayerTemplate, ...], PlacedBaseline] = {}
         self.memory: dict[Hashable, RankMemory] = {}
-        self.needs: dict[Hashable, Need] = {}
+        self.mapped: dict[Hashable, int] = {}
         self.launched: OrderedDict[Hashable, _Launched] = OrderedDict()
+        self.devices: OrderedDict[Hashable, Lifetimes] = OrderedDict()
 
     @property
     def scale(self) -> float:
@@ -306,26 +302,22 @@ class _Rank:
         )
         if key is not None:
             self.memory[key] = memory
-            self.launched[key] = launched
-            if len(self.launched) > _PROGRAMS:
-                self.launched.popitem(last=False)
+            _keep(self.launched, key, launched, _PROGRAMS)
+            _keep(self.devices, key, found.device, _DEVICES)
         return memory, launched
 
     def predict(self, strategy: Strategy) -> tuple[Prediction, _Launched]:
-        prepared = self._graphed(strategy.network).prepared
+        prepared = self._prepared(strategy.network)
         planned = schedule(prepared, strategy)
         found = prediction(prepared, planned)
         made = predicted_program(self.step, planned, found.moves)
         return found, _Launched(program=made.program, row=made.row)
 
-    def in_order(self, strategy: Strategy) -> Prediction:
-        return self._graphed(strategy.network).predict(strategy)
-
-    def _graphed(self, network: Network) -> GraphedBaseline:
+    def _prepared(self, network: Network) -> PlacedBaseline:
         known = self._placed.get(network.templates)
         if known is None:
-            own, is_own = self.question.graphed, network == self.question.network
-            known = own if is_own else replace(own, prepared=placed(own.prepared.baseline, network))
+            prepared = self.question.prepared
+            known = prepared if network == self.question.network else placed(prepared.baseline, network)
             self._placed[network.templates] = known
         return known
 
@@ -337,3 +329,9 @@ class _Rank:
         own = np.flatnonzero(launched.row < len(at))
         at[launched.row[own][::-1]] = own[::-1]  # of a kernel that runs again the first
         return (self._count - self._few) * float(np.median(ends_us[at[self._second]] - ends_us[at[self._first]]))
+
+
+def _keep(kept: OrderedDict[Hashable, T], key: Hashable, value: T, most: int) -> None:
+    kept[key] = value
+    if len(kept) > most:
+        kept.popitem(last=False)

@@ -16,7 +16,7 @@ from swapconf.study.study import Study
 from swapconf.timing import hardware
 from swapconf.timing.cost import Known, Machine
 from swapconf.upstream.facts import Versions
-from swapconf.whatif.evaluate import Evaluation, Evaluator, Need, RankMemory
+from swapconf.whatif.evaluate import Evaluation, Evaluator, RankMemory
 from swapconf.whatif.layer_share import LayerShare
 from tests.helpers import TRACES, study_of
 from tests.unit.networks import config, network
@@ -158,12 +158,9 @@ class MadeUp:
         found_us = self.evaluate(config, keys, machine).step_us
         return Known(us=found_us, low_us=found_us, high_us=found_us, share={})
 
-    def needs(self, config: Config, keys: Sequence[Hashable]) -> tuple[Need, ...]:
+    def with_fragments_bytes(self, config: Config, keys: Sequence[Hashable]) -> tuple[int, ...]:
         found, more = self.evaluate(config, keys), self.fragments or _by_chance
-        return tuple(
-            Need(used_bytes=rank.used_peak_bytes, mapped_bytes=rank.used_peak_bytes + more(stage, keys[stage]))
-            for stage, rank in enumerate(found.ranks)
-        )
+        return tuple(rank.used_peak_bytes + more(stage, keys[stage]) for stage, rank in enumerate(found.ranks))
 
 
 def _modes(key: Any) -> Sequence[Mode]:

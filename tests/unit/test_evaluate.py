@@ -13,7 +13,7 @@ from swapconf.compare import folders
 from swapconf.compare.predicted import of_baseline
 from swapconf.config.config import Config
 from swapconf.plan.modes import RECOMPUTED, Atom, Mode, config_of, uniform
-from swapconf.whatif.evaluate import Evaluator, Need
+from swapconf.whatif.evaluate import Evaluator
 from swapconf.whatif.question import Question
 from swapconf.whatif.step_time import step_time
 from tests.helpers import TRACES
@@ -54,8 +54,7 @@ def test_a_strategy_is_what_a_question_says_of_it(name: str, machine: int) -> No
     assert rank.moved_bytes == answer.prediction.moved_bytes
     assert rank.recomputed == answer.prediction.recomputed
     assert rank.host_peak_bytes == (answer.prediction.moves.host.peak_bytes if len(answer.prediction.moves) else 0)
-    used, mapped = answer.prediction.used_peak_bytes, answer.placement.mapped_bytes
-    assert evaluator().needs(config, [("whole", name)]) == (Need(used_bytes=used, mapped_bytes=mapped),)
+    assert evaluator().with_fragments_bytes(config, [("whole", name)]) == (answer.placement.mapped_bytes,)
 
 
 def test_a_slower_link_takes_longer_where_copies_are_waited_for_and_nowhere_else() -> None:
@@ -85,7 +84,7 @@ def test_what_is_known_by_its_keys_is_not_asked_again_whatever_the_machine() -> 
     assert fresh.calls == 1
     assert fresh.evaluate(whole, ["whole"]) == first
     fresh.evaluate(whole, ["whole"], 1)
-    fresh.needs(whole, ["whole"])
+    fresh.with_fragments_bytes(whole, ["whole"])
     assert fresh.calls == 1
     assert fresh.evaluate(half, ["half"]).ranks != first.ranks
     assert fresh.calls == 2
@@ -99,8 +98,9 @@ def test_an_answer_that_is_no_longer_kept_whole_is_given_again() -> None:
     for turn in range(70):
         fresh.evaluate(strategy(MODES["nothing"]), [turn])
     assert fresh.evaluate(strategy(MODES["operators"]), ["first"]) == first
-    asked = strategy(MODES["operators"])
-    assert fresh.needs(asked, ["first"]) == fresh.needs(asked, ["again"])
+    assert fresh.with_fragments_bytes(strategy(MODES["operators"]), ["first"]) == fresh.with_fragments_bytes(
+        strategy(MODES["operators"]), ["again"]
+    )
 
 
 @pytest.mark.parametrize("name", MODES)
