@@ -21,10 +21,8 @@ from swapconf.dryrun.effect.effect import observed
 from swapconf.models.network import COMMUNICATION
 from swapconf.trace import trace_folder
 from swapconf.trace.trace import Trace
-from swapconf.whatif.bound import safe_peak_bytes
 from swapconf.whatif.graph.predict import GraphedBaseline
-from swapconf.whatif.graph.run_graph import RunGraph
-from swapconf.whatif.placed import PlacedBaseline, placed
+from swapconf.whatif.placed import placed
 from swapconf.whatif.prediction import Prediction
 from swapconf.whatif.prepare import prepare
 from swapconf.whatif.unfused import unfused
@@ -114,7 +112,7 @@ def judge(case: Case, folder: Path) -> Verdict:
         disagreements=disagreements,
         spared=unseen,
         details=details,
-        figures=_figures(baseline.prepared, strategy, found, truth),
+        figures=_figures(baseline, strategy, found, truth),
     )
 
 
@@ -127,7 +125,7 @@ def _baseline(folder: Path, seed: int, group: int) -> GraphedBaseline | str:
     try:
         trace = trace_folder.read(folder / first.baseline, rank=0)
         prepared = placed(prepare(unfused(trace)), network)
-        return GraphedBaseline(prepared=prepared, run=RunGraph.of(prepared.baseline, trace.launch_graph))
+        return GraphedBaseline.of(prepared, trace.launch_graph)
     except Exception as error:  # the fault of a baseline is told with its cases
         return f"the run without a strategy: {error}"
 
@@ -172,9 +170,9 @@ def _differences(kind: str, decided: Any, carried: Any) -> Iterator[str]:
             yield f"cells: {kind} {what}: {len(sites)} sites, as {', '.join(shown[:3])}"
 
 
-def _figures(prepared: PlacedBaseline, strategy: Strategy, found: Prediction, truth: Trace) -> Figures:
+def _figures(baseline: GraphedBaseline, strategy: Strategy, found: Prediction, truth: Trace) -> Figures:
     return Figures(
-        baseline=prepared.baseline.blocks.used_peak_bytes,
+        baseline=baseline.prepared.baseline.blocks.used_peak_bytes,
         peak=truth.used_peak_bytes,
         predicted_peak=found.used_peak_bytes,
         inside=true_inside(truth),
@@ -183,5 +181,5 @@ def _figures(prepared: PlacedBaseline, strategy: Strategy, found: Prediction, tr
         predicted_host=found.moves.host.peak_bytes,
         moves=sum(kernel.copies_to_host for kernel in truth.step),
         predicted_moves=len(found.moves) // max(found.steps, 1),
-        safe=max(safe_peak_bytes(prepared, strategy), found.used_peak_bytes),
+        safe=baseline.safe_peak_bytes(strategy, found),
     )

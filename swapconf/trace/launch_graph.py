@@ -29,11 +29,11 @@ MAX_DOCUMENT_BYTES = 2**26  # 200 a node
 NO_NODE = -1
 _FORM = 1  # of the file; raised whenever a column changes its meaning
 
-RETURN, ITEM = "Return", "TupleGetItem"
+RETURN, ITEM, TUPLE = "Return", "TupleGetItem", "MakeTuple"
+DEPEND, LOAD, STATE = "Depend", "Load", "UpdateState"
+SAME_VALUE = frozenset({DEPEND, LOAD})  # of their first input
 # nodes that are launched nowhere
-UNLAUNCHED = frozenset(
-    {"Call", "Depend", "Load", "MakeTuple", "Partial", RETURN, "Switch", ITEM, "UpdateState", "make_tuple"}
-)
+UNLAUNCHED = frozenset({"Call", DEPEND, LOAD, TUPLE, "Partial", RETURN, "Switch", ITEM, STATE, "make_tuple"})
 COMMUNICATION = frozenset(
     {
         "AllGather",

@@ -24,12 +24,11 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from swapconf.trace.launch_graph import ITEM, NO_NODE, LaunchGraph
+from swapconf.trace.launch_graph import ITEM, NO_NODE, SAME_VALUE, TUPLE, LaunchGraph
 from swapconf.trace.trace import Kernel
 
-_CAST, _TUPLE = "Cast", "MakeTuple"
+_CAST = "Cast"
 _WRITES = "Assign"  # or AssignAdd
-_SAME_VALUE = frozenset({"Depend", "Load"})  # of their first input
 _NEVER = 1 << 60
 
 
@@ -42,15 +41,19 @@ def launched(graph: LaunchGraph, again: Collection[int] = ()) -> list[int]:
 
 
 def reproduces(graph: LaunchGraph, kernels: Iterable[Kernel]) -> bool:
-    """Whether the order of a graph is the one in which kernels were launched, in each of their steps. Nodes
-    that the kernels do not have, such as the borders of a condition, are left aside."""
-    ran = [kernel.name for kernel in kernels if not kernel.is_event]
+    """Whether the order of a graph is the one in which kernels were launched; see `repeats`."""
+    return repeats(graph, [kernel.name for kernel in kernels if not kernel.is_event])
+
+
+def repeats(graph: LaunchGraph, ran: Sequence[str]) -> bool:
+    """Whether the order of a graph is that of kernels, by their names, in each of their steps. Nodes that the kernels
+    do not have, such as the borders of a condition, are left aside."""
     names = frozenset(ran)
     try:
         step = [graph.name[node] for node in launched(graph) if graph.name[node] in names]
     except ValueError:
         return False
-    return bool(step) and len(ran) % len(step) == 0 and step * (len(ran) // len(step)) == ran
+    return bool(step) and len(ran) % len(step) == 0 and step * (len(ran) // len(step)) == [*ran]
 
 
 def _inputs_first(graph: LaunchGraph) -> list[int]:
@@ -246,9 +249,9 @@ def _sources(graph: LaunchGraph, upwards: Sequence[int]) -> list[int]:
     item = graph.item.tolist()
     for node in upwards:
         inputs = graph.inputs[node]
-        if inputs and graph.primitive[node] in _SAME_VALUE:
+        if inputs and graph.primitive[node] in SAME_VALUE:
             source[node] = source[inputs[0]]
-        elif inputs and inputs[0] != NO_NODE and graph.primitive[inputs[0]] == _TUPLE:
+        elif inputs and inputs[0] != NO_NODE and graph.primitive[inputs[0]] == TUPLE:
             values = graph.inputs[inputs[0]]
             if 0 <= item[node] < len(values):
                 source[node] = source[values[item[node]]]
@@ -261,7 +264,7 @@ def _first_reader(graph: LaunchGraph, upwards: Sequence[int], place: dict[int, i
     is_kernel = graph.is_kernel.tolist()
     for node in reversed(upwards):
         turn = place.get(node, _NEVER)
-        if not is_kernel[node] and (graph.primitive[node] in _SAME_VALUE or graph.primitive[node] == ITEM):
+        if not is_kernel[node] and (graph.primitive[node] in SAME_VALUE or graph.primitive[node] == ITEM):
             turn = first[node]
         for item in graph.inputs[node]:
             if item != NO_NODE:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -24,9 +25,7 @@ from swapconf.trace.lifetimes import TICKS, Placement, PoolRecord
 from swapconf.whatif import step_time
 from swapconf.whatif.baseline_step import added_operations
 from swapconf.whatif.belongs import other_run
-from swapconf.whatif.bound import safe_peak_bytes
 from swapconf.whatif.graph.predict import GraphedBaseline
-from swapconf.whatif.graph.run_graph import RunGraph
 from swapconf.whatif.placed import PlacedBaseline, placed
 from swapconf.whatif.predict import LaunchPlan, prediction, schedule
 from swapconf.whatif.prediction import Prediction
@@ -102,7 +101,6 @@ class Question:
         self.grown = run_record.grown(run_record.report(folder))
         self._config, self.network, self._versions = study.config, study.network, study.versions
         self.prepared = placed(baseline, study.network)
-        self.graphed = GraphedBaseline(prepared=self.prepared, run=RunGraph.of(baseline, trace.launch_graph))
         self._machine = machine
         self.clock = None if machine is None else step_time.clock(trace, baseline, machine)
         self._told = run_record.pool(folder)
@@ -114,6 +112,11 @@ class Question:
             *_unexplained(trace.folder, replayed),
         )
         _check(self.prepared, study.network, study.config.file)
+
+    @cached_property
+    def graphed(self) -> GraphedBaseline:
+        """Read where it is asked for first: a plan does without it."""
+        return GraphedBaseline.of(self.prepared, self.trace.launch_graph)
 
     @property
     def baseline_peak_bytes(self) -> int:
@@ -159,7 +162,7 @@ class Question:
             entries=entries,
             times=self._times(launched),
             placement=place(self._policy, whole.device, self.pool),
-            safe_bytes=max(safe_peak_bytes(self.prepared, strategy), whole.used_peak_bytes),
+            safe_bytes=self.graphed.safe_peak_bytes(strategy, whole),
             findings=(
                 *_underflow(whole, self._config),
                 *_unread(whole, self._config),

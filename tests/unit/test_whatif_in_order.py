@@ -57,8 +57,7 @@ def graphed(folder: Path) -> GraphedBaseline:
     found = trace(folder)
     network = study_of(folder / "model.yaml").network
     assert network is not None
-    prepared = placed(prepare(found), network)
-    return GraphedBaseline(prepared=prepared, run=RunGraph.of(prepared.baseline, found.launch_graph))
+    return GraphedBaseline.of(placed(prepare(found), network), found.launch_graph)
 
 
 def strategy(folder: Path, run: Mapping[str, Any]) -> Strategy:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from swapconf.trace.launch_graph import NO_NODE
+from swapconf.trace.launch_graph import DEPEND, LOAD, NO_NODE, SAME_VALUE, STATE, TUPLE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.moves import Moves
-from swapconf.whatif.graph.nodes import COPY, DEPEND, LOAD, SAME_VALUE, TUPLE, Nodes
+from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.graph.tables import Tables
 from swapconf.whatif.graph.ties import Ties
 from swapconf.whatif.laid_out import ADD_AND_NORM, SUM
 
-_NORM, _CAST, _STATE = "RmsNorm", "Cast", "UpdateState"
+_NORM, _CAST = "RmsNorm", "Cast"
 
 
 @dataclass
@@ -24,7 +24,7 @@ class Again:
     Attributes:
         kernel_of: By added node the kernel that it copies.
         norms: Copies of a fused Add and norm that are the norm alone.
-        weights: By node of a parameter the copy of it that is left for a cast which was asked for by itself.
+        weights: By copy of a parameter that is left for casts which were asked for by themselves, its row.
     """
 
     asked: Asked
@@ -37,6 +37,7 @@ class Again:
     norms: set[int] = field(default_factory=set)
     weights: dict[int, int] = field(default_factory=dict)
     _copies: dict[tuple[int, Part], int] = field(default_factory=dict)
+    _weight_of: dict[int, int] = field(default_factory=dict)
 
     def copied(self, node: int, barrier: int, part: Part) -> int:
         """``part``: of who reads it."""
@@ -144,10 +145,12 @@ class Again:
     def _weight(self, node: int, kernel: int, barrier: int) -> int:
         """The forward pass leaves a copy of the weight for the cast, and reads that itself."""
         load = self.asked.run.graph.inputs[node][0]
-        if load not in self.weights:
-            self.weights[load] = self.nodes.add(COPY, (load,), self.nodes.name[node])
-        self.nodes.inputs[node] = [self.weights[load], *self.asked.run.graph.inputs[node][1:]]
-        return self.ties.behind_barrier(self.weights[load], barrier)
+        if load not in self._weight_of:
+            self._weight_of[load] = self.nodes.add(COPY, (load,), self.nodes.name[node])
+            self.weights[self._weight_of[load]] = self.asked.prepared.baseline.weights[kernel]
+        copied = self._weight_of[load]
+        self.nodes.inputs[node] = [copied, *self.asked.run.graph.inputs[node][1:]]
+        return self.ties.behind_barrier(copied, barrier)
 
     def _seen(self, value: int, kernel: int, barrier: int, part: Part) -> tuple[int, bool]:
         """(what the copy of a node reads for a value that the node reads, whether that is a copy)."""
@@ -183,7 +186,7 @@ class Again:
                 for one in self.nodes.inputs[value]
             ]
             return self.nodes.add(TUPLE, [seen for seen, _ in inner]), any(is_copy for _, is_copy in inner)
-        if primitive == _STATE:
+        if primitive == STATE:
             return NO_NODE, False
         if primitive == LOAD:
             return self.loaded(value, kernel, barrier, part), False

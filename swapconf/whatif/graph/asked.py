@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -50,14 +50,11 @@ class Asked:
     def windows(self) -> Windows:
         return self.plan.windows
 
-    @property
-    def _forward_copies(self) -> int:
-        return len(self.plan.program.copies) - self.plan.program.parted
-
     @cached_property
     def again(self) -> frozenset[int]:
         """Kernels of the step to run again where a gradient needs them."""
-        copies = self.plan.program.copies[: self._forward_copies]
+        program = self.plan.program
+        copies = program.copies[: len(program.copies) - program.parted]
         return frozenset(copies[copies < self.run.count].tolist())
 
     @cached_property
@@ -78,10 +75,9 @@ class Asked:
         baseline, program, windows = self.prepared.baseline, self.plan.program, self.plan.windows
         count = len(baseline.maker)
         origin = np.concatenate([np.arange(count), program.origin])
+        origin[baseline.twin_block[self._twins_made]] = self._twins_made
         row, fresh = origin[program.block], program.block >= count
-        for made in self._twins_made():
-            mine = program.block == baseline.twin_block[made]
-            row[mine], fresh[mine] = made, True
+        fresh |= np.isin(program.block, baseline.twin_block[self._twins_made])
         inside = np.flatnonzero((program.reader >= 0) & (program.reader < self.run.count))
         found: dict[tuple[int, bool, int], Use] = {}
         columns = (program.reader, program.again, row, fresh, windows.uses)
@@ -89,12 +85,11 @@ class Asked:
             found.setdefault((reader, again, block), Use(again=new, window=window))
         return found
 
-    def _twins_made(self) -> Iterator[int]:
+    @cached_property
+    def _twins_made(self) -> Ints:
         """Rows that the model itself makes again, of kernels that are to run again."""
         baseline = self.prepared.baseline
-        for row in np.flatnonzero(baseline.twin_block >= 0).tolist():
-            if int(baseline.maker[row]) in self.again:
-                yield row
+        return np.flatnonzero((baseline.twin_block >= 0) & np.isin(baseline.maker, list(self.again)))
 
     def use(self, reader: int, again: bool, node: int, item: int) -> Use:
         return self.uses.get((reader, again, self.row(node, item)), NOTHING)

@@ -7,11 +7,13 @@ cell waits as that cell does (frontend/optimizer/irpass/recompute.cc).
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from swapconf.trace.launch_graph import ITEM, NO_NODE
+from swapconf.trace.launch_graph import ITEM, NO_NODE, TUPLE
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
-from swapconf.whatif.graph.nodes import TUPLE, Nodes
+from swapconf.whatif.graph.nodes import Nodes
 
 _SUMS = frozenset({"AddN", "Add"})  # of gradients, which have no number of their own
 _FAR = 30
@@ -46,11 +48,19 @@ class Gates:
         run, waits = self.asked.run, self.asked.prepared.baseline.waits
         known: dict[int, bool] = {}
         found = list[int]()
-        for kernel, node in sorted(run.forward_of.items()):
-            if waits[kernel] and self._is_of(node, part):
+        for kernel, node in self._by_pass.get(part.passing, ()):
+            if waits[kernel] and self.asked.is_under(part.cell, node):
                 outer = [one for one in self._late(kernel) if not self._is_inside(one, part, known)]
                 found += outer if not found else [one for one in outer if run.is_tie(one)]
         return tuple(dict.fromkeys(found))
+
+    @cached_property
+    def _by_pass(self) -> dict[int, list[tuple[int, int]]]:
+        """(gradient, the node of the forward pass), ascending, by the pass of that."""
+        found: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        for kernel, node in sorted(self.asked.run.forward_of.items()):
+            found[int(self.asked.prepared.baseline.kernels.passing[node])].append((kernel, node))
+        return found
 
     def _late(self, kernel: int) -> list[int]:
         """The gradients that a kernel reads and that wait for that of the loss."""

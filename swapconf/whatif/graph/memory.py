@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from swapconf.trace.columns import Ints
-from swapconf.trace.launch_graph import ITEM, NO_NODE
+from swapconf.trace.launch_graph import ITEM, NO_NODE, SAME_VALUE, TUPLE
 from swapconf.trace.launch_order import launched
-from swapconf.whatif.graph.nodes import MOVE, SAME_VALUE, TUPLE
+from swapconf.whatif.graph.nodes import MOVE
 from swapconf.whatif.graph.strategy_graph import StrategyGraph
 from swapconf.whatif.laid_out import SUM
 from swapconf.whatif.streams import released

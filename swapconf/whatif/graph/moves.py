@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from swapconf.trace.launch_graph import ITEM, NO_NODE
+from swapconf.trace.launch_graph import DEPEND, ITEM, NO_NODE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import Asked
-from swapconf.whatif.graph.nodes import DEPEND, MOVE, Nodes
+from swapconf.whatif.graph.nodes import MOVE, Nodes
 from swapconf.whatif.graph.ties import Ties
 from swapconf.whatif.laid_out import ADD_AND_NORM, SUM
 

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from swapconf.trace.launch_graph import NO_NODE, UNLAUNCHED, LaunchGraph
+from swapconf.trace.launch_graph import DEPEND, NO_NODE, UNLAUNCHED, LaunchGraph
 
-DEPEND, LOAD, TUPLE, MOVE, COPY = "Depend", "Load", "MakeTuple", "MoveTo", "TensorMove"
-SAME_VALUE = frozenset({DEPEND, LOAD})  # of their first input
+MOVE, COPY = "MoveTo", "TensorMove"
 
 
 class Nodes:

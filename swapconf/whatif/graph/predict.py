@@ -13,8 +13,9 @@ import numpy as np
 
 from swapconf.decide.strategy import Strategy
 from swapconf.trace.columns import Ints
-from swapconf.trace.launch_graph import NO_NODE
+from swapconf.trace.launch_graph import NO_NODE, LaunchGraph
 from swapconf.trace.lifetimes import CATEGORIES, NEVER, TICKS, Category, Lifetimes
+from swapconf.whatif.bound import safe_peak_bytes
 from swapconf.whatif.graph.asked import Asked
 from swapconf.whatif.graph.memory import Lives, Made, lives
 from swapconf.whatif.graph.run_graph import RunGraph
@@ -34,6 +35,11 @@ class GraphedBaseline:
     prepared: PlacedBaseline
     run: RunGraph | None
 
+    @classmethod
+    def of(cls, prepared: PlacedBaseline, graph: LaunchGraph | None) -> GraphedBaseline:
+        """``graph``: that of the same run, if its trace has it."""
+        return cls(prepared=prepared, run=RunGraph.of(prepared.baseline, graph))
+
     @cached_property
     def _held(self) -> dict[Made, int]:
         """By block of the graph the node that the baseline holds it for, although nothing there reads the block."""
@@ -50,6 +56,10 @@ class GraphedBaseline:
 
     def predict(self, strategy: Strategy) -> Prediction:
         return self.prediction(strategy, schedule(self.prepared, strategy))
+
+    def safe_peak_bytes(self, strategy: Strategy, found: Prediction) -> int:
+        """A peak that the true run does not exceed. ``found``: what is predicted for the strategy."""
+        return max(safe_peak_bytes(self.prepared, strategy), found.used_peak_bytes)
 
     def prediction(self, strategy: Strategy, plan: LaunchPlan) -> Prediction:
         """``plan``: of the strategy. Where the graph does not tell, as `predict.prediction`."""
@@ -94,9 +104,13 @@ class _Predicted:
         """When a kernel of the baseline is launched."""
         run, steps = self.graph.run, self.prepared.baseline.steps
         step, place = np.divmod(np.maximum(kernel, 0), run.count)
-        turns = np.array([self.lived.turn.get(node, 0) for node in run.node_of], dtype=np.int64)
-        found = np.where(step < steps, step * self._length + turns[place], steps * self._length)
+        found = np.where(step < steps, step * self._length + self._turns[place], steps * self._length)
         return np.where(kernel < 0, 0, self._launch(found))
+
+    @cached_property
+    def _turns(self) -> Ints:
+        """[kernels of a step]"""
+        return np.array([self.lived.turn.get(node, 0) for node in self.graph.run.node_of], dtype=np.int64)
 
     @cached_property
     def _rows(self) -> Ints:

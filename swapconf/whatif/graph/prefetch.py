@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from swapconf.trace.columns import Ints
-from swapconf.trace.launch_graph import ITEM, NO_NODE
+from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, TUPLE
 from swapconf.trace.launch_order import launched
-from swapconf.whatif.graph.nodes import DEPEND, LOAD, MOVE, TUPLE, Nodes
+from swapconf.whatif.graph.nodes import MOVE, Nodes
 from swapconf.whatif.graph.run_graph import RunGraph
 
 

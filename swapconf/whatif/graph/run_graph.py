@@ -8,15 +8,16 @@ value that is handed to a call is tied to that by a ``Depend``. What a forward p
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from swapconf.trace.launch_graph import ITEM, NO_NODE, LaunchGraph
-from swapconf.trace.launch_order import launched
+from swapconf.trace.launch_graph import DEPEND, ITEM, NO_NODE, SAME_VALUE, TUPLE, LaunchGraph
+from swapconf.trace.launch_order import repeats
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.graph.nodes import COPY, DEPEND, SAME_VALUE, TUPLE
+from swapconf.whatif.graph.nodes import COPY
 from swapconf.whatif.shared import served
 
 
@@ -38,15 +39,7 @@ class RunGraph:
     def _is_usable(self) -> bool:
         starts, names = self.baseline.step_starts.tolist(), self.baseline.kernels.name
         steps = {names[low:high] for low, high in pairwise(starts)}
-        if len(steps) != 1 or not self.barriers:
-            return False
-        (step,) = steps
-        known = frozenset(step)
-        try:
-            order = launched(self.graph)
-        except ValueError:
-            return False
-        return tuple(self.graph.name[node] for node in order if self.graph.name[node] in known) == step
+        return len(steps) == 1 and bool(self.barriers) and repeats(self.graph, steps.pop())
 
     @cached_property
     def count(self) -> int:
@@ -174,25 +167,18 @@ class RunGraph:
     @cached_property
     def saved_of(self) -> dict[int, int]:
         """By number of a micro-batch the tuple with most of its values."""
-        votes: dict[int, dict[int, int]] = {}
-        for node in self.saved:
-            for value in self.graph.inputs[node]:
-                batch = self.batch_of(value)
-                if batch is not None:
-                    held = votes.setdefault(batch, {})
-                    held[node] = held.get(node, 0) + 1
-        return {batch: max(held, key=held.__getitem__) for batch, held in votes.items()}
+        held = ((self.batch_of(value), node) for node in self.saved for value in self.graph.inputs[node])
+        return _commonest((batch, node) for batch, node in held if batch is not None)
 
     @cached_property
     def saved_behind(self) -> dict[int, int]:
         """By barrier the tuple out of which most values are taken that are tied to it."""
-        votes: dict[int, dict[int, int]] = {}
-        for (_, barrier), tie in self.ties.items():
-            value = self.graph.inputs[tie][0]
-            if value != NO_NODE and self.graph.primitive[value] == ITEM and self.graph.inputs[value][0] in self.saved:
-                held = votes.setdefault(barrier, {})
-                held[self.graph.inputs[value][0]] = held.get(self.graph.inputs[value][0], 0) + 1
-        return {barrier: max(held, key=held.__getitem__) for barrier, held in votes.items()}
+        inputs, primitive = self.graph.inputs, self.graph.primitive
+        tied = ((barrier, inputs[tie][0]) for (_, barrier), tie in self.ties.items())
+        taken = (
+            (barrier, inputs[value][0]) for barrier, value in tied if value != NO_NODE and primitive[value] == ITEM
+        )
+        return _commonest((barrier, node) for barrier, node in taken if node in self.saved)
 
     def batch_of(self, value: int) -> int | None:
         """The micro-batch whose layers made a value."""
@@ -229,3 +215,11 @@ class RunGraph:
     @cached_property
     def _twins(self) -> frozenset[int]:
         return frozenset(self.baseline.twin[self.baseline.twin >= 0].tolist())
+
+
+def _commonest(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """By the first of each pair the second that is most often with it."""
+    votes: defaultdict[int, Counter[int]] = defaultdict(Counter)
+    for key, value in pairs:
+        votes[key][value] += 1
+    return {key: held.most_common(1)[0][0] for key, held in votes.items()}

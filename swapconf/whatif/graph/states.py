@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from swapconf.trace.launch_graph import NO_NODE
+from swapconf.trace.launch_graph import DEPEND, LOAD, NO_NODE, STATE
 from swapconf.whatif.graph.asked import NO_CELL, Asked
-from swapconf.whatif.graph.nodes import DEPEND, LOAD, Nodes
-
-_STATE = "UpdateState"
+from swapconf.whatif.graph.nodes import Nodes
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class States:
         found, known = NO_NODE, set[int]()
         while state != NO_NODE and state not in known:
             known.add(state)
-            state = next((user for user in run.users[state] if run.graph.primitive[user] == _STATE), NO_NODE)
+            state = next((user for user in run.users[state] if run.graph.primitive[user] == STATE), NO_NODE)
             found = state if state != NO_NODE else found
         return found
 
@@ -56,6 +54,6 @@ class States:
         """For a state already."""
         while value != NO_NODE and self.nodes.primitive[value] == DEPEND:
             value, awaited = self.nodes.inputs[value][:2]
-            if awaited != NO_NODE and self.nodes.primitive[awaited] == _STATE:
+            if awaited != NO_NODE and self.nodes.primitive[awaited] == STATE:
                 return True
         return False

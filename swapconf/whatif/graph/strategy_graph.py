@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from swapconf.trace.launch_graph import NO_NODE
+from swapconf.trace.launch_graph import LOAD, NO_NODE, TUPLE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.again import Again
 from swapconf.whatif.graph.asked import NO_CELL, Asked
 from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.moves import Moves
-from swapconf.whatif.graph.nodes import COPY, LOAD, TUPLE, Nodes
+from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.graph.prefetch import prefetched
 from swapconf.whatif.graph.run_graph import RunGraph
 from swapconf.whatif.graph.states import States
@@ -93,7 +93,7 @@ class _Building:
             back=back,
             sums=self._moves.sums,
             norms=frozenset(self._again.norms),
-            weights=self._weights(),
+            weights=self._again.weights,
         )
 
     def _remade_twins(self) -> set[int]:
@@ -169,8 +169,3 @@ class _Building:
             for user in self._run.users[tie] if tie != NO_NODE else ():
                 if self._nodes.primitive[user] == TUPLE and user not in self._run.saved:
                     self._nodes.inputs[user] = [back if one == tie else one for one in self._nodes.inputs[user]]
-
-    def _weights(self) -> dict[int, int]:
-        kernel_of_name = {self._run.graph.name[node]: kernel for node, kernel in self._run.kernel_of.items()}
-        rows = self._asked.prepared.baseline.weights
-        return {node: rows[kernel_of_name[self._nodes.name[node]]] for node in self._again.weights.values()}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from swapconf.trace.launch_graph import NO_NODE
+from swapconf.trace.launch_graph import NO_NODE, SAME_VALUE, TUPLE
 from swapconf.whatif.graph.asked import Asked
-from swapconf.whatif.graph.nodes import SAME_VALUE, TUPLE, Nodes
+from swapconf.whatif.graph.nodes import Nodes
 
 
 @dataclass

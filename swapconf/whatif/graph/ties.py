@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from swapconf.trace.launch_graph import ITEM, NO_NODE
-from swapconf.whatif.graph.nodes import DEPEND, LOAD, SAME_VALUE, Nodes
+from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, SAME_VALUE
+from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.run_graph import RunGraph
 
 
