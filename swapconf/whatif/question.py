@@ -83,18 +83,14 @@ class Question:
         recorded = run_record.read(folder).get("settings")
         if other := other_run(study, trace, recorded if isinstance(recorded, dict) else {}):
             raise Mismatch(
-                phrase(
-                    "{reason}; make a trace of this config: {command}", reason=other, command=_making(study.config.file)
-                )
+                phrase("{reason}; make a trace of this config: {command}", reason=other, command=_making(study))
             )
         try:
             baseline = prepare(unfused(trace))
         except ValueError as error:
             raise Mismatch(
                 phrase(
-                    "{reason}; make a trace without swap and recompute: {command}",
-                    reason=error,
-                    command=_making(study.config.file),
+                    "{reason}; make a trace without swap and recompute: {command}", reason=error, command=_making(study)
                 )
             ) from None
         self.trace, self._policy = trace, policy
@@ -111,7 +107,7 @@ class Question:
             *[_fused(trace.folder)] * bool(baseline.kernels.is_fused.any()),
             *_unexplained(trace.folder, replayed),
         )
-        _check(self.prepared, study.network, study.config.file)
+        _check(self.prepared, study.network, study)
 
     @cached_property
     def graphed(self) -> GraphedBaseline:
@@ -217,9 +213,7 @@ class Question:
         )
 
 
-NO_STRATEGY = (
-    "--set swap_config.swap=False --set recompute_config.recompute=False --set recompute_config.select_recompute=False"
-)
+_SWITCHES = ("swap_config.swap", "recompute_config.recompute", "recompute_config.select_recompute")
 
 
 def with_prefetch(config: Config, prefetch: int) -> Config:
@@ -239,7 +233,8 @@ def with_prefetch(config: Config, prefetch: int) -> Config:
     return config
 
 
-def _check(prepared: PlacedBaseline, network: Network, file: str) -> None:
+def _check(prepared: PlacedBaseline, network: Network, study: Study) -> None:
+    file = study.config.file
     rows, is_extra = prepared.baseline.kernels.layer, prepared.baseline.layers.is_extra
     known = {layer.index for layer in network.layers}
     seen = {row for row in np.unique(rows[rows >= 0]).tolist() if not is_extra[row]}
@@ -254,7 +249,7 @@ def _check(prepared: PlacedBaseline, network: Network, file: str) -> None:
                 last=max(seen),
                 file=file,
                 layers=network.num_layers,
-                command=_making(file),
+                command=_making(study),
             )
         )
     if network.family is None:
@@ -269,9 +264,11 @@ def _check(prepared: PlacedBaseline, network: Network, file: str) -> None:
         raise Mismatch(phrase("the operators of the trace are not those of a {family} model", family=network.family))
 
 
-def _making(file: str) -> str:
-    """The command that makes the trace."""
-    return f"swapconf dryrun {file} {NO_STRATEGY} --keep DIR"
+def _making(study: Study) -> str:
+    """The command that makes the trace; what the YAML has no section for, it need not switch off."""
+    sections = study.document.root.entries
+    off = [f"--set {switch}=False" for switch in _SWITCHES if switch.partition(".")[0] in sections]
+    return " ".join(["swapconf dryrun", study.config.file, *off, "--keep DIR"])
 
 
 def _entries(config: Config) -> Iterator[tuple[Origin, str, Config]]:

@@ -12,6 +12,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from swapconf.cli.main import main
+from swapconf.config import overrides
 from tests.helpers import ROOT
 
 TRACE = ROOT / "tests" / "traces" / "llama_l2_none"
@@ -49,6 +50,19 @@ def test_a_trace_without_a_record_shows_its_shape(change: str, words: str) -> No
     assert words in done.stderr
     assert "swapconf dryrun" in done.stderr
     assert not done.stdout
+
+
+@pytest.mark.parametrize("lacking", [["swap_config"], ["swap_config", "recompute_config"], []])
+def test_the_command_for_a_right_trace_switches_off_what_the_config_has(tmp_path: Path, lacking: list[str]) -> None:
+    config = tmp_path / "train.yaml"
+    config.write_text(yaml.safe_dump({key: value for key, value in SETTINGS.items() if key not in lacking}))
+    done = ask(TRACE, "runner_config.batch_size=2", config=config)
+    assert done.exit_code == 2
+    for section in ("swap_config", "recompute_config"):
+        assert (f"--set {section}." in done.stderr) == (section not in lacking)
+    (told,) = [line for line in done.stderr.splitlines() if "swapconf dryrun" in line]
+    words = told.partition("swapconf dryrun ")[2].split()
+    assert not overrides.of_file(str(config), [word for word in words if "=" in word]).findings
 
 
 def test_a_trace_of_another_family_is_refused() -> None:
