@@ -152,12 +152,9 @@ def _shown(prefetches: range) -> Iterable[int]:
 def _host(answer: Answer, question: Question, study: Study, cards: int | None) -> HostDemand | None:
     """What a strategy asks of the host, all cards together; None where it copies nothing or no time is told. ``cards``:
     of a host, None for as many as the hardware profile has."""
-    from swapconf.decide.expand import expand
     from swapconf.dryrun.rank_order import cluster_of
     from swapconf.timing.copied_step import CopiedStep, demand, of_host
     from swapconf.timing.cost import Host
-    from swapconf.whatif import step_time
-    from swapconf.whatif.predict import prediction, schedule
 
     found, times = answer.prediction, answer.times
     if times is None or not found.moved_bytes:
@@ -174,10 +171,7 @@ def _host(answer: Answer, question: Question, study: Study, cards: int | None) -
     if not asked.needs_binding:
         return asked
     unbound = replace(times.machine, host=Host(cards=asked.cards, bandwidth_gbps=asked.unbound_gbps))
-    launched = schedule(question.prepared, expand(study.config, question.network, study.versions))
-    clock = step_time.clock(question.trace, question.prepared.baseline, unbound)
-    moves = prediction(question.prepared, launched).moves
-    return replace(asked, unbound_step_us=step_time.time(clock, launched, moves).timeline.step_us)
+    return replace(asked, unbound_step_us=question.timed(unbound).timeline.step_us)
 
 
 def as_record(

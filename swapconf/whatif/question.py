@@ -28,9 +28,9 @@ from swapconf.whatif.belongs import other_run
 from swapconf.whatif.graph.predict import GraphedBaseline
 from swapconf.whatif.placed import PlacedBaseline, placed
 from swapconf.whatif.predict import LaunchPlan, prediction, schedule
-from swapconf.whatif.prediction import Prediction
+from swapconf.whatif.prediction import Moves, Prediction
 from swapconf.whatif.prepare import prepare
-from swapconf.whatif.step_time import TimedStep
+from swapconf.whatif.step_time import Clock, TimedStep
 from swapconf.whatif.sweep import Point, PointTime
 from swapconf.whatif.unfused import unfused
 from swapconf.words.findings import Finding, Origin, Severity
@@ -182,15 +182,22 @@ class Question:
         )
 
     def _point_time(self, launched: LaunchPlan) -> PointTime | None:
-        if self.clock is None:
-            return None
+        return None if self.clock is None else step_time.point_time(*self._timed(self.clock, launched))
+
+    def timed(self, machine: Machine) -> TimedStep:
+        """The step of the config on another machine."""
+        clock = step_time.clock(self.trace, self.prepared.baseline, machine)
+        return self._timed(clock, schedule(self.prepared, self._strategy(self._config)))[0]
+
+    def _timed(self, clock: Clock, launched: LaunchPlan) -> tuple[TimedStep, Moves]:
+        """In the order of the run, in which a plan has its positions; with the moves that the step tells of."""
         moves = prediction(self.prepared, launched).moves
-        return step_time.point_time(step_time.time(self.clock, launched, moves), moves)
+        return step_time.time(clock, launched, moves), moves
 
     def _times(self, launched: LaunchPlan) -> Times | None:
         if self.clock is None or self._machine is None:
             return None
-        step = step_time.time(self.clock, launched, prediction(self.prepared, launched).moves)
+        step, _ = self._timed(self.clock, launched)
         return Times(
             machine=self._machine,
             step=step,

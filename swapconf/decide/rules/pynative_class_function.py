@@ -53,5 +53,6 @@ def check(case: Case) -> Iterator[Finding]:
 
 def _fixed(one: ModuleOutcome, modules: LayerModules | None) -> list[str]:
     """What of an entry's paths cannot be wrapped."""
-    wraps = one.effect in ("recompute", "swap") and modules is not None
-    return [path for path in one.paths if modules is not None and path in modules.fixed] if wraps else []
+    if modules is None or one.effect not in ("recompute", "swap"):
+        return []
+    return [path for path in one.paths if path in modules.fixed]
