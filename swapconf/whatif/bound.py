@@ -30,14 +30,17 @@ LARGEST = 2
 CONSTANT_BYTES = 512
 
 
-def safe_peak_bytes(prepared: PlacedBaseline, strategy: Strategy) -> int:
-    """The baseline's own peak, where nothing is asked for; else the bound described above."""
+def safe_peak_bytes(prepared: PlacedBaseline, strategy: Strategy, known_bytes: int = 0) -> int:
+    """The baseline's own peak, where nothing is asked for; else the bound described above.
+
+    ``known_bytes``: a peak that was predicted in another way; the bound is as far above that.
+    """
     if not any(isinstance(action, (Swap, Recompute)) for action in strategy.actions().values()):
         return prepared.baseline.blocks.used_peak_bytes
     launched = schedule(prepared, strategy, SLACK)
     pessimistic, plain = prediction(prepared, launched), predict(prepared, strategy)
     added = plain.recomputed + 2 * len(plain.moves) // plain.steps
-    most = max(pessimistic.used_peak_bytes, plain.used_peak_bytes)
+    most = max(pessimistic.used_peak_bytes, plain.used_peak_bytes, known_bytes)
     reached = _reached(prepared.baseline, prepared.gradient_only, launched.windows)
     return most + order_bytes(prepared, reached) + added * CONSTANT_BYTES
 

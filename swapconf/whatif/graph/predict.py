@@ -59,7 +59,7 @@ class GraphedBaseline:
 
     def safe_peak_bytes(self, strategy: Strategy, found: Prediction) -> int:
         """A peak that the true run does not exceed. ``found``: what is predicted for the strategy."""
-        return max(safe_peak_bytes(self.prepared, strategy), found.used_peak_bytes)
+        return safe_peak_bytes(self.prepared, strategy, found.used_peak_bytes)
 
     def prediction(self, strategy: Strategy, plan: LaunchPlan) -> Prediction:
         """``plan``: of the strategy. Where the graph does not tell, as `predict.prediction`."""
