@@ -106,12 +106,23 @@ class Moves:
 
     def _tie_readers(self, value: int, copied: int) -> None:
         readers = self._forward_readers(value)
-        if len(readers) > 1 and self.nodes.primitive[value] not in VIEWS:
-            readers = [max(readers, key=self._turn)]
+        if len(readers) > 1 and not self._is_merged(value):
+            readers = [self._first(value, readers)]
         if readers:
             tie = self.nodes.tied(value, copied)
             for reader in readers:
                 self._redirect(reader, value, tie)
+
+    def _is_merged(self, value: int) -> bool:
+        """Of several that were equal; each had a copy."""
+        return self.nodes.primitive[value] in VIEWS or value >= self.nodes.count or self.asked.run.kernel_of.get(value, -1) in self.asked.shared
+
+    def _first(self, value: int, readers: list[int]) -> int:
+        norms = [one for one in readers if self.nodes.primitive[one] == _NORM]
+        if norms and not self.asked.is_pipelined:
+            return norms[0]
+        known = self.asked.run.met_first(value, readers)
+        return max(readers, key=self._turn) if known == NO_NODE else known
 
     def _turn(self, node: int) -> int:
         """When a node is launched in the baseline, or the first that reads it."""

@@ -8,17 +8,21 @@ value that is handed to a call is tied to that by a ``Depend``. What a forward p
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
 from swapconf.trace.launch_graph import DEPEND, ITEM, NO_NODE, SAME_VALUE, TUPLE, LaunchGraph
 from swapconf.trace.launch_order import repeats
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.graph.nodes import COPY
+from swapconf.whatif.graph.calls import Call, Handed, Search, source
+from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.shared import served
+
+_NUMBER = re.compile(r"-op\d+$")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -179,6 +183,59 @@ class RunGraph:
             (barrier, inputs[value][0]) for barrier, value in tied if value != NO_NODE and primitive[value] == ITEM
         )
         return _commonest((barrier, node) for barrier, node in taken if node in self.saved)
+
+    @cached_property
+    def calls(self) -> dict[int, Call]:
+        """By tuple of saved values the call that reads them; not the last one of a step, whose results nothing waits
+        for."""
+        inputs = self.graph.inputs
+        barriers = [(barrier, inputs[inputs[barrier][0]][1]) for barrier in sorted(self.barriers)]
+        forward = set(self.saved_of.values())
+        return {
+            self.saved_behind[barrier]: Call(barrier=barrier, results=results)
+            for (barrier, _), (_, results) in pairwise(barriers)
+            if barrier in self.saved_behind and results not in forward
+        }
+
+    @cached_property
+    def handed(self) -> dict[int, Handed]:
+        """By tuple of saved values, for those of `calls`."""
+        return {saved: self._handed(saved, call) for saved, call in self.calls.items()}
+
+    def _handed(self, saved: int, call: Call) -> Handed:
+        def value(tie: int) -> int:
+            return self.unpacked(self.graph.inputs[tie][0])
+
+        nodes, number = Nodes(self.graph), self.graph.forward_unique
+        known = tuple(dict.fromkeys(source(nodes, one) for one in nodes.inputs[saved][1:] if one != NO_NODE))
+        captured = Search(nodes, call, number=number, value=value).met().captured
+        handed = Handed.of(known, captured)
+        entered = set(known) - handed.late
+        met = Search(nodes, call, number=number, value=value, is_tie=self.is_tie, entered=entered).met()
+        return replace(handed, readers=met.readers)
+
+    def met_first(self, value: int, readers: Iterable[int]) -> int:
+        """Of the readers of a value the one that MindSpore meets first; `NO_NODE` where that is not known. What is
+        outside of all cells was put into the graph later and is met last."""
+        place = {name: turn for turn, name in enumerate(self._readers.get(self._known_as(value), ()))}
+        known = [node for node in readers if node < len(self.graph) and self._known_as(node) in place]
+
+        def turn(node: int) -> tuple[bool, int]:
+            return self.graph.name[node].count("/") < 2, place[self._known_as(node)]
+
+        return min(known, key=turn, default=NO_NODE)
+
+    @cached_property
+    def _readers(self) -> dict[str, list[str]]:
+        return {
+            self._known_as(value): list(map(self._known_as, readers))
+            for handed in self.handed.values()
+            for value, readers in handed.readers.items()
+        }
+
+    def _known_as(self, node: int) -> str:
+        """The same in all micro-batches."""
+        return self.graph.unique[node] or _NUMBER.sub("", self.graph.name[node])
 
     def batch_of(self, value: int) -> int | None:
         """The micro-batch whose layers made a value."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, SAME_VALUE
+from swapconf.whatif.graph.captured import Captures
 from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.run_graph import RunGraph
 
@@ -80,6 +81,7 @@ class Ties:
         read = self._live()
         kept = {value for (value, _), tie in self._known.items() if tie in read}
         known = {value for value, _ in self._known}
+        tuples = dict[int, list[int]]()
         for saved in self.run.saved:
             fresh = [value for value in dict.fromkeys(self.fresh[saved]) if value in kept]
             held = list(self.run.graph.inputs[saved])
@@ -92,7 +94,9 @@ class Ties:
                 elif moved.get(value) in fresh:
                     new.append(moved[value])
                     fresh.remove(moved[value])
-            nodes.inputs[saved] = [*new, *(value for value in fresh if value not in new)]
+            tuples[saved] = [*new, *(value for value in fresh if value not in new)]
+        for saved, values in Captures(self.run, nodes).sort(tuples, moved).items():
+            nodes.inputs[saved] = values
         self._count_again()
 
     def _makers(self, values: Iterable[int]) -> set[int]:

@@ -1,0 +1,188 @@
+"""GRAPH of a backward pass -> in which order it captures what the forward pass has made, and who reads that first.
+
+With lazy inline a backward pass is a graph of its own, and what it reads of the forward pass are its free variables.
+MindSpore 2.9.0 meets the nodes of both with a stack, from the results of the backward pass on
+(``FuncGraphManager::AcquireNodes``, core/ir/manager.cc): who is met names first what it reads itself, and of the nodes
+that it reads the last is met first. The gradients of one node stand in one tuple, and what a product of matrices reads
+of the forward pass is behind a node of its own (measured).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+
+from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, STATE
+from swapconf.whatif.graph.nodes import COPY, Nodes
+
+_PRODUCTS = frozenset({"BatchMatMul", "GroupedMatmul", "MatMul"})
+_STATES = frozenset({LOAD, STATE})  # tied to parameters later
+_OF_PARAMETERS = frozenset({"AllGather", "Cast", COPY, DEPEND, LOAD, "Reshape", STATE, "Transpose", "TransposeExtView"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """A call of a backward pass. ``barrier``: what it waits for. ``results``: what waits for it."""
+
+    barrier: int
+    results: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Met:
+    """
+    Attributes:
+        captured: Nodes of the forward pass, in the order in which they are captured; all outputs of a node are
+            captured together.
+        readers: By node of the forward pass its readers there, the first one met first.
+    """
+
+    captured: tuple[int, ...]
+    readers: Mapping[int, Sequence[int]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Handed:
+    """What a forward pass hands on in the baseline.
+
+    Attributes:
+        known: Nodes of the forward pass, in the order of the tuple.
+        explained: Those whose place the order tells in which they are captured. ``late``: those behind all of these,
+            which later passes of MindSpore captured.
+        readers: See `Met`.
+    """
+
+    known: tuple[int, ...]
+    explained: frozenset[int]
+    late: frozenset[int]
+    readers: Mapping[int, Sequence[int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, known: tuple[int, ...], captured: Sequence[int]) -> Handed:
+        blocks = SequenceMatcher(None, known, captured, autojunk=False).get_matching_blocks()
+        explained = frozenset(one for block in blocks for one in known[block.a : block.a + block.size])
+        last = max((turn for turn, made in enumerate(known) if made in explained), default=-1)
+        return cls(known=known, explained=explained, late=frozenset(known[last + 1 :]))
+
+
+def source(nodes: Nodes, value: int) -> int:
+    """The node of which a value is an output."""
+    is_item = value != NO_NODE and nodes.primitive[value] == ITEM
+    return nodes.inputs[value][0] if is_item else value
+
+
+class Search:
+    """For what the backward pass behind ``barrier`` captures, from its ``results`` on.
+
+    ``value``: what stands behind a tie to the barrier. ``entered``: what is captured from where the forward pass is
+    searched, too. ``is_tie``: see `RunGraph.is_tie`.
+    """
+
+    def __init__(
+        self,
+        nodes: Nodes,
+        call: Call,
+        *,
+        number: Sequence[str],
+        value: Callable[[int], int],
+        is_tie: Callable[[int], bool] | None = None,
+        entered: Collection[int] = (),
+    ) -> None:
+        self._nodes, self._call, self._number, self._value = nodes, call, number, value
+        self._is_tie, self._entered = is_tie, entered
+        self._is_parameter: dict[int, bool] = {}
+        self._ends = self._gradients()
+        self._stack: list[int] = []
+        self._captured: dict[int, None] = {}
+        self._forward = set[int]()
+        self._readers: defaultdict[int, list[int]] = defaultdict(list)
+
+    def met(self) -> Met:
+        met = set[int]()
+        self._stack.append(self._call.results)
+        while self._stack:
+            node = self._stack.pop()
+            if node < 0:  # behind a node of its own
+                node = ~node
+                self._capture(node)
+                if node not in self._entered:
+                    continue
+            if node in met or (node not in self._forward and self._spread(node)):
+                continue
+            met.add(node)
+            if node in self._forward:
+                self._meet_forward(node)
+            else:
+                self._meet(node)
+        return Met(captured=tuple(self._captured), readers=self._readers)
+
+    def _capture(self, node: int) -> None:
+        self._captured.setdefault(node)
+        self._forward.add(node)
+
+    def _meet(self, node: int) -> None:
+        for given in self._nodes.inputs[node]:
+            if given in (NO_NODE, self._call.barrier):
+                continue
+            if not self._is_captured(given):
+                self._stack.append(given)
+                continue
+            value = self._value(given)
+            if value == NO_NODE:
+                continue
+            made = source(self._nodes, value)
+            if self._nodes.primitive[node] in _PRODUCTS and not self._of_parameter(value):
+                self._stack.append(~made)
+                continue
+            self._capture(made)
+            self._stack += [made] if made in self._entered else []
+
+    def _meet_forward(self, node: int) -> None:
+        for given in self._nodes.inputs[node] if self._is_tie is not None else ():
+            if given != NO_NODE and not self._is_tie(given) and self._nodes.primitive[given] not in _STATES:
+                self._readers[given].append(node)
+                self._forward.add(given)
+                self._stack.append(given)
+
+    def _is_captured(self, given: int) -> bool:
+        """A value that the call is handed, not one that it makes itself."""
+        return self._nodes.primitive[given] == DEPEND and self._nodes.inputs[given][1] == self._call.barrier
+
+    def _gradients(self) -> dict[str, list[int]]:
+        """By number of a node of the forward pass its gradients that no other of these reads."""
+        groups: defaultdict[str, set[int]] = defaultdict(set)
+        met, stack = set[int](), [self._call.results]
+        while stack:
+            node = stack.pop()
+            if node in met:
+                continue
+            met.add(node)
+            if number := self._number_of(node):
+                groups[number].add(node)
+            stack += [one for one in self._nodes.inputs[node] if one != NO_NODE and not self._is_captured(one)]
+        return {number: sorted(self._ends_of(group)) for number, group in groups.items() if len(group) > 1}
+
+    def _ends_of(self, group: set[int]) -> set[int]:
+        read = {given for node in group for given in self._nodes.inputs[node]} - {NO_NODE}
+        return group - read - {source(self._nodes, given) for given in read}
+
+    def _number_of(self, node: int) -> str:
+        return self._number[node] if node < self._nodes.count and self._nodes.is_kernel(node) else ""
+
+    def _spread(self, node: int) -> bool:
+        """Puts all gradients of the same node on the stack when the first of them is met."""
+        ends = self._ends.pop(self._number_of(node), ())
+        if len(ends) < 2:
+            return False
+        self._stack += [*ends, *([node] if node not in ends else ())]
+        return True
+
+    def _of_parameter(self, value: int) -> bool:
+        if value != NO_NODE and value not in self._is_parameter:
+            self._is_parameter[value] = False
+            self._is_parameter[value] = self._nodes.primitive[value] in _OF_PARAMETERS and all(
+                map(self._of_parameter, self._nodes.inputs[value])
+            )
+        return value == NO_NODE or self._is_parameter[value]
