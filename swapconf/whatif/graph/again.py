@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from swapconf.trace.launch_graph import DEPEND, LOAD, NO_NODE, SAME_VALUE, STATE, TUPLE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
+from swapconf.whatif.graph.constants import Constants
 from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.moves import Moves
 from swapconf.whatif.graph.nodes import COPY, Nodes
@@ -33,6 +34,7 @@ class Again:
     gates: Gates
     moves: Moves
     tables: Tables
+    constants: Constants
     kernel_of: dict[int, int] = field(default_factory=dict)
     norms: set[int] = field(default_factory=set)
     weights: dict[int, int] = field(default_factory=dict)
@@ -159,6 +161,9 @@ class Again:
         source, item = asked.run.source(value)
         if source == NO_NODE:
             return self._constant(value, kernel, barrier, part)
+        constant = self.constants.again(value, kernel)
+        if constant != NO_NODE:
+            return constant, False
         if self._read_again(value, kernel, part) is not None:
             return self.tables.shown(value, self.copied(source, barrier, part)), True
         use = asked.use(kernel, True, source, item)

@@ -172,7 +172,7 @@ class _Predicted:
         launched = np.array([node in self.lived.turn for node in graph.run.node_of], dtype=np.bool_)
         gone = (baseline.maker >= 0) & ~launched[baseline.maker % graph.run.count]
         gone[known] = True
-        return np.flatnonzero(~gone)
+        return np.concatenate([np.flatnonzero(~gone), np.array(graph.constants, dtype=np.int64)])
 
     def _moves(self) -> Moves:
         """Row by row the copies of each step."""

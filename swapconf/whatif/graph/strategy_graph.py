@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +11,7 @@ from swapconf.trace.launch_graph import LOAD, NO_NODE, TUPLE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.again import Again
 from swapconf.whatif.graph.asked import NO_CELL, Asked
+from swapconf.whatif.graph.constants import Constants
 from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.moves import Moves
 from swapconf.whatif.graph.nodes import COPY, Nodes
@@ -32,6 +33,7 @@ class StrategyGraph:
         out, back: By node the window of a copy to the host, and of one to the device.
         sums, norms: See `Moves` and `Again`.
         weights: By node of a copy of a weight the row of that in the baseline.
+        constants: Rows of constants that lie on the device once more.
     """
 
     run: RunGraph
@@ -44,6 +46,7 @@ class StrategyGraph:
     sums: Mapping[int, int] = field(default_factory=dict)
     norms: frozenset[int] = frozenset()
     weights: Mapping[int, int] = field(default_factory=dict)
+    constants: Sequence[int] = ()
 
 
 def unchanged(run: RunGraph) -> StrategyGraph:
@@ -64,7 +67,10 @@ class _Building:
         self._tables = Tables(asked, self._nodes)
         self._gates = Gates(asked, self._nodes)
         self._moves = Moves(asked, self._nodes, self._ties, self._tables.made)
-        self._again = Again(asked, self._nodes, self._ties, self._gates, self._moves, self._tables)
+        self._constants = Constants(asked, self._nodes, self._tables)
+        self._again = Again(
+            asked, self._nodes, self._ties, self._gates, self._moves, self._tables, self._constants
+        )
         self._dropped: dict[int, int] = {}
 
     def graph(self) -> StrategyGraph:
@@ -83,17 +89,19 @@ class _Building:
         back = {node: window for (window, _), node in self._moves.back.items()}
         prefetched(self._nodes, self._run, windows.prefetch, back)
         tables = {node: kernel for (kernel, _), node in self._tables.made.items()}
+        again = self._again.kernel_of | self._constants.kernel_of
         return StrategyGraph(
             run=self._run,
             nodes=self._nodes,
             windows=windows,
-            copies=self._again.kernel_of | tables,
-            again=frozenset(self._again.kernel_of),
+            copies=again | tables,
+            again=frozenset(again),
             out={node: window for window, node in self._moves.out.items()},
             back=back,
             sums=self._moves.sums,
             norms=frozenset(self._again.norms),
             weights=self._again.weights,
+            constants=self._constants.rows(),
         )
 
     def _remade_twins(self) -> set[int]:
@@ -141,6 +149,9 @@ class _Building:
         made = run.kernel_of.get(source)
         if made is None or run.is_backward(source):
             return given
+        constant = self._constants.again(value, run.forward_of.get(kernel, kernel))
+        if constant != NO_NODE:
+            return constant
         use, part = asked.use(kernel, False, source, item), asked.part(kernel)
         own = self._own_table(value, part.passing)
         if own != value and use.window < 0 and not use.again:
