@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from swapconf.trace.launch_graph import NO_NODE
+from swapconf.trace.lifetimes import CATEGORIES, Category
 from swapconf.whatif.graph.asked import NO_CELL, Asked
 from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.tables import Tables
+from swapconf.whatif.prepare import ALIGNMENT
 
+_CONSTANT = CATEGORIES.index(Category.CONSTANT)
 _CUTS = frozenset({"Split"})
 
 
@@ -44,7 +49,14 @@ class Constants:
         return is_constant and self.nodes.primitive[node] in _CUTS and kernel not in self.asked.again
 
     def rows(self) -> list[int]:
-        """Blocks of the baseline that lie on the device once more."""
-        baseline = self.asked.prepared.baseline
-        read = {row for kernel in self._made for row in baseline.reads.block[baseline.rows_of(kernel)].tolist()}
-        return sorted(row for row in read if baseline.maker[row] < 0)
+        """Blocks of the baseline that lie on the device once more. A trace does not tell who reads a constant: it is
+        as large as what is cut out of it, each rounded up for itself."""
+        baseline, blocks = self.asked.prepared.baseline, self.asked.prepared.baseline.blocks
+        constants = np.flatnonzero((baseline.maker < 0) & (blocks.category == _CONSTANT)).tolist()
+        found = []
+        for kernel in self._made:
+            parts = blocks.size_bytes[baseline.made[kernel]]
+            found += [
+                row for row in constants if 0 <= parts.sum() - blocks.size_bytes[row] <= len(parts) * ALIGNMENT
+            ][:1]
+        return found
