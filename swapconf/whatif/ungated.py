@@ -41,7 +41,8 @@ def covered(sites: Sites, cell: Ints, cells: Sequence[str], roots: Mapping[str, 
         for (layer, path), nodes in sites.loose.items():
             if asked in roots.get(layer, ()) and descends(path, {asked}):
                 root[nodes] = number
-    return Covered(root=root, under=under[:, sites.of_place])
+    stands = root == np.arange(len(cells))[:, None]  # also what has no place of its own
+    return Covered(root=root, under=under[:, sites.of_place] | stands)
 
 
 def ungated(baseline: Baseline, again: Flags, covered: Covered) -> Flags:

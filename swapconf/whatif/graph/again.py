@@ -161,6 +161,8 @@ class Again:
         source, item = asked.run.source(value)
         if source == NO_NODE:
             return self._constant(value, kernel, barrier, part)
+        if self.nodes.primitive[value] == LOAD:
+            return self.loaded(value, kernel, barrier, part), False
         constant = self.constants.again(value, kernel)
         if constant != NO_NODE:
             return constant, False

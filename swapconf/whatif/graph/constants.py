@@ -1,4 +1,4 @@
-"""What recomputed cells cut out of a constant, such as the halves of a rotary table -> one node for the backward pass.
+"""What recomputed cells make of constants, such as the halves of a rotary table -> one node for the backward pass.
 
 MindSpore 2.9.0 makes the node again for the recomputed cells of all layers and micro-batches together: it waits for
 nothing, as it reads a constant alone, and that constant lies on the device once more (measured).
@@ -18,7 +18,7 @@ from swapconf.whatif.graph.tables import Tables
 from swapconf.whatif.prepare import ALIGNMENT
 
 _CONSTANT = CATEGORIES.index(Category.CONSTANT)
-_CUTS = frozenset({"Split"})
+_OF_CONSTANTS = frozenset({"CumSum", "Split"})
 
 
 @dataclass
@@ -35,18 +35,30 @@ class Constants:
         """A value as the backward pass reads it for ``reader``, a kernel of the forward pass; `NO_NODE` where it is
         that of the forward pass."""
         source, _ = self.asked.run.source(value)
-        kernel = self.asked.run.kernel_of.get(source)
-        if kernel is None or self.asked.root[reader] == NO_CELL or not self._is_cut(source, kernel):
+        if self.asked.root[reader] == NO_CELL or not self._is_constant(source):
             return NO_NODE
-        if kernel not in self._made:
-            nodes = self.nodes
-            self._made[kernel] = nodes.add(nodes.primitive[source], nodes.inputs[source], nodes.name[source])
-            self.kernel_of[self._made[kernel]] = kernel
-        return self.tables.shown(value, self._made[kernel])
+        return self.tables.shown(value, self._copy(source))
 
-    def _is_cut(self, node: int, kernel: int) -> bool:
-        is_constant = all(given == NO_NODE for given in self.asked.run.graph.inputs[node])
-        return is_constant and self.nodes.primitive[node] in _CUTS and kernel not in self.asked.again
+    def _copy(self, source: int) -> int:
+        if source not in self._made:
+            run, nodes = self.asked.run, self.nodes
+            inputs = [
+                given if given == NO_NODE else self.tables.shown(given, self._copy(run.source(given)[0]))
+                for given in run.graph.inputs[source]
+            ]
+            self._made[source] = nodes.add(nodes.primitive[source], inputs, nodes.name[source])
+            self.kernel_of[self._made[source]] = run.kernel_of[source]
+        return self._made[source]
+
+    def _is_constant(self, node: int) -> bool:
+        """Made of constants alone: parameters, too, are no nodes, but are not what these primitives read."""
+        run = self.asked.run
+        if node not in run.kernel_of or run.is_backward(node):
+            return False
+        given = [one for one in run.graph.inputs[node] if one != NO_NODE]
+        if not given:
+            return run.graph.primitive[node] in _OF_CONSTANTS
+        return all(self._is_constant(run.source(one)[0]) for one in given)
 
     def rows(self) -> list[int]:
         """Blocks of the baseline that lie on the device once more. A trace does not tell who reads a constant: it is
@@ -54,7 +66,9 @@ class Constants:
         baseline, blocks = self.asked.prepared.baseline, self.asked.prepared.baseline.blocks
         constants = np.flatnonzero((baseline.maker < 0) & (blocks.category == _CONSTANT)).tolist()
         found = []
-        for kernel in self._made:
+        for node, kernel in self.kernel_of.items():
+            if any(given != NO_NODE for given in self.nodes.inputs[node]):
+                continue
             parts = blocks.size_bytes[baseline.made[kernel]]
             found += [
                 row for row in constants if 0 <= parts.sum() - blocks.size_bytes[row] <= len(parts) * ALIGNMENT

@@ -59,16 +59,17 @@ class Gates:
         """(gradient, the node of the forward pass), ascending, by the pass of that."""
         found: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         for kernel, node in sorted(self.asked.run.forward_of.items()):
-            found[int(self.asked.prepared.baseline.kernels.passing[node])].append((kernel, node))
+            found[self.asked.part(kernel).passing].append((kernel, node))
         return found
 
     def _late(self, kernel: int) -> list[int]:
         """The gradients that a kernel reads and that wait for that of the loss."""
         return [one for one in self._besides(kernel) if self._is_late(one)]
 
-    def _is_of(self, node: int, part: Part) -> bool:
-        passing = int(self.asked.prepared.baseline.kernels.passing[node])
-        return passing == part.passing and self.asked.is_under(part.cell, node)
+    def _is_of(self, kernel: int, part: Part) -> bool:
+        """A gradient of something in a cell."""
+        same = self.asked.part(kernel).passing == part.passing
+        return same and self.asked.is_under(part.cell, self.asked.run.forward_of[kernel])
 
     def _first_read(self, part: Part) -> tuple[int, ...]:
         """The gradients that the first reader of what runs again waits for."""
@@ -109,7 +110,7 @@ class Gates:
         known[node] = False
         kernel = run.kernel_of.get(node)
         if kernel is not None and kernel in run.forward_of:
-            known[node] = self._is_of(run.forward_of[kernel], part)
+            known[node] = self._is_of(kernel, part)
         elif (kernel is None and not run.is_tie(node)) or (kernel is not None and graph.primitive[node] in _SUMS):
             known[node] = any(
                 self._is_inside(given, part, known, far + 1) for given in graph.inputs[node] if given != NO_NODE

@@ -149,6 +149,8 @@ class _Building:
         made = run.kernel_of.get(source)
         if made is None or run.is_backward(source):
             return given
+        if nodes.primitive[value] == LOAD:
+            return self._again.loaded(value, run.forward_of.get(kernel, kernel), barrier, asked.part(kernel))
         constant = self._constants.again(value, run.forward_of.get(kernel, kernel))
         if constant != NO_NODE:
             return constant
