@@ -170,8 +170,8 @@ class Again:
             return self.tables.shown(value, self.copied(source, barrier, part)), True
         use = asked.use(kernel, True, source, item)
         if use.window >= 0:
-            return self._gated(self.moves.returned(use.window, barrier), source, kernel, part), False
-        return self._gated(self._behind(untied, barrier), source, kernel, part), False
+            return self.gated(self.moves.returned(use.window, barrier), source, kernel, part), False
+        return self.gated(self._behind(untied, barrier), source, kernel, part), False
 
     def _untied(self, value: int) -> int:
         """A value of the forward pass, whatever copy to the host its reader waits for there."""
@@ -198,7 +198,7 @@ class Again:
         if primitive == LOAD:
             return self.loaded(value, kernel, barrier, part), False
         if primitive == DEPEND:
-            return self._gated(self._behind(value, barrier), NO_NODE, kernel, part), False
+            return self.gated(self._behind(value, barrier), NO_NODE, kernel, part), False
         return value, False
 
     def loaded(self, value: int, kernel: int, barrier: int, part: Part) -> int:
@@ -209,7 +209,7 @@ class Again:
     def _behind(self, value: int, barrier: int) -> int:
         return self.ties.behind_barrier(value, barrier)
 
-    def _gated(self, seen: int, source: int, kernel: int, part: Part) -> int:
+    def gated(self, seen: int, source: int, kernel: int, part: Part) -> int:
         """What a recomputed cell is given waits; what was made in it, as what was left out of it, does not."""
         if part.cell == NO_CELL:
             return seen

@@ -160,12 +160,10 @@ class _Building:
             return self._ties.behind_barrier(own, barrier)
         if made in asked.again and asked.remakes(made, part) and (use.again or nodes.primitive[source] in VIEWS):
             return self._tables.shown(value, self._again.copied(source, barrier, part))
-        if use.window < 0:
-            return given
-        seen = self._moves.returned(use.window, barrier)
-        for gate in reversed(gates):
+        seen = given if use.window < 0 else self._moves.returned(use.window, barrier)
+        for gate in reversed(gates) if use.window >= 0 else ():
             seen = self._ties.gated(seen, gate)
-        return seen
+        return self._again.gated(seen, source, run.forward_of.get(kernel, kernel), part)
 
     def _first_kernel(self, node: int) -> int:
         return next(user for user in self._run.users[node] if user in self._run.kernel_of)
