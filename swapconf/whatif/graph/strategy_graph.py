@@ -22,6 +22,8 @@ from swapconf.whatif.graph.tables import Tables
 from swapconf.whatif.graph.ties import Ties
 from swapconf.whatif.swap import Windows
 
+_ADDS = "AssignAdd"
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StrategyGraph:
@@ -80,6 +82,8 @@ class _Building:
         for kernel in np.flatnonzero(baseline.kernels.backward[: self._run.count]).tolist():
             if kernel not in twins:
                 self._read(self._run.node_of[kernel], kernel)
+        for node in (node for node in self._run.node_of if self._nodes.primitive[node] == _ADDS):
+            self._gate_sum(node)
         self._gates_see_returned()
         windows = self._asked.windows
         for window in np.flatnonzero(windows.unread & (windows.face < self._run.count)).tolist():
@@ -139,6 +143,17 @@ class _Building:
             else:
                 inputs[place] = self._seen(given, kernel)
 
+    def _gate_sum(self, node: int) -> None:
+        """A sum of gradients is a parameter of the cell, too."""
+        inputs = self._nodes.inputs[node]
+        if len(inputs) < 2 or not self._run.is_tie(inputs[0]):
+            return
+        added, _ = self._run.source(inputs[1])
+        kernel = self._run.kernel_of.get(added)
+        part = self._asked.part(kernel) if kernel in self._run.forward_of else None
+        if kernel is not None and part is not None and part.cell != NO_CELL:
+            inputs[0] = self._ties.gated(inputs[0], self._gates.of(kernel, part))
+
     def _seen(self, given: int, kernel: int) -> int:
         asked, run, nodes = self._asked, self._run, self._nodes
         barrier, value, gates = run.through_barrier(given)
@@ -163,7 +178,7 @@ class _Building:
         seen = given if use.window < 0 else self._moves.returned(use.window, barrier)
         for gate in reversed(gates) if use.window >= 0 else ():
             seen = self._ties.gated(seen, gate)
-        return self._again.gated(seen, source, run.forward_of.get(kernel, kernel), part)
+        return seen if barrier == NO_NODE else self._again.gated(seen, source, run.forward_of.get(kernel, kernel), part)
 
     def _first_kernel(self, node: int) -> int:
         return next(user for user in self._run.users[node] if user in self._run.kernel_of)
