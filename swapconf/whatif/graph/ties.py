@@ -69,7 +69,8 @@ class Ties:
             parameter = self.nodes.inputs[load][0]
             while parameter != NO_NODE and self.nodes.primitive[parameter] == DEPEND:
                 parameter = self.nodes.inputs[parameter][0]
-            value = self.nodes.tied(self.nodes.tied(parameter, barrier), gate)
+            handed = self.nodes.tied(parameter, barrier) if parameter == NO_NODE else self.behind_barrier(parameter, barrier)
+            value = self.nodes.tied(handed, gate)
             if gate not in self._states:
                 self._states[gate] = self.nodes.tied(self.nodes.tied(NO_NODE, barrier), gate)
             self._loads[load, gate] = self.nodes.add(LOAD, (value, self._states[gate]))
