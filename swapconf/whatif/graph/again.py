@@ -183,7 +183,7 @@ class Again:
     def _original(self, value: int) -> int:
         """The same in the baseline."""
         untied = self._untied(value)
-        return self.tables.stands_for.get(untied, untied)
+        return self.moves.shows.get(untied, self.tables.stands_for.get(untied, untied))
 
     def _constant(self, value: int, kernel: int, barrier: int, part: Part) -> tuple[int, bool]:
         primitive = self.nodes.primitive[value]

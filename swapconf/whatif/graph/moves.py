@@ -26,7 +26,8 @@ class Moves:
 
     Attributes:
         out: To the host, ``back``: to the device, with the barrier that they wait for.
-        sums: By node of a norm the Add that is not fused with it any more.
+        sums: By node of a norm the Add that is not fused with it any more; ``shows``: by that the output of the norm that
+            it makes now.
         tables: What makes what some layers have for themselves, by kernel and layers.
     """
 
@@ -37,6 +38,7 @@ class Moves:
     out: dict[int, int] = field(default_factory=dict)
     back: dict[tuple[int, int], int] = field(default_factory=dict)
     sums: dict[int, int] = field(default_factory=dict)
+    shows: dict[int, int] = field(default_factory=dict)
     _norms: dict[int, int] = field(default_factory=dict)
 
     def returned(self, window: int, barrier: int) -> int:
@@ -142,7 +144,7 @@ class Moves:
             return
         nodes = self.nodes
         added = nodes.add(_ADD, nodes.inputs[node][:2], nodes.name[node])
-        self.sums[node], self._norms[added] = added, node
+        self.sums[node], self._norms[added], self.shows[added] = added, node, value
         nodes.primitive[node] = _NORM
         nodes.inputs[copied] = [added]
         nodes.inputs[node] = [nodes.add(DEPEND, (added, copied)), *nodes.inputs[node][2:]]
