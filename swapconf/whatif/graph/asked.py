@@ -69,6 +69,14 @@ class Asked:
     def is_under(self, cell: int, kernel: int) -> bool:
         return cell != NO_CELL and bool(self.plan.marks.covered.under[cell, kernel])
 
+    def is_left_out(self, kernel: int) -> bool:
+        """Stands in a recomputed cell and does not run again."""
+        if kernel in self.again:
+            return False
+        marks = self.plan.marks.actions
+        asked = marks.roots.get(self.prepared.baseline.layer_of(kernel), ())
+        return any(cell in asked and self.is_under(number, kernel) for number, cell in enumerate(marks.cells))
+
     @cached_property
     def uses(self) -> dict[tuple[int, bool, int], Use]:
         """By reader, whether it runs again itself, and the row of the block in the baseline."""

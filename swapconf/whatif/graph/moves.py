@@ -43,9 +43,28 @@ class Moves:
 
     def returned(self, window: int, barrier: int) -> int:
         if (window, barrier) not in self.back:
-            copied = self.copied(window)
-            self.back[window, barrier] = self.nodes.add(MOVE, (self.ties.behind_barrier(copied, barrier),))
+            if self._is_left_out(window):
+                value = self.ties.behind_barrier(self._value_of(window), barrier)
+                copied = self.out.setdefault(window, self.nodes.add(MOVE, (value,)))
+            else:
+                copied = self.ties.behind_barrier(self.copied(window), barrier)
+            self.back[window, barrier] = self.nodes.add(MOVE, (copied,))
         return self.back[window, barrier]
+
+    def _is_left_out(self, window: int) -> bool:
+        """One of several outputs of what is left out of a recomputed cell: copied out by the backward pass."""
+        kernel = int(self.asked.windows.face[window])
+        return self.asked.is_left_out(kernel) and self._value_of(window) != self._node_of(window)
+
+    def _node_of(self, window: int) -> int:
+        kernel = int(self.asked.windows.face[window])
+        own = self.asked.own_blocks.get(int(self.asked.windows.block[window]))
+        node = self.asked.run.node_of[kernel]
+        return self.tables.get((own.kernel, own.layers), node) if own is not None else node
+
+    def _value_of(self, window: int) -> int:
+        windows = self.asked.windows
+        return self._value(self._node_of(window), int(windows.face[window]), int(windows.row[window]))
 
     def unread(self, window: int) -> None:
         """A copy that nobody reads; the tuple of saved values holds it."""
@@ -64,11 +83,7 @@ class Moves:
         return self.out[window]
 
     def _copy(self, window: int) -> int:
-        kernel = int(self.asked.windows.face[window])
-        own = self.asked.own_blocks.get(int(self.asked.windows.block[window]))
-        node = self.asked.run.node_of[kernel]
-        node = self.tables.get((own.kernel, own.layers), node) if own is not None else node
-        value = self._value(node, kernel, int(self.asked.windows.row[window]))
+        node, value = self._node_of(window), self._value_of(window)
         copied = self.nodes.add(MOVE, (value,))
         if value == node:
             self._tie_readers(node, copied)
