@@ -93,7 +93,12 @@ class OnMachine:
     def evaluate(self, config: Config, keys: Sequence[Hashable], machine: int) -> Evaluation:
         return self.known.evaluations(config, keys)[self.machine]
 
-    def with_fragments_bytes(self, config: Config, keys: Sequence[Hashable]) -> tuple[int, ...]:
+    def order(self, config: Config, keys: Sequence[Hashable]) -> None:
+        """Both searches are held against each other in the same order of launches."""
+
+    def with_fragments_bytes(
+        self, config: Config, keys: Sequence[Hashable], *, is_ordered: bool = True
+    ) -> tuple[int, ...]:
         return self.known.with_fragments_bytes(config, keys)
 
 

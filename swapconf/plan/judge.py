@@ -1,6 +1,7 @@
 """PLAN -> SCORE: what the what-if says of a plan, under a budget. Everything that a search looks at comes from here.
 
-Where MindSpore's pool puts blocks takes as long to find out as all the rest, so it is asked only of what could win.
+Where MindSpore's pool puts blocks takes as long to find out as all the rest, so it is asked only of what could win; the
+order in which MindSpore itself would launch the kernels takes several times as long, and is asked of what is chosen.
 """
 
 from __future__ import annotations
@@ -84,6 +85,7 @@ class Judge:
         self._base, self._cards = base, cards
         self._scored: dict[Plan, Scored] = {}
         self._found: dict[Plan, Evaluation] = known._found if known is not None else {}
+        self._settled: set[Plan] = known._settled if known is not None else set()
         self.refused: frozenset[Refused] = (
             known.refused if known is not None else refused.known(network.templates, evaluator.versions)
         )
@@ -119,25 +121,36 @@ class Judge:
 
     def evaluation(self, plan: Plan) -> Evaluation:
         if plan not in self._found:
-            self._found[plan] = self.evaluator.evaluate(self.config(plan), self._keys(plan), SLOWER)
+            self._found[plan] = self.evaluator.evaluate(self.config(plan), self.keys(plan), SLOWER)
         found = self._found[plan]
         return replace(found, is_refused=True) if refused.has(plan, self.refused) else found
 
+    def settle(self, plan: Plan) -> None:
+        """Ask for the memory of a plan in MindSpore's own order; see `Evaluator.order`."""
+        if plan not in self._settled:
+            self.evaluator.order(self.config(plan), self.keys(plan))
+            self._settled.add(plan)
+            self._found.pop(plan, None)
+            self._scored.pop(plan, None)
+
+    def is_settled(self, plan: Plan) -> bool:
+        return plan in self._settled
+
     def nominal(self, plan: Plan) -> Known:
         """The step with the link as told, and its range."""
-        return self.evaluator.step(self.config(plan), self._keys(plan), NOMINAL)
+        return self.evaluator.step(self.config(plan), self.keys(plan), NOMINAL)
 
     def waits(self, plan: Plan) -> Waits:
         """Of the step with the slower link."""
-        return self.evaluator.waits(self.config(plan), self._keys(plan), SLOWER)
+        return self.evaluator.waits(self.config(plan), self.keys(plan), SLOWER)
 
     def used_bytes(self, plan: Plan) -> tuple[int, ...]:
         """By rank, at the peak, without fragments."""
         return tuple(rank.used_peak_bytes for rank in self.evaluation(plan).ranks)
 
-    def pool_bytes(self, plan: Plan) -> tuple[int, ...]:
-        """By rank, with fragments."""
-        return self.evaluator.with_fragments_bytes(self.config(plan), self._keys(plan))
+    def pool_bytes(self, plan: Plan, *, is_ordered: bool = True) -> tuple[int, ...]:
+        """By rank, with fragments. Without ``is_ordered`` as it was before `settle`."""
+        return self.evaluator.with_fragments_bytes(self.config(plan), self.keys(plan), is_ordered=is_ordered)
 
     def score(self, plan: Plan, better_than: Scored | None = None) -> Scored:
         """``better_than``: where the plan is slower than this one, which fits, it is not asked whether it fits."""
@@ -191,7 +204,7 @@ class Judge:
         most = self.limits.host_budget_bytes
         return 0.0 if most is None else max(0.0, self.host_bytes(found) - most)
 
-    def _keys(self, plan: Plan) -> Sequence[object]:
+    def keys(self, plan: Plan) -> Sequence[object]:
         """What a rank does depends on its own layers, and on whether operators are selected anywhere."""
         selects = any(atom.kind == "recompute" and atom.path for mode in plan for atom in mode)
         return [(selects, tuple(plan[index] for index in mine)) for mine in self.stages]

@@ -16,6 +16,8 @@ from swapconf.words.phrases import mark, phrase
 
 NOISE = 0.001  # of a step: less is no difference
 LOWEST_PLACED = 40  # plans, where none fits
+_RIVALS, _SETTLED = 2, 8  # plans that are asked for in MindSpore's own order
+_NEAR = 0.01  # of the budget
 MENU_ASKED, SEARCH_ASKED = 400, 500  # plans, with an effort of 1
 USUAL_KERNELS = 50_000  # of a step; up to these as many plans are asked for
 # families whose plans held in true runs (docs/evidence/plans.md); others are always confirmed
@@ -106,10 +108,12 @@ def plan(
     except KeyboardInterrupt:  # what was found until then is not lost
         is_interrupted = True
     best = _of_all(judge, judge.score(uniform(RECOMPUTED, judge.network)))
+    if not is_interrupted and best.fits:
+        best = _settled(judge, best)
     if not best.fits:
         best = _plainest(judge, _lowest(judge, [*today.values(), *(made for _, made in first)]))
-    elif not is_interrupted:
-        best = _reduced(judge, best)
+        judge.settle(best.plan)
+        best = judge.score(best.plan)
     same = simple.best_uniform(judge, chosen)
     if same is not None:
         today[phrase(simple.SAME)] = same
@@ -134,7 +138,7 @@ def chosen_again(planned: Planned) -> Planned:
     best = _of_all(judge, planned.chosen)
     if not best.fits or best is planned.chosen:
         return planned
-    best = _reduced(judge, best)
+    best = _settled(judge, best)
     return replace(planned, chosen=best, verdict=_verdict(judge, best))
 
 
@@ -147,6 +151,24 @@ def _verdict(judge: Judge, best: Scored) -> Verdict:
     if not best.fits:
         return Verdict.IMPOSSIBLE
     return Verdict.FULL if best.plan == uniform(RECOMPUTED, judge.network) else Verdict.PLANNED
+
+
+def _settled(judge: Judge, best: Scored) -> Scored:
+    """The best plan by the memory that it needs in MindSpore's own order. That takes longer to find out: it is asked of
+    the best, of a few that are faster and nearly fit, and of the next best until one fits."""
+    others = (made for made in judge.seen if judge.allows(made) and not judge.is_settled(made))
+    faster = [item for made in others if (item := judge.score(made, better_than=best)).cost_us < best.cost_us]
+    near = [item for item in faster if not item.found.crashes and item.over_bytes <= judge.limits.budget_bytes * _NEAR]
+    for item in sorted(near, key=lambda item: item.cost_us)[:_RIVALS]:
+        judge.settle(item.plan)
+    for _ in range(_SETTLED):
+        best = _of_all(judge, judge.score(best.plan))
+        plainer = _reduced(judge, best) if best.fits else best
+        judge.settle(plainer.plan)
+        if judge.score(plainer.plan).fits:
+            return judge.score(plainer.plan)
+        judge.settle(best.plan)
+    return _of_all(judge, judge.score(best.plan))
 
 
 def _of_all(judge: Judge, best: Scored) -> Scored:
@@ -219,7 +241,7 @@ def _plainer(judge: Judge, made: Plan) -> Iterator[Plan]:
 
 def _worth(judge: Judge, whole: Scored, atom: Atom) -> EntryWorth:
     less = tuple(mode - {atom} for mode in whole.plan)
-    pools, without = judge.pool_bytes(whole.plan), judge.pool_bytes(less)
+    pools, without = (judge.pool_bytes(made, is_ordered=False) for made in (whole.plan, less))
     tight = max(range(len(pools)), key=lambda rank: pools[rank] - judge.limits.pool_bytes[rank])
     found = judge.evaluation(less)
     return EntryWorth(

@@ -35,6 +35,7 @@ from swapconf.trace.lifetimes import Lifetimes
 from swapconf.trace.trace import Trace
 from swapconf.upstream.facts import Versions
 from swapconf.whatif import baseline_step
+from swapconf.whatif.graph.predict import GraphedBaseline
 from swapconf.whatif.layer_share import LayerShare, layer_share
 from swapconf.whatif.placed import PlacedBaseline, placed
 from swapconf.whatif.predict import prediction, schedule
@@ -64,6 +65,16 @@ class RankMemory:
     recomputed: int
     crashes: bool
 
+    @classmethod
+    def of(cls, found: Prediction) -> RankMemory:
+        return cls(
+            used_peak_bytes=found.used_peak_bytes,
+            host_peak_bytes=found.moves.host.peak_bytes if len(found.moves) else 0,
+            moved_bytes=found.moved_bytes,
+            recomputed=found.recomputed,
+            crashes=bool(found.moves.underflows.any()),
+        )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evaluation:
@@ -90,6 +101,14 @@ class Waits:
 
     stall_us: tuple[float, ...]
     bubble_us: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Ordered:
+    """Of one rank, in the order of its own launches. ``mapped_bytes``: see `with_fragments_bytes`."""
+
+    memory: RankMemory
+    mapped_bytes: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,10 +193,26 @@ class Evaluator:
             launched.append(found[1])
         return Evaluation(ranks=tuple(memory), step_us=self._step_us(launched, machine))
 
-    def with_fragments_bytes(self, config: Config, keys: Sequence[Hashable]) -> tuple[int, ...]:
-        """By rank, what MindSpore's pool (or the evaluator's policy) needs for what `evaluate` predicts."""
+    def order(self, config: Config, keys: Sequence[Hashable]) -> None:
+        """Predict the memory of a strategy in the order in which MindSpore itself would launch its kernels, which takes
+        several times as long; `evaluate` and `with_fragments_bytes` tell that from now on."""
+        strategy: Strategy | None = None
+        for rank, key in zip(self._ranks, keys, strict=True):
+            if key not in rank.ordered:
+                strategy = strategy or self.strategy(config)
+                rank.order(key, strategy, self._policy)
+
+    def with_fragments_bytes(
+        self, config: Config, keys: Sequence[Hashable], *, is_ordered: bool = True
+    ) -> tuple[int, ...]:
+        """By rank, what MindSpore's pool (or the evaluator's policy) needs for what `evaluate` predicts. Without
+        ``is_ordered`` as it was before `order`, for differences between strategies."""
         found = []
         for rank, key in zip(self._ranks, keys, strict=True):
+            ordered = rank.ordered.get(key) if is_ordered else None
+            if ordered is not None:
+                found.append(ordered.mapped_bytes)
+                continue
             if key not in rank.mapped:
                 device = rank.devices.get(key)
                 if device is None:
@@ -273,8 +308,10 @@ class _Rank:
         self._few, self._count = run_record.micro_batches(folder)
         self._first, self._second = rounds(self.step.program.names, self._few if self._few < self._count else 0)
         self._placed: dict[tuple[LayerTemplate, ...], PlacedBaseline] = {}
+        self._graphed: dict[tuple[LayerTemplate, ...], GraphedBaseline] = {}
         self.memory: dict[Hashable, RankMemory] = {}
         self.mapped: dict[Hashable, int] = {}
+        self.ordered: dict[Hashable, _Ordered | None] = {}  # None where the trace does not tell the order
         self.launched: OrderedDict[Hashable, _Launched] = OrderedDict()
         self.devices: OrderedDict[Hashable, Lifetimes] = OrderedDict()
 
@@ -288,23 +325,31 @@ class _Rank:
         return int(with_workspace.workspace(self.question.trace, self._card).size_bytes.max(initial=0))
 
     def ask(self, key: Hashable | None, strategy: Strategy | None) -> tuple[RankMemory, _Launched]:
+        ordered = None if key is None else self.ordered.get(key)
         if key is not None and key in self.memory and key in self.launched:
             self.launched.move_to_end(key)
-            return self.memory[key], self.launched[key]
+            return self.memory[key] if ordered is None else ordered.memory, self.launched[key]
         assert strategy is not None
         found, launched = self.predict(strategy)
-        memory = RankMemory(
-            used_peak_bytes=found.used_peak_bytes,
-            host_peak_bytes=found.moves.host.peak_bytes if len(found.moves) else 0,
-            moved_bytes=found.moved_bytes,
-            recomputed=found.recomputed,
-            crashes=bool(found.moves.underflows.any()),
-        )
+        memory = RankMemory.of(found)
         if key is not None:
             self.memory[key] = memory
             _keep(self.launched, key, launched, _PROGRAMS)
             _keep(self.devices, key, found.device, _DEVICES)
-        return memory, launched
+        return memory if ordered is None else ordered.memory, launched
+
+    def order(self, key: Hashable, strategy: Strategy, policy: str) -> None:
+        templates = strategy.network.templates
+        if templates not in self._graphed:
+            graph = self.question.trace.launch_graph
+            self._graphed[templates] = GraphedBaseline.of(self._prepared(strategy.network), graph)
+        graphed = self._graphed[templates]
+        if graphed.run is None:
+            self.ordered[key] = None
+            return
+        found = graphed.predict(strategy)
+        mapped = place(policy, found.device, self.question.pool).mapped_bytes
+        self.ordered[key] = _Ordered(memory=RankMemory.of(found), mapped_bytes=mapped)
 
     def predict(self, strategy: Strategy) -> tuple[Prediction, _Launched]:
         prepared = self._prepared(strategy.network)

@@ -99,12 +99,15 @@ class MadeUp:
 
     Attributes:
         fragments: (rank, keys of its layers) -> bytes beside those in use.
-        asked: Evaluations that were asked for.
+        more: (rank, keys of its layers) -> bytes that the true order of launches takes besides.
+        asked: Evaluations that were asked for; ``ordered``: what was asked for in the true order, by rank and key.
     """
 
     num_stages: int
     fragments: Callable[[int, Hashable], int] | None = None
+    more: Callable[[int, Hashable], int] = lambda rank, key: 0
     asked: list[tuple[Hashable, ...]] = field(default_factory=list)
+    ordered: set[tuple[int, Hashable]] = field(default_factory=set)
 
     @property
     def ranks(self) -> tuple[tuple[int, int], ...]:
@@ -143,7 +146,9 @@ class MadeUp:
             moved = sum(part[2] for part in parts)
             ranks.append(
                 RankMemory(
-                    used_peak_bytes=1000 + sum(held * (1000 - part[0]) // 1000 for part in parts),
+                    used_peak_bytes=1000
+                    + sum(held * (1000 - part[0]) // 1000 for part in parts)
+                    + (self.more(stage, key) if (stage, key) in self.ordered else 0),
                     host_peak_bytes=moved,
                     moved_bytes=moved,
                     recomputed=0,
@@ -158,9 +163,17 @@ class MadeUp:
         found_us = self.evaluate(config, keys, machine).step_us
         return Known(us=found_us, low_us=found_us, high_us=found_us, share={})
 
-    def with_fragments_bytes(self, config: Config, keys: Sequence[Hashable]) -> tuple[int, ...]:
+    def order(self, config: Config, keys: Sequence[Hashable]) -> None:
+        self.ordered |= set(enumerate(keys))
+
+    def with_fragments_bytes(
+        self, config: Config, keys: Sequence[Hashable], *, is_ordered: bool = True
+    ) -> tuple[int, ...]:
         found, more = self.evaluate(config, keys), self.fragments or _by_chance
-        return tuple(rank.used_peak_bytes + more(stage, keys[stage]) for stage, rank in enumerate(found.ranks))
+        added = [self.more(*item) if item in self.ordered and not is_ordered else 0 for item in enumerate(keys)]
+        return tuple(
+            rank.used_peak_bytes - added[stage] + more(stage, keys[stage]) for stage, rank in enumerate(found.ranks)
+        )
 
 
 def _modes(key: Any) -> Sequence[Mode]:

@@ -12,10 +12,10 @@ import pytest
 from swapconf.plan.judge import Judge, Scored
 from swapconf.plan.limits import Limits
 from swapconf.plan.modes import KEEP, RECOMPUTED, Atom, Mode
-from swapconf.plan.planned import plan
+from swapconf.plan.planned import NOISE, plan
 from swapconf.plan.search import Search
 from tests.helpers import ROOT
-from tests.unit.planning import made_up_judge, real_judge
+from tests.unit.planning import MadeUp, made_up_judge, real_judge
 
 MODES: list[Mode] = [
     KEEP,
@@ -131,3 +131,19 @@ def test_the_order_of_sets_decides_nothing() -> None:
     ]
     assert len(set(told)) == 1
     assert len(told[0]) > 1000
+
+
+def test_a_plan_that_fits_only_in_the_order_of_the_run_without_a_strategy_is_not_chosen() -> None:
+    """The fastest plan takes more in the order in which MindSpore itself would launch it; no other does."""
+    usual = under(made_up_judge(4), 0.5)
+    fastest = plan(usual).chosen
+    keys = set(usual.keys(fastest.plan))
+    evaluator = MadeUp(1, more=lambda rank, key: 2000 if key in keys else 0)
+    judge = under(made_up_judge(4, evaluator=evaluator), 0.5)
+    found = plan(judge).chosen
+    assert found.fits
+    assert judge.is_settled(found.plan)
+    assert not judge.score(fastest.plan).fits
+    assert judge.used_bytes(fastest.plan)[0] == usual.used_bytes(fastest.plan)[0] + 2000
+    assert found.plan != fastest.plan
+    assert found.found.step_us >= fastest.found.step_us * (1 - NOISE)
