@@ -127,17 +127,25 @@ def recompute(
         inserted=place[again],
     )
 
+_MCORE_ADD = "AddExt"
 
-def unseen(baseline: Baseline, program: StrategyProgram, whole: Collection[str] = ()) -> Flags:
+
+def unseen(
+    baseline: Baseline, program: StrategyProgram, whole: Collection[str] = (), celled: Collection[str] = ()
+) -> Flags:
     """[uses] that MindSpore does not see when it looks for what to swap: they read what stays on the device.
-    ``whole``: names of the layers that are recomputed as one cell."""
-    return tied(baseline, program, whole) | taken(baseline, program)
+    ``whole``: names of the layers that are recomputed as one cell; ``celled``: of those with any cell that is."""
+    return tied(baseline, program, whole, celled) | taken(baseline, program)
 
 
-def tied(baseline: Baseline, program: StrategyProgram, whole: Collection[str] = ()) -> Flags:
+def tied(
+    baseline: Baseline, program: StrategyProgram, whole: Collection[str] = (), celled: Collection[str] = ()
+) -> Flags:
     """[uses] of another pass by what begins a region, in a pipeline by anything of a layer that is recomputed as a
     ``whole``: MindSpore ties it to the gradient there, and does not see that it reads what moves. Not where something
-    else of the backward pass reads the same; what reads a view that runs again reads nothing else."""
+    else of the backward pass reads the same; what reads a view that runs again reads nothing else. In models of
+    mcore, what a layer with recomputed cells hands to one that is recomputed as a whole waits for a state, and nobody
+    sees it move (measured; not so in legacy models)."""
     passing, (reader, face) = baseline.kernels.passing, baseline.edges
     again = np.zeros(len(passing), dtype=np.bool_)
     again[program.copies] = True
@@ -147,15 +155,25 @@ def tied(baseline: Baseline, program: StrategyProgram, whole: Collection[str] = 
     source = np.maximum(program.face, 0)
     elsewhere = passing[source] != passing[program.reader]
     if baseline.is_piped and whole:
-        kernels = np.flatnonzero(passing >= 0)
-        goes_on[kernels[[baseline.layer_of(kernel) in whole for kernel in kernels.tolist()]]] = False
+        goes_on[_of_layers(baseline, whole)] = False
     width, reads = len(passing) + 1, baseline.reads
     through, uses = program.again.copy(), np.flatnonzero(program.again)
     through[uses] = ~np.isin(program.reader[uses] * width + program.face[uses], reads.kernel * width + reads.face)
     found: Flags = program.again & (program.face >= 0) & (through | (elsewhere & ~goes_on[program.reader]))
+    stateful = program.again & (program.face >= 0) & elsewhere & (_MCORE_ADD in baseline.kernels.primitive)
+    stateful &= _of_layers(baseline, whole)[program.reader] & _of_layers(baseline, celled)[source]
+    found |= stateful
     later = (program.again & ~through) | baseline.kernels.backward[program.reader]
-    uses = np.flatnonzero(found)
+    uses = np.flatnonzero(found & ~stateful)
     found[uses] = ~np.isin(seen[uses], seen[later & ~found])
+    return found
+
+
+def _of_layers(baseline: Baseline, layers: Collection[str]) -> Flags:
+    """[kernels]"""
+    found = np.zeros(len(baseline.kernels), dtype=np.bool_)
+    kernels = np.flatnonzero(baseline.kernels.passing >= 0) if layers else np.zeros(0, dtype=np.int64)
+    found[kernels] = [baseline.layer_of(kernel) in layers for kernel in kernels.tolist()]
     return found
 
 
