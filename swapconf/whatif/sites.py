@@ -16,12 +16,14 @@ from functools import cached_property
 import numpy as np
 
 from swapconf.models.network import Network
-from swapconf.trace.columns import Ints
+from swapconf.trace.columns import Flags, Ints
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_primitives import CellPrimitives
 from swapconf.whatif.laid_out import ADD_AND_NORM, GRADIENT_VIEW, SUM
 from swapconf.whatif.strangers import like_misnamed, of_strangers
+
+_OF_EXPERTS = frozenset({"experts", "router"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +142,15 @@ class _Assigned:
         self.of_node[of_strangers(baseline, is_known) | like_misnamed(baseline, self._readers)] = -1
         self.of_moved = self.of_node.copy()
         self._of_site = [path for _, path in self.names]
+        self.of_moved[self._dispatching()] = -1
+
+    def _dispatching(self) -> Flags:
+        """[kernels] casts of the functions that send tokens to experts: these are no operators, whatever casts the
+        router and the experts have besides."""
+        casts = self._kernels.is_lost & (self._kernels.primitives == "Cast") & (self.of_node >= 0)
+        for node in np.flatnonzero(casts).tolist():
+            casts[node] = not _OF_EXPERTS.isdisjoint(self._of_site[self.of_node[node]].split("."))
+        return np.asarray(casts)
 
     def merged(self) -> None:
         """The site in front of a view that MindSpore has merged with it: a Linear's Reshape of its output."""
