@@ -23,7 +23,8 @@ from swapconf.whatif.cell_primitives import CellPrimitives
 from swapconf.whatif.laid_out import ADD_AND_NORM, GRADIENT_VIEW, SUM
 from swapconf.whatif.strangers import like_misnamed, of_strangers
 
-_OF_EXPERTS = frozenset({"experts", "router"})
+_ROUTER = "router"
+_OF_EXPERTS = frozenset({"experts", _ROUTER})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,10 +148,14 @@ class _Assigned:
     def _dispatching(self) -> Flags:
         """[kernels] casts of the functions that send tokens to experts: these are no operators, whatever casts the
         router and the experts have besides."""
-        casts = self._kernels.is_lost & (self._kernels.primitives == "Cast") & (self.of_node >= 0)
+        casts = (self._kernels.primitives == "Cast") & (self.of_node >= 0)
         for node in np.flatnonzero(casts).tolist():
-            casts[node] = not _OF_EXPERTS.isdisjoint(self._of_site[self.of_node[node]].split("."))
+            casts[node] = self._is_dispatch(node, self._of_site[self.of_node[node]])
         return np.asarray(casts)
+
+    def _is_dispatch(self, node: int, path: str) -> bool:
+        is_cast = bool(self._kernels.is_lost[node]) and self._kernels.primitive[node] == "Cast"
+        return is_cast and not _OF_EXPERTS.isdisjoint(path.split("."))
 
     def merged(self) -> None:
         """The site in front of a view that MindSpore has merged with it: a Linear's Reshape of its output."""
@@ -166,11 +171,12 @@ class _Assigned:
 
     def sent(self) -> None:
         """Communication that is no site of its own moves what the site does that it reads; so does the slice that
-        parallelism takes of what all ranks have, but for one of a piece of several."""
+        parallelism takes of what all ranks have, but for one of a piece of several, and for one of a router."""
         faces, reading, kernels = self._reads.face, self._reads.kernel, self._kernels
         sliced = (kernels.primitives[reading] == "StridedSlice") & (
             self._baseline.num_made[self._baseline.maker[self._reads.block]] == 1
         )
+        sliced &= np.array([not kernels.cell[node].endswith(_ROUTER) for node in reading.tolist()], dtype=np.bool_)
         sent = ((kernels.stream[reading] != 0) | sliced) & (faces >= 0) & (kernels.passing[reading] >= 0)
         for row in np.flatnonzero(sent & (self.of_node[reading] < 0)).tolist():
             self.of_moved[reading[row]] = self._owner(int(faces[row]), int(reading[row]))
@@ -194,6 +200,8 @@ class _Assigned:
             for layer in np.unique(kernels.layer[kernels.passing >= 0]).tolist():
                 self._site(self._baseline.layers.name(layer), path)
             site = self._site(self._baseline.layer_of(kernel), path)
+            if self._is_dispatch(kernel, path):
+                continue
             self.of_moved[kernel] = site
             self.of_read[(self._reads.face == kernel) & kernels.backward[self._reads.kernel]] = site
         return shared
