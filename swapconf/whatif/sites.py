@@ -24,6 +24,7 @@ from swapconf.whatif.laid_out import ADD_AND_NORM, GRADIENT_VIEW, SUM
 from swapconf.whatif.strangers import like_misnamed, of_strangers
 
 _ROUTER = "router"
+_FACTORS = frozenset({"Div", "MeanExt"})
 _OF_EXPERTS = frozenset({"experts", _ROUTER})
 
 
@@ -252,7 +253,8 @@ def _unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...
     """A site that a Reshape reads which the model itself recomputes: MindSpore copies what that would read again, and
     finds only later that a Reshape needs nothing run (measured with 2.9.0: the MatMuls of mcore's Linears). So with a
     Cast of a Cast, whose gradient needs to know no more than the type (the norms of query and key), in steps of several
-    micro-batches; not in models with experts (measured: Qwen3 in 8 of 8 runs, Qwen3 MoE in none of 6). Where only
+    micro-batches; not in models with experts (measured: Qwen3 in 8 of 8 runs, Qwen3 MoE in none of 6). So with what the
+    loss of a router multiplies with what needs no gradient (Qwen3 MoE: in 5 of 5). Where only
     communication reads it, or a view that was put in for that, there is no Reshape, although the catalog knows one for
     another layout."""
     templates = {layer.name: layer.template.by_path for layer in network.layers}
@@ -271,7 +273,9 @@ def _unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...
         known = templates[layer]
         if known[path].saved and not baseline.kernels.is_lost[node] and (baseline.kernels.primitive[node] not in VIEWS):
             readers = [known[reader] for reader in known[path].consumers if reader in known]
-            if cast[node] or any(reader.preset_recompute and reader.type in VIEWS for reader in readers):
+            is_factor = has_experts and known[path].type in _FACTORS
+            again = any(reader.preset_recompute and reader.type in VIEWS for reader in readers)
+            if cast[node] or is_factor or again:
                 found[node] = of_node[node]
     return found
 

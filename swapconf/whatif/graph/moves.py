@@ -17,7 +17,7 @@ from swapconf.whatif.graph.nodes import MOVE, Nodes
 from swapconf.whatif.graph.ties import Ties
 from swapconf.whatif.laid_out import ADD_AND_NORM, SUM
 
-_NORM, _ADD = "RmsNorm", "Add"
+_NORM, _ADD, _MEAN = "RmsNorm", "Add", "MeanExt"
 
 
 @dataclass
@@ -135,6 +135,9 @@ class Moves:
         return self.nodes.primitive[value] in VIEWS or value >= self.nodes.count or self.asked.run.kernel_of.get(value, -1) in self.asked.shared
 
     def _first(self, value: int, readers: list[int]) -> int:
+        mean = next((one for one in readers if self.nodes.primitive[one] == _MEAN), None)  # for the loss of a router
+        if mean is not None:
+            return mean
         norms = [one for one in readers if self.nodes.primitive[one] == _NORM]
         if norms and not self.asked.is_pipelined:
             return norms[0]
