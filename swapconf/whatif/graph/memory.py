@@ -3,12 +3,13 @@
 A block is held from the launch of its kernel to that of its last reader. What another stream reads is held until the
 main stream waits for that one (see `streams.released`); it also waits before each Send for what that stream did before.
 What is copied to the host is held until 3 N launches behind the copy, as in `swap.freed`. What the baseline holds
-longer than that is held as long.
+longer than that is held as long. A view of a parameter has a block of its own where the backward pass is handed it, and
+none where it is handed what was copied to the host (measured with MindSpore 2.9.0: weights of experts).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -16,8 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from swapconf.trace.columns import Ints
-from swapconf.trace.launch_graph import ITEM, NO_NODE, SAME_VALUE, TUPLE
+from swapconf.trace.launch_graph import ITEM, LOAD, NO_NODE, SAME_VALUE, TUPLE
 from swapconf.trace.launch_order import launched
+from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.nodes import MOVE
 from swapconf.whatif.graph.strategy_graph import StrategyGraph
 from swapconf.whatif.laid_out import SUM
@@ -41,6 +43,7 @@ class Lives:
         order: The launches: nodes that the baseline launches, or that the strategy adds.
         made: The blocks; ``born``, ``end``: [blocks] the first and the last launch of each.
         released: By node of a copy to the host the launch behind which the device memory is free.
+        merged: Rows of the baseline whose kernels show another block now.
     """
 
     order: list[int]
@@ -48,6 +51,7 @@ class Lives:
     born: Ints
     end: Ints
     released: Mapping[int, int]
+    merged: Sequence[int] = ()
 
     @cached_property
     def turn(self) -> dict[int, int]:
@@ -85,7 +89,8 @@ class _Launched:
             for one in self._blocks(self._nodes.inputs[copy][0]):
                 if one in number:
                     end[number[one]] = max(end[number[one]], launch)
-        return Lives(order=self.order, made=made, born=born, end=end, released=freed)
+        merged = [row for node in sorted(self._merged) for row in self._baseline.made[self._run.kernel_of[node]]]
+        return Lives(order=self.order, made=made, born=born, end=end, released=freed, merged=merged)
 
     def _reads(self, number: Mapping[Made, int]) -> tuple[Ints, Ints]:
         """(block, launch) of each use; a copy to the host holds its block longer, by a rule of its own."""
@@ -169,9 +174,26 @@ class _Launched:
         found = self._blocks(given)
         return found[min(self._nodes.item[node], len(found) - 1) :][:1] if found else ()
 
+    @cached_property
+    def _merged(self) -> frozenset[int]:
+        """Views of parameters that no backward pass is handed any more."""
+        run, nodes = self._run, self._nodes
+        before = {value for saved in run.saved for value in run.graph.inputs[saved]}
+        gone = before - {value for saved in run.saved for value in nodes.inputs[saved]}
+        return frozenset(
+            node
+            for node in gone & run.kernel_of.keys()
+            if nodes.primitive[node] in VIEWS
+            and run.graph.primitive[run.graph.inputs[node][0]] == LOAD
+            and self._baseline.made.get(run.kernel_of[node])
+            and node in self._turn
+        )
+
     def _rows(self, node: int) -> list[int]:
         """The rows that the blocks of a kernel are like."""
         found, made = self._found, self._baseline.made
+        if node in self._merged:
+            return []
         if node in found.back and found.windows is not None:
             return [int(found.windows.row[found.back[node]])]
         if node in found.weights:

@@ -159,7 +159,9 @@ class _Predicted:
             end.append(np.where(beyond, later, freed))
             origin.append(rows)
             category.append(self._category)
-        rest = self._rest(np.concatenate([rows[~is_new] for rows in origin]))
+        merged = np.array(self.lived.merged, dtype=np.int64)
+        known = [rows[~is_new] for rows in origin] + [self._in_step(merged, step) for step in range(steps)]
+        rest = self._rest(np.concatenate(known))
         start.append(self._at(born[rest]) + np.arange(len(rest)) % _FREED)
         end.append(np.where(blocks.end[rest] == NEVER, NEVER, self._at(last[rest]) + _FREED))
         origin.append(rest)
