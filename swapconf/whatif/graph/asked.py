@@ -71,11 +71,14 @@ class Asked:
 
     def is_left_out(self, kernel: int) -> bool:
         """Stands in a recomputed cell and does not run again."""
-        if kernel in self.again:
-            return False
+        return kernel not in self.again and self._around(kernel) != NO_CELL
+
+    def _around(self, kernel: int) -> int:
+        """The recomputed cell in which a kernel stands, whether it runs again or not."""
         marks = self.plan.marks.actions
         asked = marks.roots.get(self.prepared.baseline.layer_of(kernel), ())
-        return any(cell in asked and self.is_under(number, kernel) for number, cell in enumerate(marks.cells))
+        cells = (number for number, cell in enumerate(marks.cells) if cell in asked and self.is_under(number, kernel))
+        return next(cells, NO_CELL)
 
     @cached_property
     def uses(self) -> dict[tuple[int, bool, int], Use]:
@@ -116,6 +119,8 @@ class Asked:
         node = self.run.forward_of.get(kernel, -1) if self.prepared.baseline.kernels.backward[kernel] else kernel
         passing = int(self.prepared.baseline.kernels.passing[node]) if node >= 0 else -1
         cell = int(self.root[node]) if node >= 0 else NO_CELL
+        if cell == NO_CELL and node >= 0 and node != kernel:  # the gradient of what is left out stands in the cell
+            cell = self._around(node)
         return Part(passing if passing >= 0 else self.run.passes[kernel], cell)
 
     def is_cell_output(self, kernel: int, part: Part) -> bool:
