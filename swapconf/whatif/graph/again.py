@@ -170,8 +170,8 @@ class Again:
             return self.tables.shown(value, self.copied(source, barrier, part)), True
         use = asked.use(kernel, True, source, item)
         if use.window >= 0:
-            return self.gated(self.moves.returned(use.window, barrier), source, kernel, part), False
-        return self.gated(self._behind(untied, barrier), source, kernel, part), False
+            return self.gated(self.moves.returned(use.window, barrier), source, kernel, part, item), False
+        return self.gated(self._behind(untied, barrier), source, kernel, part, item), False
 
     def _untied(self, value: int) -> int:
         """A value of the forward pass, whatever copy to the host its reader waits for there."""
@@ -209,12 +209,14 @@ class Again:
     def _behind(self, value: int, barrier: int) -> int:
         return self.ties.behind_barrier(value, barrier)
 
-    def gated(self, seen: int, source: int, kernel: int, part: Part) -> int:
-        """What a recomputed cell is given waits; what was made in it, as what was left out of it, does not."""
+    def gated(self, seen: int, source: int, kernel: int, part: Part, item: int = 0) -> int:
+        """What a recomputed cell is given waits; what was made in it, as what was left out of it, does not. The sum
+        that a fused norm makes for the layer before is given, too."""
         if part.cell == NO_CELL:
             return seen
         made, baseline = self.asked.run.kernel_of.get(source, -1), self.asked.prepared.baseline
         is_inside = made >= 0 and self.asked.is_under(part.cell, made) and not baseline.rootless[made]
+        is_inside = is_inside and not (item == SUM and self._is_norm_alone(source, made))
         if is_inside and baseline.kernels.passing[made] == baseline.kernels.passing[kernel]:
             return seen
         return self.ties.gated(seen, self.gates.of(kernel, part))

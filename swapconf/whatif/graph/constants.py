@@ -35,7 +35,8 @@ class Constants:
         """A value as the backward pass reads it for ``reader``, a kernel of the forward pass; `NO_NODE` where it is
         that of the forward pass."""
         source, _ = self.asked.run.source(value)
-        if self.asked.root[reader] == NO_CELL or not self._is_constant(source):
+        is_inside = self.asked.root[reader] != NO_CELL or self.asked.is_left_out(reader)
+        if not is_inside or not self._is_constant(source):
             return NO_NODE
         return self.tables.shown(value, self._copy(source))
 

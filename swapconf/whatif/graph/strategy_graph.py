@@ -178,7 +178,9 @@ class _Building:
         seen = given if use.window < 0 else self._moves.returned(use.window, barrier)
         for gate in reversed(gates) if use.window >= 0 else ():
             seen = self._ties.gated(seen, gate)
-        return seen if barrier == NO_NODE else self._again.gated(seen, source, run.forward_of.get(kernel, kernel), part)
+        if barrier == NO_NODE:
+            return seen
+        return self._again.gated(seen, source, run.forward_of.get(kernel, kernel), part, item)
 
     def _first_kernel(self, node: int) -> int:
         return next(user for user in self._run.users[node] if user in self._run.kernel_of)
