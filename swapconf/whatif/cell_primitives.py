@@ -13,7 +13,7 @@ class CellPrimitives:
     """The primitives of a template by cell and type."""
 
     def __init__(self, template: LayerTemplate) -> None:
-        self._by_path: Mapping[str, Operator] = template.by_path
+        self.by_path: Mapping[str, Operator] = template.by_path
         self._found: dict[tuple[str, str], list[Operator]] = {}
         for operator in template.primitives:
             if operator.executed is not False:
@@ -54,20 +54,20 @@ class CellPrimitives:
         which MindSpore has merged it, or none: parallelism has put it in. ``is_lost``: MindSpore has lost the cells of
         the view and its readers, so that the next one with such readers is meant."""
         if (
-            self._by_path[path].saved is not False
+            self.by_path[path].saved is not False
             or not readers
-            or (not is_lost and self._likeness(self._by_path[path], readers) == len(readers))
+            or (not is_lost and self._likeness(self.by_path[path], readers) == len(readers))
         ):
             return path
         views = [
             operator
-            for operator in self._by_path.values()
+            for operator in self.by_path.values()
             if operator.saved and (operator.type in VIEWS or operator.type == "Transpose")
         ]  # of one head a Transpose is a view
         found = next((operator.path for operator in views if self._likeness(operator, readers)), None)
         if found is not None or not is_lost:
             return found
-        kinds, order = {primitive for _, primitive in readers}, list(self._by_path)
+        kinds, order = {primitive for _, primitive in readers}, list(self.by_path)
         return next(
             (
                 operator.path
@@ -81,14 +81,14 @@ class CellPrimitives:
     def view_between(self, source: str, path: str, readers: Set[str]) -> str | None:
         """The view that reads ``source`` and that what reads the view ``path`` in the trace reads in the catalog, where
         ``path`` itself reads something else there."""
-        read = self._read_by(self._by_path[source])
+        read = self._read_by(self.by_path[source])
         if any(view.path == path for view in read):
             return None
         views = (view for view in read if view.type in VIEWS)
         return next((view.path for view in views if readers & self._kinds_behind(view)), None)
 
     def _read_by(self, operator: Operator) -> list[Operator]:
-        return [self._by_path[path] for path in operator.consumers if path in self._by_path]
+        return [self.by_path[path] for path in operator.consumers if path in self.by_path]
 
     def _kinds_behind(self, operator: Operator) -> set[str]:
         return {plain(reader.type) for reader in self._read_by(operator)}
@@ -100,7 +100,7 @@ class CellPrimitives:
     def is_unread_cast(self, path: str) -> bool:
         """A cast that the catalog says no gradient reads; where one does, it stands for an equal one of another cell,
         such as that of the residual for that of the norm."""
-        return self._by_path[path].type == "Cast" and self._by_path[path].saved is False
+        return self.by_path[path].type == "Cast" and self.by_path[path].saved is False
 
     def own_view(self, reader: str | None, owner: str, primitive: str) -> str | None:
         """The view that the reading cell has itself, where another cell's stands in the graph."""

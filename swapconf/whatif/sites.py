@@ -22,6 +22,7 @@ from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_primitives import CellPrimitives
 from swapconf.whatif.laid_out import ADD_AND_NORM, GRADIENT_VIEW, SUM
 from swapconf.whatif.strangers import like_misnamed, of_strangers
+from swapconf.whatif.transposes import one_of
 
 _ROUTER = "router"
 _FACTORS = frozenset({"Div", "MeanExt"})
@@ -136,6 +137,8 @@ class _Assigned:
             if path is None and kernels.is_fused[node]:
                 path = layer[1].read_by_like(kernels.primitive[node], known)
             is_known[node] = path is not None
+            if path is not None and kernels.primitive[node] == "Transpose":
+                path = one_of(baseline, node, path, layer[1].by_path)
             if path is not None and kernels.primitive[node] in VIEWS:
                 path = layer[1].saved_view(path, known, is_lost=bool(kernels.is_lost[node]) and node not in served)
             if path is not None:

@@ -1,0 +1,41 @@
+"""NODE + CATALOG -> which of several Transposes of an attention it is: those of keys and queries, to and back.
+
+The cell of ChatGLM2's attention has four, and MindSpore names all of their nodes alike (mindformers 1.9.0,
+models/glm2/glm2_transformer.py): what comes from a Linear of keys is a key, and what comes from the rotary embedding is
+transposed back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from swapconf.models.network import Operator
+from swapconf.whatif.baseline import Baseline
+
+_PLAIN, _BACK, _KEY = "transpose", "_back", "kv_"
+_ALL = tuple(key + _PLAIN + back for key in ("", _KEY) for back in ("", _BACK))
+_KEYS = ("wk", "wv")
+_ROTARY = "apply_rotary"
+_FAR = 60  # nodes
+
+
+def one_of(baseline: Baseline, node: int, path: str, known: Mapping[str, Operator]) -> str:
+    """``path``: of a Transpose, by its cell and type alone."""
+    cell, _, name = path.rpartition(".")
+    if name != _PLAIN or not all((found := known.get(f"{cell}.{one}")) and found.executed for one in _ALL):
+        return path
+    kernels, is_back = baseline.kernels, False
+    near, seen = [node], {node}
+    for one in near:  # grows
+        if kernels.primitive[one] == "MatMul":
+            key = _KEY if kernels.cell[one].rpartition(".")[2] in _KEYS else ""
+            return f"{cell}.{key}{_PLAIN}{_BACK if is_back else ''}"
+        is_back |= _ROTARY in kernels.cell[one]
+        faces = baseline.reads.face[baseline.rows_of(one)]
+        for face in np.unique(faces[faces >= 0]).tolist():
+            if face not in seen and kernels.passing[face] == kernels.passing[node] and len(near) < _FAR:
+                seen.add(face)
+                near.append(face)
+    return path
