@@ -124,10 +124,13 @@ class Asked:
         return Part(passing if passing >= 0 else self.run.passes[kernel], cell)
 
     def is_cell_output(self, kernel: int, part: Part) -> bool:
-        """Made in another recomputed cell of the same pass: what a cell makes for others is kept."""
-        mine = int(self.root[kernel])
+        """Made in another recomputed cell of the same pass, which is not around that: what a cell makes for others is
+        kept."""
+        mine, cells = int(self.root[kernel]), self.plan.marks.actions.cells
         same = int(self.prepared.baseline.kernels.passing[kernel]) == part.passing
-        return NO_CELL not in (mine, part.cell) and mine != part.cell and same
+        if NO_CELL in (mine, part.cell) or mine == part.cell or not same:
+            return False
+        return not descends(cells[part.cell], {cells[mine]})
 
     @cached_property
     def shared(self) -> dict[int, str]:
