@@ -24,7 +24,7 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from agreement_cases import Case, case, cases, document
+from agreement_cases import Case, case, cases
 from agreement_judge import Verdict, judge
 from agreement_page import line, page
 
@@ -71,7 +71,9 @@ def verdicts(asked: Iterable[Case], folder: Path, timeout: float, runs: bool = T
     for one in asked:
         if runs:
             run(one, folder, timeout)
-        elif not (_is_there(folder / one.baseline, document(one.shape)) and _is_there(folder / one.name, one.document)):
+        elif not (
+            _is_there(folder / one.baseline, one.without_strategy) and _is_there(folder / one.name, one.document)
+        ):
             continue
         verdict = judge(one, folder)
         print(line(verdict), flush=True)
@@ -86,7 +88,7 @@ def run(one: Case, folder: Path, timeout: float) -> None:
 
 def _run(one: Case, target: Path, timeout: float, *, with_strategy: bool) -> None:
     """Into a folder that appears only when it is whole."""
-    asked = one.document if with_strategy else document(one.shape)
+    asked = one.document if with_strategy else one.without_strategy
     if _is_there(target, asked):
         return
     work = target.with_name(f".{target.name}")

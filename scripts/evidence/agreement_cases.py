@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from random_shapes import FAMILIES, NO_STRATEGY, Shape, shape
+from random_shapes import FAMILIES, NO_STRATEGY, NOTHING_SWAPPED, Shape, shape
 from random_strategies import strategy
 
 from swapconf.config import overrides
@@ -42,7 +42,18 @@ class Case:
 
     @property
     def baseline(self) -> str:
-        return f"{self.seed}-shape{self.number // PER_SHAPE}"
+        name = f"{self.seed}-shape{self.number // PER_SHAPE}"
+        return f"{name}-swap-on" if self.is_inlined_otherwise else name
+
+    @property
+    def without_strategy(self) -> Document:
+        """Of the run that the what-if asks: where swap turns lazy inline on, that is on, and nothing is swapped."""
+        return document(self.shape, NOTHING_SWAPPED if self.is_inlined_otherwise else NO_STRATEGY)
+
+    @property
+    def is_inlined_otherwise(self) -> bool:
+        mine, plain = self.study.strategy, study(document(self.shape)).strategy
+        return mine is not None and plain is not None and mine.lazy_inline != plain.lazy_inline
 
     @property
     def document(self) -> Document:

@@ -84,7 +84,7 @@ def judge(case: Case, folder: Path) -> Verdict:
     strategy = asked.strategy
     assert strategy is not None
     record = json.loads((folder / case.name / "run.json").read_text(encoding="utf-8"))["report"]
-    baseline = _baseline(folder, case.seed, case.number // PER_SHAPE)
+    baseline = _baseline(folder / case.baseline, case.seed, case.number // PER_SHAPE)
     if isinstance(baseline, str):
         return Verdict(case=case, misses=(baseline,))
     found = baseline.predict(strategy)
@@ -119,11 +119,10 @@ def judge(case: Case, folder: Path) -> Verdict:
 @lru_cache(maxsize=2)
 def _baseline(folder: Path, seed: int, group: int) -> GraphedBaseline | str:
     """A baseline, or what is wrong with it."""
-    first = case_of(seed, group * PER_SHAPE)
-    network = study(document(first.shape)).network
+    network = study(document(case_of(seed, group * PER_SHAPE).shape)).network
     assert network is not None
     try:
-        trace = trace_folder.read(folder / first.baseline, rank=0)
+        trace = trace_folder.read(folder, rank=0)
         prepared = placed(prepare(unfused(trace)), network)
         return GraphedBaseline.of(prepared, trace.launch_graph)
     except Exception as error:  # the fault of a baseline is told with its cases

@@ -23,6 +23,7 @@ NO_STRATEGY: Mapping[str, Any] = {
     "recompute_config.select_recompute": False,
     "recompute_config.select_comm_recompute": False,
 }
+NOTHING_SWAPPED: Mapping[str, Any] = {"swap_config": {"swap": True, "layer_swap": [], "op_swap": []}}
 
 _GLM = {
     "type": "ChatGLM2Config",

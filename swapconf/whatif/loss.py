@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from swapconf.trace.lifetimes import TICKS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.recompute import StrategyProgram
@@ -52,8 +54,10 @@ def _head(baseline: Baseline, begin: int) -> tuple[int, list[int]]:
 def launched(program: StrategyProgram, places: Mapping[int, int]) -> StrategyProgram:
     """With some kernels of the baseline at other positions."""
     where, position = program.where.copy(), program.position.copy()
-    for kernel, new in places.items():
-        old = int(where[kernel])
-        position[position == old] = new
-        where[kernel] = new
+    kernels, new = np.array(list(places), dtype=np.int64), np.array(list(places.values()), dtype=np.int64)
+    order = np.argsort(where[kernels])
+    old, new = where[kernels][order], new[order]
+    place = np.minimum(np.searchsorted(old, position), len(old) - 1)
+    position = np.where(old[place] == position, new[place], position)
+    where[kernels[order]] = new
     return replace(program, where=where, position=position)

@@ -118,7 +118,11 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     whole = {layer for layer, roots in actions.roots.items() if "" in roots}
     celled = {layer for layer, roots in actions.roots.items() if not roots.isdisjoint(actions.cells)}
     # what a Split makes does not move, but a view of it does: measured, and so in the catalog of every family
-    moving = (reach >= 0) & ~((program.face >= 0) & baseline.splits[program.face]) & ~unseen(baseline, program, whole, celled)
+    moving = (
+        (reach >= 0)
+        & ~((program.face >= 0) & baseline.splits[program.face])
+        & ~unseen(baseline, program, whole, celled)
+    )
     unread = _unread(baseline, sites, actions, flagged)
     windows = swap(baseline, program, moving, reach, sites.of_moved, unread, slack, upfront(baseline, whole))
     program, windows = opened(baseline, program, windows, alone, slack)

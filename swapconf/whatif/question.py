@@ -26,6 +26,7 @@ from swapconf.whatif import step_time
 from swapconf.whatif.baseline_step import added_operations
 from swapconf.whatif.belongs import other_run
 from swapconf.whatif.graph.predict import GraphedBaseline
+from swapconf.whatif.inlined import inlined_otherwise
 from swapconf.whatif.placed import PlacedBaseline, placed
 from swapconf.whatif.predict import LaunchPlan, prediction, schedule
 from swapconf.whatif.prediction import Moves, Prediction
@@ -102,8 +103,11 @@ class Question:
         self._told = run_record.pool(folder)
         replayed = replay(trace, baseline.blocks, self._told)
         self.pool = _asked(replayed.pool, self._told, run_record.pool_of(study.document.root.plain(), {}))
+        told = recorded if isinstance(recorded, dict) else {}
+        inlined = inlined_otherwise(trace.folder, told, study, _making(study))
         self.findings = (
             *[_unrecorded(trace.folder)] * (not recorded),
+            *([inlined] if inlined is not None else []),
             *[_fused(trace.folder)] * bool(baseline.kernels.is_fused.any()),
             *_unexplained(trace.folder, replayed),
         )

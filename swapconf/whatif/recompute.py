@@ -127,6 +127,7 @@ def recompute(
         inserted=place[again],
     )
 
+
 _MCORE_ADD = "AddExt"
 
 

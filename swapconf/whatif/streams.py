@@ -37,7 +37,8 @@ def released(position: Ints, stream: Ints, maker: Ints, maker_stream: Ints, laun
 
 def sent_ahead(baseline: Baseline, program: StrategyProgram) -> StrategyProgram:
     """The same program, where what the forward pass made is sent to the next stage before anything runs again in the
-    backward pass, although gradients were launched before it in the baseline."""
+    backward pass, although gradients were launched before it in the baseline. Stages meet in the same order as there:
+    in another one they would wait for each other in a circle."""
     kernels, reads = baseline.kernels, baseline.reads
     again = np.sort(program.inserted)
     places: dict[int, int] = {}
@@ -48,7 +49,11 @@ def sent_ahead(baseline: Baseline, program: StrategyProgram) -> StrategyProgram:
             first = int(np.searchsorted(again, ready))
             if first < len(again) and again[first] < program.where[send]:
                 places[send] = int(again[first]) - TURN
-    return launched(program, places) if places else program
+    moved = launched(program, places) if places else program
+    met = np.flatnonzero(np.isin(kernels.primitives, ("Send", "Receive")))
+    turns = np.sort(moved.where[met])
+    places = {kernel: turn for kernel, turn in zip(met.tolist(), turns.tolist(), strict=True)}
+    return moved if (turns == moved.where[met]).all() else launched(moved, places)
 
 
 def in_order(baseline: Baseline, program: StrategyProgram) -> StrategyProgram:

@@ -227,6 +227,12 @@ MEMORY: Pages = {
         "The trace for a what-if is of a run with `jit_level: O1`. Its kernels are taken apart again by their names, "
         "which holds less well than without fusion; a plan from it is always confirmed.",
     ),
+    "trace-inlined-otherwise": (
+        "note",
+        "A what-if of a step with neither stages nor accumulation: mindformers turns lazy inline off there, and swap "
+        "keeps it on. MindSpore launches kernels in another order then. The trace is of a run of the other kind; the "
+        "command makes one of the same kind, with swap on and nothing swapped.",
+    ),
     "trace-unrecorded": (
         "note",
         "A what-if from a trace that another program left, without the record (run.json) of the settings of its "

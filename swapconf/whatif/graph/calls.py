@@ -87,7 +87,7 @@ class Search:
         *,
         number: Sequence[str],
         value: Callable[[int], int],
-        is_tie: Callable[[int], bool] | None = None,
+        is_tie: Callable[[int], bool] = lambda node: True,
         entered: Collection[int] = (),
     ) -> None:
         self._nodes, self._call, self._number, self._value = nodes, call, number, value
@@ -140,7 +140,7 @@ class Search:
             self._stack += [made] if made in self._entered else []
 
     def _meet_forward(self, node: int) -> None:
-        for given in self._nodes.inputs[node] if self._is_tie is not None else ():
+        for given in self._nodes.inputs[node]:
             if given != NO_NODE and not self._is_tie(given) and self._nodes.primitive[given] not in _STATES:
                 self._readers[given].append(node)
                 self._forward.add(given)

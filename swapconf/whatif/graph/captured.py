@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from swapconf.trace.launch_graph import LOAD, NO_NODE
+from swapconf.trace.launch_graph import LOAD
 from swapconf.whatif.graph.calls import Search, source
 from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.graph.run_graph import RunGraph
@@ -31,7 +31,9 @@ class Captures:
     def sort(self, tuples: Mapping[int, list[int]], moved: Mapping[int, int]) -> dict[int, list[int]]:
         """``tuples``: by tuple of saved values what it is to hold. ``moved``: by value its copy on the host."""
         original = {copied: value for value, copied in moved.items()}
-        found = {saved: self._sorted(saved, held, original) for saved, held in tuples.items() if saved in self.run.calls}
+        found = {
+            saved: self._sorted(saved, held, original) for saved, held in tuples.items() if saved in self.run.calls
+        }
         for saved, held in tuples.items():
             if saved not in found:
                 found[saved] = self._like_another(saved, held, tuples, found, original)
@@ -50,7 +52,10 @@ class Captures:
             return value in original or first in handed.explained or first not in handed.known
 
         free = sorted(filter(is_free, held[1:]), key=lambda value: rank[source(self.nodes, value)])
-        return [held[0], *self._with_others(free, [value for value in held[1:] if not is_free(value)], handed.known, original)]
+        return [
+            held[0],
+            *self._with_others(free, [value for value in held[1:] if not is_free(value)], handed.known, original),
+        ]
 
     def _value(self, tie: int) -> int:
         value = self.nodes.inputs[tie][0]

@@ -71,7 +71,7 @@ class Constants:
             if any(given != NO_NODE for given in self.nodes.inputs[node]):
                 continue
             parts = blocks.size_bytes[baseline.made[kernel]]
-            found += [
-                row for row in constants if 0 <= parts.sum() - blocks.size_bytes[row] <= len(parts) * ALIGNMENT
-            ][:1]
+            found += [row for row in constants if 0 <= parts.sum() - blocks.size_bytes[row] <= len(parts) * ALIGNMENT][
+                :1
+            ]
         return found

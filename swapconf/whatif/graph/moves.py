@@ -26,8 +26,8 @@ class Moves:
 
     Attributes:
         out: To the host, ``back``: to the device, with the barrier that they wait for.
-        sums: By node of a norm the Add that is not fused with it any more; ``shows``: by that the output of the norm that
-            it makes now.
+        sums: By node of a norm the Add that is not fused with it any more; ``shows``: by that Add the output of the
+            norm that it makes now.
         tables: What makes what some layers have for themselves, by kernel and layers.
     """
 
@@ -132,7 +132,11 @@ class Moves:
 
     def _is_merged(self, value: int) -> bool:
         """Of several that were equal; each had a copy."""
-        return self.nodes.primitive[value] in VIEWS or value >= self.nodes.count or self.asked.run.kernel_of.get(value, -1) in self.asked.shared
+        return (
+            self.nodes.primitive[value] in VIEWS
+            or value >= self.nodes.count
+            or self.asked.run.kernel_of.get(value, -1) in self.asked.shared
+        )
 
     def _first(self, value: int, readers: list[int]) -> int:
         mean = next((one for one in readers if self.nodes.primitive[one] == _MEAN), None)  # for the loss of a router

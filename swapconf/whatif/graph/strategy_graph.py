@@ -70,9 +70,7 @@ class _Building:
         self._gates = Gates(asked, self._nodes)
         self._moves = Moves(asked, self._nodes, self._ties, self._tables.made)
         self._constants = Constants(asked, self._nodes, self._tables)
-        self._again = Again(
-            asked, self._nodes, self._ties, self._gates, self._moves, self._tables, self._constants
-        )
+        self._again = Again(asked, self._nodes, self._ties, self._gates, self._moves, self._tables, self._constants)
         self._dropped: dict[int, int] = {}
 
     def graph(self) -> StrategyGraph:

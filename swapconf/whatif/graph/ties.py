@@ -74,7 +74,9 @@ class Ties:
             parameter = self.nodes.inputs[load][0]
             while parameter != NO_NODE and self.nodes.primitive[parameter] == DEPEND:
                 parameter = self.nodes.inputs[parameter][0]
-            handed = self.nodes.tied(parameter, barrier) if parameter == NO_NODE else self.behind_barrier(parameter, barrier)
+            handed = (
+                self.nodes.tied(parameter, barrier) if parameter == NO_NODE else self.behind_barrier(parameter, barrier)
+            )
             value = self.nodes.tied(handed, gate)
             if gate not in self._states:
                 self._states[gate] = self.nodes.tied(self.nodes.tied(NO_NODE, barrier), gate)
