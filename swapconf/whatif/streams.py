@@ -52,7 +52,7 @@ def sent_ahead(baseline: Baseline, program: StrategyProgram) -> StrategyProgram:
     moved = launched(program, places) if places else program
     met = np.flatnonzero(np.isin(kernels.primitives, ("Send", "Receive")))
     turns = np.sort(moved.where[met])
-    places = {kernel: turn for kernel, turn in zip(met.tolist(), turns.tolist(), strict=True)}
+    places = dict(zip(met.tolist(), turns.tolist(), strict=True))
     return moved if (turns == moved.where[met]).all() else launched(moved, places)
 
 

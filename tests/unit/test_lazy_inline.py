@@ -9,6 +9,7 @@ import pytest
 
 from swapconf.decide.lazy_inline import lazily_inlined, outputs_left, recomputes_nothing
 from swapconf.models.network import LayerTemplate, Operator
+from swapconf.whatif.inlined import inlined_otherwise
 from swapconf.whatif.placed import placed
 from swapconf.whatif.predict import predict
 from swapconf.whatif.prepare import prepare
@@ -80,3 +81,30 @@ def test_nor_are_weights_gathered_again() -> None:
     primitive = ["AllGather" if cast else name for name, cast in zip(baseline.kernels.primitive, casts, strict=True)]
     gathering = replace(baseline, kernels=replace(baseline.kernels, primitive=tuple(primitive)))
     assert (gathering.of_weights == casts).all()
+
+
+@pytest.mark.parametrize(
+    ("more", "recorded", "command"),
+    [
+        ({"swap_config": {"swap": True}}, {"swap_config": {"swap": False}}, "--set 'swap_config.layer_swap=[]'"),
+        ({"swap_config": {"swap": True}}, {"model": {}}, "--set 'swap_config.swap=True'"),
+        ({"swap_config": {"swap": False}}, {"swap_config": {"swap": True}}, "--set swap_config.swap=False"),
+        ({"swap_config": {"swap": True}}, {"swap_config": {"swap": True}}, None),
+        ({"swap_config": {"swap": True}}, {}, None),  # of another program
+        (
+            {"swap_config": {"swap": True}, "runner_config": {"gradient_accumulation_steps": 2}},
+            {"swap_config": {"swap": False}},
+            None,
+        ),
+    ],
+)
+def test_a_trace_of_a_run_without_the_lazy_inline_of_the_config_is_named(
+    more: dict[str, Any], recorded: dict[str, Any], command: str | None
+) -> None:
+    making = "swapconf dryrun train.yaml --set swap_config.swap=False --keep DIR"
+    found = inlined_otherwise("trace", recorded, study_of_values({**LLAMA, **more}), making)
+    assert (found is None) == (command is None)
+    if found is not None and command is not None:
+        assert found.rule == "trace-inlined-otherwise"
+        assert command in found.hint
+        assert found.hint.endswith("--keep DIR")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from swapconf.trace.columns import Kernels
 from swapconf.trace.lifetimes import TICKS
-from swapconf.whatif.recompute import recompute
+from swapconf.whatif.loss import launched
+from swapconf.whatif.recompute import StrategyProgram, recompute
+from swapconf.whatif.slots import TURN
 from swapconf.whatif.streams import released, sent_ahead
 from tests.unit.baselines import of_kernels
 
@@ -67,3 +71,41 @@ def test_a_stage_sends_what_the_forward_pass_made_before_anything_runs_again(
     assert bool(moved.where[4] < min(program.inserted.tolist(), default=0)) == ahead
     assert moved.where[4] > TICKS
     assert moved.where[:4].tolist() == program.where[:4].tolist()
+
+
+def test_stages_meet_in_the_order_of_the_run_whatever_runs_again() -> None:
+    """0 and 1 are of the forward pass; 2 receives a gradient that nobody needs soon; 3 is a gradient that reads 0, which
+    runs again; 4 sends what 1 made: ahead of that, but behind what is received."""
+    kernels = Kernels(
+        name=tuple(f"a/b/{index}" for index in range(5)),
+        layer=np.zeros(5, dtype=np.int64),
+        cell=("",) * 5,
+        primitive=("Cast", "Add", "Receive", "Mul", "Send"),
+        stream=np.array([0, 0, 5, 0, 5]),
+        backward=np.array([False, False, True, True, False]),
+        passing=np.array([0, 0, -1, -1, -1]),
+        before=np.arange(6),
+    )
+    found = of_kernels(kernels, [(0, 3), (1, 4), (2, 3)])
+    flagged = np.arange(5) == 0
+    rows = flagged[found.reads.face] & kernels.backward[found.reads.kernel]
+    none = np.full(len(rows), -1, dtype=np.int64)
+    program = recompute(found, none, flagged, rows, np.full(5, -1, dtype=np.int64))
+    assert program.where[2] < program.where[4]
+    moved = sent_ahead(found, replace(program, where=np.array([0, 1, 6, 7, 9]) * TICKS, inserted=np.array([5 * TICKS])))
+    assert moved.where[2] < moved.where[4]
+    assert sorted(moved.where[[2, 4]].tolist()) == [5 * TICKS - TURN, 6 * TICKS]
+
+
+def test_kernels_that_change_places_take_their_reads_with_them() -> None:
+    program = StrategyProgram(
+        where=np.array([10, 20, 30]),
+        position=np.array([10, 20, 30, 20]),
+        until=np.array([10, 20, 30, 20]),
+        **{name: np.zeros(4, dtype=np.int64) for name in ("block", "face", "site", "reader")},
+        again=np.zeros(4, dtype=np.bool_),
+        **{name: np.zeros(0, dtype=np.int64) for name in ("origin", "born", "copies", "inserted")},
+    )
+    moved = launched(program, {0: 20, 1: 10})
+    assert moved.where.tolist() == [20, 10, 30]
+    assert moved.position.tolist() == [20, 10, 30, 10]

@@ -1,0 +1,101 @@
+"""What a backward pass captures, in which order, and which reader of a value is met first: graphs of a few nodes.
+
+Each graph reads from left to right: the forward pass, the barrier, the backward pass, its results.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from swapconf.trace.launch_graph import NO_NODE, LaunchGraph
+from swapconf.whatif.graph.calls import Call, Handed, Met, Search
+from swapconf.whatif.graph.nodes import Nodes
+
+_BARRIER = "TensorMove"
+
+
+class Graph:
+    """Nodes by name; ``tie`` hands a value to the backward pass."""
+
+    def __init__(self) -> None:
+        self.primitive, self.inputs, self.number, self.names = list[str](), list[list[int]](), list[str](), list[str]()
+        self.barrier = self.add(_BARRIER, "barrier")
+
+    def add(self, primitive: str, name: str, *inputs: int, gradient_of: str = "") -> int:
+        self.primitive.append(primitive)
+        self.inputs.append(list(inputs))
+        self.number.append(gradient_of)
+        self.names.append(name)
+        return len(self.names) - 1
+
+    def tie(self, value: int) -> int:
+        return self.add("Depend", "", value, self.barrier)
+
+    def met(self, results: int, *entered: int) -> Met:
+        graph = LaunchGraph(
+            name=tuple(self.names),
+            primitive=tuple(self.primitive),
+            inputs=tuple(map(tuple, self.inputs)),
+            item=np.full(len(self.names), NO_NODE),
+            unique=("",) * len(self.names),
+            forward_unique=tuple(self.number),
+            fused=(None,) * len(self.names),
+            end=results,
+        )
+        return Search(
+            Nodes(graph),
+            Call(barrier=self.barrier, results=results),
+            number=self.number,
+            value=lambda tie: self.inputs[tie][0],
+            is_tie=lambda node: self.primitive[node] == "Depend",
+            entered=entered,
+        ).met()
+
+    def captured(self, results: int) -> list[str]:
+        return [self.names[node] for node in self.met(results).captured]
+
+
+def test_who_is_met_names_first_what_it_reads_itself_and_the_last_of_its_inputs_is_met_first() -> None:
+    graph = Graph()
+    first, second, third, fourth = (graph.add("Cast", name) for name in ("first", "second", "third", "fourth"))
+    early = graph.add("Mul", "early", graph.tie(first))
+    late = graph.add("Mul", "late", graph.tie(second))
+    end = graph.add("RmsNormGrad", "end", early, graph.tie(third), late, graph.tie(fourth))
+    assert graph.captured(graph.add("MakeTuple", "", end)) == ["third", "fourth", "second", "first"]
+
+
+def test_what_came_back_is_captured_behind_what_its_reader_reads_itself_the_last_first() -> None:
+    """So flash attention with its inputs on the host names its mask, then these from the last to the first."""
+    graph = Graph()
+    query, key, mask = (graph.add("Cast", name) for name in ("query", "key", "mask"))
+    back = [graph.add("MoveTo", "", graph.tie(one)) for one in (query, key)]
+    end = graph.add("FlashAttentionScoreGrad", "", *back, graph.tie(mask))
+    assert graph.captured(graph.add("MakeTuple", "", end)) == ["mask", "key", "query"]
+
+
+def test_the_gradients_of_a_node_are_met_together_and_what_a_product_reads_is_behind_a_node() -> None:
+    """The gradient of the input leads to that of the weight, although nothing reads that on the way."""
+    graph = Graph()
+    data, before, weight = graph.add("Mul", "data"), graph.add("Mul", "before"), graph.add("Load", "weight")
+    loss = graph.add("Mul", "", graph.tie(before))
+    of_input = graph.add("MatMul", "", loss, graph.tie(weight), gradient_of="7")
+    of_weight = graph.add("MatMul", "", graph.tie(data), loss, gradient_of="7")
+    embedding = graph.add("Cast", "", of_input)
+    results = graph.add("MakeTuple", "", of_weight, embedding)
+    assert graph.captured(results) == ["before", "data", "weight"]
+
+
+def test_the_reader_that_is_met_first_is_the_one_that_leads_back_from_what_was_captured_first() -> None:
+    graph = Graph()
+    score = graph.add("Softmax", "score")
+    for_loss, for_tokens = graph.add("Div", "loss", score), graph.add("TopkExt", "tokens", score)
+    results = graph.add("MakeTuple", "", graph.add("Mul", "", graph.tie(for_loss), graph.tie(for_tokens)))
+    assert list(graph.met(results, for_loss, for_tokens).readers[score]) == [for_tokens, for_loss]
+    assert not graph.met(results).readers
+
+
+def test_what_stands_elsewhere_than_the_search_says_is_told_apart_from_what_later_passes_capture() -> None:
+    found = Handed.of((1, 2, 3, 4, 5, 9), (2, 1, 3, 4, 5, 7))
+    assert found.explained >= {3, 4, 5}
+    assert len(found.explained & {1, 2}) == 1
+    assert found.late == {9}
