@@ -7,6 +7,7 @@ end (measured with MindSpore 2.9.0).
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -66,13 +67,16 @@ class Captures:
     ) -> list[int]:
         """``others`` beside those that stood beside them in the baseline; behind the last of these at the end."""
         place = {made: turn for turn, made in enumerate(known)}
-        turns = [place.get(source(self.nodes, original.get(value, value)), -1) for value in free]
+
+        def turn(value: int, default: int) -> int:
+            return place.get(source(self.nodes, original.get(value, value)), default)
+
+        stood = sorted((known_at, index) for index, value in enumerate(free) if (known_at := turn(value, -1)) >= 0)
         found: defaultdict[int, list[int]] = defaultdict(list)
         for value in others:
-            mine = place.get(source(self.nodes, original.get(value, value)), len(place))
-            near = sorted((turn, index) for index, turn in enumerate(turns) if 0 <= turn < mine)[-_NEAR:]
-            is_last = all(turn < mine for turn in turns)
-            found[len(free) if is_last else max((index + 1 for _, index in near), default=0)].append(value)
+            before = bisect_left(stood, (turn(value, len(place)), -1))
+            near = max((index + 1 for _, index in stood[max(before - _NEAR, 0) : before]), default=0)
+            found[len(free) if before == len(stood) else near].append(value)
         result = list(found[0])
         for index, value in enumerate(free):
             result += [value, *found[index + 1]]

@@ -18,6 +18,7 @@ from swapconf.whatif.graph.tables import Tables
 from swapconf.whatif.prepare import ALIGNMENT
 
 _CONSTANT = CATEGORIES.index(Category.CONSTANT)
+_FAR = 4  # nodes between a constant and what is made of it
 _OF_CONSTANTS = frozenset({"CumSum", "Split"})
 
 
@@ -51,15 +52,15 @@ class Constants:
             self.kernel_of[self._made[source]] = run.kernel_of[source]
         return self._made[source]
 
-    def _is_constant(self, node: int) -> bool:
+    def _is_constant(self, node: int, far: int = 0) -> bool:
         """Made of constants alone: parameters, too, are no nodes, but are not what these primitives read."""
         run = self.asked.run
-        if node not in run.kernel_of or run.is_backward(node):
+        if node not in run.kernel_of or run.is_backward(node) or far > _FAR:
             return False
         given = [one for one in run.graph.inputs[node] if one != NO_NODE]
         if not given:
             return run.graph.primitive[node] in _OF_CONSTANTS
-        return all(self._is_constant(run.source(one)[0]) for one in given)
+        return all(self._is_constant(run.source(one)[0], far + 1) for one in given)
 
     def rows(self) -> list[int]:
         """Blocks of the baseline that lie on the device once more. A trace does not tell who reads a constant: it is
