@@ -23,9 +23,11 @@ class SiteActions:
         cell: Index into ``cells`` of the cell whose recompute covers it, -1 for none or for a primitive that was asked
             for itself.
         roots: By layer name, the operators whose recompute was asked for.
+        comm: The recompute of its communication was asked for.
     """
 
     again: Flags
+    comm: Flags
     prefetch: Ints
     cell: Ints
     cells: tuple[str, ...]
@@ -48,8 +50,12 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
                 cell[index] = cells.setdefault(action.root, len(cells))
         elif isinstance(action, Swap):
             prefetch[index] = action.prefetch
+    asked = {
+        (entry.layer.name, path) for entry in strategy.layers for path, on in entry.plan.comm_recompute.items() if on
+    }
     return SiteActions(
         again=again,
+        comm=np.array([*(name in asked for name in sites.names), False], dtype=np.bool_),
         prefetch=prefetch,
         cell=cell,
         cells=tuple(cells),
@@ -70,13 +76,14 @@ def asked_alone(sites: Sites, actions: SiteActions) -> Flags:
 
 def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions) -> Ints:
     """[kernels] the site whose swap copies a node's output to the host although no gradient reads it, -1 for none: as
-    `Sites.of_unread`; so is what a view reads that is to run again.
+    `Sites.of_unread`; so is what a view reads that is to run again, also where that was asked of its communication
+    alone: MindSpore then marks the view itself (measured with 2.9.0: the Reshapes of Linears).
 
     A cast is copied only where the MLP of its own layer or a later one starts with a Linear whose Reshape runs again by
     itself, not with a cell around it (measured with 2.9.0 on Qwen3: `mlp` or `mlp.linear_fc1` recomputed in each of
     the last layers, in some before, in none).
     """
-    viewed = (sites.of_viewed >= 0) & actions.again[sites.of_viewed]
+    viewed = (sites.of_viewed >= 0) & (actions.again | actions.comm)[sites.of_viewed]
     found = np.where(viewed, sites.of_node, sites.of_unread)
     of_mlp = np.array([path.endswith(_FIRST_OF_MLP) for _, path in sites.names] + [False])[sites.of_node]
     if of_mlp.any():
