@@ -74,8 +74,8 @@ def test_a_stage_sends_what_the_forward_pass_made_before_anything_runs_again(
 
 
 def test_stages_meet_in_the_order_of_the_run_whatever_runs_again() -> None:
-    """0 and 1 are of the forward pass; 2 receives a gradient that nobody needs soon; 3 is a gradient that reads 0, which
-    runs again; 4 sends what 1 made: ahead of that, but behind what is received."""
+    """0 and 1 are of the forward pass; 2 receives a gradient that nobody needs soon; 3 is a gradient that reads 0,
+    which runs again; 4 sends what 1 made: ahead of that, but behind what is received."""
     kernels = Kernels(
         name=tuple(f"a/b/{index}" for index in range(5)),
         layer=np.zeros(5, dtype=np.int64),
@@ -98,13 +98,20 @@ def test_stages_meet_in_the_order_of_the_run_whatever_runs_again() -> None:
 
 
 def test_kernels_that_change_places_take_their_reads_with_them() -> None:
+    uses, nothing = np.zeros(4, dtype=np.int64), np.zeros(0, dtype=np.int64)
     program = StrategyProgram(
         where=np.array([10, 20, 30]),
+        block=uses,
         position=np.array([10, 20, 30, 20]),
         until=np.array([10, 20, 30, 20]),
-        **{name: np.zeros(4, dtype=np.int64) for name in ("block", "face", "site", "reader")},
+        face=uses,
+        site=uses,
+        reader=uses,
         again=np.zeros(4, dtype=np.bool_),
-        **{name: np.zeros(0, dtype=np.int64) for name in ("origin", "born", "copies", "inserted")},
+        origin=nothing,
+        born=nothing,
+        copies=nothing,
+        inserted=nothing,
     )
     moved = launched(program, {0: 20, 1: 10})
     assert moved.where.tolist() == [20, 10, 30]
