@@ -35,7 +35,8 @@ from swapconf.study.study import Study, study_for_check
 from swapconf.timing import hardware
 from swapconf.timing.cost import Machine
 from swapconf.upstream.facts import Versions
-from swapconf.whatif.evaluate import Evaluation, Evaluator
+from swapconf.whatif.evaluate import Evaluator
+from swapconf.whatif.evaluation import Evaluation
 
 SAME = 0.0005  # of a step
 MODES = {

@@ -21,7 +21,8 @@ from swapconf.plan.modes import KEEP, Atom, Mode, Plan, config_of, decoder_layer
 from swapconf.plan.refused import Refused
 from swapconf.study.study import Study
 from swapconf.timing.cost import Known, Machine
-from swapconf.whatif.evaluate import Evaluation, Evaluator, Waits
+from swapconf.whatif.evaluate import Evaluator
+from swapconf.whatif.evaluation import Evaluation, Waits
 from swapconf.words.phrases import phrase
 
 NOMINAL, SLOWER = range(2)  # machines of the evaluator: as told, and with a slower host link

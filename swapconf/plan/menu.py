@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from swapconf.models.network import COMMUNICATION, LayerTemplate, Network, Operator
 from swapconf.plan.judge import Judge
 from swapconf.plan.modes import KEEP, RECOMPUTED, Atom, Mode, uniform
-from swapconf.whatif.evaluate import Evaluation
+from swapconf.whatif.evaluation import Evaluation
 
 PREFETCHES = (1, 2, 5, 10, 20, 50, 100)
 _DEPTH = 2  # of names: attention.wq

@@ -17,7 +17,7 @@ from swapconf.plan.modes import Atom
 from swapconf.plan.planned import Planned, Verdict
 from swapconf.report.memory_tables import PrintedTable
 from swapconf.study.study import Study
-from swapconf.whatif.evaluate import Evaluation, Waits
+from swapconf.whatif.evaluation import Evaluation, Waits
 from swapconf.words.phrases import joined, phrase, show
 from swapconf.words.units import runs, show_bytes, show_range
 

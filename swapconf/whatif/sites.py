@@ -20,13 +20,13 @@ from swapconf.trace.columns import Flags, Ints
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_primitives import CellPrimitives
-from swapconf.whatif.laid_out import ADD_AND_NORM, GRADIENT_VIEW, SUM
+from swapconf.whatif.laid_out import ADD_AND_NORM, SUM
 from swapconf.whatif.strangers import like_misnamed, of_strangers
 from swapconf.whatif.transposes import one_of
+from swapconf.whatif.unread import unread, viewed
 
 _ROUTER = "router"
 _DENSITY, _SCALED = "div", "mul_dp"
-_FACTORS = frozenset({"Div", "MeanExt"})
 _OF_EXPERTS = frozenset({"experts", _ROUTER})
 
 
@@ -79,9 +79,9 @@ def assign(baseline: Baseline, network: Network) -> Sites:
         of_node=assigned.of_node,
         of_moved=assigned.of_moved,
         of_read=assigned.of_read,
-        of_unread=_unread(baseline, assigned.of_node, names, network),
+        of_unread=unread(baseline, assigned.of_node, names, network),
         of_merged=assigned.of_merged,
-        of_viewed=_viewed(baseline, assigned.of_node, assigned.of_merged),
+        of_viewed=viewed(baseline, assigned.of_node, assigned.of_merged),
         places=places,
         of_place=of_place,
         shared=shared,
@@ -138,12 +138,9 @@ class _Assigned:
             if path is None and kernels.is_fused[node]:
                 path = layer[1].read_by_like(kernels.primitive[node], known)
             is_known[node] = path is not None
-            if path is not None and kernels.primitive[node] == "Mul":
-                path = self._of_density(node, path, layer[1])
-            if path is not None and kernels.primitive[node] == "Transpose":
-                path = one_of(baseline, node, path, layer[1].by_path)
-            if path is not None and kernels.primitive[node] in VIEWS:
-                path = layer[1].saved_view(path, known, is_lost=bool(kernels.is_lost[node]) and node not in served)
+            if path is not None:
+                is_served = not kernels.is_lost[node] or node in served
+                path = self._refined(node, path, layer[1], known, is_served=is_served)
             if path is not None:
                 self.of_node[node] = self._site(layer[0], path)
                 found[node], below[node] = path, path.rpartition(".")[0]
@@ -151,6 +148,22 @@ class _Assigned:
         self.of_moved = self.of_node.copy()
         self._of_site = [path for _, path in self.names]
         self.of_moved[self._dispatching()] = -1
+
+    def _refined(
+        self, node: int, path: str, layer: CellPrimitives, known: frozenset[tuple[str, str]], *, is_served: bool
+    ) -> str | None:
+        """The one of several sites alike that a node is; none for a view that nothing saves."""
+        primitive = self._kernels.primitive[node]
+        if primitive == "Mul":
+            return self._of_density(node, path, layer)
+        if primitive == "Transpose":
+            chosen = one_of(self._baseline, node, path, layer.by_path)
+            if chosen is None or primitive not in VIEWS:
+                return chosen
+            path = chosen
+        if primitive in VIEWS:
+            return layer.saved_view(path, known, is_lost=not is_served)
+        return path
 
     def _of_density(self, node: int, path: str, layer: CellPrimitives) -> str:
         """A router multiplies the density of its experts, which is never recomputed, by an operator of its own, and
@@ -265,47 +278,6 @@ def _shared(baseline: Baseline, templates: Mapping[str, tuple[str, CellPrimitive
         path = layer[1].path(kernels.cell[kernel], kernels.primitive[kernel], frozenset()) if layer else None
         if path is not None and kernels.primitive[kernel] not in VIEWS:
             yield kernel, path
-
-
-def _unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...], network: Network) -> Ints:
-    """A site that a Reshape reads which the model itself recomputes: MindSpore copies what that would read again, and
-    finds only later that a Reshape needs nothing run (measured with 2.9.0: the MatMuls of mcore's Linears). So with a
-    Cast of a Cast, whose gradient needs to know no more than the type (the norms of query and key), in steps of several
-    micro-batches; not in models with experts (measured: Qwen3 in 8 of 8 runs, Qwen3 MoE in none of 6). So with what the
-    loss of a router multiplies with what needs no gradient (Qwen3 MoE: in 5 of 5). Where only
-    communication reads it, or a view that was put in for that, there is no Reshape, although the catalog knows one for
-    another layout."""
-    templates = {layer.name: layer.template.by_path for layer in network.layers}
-    found = np.full(len(of_node), -1, dtype=np.int64)
-    reader, face = baseline.edges
-    cast = np.zeros(len(of_node), dtype=np.bool_)
-    is_cast = baseline.kernels.primitives == "Cast"
-    has_experts = GRADIENT_VIEW in baseline.kernels.primitive
-    cast[face[is_cast[reader] & is_cast[face]]] = len(baseline.batches) > baseline.steps and not has_experts
-    nodes, main = np.arange(len(of_node)), baseline.kernels.stream[reader] == 0
-    only_sent = np.isin(nodes, face) & ~np.isin(nodes, face[main])
-    sent = only_sent & baseline.kernels.is_lost & (baseline.below >= 0)
-    local = np.isin(nodes, face[main & ~sent[reader]])
-    for node in np.flatnonzero((of_node >= 0) & ~baseline.is_read_again & local).tolist():
-        layer, path = names[of_node[node]]
-        known = templates[layer]
-        if known[path].saved and not baseline.kernels.is_lost[node] and (baseline.kernels.primitive[node] not in VIEWS):
-            readers = [known[reader] for reader in known[path].consumers if reader in known]
-            is_factor = has_experts and known[path].type in _FACTORS
-            again = any(reader.preset_recompute and reader.type in VIEWS for reader in readers)
-            if cast[node] or is_factor or again:
-                found[node] = of_node[node]
-    return found
-
-
-def _viewed(baseline: Baseline, of_node: Ints, of_merged: Ints) -> Ints:
-    """As `Sites.of_viewed`; of two views that MindSpore has merged the first one reads it."""
-    found = np.full(len(of_node), -1, dtype=np.int64)
-    views = np.flatnonzero(baseline.views & (of_node >= 0) & (baseline.below >= 0))
-    first = np.where(of_merged >= 0, of_merged, of_node)
-    found[baseline.below[views]] = first[views]
-    found[baseline.is_read_again | (of_node < 0)] = -1
-    return found
 
 
 def _near(baseline: Baseline, node: int, readers: Set[tuple[str, str]], known: Mapping[int, str]) -> Iterator[str]:

@@ -16,7 +16,8 @@ from swapconf.study.study import Study
 from swapconf.timing import hardware
 from swapconf.timing.cost import Known, Machine
 from swapconf.upstream.facts import Versions
-from swapconf.whatif.evaluate import Evaluation, Evaluator, RankMemory
+from swapconf.whatif.evaluate import Evaluator
+from swapconf.whatif.evaluation import Evaluation, RankMemory
 from swapconf.whatif.layer_share import LayerShare
 from tests.helpers import TRACES, study_of
 from tests.unit.networks import config, network

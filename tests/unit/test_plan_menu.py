@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from swapconf.plan.menu import Tried, front, menu
 from swapconf.plan.modes import KEEP, RECOMPUTED, Atom, Mode, num_rows, uniform
-from swapconf.whatif.evaluate import Evaluation, RankMemory
+from swapconf.whatif.evaluation import Evaluation, RankMemory
 from tests.unit.planning import made_up_judge, real_judge
 
 ONE: Mode = frozenset({Atom("recompute", "attention")})

@@ -1,0 +1,60 @@
+"""What a strategy needs: the memory of every rank, and the time of one step of all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from swapconf.whatif.prediction import Prediction
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RankMemory:
+    """One rank under one strategy.
+
+    Attributes:
+        moved_bytes, recomputed: Of one step: copied to the host, and how many kernels run again.
+        crashes: A prefetch is one that makes MindSpore die while it compiles.
+    """
+
+    used_peak_bytes: int
+    host_peak_bytes: int
+    moved_bytes: int
+    recomputed: int
+    crashes: bool
+
+    @classmethod
+    def of(cls, found: Prediction) -> RankMemory:
+        return cls(
+            used_peak_bytes=found.used_peak_bytes,
+            host_peak_bytes=found.moves.host.peak_bytes if len(found.moves) else 0,
+            moved_bytes=found.moved_bytes,
+            recomputed=found.recomputed,
+            crashes=bool(found.moves.underflows.any()),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evaluation:
+    """``ranks``: in the order of the evaluator. ``step_us``: all micro-batches of the step, on one machine.
+    ``is_refused``: MindSpore is known not to compile it."""
+
+    ranks: tuple[RankMemory, ...]
+    step_us: float
+    is_refused: bool = False
+
+    @property
+    def crashes(self) -> bool:
+        return self.is_refused or any(rank.crashes for rank in self.ranks)
+
+    @property
+    def moved_bytes(self) -> int:
+        return sum(rank.moved_bytes for rank in self.ranks)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Waits:
+    """By rank, how long the main stream stands still in one step: ``stall_us`` for what its own rank does, copies and
+    communication, which grows with micro-batches, and ``bubble_us`` for other ranks, which under 1F1B does not."""
+
+    stall_us: tuple[float, ...]
+    bubble_us: tuple[float, ...]

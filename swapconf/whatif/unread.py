@@ -1,0 +1,55 @@
+"""BASELINE + SITES -> SITES: of whose output the backward pass has a copy although no gradient reads it, or reads a
+view."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from swapconf.models.network import Network
+from swapconf.trace.columns import Ints
+from swapconf.upstream.primitives import VIEWS
+from swapconf.whatif.baseline import Baseline
+from swapconf.whatif.laid_out import GRADIENT_VIEW
+
+_FACTORS = frozenset({"Div", "MeanExt"})
+
+
+def unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...], network: Network) -> Ints:
+    """A site that a Reshape reads which the model itself recomputes: MindSpore copies what that would read again, and
+    finds only later that a Reshape needs nothing run (measured with 2.9.0: the MatMuls of mcore's Linears). So with a
+    Cast of a Cast, whose gradient needs to know no more than the type (the norms of query and key), in steps of several
+    micro-batches; not in models with experts (measured: Qwen3 in 8 of 8 runs, Qwen3 MoE in none of 6). So with what the
+    loss of a router multiplies with what needs no gradient (Qwen3 MoE: in 5 of 5). Where only
+    communication reads it, or a view that was put in for that, there is no Reshape, although the catalog knows one for
+    another layout."""
+    templates = {layer.name: layer.template.by_path for layer in network.layers}
+    found = np.full(len(of_node), -1, dtype=np.int64)
+    reader, face = baseline.edges
+    cast = np.zeros(len(of_node), dtype=np.bool_)
+    is_cast = baseline.kernels.primitives == "Cast"
+    has_experts = GRADIENT_VIEW in baseline.kernels.primitive
+    cast[face[is_cast[reader] & is_cast[face]]] = len(baseline.batches) > baseline.steps and not has_experts
+    nodes, main = np.arange(len(of_node)), baseline.kernels.stream[reader] == 0
+    only_sent = np.isin(nodes, face) & ~np.isin(nodes, face[main])
+    sent = only_sent & baseline.kernels.is_lost & (baseline.below >= 0)
+    local = np.isin(nodes, face[main & ~sent[reader]])
+    for node in np.flatnonzero((of_node >= 0) & ~baseline.is_read_again & local).tolist():
+        layer, path = names[of_node[node]]
+        known = templates[layer]
+        if known[path].saved and not baseline.kernels.is_lost[node] and (baseline.kernels.primitive[node] not in VIEWS):
+            readers = [known[reader] for reader in known[path].consumers if reader in known]
+            is_factor = has_experts and known[path].type in _FACTORS
+            again = any(reader.preset_recompute and reader.type in VIEWS for reader in readers)
+            if cast[node] or is_factor or again:
+                found[node] = of_node[node]
+    return found
+
+
+def viewed(baseline: Baseline, of_node: Ints, of_merged: Ints) -> Ints:
+    """As `Sites.of_viewed`; of two views that MindSpore has merged the first one reads it."""
+    found = np.full(len(of_node), -1, dtype=np.int64)
+    views = np.flatnonzero(baseline.views & (of_node >= 0) & (baseline.below >= 0))
+    first = np.where(of_merged >= 0, of_merged, of_node)
+    found[baseline.below[views]] = first[views]
+    found[baseline.is_read_again | (of_node < 0)] = -1
+    return found
