@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,14 +28,14 @@ from swapconf.timing.joint import joint_replay
 from swapconf.timing.joint_step import joint_ends_us
 from swapconf.timing.meetings import Call, Meeting, absent, calls, meetings
 from swapconf.timing.steady import rounds
-from swapconf.timing.timing import Floats, Program
+from swapconf.timing.timing import Floats
 from swapconf.trace import run_record
 from swapconf.trace.columns import Ints
 from swapconf.trace.lifetimes import Lifetimes
 from swapconf.trace.trace import Trace
 from swapconf.upstream.facts import Versions
 from swapconf.whatif import baseline_step
-from swapconf.whatif.evaluation import Evaluation, RankMemory, Waits
+from swapconf.whatif.evaluation import Evaluation, Launched, Ordered, RankMemory, Waits
 from swapconf.whatif.graph.predict import GraphedBaseline
 from swapconf.whatif.layer_share import LayerShare, layer_share
 from swapconf.whatif.placed import PlacedBaseline, placed
@@ -49,22 +49,6 @@ from swapconf.words.phrases import phrase
 T = TypeVar("T")
 
 _PROGRAMS, _DEVICES = 64, 4  # of the latest answers of a rank that are kept whole
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Ordered:
-    """Of one rank, in the order of its own launches. ``mapped_bytes``: see `with_fragments_bytes`."""
-
-    memory: RankMemory
-    mapped_bytes: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Launched:
-    """``row``: by kernel its row in the table of costs."""
-
-    program: Program
-    row: Ints
 
 
 class Evaluator:
@@ -198,7 +182,7 @@ class Evaluator:
         longest = max(costs, key=lambda found: float(found.duration_us.sum()))
         return longest.known(self._step_us(launched, machine))
 
-    def _launched(self, config: Config, keys: Sequence[Hashable]) -> list[_Launched]:
+    def _launched(self, config: Config, keys: Sequence[Hashable]) -> list[Launched]:
         return [
             rank.launched[key] if key in rank.launched else rank.predict(self.strategy(config))[1]
             for rank, key in zip(self._ranks, keys, strict=True)
@@ -215,14 +199,14 @@ class Evaluator:
             for rank in self._ranks
         )
 
-    def _step_us(self, launched: Sequence[_Launched], machine: int) -> float:
+    def _step_us(self, launched: Sequence[Launched], machine: int) -> float:
         durations, met = self._on_clock(launched, machine)
         ends = joint_ends_us([item.program for item in launched], durations, met)
         step = max(float(end.max(initial=0.0)) for end in ends)
         rounds = [rank.more_us(item, end) for rank, item, end in zip(self._ranks, launched, ends, strict=True)]
         return step + max(rounds)
 
-    def _on_clock(self, launched: Sequence[_Launched], machine: int) -> tuple[list[Floats], Sequence[Meeting]]:
+    def _on_clock(self, launched: Sequence[Launched], machine: int) -> tuple[list[Floats], Sequence[Meeting]]:
         """(how long each kernel takes, by rank, and where ranks meet)"""
         durations = [
             rank.costs[machine].duration_us[item.row] for rank, item in zip(self._ranks, launched, strict=True)
@@ -259,8 +243,8 @@ class _Rank:
         self._graphed: dict[tuple[LayerTemplate, ...], GraphedBaseline] = {}
         self.memory: dict[Hashable, RankMemory] = {}
         self.mapped: dict[Hashable, int] = {}
-        self.ordered: dict[Hashable, _Ordered | None] = {}  # None where the trace does not tell the order
-        self.launched: OrderedDict[Hashable, _Launched] = OrderedDict()
+        self.ordered: dict[Hashable, Ordered | None] = {}  # None where the trace does not tell the order
+        self.launched: OrderedDict[Hashable, Launched] = OrderedDict()
         self.devices: OrderedDict[Hashable, Lifetimes] = OrderedDict()
 
     @property
@@ -272,7 +256,7 @@ class _Rank:
     def workspace_bytes(self) -> int:
         return int(with_workspace.workspace(self.question.trace, self._card).size_bytes.max(initial=0))
 
-    def ask(self, key: Hashable | None, strategy: Strategy | None) -> tuple[RankMemory, _Launched]:
+    def ask(self, key: Hashable | None, strategy: Strategy | None) -> tuple[RankMemory, Launched]:
         ordered = None if key is None else self.ordered.get(key)
         if key is not None and key in self.memory and key in self.launched:
             self.launched.move_to_end(key)
@@ -297,14 +281,14 @@ class _Rank:
             return
         found = graphed.predict(strategy)
         mapped = place(policy, found.device, self.question.pool).mapped_bytes
-        self.ordered[key] = _Ordered(memory=RankMemory.of(found), mapped_bytes=mapped)
+        self.ordered[key] = Ordered(memory=RankMemory.of(found), mapped_bytes=mapped)
 
-    def predict(self, strategy: Strategy) -> tuple[Prediction, _Launched]:
+    def predict(self, strategy: Strategy) -> tuple[Prediction, Launched]:
         prepared = self._prepared(strategy.network)
         planned = schedule(prepared, strategy)
         found = prediction(prepared, planned)
         made = predicted_program(self.step, planned, found.moves)
-        return found, _Launched(program=made.program, row=made.row)
+        return found, Launched(program=made.program, row=made.row)
 
     def _prepared(self, network: Network) -> PlacedBaseline:
         known = self._placed.get(network.templates)
@@ -314,7 +298,7 @@ class _Rank:
             self._placed[network.templates] = known
         return known
 
-    def more_us(self, launched: _Launched, ends_us: Floats) -> float:
+    def more_us(self, launched: Launched, ends_us: Floats) -> float:
         """What the micro-batches take that the trace lacks; see timing/steady.py."""
         if not len(self._first):
             return 0.0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from swapconf.timing.timing import Program
+from swapconf.trace.columns import Ints
 from swapconf.whatif.prediction import Prediction
 
 
@@ -58,3 +60,19 @@ class Waits:
 
     stall_us: tuple[float, ...]
     bubble_us: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ordered:
+    """Of one rank, in the order of its own launches. ``mapped_bytes``: see `with_fragments_bytes`."""
+
+    memory: RankMemory
+    mapped_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launched:
+    """``row``: by kernel its row in the table of costs."""
+
+    program: Program
+    row: Ints

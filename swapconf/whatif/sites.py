@@ -9,7 +9,7 @@ that has such a view of its own reads that site, not the one whose view survived
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,6 +21,7 @@ from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_primitives import CellPrimitives
 from swapconf.whatif.laid_out import ADD_AND_NORM, SUM
+from swapconf.whatif.served import cell_of, near, reader_cells
 from swapconf.whatif.strangers import like_misnamed, of_strangers
 from swapconf.whatif.transposes import one_of
 from swapconf.whatif.unread import unread, viewed
@@ -105,7 +106,7 @@ class _Assigned:
     def __init__(self, baseline: Baseline, network: Network) -> None:
         self._baseline, self._kernels, self._reads = baseline, baseline.kernels, baseline.reads
         self._templates = {layer.name: (layer.name, CellPrimitives(layer.template)) for layer in network.layers}
-        self._readers = _reader_cells(baseline)
+        self._readers = reader_cells(baseline)
         self.names: dict[tuple[str, str], int] = {}
         self.of_node = np.full(len(self._kernels), -1, dtype=np.int64)
         self.of_moved = self.of_merged = self.of_node
@@ -126,7 +127,7 @@ class _Assigned:
             if layer is None:
                 continue
             known = self._readers.get(node, frozenset())
-            cells = (kernels.cell[node], *_near(baseline, node, known, below))
+            cells = (kernels.cell[node], *near(baseline, node, known, below))
             paths = (layer[1].path(cell, kernels.primitive[node], known) for cell in cells)
             path = None
             if kernels.is_lost[node]:
@@ -245,7 +246,7 @@ class _Assigned:
             kernels.primitive[face] in VIEWS or (site >= 0 and layer[1].is_unread_cast(self._of_site[site]))
         ):
             cells = {cell for cell, _ in self._readers.get(face, ())}
-            served = _cell_of(self._baseline, reader, int(kernels.passing[face]), cells)
+            served = cell_of(self._baseline, reader, int(kernels.passing[face]), cells)
             own = layer[1].own_view(served, kernels.cell[face], kernels.primitive[face])
             if own is not None:
                 return self._site(layer[0], own)
@@ -278,45 +279,3 @@ def _shared(baseline: Baseline, templates: Mapping[str, tuple[str, CellPrimitive
         path = layer[1].path(kernels.cell[kernel], kernels.primitive[kernel], frozenset()) if layer else None
         if path is not None and kernels.primitive[kernel] not in VIEWS:
             yield kernel, path
-
-
-def _near(baseline: Baseline, node: int, readers: Set[tuple[str, str]], known: Mapping[int, str]) -> Iterator[str]:
-    """Other cells for a node whose own MindSpore has lost: those of its readers, and of what it reads."""
-    kernels, reads = baseline.kernels, baseline.reads
-    if bool(kernels.is_lost[node]):
-        for block in baseline.made.get(node, ()):
-            low, high = np.searchsorted(reads.block, [block, block + 1])
-            yield from (known[reader] for reader in reads.kernel[low:high].tolist() if reader in known)
-        yield from sorted(cell for cell, _ in readers)
-        yield from (
-            kernels.cell[face] for face in reads.face[baseline.rows_of(node)].tolist() if kernels.passing[face] >= 0
-        )
-
-
-def _reader_cells(baseline: Baseline) -> dict[int, frozenset[tuple[str, str]]]:
-    """(cell, primitive) of the nodes that read each node, by its face."""
-    kernels, reads = baseline.kernels, baseline.reads
-    found: dict[int, set[tuple[str, str]]] = {}
-    inside = (kernels.passing[reads.face] >= 0) & (kernels.passing[reads.kernel] >= 0)
-    for face, reader in zip(reads.face[inside].tolist(), reads.kernel[inside].tolist(), strict=True):
-        found.setdefault(face, set()).add((kernels.cell[reader], kernels.primitive[reader]))
-    return {face: frozenset(cells) for face, cells in found.items()}
-
-
-def _cell_of(baseline: Baseline, reader: int, passing: int, cells: Set[str]) -> str | None:
-    """Which cell of a pass a kernel serves. MindSpore names many gradient kernels after another cell; the two gradients
-    of a Linear read the same gradient of its output, and one of them reads the cast of its weight. Else its name
-    counts, if that is one of ``cells``."""
-    kernels, reads = baseline.kernels, baseline.reads
-    named: str = kernels.cell[reader]
-    if not kernels.backward[reader]:
-        return named
-    for row in baseline.rows_of(reader):
-        if kernels.backward[baseline.maker[reads.block[row]]]:
-            low, high = np.searchsorted(reads.block, [reads.block[row], reads.block[row] + 1])
-            for other in reads.kernel[low:high].tolist():
-                for face in reads.face[baseline.rows_of(other)].tolist():
-                    if baseline.rootless[face] and kernels.passing[face] == passing:
-                        cell: str = kernels.cell[face]
-                        return cell
-    return named if named in cells else None
