@@ -8,7 +8,6 @@ to its second.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -16,9 +15,8 @@ import numpy as np
 
 from swapconf.timing.timing import Timeline
 from swapconf.trace.columns import Ints
+from swapconf.trace.trace import without_number
 from swapconf.upstream.scopes import GRADIENTS
-
-_NUMBER = re.compile(r"-op\d+$")  # counts the launches of a cell
 
 
 def rounds(names: Sequence[str], micro_batches: int) -> tuple[Ints, Ints]:
@@ -27,7 +25,7 @@ def rounds(names: Sequence[str], micro_batches: int) -> tuple[Ints, Ints]:
     launches: defaultdict[str, list[int]] = defaultdict(list)
     for kernel, name in enumerate(names):
         if name.startswith(GRADIENTS):
-            launches[_NUMBER.sub("", name)].append(kernel)
+            launches[without_number(name)].append(kernel)
     pairs = [found[:2] for found in launches.values() if len(found) == micro_batches > 1]
     first, second = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     return first, second

@@ -32,6 +32,12 @@ from swapconf.words.phrases import mark, phrase
 POINT_TO_POINT = frozenset({"Receive", "Send"})  # messages between two ranks
 _EVENT_PRIMITIVES = frozenset({"StreamSend", "StreamRecv"})
 _BITS = re.compile(r"(?:B?Float|HiFloat|U?Int|Complex)(\d+)")
+_NUMBER = re.compile(r"-op\d+$")
+
+
+def without_number(name: str) -> str:
+    """The name of a launch without its number, which counts what a cell launches of a primitive."""
+    return _NUMBER.sub("", name)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -81,8 +81,9 @@ class Question:
         if study.network is None:
             raise Mismatch(study.why_no_strategy)
         trace = trace_folder.read(folder, rank=0)
-        recorded = run_record.read(folder).get("settings")
-        if other := other_run(study, trace, recorded if isinstance(recorded, dict) else {}):
+        settings = run_record.read(folder).get("settings")
+        recorded = settings if isinstance(settings, dict) else {}
+        if other := other_run(study, trace, recorded):
             raise Mismatch(
                 phrase("{reason}; make a trace of this config: {command}", reason=other, command=_making(study))
             )
@@ -103,8 +104,7 @@ class Question:
         self._told = run_record.pool(folder)
         replayed = replay(trace, baseline.blocks, self._told)
         self.pool = _asked(replayed.pool, self._told, run_record.pool_of(study.document.root.plain(), {}))
-        told = recorded if isinstance(recorded, dict) else {}
-        inlined = inlined_otherwise(trace.folder, told, study, _making(study))
+        inlined = inlined_otherwise(trace.folder, recorded, study, _making(study))
         self.findings = (
             *[_unrecorded(trace.folder)] * (not recorded),
             *([inlined] if inlined is not None else []),
@@ -115,7 +115,7 @@ class Question:
 
     @cached_property
     def graphed(self) -> GraphedBaseline:
-        """Read where it is asked for first: a plan does without it."""
+        """Made where it is asked for first: a plan makes those of its own networks."""
         return GraphedBaseline.of(self.prepared, self.trace.launch_graph)
 
     @property

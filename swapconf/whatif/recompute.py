@@ -20,6 +20,7 @@ from swapconf.whatif.regions import positions
 from swapconf.whatif.ungated import Covered, ungated
 
 NO_SUMS: Mapping[int, int] = MappingProxyType({})
+_MCORE_ADD = "AddExt"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,9 +127,6 @@ def recompute(
         copies=np.flatnonzero(again),
         inserted=place[again],
     )
-
-
-_MCORE_ADD = "AddExt"
 
 
 def unseen(

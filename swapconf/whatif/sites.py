@@ -158,13 +158,8 @@ class _Assigned:
         if primitive == "Mul":
             return self._of_density(node, path, layer)
         if primitive == "Transpose":
-            chosen = one_of(self._baseline, node, path, layer.by_path)
-            if chosen is None or primitive not in VIEWS:
-                return chosen
-            path = chosen
-        if primitive in VIEWS:
-            return layer.saved_view(path, known, is_lost=not is_served)
-        return path
+            return one_of(self._baseline, node, path, layer.by_path)
+        return layer.saved_view(path, known, is_lost=not is_served) if primitive in VIEWS else path
 
     def _of_density(self, node: int, path: str, layer: CellPrimitives) -> str:
         """A router multiplies the density of its experts, which is never recomputed, by an operator of its own, and

@@ -6,19 +6,18 @@ end (measured with MindSpore 2.9.0).
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from swapconf.trace.launch_graph import LOAD
+from swapconf.trace.trace import without_number
 from swapconf.whatif.graph.calls import Search, source
 from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.graph.run_graph import RunGraph
 
 _LATER = frozenset({COPY, LOAD})
-_NUMBER = re.compile(r"-op\d+$")
 _NEAR = 2  # neighbours beside which a value stays that the search does not explain
 
 
@@ -109,6 +108,6 @@ class Captures:
             if first in place:
                 return first != value, place[first]
             node = source(self.nodes, first)
-            return first != value, self.nodes.primitive[node], _NUMBER.sub("", self.nodes.name[node])
+            return first != value, self.nodes.primitive[node], without_number(self.nodes.name[node])
 
         return identity

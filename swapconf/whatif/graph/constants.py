@@ -66,13 +66,12 @@ class Constants:
         """Blocks of the baseline that lie on the device once more. A trace does not tell who reads a constant: it is
         as large as what is cut out of it, each rounded up for itself."""
         baseline, blocks = self.asked.prepared.baseline, self.asked.prepared.baseline.blocks
-        constants = np.flatnonzero((baseline.maker < 0) & (blocks.category == _CONSTANT)).tolist()
-        found = []
+        constants = np.flatnonzero((baseline.maker < 0) & (blocks.category == _CONSTANT))
+        found = list[int]()
         for node, kernel in self.kernel_of.items():
             if any(given != NO_NODE for given in self.nodes.inputs[node]):
                 continue
             parts = blocks.size_bytes[baseline.made[kernel]]
-            found += [row for row in constants if 0 <= parts.sum() - blocks.size_bytes[row] <= len(parts) * ALIGNMENT][
-                :1
-            ]
+            more = parts.sum() - blocks.size_bytes[constants]
+            found += constants[(more >= 0) & (more <= len(parts) * ALIGNMENT)][:1].tolist()
         return found

@@ -8,7 +8,6 @@ value that is handed to a call is tied to that by a ``Depend``. What a forward p
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -17,12 +16,11 @@ from itertools import pairwise
 
 from swapconf.trace.launch_graph import DEPEND, ITEM, NO_NODE, SAME_VALUE, TUPLE, LaunchGraph
 from swapconf.trace.launch_order import repeats
+from swapconf.trace.trace import without_number
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.graph.calls import Call, Handed, Search, source
 from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.shared import served
-
-_NUMBER = re.compile(r"-op\d+$")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -175,6 +173,11 @@ class RunGraph:
         return _commonest((batch, node) for batch, node in held if batch is not None)
 
     @cached_property
+    def forward_tuples(self) -> frozenset[int]:
+        """The tuples that forward passes hand on; backward passes hand on their results in some, too."""
+        return frozenset(self.saved_of.values())
+
+    @cached_property
     def saved_behind(self) -> dict[int, int]:
         """By barrier the tuple out of which most values are taken that are tied to it."""
         inputs, primitive = self.graph.inputs, self.graph.primitive
@@ -190,11 +193,10 @@ class RunGraph:
         for."""
         inputs = self.graph.inputs
         barriers = [(barrier, inputs[inputs[barrier][0]][1]) for barrier in sorted(self.barriers)]
-        forward = set(self.saved_of.values())
         return {
             self.saved_behind[barrier]: Call(barrier=barrier, results=results)
             for (barrier, _), (_, results) in pairwise(barriers)
-            if barrier in self.saved_behind and results not in forward
+            if barrier in self.saved_behind and results not in self.forward_tuples
         }
 
     @cached_property
@@ -235,7 +237,7 @@ class RunGraph:
 
     def _known_as(self, node: int) -> str:
         """The same in all micro-batches."""
-        return self.graph.unique[node] or _NUMBER.sub("", self.graph.name[node])
+        return self.graph.unique[node] or without_number(self.graph.name[node])
 
     def batch_of(self, value: int) -> int | None:
         """The micro-batch whose layers made a value."""

@@ -162,23 +162,24 @@ class _Building:
         made = run.kernel_of.get(source)
         if made is None or run.is_backward(source):
             return given
+        forward, part = run.forward_of.get(kernel, kernel), asked.part(kernel)
         if nodes.primitive[value] == LOAD:
-            return self._again.loaded(value, run.forward_of.get(kernel, kernel), barrier, asked.part(kernel))
-        constant = self._constants.again(value, run.forward_of.get(kernel, kernel))
+            return self._again.loaded(value, forward, barrier, part)
+        constant = self._constants.again(value, forward)
         if constant != NO_NODE:
             return constant
-        use, part = asked.use(kernel, False, source, item), asked.part(kernel)
+        use = asked.use(kernel, False, source, item)
         own = self._own_table(value, part.passing)
         if own != value and use.window < 0 and not use.again:
             return self._ties.behind_barrier(own, barrier)
         if made in asked.again and asked.remakes(made, part) and (use.again or nodes.primitive[source] in VIEWS):
             return self._tables.shown(value, self._again.copied(source, barrier, part))
-        seen = given if use.window < 0 else self._moves.returned(use.window, barrier)
-        for gate in reversed(gates) if use.window >= 0 else ():
-            seen = self._ties.gated(seen, gate)
-        if barrier == NO_NODE:
-            return seen
-        return self._again.gated(seen, source, run.forward_of.get(kernel, kernel), part, item)
+        seen = given
+        if use.window >= 0:
+            seen = self._moves.returned(use.window, barrier)
+            for gate in reversed(gates):
+                seen = self._ties.gated(seen, gate)
+        return seen if barrier == NO_NODE else self._again.gated(seen, source, forward, part, item)
 
     def _first_kernel(self, node: int) -> int:
         return next(user for user in self._run.users[node] if user in self._run.kernel_of)

@@ -32,11 +32,6 @@ class Ties:
         self._known |= self.run.ties
 
     @property
-    def _forward(self) -> frozenset[int]:
-        """The tuples that forward passes hand on; backward passes hand on their results in some, too."""
-        return frozenset(self.run.saved_of.values())
-
-    @property
     def known(self) -> dict[tuple[int, int], int]:
         """By value and barrier, those of the baseline included."""
         return self._known
@@ -90,7 +85,7 @@ class Ties:
         kept = {value for (value, _), tie in self._known.items() if tie in read}
         known = {value for value, _ in self._known}
         tuples = dict[int, list[int]]()
-        for saved in self._forward:
+        for saved in self.run.forward_tuples:
             fresh = [value for value in dict.fromkeys(self.fresh[saved]) if value in kept]
             held = list(self.run.graph.inputs[saved])
             gone = self._makers(value for value in held if value in known and value not in kept)
@@ -115,7 +110,7 @@ class Ties:
     def _count_again(self) -> None:
         """What is taken out of a tuple is told by its place there."""
         inputs = self.nodes.inputs
-        places = {saved: {value: turn for turn, value in enumerate(inputs[saved])} for saved in self._forward}
+        places = {saved: {value: turn for turn, value in enumerate(inputs[saved])} for saved in self.run.forward_tuples}
         for node in range(self.nodes.count):
             saved = self.nodes.inputs[node][0] if self.nodes.primitive[node] == ITEM else NO_NODE
             if saved in places:
@@ -124,7 +119,7 @@ class Ties:
 
     def _live(self) -> set[int]:
         """What the end leads to, other than through saved values."""
-        nodes, found, forward = self.nodes, set[int](), self._forward
+        nodes, found, forward = self.nodes, set[int](), self.run.forward_tuples
         stack = [nodes.end]
         while stack:
             node = stack.pop()
