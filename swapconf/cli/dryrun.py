@@ -189,7 +189,8 @@ def _stops_the_run(studies: Sequence[Study], options: _Options) -> bool:
     it; tells what is wrong."""
     from swapconf.dryrun.not_rehearsed import not_rehearsed
 
-    refused = [finding for study in studies for finding in not_rehearsed(study, options.level, os.environ)]
+    code = options.register_path or ""
+    refused = [finding for study in studies for finding in not_rehearsed(study, options.level, os.environ, code)]
     judged = () if options.plain else studies
     places = {(finding.origin, finding.rule) for finding in refused}
     found = [finding for study in judged for finding in study.findings]

@@ -138,8 +138,6 @@ def command(
                 plan_pynative.show(file, native, machine, asked.slower_link, form)
             _write(file, native, write)
             raise SystemExit(EXIT_IMPOSSIBLE if native.is_impossible else EXIT_ERRORS if native.is_refuted else 0)
-        if study.network is None:
-            raise click.UsageError(study.why_no_strategy)
         judge = judge_of_yaml(study, changes, asked, runs, baseline, machine)
         made = planned(
             judge, study, changes, asked, runs, machine, confirm=confirm, widely=frontier or html is not None

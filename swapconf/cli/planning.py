@@ -83,7 +83,9 @@ def judge_of_yaml(
     from swapconf.plan.judge import judge_of
     from swapconf.plan.limits import Budget
     from swapconf.plan.runs import trace_folders
+    from swapconf.whatif.question import known_family, network_asked
 
+    known_family(network_asked(study), study.config.file)  # before dry runs that would be for nothing
     budget = Budget(
         card_bytes=parse_bytes(asked.budget),
         beside_bytes=parse_bytes(asked.beside or "0"),

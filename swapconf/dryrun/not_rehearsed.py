@@ -4,7 +4,7 @@
 cannot even compile it ("Load backend failed"). A YAML for prediction has no ``optimizer``, without which mindformers
 cannot train, and a dry run is one of training. An mcore model whose config.json cannot be read is not built either
 (``merge_model_config`` of 1.9.0 opens it whatever the YAML says itself; legacy models do not need it), nor one that
-nothing names.
+nothing names, nor one of ``auto_register`` without the folder with its code (``MindFormerRegister.auto_register``).
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ from swapconf.study.study import Study
 from swapconf.words.findings import Finding, Severity
 from swapconf.words.phrases import phrase
 
-RULE, NO_TRAINING = "graph-engine-not-rehearsed", "no-training"
+RULE, NO_TRAINING, NO_CODE = "graph-engine-not-rehearsed", "no-training", "no-model-code"
+_CODE = tuple(f"model.{part}.auto_register" for part in ("arch", "model_config"))
 _GRAPH_ENGINE = "O2"
 
 
-def not_rehearsed(study: Study, level: int, environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Errors."""
+def not_rehearsed(
+    study: Study, level: int, environment: Mapping[str, str], register_path: str = ""
+) -> Iterator[Finding]:
+    """Errors. ``register_path``: the folder with the code of models that mindformers does not have, "" for none."""
     yield from refusals.refusals(study, level)
     config = study.config
     if config.dialect is Dialect.PYNATIVE:
@@ -42,6 +45,18 @@ def not_rehearsed(study: Study, level: int, environment: Mapping[str, str]) -> I
             hint=phrase("a dry run is one of training; name a YAML for training, with `optimizer` and `lr_schedule`"),
         )
     yield from _no_model(study)
+    told = [(path, entry) for path in _CODE if (entry := study.document.entry_at(path)) is not None]
+    for path, entry in told[:1] if not register_path else ():
+        yield Finding(
+            origin=study.document.key_origin(entry, path),
+            rule=NO_CODE,
+            severity=Severity.ERROR,
+            message=phrase("`auto_register` names code of a model, and no folder is told in which it lies"),
+            hint=phrase(
+                "name the folder with the variable REGISTER_PATH, or with `--register-path DIR`, as for "
+                "run_mindformer.py"
+            ),
+        )
     if config.runtime.jit_level == _GRAPH_ENGINE and not find_cann(without_shim(environment)):
         yield Finding(
             origin=config.origin("context.jit_config.jit_level", "context.jit_level"),

@@ -78,8 +78,7 @@ class Question:
     SwapconfError for files that cannot be read, Mismatch where the trace is no baseline for the config."""
 
     def __init__(self, folder: Path, study: Study, policy: str = "mindspore", machine: Machine | None = None) -> None:
-        if study.network is None:
-            raise Mismatch(study.why_no_strategy)
+        network = network_asked(study)
         trace = trace_folder.read(folder, rank=0)
         settings = run_record.read(folder).get("settings")
         recorded = settings if isinstance(settings, dict) else {}
@@ -87,6 +86,7 @@ class Question:
             raise Mismatch(
                 phrase("{reason}; make a trace of this config: {command}", reason=other, command=_making(study))
             )
+        known_family(network, study.config.file)
         try:
             baseline = prepare(unfused(trace))
         except ValueError as error:
@@ -97,8 +97,8 @@ class Question:
             ) from None
         self.trace, self._policy = trace, policy
         self.grown = run_record.grown(run_record.report(folder))
-        self._config, self.network, self._versions = study.config, study.network, study.versions
-        self.prepared = placed(baseline, study.network)
+        self._config, self.network, self._versions = study.config, network, study.versions
+        self.prepared = placed(baseline, network)
         self._machine = machine
         self.clock = None if machine is None else step_time.clock(trace, baseline, machine)
         self._told = run_record.pool(folder)
@@ -111,7 +111,7 @@ class Question:
             *[_fused(trace.folder)] * bool(baseline.kernels.is_fused.any()),
             *_unexplained(trace.folder, replayed),
         )
-        _check(self.prepared, study.network, study)
+        _check(self.prepared, network, study)
 
     @cached_property
     def graphed(self) -> GraphedBaseline:
@@ -224,7 +224,36 @@ class Question:
         )
 
 
+_PLANNED_AHEAD = "O1"
 _SWITCHES = ("swap_config.swap", "recompute_config.recompute", "recompute_config.select_recompute")
+
+
+def network_asked(study: Study) -> Network:
+    """Raises Mismatch where nothing is predicted for a config, whatever the trace; see `known_family`, too."""
+    if study.network is None:
+        raise Mismatch(study.why_no_strategy)
+    is_known = study.network.family is not None
+    if is_known and study.config.runtime.memory_optimize_level == _PLANNED_AHEAD:
+        raise Mismatch(
+            phrase(
+                "with memory_optimize_level O1 MindSpore plans the memory ahead and writes no graph, without which "
+                "nothing is predicted; ask with --set context.memory_optimize_level=O0, of traces that were made with "
+                "that, too"
+            )
+        )
+    return study.network
+
+
+def known_family(network: Network, file: str) -> None:
+    """Raises Mismatch for a model that is not in the catalog, whatever else stands in the way."""
+    if network.family is None:
+        raise Mismatch(
+            phrase(
+                "the catalog does not know the model of {file}, so its operators cannot be found in the "
+                "trace; `swapconf families` lists the models that it knows, `swapconf dryrun` runs any",
+                file=file,
+            )
+        )
 
 
 def with_prefetch(config: Config, prefetch: int) -> Config:
@@ -261,14 +290,6 @@ def _check(prepared: PlacedBaseline, network: Network, study: Study) -> None:
                 file=file,
                 layers=network.num_layers,
                 command=_making(study),
-            )
-        )
-    if network.family is None:
-        raise Mismatch(
-            phrase(
-                "the catalog does not know the model of {file}, so its operators cannot be found in the "
-                "trace; `swapconf families` lists the models that it knows, `swapconf dryrun` runs any",
-                file=file,
             )
         )
     if not prepared.sites.names:

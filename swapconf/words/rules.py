@@ -161,6 +161,11 @@ DRY_RUNS: Pages = {
         "A YAML without `optimizer`, as one for prediction: mindformers cannot train with it, and a dry run is one of "
         "training. Nothing is started.",
     ),
+    "no-model-code": (
+        "error",
+        "`auto_register` in `model.arch` or `model.model_config`, and neither `--register-path` nor the variable "
+        "REGISTER_PATH names the folder with that code: mindformers cannot build the model. Nothing is started.",
+    ),
     "level-not-reached": (
         "warning",
         "Level 2 or 3 was asked for, and cannot be estimated: MindSpore wrote no graph (`memory_optimize_level` "

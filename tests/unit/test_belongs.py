@@ -65,6 +65,26 @@ def test_the_command_for_a_right_trace_switches_off_what_the_config_has(tmp_path
     assert not overrides.of_file(str(config), [word for word in words if "=" in word]).findings
 
 
+@pytest.mark.parametrize(
+    ("command", "changes", "words"),
+    [
+        ("whatif", ["context.memory_optimize_level=O1"], "--set context.memory_optimize_level=O0"),
+        ("plan", ["context.memory_optimize_level=O1"], "--set context.memory_optimize_level=O0"),
+        ("plan", ["model.model_config.type=MineConfig"], "the catalog does not know the model"),
+        ("plan", ["model.model_config.type=MineConfig", "context.memory_optimize_level=O1"], "the catalog does not"),
+    ],
+)
+def test_what_is_never_predicted_is_refused_before_a_trace_is_made_or_read(
+    command: str, changes: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swapconf.cli.planning.baselines", lambda *asked: pytest.fail("a dry run is started"))
+    wanted = [str(tmp_path), "--config", str(CONFIG)] if command == "whatif" else [str(CONFIG), "--budget", "1GB"]
+    off = "swap_config.swap=False"  # swap is refused with O1 by itself
+    done = CliRunner().invoke(main, [command, *wanted, *(word for one in (off, *changes) for word in ("--set", one))])
+    assert done.exit_code == 2
+    assert words in done.stderr
+
+
 def test_a_trace_of_another_family_is_refused() -> None:
     done = ask(
         TRACE, "model.model_config.num_hidden_layers=2", config=ROOT / "configs" / "small" / "qwen3_default_swap.yaml"

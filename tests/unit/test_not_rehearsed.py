@@ -9,7 +9,7 @@ import pytest
 
 from swapconf.config.yaml_document import parse
 from swapconf.dryrun.cann import LIBRARY
-from swapconf.dryrun.not_rehearsed import NO_TRAINING, RULE, not_rehearsed
+from swapconf.dryrun.not_rehearsed import NO_CODE, NO_TRAINING, RULE, not_rehearsed
 from swapconf.study.study import Study, study_document
 from swapconf.upstream.facts import Versions
 from swapconf.words.findings import Severity
@@ -78,3 +78,14 @@ def test_an_mcore_model_that_nothing_gives_is_not_started(change: tuple[str, str
 def test_a_legacy_model_needs_no_folder() -> None:
     text = "pretrained_model_dir: not/here\n" + (ROOT / "configs/small/example1_default_swap.yaml").read_text("utf-8")
     assert not list(not_rehearsed(study_document(parse(text, "train.yaml"), Versions(), {}), 1, {}))
+
+
+@pytest.mark.parametrize("part", ["arch", "model_config"])
+def test_the_code_of_a_model_of_ones_own_lies_in_a_folder_that_is_named(part: str) -> None:
+    text = (ROOT / "configs/small/example1_default_swap.yaml").read_text("utf-8")
+    text = text.replace(f"  {part}:\n", f"  {part}:\n    auto_register: mine.Mine\n")
+    study = study_document(parse(text, "train.yaml"), Versions(), {})
+    (finding,) = not_rehearsed(study, 1, {})
+    assert (finding.rule, finding.origin.path) == (NO_CODE, f"model.{part}.auto_register")
+    assert "auto_register" in text.splitlines()[finding.origin.line - 1]
+    assert not list(not_rehearsed(study, 1, {}, "code"))

@@ -50,7 +50,7 @@ def rehearse(order: RankOrder) -> RankReport:
     """Dry-run one rank. Every fault is an outcome of the report; only a wrong order raises."""
     start = time.monotonic()
     study = order.study(order.document)
-    if refused := tuple(not_rehearsed(study, order.level, os.environ)):
+    if refused := tuple(not_rehearsed(study, order.level, os.environ, order.register_path)):
         return not_started(order, refused)
     note = ""
     if order.fold and order.level in _FOLDED:
