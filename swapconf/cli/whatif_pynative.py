@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 def run(trace: Path, study: Study, form: str, safe: bool, refused: dict[str, bool]) -> None:
     """``safe``: print the upper bound, too. ``refused``: options that have no answer in PyNative mode, and whether they
     were given. Raises UsageError."""
-    from swapconf.whatif.pynative.question import ORIGIN, NativeMismatch, NativeQuestion
+    from swapconf.dryrun.rank_order import cluster_of
+    from swapconf.whatif.pynative.question import ORIGIN, RACING, NativeMismatch, NativeQuestion
 
     for option, is_given in refused.items():
         if is_given:
@@ -34,6 +35,8 @@ def run(trace: Path, study: Study, form: str, safe: bool, refused: dict[str, boo
         return
     _print(answer, safe)
     say(ORIGIN)
+    if cluster_of(study.document).num_devices > 1 and not answer.launches_blocked:
+        say(RACING)
 
 
 _UNTIMED = mark(

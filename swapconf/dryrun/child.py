@@ -85,6 +85,7 @@ def run(order: RankOrder, study: Study, part: str = "") -> Ran:
         columns=pynative_columns(settings) if is_pynative else columns(settings, legacy=study.config.model.legacy),
         pynative=is_pynative,
         as_parallel=order.as_parallel,
+        launch_blocking=order.launch_blocking,
         cluster=cluster,
         rank=order.rank,
         level=level,
@@ -142,6 +143,7 @@ def record(order: RankOrder, ran: Ran, report: RankReport, part: str = "", **fac
         "level": report.level,
         "plain": order.plain,
         "as_parallel": order.as_parallel,
+        "launch_blocking": order.launch_blocking,
         "real_data": order.real_data,
         **facts,
         "report": as_record(report, worded=str),
@@ -180,6 +182,7 @@ def _ran(blank: RankReport, order: RankOrder, study: Study, folder: Folder, fini
         strategy_lines=log.strategy,
         hyper_parallel=came_to.hyper_parallel(folder),
         as_parallel=order.as_parallel and study.config.dialect is Dialect.PYNATIVE,
+        launch_blocking=order.launch_blocking,
         shards=cluster_of(order.document).data_parallel if study.config.dialect is Dialect.PYNATIVE else 1,
         outcome=RankOutcome.COMPILED if order.level == 0 else RankOutcome.COMPLETED,
     )

@@ -25,7 +25,8 @@ class Job:
 
     ``plain``: mindformers alone, without swapconf. ``real_data``: the YAML's own data set instead of a stand-in with
     these ``columns``. ``code``: folders in which a module is looked for last. ``pynative``: for mindformers' PyNative
-    trainer; ``as_parallel``: with recompute and swap as on several cards. ``prints_graph``: MindSpore prints the graph
+    trainer; ``as_parallel``: with recompute and swap as on several cards; ``launch_blocking``: see
+    `pynative/training.py`. ``prints_graph``: MindSpore prints the graph
     on which it decides the order of the kernels.
     """
 
@@ -39,6 +40,7 @@ class Job:
     code: tuple[str, ...] = ()
     pynative: bool = False
     as_parallel: bool = False
+    launch_blocking: bool = False
     prints_graph: bool = False
     timeout_seconds: float = 3600.0
 

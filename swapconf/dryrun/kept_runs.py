@@ -61,6 +61,8 @@ def _kept(order: RankOrder) -> Mapping[str, Any]:
     same = (
         (found.get("settings"), found.get("level"), found.get("plain"), found.get("real_data"))
         == (settings, order.level, order.plain, order.real_data)
+        and (found.get("as_parallel", False), found.get("launch_blocking", False))
+        == (order.as_parallel, order.launch_blocking)
         and (found.get("register_path"), found.get("inputs")) == (order.register_path, beside)
         and isinstance(ran_in, dict)
         and (found.get("swapconf"), ran_in.get("mindspore"), ran_in.get("mindformers"))

@@ -105,6 +105,7 @@ def _write(job: Job, folder: Folder) -> None:
         "code": job.code,
         "pynative": job.pynative,
         "as_parallel": job.as_parallel,
+        "launch_blocking": job.launch_blocking,
         "columns": [[column.name, column.argument, column.kind, column.shape] for column in job.columns],
     }
     replace_text(folder.path / ORDERS, json.dumps(orders))

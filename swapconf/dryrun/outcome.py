@@ -98,7 +98,8 @@ class RankReport:
             was.
         peak: What holds the peak, None where there is no trace.
         hyper_parallel: Which one a PyNative run had, "" in graph mode. ``as_parallel``: it recomputed and swapped as on
-            several cards; ``shards``: over how many ranks its parameters were shared out.
+            several cards; ``launch_blocking``: each operator ended before Python went on; ``shards``: over how many
+            ranks its parameters were shared out.
     """
 
     file: str
@@ -136,6 +137,7 @@ class RankReport:
     cached: bool = False
     hyper_parallel: str = ""
     as_parallel: bool = False
+    launch_blocking: bool = False
     shards: int = 1
 
     @property
@@ -215,6 +217,7 @@ def as_record(report: RankReport, worded: Callable[[str], str] = show) -> dict[s
         "origin": worded(figures_from),
         "hyper_parallel": report.hyper_parallel,
         "as_parallel": report.as_parallel,
+        "launch_blocking": report.launch_blocking,
         "shards": report.shards,
         "peak": _peak(report, worded),
     }
@@ -257,6 +260,8 @@ def origin(report: RankReport) -> str:
             level,
             *[native] * bool(report.hyper_parallel),
             *[phrase("recompute and swap as on several cards")] * (report.as_parallel and report.shards == 1),
+            *[phrase("each operator ends before Python goes on, as on the fullest card")]
+            * (report.launch_blocking and report.shards > 1),
             *[workspace] * bool(report.workspace),
             *[times] * bool(report.hardware),
         ],

@@ -28,7 +28,8 @@ class RankOrder:
     temporary one. ``children``: how many child processes this order may have at once. ``machine``: for workspace
     (level 2) and times (level 3); None for the generic card. ``settings``: those that hold for the YAML.
     ``register_path``: the folder with the code of models that mindformers does not have, "" for none. ``as_parallel``:
-    of PyNative, recompute and swap as on several cards. ``board``: where its children are entered while they run, see
+    of PyNative, recompute and swap as on several cards. ``launch_blocking``: of PyNative on shards, each operator ends
+    before Python goes on, as it always does on one card. ``board``: where its children are entered while they run, see
     `board.py`."""
 
     document: Document
@@ -36,6 +37,7 @@ class RankOrder:
     level: int = 1
     plain: bool = False
     as_parallel: bool = False
+    launch_blocking: bool = False
     real_data: bool = False
     fold: bool = False
     timeout_seconds: float = 3600.0

@@ -80,6 +80,7 @@ def _path(order: RankOrder) -> Path:
         "machine": _machine(order),
         "plain": order.plain,
         **({"as_parallel": True} if order.as_parallel else {}),
+        **({"launch_blocking": True} if order.launch_blocking else {}),
         "real_data": order.real_data,
         "fold": order.fold,
         **({"hyper_parallel": find_spec("hyper_parallel") is not None} if "parallelism" in settings else {}),

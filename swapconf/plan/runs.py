@@ -87,8 +87,10 @@ def place_of_baselines(document: Document, keep: Path | None) -> Path:
 def orders(
     document: Document, study: Study, keep: Path, *, fold: bool, timeout_seconds: float, ranks: Sequence[int] = ()
 ) -> list[RankOrder]:
-    """``ranks``, or one rank of each stage. One card of PyNative recomputes and swaps as several do."""
+    """``ranks``, or one rank of each stage. One card of PyNative recomputes and swaps as several do, and of several the
+    fullest counts, whose launches block: else threads race, and no two runs are the same."""
     cluster = cluster_of(document)
+    is_pynative = study.config.dialect is Dialect.PYNATIVE
     return [
         RankOrder(
             document=document,
@@ -97,7 +99,8 @@ def orders(
             timeout_seconds=timeout_seconds,
             keep=keep,
             settings=study.settings,
-            as_parallel=study.config.dialect is Dialect.PYNATIVE and cluster.num_devices == 1,
+            as_parallel=is_pynative and cluster.num_devices == 1,
+            launch_blocking=is_pynative and cluster.num_devices > 1,
         )
         for rank in ranks or cluster.first_ranks()
     ]

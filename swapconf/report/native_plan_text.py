@@ -17,7 +17,7 @@ from swapconf.plan.pynative.modes import FULL, KEEP, SWAP, NativeEntry, NativePl
 from swapconf.plan.pynative.planned import NativePlanned, fewest
 from swapconf.report.memory_tables import PrintedTable
 from swapconf.report.plan_text import room_line
-from swapconf.whatif.pynative.question import NativeMismatch
+from swapconf.whatif.pynative.question import RACING, NativeMismatch
 from swapconf.words.phrases import joined, phrase, show
 from swapconf.words.units import runs, show_bytes, show_range
 
@@ -59,8 +59,8 @@ def verdict_lines(planned: NativePlanned) -> Iterator[str]:
             "this YAML is of one card, where mindformers applies neither recompute nor swap; the plan is what a card "
             "of several that run the same would do"
         )
-    if judge.cards.num_devices > 1 and planned.verdict is not Verdict.NOT_NEEDED:
-        yield phrase("on shards threads race, so that fragments differ from run to run: `--confirm` dry-runs the plan")
+    if judge.cards.num_devices > 1 and not judge.question.launches_blocked:
+        yield RACING
     if planned.is_interrupted:
         yield phrase("the search was ended early; this is the best until then")
 

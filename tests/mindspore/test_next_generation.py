@@ -20,7 +20,6 @@ pytestmark = [*pair.pytestmark, pytest.mark.mindspore]
 PAGE = ROOT / "docs/how-to/next-generation.md"
 BLOCKS = re.findall(r"^```text\n\$ (.*?)\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 ROW = re.compile(r"completed +(?P<peak>\S+) .*  (?P<moved>-|\d+ tensors, \S+) +(?P<again>\d+) kernels", re.MULTILINE)
-FIGURE = re.compile(r"([-+]?\d+\.\d+)([MG%])")
 
 
 @cache
@@ -59,16 +58,7 @@ def test_the_page_shows_what_its_commands_print(command: str, shown: str) -> Non
     here = printed()[command].rstrip().splitlines()
     if " plan " in command:  # which tells its findings and how far its dry runs are, too
         here = here[next(number for number, line in enumerate(here) if line.startswith("planned for")) :]
-    told = shown.rstrip().splitlines()
-    if "fsdp8" not in command:
-        assert here == told
-        return
-    # where ranks share the parameters threads race for the pool's memory, and fragments differ from run to run
-    assert [FIGURE.sub("", line).split() for line in here] == [FIGURE.sub("", line).split() for line in told]
-    for one, other in zip(here, told, strict=True):
-        for (figure, unit), (page, same) in zip(FIGURE.findall(one), FIGURE.findall(other), strict=True):
-            assert unit == same, one
-            assert float(figure) == pytest.approx(float(page), rel=0.03, abs=1 if unit == "%" else 0), one
+    assert here == shown.rstrip().splitlines()
 
 
 @pytest.mark.parametrize(("command", "shown"), [block for block in BLOCKS if "dryrun" in block[0]])

@@ -3,7 +3,8 @@
 Two steps, because the optimizer's state is first there in the second. The model, its loss, the backward pass, gradient
 clipping and the optimizer are the real ones. On one card each operator ends before Python goes on: what Python holds is
 held, and no more is in use however far Python is ahead of the device. On shards threads race as on cards, whose rank 0
-is met so (docs/evidence/pynative.md). Started by `dryrun/worker.py`.
+is met so (docs/evidence/pynative.md), unless launches block, which meets the fullest card. Started by
+`dryrun/worker.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def train(folder: Path, job: dict[str, Any], is_done: Callable[[int], None]) -> 
     mindspore.set_context(mode=mindspore.PYNATIVE_MODE)
     mindspore.set_device("Ascend")
     is_alone = int(os.environ.get("RANK_SIZE", "1")) == 1
-    if is_alone:
+    if is_alone or job["launch_blocking"]:
         mindspore.runtime.launch_blocking()  # else threads race for when a tensor's memory is given back
     _allocate_on_device()
     settings = leave_out(yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8")))

@@ -35,6 +35,10 @@ ORIGIN = phrase(
     "what-if from a dry run of one card in PyNative mode, as of a run that recomputes and swaps as mindformers does on "
     "several cards"
 )
+RACING = phrase(
+    "on shards threads race, so that two runs differ; with `dryrun --launch-blocking` they are the same, and hold "
+    "what the fullest card does"
+)
 
 
 class NativeMismatch(ValueError):
@@ -62,6 +66,7 @@ class NativeAnswer:
     baseline_peak_bytes: int
     entries: tuple[EntryTotal, ...]
     layers: tuple[LayerTotal, ...]
+    launches_blocked: bool
 
     @property
     def moved_bytes(self) -> int:
@@ -73,7 +78,8 @@ class NativeAnswer:
 
 
 class NativeQuestion:
-    """Raises SwapconfError for files that cannot be read, NativeMismatch where the trace is no baseline."""
+    """``launches_blocked``: as each operator ended before Python went on, two runs on shards are the same. Raises
+    SwapconfError for files that cannot be read, NativeMismatch where the trace is no baseline."""
 
     def __init__(self, folder: Path, study: Study) -> None:
         trace = trace_folder.read(folder, rank=0)
@@ -102,6 +108,7 @@ class NativeQuestion:
         self._gathered = layers_with_gathered(trace, self.steps)
         self.layout, self._device = Layout(trace), marked_lifetimes(trace)
         self._pool = replay(trace, self._device, run_record.pool(folder))
+        self.launches_blocked = run_record.report(folder).get("launch_blocking") is True
 
     def predict(self, config: Config) -> NativePrediction:
         """Raises NativeMismatch for what is not predicted."""
@@ -136,6 +143,7 @@ class NativeQuestion:
             baseline_peak_bytes=self._device.used_peak_bytes,
             entries=tuple(self._entry(found, *entry) for entry in _entries(self._config)),
             layers=tuple(self._layers(found)),
+            launches_blocked=self.launches_blocked,
         )
 
     def _entry(self, whole: NativePrediction, origin: Origin, text: str, without: Config) -> EntryTotal:
