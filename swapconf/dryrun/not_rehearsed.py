@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from swapconf.config import pretrained
 from swapconf.config.config import Dialect
@@ -45,18 +46,7 @@ def not_rehearsed(
             hint=phrase("a dry run is one of training; name a YAML for training, with `optimizer` and `lr_schedule`"),
         )
     yield from _no_model(study)
-    told = [(path, entry) for path in _CODE if (entry := study.document.entry_at(path)) is not None]
-    for path, entry in told[:1] if not register_path else ():
-        yield Finding(
-            origin=study.document.key_origin(entry, path),
-            rule=NO_CODE,
-            severity=Severity.ERROR,
-            message=phrase("`auto_register` names code of a model, and no folder is told in which it lies"),
-            hint=phrase(
-                "name the folder with the variable REGISTER_PATH, or with `--register-path DIR`, as for "
-                "run_mindformer.py"
-            ),
-        )
+    yield from _no_code(study, register_path)
     if config.runtime.jit_level == _GRAPH_ENGINE and not find_cann(without_shim(environment)):
         yield Finding(
             origin=config.origin("context.jit_config.jit_level", "context.jit_level"),
@@ -80,3 +70,30 @@ def _no_model(study: Study) -> Iterator[Finding]:
     _, unread = pretrained.merged(study.document)
     for finding in (*unread, *model_not_named.nameless(study.config)):
         yield replace(finding, severity=Severity.ERROR)
+
+
+def _no_code(study: Study, register_path: str) -> Iterator[Finding]:
+    """Of the parts whose code no folder has, the first where no folder is told, else each. mindformers 1.9.0 reads
+    ``module.Class`` from ``module.py`` in it (``get_class_from_dynamic_module``)."""
+    for path in _CODE:
+        entry = study.document.entry_at(path)
+        if entry is None:
+            continue
+        named = str(entry.value.plain())
+        file = Path(register_path, named.rpartition("--")[2].partition(".")[0] + ".py")
+        if register_path and ("." not in named or file.is_file()):
+            continue
+        yield Finding(
+            origin=study.document.key_origin(entry, path),
+            rule=NO_CODE,
+            severity=Severity.ERROR,
+            message=phrase("`auto_register` names {name}, and there is no file {file}", name=named, file=file)
+            if register_path
+            else phrase("`auto_register` names code of a model, and no folder is told in which it lies"),
+            hint=phrase(
+                "name the folder with the variable REGISTER_PATH, or with `--register-path DIR`, as for "
+                "run_mindformer.py"
+            ),
+        )
+        if not register_path:
+            return

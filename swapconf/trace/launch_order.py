@@ -20,7 +20,7 @@ unless some parameter is written in between.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -32,12 +32,12 @@ _WRITES = "Assign"  # or AssignAdd
 _NEVER = 1 << 60
 
 
-def launched(graph: LaunchGraph, again: Collection[int] = ()) -> list[int]:
-    """The kernels in the order of their launches, as numbers of nodes. ``again``: casts that stay where the queue
-    has them. Raises ValueError where nodes read from each other in a circle."""
+def launched(graph: LaunchGraph) -> list[int]:
+    """The kernels in the order of their launches, as numbers of nodes. Raises ValueError where nodes read from each
+    other in a circle."""
     upwards = _inputs_first(graph)
     edges = _edges(graph, _given(graph, upwards))
-    return _late_casts(graph, _Queue(graph, edges).run(), upwards, frozenset(again))
+    return _late_casts(graph, _Queue(graph, edges).run(), upwards)
 
 
 def reproduces(graph: LaunchGraph, kernels: Iterable[Kernel]) -> bool:
@@ -217,7 +217,7 @@ class _Queue:
         queue.extend(last)
 
 
-def _late_casts(graph: LaunchGraph, done: list[int], upwards: Sequence[int], again: frozenset[int]) -> list[int]:
+def _late_casts(graph: LaunchGraph, done: list[int], upwards: Sequence[int]) -> list[int]:
     """``done`` with each Cast of a parameter right before the first kernel that reads it, unless some parameter is
     written in between."""
     source = _sources(graph, upwards)
@@ -226,11 +226,7 @@ def _late_casts(graph: LaunchGraph, done: list[int], upwards: Sequence[int], aga
     writes = list(accumulate(graph.primitive[node].startswith(_WRITES) for node in done))
     moved: dict[int, list[int]] = {}
     for turn, node in enumerate(done):
-        if (
-            graph.primitive[node] != _CAST
-            or node in again
-            or source[next(iter(graph.inputs[node]), NO_NODE)] != NO_NODE
-        ):
+        if graph.primitive[node] != _CAST or source[next(iter(graph.inputs[node]), NO_NODE)] != NO_NODE:
             continue
         if turn < first[node] < _NEVER and writes[turn] == writes[first[node] - 1]:
             moved.setdefault(first[node], []).append(node)

@@ -164,7 +164,7 @@ DRY_RUNS: Pages = {
     "no-model-code": (
         "error",
         "`auto_register` in `model.arch` or `model.model_config`, and neither `--register-path` nor the variable "
-        "REGISTER_PATH names the folder with that code: mindformers cannot build the model. Nothing is started.",
+        "REGISTER_PATH names a folder with that code: mindformers cannot build the model. Nothing is started.",
     ),
     "level-not-reached": (
         "warning",

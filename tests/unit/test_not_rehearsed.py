@@ -81,11 +81,15 @@ def test_a_legacy_model_needs_no_folder() -> None:
 
 
 @pytest.mark.parametrize("part", ["arch", "model_config"])
-def test_the_code_of_a_model_of_ones_own_lies_in_a_folder_that_is_named(part: str) -> None:
+def test_the_code_of_a_model_of_ones_own_lies_in_a_folder_that_is_named(tmp_path: Path, part: str) -> None:
     text = (ROOT / "configs/small/example1_default_swap.yaml").read_text("utf-8")
     text = text.replace(f"  {part}:\n", f"  {part}:\n    auto_register: mine.Mine\n")
     study = study_document(parse(text, "train.yaml"), Versions(), {})
     (finding,) = not_rehearsed(study, 1, {})
     assert (finding.rule, finding.origin.path) == (NO_CODE, f"model.{part}.auto_register")
     assert "auto_register" in text.splitlines()[finding.origin.line - 1]
-    assert not list(not_rehearsed(study, 1, {}, "code"))
+    (missing,) = not_rehearsed(study, 1, {}, str(tmp_path))
+    assert (missing.rule, missing.origin) == (NO_CODE, finding.origin)
+    assert f"no file {tmp_path / 'mine.py'}" in missing.message
+    (tmp_path / "mine.py").touch()
+    assert not list(not_rehearsed(study, 1, {}, str(tmp_path)))
