@@ -6,7 +6,7 @@ an exclusion overrides every request to recompute.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping, Set
 from typing import NamedTuple
 
 from swapconf.config.config import Config
@@ -24,6 +24,7 @@ from swapconf.decide.strategy import (
     RequestOutcome,
     Strategy,
     Swap,
+    excluded,
 )
 from swapconf.models.network import LayerTemplate, Network, Operator
 from swapconf.upstream.facts import Versions
@@ -35,12 +36,14 @@ RECOMPUTE_VOID = "recompute-void"
 
 # A flag that switches recompute off is a flag, too, where a primitive has one output: measured with MindSpore 2.9.0 for
 # Cast, MatMul and Add, which stay, and for these two of several outputs, which move. What such a primitive reads stays,
-# too: measured for Cast, MatMul, SiLU and ReduceMean, and not for an operator of several outputs, which moves.
+# too: measured for Cast, MatMul, SiLU, ReduceMean and flash attention, and not for an operator of several outputs,
+# which moves; of a norm it is one of two casts of its cell (`seen_by_excluded` in whatif).
 _EXCLUDED = Reason(R1, phrase("its recompute is excluded, and MindSpore swaps nothing that has a flag for recompute"))
 # The same flag, set by the model itself, counts where what is around it runs again: the primitive is then one more
 # output of a graph that MindSpore inlines later than it looks for what to swap. Where nothing runs again, it moves:
 # measured for the Div of routers (never copied in 12 recomputed layers) and for TopkExt, of two outputs (always).
-_SWAPPED_ALL_THE_SAME = frozenset({"FlashAttentionScore", "RmsNorm"})
+_NORM = "RmsNorm"
+_SWAPPED_ALL_THE_SAME = frozenset({"FlashAttentionScore", _NORM})
 OF_SEVERAL_OUTPUTS = _SWAPPED_ALL_THE_SAME | {"Split", "SplitWithSize", "TopK", "TopkExt"}
 _NOT_ASKED = Reason("not-asked", phrase("nothing was asked here"))
 _AS_ASKED = phrase("as asked")
@@ -77,11 +80,6 @@ class Decider:
         return self._plans[key]
 
 
-def excluded(asked: Iterable[Request]) -> set[str]:
-    """The operators whose recompute is excluded."""
-    return {request.operator for request in asked if request.kind == "select_recompute_exclude"}
-
-
 def _options(config: Config) -> dict[str, bool]:
     """Keyword arguments of ``Cell.recompute``; only what differs from MindSpore's defaults."""
     recompute = config.recompute
@@ -114,12 +112,10 @@ def decide(
         primitive.path: _decision(primitive, wanted.get(primitive.path), recomputed, rule)
         for primitive in template.primitives
     }
-    flagged = {
-        path for path in excluded(asked) & set(decisions) if template.by_path[path].type not in _SWAPPED_ALL_THE_SAME
-    }
+    flagged = excluded(asked) & set(decisions)
     for path, decision in decisions.items():
         if isinstance(decision.action, Swap):
-            reason = _kept_in_place(template.by_path[path], flagged, recomputed.left_out)
+            reason = _kept_in_place(template.by_path[path], flagged, recomputed.left_out, template)
             if reason is not None:
                 decisions[path] = Decision(Keep(), reason, decision.requested)
     outcomes = tuple(_outcome(request, template, decisions, recomputed, wanted) for request in asked)
@@ -131,23 +127,25 @@ def decide(
     return LayerPlan(decisions, outcomes, comm)
 
 
-def _kept_in_place(primitive: Operator, flagged: Set[str], left_out: Mapping[str, str]) -> Reason | None:
+def _kept_in_place(
+    primitive: Operator, flagged: Set[str], left_out: Mapping[str, str], template: LayerTemplate
+) -> Reason | None:
     """Why MindSpore does not swap a primitive for which a swap is asked, as far as flags of recompute are the cause.
 
     ``flagged``: primitives whose recompute the YAML excludes; ``left_out``: see `_Recomputed`.
     """
-    if primitive.path in flagged:
+    if primitive.path in flagged and primitive.type not in _SWAPPED_ALL_THE_SAME:
         return _EXCLUDED
     if primitive.type in OF_SEVERAL_OUTPUTS:
         return None
-    readers = [reader for reader in primitive.consumers if reader in flagged]
-    if readers:
+    reader = _first_flagged(primitive, flagged, template)
+    if reader:
         return Reason(
             R1,
             phrase(
                 "its output is read by {reader}, whose recompute is excluded, and MindSpore swaps nothing "
                 "that something with such a flag reads",
-                reader=readers[0],
+                reader=reader,
             ),
         )
     if primitive.path in left_out:
@@ -160,6 +158,16 @@ def _kept_in_place(primitive: Operator, flagged: Set[str], left_out: Mapping[str
             ),
         )
     return None
+
+
+def _first_flagged(primitive: Operator, flagged: Set[str], template: LayerTemplate) -> str:
+    """The reader for which a primitive stays; "" for none. Beside what flash attention reads, or a norm, which has two
+    casts of one primitive, there may be what moves."""
+    readers = [reader for reader in primitive.consumers if reader in flagged]
+    plain = [reader for reader in readers if template.by_path[reader].type not in _SWAPPED_ALL_THE_SAME]
+    if not plain and len(readers) == len(primitive.consumers):
+        plain = [reader for reader in readers if template.by_path[reader].type != _NORM]
+    return plain[0] if plain else ""
 
 
 class _ConsumerRule(NamedTuple):

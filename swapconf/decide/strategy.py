@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -89,6 +89,11 @@ class RequestOutcome:
     void: Reason | None = None
 
 
+def excluded(asked: Iterable[Request]) -> frozenset[str]:
+    """The operators whose recompute is excluded."""
+    return frozenset(request.operator for request in asked if request.kind == "select_recompute_exclude")
+
+
 # --- strategy -----------------------------------------------------------------------------------------------------
 
 
@@ -105,6 +110,11 @@ class LayerPlan:
 
     def actions(self) -> dict[str, Action]:
         return {path: decision.action for path, decision in self.decisions.items()}
+
+    @property
+    def excluded(self) -> frozenset[str]:
+        """The operators whose recompute is excluded."""
+        return excluded(outcome.request for outcome in self.outcomes)
 
 
 @dataclass(frozen=True)

@@ -1,90 +1,97 @@
-"""PROGRAM -> PROGRAM: what all layers share in the baseline is made once for each kind of layer.
+"""PROGRAM -> PROGRAM: what all layers share in the baseline is made once for each kind of its users.
 
-MindSpore merges equal kernels, such as the tables of the rotary embedding, only where they are flagged alike: layers
-that swap them with one prefetch, those that exclude them from recompute, and the others have tables of their own, which
-the first of these layers makes. In the forward pass, being recomputed makes no difference (measured with MindSpore
-2.9.0: ``Muls``, ``Cos`` and ``Sin`` of TeleChat3 and Qwen3).
+MindSpore merges equal kernels, such as the tables of rotary embeddings, only where they are flagged alike: what is
+swapped with one prefetch, what is excluded from recompute, what is to run again by itself, and the rest have tables of
+their own, which the first of these users makes. Users are the cells of each layer; in multi-head latent attention that
+is one for the queries and one for the keys. In the forward pass, that a cell around is recomputed makes no difference
+(measured with MindSpore 2.9.0: ``Muls``, ``Cos`` and ``Sin`` of TeleChat3 and Qwen3).
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
-from swapconf.decide.strategy import Strategy, Swap
+from swapconf.decide.strategy import Recompute, Strategy, Swap
 from swapconf.trace.columns import Flags, Ints
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.recompute import StrategyProgram
-from swapconf.whatif.shared import served
+from swapconf.whatif.shared import reads_for, served
+
+User: TypeAlias = tuple[int, str]  # number of a layer, path of a cell
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Own:
-    """A shared kernel that some layers have for themselves.
-
-    Attributes:
-        layers: Their numbers.
-        site: Whose action is done to what it makes, -1 for none.
-    """
+    """A shared kernel that some users have for themselves. ``cells``: of all users, that which it is named after first.
+    ``site``: whose action is done to what it makes, -1 for none."""
 
     kernel: int
-    layers: frozenset[int]
+    users: frozenset[User]
+    cells: tuple[str, ...]
     site: int
 
 
 def flags(strategy: Strategy) -> dict[tuple[str, str], Hashable]:
-    """By site, what its primitive is flagged with: the prefetch of its swap, or that its recompute is excluded."""
-    swapped = {site: action.prefetch for site, action in strategy.actions().items() if isinstance(action, Swap)}
-    return swapped | {
-        (entry.layer.name, outcome.request.operator): outcome.request.kind
-        for entry in strategy.layers
-        for outcome in entry.plan.outcomes
-        if outcome.request.kind == "select_recompute_exclude"
-    }
+    """By site, what its primitive is flagged with: the prefetch of its swap, or its own recompute, or that this is
+    excluded."""
+    found: dict[tuple[str, str], Hashable] = {}
+    for site, action in strategy.actions().items():
+        if isinstance(action, Swap):
+            found[site] = action.prefetch
+        elif isinstance(action, Recompute) and action.root == site[1]:
+            found[site] = "again"
+    return found | {(entry.layer.name, path): "excluded" for entry in strategy.layers for path in entry.plan.excluded}
 
 
-def kinds(baseline: Baseline, flags: Mapping[int, Mapping[int, Hashable]]) -> list[tuple[int, frozenset[int]]]:
-    """(kernel, layers): for each shared kernel the layers that are flagged alike, without those of the layer that the
-    baseline names it after. ``flags``: by kernel and number of a layer; what it reads counts, too."""
-    whole: dict[int, dict[int, Hashable]] = {}
+def kinds(baseline: Baseline, flags: Mapping[int, Mapping[User, Hashable]]) -> list[tuple[int, frozenset[User]]]:
+    """(kernel, users): for each shared kernel the users that are flagged alike, without those that are flagged as the
+    one that the baseline names it after. ``flags``: by kernel and user; what it reads counts, too."""
+    whole: dict[int, dict[User, Hashable]] = {}
     found = []
     for kernel in sorted(flags):
         faces = (int(baseline.reads.face[row]) for row in baseline.rows_of(kernel))
         read = [whole[face] for face in faces if face in whole]
-        whole[kernel] = {layer: (flag, *(other.get(layer) for other in read)) for layer, flag in flags[kernel].items()}
-        alike: dict[Hashable, set[int]] = {}
-        for layer, flag in whole[kernel].items():
-            alike.setdefault(flag, set()).add(layer)
-        home = int(baseline.kernels.layer[kernel])
-        found += [(kernel, frozenset(layers)) for layers in alike.values() if home not in layers]
+        whole[kernel] = {user: (flag, *(other.get(user) for other in read)) for user, flag in flags[kernel].items()}
+        alike: dict[Hashable, set[User]] = {}
+        for user, flag in whole[kernel].items():
+            alike.setdefault(flag, set()).add(user)
+        home = int(baseline.kernels.layer[kernel]), baseline.kernels.cell[kernel]
+        found += [(kernel, frozenset(users)) for users in alike.values() if home not in users]
     return found
 
 
 def parted(baseline: Baseline, program: StrategyProgram, owns: Sequence[Own]) -> StrategyProgram:
-    """``owns``: kernels ascending. What is made for one kind of layer is read by these alone."""
+    """``owns``: kernels ascending. What is made for one kind of users is read by these alone."""
     kernels, passes = baseline.kernels, served(baseline)
     layer = np.where(passes >= 0, kernels.layer[passes], -1)[program.reader]
     layer[program.reader < 0] = -1
     block, site = program.block.copy(), program.site.copy()
     rows, origin, born, copies = list[tuple[int, int]](), list[int](), list[int](), list[int]()
     inserted = list[int]()
-    new: dict[tuple[int, frozenset[int]], int] = {}
+    new: dict[tuple[int, frozenset[User]], int] = {}
     for turn, own in enumerate(owns):
         at = int(program.where[own.kernel]) + 2 * (turn + 1)
-        mine = np.isin(layer, list(own.layers))
+        mine = np.zeros(len(layer), dtype=np.bool_)
+        for cell in own.cells:
+            mine |= (
+                np.isin(layer, [number for number, one in own.users if one == cell])
+                & reads_for(baseline, cell, own.cells)[program.reader]
+            )
         for made in baseline.made.get(own.kernel, ()):
-            new[made, own.layers] = len(baseline.maker) + len(program.origin) + len(origin)
+            new[made, own.users] = len(baseline.maker) + len(program.origin) + len(origin)
             uses = mine & (program.block == made)
-            block[uses] = new[made, own.layers]
+            block[uses] = new[made, own.users]
             site[uses & (site >= 0)] = own.site
             origin.append(made)
             born.append(at)
         copies.append(own.kernel)
         inserted.append(at)
         rows += [
-            (new.get((int(read), own.layers), int(read)), at)
+            (new.get((int(read), own.users), int(read)), at)
             for read in baseline.reads.block[baseline.rows_of(own.kernel)].tolist()
         ]
     added = np.array(rows, dtype=np.int64).reshape(-1, 2)

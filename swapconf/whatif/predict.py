@@ -21,7 +21,7 @@ from swapconf.whatif.placed import PlacedBaseline
 from swapconf.whatif.prediction import Moves, Prediction
 from swapconf.whatif.recompute import StrategyProgram, recompute, unseen
 from swapconf.whatif.shared import remade
-from swapconf.whatif.site_actions import SiteActions, asked_alone, copied_unread, site_actions
+from swapconf.whatif.site_actions import SiteActions, asked_alone, copied_unread, seen_by_excluded, site_actions
 from swapconf.whatif.sites import Sites
 from swapconf.whatif.streams import in_order, sent_ahead
 from swapconf.whatif.swap import Slack, Unread, Windows, swap
@@ -39,13 +39,13 @@ class Marks:
 
     Attributes:
         covered: Which nodes are to run again because of a cell around them.
-        remade: By pass the kernels shared by all layers that run again in that one.
-        owns: What some layers have for themselves although all share it in the baseline.
+        remade: By pass the kernels shared by all layers that run again in that one, and for which of their cells.
+        owns: What some users have for themselves although all share it in the baseline.
     """
 
     actions: SiteActions
     covered: Covered
-    remade: Mapping[int, Sequence[int]]
+    remade: Mapping[int, Mapping[int, Mapping[str, bool]]]
     owns: Sequence[Own]
 
 
@@ -120,7 +120,7 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     # what a Split makes does not move, but a view of it does: measured, and so in the catalog of every family
     moving = (
         (reach >= 0)
-        & ~((program.face >= 0) & baseline.splits[program.face])
+        & ~((program.face >= 0) & (baseline.splits | seen_by_excluded(baseline, sites, actions))[program.face])
         & ~unseen(baseline, program, whole, celled)
     )
     unread = _unread(baseline, sites, actions, flagged)
@@ -165,32 +165,43 @@ def _views_apart(prepared: PlacedBaseline, actions: SiteActions, program: Strate
     return np.asarray(prepared.baseline.views & (least < most))
 
 
-def _of_all_layers(prepared: PlacedBaseline, strategy: Strategy) -> dict[int, list[int]]:
-    """By pass the kernels shared by all layers that are recomputed in that one's."""
+def _of_all_layers(prepared: PlacedBaseline, strategy: Strategy) -> dict[int, dict[int, dict[str, bool]]]:
+    """By pass the kernels shared by all layers that are recomputed in that one's, and in which of their cells."""
     if not prepared.sites.shared:
         return {}
     known, baseline = strategy.actions(), prepared.baseline
     passing = baseline.kernels.passing
-    names = {number: baseline.layer_of(number) for number in np.unique(passing[passing >= 0]).tolist()}
-    wanted = {
-        number: [kernel for kernel, path in prepared.sites.shared if isinstance(known.get((name, path)), Recompute)]
-        for number, name in names.items()
-    }
-    return {number: chosen for number, chosen in wanted.items() if chosen}
+    found: dict[int, dict[int, dict[str, bool]]] = {}
+    for number in np.unique(passing[passing >= 0]).tolist():
+        name = baseline.layer_of(number)
+        for kernel, paths in prepared.sites.shared:
+            of_cells = {path.rpartition(".")[0]: isinstance(known.get((name, path)), Recompute) for path in paths}
+            if any(of_cells.values()):
+                found.setdefault(number, {})[kernel] = of_cells
+    return found
 
 
 def _parted(prepared: PlacedBaseline, strategy: Strategy) -> list[Own]:
-    """What some layers have for themselves although all share it in the baseline."""
-    known, kernels, paths = flags(strategy), prepared.baseline.kernels, dict(prepared.sites.shared)
+    """What some users have for themselves although all share it in the baseline."""
+    known, kernels, shared = flags(strategy), prepared.baseline.kernels, dict(prepared.sites.shared)
     name = prepared.baseline.layers.name
     layers = np.unique(kernels.layer[kernels.passing[kernels.passing >= 0]]).tolist()
+    users = {
+        kernel: {(layer, path.rpartition(".")[0]): (name(layer), path) for layer in layers for path in paths}
+        for kernel, paths in shared.items()
+    }
     found = kinds(
         prepared.baseline,
-        {kernel: {layer: known.get((name(layer), path)) for layer in layers} for kernel, path in paths.items()},
+        {kernel: {user: known.get(site) for user, site in sites.items()} for kernel, sites in users.items()},
     )
     row_of_site = {site: row for row, site in enumerate(prepared.sites.names)}
     return [
-        Own(kernel=kernel, layers=alike, site=row_of_site.get((name(min(alike)), paths[kernel]), -1))
+        Own(
+            kernel=kernel,
+            users=alike,
+            cells=tuple(path.rpartition(".")[0] for path in shared[kernel]),
+            site=row_of_site.get(users[kernel][min(alike)], -1),
+        )
         for kernel, alike in found
     ]
 

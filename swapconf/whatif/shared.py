@@ -13,17 +13,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from swapconf.trace.columns import Ints
+from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import TICKS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.recompute import StrategyProgram
 
 
-def remade(baseline: Baseline, program: StrategyProgram, wanted: Mapping[int, Sequence[int]]) -> StrategyProgram:
-    """``wanted``: by number of a pass, the shared kernels that are recomputed there."""
+def remade(
+    baseline: Baseline, program: StrategyProgram, wanted: Mapping[int, Mapping[int, Mapping[str, bool]]]
+) -> StrategyProgram:
+    """``wanted``: by number of a pass, the shared kernels that are recomputed there, and for which of the cells that
+    read them."""
     extra = _Extra(baseline, program)
     for number, kernels in wanted.items():
-        extra.run(number, sorted(kernels, reverse=True))
+        extra.run(number, kernels)
     return extra.program()
 
 
@@ -37,16 +40,18 @@ class _Extra:
         self._origin, self._born = list[int](), list[int]()
         self._copies, self._inserted = list[int](), list[int]()
 
-    def run(self, number: int, kernels: Sequence[int]) -> None:
-        """``kernels``: readers before what they read."""
+    def run(self, number: int, wanted: Mapping[int, Mapping[str, bool]]) -> None:
         baseline, program = self._baseline, self._program
         mine = (self._pass == number) & self._late
         here = program.inserted[baseline.kernels.passing[program.copies] == number]
         here = here[here >= (baseline.returnable[number] + 1) * TICKS]  # not what is `ungated`
         added: list[tuple[int, int]] = []
-        for turn, kernel in enumerate(kernels):
+        for turn, kernel in enumerate(sorted(wanted, reverse=True)):  # readers before what they read
             made = baseline.made.get(kernel, [])
-            uses = {block: np.flatnonzero(mine & (self._block == block)) for block in made}
+            inside = np.zeros(len(mine), dtype=np.bool_)
+            for cell in (cell for cell, is_wanted in wanted[kernel].items() if is_wanted):
+                inside |= mine & reads_for(baseline, cell, tuple(wanted[kernel]))[program.reader]
+            uses = {block: np.flatnonzero(inside & (self._block == block)) for block in made}
             again = [(index, block) for index, (block, _) in enumerate(added) if block in made]
             positions = [int(program.position[rows].min()) for rows in uses.values() if len(rows)]
             positions += [added[index][1] for index, _ in again]
@@ -88,6 +93,14 @@ class _Extra:
 
 def _longer(column: Ints, more: Sequence[int]) -> Ints:
     return np.concatenate([column, np.array(more, dtype=np.int64)])
+
+
+def reads_for(baseline: Baseline, cell: str, cells: Sequence[str]) -> Flags:
+    """[kernels] those that read what ``cells`` share for one of them: what stands in none counts for the first."""
+    if len(cells) == 1:
+        return np.ones(len(baseline.kernels), dtype=np.bool_)
+    named = np.array([cells.index(one) if one in cells else 0 for one in baseline.kernels.cell])
+    return np.asarray(named == cells.index(cell))
 
 
 def served(baseline: Baseline) -> Ints:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from swapconf.whatif.cell_outputs import descends
 from swapconf.whatif.sites import Sites
 
 _FIRST_OF_MLP = "linear_fc1.reshape"
+_OF_SEVERAL = ("RmsNorm", "FlashAttentionScore")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,10 +26,12 @@ class SiteActions:
             cell has no output that is kept (measured with MindSpore 2.9.0).
         roots: By layer name, the operators whose recompute was asked for.
         comm: The recompute of its communication was asked for.
+        excluded: Its recompute is excluded.
     """
 
     again: Flags
     comm: Flags
+    excluded: Flags
     prefetch: Ints
     cell: Ints
     cells: tuple[str, ...]
@@ -58,14 +62,32 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
     asked = {
         (entry.layer.name, path) for entry in strategy.layers for path, on in entry.plan.comm_recompute.items() if on
     }
+    left = {(entry.layer.name, path) for entry in strategy.layers for path in entry.plan.excluded}
     return SiteActions(
         again=again,
-        comm=np.array([*(name in asked for name in sites.names), False], dtype=np.bool_),
+        comm=_among(asked, sites),
+        excluded=_among(left, sites),
         prefetch=prefetch,
         cell=cell,
         cells=tuple(cells),
         roots={layer: frozenset(found) for layer, found in roots.items()},
     )
+
+
+def _among(asked: Set[tuple[str, str]], sites: Sites) -> Flags:
+    """[sites], and one more for none."""
+    return np.array([*(name in asked for name in sites.names), False], dtype=np.bool_)
+
+
+def seen_by_excluded(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
+    """[kernels] of one output, which a norm or flash attention reads whose recompute is excluded: they stay on the
+    device. What is excluded itself is in `decide.expand`, and so are its readers of other types (measured with
+    MindSpore 2.9.0: Cast, Transpose and Reshape)."""
+    kernels, reads = baseline.kernels, baseline.reads
+    reading = actions.excluded[sites.of_node] & np.isin(kernels.primitives, list(_OF_SEVERAL))
+    found = np.zeros(len(kernels), dtype=np.bool_)
+    found[reads.face[reading[reads.kernel] & (reads.face >= 0)]] = True
+    return found & (baseline.num_made <= 1)
 
 
 def asked_alone(sites: Sites, actions: SiteActions) -> Flags:

@@ -37,9 +37,9 @@ class Sites:
     -1 where the catalog knows nothing. ``of_moved``: [kernels] the site whose swap moves the output of a node; as
     ``of_node``, and for communication the site that it sends the output of. ``of_unread``: [kernels] the site whose
     swap copies the output of a node to the host although no gradient reads it. ``of_place``: [kernels] the layer name
-    and the cell of a node, as index into ``places``. ``shared``: kernels that several layers share, with the path of
-    the primitive that each is in all of them. ``home``: [kernels] the cell of the site of each, else that of
-    the baseline.
+    and the cell of a node, as index into ``places``. ``shared``: kernels that several layers share, with the
+    paths of the primitives that each is in all of them, that of the cell which it is named after first. ``home``:
+    [kernels] the cell of the site of each, else that of the baseline.
     """
 
     names: tuple[tuple[str, str], ...]
@@ -51,7 +51,7 @@ class Sites:
     of_place: Ints
     of_merged: Ints
     of_viewed: Ints
-    shared: tuple[tuple[int, str], ...] = ()
+    shared: tuple[tuple[int, tuple[str, ...]], ...] = ()
     home: tuple[str, ...] | None = None
 
     @cached_property
@@ -220,19 +220,33 @@ class _Assigned:
             if layer is not None and path is not None:
                 self.of_read[row] = self._site(layer[0], path)
 
-    def shared(self) -> tuple[tuple[int, str], ...]:
-        """(kernel, path) of what all layers share; each layer has a site for it."""
+    def shared(self) -> tuple[tuple[int, tuple[str, ...]], ...]:
+        """(kernel, paths) of what all layers share; each layer has a site for each."""
         kernels = self._kernels
-        shared = tuple(_shared(self._baseline, self._templates))
-        for kernel, path in shared:
+        found = dict(_shared(self._baseline, self._templates))
+        shared = tuple((kernel, (path, *self._like(kernel, found))) for kernel, path in found.items())
+        for kernel, paths in shared:
             for layer in np.unique(kernels.layer[kernels.passing >= 0]).tolist():
-                self._site(self._baseline.layers.name(layer), path)
-            site = self._site(self._baseline.layer_of(kernel), path)
-            if self._is_dispatch(kernel, path):
+                for path in paths:
+                    self._site(self._baseline.layers.name(layer), path)
+            site = self._site(self._baseline.layer_of(kernel), paths[0])
+            if self._is_dispatch(kernel, paths[0]):
                 continue
             self.of_moved[kernel] = site
             self.of_read[(self._reads.face == kernel) & kernels.backward[self._reads.kernel]] = site
         return shared
+
+    def _like(self, kernel: int, shared: Mapping[int, str]) -> Iterator[str]:
+        """What MindSpore has merged with a shared kernel: the primitives of its type and name in other cells that read
+        shared kernels, and that have no kernel of their own, such as the tables of a second rotary embedding."""
+        layer, kernels, reads = self._layer(kernel), self._kernels, self._reads
+        reading = np.unique(reads.kernel[np.isin(reads.face, list(shared)) & (kernels.passing[reads.kernel] >= 0)])
+        launched = {self._of_site[site] for site in np.unique(self.of_node[self.of_node >= 0]).tolist()}
+        name = shared[kernel].rpartition(".")[2]
+        for cell in sorted({kernels.cell[reader] for reader in reading.tolist()}):
+            path = layer[1].path(cell, kernels.primitive[kernel], frozenset()) if layer is not None else None
+            if path == f"{cell}.{name}" and path != shared[kernel] and path not in launched:
+                yield path
 
     def _owner(self, face: int, reader: int) -> int:
         """The site that moves what ``reader`` reads of ``face``: a view's or an unread cast's depends on who reads."""

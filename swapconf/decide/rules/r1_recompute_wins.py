@@ -20,10 +20,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from swapconf.decide.expand import excluded
 from swapconf.decide.patterns import primitives_below
 from swapconf.decide.rules.case import Case, finding, ranges
-from swapconf.decide.strategy import LayerStrategy, Recompute
+from swapconf.decide.strategy import LayerStrategy, Recompute, excluded
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import joined, phrase
 

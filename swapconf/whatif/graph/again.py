@@ -87,7 +87,7 @@ class Again:
         asked = self.asked
         source, item = asked.run.source(self._original(value))
         read = asked.run.kernel_of.get(source)
-        if read not in asked.again or asked.is_cell_output(read, part) or not asked.remakes(read, part):
+        if read not in asked.again or asked.is_cell_output(read, part) or not asked.remakes(read, part, kernel):
             return None
         both_shared = kernel in asked.shared and read in asked.shared
         is_read = asked.use(kernel, True, source, item).again or both_shared or self.nodes.primitive[source] in VIEWS

@@ -13,7 +13,7 @@ import numpy as np
 from swapconf.trace.columns import Ints
 from swapconf.whatif.cell_outputs import descends
 from swapconf.whatif.graph.run_graph import RunGraph
-from swapconf.whatif.parted import Own
+from swapconf.whatif.parted import Own, User
 from swapconf.whatif.placed import PlacedBaseline
 from swapconf.whatif.predict import LaunchPlan
 from swapconf.whatif.swap import Windows
@@ -73,6 +73,10 @@ class Asked:
         """Stands in a recomputed cell and does not run again."""
         return kernel not in self.again and self._around(kernel) != NO_CELL
 
+    def is_inside(self, kernel: int) -> bool:
+        """Stands in a recomputed cell, whether it runs again or not."""
+        return self.root[kernel] != NO_CELL or self._around(kernel) != NO_CELL
+
     def _around(self, kernel: int) -> int:
         """The recomputed cell in which a kernel stands, whether it runs again or not."""
         marks = self.plan.marks.actions
@@ -87,7 +91,8 @@ class Asked:
         count = len(baseline.maker)
         origin = np.concatenate([np.arange(count), program.origin])
         origin[baseline.twin_block[self._twins_made]] = self._twins_made
-        row, fresh = origin[program.block], program.block >= count
+        first_own = min(self.own_blocks, default=len(origin))
+        row, fresh = origin[program.block], (program.block >= count) & (program.block < first_own)
         fresh |= np.isin(program.block, baseline.twin_block[self._twins_made])
         inside = np.flatnonzero((program.reader >= 0) & (program.reader < self.run.count))
         found: dict[tuple[int, bool, int], Use] = {}
@@ -133,26 +138,35 @@ class Asked:
         return not descends(cells[part.cell], {cells[mine]})
 
     @cached_property
-    def shared(self) -> dict[int, str]:
-        """What all layers share, with its path."""
+    def shared(self) -> dict[int, tuple[str, ...]]:
+        """What all layers share, with its paths."""
         return dict(self.prepared.sites.shared)
 
-    def remakes(self, kernel: int, part: Part) -> bool:
+    def user(self, kernel: int, reader: int, layer: int) -> User:
+        """For whom in a layer one of these is read."""
+        cells = [path.rpartition(".")[0] for path in self.shared[kernel]]
+        cell = self.prepared.baseline.kernels.cell[reader]
+        return layer, cell if cell in cells else cells[0]
+
+    def remakes(self, kernel: int, part: Part, reader: int) -> bool:
         """A layer makes what all share again for itself; of other kernels always true."""
-        return kernel not in self.shared or kernel in self.plan.marks.remade.get(part.passing, ())
+        if kernel not in self.shared:
+            return True
+        cells = self.plan.marks.remade.get(part.passing, {}).get(kernel, {})
+        return any(cells.values()) if reader in self.shared else cells.get(self.user(kernel, reader, 0)[1], False)
 
     def shared_part(self, kernel: int, part: Part) -> Part:
         """The recomputed cell of a layer in which a shared kernel stands."""
-        marks, path = self.plan.marks.actions, self.shared[kernel]
+        marks, paths = self.plan.marks.actions, self.shared[kernel]
         layer = self.prepared.baseline.layer_of(part.passing) if part.passing >= 0 else ""
         for cell in sorted(marks.roots.get(layer, ())):
-            if cell != path and cell in marks.cells and descends(path, {cell}):
+            if cell not in paths and cell in marks.cells and any(descends(path, {cell}) for path in paths):
                 return Part(part.passing, marks.cells.index(cell))
         return Part(part.passing, NO_CELL)
 
     @cached_property
     def owns(self) -> list[Own]:
-        """Tables that some layers have for themselves, of this step, in the order in which they are made."""
+        """Tables that some users have for themselves, of this step, in the order in which they are made."""
         return [own for own in self.plan.marks.owns if own.kernel < self.run.count]
 
     @cached_property

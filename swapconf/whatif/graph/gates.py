@@ -26,15 +26,16 @@ class Gates:
     asked: Asked
     nodes: Nodes
     _cells: dict[Part, int] = field(default_factory=dict)
-    _chains: dict[int, int] = field(default_factory=dict)
+    _chains: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def of(self, kernel: int, part: Part) -> int:
         """NO_NODE where it waits for nothing."""
         if part.cell != NO_CELL:
             return self._cell(part)
-        if kernel not in self._chains:
-            self._chains[kernel] = self._chain(kernel)
-        return self._chains[kernel]
+        key = kernel, part.passing if kernel in self.asked.shared else -1
+        if key not in self._chains:
+            self._chains[key] = self._chain(kernel, part)
+        return self._chains[key]
 
     def _cell(self, part: Part) -> int:
         if part not in self._cells:
@@ -117,7 +118,7 @@ class Gates:
             )
         return known[node]
 
-    def _chain(self, kernel: int) -> int:
+    def _chain(self, kernel: int, part: Part) -> int:
         asked = self.asked
         ends, cells, stack, seen = list[int](), list[int](), [kernel], set[int]()
         while stack:
@@ -135,12 +136,12 @@ class Gates:
             gate = self._cell(Part(int(asked.prepared.baseline.kernels.passing[last]), int(asked.root[last])))
             if gate != NO_NODE:
                 return gate
-        return self._behind_ends(ends)
+        return self._behind_ends(ends, part)
 
-    def _behind_ends(self, ends: list[int]) -> int:
+    def _behind_ends(self, ends: list[int], part: Part) -> int:
         asked = self.asked
         last = max(ends)
-        readers = asked.gradients.get(last) or [one for end in ends for one in asked.gradients.get(end, ())]
+        readers = self._readers(last, part) or [one for end in ends for one in self._readers(end, part)]
         rows = {row for end in ends for row in asked.prepared.baseline.made.get(end, ())}
         found = [
             given
@@ -149,6 +150,19 @@ class Gates:
             if asked.row(*asked.run.origin(given)) not in rows  # a view of what runs again
         ]
         return self.nodes.add(TUPLE, tuple(dict.fromkeys(found))) if found else NO_NODE
+
+    def _readers(self, kernel: int, part: Part) -> list[int]:
+        """The gradients that read what runs again; of what all layers share those of one of them."""
+        asked = self.asked
+        found = asked.gradients.get(kernel, [])
+        if kernel not in asked.shared:
+            return found
+        forward = asked.run.forward_of
+        return [
+            one
+            for one in found
+            if asked.part(one).passing == part.passing and asked.remakes(kernel, part, forward.get(one, one))
+        ]
 
     def _all_besides(self, kernel: int) -> list[int]:
         """Also what the norm itself has left for its gradient, and what stands in a tuple."""

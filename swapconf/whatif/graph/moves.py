@@ -16,6 +16,7 @@ from swapconf.whatif.graph.asked import Asked
 from swapconf.whatif.graph.nodes import MOVE, Nodes
 from swapconf.whatif.graph.ties import Ties
 from swapconf.whatif.laid_out import ADD_AND_NORM, SUM
+from swapconf.whatif.parted import User
 
 _NORM, _ADD, _MEAN = "RmsNorm", "Add", "MeanExt"
 
@@ -28,13 +29,13 @@ class Moves:
         out: To the host, ``back``: to the device, with the barrier that they wait for.
         sums: By node of a norm the Add that is not fused with it any more; ``shows``: by that Add the output of the
             norm that it makes now.
-        tables: What makes what some layers have for themselves, by kernel and layers.
+        tables: What makes what some users have for themselves, by kernel and users.
     """
 
     asked: Asked
     nodes: Nodes
     ties: Ties
-    tables: dict[tuple[int, frozenset[int]], int]
+    tables: dict[tuple[int, frozenset[User]], int]
     out: dict[int, int] = field(default_factory=dict)
     back: dict[tuple[int, int], int] = field(default_factory=dict)
     sums: dict[int, int] = field(default_factory=dict)
@@ -60,7 +61,7 @@ class Moves:
         kernel = int(self.asked.windows.face[window])
         own = self.asked.own_blocks.get(int(self.asked.windows.block[window]))
         node = self.asked.run.node_of[kernel]
-        return self.tables.get((own.kernel, own.layers), node) if own is not None else node
+        return self.tables.get((own.kernel, own.users), node) if own is not None else node
 
     def _value_of(self, window: int) -> int:
         windows = self.asked.windows

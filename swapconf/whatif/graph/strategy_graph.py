@@ -119,7 +119,7 @@ class _Building:
                 continue
             readers = [run.kernel_of[user] for user in run.users[node] if user in run.kernel_of]
             forward = [reader for reader in readers if not self._asked.prepared.baseline.kernels.backward[reader]]
-            if forward and all(self._asked.root[reader] != NO_CELL for reader in forward):
+            if forward and all(map(self._asked.is_inside, forward)):
                 self._dropped[node] = load
                 self._let_read_weight(node, load)
 
@@ -169,10 +169,14 @@ class _Building:
         if constant != NO_NODE:
             return constant
         use = asked.use(kernel, False, source, item)
-        own = self._own_table(value, part.passing)
+        own = self._own_table(value, forward, part.passing)
         if own != value and use.window < 0 and not use.again:
             return self._ties.behind_barrier(own, barrier)
-        if made in asked.again and asked.remakes(made, part) and (use.again or nodes.primitive[source] in VIEWS):
+        if (
+            made in asked.again
+            and asked.remakes(made, part, forward)
+            and (use.again or nodes.primitive[source] in VIEWS)
+        ):
             return self._tables.shown(value, self._again.copied(source, barrier, part))
         seen = given
         if use.window >= 0:
@@ -184,9 +188,9 @@ class _Building:
     def _first_kernel(self, node: int) -> int:
         return next(user for user in self._run.users[node] if user in self._run.kernel_of)
 
-    def _own_table(self, value: int, passing: int) -> int:
+    def _own_table(self, value: int, reader: int, passing: int) -> int:
         layer = int(self._asked.prepared.baseline.kernels.layer[passing]) if passing >= 0 else -1
-        return self._tables.seen(value, layer)
+        return self._tables.seen(value, reader, layer)
 
     def _gates_see_returned(self) -> None:
         """What the model itself computes again waits for what a gradient reads; that may have come back."""
