@@ -57,6 +57,12 @@ def lifetimes(trace: Trace) -> Lifetimes:
     )
 
 
+def scope_of_layer(name: str) -> str:
+    """The cells of a kernel's name up to its decoder layer; "" outside of them."""
+    found = _LAYER.search(name)
+    return "" if found is None else name[: name.find("/", found.end())]
+
+
 def layer_of(name: str) -> int:
     """The decoder layer in the name of a kernel or a parameter; -1 outside of them, and in extra prediction layers."""
     found = _LAYER.search(name)

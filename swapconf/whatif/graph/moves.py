@@ -18,7 +18,8 @@ from swapconf.whatif.graph.ties import Ties
 from swapconf.whatif.laid_out import ADD_AND_NORM, SUM
 from swapconf.whatif.parted import User
 
-_NORM, _ADD, _MEAN = "RmsNorm", "Add", "MeanExt"
+ADD = "Add"  # that is not fused with a norm
+_NORM, _MEAN = "RmsNorm", "MeanExt"
 
 
 @dataclass
@@ -166,7 +167,7 @@ class Moves:
             self._redirect(max(readers, key=self._turn), value, self.nodes.tied(value, copied))
             return
         nodes = self.nodes
-        added = nodes.add(_ADD, nodes.inputs[node][:2], nodes.name[node])
+        added = nodes.add(ADD, nodes.inputs[node][:2], nodes.name[node])
         self.sums[node], self._norms[added], self.shows[added] = added, node, value
         nodes.primitive[node] = _NORM
         nodes.inputs[copied] = [added]

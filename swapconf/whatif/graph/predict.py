@@ -6,20 +6,24 @@ what lives on beyond its step, keeps its place among the kernels of the baseline
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from swapconf.decide.strategy import Strategy
+from swapconf.memory.trace_lifetimes import layer_of, scope_of_layer
 from swapconf.trace.columns import Ints
 from swapconf.trace.launch_graph import NO_NODE, LaunchGraph
 from swapconf.trace.lifetimes import CATEGORIES, NEVER, TICKS, Category, Lifetimes
 from swapconf.whatif.bound import safe_peak_bytes
 from swapconf.whatif.graph.asked import Asked
 from swapconf.whatif.graph.memory import Lives, Made, lives
+from swapconf.whatif.graph.moves import ADD
 from swapconf.whatif.graph.run_graph import RunGraph
 from swapconf.whatif.graph.strategy_graph import StrategyGraph, strategy_graph, unchanged
+from swapconf.whatif.laid_out import SUM
 from swapconf.whatif.placed import PlacedBaseline
 from swapconf.whatif.predict import LaunchPlan, prediction, schedule
 from swapconf.whatif.prediction import Moves, Prediction
@@ -132,6 +136,19 @@ class _Predicted:
                 found[index] = CATEGORIES.index(Category.ACTIVATION)
         return found
 
+    @cached_property
+    def _sums(self) -> dict[int, str]:
+        """By block of the step the name of an Add that is not fused with its norm any more, of the layer that it ends;
+        so of the block that comes back for it."""
+        run, baseline = self.graph.run, self.prepared.baseline
+        scopes: dict[int, str] = {}
+        for norm in self.graph.sums:
+            kernel = run.kernel_of[norm]
+            makers = baseline.added(kernel)
+            scope = scope_of_layer(baseline.kernels.name[max(makers)]) if makers else ""
+            scopes |= {row: f"{scope}/{ADD}" for row in baseline.made[kernel][SUM : SUM + 1] if scope}
+        return {index: scopes[made.row] for index, made in enumerate(self.lived.made) if made.row in scopes}
+
     def _in_step(self, rows: Ints, step: int) -> Ints:
         """The rows of the same blocks in another step."""
         if not step:
@@ -150,6 +167,8 @@ class _Predicted:
         born, last = slots(self.prepared)
         is_new, turn = self._category >= 0, np.arange(len(self.lived.made))
         start, end, origin, category = [], [], [], []
+        own = np.full(len(turn), NO_NODE, dtype=np.int64)
+        own[list(self._sums)] = range(len(self._sums))
         for step in range(steps):
             rows = self._in_step(self._rows, step)
             freed = self._launch(self.lived.end, step) + _FREED
@@ -166,7 +185,9 @@ class _Predicted:
         end.append(np.where(blocks.end[rest] == NEVER, NEVER, self._at(last[rest]) + _FREED))
         origin.append(rest)
         category.append(np.full(len(rest), -1, dtype=np.int64))
-        return _lifetimes(blocks, *map(np.concatenate, (start, end, origin, category)))
+        columns = (*map(np.concatenate, (start, end, origin, category)),)
+        named = np.concatenate([*[own] * steps, np.full(len(rest), NO_NODE)])
+        return _lifetimes(blocks, columns, named, tuple(self._sums.values()))
 
     def _rest(self, known: Ints) -> Ints:
         """Blocks of the baseline that no launch of the step makes: not those of kernels that are not launched."""
@@ -226,18 +247,20 @@ class _Predicted:
         return np.array(found, dtype=np.int64)
 
 
-def _lifetimes(blocks: Lifetimes, start: Ints, end: Ints, origin: Ints, category: Ints) -> Lifetimes:
-    """Blocks like those of the baseline, in order of birth."""
-    order = np.argsort(start, kind="stable")
-    start, end, origin, category = start[order], end[order], origin[order], category[order]
-    is_new = category >= 0
+def _lifetimes(blocks: Lifetimes, columns: Sequence[Ints], named: Ints, names: tuple[str, ...]) -> Lifetimes:
+    """Blocks like those of the baseline, in order of birth. ``columns``: start, end, origin and category. ``named``:
+    the row of ``names`` of those that have another name than these, and so another layer."""
+    order = np.argsort(columns[0], kind="stable")
+    start, end, origin, category, named = (column[order] for column in (*columns, named))
+    is_new, has_own = category >= 0, named >= 0
+    layers = np.array([*map(layer_of, names), NO_NODE])
     return Lifetimes(
         start=start,
         end=end,
         size_bytes=blocks.size_bytes[origin],
         is_persistent=blocks.is_persistent[origin] & ~is_new,
         category=np.where(is_new, category, blocks.category[origin]).astype(blocks.category.dtype),
-        layer=blocks.layer[origin],
-        name=blocks.name[origin],
-        names=blocks.names,
+        layer=np.where(has_own, layers[named], blocks.layer[origin]).astype(blocks.layer.dtype),
+        name=np.where(has_own, len(blocks.names) + named, blocks.name[origin]).astype(blocks.name.dtype),
+        names=(*blocks.names, *names),
     )
