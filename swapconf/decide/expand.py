@@ -6,7 +6,7 @@ an exclusion overrides every request to recompute.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from typing import NamedTuple
 
 from swapconf.config.config import Config
@@ -25,6 +25,7 @@ from swapconf.decide.strategy import (
     Strategy,
     Swap,
     excluded,
+    handed_on,
 )
 from swapconf.models.network import LayerTemplate, Network, Operator
 from swapconf.upstream.facts import Versions
@@ -112,10 +113,12 @@ def decide(
         primitive.path: _decision(primitive, wanted.get(primitive.path), recomputed, rule)
         for primitive in template.primitives
     }
-    flagged = excluded(asked) & set(decisions)
+    flagged, through = excluded(asked) & set(decisions), handed_on(asked)
     for path, decision in decisions.items():
         if isinstance(decision.action, Swap):
-            reason = _kept_in_place(template.by_path[path], flagged, recomputed.left_out, template)
+            reason = _handed_on(template.by_path[path], through) or _kept_in_place(
+                template.by_path[path], flagged, recomputed.left_out, template
+            )
             if reason is not None:
                 decisions[path] = Decision(Keep(), reason, decision.requested)
     outcomes = tuple(_outcome(request, template, decisions, recomputed, wanted) for request in asked)
@@ -125,6 +128,25 @@ def decide(
         if "comm" in request.kind and template.by_path[request.operator].kind == "primitive"
     }
     return LayerPlan(decisions, outcomes, comm)
+
+
+def _handed_on(primitive: Operator, through: Mapping[str, str]) -> Reason | None:
+    """Of the two sums of a layer the second one moves nevertheless, where no cast follows it."""
+    cell = through.get(primitive.path)
+    if cell is None or not any(consumer.rpartition(".")[2] == "cast" for consumer in _beside(primitive)):
+        return None
+    text = phrase(
+        "it is handed on by {cell}, which has no operators and is recomputed, and MindSpore swaps nothing that a "
+        "recompute hands on",
+        cell=cell,
+    )
+    return Reason(R1, text)
+
+
+def _beside(primitive: Operator) -> Iterator[str]:
+    """Its consumers in the same cell."""
+    around = primitive.path.rpartition(".")[0]
+    yield from (consumer for consumer in primitive.consumers if consumer.rpartition(".")[0] == around)
 
 
 def _kept_in_place(

@@ -21,7 +21,7 @@ from swapconf.whatif.placed import PlacedBaseline
 from swapconf.whatif.prediction import Moves, Prediction
 from swapconf.whatif.recompute import StrategyProgram, recompute, unseen
 from swapconf.whatif.shared import remade
-from swapconf.whatif.site_actions import SiteActions, asked_alone, copied_unread, seen_by_excluded, site_actions
+from swapconf.whatif.site_actions import SiteActions, asked_alone, copied_unread, on_device, site_actions
 from swapconf.whatif.sites import Sites
 from swapconf.whatif.streams import in_order, sent_ahead
 from swapconf.whatif.swap import Slack, Unread, Windows, swap
@@ -120,7 +120,7 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     # what a Split makes does not move, but a view of it does: measured, and so in the catalog of every family
     moving = (
         (reach >= 0)
-        & ~((program.face >= 0) & (baseline.splits | seen_by_excluded(baseline, sites, actions))[program.face])
+        & ~((program.face >= 0) & (baseline.splits | on_device(baseline, sites, actions))[program.face])
         & ~unseen(baseline, program, whole, celled)
     )
     unread = _unread(baseline, sites, actions, flagged)

@@ -14,6 +14,7 @@ from swapconf.whatif.cell_outputs import descends
 from swapconf.whatif.sites import Sites
 
 _FIRST_OF_MLP = "linear_fc1.reshape"
+_NEXT_NORM = "pre_mlp_layernorm"
 _OF_SEVERAL = ("RmsNorm", "FlashAttentionScore")
 
 
@@ -27,11 +28,13 @@ class SiteActions:
         roots: By layer name, the operators whose recompute was asked for.
         comm: The recompute of its communication was asked for.
         excluded: Its recompute is excluded.
+        handed_on: A recomputed cell without operators hands on its first output.
     """
 
     again: Flags
     comm: Flags
     excluded: Flags
+    handed_on: Flags
     prefetch: Ints
     cell: Ints
     cells: tuple[str, ...]
@@ -63,10 +66,12 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
         (entry.layer.name, path) for entry in strategy.layers for path, on in entry.plan.comm_recompute.items() if on
     }
     left = {(entry.layer.name, path) for entry in strategy.layers for path in entry.plan.excluded}
+    handed = {(entry.layer.name, path) for entry in strategy.layers for path in entry.plan.handed_on}
     return SiteActions(
         again=again,
         comm=_among(asked, sites),
         excluded=_among(left, sites),
+        handed_on=_among(handed, sites),
         prefetch=prefetch,
         cell=cell,
         cells=tuple(cells),
@@ -79,14 +84,17 @@ def _among(asked: Set[tuple[str, str]], sites: Sites) -> Flags:
     return np.array([*(name in asked for name in sites.names), False], dtype=np.bool_)
 
 
-def seen_by_excluded(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
-    """[kernels] of one output, which a norm or flash attention reads whose recompute is excluded: they stay on the
-    device. What is excluded itself is in `decide.expand`, and so are its readers of other types (measured with
-    MindSpore 2.9.0: Cast, Transpose and Reshape)."""
+def on_device(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
+    """[kernels] of one output, which a norm or flash attention reads whose recompute is excluded, or which a recomputed
+    cell without operators hands on to a norm: they stay on the device. What is excluded itself is in `decide.expand`,
+    and so are its readers of other types (measured with MindSpore 2.9.0: Cast, Transpose, Reshape and AddExt)."""
     kernels, reads = baseline.kernels, baseline.reads
     reading = actions.excluded[sites.of_node] & np.isin(kernels.primitives, list(_OF_SEVERAL))
     found = np.zeros(len(kernels), dtype=np.bool_)
     found[reads.face[reading[reads.kernel] & (reads.face >= 0)]] = True
+    handed = actions.handed_on[sites.of_node][reads.face] & (reads.face >= 0)
+    for reader, face in zip(reads.kernel[handed].tolist(), reads.face[handed].tolist(), strict=True):
+        found[face] |= not kernels.backward[reader] and kernels.cell[reader].endswith(_NEXT_NORM)
     return found & (baseline.num_made <= 1)
 
 

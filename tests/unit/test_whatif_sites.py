@@ -321,6 +321,7 @@ def test_casts_move_for_nothing_only_up_to_the_last_mlp_whose_reshape_runs_again
         again=np.array([False, True, False, True, False]),
         comm=np.zeros(5, dtype=np.bool_),
         excluded=np.zeros(5, dtype=np.bool_),
+        handed_on=np.zeros(5, dtype=np.bool_),
         prefetch=np.full(5, -1),
         cell=np.array([0 if layer in roots and path.startswith("mlp") else -1 for layer, path in names] + [-1]),
         cells=("mlp",),

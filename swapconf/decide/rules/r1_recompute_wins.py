@@ -101,6 +101,8 @@ def _causes(entry: LayerStrategy, path: str) -> Iterator[str]:
             yield phrase("{operator} (excluded, which is a flag for recompute, too)", operator=operator)
     if path in flagged:
         return
+    if path in entry.plan.handed_on:
+        yield entry.plan.handed_on[path]
     for request in (outcome.request for outcome in entry.plan.outcomes):
         is_recompute = request.kind in ("recompute", "select_recompute")
         if is_recompute and template.by_path[path] in primitives_below(request.operator, template):
