@@ -278,9 +278,10 @@ def test_a_kept_run_is_used_again_only_where_it_is_the_same(tmp_path: Path, aske
     [again] = rehearse([same], 1, machine(), reuse=True)
     assert asked == []
     assert again.overall(ComparedFigure.STEP) == pytest.approx(215.0643, rel=1e-4)
-    rehearse([candidate(tmp_path, "good", plain=True)], 1, machine(), reuse=True)
+    for other in ("plain", "as_parallel", "launch_blocking"):
+        rehearse([candidate(tmp_path, "good", **{other: True})], 1, machine(), reuse=True)
     rehearse([same], 1, machine())
-    assert len(asked) == 4
+    assert len(asked) == 8
 
 
 @pytest.mark.parametrize(

@@ -248,6 +248,55 @@ def test_what_an_excluded_operator_reads_is_not_swapped_unless_it_has_several_ou
     assert decided["silu"].reason.rule == R1
 
 
+def test_what_excluded_flash_attention_reads_is_not_swapped_and_one_of_the_casts_of_an_excluded_norm_is() -> None:
+    layer = LayerTemplate(
+        name="x",
+        cell="Layer",
+        operators=(
+            Operator(path="transpose", kind="primitive", type="Transpose", saved=True, consumers=("flash",)),
+            Operator(path="cast", kind="primitive", type="Cast", saved=True, consumers=("norm",)),
+            Operator(path="both", kind="primitive", type="Cast", saved=True, consumers=("flash", "other")),
+            Operator(path="flash", kind="primitive", type="FlashAttentionScore", saved=True),
+            Operator(path="norm", kind="primitive", type="RmsNorm", saved=True),
+            Operator(path="other", kind="primitive", type="Mul", saved=True),
+        ),
+    )
+    asked = (
+        Request("layer_swap", "", Origin(file="x"), prefetch=4),
+        Request("select_recompute_exclude", "flash", Origin(file="x")),
+        Request("select_recompute_exclude", "norm", Origin(file="x")),
+    )
+    decided = decide(layer, asked, consumer_voids=False, version="MindSpore 2.9.0").decisions
+    kept = {path for path, decision in decided.items() if decision.action == Keep()}
+    assert kept == {"transpose"}
+    assert decided["transpose"].reason.rule == R1
+
+
+@pytest.mark.parametrize("cell", ["pre_cross_attn_layernorm", "cross_attention"])
+def test_what_a_recomputed_cell_without_operators_hands_on_is_not_swapped(cell: str) -> None:
+    def layer(*consumers: str) -> LayerTemplate:
+        return LayerTemplate(
+            name="x",
+            cell="Layer",
+            operators=(
+                Operator(path=cell, kind="cell", type="IdentityOp"),
+                Operator(path="add", kind="primitive", type="AddExt", saved=True, consumers=consumers),
+                Operator(path="cast", kind="primitive", type="Cast"),
+            ),
+        )
+
+    def decided(template: LayerTemplate, *more: Request) -> Decision:
+        asked = (Request("layer_swap", "", Origin(file="x"), prefetch=4), *more)
+        return decide(template, asked, consumer_voids=False, version="MindSpore 2.9.0").decisions["add"]
+
+    through = Request("select_recompute", cell, Origin(file="x"))
+    in_32_bits, other = layer("add", "cast", "pre_mlp_layernorm.norm"), layer("add", "pre_mlp_layernorm.cast")
+    assert decided(in_32_bits).action == Swap(4)
+    assert decided(in_32_bits, through).action == Keep()
+    assert cell in decided(in_32_bits, through).reason.text
+    assert decided(other, through).action == Swap(4), "the second sum is read as it is"
+
+
 def test_what_the_model_excludes_inside_what_is_recomputed_is_not_swapped_unless_it_has_several_outputs() -> None:
     layer = LayerTemplate(
         name="x",

@@ -10,7 +10,7 @@ import pytest
 from swapconf.models.network import Layer, LayerTemplate, Network, Operator
 from swapconf.trace.columns import Kernels
 from swapconf.whatif.cell_primitives import CellPrimitives
-from swapconf.whatif.site_actions import SiteActions, copied_unread
+from swapconf.whatif.site_actions import SiteActions, copied_unread, on_device
 from swapconf.whatif.sites import Sites, assign
 from tests.unit.baselines import of_kernels
 
@@ -329,3 +329,49 @@ def test_casts_move_for_nothing_only_up_to_the_last_mlp_whose_reshape_runs_again
     )
     found = copied_unread(of_kernels(kernels, [(0, 1), (1, 2), (2, 3)]), sites, actions)
     assert (found[[0, 2]] >= 0).tolist() == copied
+
+
+def test_what_an_excluded_norm_reads_stays_and_so_does_the_sum_that_a_cell_without_operators_hands_on() -> None:
+    names = tuple(("0", path) for path in ("norm.cast", "norm.norm", "other.cast", "other.norm", "add", "add"))
+    cells = ("norm", "norm", "other", "other", "", "", "pre_mlp_layernorm")
+    kernels = Kernels(
+        name=tuple(f"a/b/{index}" for index in range(7)),
+        layer=np.zeros(7, dtype=np.int64),
+        cell=cells,
+        primitive=("Cast", "RmsNorm", "Cast", "RmsNorm", "AddExt", "AddExt", "RmsNorm"),
+        stream=np.zeros(7, dtype=np.int64),
+        backward=np.zeros(7, dtype=np.bool_),
+        passing=np.zeros(7, dtype=np.int64),
+        before=np.arange(8),
+    )
+    none = np.full(7, -1, dtype=np.int64)
+    sites = Sites(
+        names=names,
+        of_node=np.array([0, 1, 2, 3, 4, 5, -1]),
+        of_moved=none,
+        of_read=none,
+        of_unread=none,
+        places=(),
+        of_place=none,
+        of_merged=none,
+        of_viewed=none,
+    )
+
+    def staying(*, excluded: Set[int] = frozenset(), handed_on: Set[int] = frozenset()) -> list[int]:
+        actions = SiteActions(
+            again=np.zeros(7, dtype=np.bool_),
+            comm=np.zeros(7, dtype=np.bool_),
+            excluded=np.isin(np.arange(7), list(excluded)),
+            handed_on=np.isin(np.arange(7), list(handed_on)),
+            prefetch=np.full(7, -1),
+            cell=np.full(7, -1),
+            cells=(),
+            roots={},
+        )
+        baseline = of_kernels(kernels, [(0, 1), (2, 3), (4, 5), (4, 6)])
+        return list(np.flatnonzero(on_device(baseline, sites, actions)))
+
+    assert staying() == []
+    assert staying(excluded={1}) == [0]
+    assert staying(excluded={0}) == [], "what a cast reads is decided, not found here"
+    assert staying(handed_on={4, 5}) == [4], "the second sum goes to the next layer"
