@@ -20,6 +20,7 @@ from swapconf.trace.columns import Flags, Ints
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.recompute import StrategyProgram
 from swapconf.whatif.shared import reads_for, served
+from swapconf.whatif.sites import Sites
 
 User: TypeAlias = tuple[int, str]  # number of a layer, path of a cell
 
@@ -119,6 +120,25 @@ def stand_ins(baseline: Baseline, of_node: Ints, of_read: Ints, again: Flags) ->
     face = baseline.reads.face
     found = face[again & (face >= 0) & (of_read >= 0) & (of_read != of_node[face]) & (of_node[face] >= 0)]
     return np.asarray(found[baseline.kernels.primitives[found] == "Cast"])
+
+
+def casts_apart(baseline: Baseline, sites: Sites, flags: Mapping[tuple[str, str], Hashable]) -> list[Own]:
+    """Casts that two cells of a layer share in the baseline, as a residual in 32 bits and a norm, and that are flagged
+    otherwise: the second cell has one for itself. ``flags``: see `flags`."""
+    kernels, reads = baseline.kernels, baseline.reads
+    row_of_site = {site: row for row, site in enumerate(sites.names)}
+    found = []
+    for kernel in np.flatnonzero((kernels.primitives == "Cast") & (sites.of_node >= 0) & ~kernels.backward).tolist():
+        layer, path = sites.names[sites.of_node[kernel]]
+        home, _, name = path.rpartition(".")
+        low = reads.face == kernel
+        reading = reads.kernel[low & ~kernels.backward[reads.kernel]].tolist()
+        for cell in sorted({kernels.cell[reader] for reader in reading} - {home}):
+            site = layer, f"{cell}.{name}"
+            if site in row_of_site and flags.get(site) != flags.get((layer, path)):
+                users = frozenset({(int(kernels.layer[kernel]), cell)})
+                found.append(Own(kernel=kernel, users=users, cells=(home, cell), site=row_of_site[site]))
+    return found
 
 
 def _longer(column: Ints, more: Sequence[int]) -> Ints:

@@ -142,9 +142,14 @@ class Asked:
         """What all layers share, with its paths."""
         return dict(self.prepared.sites.shared)
 
+    @cached_property
+    def casts(self) -> dict[int, Own]:
+        """By kernel of the step casts that a second cell has for itself."""
+        return {own.kernel: own for own in self.plan.marks.casts if own.kernel < self.run.count}
+
     def user(self, kernel: int, reader: int, layer: int) -> User:
-        """For whom in a layer one of these is read."""
-        cells = [path.rpartition(".")[0] for path in self.shared[kernel]]
+        """For whom in a layer one of these, or of what all share, is read."""
+        cells = [path.rpartition(".")[0] for path in self.shared.get(kernel, ())] or self.casts[kernel].cells
         cell = self.prepared.baseline.kernels.cell[reader]
         return layer, cell if cell in cells else cells[0]
 
@@ -168,6 +173,13 @@ class Asked:
     def owns(self) -> list[Own]:
         """Tables that some users have for themselves, of this step, in the order in which they are made."""
         return [own for own in self.plan.marks.owns if own.kernel < self.run.count]
+
+    def own(self, window: int) -> Own | None:
+        """What is copied to the host, where it is a user's own."""
+        cast = self.casts.get(int(self.windows.face[window]))
+        if cast is not None and cast.site == int(self.windows.site[window]):
+            return cast
+        return self.own_blocks.get(int(self.windows.block[window]))
 
     @cached_property
     def own_blocks(self) -> Mapping[int, Own]:

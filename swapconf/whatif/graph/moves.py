@@ -60,7 +60,7 @@ class Moves:
 
     def _node_of(self, window: int) -> int:
         kernel = int(self.asked.windows.face[window])
-        own = self.asked.own_blocks.get(int(self.asked.windows.block[window]))
+        own = self.asked.own(window)
         node = self.asked.run.node_of[kernel]
         return self.tables.get((own.kernel, own.users), node) if own is not None else node
 

@@ -24,7 +24,7 @@ class Tables:
     def part(self) -> None:
         """Add them, and let the forward passes of their users read them."""
         run = self.asked.run
-        for own in self.asked.owns:
+        for own in (*self.asked.owns, *self.asked.casts.values()):
             node = run.node_of[own.kernel]
             inputs = [self._for(given, own.users) for given in run.graph.inputs[node]]
             primitive, fused = run.graph.primitive[node], run.graph.fused[node]
@@ -59,7 +59,7 @@ class Tables:
         if value == NO_NODE or value >= self.nodes.count or not self.made:
             return None
         kernel = self.asked.run.kernel_of.get(self.asked.run.source(value)[0])
-        return kernel if kernel in self.asked.shared else None
+        return kernel if kernel in self.asked.shared or kernel in self.asked.casts else None
 
     def _own(self, value: int, kernel: int, user: User) -> int:
         for (made, users), other in self.made.items():
