@@ -63,6 +63,7 @@ def test_only_what_is_touched_counts(
         ("LayerNormV3", "norm"),
         ("RmsNormGrad", "norm_grad"),
         ("ApplyAdamW", "optimizer"),
+        ("AsStrided", "move"),
         ("aclnnSoftmaxV2", "softmax"),
         ("Addcmul", "elementwise"),
         ("NeverHeardOf", "elementwise"),
