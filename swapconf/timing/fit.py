@@ -1,8 +1,13 @@
 """MEASURED KERNELS + CARD -> FITS: how far kernels of each family came up to the rates of their card.
 
 What each term costs is that of the least sum of relative errors (iteratively reweighted least squares), none below
-nothing. What was known before counts as a few kernels more, so that what no kernel tells stays as it was. The range is
-from the few fastest to the few slowest of the kernels, wider the fewer there are.
+nothing. What was known before counts as a few kernels more, so that what no kernel tells stays as it was.
+
+That is what typical kernels take, and a step is their sum: some kernels take twice as long for reasons that no shape
+tells, and none take half. So what operations and bytes cost is then changed for the estimates to come to the sum of
+what was measured, the less the fewer kernels make most of it.
+
+The range is from the few fastest to the few slowest of the kernels, wider the fewer there are.
 """
 
 from __future__ import annotations
@@ -42,6 +47,8 @@ PRIOR_WEIGHT = 0.25
 # launches of one shape mostly differ by less: within it an error counts squared, or a long kernel that is known to a
 # thousandth would decide about microseconds of its floor
 _NOISE = 0.05
+_SUM_PRIOR = 20.0  # so many kernels of equal length are what it takes to believe half of what their sum says
+_IS_RATE = np.array([name in _RATES for name in _NAMES])
 _LOW, _HIGH = 0.05, 0.95
 
 
@@ -98,7 +105,8 @@ def _fit(mine: Sequence[Sample], public: Fit, source: str) -> Fit:
     known = np.array([_cost(public, name) for name in _NAMES])
     terms = np.stack([_terms(sample.terms) for sample in mine])
     us = np.array([sample.us for sample in mine])
-    costs = _least(terms / us[:, None], PRIOR_WEIGHT * _TYPICAL / (_TYPICAL @ known)[:, None])
+    typical = _least(terms / us[:, None], PRIOR_WEIGHT * _TYPICAL / (_TYPICAL @ known)[:, None])
+    costs = _summed(terms, us, typical)
     low, high = _range(us / (terms @ costs))
     told = dict(zip(_NAMES, costs.tolist(), strict=True))
     return Fit(
@@ -140,6 +148,19 @@ def _least(seen: Floats, typical: Floats) -> Floats:
             return np.maximum(costs, _LEAST_COST)
         used &= costs >= 0
         costs[~used] = 0.0
+
+
+def _summed(terms: Floats, us: Floats, costs: Floats) -> Floats:
+    """``terms`` [n, 6], what typical kernels cost -> what they cost in a sum. Rates are what changes: floors are nothing
+    in a sum, but all of a short kernel."""
+    grows = np.where(_IS_RATE, costs, 0.0)
+    grown_us = float((terms @ grows).sum())
+    if grown_us <= 0:
+        return costs
+    # as many of equal length, without floors, would tell the rates as well
+    kernels = grown_us**2 / float((us**2).sum())
+    lacking = float((us - terms @ costs).sum()) / grown_us
+    return np.maximum(costs + grows * max(lacking * kernels / (kernels + _SUM_PRIOR), -0.5), _LEAST_COST)
 
 
 def _range(ratio: Floats) -> tuple[float, float]:
