@@ -64,9 +64,10 @@ FAMILIES: Mapping[str, str] = {
 _MEMBERS: Mapping[str, str] = {
     "activation": "gelu gelugrad fastgelu fastgelugrad silu silugrad swiglu swiglugrad sigmoid sigmoidgrad swish "
     "swishgrad tanh tanhgrad",
-    "move": "broadcastto concat concatd inplacecopy pack pad padv slice sliceext split splitd splitv splitwithsize "
-    "splittensor stack stridedslice stridedsliced tensormove tile assign stridedslicegrad",
-    "transpose": "asstrided transdata transpose transposed triu tril",
+    # AsStrided copies what a cut left in pieces, of which each stays whole; no order changes within a row
+    "move": "asstrided broadcastto concat concatd inplacecopy pack pad padv slice sliceext split splitd splitv "
+    "splitwithsize splittensor stack stridedslice stridedsliced tensormove tile assign stridedslicegrad",
+    "transpose": "transdata transpose transposed triu tril",
     "gather": "embedding gather gatherd gatherelements index indexselect onehot unsortedsegmentsum embeddingdensegrad "
     "gatherdgrad scatterndupdate indexput",
     "fill": "fill fillscalar memset oneslike zeroslike oneslikeext zeroslikeext",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import log2
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from swapconf.profile import kernel_details
 from swapconf.timing import fit, hardware
-from swapconf.timing.cost import FigureOrigin, Fit, MeasuredKernel
+from swapconf.timing.cost import FigureOrigin, Fit, MeasuredKernel, Terms
 from swapconf.timing.costing import Signature, Workload, costs
 from swapconf.timing.families import FAMILIES, attention_of, family_of, measured_terms
 from swapconf.trace.trace import Tensor
@@ -62,6 +63,7 @@ def test_only_what_is_touched_counts(
         ("LayerNormV3", "norm"),
         ("RmsNormGrad", "norm_grad"),
         ("ApplyAdamW", "optimizer"),
+        ("AsStrided", "move"),
         ("aclnnSoftmaxV2", "softmax"),
         ("Addcmul", "elementwise"),
         ("NeverHeardOf", "elementwise"),
@@ -167,6 +169,22 @@ def test_one_kernel_moves_a_fit_towards_it_and_leaves_a_wide_range() -> None:
     assert set(found) == {"elementwise"}
     assert found["elementwise"].time_us(known[1]) == pytest.approx(slow, rel=0.05)
     assert found["elementwise"].high > 1.4
+
+
+@pytest.mark.parametrize("family", ["elementwise", "optimizer", "transpose"])
+def test_long_kernels_tell_of_rates_and_nothing_of_what_short_ones_take(family: str) -> None:
+    """Long ones were measured to a thousandth, which is more microseconds than a short one takes."""
+    known = CARD.fits[family]
+    long = [Terms(spread=5.585, full=1.0, memory_us=us) for us in (900.0, 1100.0, 1200.0, 1500.0)]
+    noise = (0.997, 1.002, 1.003, 0.998)
+    seen = [
+        fit.Sample(family, terms, 1.3 * error * known.time_us(terms)) for terms, error in zip(long, noise, strict=True)
+    ]
+    found = fit.fits(seen, CARD.fits, "mine")[family]
+    assert found.memory == pytest.approx(known.memory / 1.3, rel=0.05)
+    for cores in (1, 4, 12, 47):
+        short = Terms(spread=log2(cores))
+        assert found.time_us(short) == pytest.approx(known.time_us(short), rel=0.25)
 
 
 def test_collectives_views_and_kernels_without_shapes_are_not_fitted() -> None:
