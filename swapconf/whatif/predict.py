@@ -132,11 +132,7 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
         program=program,
         weights=weights,
         marks=Marks(
-            actions=actions,
-            covered=covering,
-            remade=wanted,
-            owns=owns,
-            casts=casts_apart(baseline, sites, flags(strategy)),
+            actions=actions, covered=covering, remade=wanted, owns=owns, casts=casts_apart(baseline, sites, strategy)
         ),
         windows=replace(
             windows,
