@@ -20,8 +20,8 @@ def unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...]
     Cast of a Cast, whose gradient needs to know no more than the type (the norms of query and key), in steps of several
     micro-batches; not in models with experts (measured: Qwen3 in 8 of 8 runs, Qwen3 MoE in none of 6). So with what the
     loss of a router multiplies with what needs no gradient (Qwen3 MoE: in 5 of 5). Where only
-    communication reads it, or a view that was put in for that, there is no Reshape, although the catalog knows one for
-    another layout."""
+    communication reads it, or a view that was put in for that, or a view of a Cast, there is no Reshape, although the
+    catalog knows one for another layout."""
     templates = {layer.name: layer.template.by_path for layer in network.layers}
     found = np.full(len(of_node), -1, dtype=np.int64)
     reader, face = baseline.edges
@@ -32,6 +32,7 @@ def unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...]
     nodes, main = np.arange(len(of_node)), baseline.kernels.stream[reader] == 0
     only_sent = np.isin(nodes, face) & ~np.isin(nodes, face[main])
     sent = only_sent & baseline.kernels.is_lost & (baseline.below >= 0)
+    sent |= only_sent & baseline.views & is_cast[np.maximum(baseline.below, 0)]
     local = np.isin(nodes, face[main & ~sent[reader]])
     for node in np.flatnonzero((of_node >= 0) & ~baseline.is_read_again & local).tolist():
         layer, path = names[of_node[node]]
