@@ -325,7 +325,7 @@ def test_casts_move_for_nothing_only_up_to_the_last_mlp_whose_reshape_runs_again
         prefetch=np.full(5, -1),
         cell=np.array([0 if layer in roots and path.startswith("mlp") else -1 for layer, path in names] + [-1]),
         cells=("mlp",),
-        roots={},
+        roots={layer: frozenset({"mlp" if layer in roots else "mlp.linear_fc1.reshape"}) for layer in ("0", "1")},
     )
     found = copied_unread(of_kernels(kernels, [(0, 1), (1, 2), (2, 3)]), sites, actions)
     assert (found[[0, 2]] >= 0).tolist() == copied
@@ -375,3 +375,45 @@ def test_what_an_excluded_norm_reads_stays_and_so_does_the_sum_that_a_cell_witho
     assert staying(excluded={1}) == [0]
     assert staying(excluded={0}) == [], "what a cast reads is decided, not found here"
     assert staying(handed_on={4, 5}) == [4], "the second sum goes to the next layer"
+
+
+@pytest.mark.parametrize(("alone", "kept"), [(True, [0]), (False, [])])
+def test_what_an_add_reads_that_runs_again_by_itself_for_a_type_is_copied_for_nothing(
+    alone: bool, kept: list[int]
+) -> None:
+    names = tuple(("0", f"rotary.{name}") for name in ("mul", "add", "cast"))
+    kernels = Kernels(
+        name=tuple(f"a/b/{index}" for index in range(3)),
+        layer=np.zeros(3, dtype=np.int64),
+        cell=("rotary",) * 3,
+        primitive=("Mul", "AddExt", "Cast"),
+        stream=np.zeros(3, dtype=np.int64),
+        backward=np.zeros(3, dtype=np.bool_),
+        passing=np.zeros(3, dtype=np.int64),
+        before=np.arange(4),
+    )
+    none = np.full(3, -1, dtype=np.int64)
+    sites = Sites(
+        names=names,
+        of_node=np.arange(3),
+        of_moved=none,
+        of_read=none,
+        of_unread=none,
+        places=(),
+        of_place=none,
+        of_merged=none,
+        of_viewed=none,
+    )
+    nothing = np.zeros(4, dtype=np.bool_)
+    actions = SiteActions(
+        again=np.array([False, True, False, False]),
+        comm=nothing,
+        excluded=nothing,
+        handed_on=nothing,
+        prefetch=np.full(4, -1),
+        cell=np.full(4, -1),
+        cells=(),
+        roots={"0": frozenset({"rotary.add" if alone else "rotary"})},
+    )
+    found = copied_unread(of_kernels(kernels, [(0, 1), (1, 2)]), sites, actions)
+    assert list(np.flatnonzero(found >= 0)) == kept
