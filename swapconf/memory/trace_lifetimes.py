@@ -58,9 +58,11 @@ def lifetimes(trace: Trace) -> Lifetimes:
 
 
 def scope_of_layer(name: str) -> str:
-    """The cells of a kernel's name up to its decoder layer; "" outside of them."""
+    """The cells in the name of a kernel, or of a parameter, up to its decoder layer; "" outside of them."""
     found = _LAYER.search(name)
-    return "" if found is None else name[: name.find("/", found.end())]
+    if found is None:
+        return ""
+    return name[: name.find("/", found.end())] if "/" in name else name[: found.end() - 1]
 
 
 def layer_of(name: str) -> int:

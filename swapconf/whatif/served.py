@@ -6,13 +6,19 @@ from collections.abc import Iterator, Mapping, Set
 
 import numpy as np
 
+from swapconf.memory.trace_lifetimes import scope_of_layer
 from swapconf.whatif.baseline import Baseline
 
 
 def near(baseline: Baseline, node: int, readers: Set[tuple[str, str]], known: Mapping[int, str]) -> Iterator[str]:
-    """Other cells for a node whose own MindSpore has lost: those of its readers, and of what it reads."""
+    """Other cells for a node whose own MindSpore has lost: those of the weight that it reads, of its readers, and of
+    what it reads."""
     kernels, reads = baseline.kernels, baseline.reads
     if bool(kernels.is_lost[node]):
+        for face in reads.face[baseline.rows_of(node)].tolist():
+            if face in baseline.weights:
+                weight = baseline.blocks.names[baseline.blocks.name[baseline.weights[face]]]
+                yield weight.removeprefix(scope_of_layer(weight)).strip(".").rpartition(".")[0]
         for block in baseline.made.get(node, ()):
             low, high = np.searchsorted(reads.block, [block, block + 1])
             yield from (known[reader] for reader in reads.kernel[low:high].tolist() if reader in known)
