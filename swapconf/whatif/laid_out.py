@@ -133,6 +133,16 @@ class LaidOut:
             dtype=np.int64,
         )
 
+    def place_among(self, cells: tuple[str, ...]) -> Ints:
+        """[kernels] which of some cells each stands in; 0 for none of them."""
+        if cells not in self._places:
+            self._places[cells] = np.array([cells.index(one) if one in cells else 0 for one in self.kernels.cell])
+        return self._places[cells]
+
+    @cached_property
+    def _places(self) -> dict[tuple[str, ...], Ints]:
+        return {}
+
     @cached_property
     def views(self) -> Flags:
         """[kernels] shows what it reads."""

@@ -123,25 +123,26 @@ def stand_ins(baseline: Baseline, of_node: Ints, of_read: Ints, again: Flags) ->
 
 
 def casts_apart(baseline: Baseline, sites: Sites, strategy: Strategy) -> list[Own]:
-    """Casts that two cells of a layer share in the baseline, as a residual in 32 bits and a norm, and that are flagged
-    otherwise: the second cell, whose own cast its kernels read by the catalog, has one for itself."""
-    kernels, reads, flagged = baseline.kernels, baseline.reads, flags(strategy)
+    """Casts of the first step that two cells of a layer share in the baseline, as a residual in 32 bits and a norm, and
+    that are flagged otherwise: the second cell, whose own cast its kernels read by the catalog, has one for itself."""
+    kernels, flagged = baseline.kernels, flags(strategy)
     templates = {entry.layer.name: entry.layer.template.by_path for entry in strategy.layers}
     row_of_site = {site: row for row, site in enumerate(sites.names)}
-    found = []
-    for kernel in np.flatnonzero((kernels.primitives == "Cast") & (sites.of_node >= 0) & ~kernels.backward).tolist():
+    reader, face = baseline.edges
+    asked = (face < int(baseline.step_starts[1])) & (kernels.primitives == "Cast")[face] & ~kernels.backward[reader]
+    asked &= (sites.of_node[face] >= 0) & (sites.of_node[reader] >= 0)
+    found: dict[tuple[int, str], Own] = {}
+    for kernel, one in sorted(zip(face[asked].tolist(), reader[asked].tolist(), strict=True)):
         layer, path = sites.names[sites.of_node[kernel]]
         home, _, name = path.rpartition(".")
-        reading = reads.kernel[(reads.face == kernel) & ~kernels.backward[reads.kernel]].tolist()
-        for reader in sorted(set(reading), key=kernels.cell.__getitem__):
-            cell = kernels.cell[reader]
-            site, read_by = (layer, f"{cell}.{name}"), sites.names[sites.of_node[reader]][1]
-            if cell == home or site not in row_of_site or flagged.get(site) == flagged.get((layer, path)):
-                continue
-            if read_by in templates[layer][site[1]].consumers and read_by not in templates[layer][path].consumers:
-                users = frozenset({(int(kernels.layer[kernel]), cell)})
-                found.append(Own(kernel=kernel, users=users, cells=(home, cell), site=row_of_site[site]))
-    return found
+        cell, read_by = kernels.cell[one], sites.names[sites.of_node[one]][1]
+        site = layer, f"{cell}.{name}"
+        if cell == home or site not in row_of_site or flagged.get(site) == flagged.get((layer, path)):
+            continue
+        if read_by in templates[layer][site[1]].consumers and read_by not in templates[layer][path].consumers:
+            users = frozenset({(int(kernels.layer[kernel]), cell)})
+            found[kernel, cell] = Own(kernel=kernel, users=users, cells=(home, cell), site=row_of_site[site])
+    return list(found.values())
 
 
 def _longer(column: Ints, more: Sequence[int]) -> Ints:

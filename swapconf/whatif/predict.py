@@ -16,7 +16,7 @@ from swapconf.whatif.laid_out import DISPATCH, SUM
 from swapconf.whatif.lazy_inline import barred
 from swapconf.whatif.loss import head_first
 from swapconf.whatif.opening import opened
-from swapconf.whatif.parted import Own, casts_apart, flags, kinds, parted, stand_ins
+from swapconf.whatif.parted import Own, flags, kinds, parted, stand_ins
 from swapconf.whatif.placed import PlacedBaseline
 from swapconf.whatif.prediction import Moves, Prediction
 from swapconf.whatif.recompute import StrategyProgram, recompute, unseen
@@ -41,14 +41,13 @@ class Marks:
         covered: Which nodes are to run again because of a cell around them.
         remade: By pass the kernels shared by all layers that run again in that one, and for which of their cells.
         owns: What some users have for themselves although all share it in the baseline.
-        casts: Those that some cell of a layer has for itself although two share it in the baseline.
     """
 
     actions: SiteActions
     covered: Covered
     remade: Mapping[int, Mapping[int, Mapping[str, bool]]]
     owns: Sequence[Own]
-    casts: Sequence[Own]
+    strategy: Strategy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,9 +130,7 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     return LaunchPlan(
         program=program,
         weights=weights,
-        marks=Marks(
-            actions=actions, covered=covering, remade=wanted, owns=owns, casts=casts_apart(baseline, sites, strategy)
-        ),
+        marks=Marks(actions=actions, covered=covering, remade=wanted, owns=owns, strategy=strategy),
         windows=replace(
             windows,
             apart=_apart(prepared, actions, windows),

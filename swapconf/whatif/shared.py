@@ -99,8 +99,7 @@ def reads_for(baseline: Baseline, cell: str, cells: Sequence[str]) -> Flags:
     """[kernels] those that read what ``cells`` share for one of them: what stands in none counts for the first."""
     if len(cells) == 1:
         return np.ones(len(baseline.kernels), dtype=np.bool_)
-    named = np.array([cells.index(one) if one in cells else 0 for one in baseline.kernels.cell])
-    return np.asarray(named == cells.index(cell))
+    return np.asarray(baseline.place_among(tuple(cells)) == cells.index(cell))
 
 
 def served(baseline: Baseline) -> Ints:

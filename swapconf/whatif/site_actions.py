@@ -89,6 +89,8 @@ def on_device(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
     cell without operators hands on to a norm: they stay on the device. What is excluded itself is in `decide.expand`,
     and so are its readers of other types (measured with MindSpore 2.9.0: Cast, Transpose, Reshape and AddExt)."""
     kernels, reads = baseline.kernels, baseline.reads
+    if not (actions.excluded.any() or actions.handed_on.any()):
+        return np.zeros(len(kernels), dtype=np.bool_)
     reading = actions.excluded[sites.of_node] & np.isin(kernels.primitives, list(_OF_SEVERAL))
     found = np.zeros(len(kernels), dtype=np.bool_)
     found[reads.face[reading[reads.kernel] & (reads.face >= 0)]] = True
@@ -113,6 +115,8 @@ def _read_for_a_type(baseline: Baseline, alone: Flags) -> Flags:
     """[kernels] what a node reads that is to run again by itself and of whose output the gradient of a Cast needs to
     know no more than the type: MindSpore finds that out later than what to copy (measured with 2.9.0: the Muls that the
     Add of a rotary embedding reads)."""
+    if not alone.any():
+        return alone
     kernels, (reader, face) = baseline.kernels, baseline.edges
     of_cast = np.zeros(len(kernels), dtype=np.bool_)
     of_cast[face[(kernels.primitives == "Cast")[reader] & ~kernels.backward[reader]]] = True

@@ -13,7 +13,7 @@ import numpy as np
 from swapconf.trace.columns import Ints
 from swapconf.whatif.cell_outputs import descends
 from swapconf.whatif.graph.run_graph import RunGraph
-from swapconf.whatif.parted import Own, User
+from swapconf.whatif.parted import Own, User, casts_apart
 from swapconf.whatif.placed import PlacedBaseline
 from swapconf.whatif.predict import LaunchPlan
 from swapconf.whatif.swap import Windows
@@ -145,7 +145,8 @@ class Asked:
     @cached_property
     def casts(self) -> dict[int, Own]:
         """By kernel of the step casts that a second cell has for itself."""
-        return {own.kernel: own for own in self.plan.marks.casts if own.kernel < self.run.count}
+        prepared = self.prepared
+        return {own.kernel: own for own in casts_apart(prepared.baseline, prepared.sites, self.plan.marks.strategy)}
 
     def user(self, kernel: int, reader: int, layer: int) -> User:
         """For whom in a layer one of these, or of what all share, is read."""
