@@ -6,7 +6,7 @@ an exclusion overrides every request to recompute.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Mapping, Set
 from typing import NamedTuple
 
 from swapconf.config.config import Config
@@ -29,6 +29,7 @@ from swapconf.decide.strategy import (
 )
 from swapconf.models.network import LayerTemplate, Network, Operator
 from swapconf.upstream.facts import Versions
+from swapconf.upstream.primitives import MAKE_SEVERAL, NORM
 from swapconf.words.phrases import phrase
 
 R1 = "R1-recompute-wins"
@@ -38,14 +39,12 @@ RECOMPUTE_VOID = "recompute-void"
 # A flag that switches recompute off is a flag, too, where a primitive has one output: measured with MindSpore 2.9.0 for
 # Cast, MatMul and Add, which stay, and for these two of several outputs, which move. What such a primitive reads stays,
 # too: measured for Cast, MatMul, SiLU, ReduceMean and flash attention, and not for an operator of several outputs,
-# which moves; of a norm it is one of two casts of its cell (`seen_by_excluded` in whatif).
+# which moves; of a norm it is one of two casts of its cell (`on_device` in whatif).
 _EXCLUDED = Reason(R1, phrase("its recompute is excluded, and MindSpore swaps nothing that has a flag for recompute"))
 # The same flag, set by the model itself, counts where what is around it runs again: the primitive is then one more
 # output of a graph that MindSpore inlines later than it looks for what to swap. Where nothing runs again, it moves:
 # measured for the Div of routers (never copied in 12 recomputed layers) and for TopkExt, of two outputs (always).
-_NORM = "RmsNorm"
-_SWAPPED_ALL_THE_SAME = frozenset({"FlashAttentionScore", _NORM})
-OF_SEVERAL_OUTPUTS = _SWAPPED_ALL_THE_SAME | {"Split", "SplitWithSize", "TopK", "TopkExt"}
+OF_SEVERAL_OUTPUTS = MAKE_SEVERAL | {"Split", "SplitWithSize", "TopK", "TopkExt"}
 _NOT_ASKED = Reason("not-asked", phrase("nothing was asked here"))
 _AS_ASKED = phrase("as asked")
 
@@ -132,8 +131,8 @@ def decide(
 
 def _handed_on(primitive: Operator, through: Mapping[str, str]) -> Reason | None:
     """Of the two sums of a layer the second one moves nevertheless, where no cast follows it."""
-    cell = through.get(primitive.path)
-    if cell is None or not any(consumer.rpartition(".")[2] == "cast" for consumer in _beside(primitive)):
+    cell, around = through.get(primitive.path), primitive.path.rpartition(".")[0]
+    if cell is None or (around, "cast") not in {consumer.rpartition(".")[::2] for consumer in primitive.consumers}:
         return None
     text = phrase(
         "it is handed on by {cell}, which has no operators and is recomputed, and MindSpore swaps nothing that a "
@@ -143,12 +142,6 @@ def _handed_on(primitive: Operator, through: Mapping[str, str]) -> Reason | None
     return Reason(R1, text)
 
 
-def _beside(primitive: Operator) -> Iterator[str]:
-    """Its consumers in the same cell."""
-    around = primitive.path.rpartition(".")[0]
-    yield from (consumer for consumer in primitive.consumers if consumer.rpartition(".")[0] == around)
-
-
 def _kept_in_place(
     primitive: Operator, flagged: Set[str], left_out: Mapping[str, str], template: LayerTemplate
 ) -> Reason | None:
@@ -156,7 +149,7 @@ def _kept_in_place(
 
     ``flagged``: primitives whose recompute the YAML excludes; ``left_out``: see `_Recomputed`.
     """
-    if primitive.path in flagged and primitive.type not in _SWAPPED_ALL_THE_SAME:
+    if primitive.path in flagged and primitive.type not in MAKE_SEVERAL:
         return _EXCLUDED
     if primitive.type in OF_SEVERAL_OUTPUTS:
         return None
@@ -186,9 +179,9 @@ def _first_flagged(primitive: Operator, flagged: Set[str], template: LayerTempla
     """The reader for which a primitive stays; "" for none. Beside what flash attention reads, or a norm, which has two
     casts of one primitive, there may be what moves."""
     readers = [reader for reader in primitive.consumers if reader in flagged]
-    plain = [reader for reader in readers if template.by_path[reader].type not in _SWAPPED_ALL_THE_SAME]
+    plain = [reader for reader in readers if template.by_path[reader].type not in MAKE_SEVERAL]
     if not plain and len(readers) == len(primitive.consumers):
-        plain = [reader for reader in readers if template.by_path[reader].type != _NORM]
+        plain = [reader for reader in readers if template.by_path[reader].type != NORM]
     return plain[0] if plain else ""
 
 

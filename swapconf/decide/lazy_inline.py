@@ -13,10 +13,9 @@ from swapconf.config.config import Config
 from swapconf.decide.patterns import primitives_below
 from swapconf.models.network import LayerTemplate
 from swapconf.upstream.facts import Versions
-from swapconf.upstream.primitives import plain
+from swapconf.upstream.primitives import MAKE_SEVERAL, plain
 
 FACT = "lazy_inline_off_without_pipeline"
-_MAKE_SEVERAL = frozenset({"FlashAttentionScore", "RmsNorm"})
 
 
 def lazily_inlined(config: Config, versions: Versions) -> bool:
@@ -39,7 +38,7 @@ def outputs_left(operator: str, template: LayerTemplate) -> frozenset[str]:
     return frozenset(
         primitive.path
         for primitive in below
-        if plain(primitive.type) in _MAKE_SEVERAL and not inside.issuperset(primitive.consumers)
+        if plain(primitive.type) in MAKE_SEVERAL and not inside.issuperset(primitive.consumers)
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 VIEWS = frozenset({"ExpandDims", "Flatten", "Reshape", "Squeeze", "TransposeExtView", "View"})  # write what they read
 COPY = "MoveTo"  # between device and host
+NORM = "RmsNorm"
+MAKE_SEVERAL = frozenset({"FlashAttentionScore", NORM})  # tensors, of which their gradient reads more than the first
 
 _EXTENDED = {"AddExt": "Add", "SubExt": "Sub", "StackExt": "Stack", "SumExt": "ReduceSum", "DropoutExt": "Dropout"}
 

@@ -134,7 +134,7 @@ class LaidOut:
         )
 
     def place_among(self, cells: tuple[str, ...]) -> Ints:
-        """[kernels] which of some cells each stands in; 0 for none of them."""
+        """[kernels] which of some cells each stands in, or serves by its name; what is in none counts for the first."""
         if cells not in self._places:
             self._places[cells] = np.array([cells.index(one) if one in cells else 0 for one in self.kernels.cell])
         return self._places[cells]

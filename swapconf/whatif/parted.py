@@ -19,7 +19,7 @@ from swapconf.decide.strategy import Recompute, Strategy, Swap
 from swapconf.trace.columns import Flags, Ints
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.recompute import StrategyProgram
-from swapconf.whatif.shared import reads_for, served
+from swapconf.whatif.shared import served
 from swapconf.whatif.sites import Sites
 
 User: TypeAlias = tuple[int, str]  # number of a layer, path of a cell
@@ -34,6 +34,11 @@ class Own:
     users: frozenset[User]
     cells: tuple[str, ...]
     site: int
+
+
+def cells_of(paths: Sequence[str]) -> tuple[str, ...]:
+    """The cells of the primitives that a shared kernel is."""
+    return tuple(path.rpartition(".")[0] for path in paths)
 
 
 def flags(strategy: Strategy) -> dict[tuple[str, str], Hashable]:
@@ -76,12 +81,11 @@ def parted(baseline: Baseline, program: StrategyProgram, owns: Sequence[Own]) ->
     new: dict[tuple[int, frozenset[User]], int] = {}
     for turn, own in enumerate(owns):
         at = int(program.where[own.kernel]) + 2 * (turn + 1)
+        place = baseline.place_among(own.cells)[program.reader]
         mine = np.zeros(len(layer), dtype=np.bool_)
-        for cell in own.cells:
-            mine |= (
-                np.isin(layer, [number for number, one in own.users if one == cell])
-                & reads_for(baseline, cell, own.cells)[program.reader]
-            )
+        for turn_of_cell, cell in enumerate(own.cells):
+            layers = [number for number, one in own.users if one == cell]
+            mine |= np.isin(layer, layers) & (place == turn_of_cell)
         for made in baseline.made.get(own.kernel, ()):
             new[made, own.users] = len(baseline.maker) + len(program.origin) + len(origin)
             uses = mine & (program.block == made)

@@ -16,7 +16,7 @@ from swapconf.whatif.laid_out import DISPATCH, SUM
 from swapconf.whatif.lazy_inline import barred
 from swapconf.whatif.loss import head_first
 from swapconf.whatif.opening import opened
-from swapconf.whatif.parted import Own, flags, kinds, parted, stand_ins
+from swapconf.whatif.parted import Own, cells_of, flags, kinds, parted, stand_ins
 from swapconf.whatif.placed import PlacedBaseline
 from swapconf.whatif.prediction import Moves, Prediction
 from swapconf.whatif.recompute import StrategyProgram, recompute, unseen
@@ -176,7 +176,8 @@ def _of_all_layers(prepared: PlacedBaseline, strategy: Strategy) -> dict[int, di
     for number in np.unique(passing[passing >= 0]).tolist():
         name = baseline.layer_of(number)
         for kernel, paths in prepared.sites.shared:
-            of_cells = {path.rpartition(".")[0]: isinstance(known.get((name, path)), Recompute) for path in paths}
+            again = (isinstance(known.get((name, path)), Recompute) for path in paths)
+            of_cells = dict(zip(cells_of(paths), again, strict=True))
             if any(of_cells.values()):
                 found.setdefault(number, {})[kernel] = of_cells
     return found
@@ -188,7 +189,11 @@ def _parted(prepared: PlacedBaseline, strategy: Strategy) -> list[Own]:
     name = prepared.baseline.layers.name
     layers = np.unique(kernels.layer[kernels.passing[kernels.passing >= 0]]).tolist()
     users = {
-        kernel: {(layer, path.rpartition(".")[0]): (name(layer), path) for layer in layers for path in paths}
+        kernel: {
+            (layer, cell): (name(layer), path)
+            for layer in layers
+            for cell, path in zip(cells_of(paths), paths, strict=True)
+        }
         for kernel, paths in shared.items()
     }
     found = kinds(
@@ -200,7 +205,7 @@ def _parted(prepared: PlacedBaseline, strategy: Strategy) -> list[Own]:
         Own(
             kernel=kernel,
             users=alike,
-            cells=tuple(path.rpartition(".")[0] for path in shared[kernel]),
+            cells=cells_of(shared[kernel]),
             site=row_of_site.get(users[kernel][min(alike)], -1),
         )
         for kernel, alike in found

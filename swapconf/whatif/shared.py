@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from swapconf.trace.columns import Flags, Ints
+from swapconf.trace.columns import Ints
 from swapconf.trace.lifetimes import TICKS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.recompute import StrategyProgram
@@ -48,9 +48,10 @@ class _Extra:
         added: list[tuple[int, int]] = []
         for turn, kernel in enumerate(sorted(wanted, reverse=True)):  # readers before what they read
             made = baseline.made.get(kernel, [])
-            inside = np.zeros(len(mine), dtype=np.bool_)
-            for cell in (cell for cell, is_wanted in wanted[kernel].items() if is_wanted):
-                inside |= mine & reads_for(baseline, cell, tuple(wanted[kernel]))[program.reader]
+            inside = mine
+            if not all(wanted[kernel].values()):
+                place = baseline.place_among(tuple(wanted[kernel]))[program.reader]
+                inside = mine & np.array(list(wanted[kernel].values()))[place]
             uses = {block: np.flatnonzero(inside & (self._block == block)) for block in made}
             again = [(index, block) for index, (block, _) in enumerate(added) if block in made]
             positions = [int(program.position[rows].min()) for rows in uses.values() if len(rows)]
@@ -93,13 +94,6 @@ class _Extra:
 
 def _longer(column: Ints, more: Sequence[int]) -> Ints:
     return np.concatenate([column, np.array(more, dtype=np.int64)])
-
-
-def reads_for(baseline: Baseline, cell: str, cells: Sequence[str]) -> Flags:
-    """[kernels] those that read what ``cells`` share for one of them: what stands in none counts for the first."""
-    if len(cells) == 1:
-        return np.ones(len(baseline.kernels), dtype=np.bool_)
-    return np.asarray(baseline.place_among(tuple(cells)) == cells.index(cell))
 
 
 def served(baseline: Baseline) -> Ints:

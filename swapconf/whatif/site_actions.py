@@ -9,13 +9,13 @@ import numpy as np
 
 from swapconf.decide.strategy import Recompute, Strategy, Swap
 from swapconf.trace.columns import Flags, Ints
+from swapconf.upstream.primitives import MAKE_SEVERAL
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_outputs import descends
 from swapconf.whatif.sites import Sites
 
 _FIRST_OF_MLP = "linear_fc1.reshape"
 _NEXT_NORM = "pre_mlp_layernorm"
-_OF_SEVERAL = ("RmsNorm", "FlashAttentionScore")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +91,7 @@ def on_device(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
     kernels, reads = baseline.kernels, baseline.reads
     if not (actions.excluded.any() or actions.handed_on.any()):
         return np.zeros(len(kernels), dtype=np.bool_)
-    reading = actions.excluded[sites.of_node] & np.isin(kernels.primitives, list(_OF_SEVERAL))
+    reading = actions.excluded[sites.of_node] & np.isin(kernels.primitives, list(MAKE_SEVERAL))
     found = np.zeros(len(kernels), dtype=np.bool_)
     found[reads.face[reading[reads.kernel] & (reads.face >= 0)]] = True
     handed = actions.handed_on[sites.of_node][reads.face] & (reads.face >= 0)
@@ -120,10 +120,10 @@ def _read_for_a_type(baseline: Baseline, alone: Flags) -> Flags:
     kernels, (reader, face) = baseline.kernels, baseline.edges
     of_cast = np.zeros(len(kernels), dtype=np.bool_)
     of_cast[face[(kernels.primitives == "Cast")[reader] & ~kernels.backward[reader]]] = True
-    own = alone & of_cast & ~baseline.is_read_again & ~baseline.views
+    for_nothing = ~baseline.is_read_again & ~baseline.views
     found = np.zeros(len(kernels), dtype=np.bool_)
-    found[face[own[reader] & ~kernels.backward[reader]]] = True
-    return found & ~baseline.is_read_again & ~baseline.views
+    found[face[(alone & of_cast & for_nothing & ~kernels.backward)[reader]]] = True
+    return found & for_nothing
 
 
 def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions) -> Ints:

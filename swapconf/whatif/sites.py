@@ -9,7 +9,7 @@ that has such a view of its own reads that site, not the one whose view survived
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -224,7 +224,8 @@ class _Assigned:
         """(kernel, paths) of what all layers share; each layer has a site for each."""
         kernels = self._kernels
         found = dict(_shared(self._baseline, self._templates))
-        shared = tuple((kernel, (path, *self._like(kernel, found))) for kernel, path in found.items())
+        cells = self._cells_reading(found)
+        shared = tuple((kernel, (path, *self._like(kernel, path, cells))) for kernel, path in found.items())
         for kernel, paths in shared:
             for layer in np.unique(kernels.layer[kernels.passing >= 0]).tolist():
                 for path in paths:
@@ -236,16 +237,22 @@ class _Assigned:
             self.of_read[(self._reads.face == kernel) & kernels.backward[self._reads.kernel]] = site
         return shared
 
-    def _like(self, kernel: int, shared: Mapping[int, str]) -> Iterator[str]:
-        """What MindSpore has merged with a shared kernel: the primitives of its type and name in other cells that read
-        shared kernels, and that have no kernel of their own, such as the tables of a second rotary embedding."""
-        layer, kernels, reads = self._layer(kernel), self._kernels, self._reads
+    def _cells_reading(self, shared: Collection[int]) -> list[str]:
+        kernels, reads = self._kernels, self._reads
         reading = np.unique(reads.kernel[np.isin(reads.face, list(shared)) & (kernels.passing[reads.kernel] >= 0)])
-        launched = {self._of_site[site] for site in np.unique(self.of_node[self.of_node >= 0]).tolist()}
-        name = shared[kernel].rpartition(".")[2]
-        for cell in sorted({kernels.cell[reader] for reader in reading.tolist()}):
-            path = layer[1].path(cell, kernels.primitive[kernel], frozenset()) if layer is not None else None
-            if path == f"{cell}.{name}" and path != shared[kernel] and path not in launched:
+        return sorted({kernels.cell[reader] for reader in reading.tolist()})
+
+    @cached_property
+    def _launched(self) -> frozenset[str]:
+        return frozenset(self._of_site[site] for site in np.unique(self.of_node[self.of_node >= 0]).tolist())
+
+    def _like(self, kernel: int, home: str, cells: Iterable[str]) -> Iterator[str]:
+        """What MindSpore has merged with a shared kernel: the primitives of its type and name in other ``cells`` that
+        read such kernels, and that have no kernel of their own, such as the tables of a second rotary embedding."""
+        layer, name = self._layer(kernel), home.rpartition(".")[2]
+        for cell in cells:
+            path = layer[1].path(cell, self._kernels.primitive[kernel], frozenset()) if layer is not None else None
+            if path == f"{cell}.{name}" and path != home and path not in self._launched:
                 yield path
 
     def _owner(self, face: int, reader: int) -> int:

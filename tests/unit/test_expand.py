@@ -80,6 +80,10 @@ def action(result: Strategy, layer: int, path: str) -> Action:
     return decision(result, layer, path).action
 
 
+def layer_of(*operators: Operator) -> LayerTemplate:
+    return LayerTemplate(name="x", cell="Layer", operators=operators)
+
+
 def test_nothing_asked_keeps_everything_but_what_the_model_recomputes() -> None:
     result = strategy(config())
     assert set(result.actions().values()) == {Keep(), Recomputed("norm.cast")}
@@ -224,15 +228,11 @@ def test_what_is_excluded_from_recompute_is_not_swapped_either() -> None:
 
 
 def test_what_an_excluded_operator_reads_is_not_swapped_unless_it_has_several_outputs() -> None:
-    layer = LayerTemplate(
-        name="x",
-        cell="Layer",
-        operators=(
-            Operator(path="silu", kind="primitive", type="SiLU", saved=True, consumers=("mul",)),
-            Operator(path="topk", kind="primitive", type="TopkExt", saved=True, consumers=("mul",)),
-            Operator(path="other", kind="primitive", type="SiLU", saved=True, consumers=("add",)),
-            Operator(path="mul", kind="primitive", type="Mul", saved=True),
-        ),
+    layer = layer_of(
+        Operator(path="silu", kind="primitive", type="SiLU", saved=True, consumers=("mul",)),
+        Operator(path="topk", kind="primitive", type="TopkExt", saved=True, consumers=("mul",)),
+        Operator(path="other", kind="primitive", type="SiLU", saved=True, consumers=("add",)),
+        Operator(path="mul", kind="primitive", type="Mul", saved=True),
     )
     asked = (
         Request("layer_swap", "", Origin(file="x"), prefetch=4),
@@ -249,17 +249,13 @@ def test_what_an_excluded_operator_reads_is_not_swapped_unless_it_has_several_ou
 
 
 def test_what_excluded_flash_attention_reads_is_not_swapped_and_one_of_the_casts_of_an_excluded_norm_is() -> None:
-    layer = LayerTemplate(
-        name="x",
-        cell="Layer",
-        operators=(
-            Operator(path="transpose", kind="primitive", type="Transpose", saved=True, consumers=("flash",)),
-            Operator(path="cast", kind="primitive", type="Cast", saved=True, consumers=("norm",)),
-            Operator(path="both", kind="primitive", type="Cast", saved=True, consumers=("flash", "other")),
-            Operator(path="flash", kind="primitive", type="FlashAttentionScore", saved=True),
-            Operator(path="norm", kind="primitive", type="RmsNorm", saved=True),
-            Operator(path="other", kind="primitive", type="Mul", saved=True),
-        ),
+    layer = layer_of(
+        Operator(path="transpose", kind="primitive", type="Transpose", saved=True, consumers=("flash",)),
+        Operator(path="cast", kind="primitive", type="Cast", saved=True, consumers=("norm",)),
+        Operator(path="both", kind="primitive", type="Cast", saved=True, consumers=("flash", "other")),
+        Operator(path="flash", kind="primitive", type="FlashAttentionScore", saved=True),
+        Operator(path="norm", kind="primitive", type="RmsNorm", saved=True),
+        Operator(path="other", kind="primitive", type="Mul", saved=True),
     )
     asked = (
         Request("layer_swap", "", Origin(file="x"), prefetch=4),
@@ -275,14 +271,10 @@ def test_what_excluded_flash_attention_reads_is_not_swapped_and_one_of_the_casts
 @pytest.mark.parametrize("cell", ["pre_cross_attn_layernorm", "cross_attention"])
 def test_what_a_recomputed_cell_without_operators_hands_on_is_not_swapped(cell: str) -> None:
     def layer(*consumers: str) -> LayerTemplate:
-        return LayerTemplate(
-            name="x",
-            cell="Layer",
-            operators=(
-                Operator(path=cell, kind="cell", type="IdentityOp"),
-                Operator(path="add", kind="primitive", type="AddExt", saved=True, consumers=consumers),
-                Operator(path="cast", kind="primitive", type="Cast"),
-            ),
+        return layer_of(
+            Operator(path=cell, kind="cell", type="IdentityOp"),
+            Operator(path="add", kind="primitive", type="AddExt", saved=True, consumers=consumers),
+            Operator(path="cast", kind="primitive", type="Cast"),
         )
 
     def decided(template: LayerTemplate, *more: Request) -> Decision:
@@ -298,14 +290,10 @@ def test_what_a_recomputed_cell_without_operators_hands_on_is_not_swapped(cell: 
 
 
 def test_what_the_model_excludes_inside_what_is_recomputed_is_not_swapped_unless_it_has_several_outputs() -> None:
-    layer = LayerTemplate(
-        name="x",
-        cell="Layer",
-        operators=(
-            Operator(path="router", kind="cell", type="Router"),
-            Operator(path="router.div", kind="primitive", type="Div", saved=True, preset_recompute=False),
-            Operator(path="router.topk", kind="primitive", type="TopkExt", saved=True, preset_recompute=False),
-        ),
+    layer = layer_of(
+        Operator(path="router", kind="cell", type="Router"),
+        Operator(path="router.div", kind="primitive", type="Div", saved=True, preset_recompute=False),
+        Operator(path="router.topk", kind="primitive", type="TopkExt", saved=True, preset_recompute=False),
     )
 
     def decided(*kinds: RequestKind, operator: str = "") -> dict[str, Action]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
+from typing import Any
 
 import numpy as np
 import pytest
@@ -286,6 +287,43 @@ def test_a_linear_without_names_is_found_by_who_reads_it(scope: str, expected: s
     assert sites.names[sites.of_node[1]][1] == expected
 
 
+def forward(cells: Sequence[str], primitives: Sequence[str], layers: Sequence[int] = ()) -> Kernels:
+    """Kernels of the forward pass of one micro-batch; of layer 0 where nothing else is told."""
+    count = len(cells)
+    return Kernels(
+        name=tuple(f"a/b/{index}" for index in range(count)),
+        layer=np.array(layers or [0] * count),
+        cell=tuple(cells),
+        primitive=tuple(primitives),
+        stream=np.zeros(count, dtype=np.int64),
+        backward=np.zeros(count, dtype=np.bool_),
+        passing=2 * np.array(layers or [0] * count),
+        before=np.arange(count + 1),
+    )
+
+
+def sites_of(names: tuple[tuple[str, str], ...], of_node: Sequence[int], of_unread: Sequence[int] = ()) -> Sites:
+    none = np.full(len(of_node), -1, dtype=np.int64)
+    return Sites(
+        names=names,
+        of_node=np.array(of_node),
+        of_moved=none,
+        of_read=none,
+        of_unread=np.array(of_unread) if of_unread else none,
+        places=(),
+        of_place=none,
+        of_merged=none,
+        of_viewed=none,
+    )
+
+
+def actions_of(count: int, **told: Any) -> SiteActions:
+    """Nothing asked of so many sites, but for what is told."""
+    nothing, none = np.zeros(count + 1, dtype=np.bool_), np.full(count + 1, -1)
+    known = dict.fromkeys(("again", "comm", "excluded", "handed_on"), nothing)
+    return SiteActions(**{**known, "prefetch": none, "cell": none, "cells": (), "roots": {}, **told})
+
+
 @pytest.mark.parametrize(
     ("roots", "copied"),
     [({}, [True, True]), ({"0"}, [True, True]), ({"1"}, [True, False]), ({"0", "1"}, [False, False])],
@@ -295,34 +333,11 @@ def test_casts_move_for_nothing_only_up_to_the_last_mlp_whose_reshape_runs_again
 ) -> None:
     """Two layers of a norm's cast and an MLP that begins with a Linear; ``roots``: where that is recomputed."""
     names = tuple((str(layer), path) for layer in range(2) for path in ("norm.cast", "mlp.linear_fc1.reshape"))
-    kernels = Kernels(
-        name=tuple(f"a/b/{index}" for index in range(4)),
-        layer=np.array([0, 0, 1, 1]),
-        cell=("norm", "mlp.linear_fc1") * 2,
-        primitive=("Cast", "Reshape") * 2,
-        stream=np.zeros(4, dtype=np.int64),
-        backward=np.zeros(4, dtype=np.bool_),
-        passing=np.array([0, 0, 2, 2]),
-        before=np.arange(5),
-    )
-    none = np.full(4, -1, dtype=np.int64)
-    sites = Sites(
-        names=names,
-        of_node=np.arange(4),
-        of_moved=none,
-        of_read=none,
-        of_unread=np.array([0, -1, 2, -1]),
-        places=(),
-        of_place=none,
-        of_merged=none,
-        of_viewed=none,
-    )
-    actions = SiteActions(
+    kernels = forward(("norm", "mlp.linear_fc1") * 2, ("Cast", "Reshape") * 2, [0, 0, 1, 1])
+    sites = sites_of(names, range(4), [0, -1, 2, -1])
+    actions = actions_of(
+        4,
         again=np.array([False, True, False, True, False]),
-        comm=np.zeros(5, dtype=np.bool_),
-        excluded=np.zeros(5, dtype=np.bool_),
-        handed_on=np.zeros(5, dtype=np.bool_),
-        prefetch=np.full(5, -1),
         cell=np.array([0 if layer in roots and path.startswith("mlp") else -1 for layer, path in names] + [-1]),
         cells=("mlp",),
         roots={layer: frozenset({"mlp" if layer in roots else "mlp.linear_fc1.reshape"}) for layer in ("0", "1")},
@@ -334,40 +349,12 @@ def test_casts_move_for_nothing_only_up_to_the_last_mlp_whose_reshape_runs_again
 def test_what_an_excluded_norm_reads_stays_and_so_does_the_sum_that_a_cell_without_operators_hands_on() -> None:
     names = tuple(("0", path) for path in ("norm.cast", "norm.norm", "other.cast", "other.norm", "add", "add"))
     cells = ("norm", "norm", "other", "other", "", "", "pre_mlp_layernorm")
-    kernels = Kernels(
-        name=tuple(f"a/b/{index}" for index in range(7)),
-        layer=np.zeros(7, dtype=np.int64),
-        cell=cells,
-        primitive=("Cast", "RmsNorm", "Cast", "RmsNorm", "AddExt", "AddExt", "RmsNorm"),
-        stream=np.zeros(7, dtype=np.int64),
-        backward=np.zeros(7, dtype=np.bool_),
-        passing=np.zeros(7, dtype=np.int64),
-        before=np.arange(8),
-    )
-    none = np.full(7, -1, dtype=np.int64)
-    sites = Sites(
-        names=names,
-        of_node=np.array([0, 1, 2, 3, 4, 5, -1]),
-        of_moved=none,
-        of_read=none,
-        of_unread=none,
-        places=(),
-        of_place=none,
-        of_merged=none,
-        of_viewed=none,
-    )
+    kernels = forward(cells, ("Cast", "RmsNorm", "Cast", "RmsNorm", "AddExt", "AddExt", "RmsNorm"))
+    sites = sites_of(names, [0, 1, 2, 3, 4, 5, -1])
 
     def staying(*, excluded: Set[int] = frozenset(), handed_on: Set[int] = frozenset()) -> list[int]:
-        actions = SiteActions(
-            again=np.zeros(7, dtype=np.bool_),
-            comm=np.zeros(7, dtype=np.bool_),
-            excluded=np.isin(np.arange(7), list(excluded)),
-            handed_on=np.isin(np.arange(7), list(handed_on)),
-            prefetch=np.full(7, -1),
-            cell=np.full(7, -1),
-            cells=(),
-            roots={},
-        )
+        told = {"excluded": excluded, "handed_on": handed_on}
+        actions = actions_of(6, **{name: np.isin(np.arange(7), list(rows)) for name, rows in told.items()})
         baseline = of_kernels(kernels, [(0, 1), (2, 3), (4, 5), (4, 6)])
         return list(np.flatnonzero(on_device(baseline, sites, actions)))
 
@@ -382,38 +369,10 @@ def test_what_an_add_reads_that_runs_again_by_itself_for_a_type_is_copied_for_no
     alone: bool, kept: list[int]
 ) -> None:
     names = tuple(("0", f"rotary.{name}") for name in ("mul", "add", "cast"))
-    kernels = Kernels(
-        name=tuple(f"a/b/{index}" for index in range(3)),
-        layer=np.zeros(3, dtype=np.int64),
-        cell=("rotary",) * 3,
-        primitive=("Mul", "AddExt", "Cast"),
-        stream=np.zeros(3, dtype=np.int64),
-        backward=np.zeros(3, dtype=np.bool_),
-        passing=np.zeros(3, dtype=np.int64),
-        before=np.arange(4),
-    )
-    none = np.full(3, -1, dtype=np.int64)
-    sites = Sites(
-        names=names,
-        of_node=np.arange(3),
-        of_moved=none,
-        of_read=none,
-        of_unread=none,
-        places=(),
-        of_place=none,
-        of_merged=none,
-        of_viewed=none,
-    )
-    nothing = np.zeros(4, dtype=np.bool_)
-    actions = SiteActions(
-        again=np.array([False, True, False, False]),
-        comm=nothing,
-        excluded=nothing,
-        handed_on=nothing,
-        prefetch=np.full(4, -1),
-        cell=np.full(4, -1),
-        cells=(),
-        roots={"0": frozenset({"rotary.add" if alone else "rotary"})},
+    kernels = forward(("rotary",) * 3, ("Mul", "AddExt", "Cast"))
+    sites = sites_of(names, range(3))
+    actions = actions_of(
+        3, again=np.array([False, True, False, False]), roots={"0": frozenset({"rotary.add" if alone else "rotary"})}
     )
     found = copied_unread(of_kernels(kernels, [(0, 1), (1, 2)]), sites, actions)
     assert list(np.flatnonzero(found >= 0)) == kept

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from swapconf.decide.patterns import primitives_below
 from swapconf.decide.rules.case import Case, finding, ranges
-from swapconf.decide.strategy import LayerStrategy, Recompute, excluded
+from swapconf.decide.strategy import LayerStrategy, Recompute
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import joined, phrase
 
@@ -74,14 +74,13 @@ def _clashes(entry: LayerStrategy, path: str, swapped: str) -> bool:
     if isinstance(action, Recompute):
         by_model = action.root == path and primitive.preset_recompute
         return not by_model and not _is_inside(action.root, swapped)
-    requests = [outcome.request for outcome in entry.plan.outcomes]
     around = [
         request.operator
-        for request in requests
+        for request in (outcome.request for outcome in entry.plan.outcomes)
         if request.kind in ("recompute", "select_recompute")
         and primitive in primitives_below(request.operator, entry.layer.template)
     ]
-    flagged = excluded(requests)
+    flagged = entry.plan.excluded
     return any(operator in flagged for operator in (path, *primitive.consumers)) or not all(
         _is_inside(operator, swapped) for operator in around
     )
@@ -94,8 +93,7 @@ def _is_inside(operator: str, around: str) -> bool:
 def _causes(entry: LayerStrategy, path: str) -> Iterator[str]:
     """Why an operator is kept that is not recomputed itself: an exclusion at it or at what reads it, else what it is
     left out of."""
-    template = entry.layer.template
-    flagged = excluded(outcome.request for outcome in entry.plan.outcomes)
+    template, flagged = entry.layer.template, entry.plan.excluded
     for operator in (path, *template.by_path[path].consumers):
         if operator in flagged:
             yield phrase("{operator} (excluded, which is a flag for recompute, too)", operator=operator)

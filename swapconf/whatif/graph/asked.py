@@ -13,7 +13,7 @@ import numpy as np
 from swapconf.trace.columns import Ints
 from swapconf.whatif.cell_outputs import descends
 from swapconf.whatif.graph.run_graph import RunGraph
-from swapconf.whatif.parted import Own, User, casts_apart
+from swapconf.whatif.parted import Own, User, casts_apart, cells_of
 from swapconf.whatif.placed import PlacedBaseline
 from swapconf.whatif.predict import LaunchPlan
 from swapconf.whatif.swap import Windows
@@ -150,16 +150,18 @@ class Asked:
 
     def user(self, kernel: int, reader: int, layer: int) -> User:
         """For whom in a layer one of these, or of what all share, is read."""
-        cells = [path.rpartition(".")[0] for path in self.shared.get(kernel, ())] or self.casts[kernel].cells
-        cell = self.prepared.baseline.kernels.cell[reader]
-        return layer, cell if cell in cells else cells[0]
+        return layer, self._cell(kernel, reader)
+
+    def _cell(self, kernel: int, reader: int) -> str:
+        cells = cells_of(self.shared.get(kernel, ())) or self.casts[kernel].cells
+        return cells[int(self.prepared.baseline.place_among(cells)[reader])]
 
     def remakes(self, kernel: int, part: Part, reader: int) -> bool:
         """A layer makes what all share again for itself; of other kernels always true."""
         if kernel not in self.shared:
             return True
         cells = self.plan.marks.remade.get(part.passing, {}).get(kernel, {})
-        return any(cells.values()) if reader in self.shared else cells.get(self.user(kernel, reader, 0)[1], False)
+        return any(cells.values()) if reader in self.shared else cells.get(self._cell(kernel, reader), False)
 
     def shared_part(self, kernel: int, part: Part) -> Part:
         """The recomputed cell of a layer in which a shared kernel stands."""
