@@ -225,6 +225,7 @@ class Question:
 
 
 _PLANNED_AHEAD = "O1"
+_RING = "model.model_config.use_ring_attention"
 _SWITCHES = ("swap_config.swap", "recompute_config.recompute", "recompute_config.select_recompute")
 
 
@@ -239,6 +240,14 @@ def network_asked(study: Study) -> Network:
                 "with memory_optimize_level O1 MindSpore plans the memory ahead and writes no graph, without which "
                 "nothing is predicted; ask with --set context.memory_optimize_level=O0, of traces that were made with "
                 "that, too"
+            )
+        )
+    ring = study.document.entry_at(_RING)
+    if is_known and study.config.pipeline.context_parallel > 1 and ring is not None and ring.value.plain() is True:
+        raise Mismatch(
+            phrase(
+                "with use_ring_attention layers send to other ranks themselves; what then runs again is not known, and "
+                "nothing is predicted; `swapconf dryrun` runs any"
             )
         )
     return study.network

@@ -17,6 +17,7 @@ from tests.helpers import ROOT
 
 TRACE = ROOT / "tests" / "traces" / "llama_l2_none"
 CONFIG = ROOT / "tests" / "traces" / "llama.yaml"
+RING = ["parallel_config.context_parallel=2", "model.model_config.use_ring_attention=True"]
 SETTINGS: Any = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
 
 
@@ -70,6 +71,8 @@ def test_the_command_for_a_right_trace_switches_off_what_the_config_has(tmp_path
     [
         ("whatif", ["context.memory_optimize_level=O1"], "--set context.memory_optimize_level=O0"),
         ("plan", ["context.memory_optimize_level=O1"], "--set context.memory_optimize_level=O0"),
+        ("whatif", RING, "to other ranks"),
+        ("plan", RING, "to other ranks"),
         ("plan", ["model.model_config.type=MineConfig"], "the catalog does not know the model"),
         ("plan", ["model.model_config.type=MineConfig", "context.memory_optimize_level=O1"], "the catalog does not"),
     ],
