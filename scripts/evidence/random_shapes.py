@@ -120,13 +120,12 @@ def shape(rng: Random, family: str) -> Shape:
 
 def _layout(rng: Random, experts: bool) -> _Layout:
     stages = rng.choice([1, 1, 1, 1, 2, 2, 2, 4]) if not experts else rng.choice([1, 1, 2])
-    data, model = rng.choice(
-        [(2, 2), (1, 2), (4, 1), (1, 4), (2, 1)]
-        if stages > 1 or experts
-        else [(2, 2), (2, 4), (4, 2), (8, 1), (1, 8), (1, 4), (4, 1)]
-    )
-    if experts and data == 1:
-        data = 2
+    if experts:  # weights of experts are many; tensor parallelism shares the activations, not those
+        data, model = rng.choice([(2, 2), (4, 1), (2, 1)])
+    elif stages > 1:
+        data, model = rng.choice([(2, 2), (1, 2), (4, 1), (1, 4), (2, 1)])
+    else:
+        data, model = rng.choice([(2, 2), (2, 4), (4, 2), (8, 1), (1, 2), (1, 4), (4, 1)])
     if stages == 4:
         data, model = rng.choice([(1, 2), (2, 1), (1, 1)])
     interleaves = 2 if stages == 2 and not experts and rng.random() < 0.3 else 1
@@ -148,9 +147,9 @@ def _layout(rng: Random, experts: bool) -> _Layout:
 def _num_layers(rng: Random, layout: _Layout, experts: bool) -> int:
     parts = layout.stages * layout.interleaves
     if parts == 1:
-        return 2 if experts else rng.randint(2, 3)
+        return rng.randint(2, 3) if experts else rng.randint(3, 4)
     # odd numbers need an offset, which _offset deals out
-    return rng.randint(parts, 3) if experts else rng.randint(max(parts, 3), 4)
+    return rng.randint(3, 4) if experts else rng.randint(max(parts, 4), 6)
 
 
 def _offset(rng: Random, layout: _Layout, num_layers: int) -> Any:
@@ -180,7 +179,7 @@ def _llama(rng: Random, _family: str, layout: _Layout, num_layers: int) -> dict[
         "n_kv_heads": groups,
         "multiple_of": 64,
         "num_layers": num_layers,
-        "seq_length": rng.choice([2048, 4096]),
+        "seq_length": rng.choice([1024, 2048]),
         "vocab_size": rng.choice([512, 1024]),
         "qkv_concat": rng.random() < 0.3,
         "offset": _offset(rng, layout, num_layers),
@@ -210,6 +209,8 @@ def _glm(rng: Random, _family: str, layout: _Layout, num_layers: int) -> dict[st
 def _mcore(rng: Random, family: str, layout: _Layout, num_layers: int) -> dict[str, Any]:
     heads, groups = _heads(rng, layout)
     hidden, length = heads * rng.choice([32, 64]), rng.choice([1024, 2048])
+    if family == "qwen3_moe":  # all of its layers have experts
+        length = 2048
     model: dict[str, Any] = {
         "hidden_size": hidden,
         "num_attention_heads": heads,

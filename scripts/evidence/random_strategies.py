@@ -15,12 +15,12 @@ from swapconf.models.network import Network
 
 PREFETCHES = (1, 1, 2, 3, 5, 8, 10, 15, 20, 30, 40, 50, 60, 80, 100, 150, 200, 300, 500, 1000)
 KINDS = {
-    "default": 2,
+    "default": 1,
     "layer": 12,
-    "op": 10,
+    "op": 6,
     "layer op": 10,
-    "full": 12,
-    "select": 8,
+    "full": 9,
+    "select": 4,
     "full select": 6,
     "layer full": 10,
     "layer select": 9,
