@@ -11,6 +11,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
+
 from swapconf.trace.launch_graph import ITEM, NO_NODE, TUPLE
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.nodes import Nodes
@@ -44,16 +46,40 @@ class Gates:
         return self._cells[part]
 
     def _arriving(self, part: Part) -> tuple[int, ...]:
-        """The gradients of the output of a cell: what the first of its gradients reads that is not of the cell, and all
-        that other stages send. Those that do not wait for the gradient of the loss, as of routers, tell nothing."""
+        """The gradients of the output of a cell: what the first gradient of an output reads that is not of the cell,
+        and all that other stages send. Those that do not wait for the gradient of the loss, as of routers, tell
+        nothing. What equal nodes of several layers have become one of, as gradients of the losses of routers, reads
+        what is of another layer although no output is behind it."""
         run, waits = self.asked.run, self.asked.prepared.baseline.waits
         known: dict[int, bool] = {}
-        found = list[int]()
+        found = list[tuple[bool, list[int]]]()
         for kernel, node in self._by_pass.get(part.passing, ()):
             if waits[kernel] and self.asked.is_under(part.cell, node):
                 outer = [one for one in self._late(kernel) if not self._is_inside(one, part, known)]
-                found += outer if not found else [one for one in outer if run.is_tie(one)]
-        return tuple(dict.fromkeys(found))
+                found += [(self._is_output(node, part), outer)] if outer else []
+        first = next((outer for is_output, outer in found if is_output), found[0][1] if found else [])
+        sent = [one for _, outer in found for one in outer if run.is_tie(one)]
+        return tuple(dict.fromkeys((*first, *sent)))
+
+    def _is_output(self, node: int, part: Part) -> bool:
+        """Something that the forward pass does outside of a cell reads what the node makes."""
+        asked = self.asked
+        passing = asked.prepared.baseline.kernels.passing
+        return any(
+            not asked.is_under(part.cell, reader) or passing[reader] != passing[node]
+            for reader in self._forward_readers.get(node, ())
+        )
+
+    @cached_property
+    def _forward_readers(self) -> dict[int, list[int]]:
+        baseline = self.asked.prepared.baseline
+        backward, reads = baseline.kernels.backward, baseline.reads
+        maker = baseline.maker[reads.block]
+        found: defaultdict[int, list[int]] = defaultdict(list)
+        inside = np.flatnonzero((maker >= 0) & (reads.kernel < self.asked.run.count) & ~backward[reads.kernel])
+        for node, reader in zip(maker[inside].tolist(), reads.kernel[inside].tolist(), strict=True):
+            found[node].append(reader)
+        return found
 
     @cached_property
     def _by_pass(self) -> dict[int, list[tuple[int, int]]]:
