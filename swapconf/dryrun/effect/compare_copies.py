@@ -179,10 +179,18 @@ class _LayerView:
         if move.primitive in COMMUNICATION:
             return frozenset(operator.path for operator in self._template.primitives)
         around = layer_words.around(move.place.cell, self._template)
-        if self._exact:
-            kinds = _VIEWS if move.primitive in _VIEWS else {move.primitive}
-            around = [operator for operator in around if operator.type in kinds] or around
+        if not self._exact:
+            return frozenset(operator.path for operator in around)
+        if move.primitive in _VIEWS:
+            around = [*around, *self._handing(around)]
+        kinds = _VIEWS if move.primitive in _VIEWS else {move.primitive}
+        around = [operator for operator in around if operator.type in kinds] or around
         return frozenset(operator.path for operator in around)
+
+    def _handing(self, around: list[Operator]) -> Iterator[Operator]:
+        """Views that hand a cell what that views once more: MindSpore makes one of the two, named after the second."""
+        inside = {operator.path for operator in around}
+        return (view for view in self._template.primitives if view.type in _VIEWS and inside & set(view.consumers))
 
 
 def _cell(operator: Operator) -> str:
