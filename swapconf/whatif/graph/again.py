@@ -210,12 +210,13 @@ class Again:
         return self.ties.behind_barrier(value, barrier)
 
     def gated(self, seen: int, source: int, kernel: int, part: Part, item: int = 0) -> int:
-        """What a recomputed cell is given waits; what was made in it, as what was left out of it, does not. The sum
-        that a fused norm makes for the layer before is given, too."""
+        """What a recomputed cell is given waits; what was made in it, as what was left out of it, does not with lazy
+        inline. The sum that a fused norm makes for the layer before is given, too."""
         if part.cell == NO_CELL:
             return seen
         made, baseline = self.asked.run.kernel_of.get(source, -1), self.asked.prepared.baseline
-        is_inside = made >= 0 and self.asked.is_under(part.cell, made) and not baseline.rootless[made]
+        is_inside = made >= 0 and self.asked.run.is_inlined and self.asked.is_under(part.cell, made)
+        is_inside = is_inside and not baseline.rootless[made]
         is_inside = is_inside and not (item == SUM and self._is_norm_alone(source, made))
         if is_inside and baseline.kernels.passing[made] == baseline.kernels.passing[kernel]:
             return seen

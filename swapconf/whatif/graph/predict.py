@@ -67,7 +67,7 @@ class GraphedBaseline:
 
     def prediction(self, strategy: Strategy, plan: LaunchPlan) -> Prediction:
         """``plan``: of the strategy. Where the graph does not tell, as `predict.prediction`."""
-        if self.run is None or not strategy.lazy_inline:
+        if self.run is None or self.run.is_inlined != strategy.lazy_inline:
             return prediction(self.prepared, plan)
         try:
             graph = strategy_graph(Asked(prepared=self.prepared, run=self.run, plan=plan))

@@ -3,7 +3,7 @@
 With lazy inline MindSpore compiles the forward and the backward pass of a micro-batch once and calls them. Inlined,
 each call waits for the one before: a copy of a constant (``TensorMove``) that waits for it is its *barrier*, and every
 value that is handed to a call is tied to that by a ``Depend``. What a forward pass hands on stands in one tuple, the
-*saved* values.
+*saved* values. Without lazy inline there are neither barriers nor such tuples: gradients read the forward pass itself.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class RunGraph:
 
     @classmethod
     def of(cls, baseline: Baseline, graph: LaunchGraph | None) -> RunGraph | None:
-        """None where the graph is not that of the kernels, or is of a run without lazy inline."""
+        """None where the graph is not that of the kernels."""
         if graph is None:
             return None
         found = cls(baseline=baseline, graph=graph)
@@ -41,7 +41,12 @@ class RunGraph:
     def _is_usable(self) -> bool:
         starts, names = self.baseline.step_starts.tolist(), self.baseline.kernels.name
         steps = {names[low:high] for low, high in pairwise(starts)}
-        return len(steps) == 1 and bool(self.barriers) and repeats(self.graph, steps.pop())
+        return len(steps) == 1 and repeats(self.graph, steps.pop())
+
+    @property
+    def is_inlined(self) -> bool:
+        """Whether the run is compiled with lazy inline."""
+        return bool(self.barriers)
 
     @cached_property
     def count(self) -> int:
