@@ -40,6 +40,10 @@ FURTHER = {
     "glm2_last_stage-0": 0.0017,
     "glm2_last_stage-1": 0.0015,
     "glm2_pipeline-4": 0.0091,  # a multiplication that is left out of a recomputed layer
+    # zeros for the gradients of routers, which two layers share
+    "qwen3_moe_two_experts_a_stage-0": 0.0027,
+    "qwen3_moe_two_experts_a_stage-1": 0.0019,
+    "qwen3_moe_two_experts_a_stage-2": 0.0023,
     "qwen3_sums_in_32_bits-0": 0.001,
     "telechat3_moe_swap_on-1": 0.001,
 }
@@ -96,7 +100,7 @@ def test_another_run_is_predicted(folder: Path, run: Mapping[str, Any], request:
     assert found.moves.host.peak_bytes if len(found.moves) else run["host_peak_bytes"] == 0
 
 
-def test_what_a_run_without_lazy_inline_launches_is_predicted_without_the_graph() -> None:
+def test_a_strategy_that_is_inlined_otherwise_than_the_run_is_predicted_without_the_graph() -> None:
     folder = FOLDERS[2]
     asked = replace(strategy(folder, json.loads((folder / "strategies.json").read_text())[0]), lazy_inline=False)
     baseline = graphed(folder)
