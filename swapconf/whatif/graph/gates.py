@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from swapconf.trace.launch_graph import ITEM, NO_NODE, TUPLE
+from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.nodes import Nodes
 
@@ -47,19 +48,38 @@ class Gates:
 
     def _arriving(self, part: Part) -> tuple[int, ...]:
         """The gradients of the output of a cell: what the first gradient of an output reads that is not of the cell,
-        and all that other stages send. Those that do not wait for the gradient of the loss, as of routers, tell
-        nothing. What equal nodes of several layers have become one of, as gradients of the losses of routers, reads
-        what is of another layer although no output is behind it."""
+        and all that calls and other stages are handed. Those that do not wait for the gradient of the loss, as of
+        routers, tell nothing, but that of a loss that the cell returns belongs to them. What equal nodes of several
+        layers have become one of, as gradients of the losses of routers, reads what is of another layer although no
+        output is behind it."""
         run, waits = self.asked.run, self.asked.prepared.baseline.waits
         known: dict[int, bool] = {}
-        found = list[tuple[bool, list[int]]]()
+        found, handed = list[tuple[bool, list[int]]](), list[int]()
         for kernel, node in self._by_pass.get(part.passing, ()):
-            if waits[kernel] and self.asked.is_under(part.cell, node):
-                outer = [one for one in self._late(kernel) if not self._is_inside(one, part, known)]
-                found += [(self._is_output(node, part), outer)] if outer else []
+            if not self.asked.is_under(part.cell, node):
+                continue
+            is_output = self._is_output(node, part)
+            if waits[kernel]:
+                outer = [self._arrived(one) for one in self._late(kernel) if not self._is_inside(one, part, known)]
+                found += [(is_output, outer)] if outer else []
+            elif is_output:
+                handed += filter(run.is_tie, self._besides(kernel))
         first = next((outer for is_output, outer in found if is_output), found[0][1] if found else [])
-        sent = [one for _, outer in found for one in outer if run.is_tie(one)]
-        return tuple(dict.fromkeys((*first, *sent)))
+        handed = [*(one for _, outer in found for one in outer if run.is_tie(one)), *handed]
+        return tuple(dict.fromkeys((*first, *handed))) if first else ()
+
+    def _arrived(self, node: int) -> int:
+        """A gradient in front of the views of it that belong to no node."""
+        run = self.asked.run
+        while (
+            (kernel := run.kernel_of.get(node)) is not None
+            and run.graph.primitive[node] in VIEWS
+            and kernel not in run.forward_of
+            and run.graph.inputs[node][0] != NO_NODE
+            and run.is_gradient(run.graph.inputs[node][0])
+        ):
+            node = run.graph.inputs[node][0]
+        return node
 
     def _is_output(self, node: int, part: Part) -> bool:
         """Something that the forward pass does outside of a cell reads what the node makes."""
