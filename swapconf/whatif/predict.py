@@ -20,6 +20,7 @@ from swapconf.whatif.parted import Own, cells_of, flags, kinds, parted, stand_in
 from swapconf.whatif.placed import PlacedBaseline
 from swapconf.whatif.prediction import Moves, Prediction
 from swapconf.whatif.recompute import StrategyProgram, recompute, unseen
+from swapconf.whatif.restored import kept_instead, restored
 from swapconf.whatif.shared import remade
 from swapconf.whatif.site_actions import SiteActions, asked_alone, copied_unread, on_device, site_actions
 from swapconf.whatif.sites import Sites
@@ -104,6 +105,7 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
             covering,
         ),
     )
+    program = kept_instead(baseline, program, restored(baseline, sites, actions))
     if not strategy.lazy_inline:
         program = unscaled_early(baseline, program)
     if wanted := _of_all_layers(prepared, strategy):

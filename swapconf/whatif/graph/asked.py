@@ -16,6 +16,7 @@ from swapconf.whatif.graph.run_graph import RunGraph
 from swapconf.whatif.parted import Own, User, casts_apart, cells_of
 from swapconf.whatif.placed import PlacedBaseline
 from swapconf.whatif.predict import LaunchPlan
+from swapconf.whatif.restored import restored
 from swapconf.whatif.swap import Windows
 
 NO_CELL = -1
@@ -56,6 +57,11 @@ class Asked:
         program = self.plan.program
         copies = program.copies[: len(program.copies) - program.parted]
         return frozenset(copies[copies < self.run.count].tolist())
+
+    @cached_property
+    def restored(self) -> dict[int, int]:
+        """See `restored.restored`."""
+        return restored(self.prepared.baseline, self.prepared.sites, self.plan.marks.actions)
 
     @cached_property
     def is_pipelined(self) -> bool:

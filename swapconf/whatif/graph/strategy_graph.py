@@ -160,6 +160,8 @@ class _Building:
             node = run.forward_of.get(kernel, run.kernel_of[self._first_kernel(source)])
             return self._again.loaded(self._dropped[source], node, barrier, asked.part(node))
         made = run.kernel_of.get(source)
+        if made in asked.restored:
+            return self._restored(made, source)
         if made is None or run.is_backward(source):
             return given
         forward, part = run.forward_of.get(kernel, kernel), asked.part(kernel)
@@ -184,6 +186,16 @@ class _Building:
             for gate in reversed(gates):
                 seen = self._ties.gated(seen, gate)
         return seen if barrier == NO_NODE else self._again.gated(seen, source, forward, part, item)
+
+    def _restored(self, twin: int, node: int) -> int:
+        """What the forward pass made, in place of what the model would make again."""
+        barrier = next(
+            (found for given in self._run.graph.inputs[node] if (found := self._barrier(given)) != NO_NODE), NO_NODE
+        )
+        return self._ties.behind_barrier(self._run.node_of[self._asked.restored[twin]], barrier)
+
+    def _barrier(self, node: int) -> int:
+        return self._run.through_barrier(node)[0] if node != NO_NODE else NO_NODE
 
     def _first_kernel(self, node: int) -> int:
         return next(user for user in self._run.users[node] if user in self._run.kernel_of)

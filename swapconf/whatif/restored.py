@@ -1,0 +1,45 @@
+"""PROGRAM -> PROGRAM: what the model would compute again by itself, and whose recompute is excluded, is kept.
+
+The model flags some primitives itself, as the casts of legacy norms. An exclusion takes that flag away, in every layer
+that it names, recomputed or not: the gradients read what the forward pass made (measured with MindSpore 2.9.0: Llama).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from swapconf.whatif.baseline import Baseline
+from swapconf.whatif.recompute import StrategyProgram
+from swapconf.whatif.site_actions import SiteActions
+from swapconf.whatif.sites import Sites
+
+
+def restored(baseline: Baseline, sites: Sites, actions: SiteActions) -> dict[int, int]:
+    """By kernel of the backward pass that is not launched the kernel of the forward pass whose output is kept."""
+    if not actions.excluded.any():
+        return {}
+    asked = (sites.of_node >= 0) & actions.excluded[sites.of_node] & (baseline.twin >= 0) & (baseline.num_made == 1)
+    return {int(baseline.twin[kernel]): kernel for kernel in np.flatnonzero(asked).tolist()}
+
+
+def kept_instead(baseline: Baseline, program: StrategyProgram, found: Mapping[int, int]) -> StrategyProgram:
+    """``found``: see `restored`."""
+    if not found:
+        return program
+    block = np.arange(len(baseline.maker) + len(program.origin))
+    for twin, kernel in found.items():
+        block[baseline.made.get(twin, [])] = baseline.made.get(kernel, [])
+    runs = ~np.isin(program.reader, list(found))
+    return replace(
+        program,
+        block=block[program.block[runs]],
+        position=program.position[runs],
+        until=program.until[runs],
+        face=program.face[runs],
+        site=program.site[runs],
+        reader=program.reader[runs],
+        again=program.again[runs],
+    )
