@@ -224,9 +224,10 @@ def _parted(prepared: PlacedBaseline, strategy: Strategy) -> list[Own]:
 def _unread(baseline: Baseline, sites: Sites, actions: SiteActions, flagged: Flags) -> Unread:
     site = copied_unread(baseline, sites, actions)
     prefetch = actions.prefetch[site]
-    nodes = np.flatnonzero((site >= 0) & (prefetch >= 0) & ~flagged & (baseline.num_made > 0))
+    shown = np.where((baseline.num_made > 0) | ~baseline.views, np.arange(len(site)), baseline.below)
+    nodes = np.flatnonzero((site >= 0) & (prefetch >= 0) & ~flagged & (baseline.num_made > 0)[shown] & (shown >= 0))
     return Unread(
-        block=np.array([baseline.made[node][0] for node in nodes.tolist()], dtype=np.int64),
+        block=np.array([baseline.made[node][0] for node in shown[nodes].tolist()], dtype=np.int64),
         face=nodes,
         site=site[nodes],
         prefetch=prefetch[nodes],

@@ -159,7 +159,15 @@ class _Assigned:
             return self._of_density(node, path, layer)
         if primitive == "Transpose":
             return one_of(self._baseline, node, path, layer.by_path)
+        if primitive in VIEWS and self._is_of_mean(node):
+            return None
         return layer.saved_view(path, known, is_lost=not is_served) if primitive in VIEWS else path
+
+    def _is_of_mean(self, node: int) -> bool:
+        """Parallelism makes two of the mean of a router, each with a view behind it (DeepSeek-V3)."""
+        below = int(self._baseline.below[node])
+        in_router = self._kernels.cell[node].rpartition(".")[2] == _ROUTER
+        return in_router and below >= 0 and self._kernels.primitive[below] == "ReduceMean"
 
     def _of_density(self, node: int, path: str, layer: CellPrimitives) -> str:
         """A router multiplies the density of its experts, which is never recomputed, by an operator of its own, and

@@ -11,6 +11,7 @@ from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.laid_out import GRADIENT_VIEW
 
+_ONE_HOT = "OneHotExt"
 _FACTORS = frozenset({"Div", "MeanExt"})
 
 
@@ -37,6 +38,8 @@ def unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...]
     for node in np.flatnonzero((of_node >= 0) & ~baseline.is_read_again & local).tolist():
         layer, path = names[of_node[node]]
         known = templates[layer]
+        if known[path].saved and baseline.kernels.primitive[node] in VIEWS and _is_of_indices(baseline, node):
+            found[node] = of_node[node]
         if known[path].saved and not baseline.kernels.is_lost[node] and (baseline.kernels.primitive[node] not in VIEWS):
             readers = [known[reader] for reader in known[path].consumers if reader in known]
             is_factor = has_experts and known[path].type in _FACTORS
@@ -44,6 +47,13 @@ def unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...]
             if cast[node] or is_factor or again:
                 found[node] = of_node[node]
     return found
+
+
+def _is_of_indices(baseline: Baseline, node: int) -> bool:
+    """A view of which a router makes one-hot vectors, which have no gradient."""
+    reader, face = baseline.edges
+    readers = baseline.kernels.primitives[reader[face == node]]
+    return bool(len(readers)) and bool((readers == _ONE_HOT).all())
 
 
 def viewed(baseline: Baseline, of_node: Ints, of_merged: Ints) -> Ints:
