@@ -127,10 +127,30 @@ class Moves:
         readers = self._forward_readers(value)
         if len(readers) > 1 and not self._is_merged(value):
             readers = [self._first(value, readers)]
+        if len(readers) == 1:
+            self._part_view(readers[0], value)
         if readers:
             tie = self.nodes.tied(value, copied)
             for reader in readers:
                 self._redirect(reader, value, tie)
+
+    def _part_view(self, view: int, value: int) -> None:
+        """Of equal views of several cells, that MindSpore has made one, the last one waits for the copy alone, and the
+        others are one for themselves; not in a recomputed cell, which is given one value."""
+        nodes, run, baseline = self.nodes, self.asked.run, self.asked.prepared.baseline
+        kernel = run.kernel_of.get(view, -1)
+        if nodes.primitive[view] not in VIEWS or nodes.primitive[value] in VIEWS:
+            return
+        if not baseline.kernels.is_lost[kernel] or self.asked.is_inside(kernel):
+            return
+        readers = [user for user in self._forward_readers(view) if user in run.kernel_of]
+        cell = {user: baseline.kernels.cell[run.kernel_of[user]] for user in readers}
+        last = max(readers, key=self._turn, default=NO_NODE)
+        others = [user for user in readers if cell[user] != cell[last]]
+        if others:
+            other = nodes.add(nodes.primitive[view], nodes.inputs[view], nodes.name[view])
+            for reader in others:
+                self._redirect(reader, view, other)
 
     def _is_merged(self, value: int) -> bool:
         """Of several that were equal; each had a copy."""
