@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Container, Mapping, Set
 
 from swapconf.models.network import LayerTemplate, Operator
 from swapconf.upstream.primitives import VIEWS, plain
-from swapconf.whatif.laid_out import ADD_AND_NORM
+from swapconf.whatif.laid_out import ADD_AND_NORM, PREDICTING
+
+
+def path_among(path: str, known: Container[str]) -> str:
+    """The path of an operator of decoder layers in a layer that may be one for multi-token prediction."""
+    deeper = f"{PREDICTING}.{path}"
+    return deeper if path not in known and deeper in known else path
 
 
 class CellPrimitives:

@@ -24,6 +24,7 @@ GRADIENT_VIEW = "TransposeExtView"  # of a weight of experts, measured with Mind
 SPLITS = frozenset({"Split", "SplitWithSize"})
 ADD_AND_NORM = "AddRmsNorm"  # what MindSpore makes of an Add that an RmsNorm reads
 DISPATCH = "AlltoAllV"  # of tokens to experts and back, in the code of the model (measured with MindSpore 2.9.0)
+PREDICTING = "transformer_layer"  # the decoder layer in a layer for multi-token prediction
 SUM = 2  # which of its outputs the Add would have
 
 
@@ -134,9 +135,12 @@ class LaidOut:
         )
 
     def place_among(self, cells: tuple[str, ...]) -> Ints:
-        """[kernels] which of some cells each stands in, or serves by its name; what is in none counts for the first."""
+        """[kernels] which of some cells each stands in, or serves by its name; what is in none counts for the first.
+        The layer in one for multi-token prediction has the same cells a level deeper."""
         if cells not in self._places:
-            self._places[cells] = np.array([cells.index(one) if one in cells else 0 for one in self.kernels.cell])
+            deeper = {f"{PREDICTING}.{cell}": turn for turn, cell in enumerate(cells)}
+            place = {cell: turn for turn, cell in enumerate(cells)} | deeper
+            self._places[cells] = np.array([place.get(one, 0) for one in self.kernels.cell])
         return self._places[cells]
 
     @cached_property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +12,7 @@ from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import CATEGORIES, NEVER, TICKS, Category, Lifetimes
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_outputs import cell_outputs, descends, read_by_others, redistributing
+from swapconf.whatif.cell_primitives import path_among
 from swapconf.whatif.laid_out import DISPATCH, SUM
 from swapconf.whatif.lazy_inline import barred
 from swapconf.whatif.loss import head_first
@@ -179,27 +180,34 @@ def _of_all_layers(prepared: PlacedBaseline, strategy: Strategy) -> dict[int, di
     """By pass the kernels shared by all layers that are recomputed in that one's, and in which of their cells."""
     if not prepared.sites.shared:
         return {}
-    known, baseline = strategy.actions(), prepared.baseline
+    known, baseline, operators = strategy.actions(), prepared.baseline, _operators(strategy)
     passing = baseline.kernels.passing
     found: dict[int, dict[int, dict[str, bool]]] = {}
     for number in np.unique(passing[passing >= 0]).tolist():
         name = baseline.layer_of(number)
         for kernel, paths in prepared.sites.shared:
-            again = (isinstance(known.get((name, path)), Recompute) for path in paths)
+            again = (
+                isinstance(known.get((name, path_among(path, operators.get(name, ())))), Recompute) for path in paths
+            )
             of_cells = dict(zip(cells_of(paths), again, strict=True))
             if any(of_cells.values()):
                 found.setdefault(number, {})[kernel] = of_cells
     return found
 
 
+def _operators(strategy: Strategy) -> dict[str, Container[str]]:
+    """By name of a layer the paths of its operators."""
+    return {entry.layer.name: entry.layer.template.by_path for entry in strategy.layers}
+
+
 def _parted(prepared: PlacedBaseline, strategy: Strategy) -> list[Own]:
     """What some users have for themselves although all share it in the baseline."""
     known, kernels, shared = flags(strategy), prepared.baseline.kernels, dict(prepared.sites.shared)
-    name = prepared.baseline.layers.name
+    name, operators = prepared.baseline.layers.name, _operators(strategy)
     layers = np.unique(kernels.layer[kernels.passing[kernels.passing >= 0]]).tolist()
     users = {
         kernel: {
-            (layer, cell): (name(layer), path)
+            (layer, cell): (name(layer), path_among(path, operators.get(name(layer), ())))
             for layer in layers
             for cell, path in zip(cells_of(paths), paths, strict=True)
         }

@@ -143,8 +143,9 @@ def tied(
     """[uses] of another pass by what begins a region, in a pipeline by anything of a layer that is recomputed as a
     ``whole``: MindSpore ties it to the gradient there, and does not see that it reads what moves. Not where something
     else of the backward pass reads the same, nor what the model computes again by itself anyway, as casts of legacy
-    norms; what reads a view that runs again reads nothing else. In models of mcore, what a layer with recomputed cells hands to one that is recomputed as a whole waits for a state, and nobody
-    sees it move (measured; not so in legacy models)."""
+    norms; what reads a view that runs again reads nothing else. In models of mcore, what a layer with recomputed cells
+    hands to one that is recomputed as a whole waits for a state, and nobody sees it move (measured; not so in legacy
+    models)."""
     passing, (reader, face) = baseline.kernels.passing, baseline.edges
     again = np.zeros(len(passing), dtype=np.bool_)
     again[program.copies] = True

@@ -19,7 +19,7 @@ from swapconf.models.network import Network
 from swapconf.trace.columns import Flags, Ints
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.cell_primitives import CellPrimitives
+from swapconf.whatif.cell_primitives import CellPrimitives, path_among
 from swapconf.whatif.laid_out import ADD_AND_NORM, SUM
 from swapconf.whatif.served import cell_of, near, reader_cells
 from swapconf.whatif.strangers import like_misnamed, of_strangers
@@ -236,8 +236,10 @@ class _Assigned:
         shared = tuple((kernel, (path, *self._like(kernel, path, cells))) for kernel, path in found.items())
         for kernel, paths in shared:
             for layer in np.unique(kernels.layer[kernels.passing >= 0]).tolist():
-                for path in paths:
-                    self._site(self._baseline.layers.name(layer), path)
+                known = self._templates.get(self._baseline.layers.name(layer))
+                if known is not None:
+                    for path in paths:
+                        self._site(known[0], path_among(path, known[1].by_path))
             site = self._site(self._baseline.layer_of(kernel), paths[0])
             if self._is_dispatch(kernel, paths[0]):
                 continue
