@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapconf.trace.columns import Flags, Ints
-from swapconf.whatif.laid_out import GRADIENT_VIEW, LaidOut
+from swapconf.whatif.laid_out import GRADIENT_VIEW, IN_PLACE, LaidOut
 
 ROOM = 8  # kernels between a copy of a weight and its reader, from which on it does not stand right before it
 
@@ -167,8 +167,12 @@ class Baseline(LaidOut):
         # of the head, and of that of each extra layer
         found: Flags = (primitive == "MatMul") & kernels.backward & ~inside
         found |= (primitive == "Receive") & (np.arange(len(kernels)) >= first)
+        written = set[int]()  # blocks, in place
         for kernel in np.flatnonzero(kernels.backward).tolist():
-            found[kernel] |= any(found[self.maker[reads.block[row]]] for row in self.rows_of(kernel))
+            read = reads.block[self.rows_of(kernel)].tolist()
+            found[kernel] |= any(found[self.maker[block]] or block in written for block in read)
+            if found[kernel] and kernels.primitive[kernel].startswith(IN_PLACE):
+                written.update(block for block in read if kernels.backward[self.maker[block]])
         return found
 
     def _first_gradient(self, ahead: int, own: int, primitive: NDArray[np.str_]) -> int:

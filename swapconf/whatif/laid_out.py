@@ -25,6 +25,7 @@ SPLITS = frozenset({"Split", "SplitWithSize"})
 ADD_AND_NORM = "AddRmsNorm"  # what MindSpore makes of an Add that an RmsNorm reads
 DISPATCH = "AlltoAllV"  # of tokens to experts and back, in the code of the model (measured with MindSpore 2.9.0)
 PREDICTING = "transformer_layer"  # the decoder layer in a layer for multi-token prediction
+IN_PLACE = "Inplace"  # how primitives begin that write what they read
 SUM = 2  # which of its outputs the Add would have
 
 
