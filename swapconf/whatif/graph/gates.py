@@ -19,6 +19,7 @@ from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.nodes import Nodes
 
 _SUMS = frozenset({"AddN", "Add"})  # of gradients, which have no number of their own
+_HAND_ON = frozenset({"Add", "AddExt", *VIEWS})  # the gradient of what they make to what they read
 _FAR = 30
 
 
@@ -82,13 +83,20 @@ class Gates:
         return node
 
     def _is_output(self, node: int, part: Part) -> bool:
-        """Something that the forward pass does outside of a cell reads what the node makes."""
+        """Something that the forward pass does outside of a cell reads what the node makes, or a sum or a view of it,
+        whose gradient is the same."""
         asked = self.asked
-        passing = asked.prepared.baseline.kernels.passing
-        return any(
-            not asked.is_under(part.cell, reader) or passing[reader] != passing[node]
-            for reader in self._forward_readers.get(node, ())
-        )
+        kernels = asked.prepared.baseline.kernels
+        primitive, passing = kernels.primitive, kernels.passing
+        stack, seen = [node], {node}
+        while stack:
+            for reader in self._forward_readers.get(stack.pop(), ()):
+                if not asked.is_under(part.cell, reader) or passing[reader] != passing[node]:
+                    return True
+                if primitive[reader] in _HAND_ON and reader not in seen:
+                    seen.add(reader)
+                    stack.append(reader)
+        return False
 
     @cached_property
     def _forward_readers(self) -> dict[int, list[int]]:
