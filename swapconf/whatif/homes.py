@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from swapconf.memory.trace_lifetimes import of_parameter
 from swapconf.trace.columns import Flags, Ints, Reads
 from swapconf.trace.lifetimes import Category
 from swapconf.trace.trace import POINT_TO_POINT, Block, Task
+
+_EXPERTS = "experts"
 
 
 def take_in(layer: Ints, cell: list[str], backward: Flags, reads: Reads, maker: Ints) -> None:
@@ -28,6 +32,26 @@ def take_in(layer: Ints, cell: list[str], backward: Flags, reads: Reads, maker: 
         if sources and readers and len(homes) == 1 and min(homes) >= 0:
             layer[index] = homes.pop()
             cell[index] = max((cell[other] for other in readers), key=len)
+
+
+def dispatched(layer: Ints, cell: Sequence[str], lost: Flags, reads: Reads, maker: Ints) -> list[str]:
+    """[kernels] the cells, where what sends tokens to experts and back stands in that of the experts, whose function it
+    is (``Morph``), although it has no name and only the cell around that reads what comes back. ``lost``: [kernels] of
+    the forward pass, without a name."""
+    found, near = list(cell), dict[int, list[int]]()
+    source = np.where(reads.face >= 0, reads.face, maker[reads.block])
+    for one, other in zip(source.tolist(), reads.kernel.tolist(), strict=True):
+        if one >= 0 and layer[one] == layer[other] and (lost[one] or lost[other]):
+            near.setdefault(one, []).append(other)
+            near.setdefault(other, []).append(one)
+    stack = [index for index in near if cell[index].rpartition(".")[2] == _EXPERTS]
+    while stack:
+        index = stack.pop()
+        for other in near[index]:
+            if lost[other] and found[other] == found[index].rpartition(".")[0]:
+                found[other] = found[index]
+                stack.append(other)
+    return found
 
 
 def states_read(tasks: Sequence[Task], blocks: Sequence[Block]) -> dict[int, int]:

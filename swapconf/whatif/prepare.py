@@ -13,7 +13,7 @@ from swapconf.trace.lifetimes import NEVER, TICKS, Lifetimes
 from swapconf.trace.trace import Block, Kernel, Task, Trace
 from swapconf.upstream.scopes import EXTRA_BLOCK, GRADIENTS, InLayer, in_layer
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.homes import states_read, weights_read
+from swapconf.whatif.homes import dispatched, states_read, weights_read
 from swapconf.whatif.laid_out import GRADIENT_VIEW
 from swapconf.whatif.passes import adopted, passes, rehomed
 from swapconf.whatif.streams import released
@@ -49,7 +49,7 @@ def prepare(trace: Trace) -> Baseline:
         kernels=Kernels(
             name=tuple(kernel.name for kernel in kernels),
             layer=layer,
-            cell=tuple(cell),
+            cell=tuple(dispatched(layer, cell, ~has_name & ~backward, reads, maker)),
             primitive=tuple(task.primitive for task in tasks),
             stream=stream,
             backward=backward,
