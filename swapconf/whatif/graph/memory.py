@@ -25,7 +25,7 @@ from swapconf.whatif.graph.strategy_graph import StrategyGraph
 from swapconf.whatif.laid_out import SUM
 from swapconf.whatif.streams import released
 
-_SEND = "Send"
+SEND = "Send"
 
 
 class Made(NamedTuple):
@@ -33,6 +33,13 @@ class Made(NamedTuple):
 
     node: int
     row: int
+
+
+class Hold(NamedTuple):
+    """Until a node is launched, or some launches before that."""
+
+    node: int
+    before: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,9 +65,9 @@ class Lives:
         return {node: turn for turn, node in enumerate(self.order)}
 
 
-def lives(found: StrategyGraph, held: Mapping[Made, int] | None = None) -> Lives:
-    """``held``: by block of the baseline a node that it is held for, although it does not read it. Raises ValueError
-    where nodes wait for one another in a circle."""
+def lives(found: StrategyGraph, held: Mapping[Made, Hold] | None = None) -> Lives:
+    """``held``: by block of the baseline until when it is held, although nothing reads it. Raises ValueError where
+    nodes wait for one another in a circle."""
     return _Launched(found).lives(held or {})
 
 
@@ -73,7 +80,7 @@ class _Launched:
         self._turn = {node: turn for turn, node in enumerate(self.order)}
         self._seen: dict[int, tuple[Made, ...]] = {}
 
-    def lives(self, held: Mapping[Made, int]) -> Lives:
+    def lives(self, held: Mapping[Made, Hold]) -> Lives:
         made = [block for node in self.order for block in self._blocks(node) if block.node == node]
         number = {block: index for index, block in enumerate(made)}
         born = np.array([self._turn[block.node] for block in made], dtype=np.int64)
@@ -81,9 +88,9 @@ class _Launched:
         until = self._until(born[block], reader)
         end = born.copy()
         np.maximum.at(end, block, until)
-        for kept, node in held.items():
+        for kept, (node, before) in held.items():
             if kept in number and node in self._turn:
-                end[number[kept]] = max(end[number[kept]], self._turn[node])
+                end[number[kept]] = max(end[number[kept]], self._turn[node] - before)
         freed = self._released()
         for copy, launch in freed.items():
             for one in self._blocks(self._nodes.inputs[copy][0]):
@@ -122,7 +129,7 @@ class _Launched:
         """(Sends, the launch before each on its stream)."""
         pairs, last = list[tuple[int, int]](), dict[int, int]()
         for turn, (node, stream) in enumerate(zip(self.order, self._stream.tolist(), strict=True)):
-            if self._nodes.primitive[node] == _SEND and stream in last:
+            if self._nodes.primitive[node] == SEND and stream in last:
                 pairs.append((turn, last[stream]))
             last[stream] = turn
         waits, awaited = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
@@ -164,7 +171,7 @@ class _Launched:
         elif nodes.is_kernel(node):
             rows = self._rows(node)
             yield from (Made(node, row) for row in rows)
-            if not rows and nodes.inputs[node] and primitive not in (MOVE, _SEND):
+            if not rows and nodes.inputs[node] and primitive not in (MOVE, SEND):
                 yield from self._blocks(nodes.inputs[node][0])
 
     def _taken(self, node: int) -> tuple[Made, ...]:

@@ -19,7 +19,7 @@ from swapconf.trace.launch_graph import NO_NODE, LaunchGraph
 from swapconf.trace.lifetimes import CATEGORIES, NEVER, TICKS, Category, Lifetimes
 from swapconf.whatif.bound import safe_peak_bytes
 from swapconf.whatif.graph.asked import Asked
-from swapconf.whatif.graph.memory import Lives, Made, lives
+from swapconf.whatif.graph.memory import SEND, Hold, Lives, Made, lives
 from swapconf.whatif.graph.moves import ADD
 from swapconf.whatif.graph.run_graph import RunGraph
 from swapconf.whatif.graph.strategy_graph import StrategyGraph, strategy_graph, unchanged
@@ -45,17 +45,21 @@ class GraphedBaseline:
         return cls(prepared=prepared, run=RunGraph.of(prepared.baseline, graph))
 
     @cached_property
-    def _held(self) -> dict[Made, int]:
-        """By block of the graph the node that the baseline holds it for, although nothing there reads the block."""
+    def _held(self) -> dict[Made, Hold]:
+        """By block of the graph until when the baseline holds it, although nothing there reads the block: a launch, or
+        the one in front of a Send, for which the main stream waits."""
         assert self.run is not None
-        found = lives(unchanged(self.run))
+        found, graph = lives(unchanged(self.run)), self.run.graph
         _, last = slots(self.prepared)
-        kept: dict[Made, int] = {}
+        kept: dict[Made, Hold] = {}
         for made, end in zip(found.made, found.end.tolist(), strict=True):
             kernel = int(last[made.row])
             node = self.run.node_of[kernel] if kernel < self.run.count else NO_NODE
-            if found.turn.get(node, -1) > end:
-                kept[made] = node
+            turn = found.turn.get(node, -1)
+            if turn > end:
+                ahead = found.order[turn + 1] if turn + 1 < len(found.order) else NO_NODE
+                is_sent = ahead != NO_NODE and graph.primitive[ahead] == SEND
+                kept[made] = Hold(ahead, 1) if is_sent else Hold(node, 0)
         return kept
 
     def predict(self, strategy: Strategy) -> Prediction:
