@@ -371,3 +371,13 @@ def test_a_view_that_mindspore_has_merged_with_others() -> None:
     assert (finding.origin.line, "merged these views" in finding.hint) == (5, True)
     (finding,) = told(decided(cfg, llama(3)), replace(effect, launched=None))
     assert "merged" not in finding.hint
+
+
+def test_a_copy_named_after_the_second_of_two_views_that_are_one() -> None:
+    """A Linear views once more what it is handed as a view; MindSpore makes one of the two, named after the Linear."""
+    effect = seen("llama_l3_flash_n1")
+    copy = Move(place=Place("0", "attention.wo"), primitive="Reshape", size_bytes=8, host_bytes=512)
+    found = replace(effect, layers=frozenset({"0"}), moves=(copy,), launched=None)
+    assert told(decided(ops(op(r"attention\.reshape", 1, line=5)), llama(3)), found) == []
+    other = ops(op(r"attention\.wq\.reshape", 1, line=5))
+    assert UNASKED in {finding.rule for finding in told(decided(other, llama(3)), found)}

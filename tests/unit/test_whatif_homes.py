@@ -9,7 +9,7 @@ import numpy as np
 
 from swapconf.trace.columns import Reads
 from swapconf.trace.trace import Block, Task
-from swapconf.whatif.homes import states_read, take_in, weights_read
+from swapconf.whatif.homes import dispatched, states_read, take_in, weights_read
 from swapconf.whatif.passes import adopted, passes
 
 
@@ -134,3 +134,12 @@ def test_what_the_optimizer_keeps_is_numbered_from_the_last_parameter_that_is_pr
     blocks = [weight(start, node=name) for start, name in enumerate(names)]
     assert states_read([task(0, 1), task(7, 2), task(9, 4), task(3)], blocks) == {1: 1, 2: 0}
     assert states_read([task(0, 1), task(7, 2)], blocks[:2]) == {}  # an optimizer that keeps nothing
+
+
+def test_what_sends_tokens_to_experts_and_back_stands_in_their_cell() -> None:
+    """1 to 3 have no name: 1 is read by the experts, 3 reads by way of 2 what they make; 4, of the cell around, has."""
+    cells = ["mlp.router", "mlp", "mlp", "mlp", "mlp", "mlp.experts"]
+    lost = np.array([False, True, True, True, False, False])
+    reads = reading((0, 1), (1, 5), (5, 2), (2, 3), (3, 4))
+    found = dispatched(np.zeros(6, dtype=np.int64), cells, lost, reads, np.arange(6))
+    assert found == ["mlp.router", "mlp.experts", "mlp.experts", "mlp.experts", "mlp", "mlp.experts"]
