@@ -17,8 +17,7 @@ def near(baseline: Baseline, node: int, readers: Set[tuple[str, str]], known: Ma
     if bool(kernels.is_lost[node]):
         for face in reads.face[baseline.rows_of(node)].tolist():
             if face in baseline.weights:
-                weight = baseline.blocks.names[baseline.blocks.name[baseline.weights[face]]]
-                yield weight.removeprefix(scope_of_layer(weight)).strip(".").rpartition(".")[0]
+                yield _cell_of_weight(baseline, face)
         for block in baseline.made.get(node, ()):
             low, high = np.searchsorted(reads.block, [block, block + 1])
             yield from (known[reader] for reader in reads.kernel[low:high].tolist() if reader in known)
@@ -38,10 +37,16 @@ def reader_cells(baseline: Baseline) -> dict[int, frozenset[tuple[str, str]]]:
     return {face: frozenset(cells) for face, cells in found.items()}
 
 
+def _cell_of_weight(baseline: Baseline, kernel: int) -> str:
+    """The cell whose weight a kernel reads."""
+    weight: str = baseline.blocks.names[baseline.blocks.name[baseline.weights[kernel]]]
+    return weight.removeprefix(scope_of_layer(weight)).strip(".").rpartition(".")[0]
+
+
 def cell_of(baseline: Baseline, reader: int, passing: int, cells: Set[str]) -> str | None:
     """Which cell of a pass a kernel serves. MindSpore names many gradient kernels after another cell; the two gradients
-    of a Linear read the same gradient of its output, and one of them reads the cast of its weight. Else its name
-    counts, if that is one of ``cells``."""
+    of a Linear read the same gradient of its output, and one of them reads the cast of its weight, or what is gathered
+    of that once for all micro-batches. Else its name counts, if that is one of ``cells``."""
     kernels, reads = baseline.kernels, baseline.reads
     named: str = kernels.cell[reader]
     if not kernels.backward[reader]:
@@ -54,4 +59,8 @@ def cell_of(baseline: Baseline, reader: int, passing: int, cells: Set[str]) -> s
                     if baseline.rootless[face] and kernels.passing[face] == passing:
                         cell: str = kernels.cell[face]
                         return cell
+                    if kernels.passing[face] < 0 and face in baseline.weights and not kernels.backward[face]:
+                        own = _cell_of_weight(baseline, face)
+                        if own in cells:
+                            return own
     return named if named in cells else None
