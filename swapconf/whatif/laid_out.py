@@ -175,6 +175,12 @@ class LaidOut:
         return np.isin(self.kernels.primitives, list(SPLITS))
 
     @cached_property
+    def lost_splits(self) -> Flags:
+        """[kernels] splits that MindSpore has put in anew, as those of latent attention: their name tells no cell, so
+        that nothing asks for them to run again without lazy inline (measured with MindSpore 2.9.0)."""
+        return np.asarray(self.splits & self.kernels.is_lost)
+
+    @cached_property
     def edges(self) -> tuple[Ints, Ints]:
         """(reader, face): nodes of one pass."""
         passing, reads = self.kernels.passing, self.reads

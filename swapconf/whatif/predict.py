@@ -144,16 +144,9 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
 
 def _left_without_lazy_inline(baseline: Baseline, outputs: Sequence[int]) -> Flags:
     """[kernels] see `decide.lazy_inline`. ``outputs``: blocks of recomputed cells, one of several of a kernel each."""
-    left = baseline.of_weights | (baseline.kernels.primitives == DISPATCH) | _splits_without_cell(baseline)
+    left = baseline.of_weights | (baseline.kernels.primitives == DISPATCH) | baseline.lost_splits
     left[baseline.maker[list(outputs)]] = True
     return np.asarray(left)
-
-
-def _splits_without_cell(baseline: Baseline) -> Flags:
-    """[kernels] Splits that MindSpore has put in anew, as those of latent attention: their name tells no cell, so that
-    nothing asks for them (measured with MindSpore 2.9.0)."""
-    outside = np.array([name.startswith("Default/") and name.count("/") == 1 for name in baseline.kernels.name])
-    return np.asarray(baseline.splits & outside)
 
 
 def _apart(prepared: PlacedBaseline, actions: SiteActions, windows: Windows) -> Flags:

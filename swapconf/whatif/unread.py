@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from swapconf.models.network import Network
-from swapconf.trace.columns import Ints
+from swapconf.trace.columns import Flags, Ints
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.laid_out import GRADIENT_VIEW
@@ -35,10 +35,11 @@ def unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...]
     sent = only_sent & baseline.kernels.is_lost & (baseline.below >= 0)
     sent |= only_sent & baseline.views & is_cast[np.maximum(baseline.below, 0)]
     local = np.isin(nodes, face[main & ~sent[reader]])
+    of_indices = _of_indices(baseline)
     for node in np.flatnonzero((of_node >= 0) & ~baseline.is_read_again & local).tolist():
         layer, path = names[of_node[node]]
         known = templates[layer]
-        if known[path].saved and baseline.kernels.primitive[node] in VIEWS and _is_of_indices(baseline, node):
+        if known[path].saved and of_indices[node]:
             found[node] = of_node[node]
         if known[path].saved and not baseline.kernels.is_lost[node] and (baseline.kernels.primitive[node] not in VIEWS):
             readers = [known[reader] for reader in known[path].consumers if reader in known]
@@ -49,11 +50,14 @@ def unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...]
     return found
 
 
-def _is_of_indices(baseline: Baseline, node: int) -> bool:
-    """A view of which a router makes one-hot vectors, which have no gradient."""
+def _of_indices(baseline: Baseline) -> Flags:
+    """[kernels] views of which a router makes one-hot vectors, which have no gradient."""
     reader, face = baseline.edges
-    readers = baseline.kernels.primitives[reader[face == node]]
-    return bool(len(readers)) and bool((readers == _ONE_HOT).all())
+    one_hot = (baseline.kernels.primitives == _ONE_HOT)[reader]
+    found = np.zeros(len(baseline.kernels), dtype=np.bool_)
+    found[face[one_hot]] = True
+    found[face[~one_hot]] = False
+    return found & baseline.views
 
 
 def viewed(baseline: Baseline, of_node: Ints, of_merged: Ints) -> Ints:
