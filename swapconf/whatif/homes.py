@@ -10,8 +10,7 @@ from swapconf.memory.trace_lifetimes import of_parameter
 from swapconf.trace.columns import Flags, Ints, Reads
 from swapconf.trace.lifetimes import Category
 from swapconf.trace.trace import POINT_TO_POINT, Block, Task
-
-_EXPERTS = "experts"
+from swapconf.whatif.laid_out import EXPERTS
 
 
 def take_in(layer: Ints, cell: list[str], backward: Flags, reads: Reads, maker: Ints) -> None:
@@ -44,7 +43,7 @@ def dispatched(layer: Ints, cell: Sequence[str], lost: Flags, reads: Reads, make
         if one >= 0 and layer[one] == layer[other] and (lost[one] or lost[other]):
             near.setdefault(one, []).append(other)
             near.setdefault(other, []).append(one)
-    stack = [index for index in near if cell[index].rpartition(".")[2] == _EXPERTS]
+    stack = [index for index in near if cell[index].rpartition(".")[2] == EXPERTS]
     while stack:
         index = stack.pop()
         for other in near[index]:

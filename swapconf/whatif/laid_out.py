@@ -24,6 +24,7 @@ GRADIENT_VIEW = "TransposeExtView"  # of a weight of experts, measured with Mind
 SPLITS = frozenset({"Split", "SplitWithSize"})
 ADD_AND_NORM = "AddRmsNorm"  # what MindSpore makes of an Add that an RmsNorm reads
 DISPATCH = "AlltoAllV"  # of tokens to experts and back, in the code of the model (measured with MindSpore 2.9.0)
+EXPERTS = "experts"  # the cell of experts in an MLP
 PREDICTING = "transformer_layer"  # the decoder layer in a layer for multi-token prediction
 IN_PLACE = "Inplace"  # how primitives begin that write what they read
 SUM = 2  # which of its outputs the Add would have
@@ -173,6 +174,17 @@ class LaidOut:
     def splits(self) -> Flags:
         """[kernels] makes pieces of a tensor."""
         return np.isin(self.kernels.primitives, list(SPLITS))
+
+    @cached_property
+    def beside_experts(self) -> Flags:
+        """[kernels] stands in the cell of a layer that has experts, with all that is below it."""
+        cells = list(zip(self.kernels.layer.tolist(), self.kernels.cell, strict=True))
+        around = {(layer, cell.rpartition(".")[0]) for layer, cell in cells if cell.rpartition(".")[2] == EXPERTS}
+        depths = {cell.count(".") + 1 for _, cell in around if cell}
+        return np.array(
+            [any((layer, ".".join(cell.split(".")[:depth])) in around for depth in depths) for layer, cell in cells],
+            dtype=np.bool_,
+        )
 
     @cached_property
     def lost_splits(self) -> Flags:
