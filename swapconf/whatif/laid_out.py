@@ -94,7 +94,7 @@ class LaidOut:
         """[kernels] how many kernels read what each makes, or shows as a view. Of what is written in place a view is no
         only reader: MindSpore ties others to it."""
         reads = self.reads
-        in_place = np.char.startswith(self.kernels.primitives, "Inplace")
+        in_place = np.char.startswith(self.kernels.primitives, IN_PLACE)
         seen = np.where((reads.via >= 0) & in_place[reads.via], reads.face, reads.via)
         return np.bincount(seen[seen >= 0], minlength=len(self.kernels))
 

@@ -11,8 +11,6 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import numpy as np
-
 from swapconf.trace.launch_graph import ITEM, NO_NODE, TUPLE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
@@ -85,29 +83,18 @@ class Gates:
     def _is_output(self, node: int, part: Part) -> bool:
         """Something that the forward pass does outside of a cell reads what the node makes, or a sum or a view of it,
         whose gradient is the same."""
-        asked = self.asked
-        kernels = asked.prepared.baseline.kernels
-        primitive, passing = kernels.primitive, kernels.passing
-        stack, seen = [node], {node}
+        baseline = self.asked.prepared.baseline
+        kernels, stack, seen = baseline.kernels, [node], {node}
         while stack:
-            for reader in self._forward_readers.get(stack.pop(), ()):
-                if not asked.is_under(part.cell, reader) or passing[reader] != passing[node]:
+            for reader in baseline.followers(stack.pop()):
+                if kernels.backward[reader]:
+                    continue
+                if not self.asked.is_under(part.cell, reader) or kernels.passing[reader] != kernels.passing[node]:
                     return True
-                if primitive[reader] in _HAND_ON and reader not in seen:
+                if kernels.primitive[reader] in _HAND_ON and reader not in seen:
                     seen.add(reader)
                     stack.append(reader)
         return False
-
-    @cached_property
-    def _forward_readers(self) -> dict[int, list[int]]:
-        baseline = self.asked.prepared.baseline
-        backward, reads = baseline.kernels.backward, baseline.reads
-        maker = baseline.maker[reads.block]
-        found: defaultdict[int, list[int]] = defaultdict(list)
-        inside = np.flatnonzero((maker >= 0) & (reads.kernel < self.asked.run.count) & ~backward[reads.kernel])
-        for node, reader in zip(maker[inside].tolist(), reads.kernel[inside].tolist(), strict=True):
-            found[node].append(reader)
-        return found
 
     @cached_property
     def _by_pass(self) -> dict[int, list[tuple[int, int]]]:

@@ -189,13 +189,9 @@ class _Building:
 
     def _restored(self, twin: int, node: int) -> int:
         """What the forward pass made, in place of what the model would make again."""
-        barrier = next(
-            (found for given in self._run.graph.inputs[node] if (found := self._barrier(given)) != NO_NODE), NO_NODE
-        )
+        barriers = (self._run.through_barrier(given)[0] for given in self._run.graph.inputs[node])
+        barrier = next((found for found in barriers if found != NO_NODE), NO_NODE)
         return self._ties.behind_barrier(self._run.node_of[self._asked.restored[twin]], barrier)
-
-    def _barrier(self, node: int) -> int:
-        return self._run.through_barrier(node)[0] if node != NO_NODE else NO_NODE
 
     def _first_kernel(self, node: int) -> int:
         return next(user for user in self._run.users[node] if user in self._run.kernel_of)
