@@ -93,6 +93,11 @@ class CellPrimitives:
         views = (view for view in read if view.type in VIEWS)
         return next((view.path for view in views if readers & self._kinds_behind(view)), None)
 
+    def view_of(self, source: str) -> str | None:
+        """The only view that reads ``source`` in the catalog."""
+        views = [view.path for view in self._read_by(self.by_path[source]) if view.type in VIEWS]
+        return views[0] if len(views) == 1 else None
+
     def _read_by(self, operator: Operator) -> list[Operator]:
         return [self.by_path[path] for path in operator.consumers if path in self.by_path]
 

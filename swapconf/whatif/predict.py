@@ -88,6 +88,8 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
         owned, actions.again[sites.of_read], flagged[reads.face] & baseline.kernels.backward[reads.kernel]
     ) & (reads.face >= 0)
     flagged_read[np.isin(reads.face, kept)] = False  # also a view: what it shows stays with it
+    back = restored(baseline, sites, actions)
+    flagged_read[np.isin(reads.via, list(back)) | np.isin(reads.kernel, list(back))] = False
     flagged[stand_ins(baseline, sites.of_node, sites.of_read, flagged_read)] = True
     flagged &= ~prepared.is_once
     sums = _kept_sums(baseline, sites, actions, flagged)
@@ -106,7 +108,7 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
             covering,
         ),
     )
-    program = kept_instead(baseline, program, restored(baseline, sites, actions))
+    program = kept_instead(baseline, program, back)
     if not strategy.lazy_inline:
         program = unscaled_early(baseline, program)
     if wanted := _of_all_layers(prepared, strategy):
@@ -242,9 +244,9 @@ def _flagged(baseline: Baseline, sites: Sites, actions: SiteActions) -> tuple[Fl
     rest."""
     kernels, reads = baseline.kernels, baseline.reads
     flagged = np.where(sites.of_node >= 0, actions.again[sites.of_node], False)
-    flagged &= (sites.of_merged < 0) | actions.again[sites.of_merged]
     for (layer, cell), nodes in sites.loose.items():
         flagged[nodes] = descends(cell, actions.roots.get(layer, frozenset()))
+    flagged &= (sites.of_merged < 0) | actions.again[sites.of_merged]
     leaving = (reads.face >= 0) & (kernels.passing[reads.face] >= 0) & ~kernels.backward[reads.kernel]
     leaving &= kernels.passing[reads.face] != kernels.passing[reads.kernel]
     leaving &= ~baseline.norms[reads.kernel]  # whose Add is of the layer that it ends

@@ -21,7 +21,8 @@ def restored(baseline: Baseline, sites: Sites, actions: SiteActions) -> dict[int
     """By kernel of the backward pass that is not launched the kernel of the forward pass whose output is kept."""
     if not actions.excluded.any():
         return {}
-    asked = (sites.of_node >= 0) & actions.excluded[sites.of_node] & (baseline.twin >= 0) & (baseline.num_made == 1)
+    asked = (sites.of_node >= 0) & actions.excluded[sites.of_node] & (baseline.twin >= 0)
+    asked &= (baseline.num_made == 1) | baseline.views
     return {int(baseline.twin[kernel]): kernel for kernel in np.flatnonzero(asked).tolist()}
 
 

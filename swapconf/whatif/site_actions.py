@@ -94,10 +94,23 @@ def on_device(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
     reading = actions.excluded[sites.of_node] & np.isin(kernels.primitives, list(MAKE_SEVERAL))
     found = np.zeros(len(kernels), dtype=np.bool_)
     found[reads.face[reading[reads.kernel] & (reads.face >= 0)]] = True
+    found |= _viewed_by_left_out(baseline, sites, actions)
     handed = actions.handed_on[sites.of_node][reads.face] & (reads.face >= 0)
     for reader, face in zip(reads.kernel[handed].tolist(), reads.face[handed].tolist(), strict=True):
         found[face] |= not kernels.backward[reader] and kernels.cell[reader].endswith(_NEXT_NORM)
     return found & (baseline.num_made <= 1)
+
+
+def _viewed_by_left_out(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
+    """[kernels] what a view shows that runs again by itself, where that of its reader is excluded: it is copied to the
+    host, but what runs again reads it on the device (measured with MindSpore 2.9.0: the Cast in front of a Linear)."""
+    reads, again = baseline.reads, actions.again & (actions.cell < 0)
+    viewed = (baseline.views & again[sites.of_node])[reads.face] & (reads.face >= 0)
+    viewed &= actions.excluded[sites.of_node][reads.kernel] & ~baseline.kernels.backward[reads.kernel]
+    found = np.zeros(len(baseline.kernels), dtype=np.bool_)
+    shown = baseline.below[reads.face[viewed]]
+    found[shown[shown >= 0]] = True
+    return found
 
 
 def asked_alone(sites: Sites, actions: SiteActions) -> Flags:
@@ -126,6 +139,21 @@ def _read_for_a_type(baseline: Baseline, alone: Flags) -> Flags:
     return found & for_nothing
 
 
+def _redistributed(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
+    """[kernels] what changes its layout in front of a view, where the communication of that is to run again: MindSpore
+    marks that of the change, and finds out later than what to copy that nothing needs it (measured with 2.9.0: the
+    product in front of a Reshape of GLM)."""
+    found = np.zeros(len(baseline.kernels), dtype=np.bool_)
+    for view in np.flatnonzero(baseline.views & actions.comm[sites.of_node]).tolist():
+        node, is_sent = int(baseline.below[view]), False
+        while node >= 0 and sites.of_node[node] < 0 and not baseline.views[node]:
+            is_sent |= bool(baseline.kernels.stream[node])
+            node = max(baseline.reads.face[baseline.rows_of(node)].tolist(), default=-1)
+        if is_sent and node >= 0 and sites.of_node[node] >= 0:
+            found[node] = not baseline.is_read_again[node]
+    return found
+
+
 def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions) -> Ints:
     """[kernels] the site whose swap copies a node's output to the host although no gradient reads it, -1 for none: as
     `Sites.of_unread`; so is what a view reads that is to run again, also where that was asked of its communication
@@ -138,9 +166,11 @@ def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions) -> Int
     viewed = (sites.of_viewed >= 0) & (actions.again | actions.comm)[sites.of_viewed]
     found = np.where(viewed, sites.of_node, sites.of_unread)
     found = np.where(_read_for_a_type(baseline, asked_alone(sites, actions)), sites.of_node, found)
+    found = np.where(_redistributed(baseline, sites, actions), sites.of_node, found)
+    found = np.where(_viewed_by_left_out(baseline, sites, actions), sites.of_node, found)
     of_mlp = np.array([path.endswith(_FIRST_OF_MLP) for _, path in sites.names] + [False])[sites.of_node]
     if of_mlp.any():
-        alone = of_mlp & (actions.cell[sites.of_node] < 0)
+        alone = of_mlp & ~actions.excluded[sites.of_node] & (actions.cell[sites.of_node] < 0)
         last = baseline.kernels.layer[alone].max(initial=-1)
         casts = (found >= 0) & ~viewed & (baseline.kernels.primitives == "Cast") & (baseline.kernels.layer > last)
         found = np.where(casts, -1, found)

@@ -204,6 +204,26 @@ class _Assigned:
                 other = layer[1].view_between(source, path, kinds)
                 if other is not None:
                     self.of_merged[node] = self._site(layer[0], other)
+        self._handed_out()
+
+    def _handed_out(self) -> None:
+        """A view without a name behind a node is the last of the cell of that; a second one behind it, which reads like
+        it, is that of the cell around."""
+        baseline, is_lost = self._baseline, self._kernels.is_lost
+        behind = {int(baseline.below[node]): node for node in np.flatnonzero(baseline.views & is_lost).tolist()}
+        for node in np.flatnonzero(baseline.views & is_lost & (self.of_node < 0)).tolist():
+            layer, below = self._layer(node), int(baseline.below[node])
+            if layer is None or below < 0 or self.of_node[below] < 0:
+                continue
+            path = layer[1].view_of(self._of_site[self.of_node[below]])
+            if path is None:
+                continue
+            self.of_merged[node] = self._site(layer[0], path)
+            last = behind.get(node, -1)
+            around = path.rpartition(".")[0].rpartition(".")[0]
+            outer = layer[1].path(around, self._kernels.primitive[node], self._readers.get(last, frozenset()))
+            if last >= 0 and outer is not None and self.of_node[last] == self.of_merged[node]:
+                self.of_node[last] = self.of_moved[last] = self._site(layer[0], outer)
 
     def sent(self) -> None:
         """Communication that is no site of its own moves what the site does that it reads; so does the slice that

@@ -216,7 +216,7 @@ class Again:
             return seen
         made, baseline = self.asked.run.kernel_of.get(source, -1), self.asked.prepared.baseline
         is_inside = made >= 0 and self.asked.run.is_inlined and self.asked.is_under(part.cell, made)
-        is_inside = is_inside and not baseline.rootless[made]
+        is_inside = is_inside and not baseline.rootless[made] and not self.asked.hands_on(made)
         is_inside = is_inside and not (item == SUM and self._is_norm_alone(source, made))
         if is_inside and baseline.kernels.passing[made] == baseline.kernels.passing[kernel]:
             return seen
