@@ -11,6 +11,7 @@ from swapconf.whatif.graph.constants import Constants
 from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.moves import Moves
 from swapconf.whatif.graph.nodes import COPY, Nodes
+from swapconf.whatif.graph.slices import Slices
 from swapconf.whatif.graph.tables import Tables
 from swapconf.whatif.graph.ties import Ties
 from swapconf.whatif.laid_out import ADD_AND_NORM, SUM
@@ -35,6 +36,7 @@ class Again:
     moves: Moves
     tables: Tables
     constants: Constants
+    slices: Slices
     kernel_of: dict[int, int] = field(default_factory=dict)
     norms: set[int] = field(default_factory=set)
     weights: dict[int, int] = field(default_factory=dict)
@@ -137,7 +139,12 @@ class Again:
         window = self.asked.uses[kernel, True, made[SUM]].window
         value = self.moves.shown_item(node, SUM)
         seen = self.moves.returned(window, barrier) if window >= 0 else self._behind(value, barrier)
-        return self.ties.gated(seen, self.gates.of(kernel, part)) if part.cell != NO_CELL else seen
+        if part.cell == NO_CELL:
+            return seen
+        summed = made[SUM]
+        if window < 0 and self.slices.is_sliced(kernel, SUM):
+            return self.slices.gathered(seen, self.gates.of(kernel, part), summed)
+        return self.ties.gated(seen, self.gates.of(kernel, part))
 
     def _reads_weight(self, node: int, kernel: int) -> bool:
         inputs = self.asked.run.graph.inputs[node]
@@ -209,14 +216,27 @@ class Again:
     def _behind(self, value: int, barrier: int) -> int:
         return self.ties.behind_barrier(value, barrier)
 
+    def _in_state(self, value: int) -> bool:
+        """A value that is handed out of a cell in the state in which that read its parameters: what runs again reads
+        them behind the gate."""
+        nodes = self.nodes
+        while value != NO_NODE and nodes.primitive[value] in SAME_VALUE:
+            value, awaited = nodes.inputs[value][:2]
+            if awaited != NO_NODE and nodes.primitive[awaited] == STATE:
+                return True
+        return False
+
     def gated(self, seen: int, source: int, kernel: int, part: Part, item: int = 0) -> int:
         """What a recomputed cell is given waits; what was made in it, as what was left out of it, does not with lazy
         inline. The sum that a fused norm makes for the layer before is given, too."""
         if part.cell == NO_CELL:
             return seen
         made, baseline = self.asked.run.kernel_of.get(source, -1), self.asked.prepared.baseline
+        if self.slices.is_sliced(made, item):
+            return self.slices.gathered(seen, self.gates.of(kernel, part), self.asked.row(source, item))
         is_inside = made >= 0 and self.asked.run.is_inlined and self.asked.is_under(part.cell, made)
-        is_inside = is_inside and not baseline.rootless[made] and not self.asked.hands_on(made)
+        is_inside = is_inside and not baseline.rootless[made]
+        is_inside = is_inside and not self._in_state(seen)
         is_inside = is_inside and not (item == SUM and self._is_norm_alone(source, made))
         if is_inside and baseline.kernels.passing[made] == baseline.kernels.passing[kernel]:
             return seen

@@ -79,11 +79,6 @@ class Asked:
         """Stands in a recomputed cell and does not run again."""
         return kernel not in self.again and self._around(kernel) != NO_CELL
 
-    def hands_on(self, kernel: int) -> bool:
-        """A view that is left out, the last of its cell: what reads it stands in the cell around."""
-        first = int(self.prepared.sites.of_merged[kernel])
-        return first >= 0 and bool(self.plan.marks.actions.excluded[first])
-
     def is_inside(self, kernel: int) -> bool:
         """Stands in a recomputed cell, whether it runs again or not."""
         return self.root[kernel] != NO_CELL or self._around(kernel) != NO_CELL

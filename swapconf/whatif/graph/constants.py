@@ -1,12 +1,14 @@
-"""What recomputed cells make of constants, such as the halves of a rotary table -> one node for the backward pass.
+"""What recomputed cells make of constants, such as the halves of a rotary table -> nodes for the backward pass.
 
-MindSpore 2.9.0 makes the node again for the recomputed cells of all layers and micro-batches together: it waits for
-nothing, as it reads a constant alone, and that constant lies on the device once more (measured).
+MindSpore 2.9.0 makes the node again for the recomputed cells of all layers and micro-batches together, in stages of a
+pipeline in front of the last for each micro-batch, without lazy inline for each layer: it waits for nothing, as it
+reads a constant alone, and that constant lies on the device once more (measured).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -30,7 +32,7 @@ class Constants:
     nodes: Nodes
     tables: Tables
     kernel_of: dict[int, int] = field(default_factory=dict)
-    _made: dict[int, int] = field(default_factory=dict)
+    _made: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def again(self, value: int, reader: int) -> int:
         """A value as the backward pass reads it for ``reader``, a kernel of the forward pass; `NO_NODE` where it is
@@ -39,18 +41,33 @@ class Constants:
         is_inside = self.asked.root[reader] != NO_CELL or self.asked.is_left_out(reader)
         if not is_inside or not self._is_constant(source):
             return NO_NODE
-        return self.tables.shown(value, self._copy(source))
+        return self.tables.shown(value, self._copy(source, self._sharing(reader)))
 
-    def _copy(self, source: int) -> int:
-        if source not in self._made:
+    def _sharing(self, reader: int) -> int:
+        """The same for all that have one copy."""
+        run = self.asked.run
+        passing = int(self.asked.prepared.baseline.kernels.passing[reader])
+        if not run.is_inlined:
+            return passing
+        return run.batch_of_pass.get(passing, 0) if self._is_in_front else 0
+
+    @cached_property
+    def _is_in_front(self) -> bool:
+        """A later stage sends gradients."""
+        kernels = self.asked.prepared.baseline.kernels
+        return bool(kernels.backward[kernels.primitives == "Receive"].any())
+
+    def _copy(self, source: int, sharing: int) -> int:
+        if (source, sharing) not in self._made:
             run, nodes = self.asked.run, self.nodes
             inputs = [
-                given if given == NO_NODE else self.tables.shown(given, self._copy(run.source(given)[0]))
+                given if given == NO_NODE else self.tables.shown(given, self._copy(run.source(given)[0], sharing))
                 for given in run.graph.inputs[source]
             ]
-            self._made[source] = nodes.add(nodes.primitive[source], inputs, nodes.name[source])
-            self.kernel_of[self._made[source]] = run.kernel_of[source]
-        return self._made[source]
+            new = nodes.add(nodes.primitive[source], inputs, nodes.name[source])
+            self._made[source, sharing] = new
+            self.kernel_of[new] = run.kernel_of[source]
+        return self._made[source, sharing]
 
     def _is_constant(self, node: int, far: int = 0) -> bool:
         """Made of constants alone: parameters, too, are no nodes, but are not what these primitives read."""
@@ -68,7 +85,8 @@ class Constants:
         baseline, blocks = self.asked.prepared.baseline, self.asked.prepared.baseline.blocks
         constants = np.flatnonzero((baseline.maker < 0) & (blocks.category == _CONSTANT))
         found = list[int]()
-        for node, kernel in self.kernel_of.items():
+        known = {kernel: node for node, kernel in self.kernel_of.items()}
+        for kernel, node in known.items():
             if any(given != NO_NODE for given in self.nodes.inputs[node]):
                 continue
             parts = blocks.size_bytes[baseline.made[kernel]]

@@ -248,10 +248,10 @@ class RunGraph:
         """The micro-batch whose layers made a value."""
         node, _ = self.source(value)
         kernel = self.kernel_of.get(node)
-        return None if kernel is None else self._batches.get(int(self.baseline.kernels.passing[kernel]))
+        return None if kernel is None else self.batch_of_pass.get(int(self.baseline.kernels.passing[kernel]))
 
     @cached_property
-    def _batches(self) -> dict[int, int]:
+    def batch_of_pass(self) -> dict[int, int]:
         return {number: index for index, batch in enumerate(self.baseline.batches) for number in batch}
 
     def is_backward(self, node: int) -> bool:

@@ -17,6 +17,7 @@ from swapconf.whatif.graph.moves import Moves
 from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.graph.prefetch import prefetched
 from swapconf.whatif.graph.run_graph import RunGraph
+from swapconf.whatif.graph.slices import Slices
 from swapconf.whatif.graph.states import States
 from swapconf.whatif.graph.tables import Tables
 from swapconf.whatif.graph.ties import Ties
@@ -70,7 +71,17 @@ class _Building:
         self._gates = Gates(asked, self._nodes)
         self._moves = Moves(asked, self._nodes, self._ties, self._tables.made)
         self._constants = Constants(asked, self._nodes, self._tables)
-        self._again = Again(asked, self._nodes, self._ties, self._gates, self._moves, self._tables, self._constants)
+        self._slices = Slices(asked, self._nodes, self._ties)
+        self._again = Again(
+            asked,
+            self._nodes,
+            self._ties,
+            self._gates,
+            self._moves,
+            self._tables,
+            self._constants,
+            self._slices,
+        )
         self._dropped: dict[int, int] = {}
 
     def graph(self) -> StrategyGraph:
@@ -96,13 +107,13 @@ class _Building:
             run=self._run,
             nodes=self._nodes,
             windows=windows,
-            copies=again | tables,
+            copies=again | tables | self._slices.kernel_of,
             again=frozenset(again),
             out={node: window for window, node in self._moves.out.items()},
             back=back,
             sums=self._moves.sums,
             norms=frozenset(self._again.norms),
-            weights=self._again.weights,
+            weights=self._again.weights | self._slices.rows,
             constants=self._constants.rows(),
         )
 

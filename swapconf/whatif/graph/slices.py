@@ -1,0 +1,90 @@
+"""WHAT A RECOMPUTED LAYER IS GIVEN -> a slice of it, kept for the backward pass, and what gathers it again.
+
+With ``recompute_slice_activation`` and the parallel optimizer MindSpore keeps a slice of what an operator of a layer
+that is recomputed as a whole leaves for one: the outputs of such layers, and what is left out of them. Ranks that hold
+the same share it. Where none does, the slice is a view of the whole, and it is gathered from a group of one (measured
+with MindSpore 2.9.0; frontend/optimizer/slice_activation_in_recompute.cc). What several ranks hold is sliced along its
+first dimension where that can be divided by their number: with the one sample of a rank that it cannot, and it stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from swapconf.trace.launch_graph import DEPEND, NO_NODE
+from swapconf.whatif.graph.asked import NO_CELL, Asked
+from swapconf.whatif.graph.nodes import Nodes
+from swapconf.whatif.graph.ties import Ties
+
+_OPTION = "recompute_slice_activation"
+_SLICE, _GATHER = "StridedSlice", "AllGather"
+_REDUCES = "AllReduce"  # after it all ranks of a tensor-parallel group hold the same
+
+
+@dataclass
+class Slices:
+    """By what gathers a slice again, ``rows``: the row of the baseline that its block is like, ``kernel_of``: a kernel on
+    the same stream."""
+
+    asked: Asked
+    nodes: Nodes
+    ties: Ties
+    rows: dict[int, int] = field(default_factory=dict)
+    kernel_of: dict[int, int] = field(default_factory=dict)
+    _slice_of: dict[int, int] = field(default_factory=dict)
+    _gathered: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def is_sliced(self, kernel: int, item: int) -> bool:
+        """``kernel``, -1 for none: what makes a value that a recomputed cell is given."""
+        if kernel < 0 or not self._is_on or not self._is_of_whole_layer(kernel):
+            return False
+        baseline = self.asked.prepared.baseline
+        made = baseline.made.get(kernel, [])
+        is_only = len(made) == 1 or made[item : item + 1] in [[row] for row in baseline.sums.tolist()]
+        return is_only and not self._is_shared(kernel)
+
+    @cached_property
+    def _is_on(self) -> bool:
+        return bool(self.asked.plan.marks.strategy.recompute_options.get(_OPTION)) and bool(self._gathering)
+
+    @cached_property
+    def _gathering(self) -> list[int]:
+        """Kernels of the parallel optimizer."""
+        baseline = self.asked.prepared.baseline
+        return [kernel for kernel in baseline.weights if baseline.kernels.primitive[kernel] == _GATHER]
+
+    def _is_of_whole_layer(self, kernel: int) -> bool:
+        baseline, roots = self.asked.prepared.baseline, self.asked.plan.marks.actions.roots
+        summed = baseline.added(kernel) if baseline.norms[kernel] else [kernel]
+        is_computed = not baseline.kernels.stream[kernel]  # what is received is no operator's
+        return is_computed and all("" in roots.get(baseline.layer_of(one), ()) for one in summed)
+
+    def _is_shared(self, kernel: int) -> bool:
+        """Several ranks hold the same: the sums and norms of a model whose ranks reduce what they compute."""
+        kernels = self.asked.prepared.baseline.kernels
+        is_wide = kernels.cell[kernel] == "" or "norm" in kernels.cell[kernel].lower()
+        return is_wide and self._reduces
+
+    @cached_property
+    def _reduces(self) -> bool:
+        kernels = self.asked.prepared.baseline.kernels
+        return bool(((kernels.primitives == _REDUCES) & ~kernels.backward & (kernels.passing >= 0)).any())
+
+    def gathered(self, seen: int, gate: int, row: int) -> int:
+        """``seen``: the value behind the barrier of a call, if there is one."""
+        inputs, primitive = self.nodes.inputs, self.nodes.primitive
+        is_tied = primitive[seen] == DEPEND and inputs[seen][1] in self.asked.run.barriers
+        value, barrier = inputs[seen][:2] if is_tied else (seen, NO_NODE)
+        value = self.asked.run.unpacked(value) if value < self.nodes.count else value
+        if (value, gate) not in self._gathered:
+            waits = self.ties.gated(self.ties.behind_barrier(self._sliced(value), barrier), gate)
+            self._gathered[value, gate] = self.nodes.add(_GATHER, (waits,), f"Default/{_GATHER}")
+            self.rows[self._gathered[value, gate]] = row
+            self.kernel_of[self._gathered[value, gate]] = self._gathering[0]
+        return self._gathered[value, gate]
+
+    def _sliced(self, value: int) -> int:
+        if value not in self._slice_of:
+            self._slice_of[value] = self.nodes.add(_SLICE, (value,), f"Default/{_SLICE}")
+        return self._slice_of[value]
