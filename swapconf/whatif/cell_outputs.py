@@ -41,14 +41,16 @@ def cell_outputs(
     return sorted(nodes), sorted(blocks)
 
 
-def read_by_others(baseline: Baseline, outputs: Sequence[int]) -> list[int]:
+def read_by_others(baseline: Baseline, outputs: Sequence[int], turned: Flags) -> list[int]:
     """Of these blocks those that a gradient reads which is not that of what made them: that one sees no output of the
-    cell but the kernel itself, which runs again (measured with MindSpore 2.9.0: flash attention)."""
+    cell but the kernel itself, which runs again (measured with MindSpore 2.9.0: flash attention). ``turned``: [kernels]
+    what others see is a Transpose of what each makes, which of a single head is launched as a view."""
     primitive, backward = baseline.kernels.primitive, baseline.kernels.backward
     return [
         block
         for block in outputs
-        if any(
+        if not turned[baseline.maker[block]]
+        and any(
             primitive[reader] != f"{primitive[baseline.maker[block]]}Grad"
             for reader in baseline.readers_of(block)
             if backward[reader]

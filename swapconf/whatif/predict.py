@@ -34,6 +34,8 @@ from swapconf.whatif.unscaled import unscaled_by_turns, unscaled_early
 from swapconf.whatif.upfront import upfront
 from swapconf.whatif.weight_copies import WeightCopies, copied
 
+_TRANSPOSE = "Transpose"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Marks:
@@ -77,7 +79,7 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     if not strategy.recompute_options.get("mp_comm_recompute", True):
         staying |= redistributing(baseline)
     if strategy.lazy_inline:
-        outputs = read_by_others(baseline, outputs)
+        outputs = read_by_others(baseline, outputs, _turned(sites, strategy))
     else:
         staying |= _left_without_lazy_inline(baseline, outputs)
     flagged &= ~staying
@@ -149,6 +151,17 @@ def _left_without_lazy_inline(baseline: Baseline, outputs: Sequence[int]) -> Fla
     left = baseline.of_weights | (baseline.kernels.primitives == DISPATCH) | baseline.lost_splits
     left[baseline.maker[list(outputs)]] = True
     return np.asarray(left)
+
+
+def _turned(sites: Sites, strategy: Strategy) -> Flags:
+    """[kernels] nothing but Transposes read what each makes, as the catalog has it."""
+    operators = {entry.layer.name: entry.layer.template.by_path for entry in strategy.layers}
+    found = []
+    for layer, path in sites.names:
+        known = operators.get(layer, {})
+        readers = [known[one].type for one in known[path].consumers if one in known] if path in known else []
+        found.append(bool(readers) and set(readers) == {_TRANSPOSE})
+    return np.array([*found, False], dtype=np.bool_)[sites.of_node]
 
 
 def _apart(prepared: PlacedBaseline, actions: SiteActions, windows: Windows) -> Flags:
