@@ -239,7 +239,9 @@ class LaidOut:
                 and not kernels.name[kernel].startswith("Gradients")
             ]
             if again:
-                found[[kernel for kernel in group if kernels.passing[kernel] >= 0]] = again[0]
+                nodes = [kernel for kernel in group if kernels.passing[kernel] >= 0]
+                here = [kernel for kernel in nodes if kernels.cell[kernel] == kernels.cell[again[0]]]
+                found[here or nodes] = again[0]
         return found
 
     @cached_property

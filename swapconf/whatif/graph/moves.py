@@ -8,6 +8,7 @@ sum, and without pipeline stages always (measured with MindSpore 2.9.0).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from swapconf.trace.launch_graph import DEPEND, ITEM, NO_NODE
@@ -19,7 +20,8 @@ from swapconf.whatif.laid_out import ADD_AND_NORM, SUM
 from swapconf.whatif.parted import User
 
 ADD = "Add"  # that is not fused with a norm
-_NORM, _MEAN = "RmsNorm", "MeanExt"
+_NORM = "RmsNorm"
+_OF_ROUTERS = ("MeanExt", "GatherD")  # for the loss, and of the scores of the experts that are chosen
 
 
 @dataclass
@@ -125,7 +127,7 @@ class Moves:
 
     def _tie_readers(self, value: int, copied: int) -> None:
         readers = self._forward_readers(value)
-        if len(readers) > 1 and not self._is_merged(value):
+        if len(readers) > 1 and not self._is_merged(value, readers):
             readers = [self._first(value, readers)]
         if len(readers) == 1:
             self._part_view(readers[0], value)
@@ -152,18 +154,23 @@ class Moves:
             for reader in others:
                 self._redirect(reader, view, other)
 
-    def _is_merged(self, value: int) -> bool:
-        """Of several that were equal; each had a copy."""
+    def _is_merged(self, value: int, readers: Sequence[int]) -> bool:
+        """Of several that were equal; each had a copy. A view was none where one cell alone reads it."""
+        run, cell = self.asked.run, self.asked.prepared.baseline.kernels.cell
         return (
-            self.nodes.primitive[value] in VIEWS
+            (
+                self.nodes.primitive[value] in VIEWS
+                and len({cell[run.kernel_of[one]] if one in run.kernel_of else "" for one in readers}) > 1
+            )
             or value >= self.nodes.count
             or self.asked.run.kernel_of.get(value, -1) in self.asked.shared
         )
 
     def _first(self, value: int, readers: list[int]) -> int:
-        mean = next((one for one in readers if self.nodes.primitive[one] == _MEAN), None)  # for the loss of a router
-        if mean is not None:
-            return mean
+        for kind in _OF_ROUTERS:
+            found = next((one for one in readers if self.nodes.primitive[one] == kind), None)
+            if found is not None:
+                return found
         norms = [one for one in readers if self.nodes.primitive[one] == _NORM]
         if norms and not self.asked.is_pipelined:
             return norms[0]

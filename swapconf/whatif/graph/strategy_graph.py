@@ -11,6 +11,7 @@ from swapconf.trace.launch_graph import LOAD, NO_NODE, TUPLE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.again import Again
 from swapconf.whatif.graph.asked import NO_CELL, Asked
+from swapconf.whatif.graph.cell_states import CellStates
 from swapconf.whatif.graph.constants import Constants
 from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.moves import Moves
@@ -99,6 +100,7 @@ class _Building:
             self._moves.unread(window)
         self._ties.save({self._nodes.inputs[node][0]: node for node in self._moves.out.values()})
         States(self._asked, self._nodes).tie()
+        CellStates(self._asked, self._nodes).tie()
         back = {node: window for (window, _), node in self._moves.back.items()}
         prefetched(self._nodes, self._run, windows.prefetch, back)
         tables = {node: kernel for (kernel, _), node in self._tables.made.items()}

@@ -1,0 +1,182 @@
+"""RECOMPUTED CELLS -> parameters that are read behind one wait for what it returns.
+
+MindSpore 2.9.0 hands the state in which parameters are read (``UpdateState``) from one to the next, as long as something
+that is still to come writes: a router that counts its tokens, an embedding. A recomputed cell is a graph of its own
+until late, so that the state behind it is that behind its call, where that returns a tuple. Not behind a cell that
+writes itself: such a graph returns the state. Not in steps of one micro-batch (measured: DeepSeek-V3 and TeleChat3 MoE).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from swapconf.trace.launch_graph import LOAD, NO_NODE, STATE, TUPLE
+from swapconf.whatif.graph.asked import NO_CELL, Asked
+from swapconf.whatif.graph.nodes import COPY, Nodes
+
+_NOTHING_BEFORE = -1
+_RETURN_TUPLES = ("Linear", "SelfAttention", "MLP", "MLPInterleaved", "TransformerLayer")  # ends of classes of mcore
+_WRITES = ("Assign", "Embedding")  # tokens of experts; the norms of what it reads
+
+
+class _Called(NamedTuple):
+    """A recomputed cell in one pass: the last of its kernels."""
+
+    last: int
+    passing: int
+    cell: int
+
+
+@dataclass
+class CellStates:
+    asked: Asked
+    nodes: Nodes
+    _waits: dict[int, int] = field(default_factory=dict)
+
+    def tie(self) -> None:
+        calls = sorted(self._calls()) if self._is_repeated else []
+        batch_of = self.asked.run.batch_of_pass
+        for call in calls:
+            behind: dict[int, int] = {}
+            for node, (batch, place) in self._reading.items():
+                state = self._state(node)
+                if batch == batch_of.get(call.passing) and call.last < place and self._waits_for(state) < call.last:
+                    if state not in behind:
+                        behind[state] = self._behind(state, call)
+                    self._set(node, behind[state])
+
+    @property
+    def _is_repeated(self) -> bool:
+        """A step has several micro-batches."""
+        baseline = self.asked.prepared.baseline
+        return len(baseline.batches) > baseline.steps
+
+    def _behind(self, state: int, call: _Called) -> int:
+        new = self.nodes.add(STATE, (state, self.asked.run.node_of[call.last]))
+        self._waits[new] = call.last
+        return new
+
+    def _state(self, node: int) -> int:
+        inputs = self.nodes.inputs[node]
+        place = 1 if self.nodes.primitive[node] == LOAD else 0
+        return inputs[place] if len(inputs) > place else NO_NODE
+
+    def _set(self, node: int, state: int) -> None:
+        inputs = self.nodes.inputs[node]
+        if self.nodes.primitive[node] == LOAD:
+            self.nodes.inputs[node] = [inputs[0], state]
+        else:
+            self.nodes.inputs[node] = [state, *inputs[1:]]
+
+    def _calls(self) -> Iterator[_Called]:
+        """Cells that read parameters, write nothing, and in front of something that writes."""
+        baseline, under = self.asked.prepared.baseline, self.asked.plan.marks.covered.under
+        passing, root = baseline.kernels.passing, self.asked.root
+        asked = {
+            (int(passing[kernel]), int(root[kernel]))
+            for kernel in self.asked.again
+            if root[kernel] != NO_CELL and not baseline.kernels.backward[kernel]
+        }
+        for number, cell in asked:
+            inside = np.flatnonzero(under[cell] & (passing == number) & ~baseline.kernels.backward)
+            inside = inside[inside < self.asked.run.count]
+            busy = inside[~baseline.rootless[inside]]
+            reads = any(self._loads(kernel) for kernel in inside.tolist())
+            if not len(busy) or not reads or not self._returns_tuple(number, cell) or not self._effects.isdisjoint(inside.tolist()):
+                continue
+            batch = self.asked.run.batch_of_pass.get(number)
+            if any(kernel > busy[-1] and self._batch(kernel) == batch for kernel in self._effects):
+                yield _Called(int(busy[-1]), number, cell)
+
+    def _returns_tuple(self, number: int, cell: int) -> bool:
+        path = self.asked.plan.marks.actions.cells[cell]
+        name = self.asked.prepared.baseline.layer_of(number)
+        templates = (entry.layer for entry in self.asked.plan.marks.strategy.layers if entry.layer.name == name)
+        return any(path == "" or layer.template.by_path[path].type.endswith(_RETURN_TUPLES) for layer in templates)
+
+    def _batch(self, kernel: int) -> int | None:
+        return self.asked.run.batch_of_pass.get(int(self.asked.prepared.baseline.kernels.passing[kernel]))
+
+    def _loads(self, kernel: int) -> bool:
+        graph = self.asked.run.graph
+        inputs = graph.inputs[self.asked.run.node_of[kernel]]
+        return any(given != NO_NODE and graph.primitive[given] == LOAD for given in inputs)
+
+    @cached_property
+    def _effects(self) -> frozenset[int]:
+        """Kernels of the forward pass that write."""
+        run, graph = self.asked.run, self.asked.run.graph
+        found = set[int]()
+        for node, primitive in enumerate(graph.primitive):
+            if primitive == STATE:
+                found |= {run.kernel_of[one] for one in self._attached(node) if one in run.kernel_of}
+        kernels = self.asked.prepared.baseline.kernels
+        return frozenset(
+            one for one in found if not kernels.backward[one] and kernels.primitive[one].startswith(_WRITES)
+        )
+
+    def _attached(self, state: int) -> Iterator[int]:
+        """What a state is behind, besides another state, and copies of parameters."""
+        graph = self.asked.run.graph
+        stack = list(graph.inputs[state][1:])
+        while stack:
+            node = stack.pop()
+            if node == NO_NODE:
+                continue
+            if graph.primitive[node] == TUPLE:
+                stack += graph.inputs[node]
+            elif graph.primitive[node] != COPY:
+                yield node
+
+    @cached_property
+    def _reading(self) -> Mapping[int, tuple[int, int]]:
+        """By Load, and by state that others are read in, the micro-batch, and the first kernel that is read for."""
+        graph = self.asked.run.graph
+        found: dict[int, tuple[int, int]] = {}
+        for node, primitive in enumerate(graph.primitive):
+            if primitive == LOAD and (place := self._place(node)) is not None:
+                found[node] = place
+                state = graph.inputs[node][1] if len(graph.inputs[node]) > 1 else NO_NODE
+                while state != NO_NODE and graph.primitive[state] == STATE:
+                    if place[0] == self._batch_of_state(state, place[0]):
+                        found[state] = min(found.get(state, place), place, key=lambda one: one[1])
+                    state = graph.inputs[state][0]
+        return found
+
+    def _batch_of_state(self, state: int, batch: int) -> int:
+        """That of what it is behind; of a state without such the one asked for."""
+        run = self.asked.run
+        kernels = (run.kernel_of[one] for one in self._attached(state) if one in run.kernel_of)
+        return next((known for one in kernels if (known := self._batch(one)) is not None), batch)
+
+    def _place(self, node: int, far: int = 0) -> tuple[int, int] | None:
+        """(micro-batch, first kernel) that reads a parameter in a layer in the forward pass."""
+        run, baseline = self.asked.run, self.asked.prepared.baseline
+        found = list[tuple[int, int]]()
+        for user in run.users[node]:
+            kernel = run.kernel_of.get(user)
+            if kernel is None or baseline.kernels.backward[kernel]:
+                continue
+            is_made_of_it = baseline.rootless[kernel] or run.graph.primitive[user] == COPY
+            if is_made_of_it and far < 4:
+                place = self._place(user, far + 1)
+                found += [place] if place is not None else []
+            elif (batch := self._batch(kernel)) is not None:
+                found.append((batch, kernel))
+        return min(found, key=lambda one: one[1], default=None)
+
+    def _waits_for(self, state: int) -> int:
+        """The last kernel that a state is behind."""
+        if state == NO_NODE:
+            return _NOTHING_BEFORE
+        if state not in self._waits:
+            run = self.asked.run
+            kernels = [run.kernel_of[one] for one in self._attached(state) if one in run.kernel_of]
+            before = self.nodes.inputs[state][0] if self.nodes.primitive[state] == STATE else NO_NODE
+            self._waits[state] = max([*kernels, self._waits_for(before)], default=_NOTHING_BEFORE)
+        return self._waits[state]
