@@ -160,6 +160,7 @@ class Moves:
         return (
             (
                 self.nodes.primitive[value] in VIEWS
+                and self.asked.prepared.baseline.kernels.is_lost[run.kernel_of.get(value, -1)]
                 and len({cell[run.kernel_of[one]] if one in run.kernel_of else "" for one in readers}) > 1
             )
             or value >= self.nodes.count
