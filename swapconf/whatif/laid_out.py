@@ -26,6 +26,7 @@ ADD_AND_NORM = "AddRmsNorm"  # what MindSpore makes of an Add that an RmsNorm re
 DISPATCH = "AlltoAllV"  # of tokens to experts and back, in the code of the model (measured with MindSpore 2.9.0)
 EXPERTS = "experts"  # the cell of experts in an MLP
 PREDICTING = "transformer_layer"  # the decoder layer in a layer for multi-token prediction
+RETURN_TUPLES = ("Linear", "SelfAttention", "MLP", "MLPInterleaved", "TransformerLayer")  # ends of classes of mcore
 IN_PLACE = "Inplace"  # how primitives begin that write what they read
 SUM = 2  # which of its outputs the Add would have
 

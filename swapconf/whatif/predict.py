@@ -35,6 +35,7 @@ from swapconf.whatif.upfront import upfront
 from swapconf.whatif.weight_copies import WeightCopies, copied
 
 _TRANSPOSE = "Transpose"
+_READ_PARAMETERS = ("Dense", "GroupedMatmul", "MatMul", "RmsNorm")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +125,7 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     program = in_order(baseline, sent_ahead(baseline, program))
     reach = np.where(program.site >= 0, actions.prefetch[program.site], -1)
     whole = {layer for layer, roots in actions.roots.items() if "" in roots}
-    celled = {layer for layer, roots in actions.roots.items() if not roots.isdisjoint(actions.cells)}
+    celled = _celled(actions, strategy)
     # what a Split makes does not move, but a view of it does: measured, and so in the catalog of every family
     moving = (
         (reach >= 0)
@@ -151,6 +152,17 @@ def _left_without_lazy_inline(baseline: Baseline, outputs: Sequence[int]) -> Fla
     left = baseline.of_weights | (baseline.kernels.primitives == DISPATCH) | baseline.lost_splits
     left[baseline.maker[list(outputs)]] = True
     return np.asarray(left)
+
+
+def _celled(actions: SiteActions, strategy: Strategy) -> set[str]:
+    """The layers with a recomputed cell that reads parameters."""
+    operators = {entry.layer.name: entry.layer.template.primitives for entry in strategy.layers}
+    return {
+        layer
+        for layer, roots in actions.roots.items()
+        for root in roots & set(actions.cells)
+        if any(one.type in _READ_PARAMETERS and descends(one.path, {root}) for one in operators[layer])
+    }
 
 
 def _turned(sites: Sites, strategy: Strategy) -> Flags:

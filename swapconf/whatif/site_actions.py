@@ -16,6 +16,7 @@ from swapconf.whatif.sites import Sites
 
 _FIRST_OF_MLP = "linear_fc1.reshape"
 _NEXT_NORM = "pre_mlp_layernorm"
+_NEED_NO_VALUE = ("Cast", "Add", "AddExt")  # their gradients, of what they read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,13 +127,13 @@ def asked_alone(sites: Sites, actions: SiteActions) -> Flags:
 
 def _read_for_a_type(baseline: Baseline, alone: Flags) -> Flags:
     """[kernels] what a node reads that is to run again by itself and of whose output the gradient of a Cast needs to
-    know no more than the type: MindSpore finds that out later than what to copy (measured with 2.9.0: the Muls that the
-    Add of a rotary embedding reads)."""
+    know no more than the type, or that of a sum no more than the shape: MindSpore finds that out later than what to
+    copy (measured with 2.9.0: of a rotary embedding the Muls that the Add reads, and what the Muls read)."""
     if not alone.any():
         return alone
     kernels, (reader, face) = baseline.kernels, baseline.edges
     of_cast = np.zeros(len(kernels), dtype=np.bool_)
-    of_cast[face[(kernels.primitives == "Cast")[reader] & ~kernels.backward[reader]]] = True
+    of_cast[face[np.isin(kernels.primitives, _NEED_NO_VALUE)[reader] & ~kernels.backward[reader]]] = True
     for_nothing = ~baseline.is_read_again & ~baseline.views
     found = np.zeros(len(kernels), dtype=np.bool_)
     found[face[(alone & of_cast & for_nothing & ~kernels.backward)[reader]]] = True

@@ -18,9 +18,9 @@ import numpy as np
 from swapconf.trace.launch_graph import LOAD, NO_NODE, STATE, TUPLE
 from swapconf.whatif.graph.asked import NO_CELL, Asked
 from swapconf.whatif.graph.nodes import COPY, Nodes
+from swapconf.whatif.laid_out import RETURN_TUPLES
 
 _NOTHING_BEFORE = -1
-_RETURN_TUPLES = ("Linear", "SelfAttention", "MLP", "MLPInterleaved", "TransformerLayer")  # ends of classes of mcore
 _WRITES = ("Assign", "Embedding")  # tokens of experts; the norms of what it reads
 
 
@@ -97,7 +97,7 @@ class CellStates:
         path = self.asked.plan.marks.actions.cells[cell]
         name = self.asked.prepared.baseline.layer_of(number)
         templates = (entry.layer for entry in self.asked.plan.marks.strategy.layers if entry.layer.name == name)
-        return any(path == "" or layer.template.by_path[path].type.endswith(_RETURN_TUPLES) for layer in templates)
+        return any(path == "" or layer.template.by_path[path].type.endswith(RETURN_TUPLES) for layer in templates)
 
     def _batch(self, kernel: int) -> int | None:
         return self.asked.run.batch_of_pass.get(int(self.asked.prepared.baseline.kernels.passing[kernel]))
