@@ -21,7 +21,8 @@ from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.laid_out import RETURN_TUPLES
 
 _NOTHING_BEFORE = -1
-_WRITES = ("Assign", "Embedding")  # tokens of experts; the norms of what it reads
+_EMBEDDING = "Embedding"
+_WRITES = ("Assign", _EMBEDDING)  # tokens of experts; the norms of what it reads
 
 
 class _Called(NamedTuple):
@@ -39,7 +40,11 @@ class CellStates:
     _waits: dict[int, int] = field(default_factory=dict)
 
     def tie(self) -> None:
-        calls = sorted(self._calls()) if self._is_repeated else []
+        if not self._is_repeated:
+            return
+        if self.asked.plan.marks.actions.cells:
+            self._read_behind_embeddings()
+        calls = sorted(self._calls())
         batch_of = self.asked.run.batch_of_pass
         for call in calls:
             behind: dict[int, int] = {}
@@ -49,6 +54,21 @@ class CellStates:
                     if state not in behind:
                         behind[state] = self._behind(state, call)
                     self._set(node, behind[state])
+
+    def _read_behind_embeddings(self) -> None:
+        """Where a cell is recomputed, what is read in no state is read in that behind the embedding of its call, too."""
+        embedded = {
+            batch: node
+            for node, (batch, _) in sorted(self._reading.items(), reverse=True)
+            if self.nodes.primitive[node] == STATE and self._is_embedding(node)
+        }
+        for node, (batch, _) in self._reading.items():
+            if self.nodes.primitive[node] == LOAD and self._state(node) == NO_NODE and batch in embedded:
+                self._set(node, embedded[batch])
+
+    def _is_embedding(self, state: int) -> bool:
+        graph = self.asked.run.graph
+        return [graph.primitive[one] for one in self._attached(state)] == [_EMBEDDING]
 
     @property
     def _is_repeated(self) -> bool:
