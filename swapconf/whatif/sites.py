@@ -159,7 +159,7 @@ class _Assigned:
             return self._of_density(node, path, layer)
         if primitive == "Transpose":
             return one_of(self._baseline, node, path, layer.by_path)
-        if primitive in VIEWS and self._is_of_mean(node):
+        if primitive in VIEWS and (self._is_of_mean(node) or self._is_behind_transpose(node, path, layer)):
             return None
         return layer.saved_view(path, known, is_lost=not is_served) if primitive in VIEWS else path
 
@@ -168,6 +168,13 @@ class _Assigned:
         below = int(self._baseline.below[node])
         in_router = self._kernels.cell[node].rpartition(".")[2] == _ROUTER
         return in_router and below >= 0 and self._kernels.primitive[below] == "ReduceMean"
+
+    def _is_behind_transpose(self, node: int, path: str, layer: CellPrimitives) -> bool:
+        """A function of the cell has made it of what a Transpose of the cell made, which of one head is a view itself
+        (GLM)."""
+        below, kernels = int(self._baseline.below[node]), self._kernels
+        is_transpose = layer.by_path[path].type == "Transpose" and not kernels.is_lost[node] and below >= 0
+        return is_transpose and kernels.primitive[below] == "Transpose" and kernels.cell[below] == kernels.cell[node]
 
     def _of_density(self, node: int, path: str, layer: CellPrimitives) -> str:
         """A router multiplies the density of its experts, which is never recomputed, by an operator of its own, and
