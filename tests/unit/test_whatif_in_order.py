@@ -106,7 +106,7 @@ def test_another_run_is_predicted(folder: Path, run: Mapping[str, Any], request:
 
 
 def test_a_strategy_that_is_inlined_otherwise_than_the_run_is_predicted_without_the_graph() -> None:
-    folder = FOLDERS[2]
+    folder = TRACES / "in_order" / "glm2_accumulated"
     asked = replace(strategy(folder, json.loads((folder / "strategies.json").read_text())[0]), lazy_inline=False)
     baseline = graphed(folder)
     assert baseline.predict(asked).used_peak_bytes == predict(baseline.prepared, asked).used_peak_bytes

@@ -62,9 +62,10 @@ class CellStates:
             for node, (batch, _) in sorted(self._reading.items(), reverse=True)
             if self.nodes.primitive[node] == STATE and self._is_embedding(node)
         }
-        for node, (batch, _) in self._reading.items():
+        for node, (batch, place) in self._reading.items():
             if self.nodes.primitive[node] == LOAD and self._state(node) == NO_NODE and batch in embedded:
-                self._set(node, embedded[batch])
+                if self._waits_for(embedded[batch]) < place:
+                    self._set(node, embedded[batch])
 
     def _is_embedding(self, state: int) -> bool:
         graph = self.asked.run.graph
