@@ -182,9 +182,7 @@ def _cast_twice(baseline: Baseline, program: StrategyProgram, source: Ints) -> F
         for layer, cell in zip(kernels.layer.tolist(), kernels.cell, strict=True)
         if cell.rpartition(".")[2] == EXPERTS
     }
-    return np.asarray(
-        is_cast[source] & is_cast[program.reader] & ~np.isin(kernels.layer[source], list(with_experts))
-    )
+    return np.asarray(is_cast[source] & is_cast[program.reader] & ~np.isin(kernels.layer[source], list(with_experts)))
 
 
 def _of_layers(baseline: Baseline, layers: Collection[str]) -> Flags:

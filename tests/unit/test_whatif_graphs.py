@@ -274,4 +274,7 @@ def test_the_gradient_of_a_kernel_sees_no_output_of_a_cell(more: Sequence[Item],
         Item(reads=[0, 1], backward=True, primitive="FlashAttentionScoreGrad"),
         *more,
     )
-    assert read_by_others(graph, [1]) == kept
+    turned = np.zeros(len(graph.kernels), dtype=np.bool_)
+    assert read_by_others(graph, [1], turned) == kept
+    turned[0] = True  # others see a Transpose, which is launched as a view
+    assert read_by_others(graph, [1], turned) == []

@@ -1,9 +1,10 @@
 """RECOMPUTED CELLS -> parameters that are read behind one wait for what it returns.
 
-MindSpore 2.9.0 hands the state in which parameters are read (``UpdateState``) from one to the next, as long as something
-that is still to come writes: a router that counts its tokens, an embedding. A recomputed cell is a graph of its own
-until late, so that the state behind it is that behind its call, where that returns a tuple. Not behind a cell that
-writes itself: such a graph returns the state. Not in steps of one micro-batch (measured: DeepSeek-V3 and TeleChat3 MoE).
+MindSpore 2.9.0 hands the state in which parameters are read (``UpdateState``) from one to the next, as long as
+something that is still to come writes, as a router that counts its tokens does. A recomputed cell is a graph of its own
+until late, so that the state behind it is that behind its call, where that returns a tuple; a cell that writes itself
+returns the state. Where any cell is recomputed, what is read in no state otherwise is read in that behind the
+embedding. Not in steps of one micro-batch (measured: DeepSeek-V3 and TeleChat3, with experts and without).
 """
 
 from __future__ import annotations
@@ -26,11 +27,10 @@ _WRITES = ("Assign", _EMBEDDING)  # tokens of experts; the norms of what it read
 
 
 class _Called(NamedTuple):
-    """A recomputed cell in one pass: the last of its kernels."""
+    """A recomputed cell in one pass: the last of its kernels, and the pass."""
 
     last: int
     passing: int
-    cell: int
 
 
 @dataclass
@@ -56,16 +56,16 @@ class CellStates:
                     self._set(node, behind[state])
 
     def _read_behind_embeddings(self) -> None:
-        """Where a cell is recomputed, what is read in no state is read in that behind the embedding of its call, too."""
+        """What is read in no state."""
         embedded = {
             batch: node
             for node, (batch, _) in sorted(self._reading.items(), reverse=True)
             if self.nodes.primitive[node] == STATE and self._is_embedding(node)
         }
         for node, (batch, place) in self._reading.items():
-            if self.nodes.primitive[node] == LOAD and self._state(node) == NO_NODE and batch in embedded:
-                if self._waits_for(embedded[batch]) < place:
-                    self._set(node, embedded[batch])
+            is_free = self.nodes.primitive[node] == LOAD and self._state(node) == NO_NODE
+            if is_free and batch in embedded and self._waits_for(embedded[batch]) < place:
+                self._set(node, embedded[batch])
 
     def _is_embedding(self, state: int) -> bool:
         graph = self.asked.run.graph
@@ -106,13 +106,12 @@ class CellStates:
         for number, cell in asked:
             inside = np.flatnonzero(under[cell] & (passing == number) & ~baseline.kernels.backward)
             inside = inside[inside < self.asked.run.count]
-            busy = inside[~baseline.rootless[inside]]
-            reads = any(self._loads(kernel) for kernel in inside.tolist())
-            if not len(busy) or not reads or not self._returns_tuple(number, cell) or not self._effects.isdisjoint(inside.tolist()):
-                continue
-            batch = self.asked.run.batch_of_pass.get(number)
-            if any(kernel > busy[-1] and self._batch(kernel) == batch for kernel in self._effects):
-                yield _Called(int(busy[-1]), number, cell)
+            busy, kernels = inside[~baseline.rootless[inside]], inside.tolist()
+            reads = any(map(self._loads, kernels)) and self._effects.isdisjoint(kernels)
+            if len(busy) and reads and self._returns_tuple(number, cell):
+                batch, last = self.asked.run.batch_of_pass.get(number), int(busy[-1])
+                if any(kernel > last and self._batch(kernel) == batch for kernel in self._effects):
+                    yield _Called(last, number)
 
     def _returns_tuple(self, number: int, cell: int) -> bool:
         path = self.asked.plan.marks.actions.cells[cell]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from swapconf.trace.launch_graph import DEPEND, NO_NODE
-from swapconf.whatif.graph.asked import NO_CELL, Asked
+from swapconf.whatif.graph.asked import Asked
 from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.ties import Ties
 
@@ -24,8 +24,8 @@ _REDUCES = "AllReduce"  # after it all ranks of a tensor-parallel group hold the
 
 @dataclass
 class Slices:
-    """By what gathers a slice again, ``rows``: the row of the baseline that its block is like, ``kernel_of``: a kernel on
-    the same stream."""
+    """By node that gathers a slice again, ``rows``: the row of the baseline that its block is like; ``kernel_of``: a
+    kernel on the same stream."""
 
     asked: Asked
     nodes: Nodes

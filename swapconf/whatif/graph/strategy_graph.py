@@ -74,14 +74,7 @@ class _Building:
         self._constants = Constants(asked, self._nodes, self._tables)
         self._slices = Slices(asked, self._nodes, self._ties)
         self._again = Again(
-            asked,
-            self._nodes,
-            self._ties,
-            self._gates,
-            self._moves,
-            self._tables,
-            self._constants,
-            self._slices,
+            asked, self._nodes, self._ties, self._gates, self._moves, self._tables, self._constants, self._slices
         )
         self._dropped: dict[int, int] = {}
 
