@@ -231,6 +231,7 @@ class _Assigned:
             outer = layer[1].path(around, self._kernels.primitive[node], self._readers.get(last, frozenset()))
             if last >= 0 and outer is not None and self.of_node[last] == self.of_merged[node]:
                 self.of_node[last] = self.of_moved[last] = self._site(layer[0], outer)
+        self._of_site = [path for _, path in self.names]
 
     def sent(self) -> None:
         """Communication that is no site of its own moves what the site does that it reads; so does the slice that
