@@ -23,7 +23,7 @@ from swapconf.whatif.cell_primitives import CellPrimitives, path_among
 from swapconf.whatif.laid_out import ADD_AND_NORM, SUM
 from swapconf.whatif.served import cell_of, near, reader_cells
 from swapconf.whatif.strangers import like_misnamed, of_strangers
-from swapconf.whatif.transposes import one_of
+from swapconf.whatif.transposes import behind_flash, one_of
 from swapconf.whatif.unread import unread, viewed
 
 _ROUTER = "router"
@@ -158,7 +158,9 @@ class _Assigned:
         if primitive == "Mul":
             return self._of_density(node, path, layer)
         if primitive == "Transpose":
-            return one_of(self._baseline, node, path, layer.by_path)
+            return behind_flash(self._baseline, node, path, layer.by_path) or one_of(
+                self._baseline, node, path, layer.by_path
+            )
         if primitive in VIEWS and (self._is_of_mean(node) or self._is_behind_transpose(node, path, layer)):
             return None
         return layer.saved_view(path, known, is_lost=not is_served) if primitive in VIEWS else path

@@ -1,4 +1,5 @@
-"""NODE + CATALOG -> which of several Transposes of an attention it is: those of keys and queries, to and back.
+"""NODE + CATALOG -> which of several Transposes of an attention it is: those of keys and queries, to and back, and that
+of what flash attention makes.
 
 The cell of ChatGLM2's attention has four, and MindSpore names all of their nodes alike (mindformers 1.9.0,
 models/glm2/glm2_transformer.py): what comes from a Linear of keys is a key, and what comes from the rotary embedding is
@@ -18,7 +19,18 @@ _PLAIN, _BACK, _KEY = "transpose", "_back", "kv_"
 _ALL = tuple(key + _PLAIN + back for key in ("", _KEY) for back in ("", _BACK))
 _KEYS = ("wk", "wv")
 _ROTARY = "apply_rotary"
+_FLASH = "FlashAttentionScore"
 _FAR = 60  # nodes
+
+
+def behind_flash(baseline: Baseline, node: int, path: str, known: Mapping[str, Operator]) -> str | None:
+    """The Transpose of the same cell that reads what flash attention makes in the catalog, where the node does."""
+    faces = baseline.reads.face[baseline.rows_of(node)]
+    if not any(baseline.kernels.primitive[face] == _FLASH for face in faces[faces >= 0].tolist()):
+        return None
+    cell = path.rpartition(".")[0]
+    readers = (reader for operator in known.values() if operator.type == _FLASH for reader in operator.consumers)
+    return next((one for one in readers if one.rpartition(".")[0] == cell and known[one].type == "Transpose"), None)
 
 
 def one_of(baseline: Baseline, node: int, path: str, known: Mapping[str, Operator]) -> str:

@@ -206,15 +206,37 @@ class Gates:
         ]
 
     def _all_besides(self, kernel: int) -> list[int]:
-        """Also what the norm itself has left for its gradient, and what stands in a tuple."""
-        run = self.asked.run
-        found = []
-        for given in run.graph.inputs[run.node_of[kernel]]:
-            if given == NO_NODE:
-                continue
-            inner = run.graph.inputs[given] if self._is_packed(given) else (given,)
-            found += [one for one in inner if one != NO_NODE and (run.is_gradient(one) or self._is_left_by_norm(one))]
-        return found
+        """Also what the norm itself has left for its gradient, and what stands in a tuple. Not the gradient that comes
+        from what is left out of recompute, which MindSpore calls at that time; where that is all, what the primitive
+        itself has left."""
+        run, found = self.asked.run, list[int]()
+        given = [
+            one
+            for given in run.graph.inputs[run.node_of[kernel]]
+            if given != NO_NODE
+            for one in (run.graph.inputs[given] if self._is_packed(given) else (given,))
+            if one != NO_NODE
+        ]
+        for one in given:
+            is_one = run.is_gradient(one) and not self._is_of_left_out(one)
+            found += [one] if is_one or self._is_left_by_norm(one) else []
+        return found or [one for one in given if self._is_left(one, run.graph.primitive[run.node_of[kernel]])]
+
+    def _is_of_left_out(self, node: int) -> bool:
+        """The gradient of a node whose recompute is excluded."""
+        asked = self.asked
+        kernel = asked.run.kernel_of.get(asked.run.origin(node)[0], -1)
+        forward = asked.run.forward_of.get(kernel, -1)
+        site = int(asked.prepared.sites.of_node[forward]) if forward >= 0 else -1
+        return site >= 0 and bool(asked.plan.marks.actions.excluded[site])
+
+    def _is_left(self, node: int, gradient: str) -> bool:
+        """One of the outputs of the primitive whose gradient that is."""
+        barrier, value, _ = self.asked.run.through_barrier(node)
+        if barrier == NO_NODE or value == NO_NODE:
+            return False
+        source, _ = self.asked.run.source(value)
+        return source != NO_NODE and f"{self.asked.run.graph.primitive[source]}Grad" == gradient
 
     def _is_packed(self, node: int) -> bool:
         return self.asked.run.graph.primitive[node] == TUPLE and node not in self.asked.run.saved

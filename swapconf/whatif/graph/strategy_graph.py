@@ -207,10 +207,13 @@ class _Building:
         return self._tables.seen(value, reader, layer)
 
     def _gates_see_returned(self) -> None:
-        """What the model itself computes again waits for what a gradient reads; that may have come back."""
+        """What runs again waits for what a gradient reads; that may have come back."""
+        nodes, returned = self._nodes, dict[int, int]()
         for (window, barrier), back in self._moves.back.items():
-            value = self._nodes.inputs[self._moves.out[window]][0]
-            tie = self._run.ties.get((value, barrier), NO_NODE)
-            for user in self._run.users[tie] if tie != NO_NODE else ():
-                if self._nodes.primitive[user] == TUPLE and user not in self._run.saved:
-                    self._nodes.inputs[user] = [back if one == tie else one for one in self._nodes.inputs[user]]
+            value = nodes.inputs[self._moves.out[window]][0]
+            returned[self._ties.known.get((value, barrier), NO_NODE)] = back
+        returned.pop(NO_NODE, None)
+        users = {user for tie in returned if tie < nodes.count for user in self._run.users[tie]}
+        for user in (*sorted(users), *range(nodes.count, len(nodes))):
+            if nodes.primitive[user] == TUPLE and user not in self._run.saved:
+                nodes.inputs[user] = [returned.get(one, one) for one in nodes.inputs[user]]
