@@ -208,12 +208,14 @@ class _Building:
 
     def _gates_see_returned(self) -> None:
         """What runs again waits for what a gradient reads; that may have come back."""
-        nodes, returned = self._nodes, dict[int, int]()
+        nodes = self._nodes
+        returned: dict[int, int] = {}
         for (window, barrier), back in self._moves.back.items():
             value = nodes.inputs[self._moves.out[window]][0]
             returned[self._ties.known.get((value, barrier), NO_NODE)] = back
         returned.pop(NO_NODE, None)
+        shown = {one: one for inputs in nodes.inputs for one in inputs} | returned
         users = {user for tie in returned if tie < nodes.count for user in self._run.users[tie]}
         for user in (*sorted(users), *range(nodes.count, len(nodes))):
             if nodes.primitive[user] == TUPLE and user not in self._run.saved:
-                nodes.inputs[user] = [returned.get(one, one) for one in nodes.inputs[user]]
+                nodes.inputs[user] = [shown[one] for one in nodes.inputs[user]]
