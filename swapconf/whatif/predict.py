@@ -28,14 +28,12 @@ from swapconf.whatif.sites import Sites
 from swapconf.whatif.streams import in_order, sent_ahead
 from swapconf.whatif.swap import Slack, Unread, Windows, swap
 from swapconf.whatif.times import born_at, freed_after
+from swapconf.whatif.told import celled_layers, turned
 from swapconf.whatif.underflow import underflows
 from swapconf.whatif.ungated import Covered, covered
 from swapconf.whatif.unscaled import unscaled_by_turns, unscaled_early
 from swapconf.whatif.upfront import upfront
 from swapconf.whatif.weight_copies import WeightCopies, copied
-
-_TRANSPOSE = "Transpose"
-_READ_PARAMETERS = ("Dense", "GroupedMatmul", "MatMul", "RmsNorm")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +78,7 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     if not strategy.recompute_options.get("mp_comm_recompute", True):
         staying |= redistributing(baseline)
     if strategy.lazy_inline:
-        outputs = read_by_others(baseline, outputs, _turned(sites, strategy))
+        outputs = read_by_others(baseline, outputs, turned(sites, strategy))
     else:
         staying |= _left_without_lazy_inline(baseline, outputs)
     flagged &= ~staying
@@ -125,7 +123,7 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     program = in_order(baseline, sent_ahead(baseline, program))
     reach = np.where(program.site >= 0, actions.prefetch[program.site], -1)
     whole = {layer for layer, roots in actions.roots.items() if "" in roots}
-    celled = _celled(actions, strategy)
+    celled = celled_layers(actions, strategy)
     # what a Split makes does not move, but a view of it does: measured, and so in the catalog of every family
     moving = (
         (reach >= 0)
@@ -152,28 +150,6 @@ def _left_without_lazy_inline(baseline: Baseline, outputs: Sequence[int]) -> Fla
     left = baseline.of_weights | (baseline.kernels.primitives == DISPATCH) | baseline.lost_splits
     left[baseline.maker[list(outputs)]] = True
     return np.asarray(left)
-
-
-def _celled(actions: SiteActions, strategy: Strategy) -> set[str]:
-    """The layers with a recomputed cell that reads parameters."""
-    operators = {entry.layer.name: entry.layer.template.primitives for entry in strategy.layers}
-    return {
-        layer
-        for layer, roots in actions.roots.items()
-        for root in roots & set(actions.cells)
-        if any(one.type in _READ_PARAMETERS and descends(one.path, {root}) for one in operators[layer])
-    }
-
-
-def _turned(sites: Sites, strategy: Strategy) -> Flags:
-    """[kernels] nothing but Transposes read what each makes, as the catalog has it."""
-    operators = {entry.layer.name: entry.layer.template.by_path for entry in strategy.layers}
-    found = []
-    for layer, path in sites.names:
-        known = operators.get(layer, {})
-        readers = [known[one].type for one in known[path].consumers if one in known] if path in known else []
-        found.append(bool(readers) and set(readers) == {_TRANSPOSE})
-    return np.array([*found, False], dtype=np.bool_)[sites.of_node]
 
 
 def _apart(prepared: PlacedBaseline, actions: SiteActions, windows: Windows) -> Flags:

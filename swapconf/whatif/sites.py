@@ -21,14 +21,12 @@ from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_primitives import CellPrimitives, path_among
 from swapconf.whatif.laid_out import ADD_AND_NORM, SUM
+from swapconf.whatif.refined import ROUTER, refined
 from swapconf.whatif.served import cell_of, near, reader_cells
 from swapconf.whatif.strangers import like_misnamed, of_strangers
-from swapconf.whatif.transposes import behind_flash, one_of
 from swapconf.whatif.unread import unread, viewed
 
-_ROUTER = "router"
-_DENSITY, _SCALED = "div", "mul_dp"
-_OF_EXPERTS = frozenset({"experts", _ROUTER})
+_OF_EXPERTS = frozenset({"experts", ROUTER})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +139,7 @@ class _Assigned:
             is_known[node] = path is not None
             if path is not None:
                 is_served = not kernels.is_lost[node] or node in served
-                path = self._refined(node, path, layer[1], known, is_served=is_served)
+                path = refined(baseline, node, path, layer[1], known, is_served=is_served)
             if path is not None:
                 self.of_node[node] = self._site(layer[0], path)
                 found[node], below[node] = path, path.rpartition(".")[0]
@@ -149,46 +147,6 @@ class _Assigned:
         self.of_moved = self.of_node.copy()
         self._of_site = [path for _, path in self.names]
         self.of_moved[self._dispatching()] = -1
-
-    def _refined(
-        self, node: int, path: str, layer: CellPrimitives, known: frozenset[tuple[str, str]], *, is_served: bool
-    ) -> str | None:
-        """The one of several sites alike that a node is; none for a view that nothing saves."""
-        primitive = self._kernels.primitive[node]
-        if primitive == "Mul":
-            return self._of_density(node, path, layer)
-        if primitive == "Transpose":
-            return behind_flash(self._baseline, node, path, layer.by_path) or one_of(
-                self._baseline, node, path, layer.by_path
-            )
-        if primitive in VIEWS and (self._is_of_mean(node) or self._is_behind_transpose(node, path, layer)):
-            return None
-        return layer.saved_view(path, known, is_lost=not is_served) if primitive in VIEWS else path
-
-    def _is_of_mean(self, node: int) -> bool:
-        """Parallelism makes two of the mean of a router, each with a view behind it (DeepSeek-V3)."""
-        below = int(self._baseline.below[node])
-        in_router = self._kernels.cell[node].rpartition(".")[2] == _ROUTER
-        return in_router and below >= 0 and self._kernels.primitive[below] == "ReduceMean"
-
-    def _is_behind_transpose(self, node: int, path: str, layer: CellPrimitives) -> bool:
-        """A function of the cell has made it of what a Transpose of the cell made, which of one head is a view itself
-        (GLM)."""
-        below, kernels = int(self._baseline.below[node]), self._kernels
-        is_transpose = layer.by_path[path].type == "Transpose" and not kernels.is_lost[node] and below >= 0
-        return is_transpose and kernels.primitive[below] == "Transpose" and kernels.cell[below] == kernels.cell[node]
-
-    def _of_density(self, node: int, path: str, layer: CellPrimitives) -> str:
-        """A router multiplies the density of its experts, which is never recomputed, by an operator of its own, and
-        that is as little recomputed (measured: Qwen3 MoE)."""
-        cell, _, name = path.rpartition(".")
-        density, scaled = layer.by_path.get(f"{cell}.{_DENSITY}"), f"{cell}.{_SCALED}"
-        if name != "mul" or scaled not in layer.by_path or density is None or density.preset_recompute is not False:
-            return path
-        views = [face for face in self._reads.face[self._baseline.rows_of(node)].tolist() if self._baseline.views[face]]
-        below = [int(self._baseline.below[view]) for view in views]
-        is_scaled = any(self._kernels.primitive[one] == density.type for one in below if one >= 0)
-        return scaled if is_scaled else path
 
     def _dispatching(self) -> Flags:
         """[kernels] casts of the functions that send tokens to experts: these are no operators, whatever casts the
@@ -242,7 +200,7 @@ class _Assigned:
         sliced = (kernels.primitives[reading] == "StridedSlice") & (
             self._baseline.num_made[self._baseline.maker[self._reads.block]] == 1
         )
-        sliced &= np.array([not kernels.cell[node].endswith(_ROUTER) for node in reading.tolist()], dtype=np.bool_)
+        sliced &= np.array([not kernels.cell[node].endswith(ROUTER) for node in reading.tolist()], dtype=np.bool_)
         sent = ((kernels.stream[reading] != 0) | sliced) & (faces >= 0) & (kernels.passing[reading] >= 0)
         for row in np.flatnonzero(sent & (self.of_node[reading] < 0)).tolist():
             self.of_moved[reading[row]] = self._owner(int(faces[row]), int(reading[row]))

@@ -1,0 +1,60 @@
+"""NODE + CATALOG -> the one of several operators alike that a node is, where its cell and its type do not tell."""
+
+from __future__ import annotations
+
+from swapconf.upstream.primitives import VIEWS
+from swapconf.whatif.baseline import Baseline
+from swapconf.whatif.cell_primitives import CellPrimitives
+from swapconf.whatif.transposes import behind_flash, one_of
+
+ROUTER = "router"
+_DENSITY, _SCALED = "div", "mul_dp"
+
+
+def refined(
+    baseline: Baseline,
+    node: int,
+    path: str,
+    layer: CellPrimitives,
+    known: frozenset[tuple[str, str]],
+    *,
+    is_served: bool,
+) -> str | None:
+    """``path``: of a node, by its cell and type; None for a view that nothing saves. ``known``: cells and types of its
+    readers; ``is_served``: it or one of them names its cell."""
+    primitive = baseline.kernels.primitive[node]
+    if primitive == "Mul":
+        return _of_density(baseline, node, path, layer)
+    if primitive == "Transpose":
+        return behind_flash(baseline, node, path, layer.by_path) or one_of(baseline, node, path, layer.by_path)
+    if primitive in VIEWS and (_is_of_mean(baseline, node) or _is_behind_transpose(baseline, node, path, layer)):
+        return None
+    return layer.saved_view(path, known, is_lost=not is_served) if primitive in VIEWS else path
+
+
+def _is_of_mean(baseline: Baseline, node: int) -> bool:
+    """Parallelism makes two of the mean of a router, each with a view behind it (DeepSeek-V3)."""
+    below, kernels = int(baseline.below[node]), baseline.kernels
+    in_router = kernels.cell[node].rpartition(".")[2] == ROUTER
+    return in_router and below >= 0 and kernels.primitive[below] == "ReduceMean"
+
+
+def _is_behind_transpose(baseline: Baseline, node: int, path: str, layer: CellPrimitives) -> bool:
+    """A function of the cell has made it of what a Transpose of the cell made, which of one head is a view itself
+    (GLM)."""
+    below, kernels = int(baseline.below[node]), baseline.kernels
+    is_transpose = layer.by_path[path].type == "Transpose" and not kernels.is_lost[node] and below >= 0
+    return is_transpose and kernels.primitive[below] == "Transpose" and kernels.cell[below] == kernels.cell[node]
+
+
+def _of_density(baseline: Baseline, node: int, path: str, layer: CellPrimitives) -> str:
+    """A router multiplies the density of its experts, which is never recomputed, by an operator of its own, and that is
+    as little recomputed (measured: Qwen3 MoE)."""
+    cell, _, name = path.rpartition(".")
+    density, scaled = layer.by_path.get(f"{cell}.{_DENSITY}"), f"{cell}.{_SCALED}"
+    if name != "mul" or scaled not in layer.by_path or density is None or density.preset_recompute is not False:
+        return path
+    views = [face for face in baseline.reads.face[baseline.rows_of(node)].tolist() if baseline.views[face]]
+    below = [int(baseline.below[view]) for view in views]
+    is_scaled = any(baseline.kernels.primitive[one] == density.type for one in below if one >= 0)
+    return scaled if is_scaled else path

@@ -1,0 +1,36 @@
+"""STRATEGY + SITES -> what the catalog tells of them: who reads parameters, and whom only Transposes read."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from swapconf.decide.strategy import Strategy
+from swapconf.trace.columns import Flags
+from swapconf.whatif.cell_outputs import descends
+from swapconf.whatif.site_actions import SiteActions
+from swapconf.whatif.sites import Sites
+
+_TRANSPOSE = "Transpose"
+_READ_PARAMETERS = ("Dense", "GroupedMatmul", "MatMul", "RmsNorm")
+
+
+def celled_layers(actions: SiteActions, strategy: Strategy) -> set[str]:
+    """The layers with a recomputed cell that reads parameters."""
+    operators = {entry.layer.name: entry.layer.template.primitives for entry in strategy.layers}
+    return {
+        layer
+        for layer, roots in actions.roots.items()
+        for root in roots & set(actions.cells)
+        if any(one.type in _READ_PARAMETERS and descends(one.path, {root}) for one in operators[layer])
+    }
+
+
+def turned(sites: Sites, strategy: Strategy) -> Flags:
+    """[kernels] nothing but Transposes read what each makes."""
+    operators = {entry.layer.name: entry.layer.template.by_path for entry in strategy.layers}
+    found = []
+    for layer, path in sites.names:
+        known = operators.get(layer, {})
+        readers = [known[one].type for one in known[path].consumers if one in known] if path in known else []
+        found.append(bool(readers) and set(readers) == {_TRANSPOSE})
+    return np.array([*found, False], dtype=np.bool_)[sites.of_node]
