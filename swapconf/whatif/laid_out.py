@@ -188,6 +188,19 @@ class LaidOut:
         )
 
     @cached_property
+    def layer_casts(self) -> Flags:
+        """[kernels] casts of a layer itself, in none of its cells."""
+        is_own = np.array([cell == "" for cell in self.kernels.cell], dtype=np.bool_)
+        return np.asarray((self.kernels.primitives == "Cast") & is_own)
+
+    @cached_property
+    def with_experts(self) -> Flags:
+        """[kernels] of a layer with experts."""
+        cells = zip(self.kernels.layer.tolist(), self.kernels.cell, strict=True)
+        layers = {layer for layer, cell in cells if cell.rpartition(".")[2] == EXPERTS}
+        return np.isin(self.kernels.layer, list(layers))
+
+    @cached_property
     def lost_splits(self) -> Flags:
         """[kernels] splits that MindSpore has put in anew, as those of latent attention: their name tells no cell, so
         that nothing asks for them to run again without lazy inline (measured with MindSpore 2.9.0)."""

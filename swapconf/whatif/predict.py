@@ -78,7 +78,7 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     if not strategy.recompute_options.get("mp_comm_recompute", True):
         staying |= redistributing(baseline)
     if strategy.lazy_inline:
-        outputs = read_by_others(baseline, outputs, turned(sites, strategy))
+        outputs = read_by_others(baseline, outputs, turned(sites, strategy)) if outputs else outputs
     else:
         staying |= _left_without_lazy_inline(baseline, outputs)
     flagged &= ~staying

@@ -15,7 +15,7 @@ import numpy as np
 
 from swapconf.trace.columns import Flags, Ints
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.laid_out import EXPERTS, SUM
+from swapconf.whatif.laid_out import SUM
 from swapconf.whatif.regions import positions
 from swapconf.whatif.ungated import Covered, ungated
 
@@ -163,26 +163,15 @@ def tied(
     found: Flags = program.again & (program.face >= 0) & (through | (elsewhere & ~goes_on[program.reader]))
     stateful = program.again & (program.face >= 0) & elsewhere & (_MCORE_ADD in baseline.kernels.primitive)
     stateful &= _of_layers(baseline, whole)[program.reader] & _of_layers(baseline, celled)[source]
-    if not baseline.is_piped:
-        found &= ~(elsewhere & _of_layers(baseline, whole)[program.reader] & _cast_twice(baseline, program, source))
+    if whole and not baseline.is_piped:
+        twice = (baseline.layer_casts & ~baseline.with_experts)[source] & baseline.layer_casts[program.reader]
+        found &= ~(twice & elsewhere & _of_layers(baseline, whole)[program.reader])
     found |= stateful
     later = (program.again & ~through) | baseline.kernels.backward[program.reader]
     found &= baseline.twin[program.reader] < 0
     uses = np.flatnonzero(found & ~stateful)
     found[uses] = ~np.isin(seen[uses], seen[later & ~found])
     return found
-
-
-def _cast_twice(baseline: Baseline, program: StrategyProgram, source: Ints) -> Flags:
-    """[uses] of the cast that ends a layer without experts by one that begins another."""
-    kernels = baseline.kernels
-    is_cast = (kernels.primitives == "Cast") & np.array([cell == "" for cell in kernels.cell], dtype=np.bool_)
-    with_experts = {
-        layer
-        for layer, cell in zip(kernels.layer.tolist(), kernels.cell, strict=True)
-        if cell.rpartition(".")[2] == EXPERTS
-    }
-    return np.asarray(is_cast[source] & is_cast[program.reader] & ~np.isin(kernels.layer[source], list(with_experts)))
 
 
 def _of_layers(baseline: Baseline, layers: Collection[str]) -> Flags:
