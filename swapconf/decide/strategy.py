@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
 
-from swapconf.models.network import Layer, Network
+from swapconf.models.network import Layer, Network, Operator
 from swapconf.words.findings import Origin
 
 # --- actions ------------------------------------------------------------------------------------------------------
@@ -156,6 +157,11 @@ class Strategy:
     swap_on: bool
     recompute_options: Mapping[str, bool] = field(default_factory=dict)
     lazy_inline: bool = True
+
+    @cached_property
+    def operators(self) -> dict[str, dict[str, Operator]]:
+        """By name of a layer its operators by path."""
+        return {entry.layer.name: entry.layer.template.by_path for entry in self.layers}
 
     def actions(self) -> dict[tuple[str, str], Action]:
         """The action at every site (layer name, primitive path)."""

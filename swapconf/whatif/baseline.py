@@ -41,6 +41,11 @@ class Baseline(LaidOut):
             above = here
         return tuple(map(tuple, found))
 
+    @property
+    def is_accumulated(self) -> bool:
+        """A step has several micro-batches, or pieces of an interleaved pipeline."""
+        return len(self.batches) > self.steps
+
     @cached_property
     def first_nodes(self) -> dict[int, int]:
         """By pass the first node that is not rootless."""

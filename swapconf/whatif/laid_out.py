@@ -7,7 +7,7 @@ block, the kernel that made it or a view of it. A *pass* is one layer computed f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -26,7 +26,6 @@ ADD_AND_NORM = "AddRmsNorm"  # what MindSpore makes of an Add that an RmsNorm re
 DISPATCH = "AlltoAllV"  # of tokens to experts and back, in the code of the model (measured with MindSpore 2.9.0)
 EXPERTS = "experts"  # the cell of experts in an MLP
 PREDICTING = "transformer_layer"  # the decoder layer in a layer for multi-token prediction
-RETURN_TUPLES = ("Linear", "SelfAttention", "MLP", "MLPInterleaved", "TransformerLayer")  # ends of classes of mcore
 IN_PLACE = "Inplace"  # how primitives begin that write what they read
 SUM = 2  # which of its outputs the Add would have
 
@@ -179,8 +178,7 @@ class LaidOut:
     @cached_property
     def beside_experts(self) -> Flags:
         """[kernels] stands in the cell of a layer that has experts, with all that is below it."""
-        cells = list(zip(self.kernels.layer.tolist(), self.kernels.cell, strict=True))
-        around = {(layer, cell.rpartition(".")[0]) for layer, cell in cells if cell.rpartition(".")[2] == EXPERTS}
+        cells, around = list(self._cells), self._around_experts
         depths = {cell.count(".") + 1 for _, cell in around if cell}
         return np.array(
             [any((layer, ".".join(cell.split(".")[:depth])) in around for depth in depths) for layer, cell in cells],
@@ -196,9 +194,18 @@ class LaidOut:
     @cached_property
     def with_experts(self) -> Flags:
         """[kernels] of a layer with experts."""
-        cells = zip(self.kernels.layer.tolist(), self.kernels.cell, strict=True)
-        layers = {layer for layer, cell in cells if cell.rpartition(".")[2] == EXPERTS}
-        return np.isin(self.kernels.layer, list(layers))
+        return np.isin(self.kernels.layer, [layer for layer, _ in self._around_experts])
+
+    @property
+    def _cells(self) -> Iterator[tuple[int, str]]:
+        """[kernels] the number of the layer, and the cell."""
+        return zip(self.kernels.layer.tolist(), self.kernels.cell, strict=True)
+
+    @cached_property
+    def _around_experts(self) -> frozenset[tuple[int, str]]:
+        """The layers and cells that have experts."""
+        parted = ((layer, *cell.rpartition(".")) for layer, cell in self._cells)
+        return frozenset((layer, around) for layer, around, _, name in parted if name == EXPERTS)
 
     @cached_property
     def lost_splits(self) -> Flags:

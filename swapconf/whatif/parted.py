@@ -130,7 +130,7 @@ def casts_apart(baseline: Baseline, sites: Sites, strategy: Strategy) -> list[Ow
     """Casts of the first step that two cells of a layer share in the baseline, as a residual in 32 bits and a norm, and
     that are flagged otherwise: the second cell, whose own cast its kernels read by the catalog, has one for itself."""
     kernels, flagged = baseline.kernels, flags(strategy)
-    templates = {entry.layer.name: entry.layer.template.by_path for entry in strategy.layers}
+    templates = strategy.operators
     row_of_site = {site: row for row, site in enumerate(sites.names)}
     reader, face = baseline.edges
     asked = (face < int(baseline.step_starts[1])) & (kernels.primitives == "Cast")[face] & ~kernels.backward[reader]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -176,7 +176,7 @@ def _of_all_layers(prepared: PlacedBaseline, strategy: Strategy) -> dict[int, di
     """By pass the kernels shared by all layers that are recomputed in that one's, and in which of their cells."""
     if not prepared.sites.shared:
         return {}
-    known, baseline, operators = strategy.actions(), prepared.baseline, _operators(strategy)
+    known, baseline, operators = strategy.actions(), prepared.baseline, strategy.operators
     passing = baseline.kernels.passing
     found: dict[int, dict[int, dict[str, bool]]] = {}
     for number in np.unique(passing[passing >= 0]).tolist():
@@ -191,15 +191,10 @@ def _of_all_layers(prepared: PlacedBaseline, strategy: Strategy) -> dict[int, di
     return found
 
 
-def _operators(strategy: Strategy) -> dict[str, Container[str]]:
-    """By name of a layer the paths of its operators."""
-    return {entry.layer.name: entry.layer.template.by_path for entry in strategy.layers}
-
-
 def _parted(prepared: PlacedBaseline, strategy: Strategy) -> list[Own]:
     """What some users have for themselves although all share it in the baseline."""
     known, kernels, shared = flags(strategy), prepared.baseline.kernels, dict(prepared.sites.shared)
-    name, operators = prepared.baseline.layers.name, _operators(strategy)
+    name, operators = prepared.baseline.layers.name, strategy.operators
     layers = np.unique(kernels.layer[kernels.passing[kernels.passing >= 0]]).tolist()
     users = {
         kernel: {

@@ -105,10 +105,12 @@ def on_device(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
 def _viewed_by_left_out(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
     """[kernels] what a view shows that runs again by itself, where that of its reader is excluded: it is copied to the
     host, but what runs again reads it on the device (measured with MindSpore 2.9.0: the Cast in front of a Linear)."""
+    found = np.zeros(len(baseline.kernels), dtype=np.bool_)
+    if not actions.excluded.any():
+        return found
     reads, again = baseline.reads, actions.again & (actions.cell < 0)
     viewed = (baseline.views & again[sites.of_node])[reads.face] & (reads.face >= 0)
     viewed &= actions.excluded[sites.of_node][reads.kernel] & ~baseline.kernels.backward[reads.kernel]
-    found = np.zeros(len(baseline.kernels), dtype=np.bool_)
     shown = baseline.below[reads.face[viewed]]
     found[shown[shown >= 0]] = True
     return found

@@ -106,6 +106,7 @@ class _Assigned:
         self._templates = {layer.name: (layer.name, CellPrimitives(layer.template)) for layer in network.layers}
         self._readers = reader_cells(baseline)
         self.names: dict[tuple[str, str], int] = {}
+        self._of_site: list[str] = []  # the path of each
         self.of_node = np.full(len(self._kernels), -1, dtype=np.int64)
         self.of_moved = self.of_merged = self.of_node
         self.of_read = np.full(len(self._reads.block), -1, dtype=np.int64)
@@ -145,7 +146,6 @@ class _Assigned:
                 found[node], below[node] = path, path.rpartition(".")[0]
         self.of_node[of_strangers(baseline, is_known) | like_misnamed(baseline, self._readers)] = -1
         self.of_moved = self.of_node.copy()
-        self._of_site = [path for _, path in self.names]
         self.of_moved[self._dispatching()] = -1
 
     def _dispatching(self) -> Flags:
@@ -191,7 +191,6 @@ class _Assigned:
             outer = layer[1].path(around, self._kernels.primitive[node], self._readers.get(last, frozenset()))
             if last >= 0 and outer is not None and self.of_node[last] == self.of_merged[node]:
                 self.of_node[last] = self.of_moved[last] = self._site(layer[0], outer)
-        self._of_site = [path for _, path in self.names]
 
     def sent(self) -> None:
         """Communication that is no site of its own moves what the site does that it reads; so does the slice that
@@ -270,7 +269,10 @@ class _Assigned:
         return self._templates.get(self._baseline.layer_of(node))
 
     def _site(self, layer: str, path: str) -> int:
-        return self.names.setdefault((layer, path), len(self.names))
+        site = self.names.setdefault((layer, path), len(self.names))
+        if site == len(self._of_site):
+            self._of_site.append(path)
+        return site
 
 
 def _sums(baseline: Baseline) -> Iterator[tuple[int, int]]:

@@ -27,7 +27,7 @@ def celled_layers(actions: SiteActions, strategy: Strategy) -> set[str]:
 
 def turned(sites: Sites, strategy: Strategy) -> Flags:
     """[kernels] nothing but Transposes read what each makes."""
-    operators = {entry.layer.name: entry.layer.template.by_path for entry in strategy.layers}
+    operators = strategy.operators
     found = []
     for layer, path in sites.names:
         known = operators.get(layer, {})

@@ -29,7 +29,7 @@ def unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...]
     cast = np.zeros(len(of_node), dtype=np.bool_)
     is_cast = baseline.kernels.primitives == "Cast"
     has_experts = GRADIENT_VIEW in baseline.kernels.primitive
-    cast[face[is_cast[reader] & is_cast[face]]] = len(baseline.batches) > baseline.steps and not has_experts
+    cast[face[is_cast[reader] & is_cast[face]]] = baseline.is_accumulated and not has_experts
     nodes, main = np.arange(len(of_node)), baseline.kernels.stream[reader] == 0
     only_sent = np.isin(nodes, face) & ~np.isin(nodes, face[main])
     sent = only_sent & baseline.kernels.is_lost & (baseline.below >= 0)

@@ -216,19 +216,10 @@ class Again:
     def _behind(self, value: int, barrier: int) -> int:
         return self.ties.behind_barrier(value, barrier)
 
-    def _in_state(self, value: int) -> bool:
-        """A value that is handed out of a cell in the state in which that read its parameters: what runs again reads
-        them behind the gate."""
-        nodes = self.nodes
-        while value != NO_NODE and nodes.primitive[value] in SAME_VALUE:
-            value, awaited = nodes.inputs[value][:2]
-            if awaited != NO_NODE and nodes.primitive[awaited] == STATE:
-                return True
-        return False
-
     def gated(self, seen: int, source: int, kernel: int, part: Part, item: int = 0) -> int:
         """What a recomputed cell is given waits; what was made in it, as what was left out of it, does not with lazy
-        inline. The sum that a fused norm makes for the layer before is given, too."""
+        inline, but where the cell hands it out in the state in which it read its parameters: what runs again reads
+        these behind the gate. The sum that a fused norm makes for the layer before is given, too."""
         if part.cell == NO_CELL:
             return seen
         made, baseline = self.asked.run.kernel_of.get(source, -1), self.asked.prepared.baseline
@@ -236,7 +227,7 @@ class Again:
             return self.slices.gathered(seen, self.gates.of(kernel, part), self.asked.row(source, item))
         is_inside = made >= 0 and self.asked.run.is_inlined and self.asked.is_under(part.cell, made)
         is_inside = is_inside and not baseline.rootless[made]
-        is_inside = is_inside and not self._in_state(seen)
+        is_inside = is_inside and not self.nodes.waits_for_state(seen)
         is_inside = is_inside and not (item == SUM and self._is_norm_alone(source, made))
         if is_inside and baseline.kernels.passing[made] == baseline.kernels.passing[kernel]:
             return seen

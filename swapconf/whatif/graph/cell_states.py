@@ -19,9 +19,9 @@ import numpy as np
 from swapconf.trace.launch_graph import LOAD, NO_NODE, STATE, TUPLE
 from swapconf.whatif.graph.asked import NO_CELL, Asked
 from swapconf.whatif.graph.nodes import COPY, Nodes
-from swapconf.whatif.laid_out import RETURN_TUPLES
 
 _NOTHING_BEFORE = -1
+_RETURN_TUPLES = ("Linear", "SelfAttention", "MLP", "MLPInterleaved", "TransformerLayer")  # ends of classes of mcore
 _EMBEDDING = "Embedding"
 _WRITES = ("Assign", _EMBEDDING)  # tokens of experts; the norms of what it reads
 
@@ -40,7 +40,7 @@ class CellStates:
     _waits: dict[int, int] = field(default_factory=dict)
 
     def tie(self) -> None:
-        if not self._is_repeated:
+        if not self.asked.prepared.baseline.is_accumulated:
             return
         if self.asked.plan.marks.actions.cells:
             self._read_behind_embeddings()
@@ -71,28 +71,22 @@ class CellStates:
         graph = self.asked.run.graph
         return [graph.primitive[one] for one in self._attached(state)] == [_EMBEDDING]
 
-    @property
-    def _is_repeated(self) -> bool:
-        """A step has several micro-batches."""
-        baseline = self.asked.prepared.baseline
-        return len(baseline.batches) > baseline.steps
-
     def _behind(self, state: int, call: _Called) -> int:
         new = self.nodes.add(STATE, (state, self.asked.run.node_of[call.last]))
         self._waits[new] = call.last
         return new
 
+    def _place_of_state(self, node: int) -> int:
+        """Among the inputs of a Load, or of a state."""
+        return 1 if self.nodes.primitive[node] == LOAD else 0
+
     def _state(self, node: int) -> int:
-        inputs = self.nodes.inputs[node]
-        place = 1 if self.nodes.primitive[node] == LOAD else 0
+        inputs, place = self.nodes.inputs[node], self._place_of_state(node)
         return inputs[place] if len(inputs) > place else NO_NODE
 
     def _set(self, node: int, state: int) -> None:
-        inputs = self.nodes.inputs[node]
-        if self.nodes.primitive[node] == LOAD:
-            self.nodes.inputs[node] = [inputs[0], state]
-        else:
-            self.nodes.inputs[node] = [state, *inputs[1:]]
+        place = self._place_of_state(node)
+        self.nodes.inputs[node][place : place + 1] = [state]
 
     def _calls(self) -> Iterator[_Called]:
         """Cells that read parameters, write nothing, and in front of something that writes."""
@@ -115,9 +109,8 @@ class CellStates:
 
     def _returns_tuple(self, number: int, cell: int) -> bool:
         path = self.asked.plan.marks.actions.cells[cell]
-        name = self.asked.prepared.baseline.layer_of(number)
-        templates = (entry.layer for entry in self.asked.plan.marks.strategy.layers if entry.layer.name == name)
-        return any(path == "" or layer.template.by_path[path].type.endswith(RETURN_TUPLES) for layer in templates)
+        operators = self.asked.plan.marks.strategy.operators.get(self.asked.prepared.baseline.layer_of(number))
+        return operators is not None and (path == "" or operators[path].type.endswith(_RETURN_TUPLES))
 
     def _batch(self, kernel: int) -> int | None:
         return self.asked.run.batch_of_pass.get(int(self.asked.prepared.baseline.kernels.passing[kernel]))

@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from swapconf.trace.launch_graph import ITEM, NO_NODE, TUPLE
+from swapconf.trace.launch_graph import NO_NODE, TUPLE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.nodes import Nodes
@@ -232,19 +232,18 @@ class Gates:
 
     def _is_left(self, node: int, gradient: str) -> bool:
         """One of the outputs of the primitive whose gradient that is."""
-        barrier, value, _ = self.asked.run.through_barrier(node)
-        if barrier == NO_NODE or value == NO_NODE:
-            return False
-        source, _ = self.asked.run.source(value)
-        return source != NO_NODE and f"{self.asked.run.graph.primitive[source]}Grad" == gradient
+        return f"{self._left_by(node)[0]}Grad" == gradient
 
     def _is_packed(self, node: int) -> bool:
         return self.asked.run.graph.primitive[node] == TUPLE and node not in self.asked.run.saved
 
     def _is_left_by_norm(self, node: int) -> bool:
+        primitive, item = self._left_by(node)
+        return item > 0 and "Norm" in primitive
+
+    def _left_by(self, node: int) -> tuple[str, int]:
+        """(primitive, which of its outputs) of the forward pass, "" where no barrier stands in front of it."""
         run = self.asked.run
         barrier, value, _ = run.through_barrier(node)
-        if barrier == NO_NODE or value == NO_NODE or run.graph.primitive[value] != ITEM or run.graph.item[value] < 1:
-            return False
-        source, _ = run.source(value)
-        return source != NO_NODE and "Norm" in run.graph.primitive[source]
+        source, item = run.source(value) if barrier != NO_NODE else (NO_NODE, 0)
+        return (run.graph.primitive[source], item) if source != NO_NODE else ("", 0)

@@ -156,16 +156,15 @@ class Moves:
 
     def _is_merged(self, value: int, readers: Sequence[int]) -> bool:
         """Of several that were equal; each had a copy. A view was none where one cell alone reads it."""
-        run, cell = self.asked.run, self.asked.prepared.baseline.kernels.cell
-        return (
-            (
-                self.nodes.primitive[value] in VIEWS
-                and self.asked.prepared.baseline.kernels.is_lost[run.kernel_of.get(value, -1)]
-                and len({cell[run.kernel_of[one]] if one in run.kernel_of else "" for one in readers}) > 1
-            )
-            or value >= self.nodes.count
-            or self.asked.run.kernel_of.get(value, -1) in self.asked.shared
-        )
+        kernel_of, kernels = self.asked.run.kernel_of, self.asked.prepared.baseline.kernels
+        if value >= self.nodes.count:
+            return True
+        kernel = kernel_of.get(value, -1)
+        if kernel in self.asked.shared:
+            return True
+        if kernel < 0 or not kernels.is_lost[kernel] or self.nodes.primitive[value] not in VIEWS:
+            return False
+        return len({kernels.cell[kernel_of[one]] if one in kernel_of else "" for one in readers}) > 1
 
     def _first(self, value: int, readers: list[int]) -> int:
         for kind in _OF_ROUTERS:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from swapconf.trace.launch_graph import DEPEND, NO_NODE, UNLAUNCHED, LaunchGraph
+from swapconf.trace.launch_graph import DEPEND, NO_NODE, STATE, UNLAUNCHED, LaunchGraph
 
 MOVE, COPY = "MoveTo", "TensorMove"
 
@@ -16,7 +16,8 @@ class Nodes:
 
     def __init__(self, graph: LaunchGraph) -> None:
         self.primitive, self.name, self.item = list(graph.primitive), list(graph.name), graph.item.tolist()
-        self.inputs, self.fused = [list(given) for given in graph.inputs], list(graph.fused)
+        self.inputs: list[list[int]] = [list(given) for given in graph.inputs]
+        self.fused = list(graph.fused)
         self._end = graph.end
         self.count = len(graph)  # of the baseline
 
@@ -40,6 +41,14 @@ class Nodes:
     def tied(self, value: int, awaited: int) -> int:
         """The value, as who waits for something else, too, sees it."""
         return self.add(DEPEND, (value, awaited))
+
+    def waits_for_state(self, value: int) -> bool:
+        """Who sees the value reads parameters in the state behind it."""
+        while value != NO_NODE and self.primitive[value] == DEPEND:
+            value, awaited = self.inputs[value][:2]
+            if awaited != NO_NODE and self.primitive[awaited] == STATE:
+                return True
+        return False
 
     def is_kernel(self, node: int) -> bool:
         return self.primitive[node] not in UNLAUNCHED

@@ -39,10 +39,13 @@ class Slices:
         """``kernel``, -1 for none: what makes a value that a recomputed cell is given."""
         if kernel < 0 or not self._is_on or not self._is_of_whole_layer(kernel):
             return False
-        baseline = self.asked.prepared.baseline
-        made = baseline.made.get(kernel, [])
-        is_only = len(made) == 1 or made[item : item + 1] in [[row] for row in baseline.sums.tolist()]
+        made = self.asked.prepared.baseline.made.get(kernel, [])
+        is_only = len(made) == 1 or not self._sums.isdisjoint(made[item : item + 1])
         return is_only and not self._is_shared(kernel)
+
+    @cached_property
+    def _sums(self) -> frozenset[int]:
+        return frozenset(self.asked.prepared.baseline.sums.tolist())
 
     @cached_property
     def _is_on(self) -> bool:

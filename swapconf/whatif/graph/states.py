@@ -24,7 +24,7 @@ class States:
             kernels = self._of_layers(batch)
             state = self._last(kernels) if kernels and all(map(self._is_whole, kernels)) else NO_NODE
             value = nodes.inputs[saved][0]
-            if state != NO_NODE and nodes.primitive[value] == DEPEND and not self._waits(value):
+            if state != NO_NODE and nodes.primitive[value] == DEPEND and not nodes.waits_for_state(value):
                 nodes.inputs[value] = [nodes.tied(nodes.inputs[value][0], state), *nodes.inputs[value][1:]]
 
     def _of_layers(self, batch: int) -> list[int]:
@@ -49,11 +49,3 @@ class States:
             state = next((user for user in run.users[state] if run.graph.primitive[user] == STATE), NO_NODE)
             found = state if state != NO_NODE else found
         return found
-
-    def _waits(self, value: int) -> bool:
-        """For a state already."""
-        while value != NO_NODE and self.nodes.primitive[value] == DEPEND:
-            value, awaited = self.nodes.inputs[value][:2]
-            if awaited != NO_NODE and self.nodes.primitive[awaited] == STATE:
-                return True
-        return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 
@@ -214,8 +215,7 @@ class _Building:
             value = nodes.inputs[self._moves.out[window]][0]
             returned[self._ties.known.get((value, barrier), NO_NODE)] = back
         returned.pop(NO_NODE, None)
-        shown = {one: one for inputs in nodes.inputs for one in inputs} | returned
         users = {user for tie in returned if tie < nodes.count for user in self._run.users[tie]}
-        for user in (*sorted(users), *range(nodes.count, len(nodes))):
+        for user in chain(sorted(users), range(nodes.count, len(nodes))):
             if nodes.primitive[user] == TUPLE and user not in self._run.saved:
-                nodes.inputs[user] = [shown[one] for one in nodes.inputs[user]]
+                nodes.inputs[user] = [returned.get(one, one) for one in nodes.inputs[user]]
