@@ -22,7 +22,7 @@ from swapconf.trace.phases import Phase, phases
 from swapconf.trace.trace import Block, Trace
 from swapconf.trace.work import COLLECTIVES
 
-_LAYER = re.compile(r"(?<!mtp)[./](?:\w+-\w+/)?layers(?:-CellList/|\.)(\d+)[-.]")
+_LAYER = re.compile(r"[./](?:\w+-\w+/)?layers(?:-CellList/|\.)(\d+)[-.]")
 _EXTRA_LAYER = re.compile(r"(?:^|[./])mtp(?:-\w+)?[./]")
 OF_PHASE = {
     Phase.FORWARD: Category.ACTIVATION,
@@ -58,7 +58,8 @@ def lifetimes(trace: Trace) -> Lifetimes:
 
 
 def scope_of_layer(name: str) -> str:
-    """The cells in the name of a kernel, or of a parameter, up to its decoder layer; "" outside of them."""
+    """The cells in the name of a kernel, or of a parameter, up to its decoder layer, or one for multi-token
+    prediction; "" outside of them."""
     found = _LAYER.search(name)
     if found is None:
         return ""

@@ -381,3 +381,16 @@ def test_a_copy_named_after_the_second_of_two_views_that_are_one() -> None:
     assert told(decided(ops(op(r"attention\.reshape", 1, line=5)), llama(3)), found) == []
     other = ops(op(r"attention\.wq\.reshape", 1, line=5))
     assert UNASKED in {finding.rule for finding in told(decided(other, llama(3)), found)}
+
+
+def test_a_view_that_has_lost_its_cell_is_told_by_what_it_views() -> None:
+    """MindSpore copies the Reshape in front of a Linear's MatMul, whose name is that of no cell."""
+    templates = catalog.load("qwen3").templates_for({}, 2)
+    layers = tuple(Layer(index=index, name=str(index), template=template) for index, template in enumerate(templates))
+    strategy = decided(ops(op(r"self_attention\.linear_proj", 5, 0, 1, line=4)), Network(family="qwen3", layers=layers))
+    effect = observed(trace_folder.read(MCORE / "qwen3_l2_layerswap_n5", rank=0), 2)
+    views = tuple(move for move in effect.moves if not move.place.layer and move.primitive == "Reshape")
+    assert {move.behind for move in views} == {Place(name, "self_attention.core_attention") for name in ("0", "1")}
+    assert told(strategy, replace(effect, moves=views)) == []
+    (finding,) = told(strategy, replace(effect, moves=views[:1]))
+    assert (finding.rule, "linear_proj is decided in layer 1" in finding.message) == (MISSING, True)

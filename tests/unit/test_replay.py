@@ -11,7 +11,7 @@ import pytest
 
 from swapconf.memory.categories import by_category, holdings_at_peak, operator_of
 from swapconf.memory.replay import replay
-from swapconf.memory.trace_lifetimes import layer_of, lifetimes
+from swapconf.memory.trace_lifetimes import layer_of, lifetimes, scope_of_layer
 from swapconf.trace.blocks import Blocks
 from swapconf.trace.lifetimes import CATEGORIES, NEVER, Category, Lifetimes, PoolRecord
 from swapconf.trace.phases import Phase, phases
@@ -157,6 +157,19 @@ def test_accumulated_gradients_are_gradients() -> None:
 )
 def test_layer_and_operator(name: str, layer: int, operator: str) -> None:
     assert (layer_of(name), operator_of(name)) == (layer, operator)
+
+
+@pytest.mark.parametrize(
+    ("name", "scope"),
+    [
+        ("decoder.layers.2.mlp.router.weight", "decoder.layers.2"),
+        ("mtp.layers.0.transformer_layer.self_attention.linear_proj.weight", "mtp.layers.0"),
+        ("Default/model-GPTModel/mtp-Block/layers-CellList/0-Layer/Cast-op1", None),
+        ("lm_head.weight", ""),
+    ],
+)
+def test_scope_of_layer(name: str, scope: str | None) -> None:
+    assert scope_of_layer(name) == (name.rpartition("/")[0] if scope is None else scope)
 
 
 def test_where_the_addresses_leave_the_size_of_pieces_open_what_was_reserved_decides() -> None:

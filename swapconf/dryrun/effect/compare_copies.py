@@ -56,8 +56,11 @@ def compare(strategy: Strategy, effect: Effect, section: Origin) -> tuple[Findin
     model there are no sites to compare; where it only approximates it, primitives are not told apart.
     """
     moves: dict[str, list[Move]] = defaultdict(list)
+    lost: dict[str, list[Place]] = defaultdict(list)
     for move in effect.moves:
         moves[move.place.layer].append(move)
+        if move.behind is not None:
+            lost[move.behind.layer].append(move.behind)
     missing: dict[tuple[Origin, str, str], list[str]] = defaultdict(list)
     unasked: dict[str, list[str]] = defaultdict(list)
     here = [entry for entry in strategy.layers if entry.layer.name in effect.layers and entry.layer.template.operators]
@@ -65,6 +68,7 @@ def compare(strategy: Strategy, effect: Effect, section: Origin) -> tuple[Findin
         view = _LayerView(
             entry,
             moves[entry.layer.name],
+            lost[entry.layer.name],
             _Launched.of(effect, entry.layer.name),
             exact=not strategy.network.approximated,
         )
@@ -122,12 +126,15 @@ class _Launched:
 class _LayerView:
     """One layer: what is decided in it, what it launches, and what is copied from it."""
 
-    def __init__(self, entry: LayerStrategy, moves: Iterable[Move], launched: _Launched, exact: bool) -> None:
+    def __init__(
+        self, entry: LayerStrategy, moves: Iterable[Move], lost: Iterable[Place], launched: _Launched, exact: bool
+    ) -> None:
         self._launched = launched
         self._plan, self._template, self._exact = entry.plan, entry.layer.template, exact
         self._swapped = _swapped(entry.plan)
         self._causes = {(move.place.cell, move.primitive): self._causes_of(move) for move in moves}
         self._moved = {path for causes in self._causes.values() for path in causes}
+        self._moved.update(path for place in set(lost) for path in self._viewing(place.cell))
 
     def missing(self) -> Iterator[tuple[Origin, str, str]]:
         """(entry of the YAML, its operators without a copy, hint)."""
@@ -186,6 +193,14 @@ class _LayerView:
         kinds = _VIEWS if move.primitive in _VIEWS else {move.primitive}
         around = [operator for operator in around if operator.type in kinds] or around
         return frozenset(operator.path for operator in around)
+
+    def _viewing(self, cell: str) -> Iterator[str]:
+        """Views of what a cell hands out, or of such views. What is copied and bears no cell is one of them."""
+        found = layer_words.around(cell, self._template)
+        while found:
+            read = {path for operator in found for path in operator.consumers}
+            found = [view for view in self._template.primitives if view.type in VIEWS and view.path in read]
+            yield from (view.path for view in found)
 
     def _handing(self, around: list[Operator]) -> Iterator[Operator]:
         """Views that hand a cell what that views once more: MindSpore makes one of the two, named after the second."""

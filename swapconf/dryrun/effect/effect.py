@@ -37,6 +37,7 @@ class Move:
 
     Attributes:
         primitive: What wrote the tensor.
+        behind: The last place in a layer where it was written, of a view whose own place MindSpore has lost.
         size_bytes: The tensor.
         host_bytes: The pinned block that takes it.
     """
@@ -45,6 +46,7 @@ class Move:
     primitive: str
     size_bytes: int | None
     host_bytes: int | None
+    behind: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +173,13 @@ def _traced(
     for task in tasks:
         if task.name in waiting:
             waiting.discard(task.name)
+            place = places[task.scope]
+            wrote = writers.get(task.inputs[0], []) if task.inputs else []
+            named = (places[one.scope] for one in reversed(wrote) if one.scope in places)
             yield Move(
-                place=places[task.scope],
-                primitive=_writer(task, writers),
+                place=place,
+                primitive=_writer(task, wrote),
+                behind=None if place.layer else next((written for written in named if written.layer), None),
                 host_bytes=host.get(task.event),
                 size_bytes=task.input_tensors[0].size_bytes if task.input_tensors else None,
             )
@@ -181,9 +187,8 @@ def _traced(
             writers.setdefault(tensor, []).append(task)
 
 
-def _writer(copy: Task, writers: dict[int, list[Task]]) -> str:
+def _writer(copy: Task, wrote: list[Task]) -> str:
     """The primitive that wrote the tensor last, if possible in the cell that the copy is named after."""
-    wrote = writers.get(copy.inputs[0], []) if copy.inputs else []
     inside = [task for task in wrote if task.scope == copy.scope]
     return (inside or wrote)[-1].primitive if wrote else ""
 
