@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from swapconf.trace import trace_folder
+from swapconf.trace.launch_order import reproduces
 from tests.helpers import ROOT
 
 pytestmark = pytest.mark.mindspore
@@ -84,3 +85,19 @@ def test_a_last_stage_is_grown_from_two_and_three_layers_and_has_the_fragments_o
         report["with_fragments_peak_bytes"] - report["used_peak_bytes"]
         == trace.with_fragments_peak_bytes - trace.used_peak_bytes
     )
+
+
+def test_a_run_with_fewer_layers_in_other_stages_keeps_its_graph_with_the_names_of_the_whole_model(
+    tmp_path: Path,
+) -> None:
+    shape = ("model.model_config.num_layers=6", *PIPELINE[1:])
+    words = [*MODEL, *(word for item in shape for word in ("--set", item)), "--set", "swap_config.swap=false"]
+    (report,) = swapconf(
+        "dryrun", str(EXAMPLE), "--ranks", "4", "--jobs", "1", "--no-cache", "--fold", "--keep", str(tmp_path), *words
+    )
+    assert report["grown"] == "the trace of a smaller dry run"
+    trace = trace_folder.read(tmp_path / "rank_4", 4)
+    assert trace.launch_graph is not None
+    assert reproduces(trace.launch_graph, trace.step)
+    named = {name.partition("layers-CellList/")[2][:1] for name in trace.launch_graph.name} - {""}
+    assert named == {"3", "4", "5"}

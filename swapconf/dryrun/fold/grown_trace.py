@@ -8,12 +8,15 @@ three layers the first and the last one, which are unlike the others, leave noth
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from swapconf.dryrun.child import Ran, kept, record
 from swapconf.dryrun.fold.folding import Fold, Size
-from swapconf.dryrun.fold.part_words import AND, row_words, size_words
+from swapconf.dryrun.fold.part_words import AND, part_name, row_words, size_words
+from swapconf.dryrun.growing.layers import layer_in, with_layer
 from swapconf.dryrun.growing.reason import CannotGrow
 from swapconf.dryrun.growing.whole import Run, renumbered, whole
 from swapconf.dryrun.levels import keep_trace
@@ -23,9 +26,10 @@ from swapconf.memory.addresses import unnamed
 from swapconf.memory.cann.card import A2, Card
 from swapconf.memory.replay import replay
 from swapconf.memory.with_workspace import Grown, grow
-from swapconf.trace import grown_trace_writer, run_record
+from swapconf.trace import grown_trace_writer, launch_graph, run_record
 from swapconf.trace.lifetimes import PoolRecord
 from swapconf.trace.trace import Trace
+from swapconf.words.findings import SwapconfError
 from swapconf.words.phrases import joined, phrase
 from swapconf.words.units import show_bytes
 
@@ -105,6 +109,7 @@ def keep_whole(order: RankOrder, plan: Fold, found: Attempt, report: RankReport,
         grown_trace_writer.remove(kept(order.keep, order))
         if found.trace is not None:
             grown_trace_writer.write(found.trace, kept(order.keep, order))
+            _keep_graph(order, plan, found)
             told = replace(report, grown=_words(plan, used, micro_batch_bytes))
             if found.raised is not None:
                 keep_trace(order, used[-1].ran, found.raised, told)
@@ -118,6 +123,25 @@ def keep_whole(order: RankOrder, plan: Fold, found: Attempt, report: RankReport,
             "{note}; no trace of the whole model was made of it: {reason}", note=report.fold_note, reason=reason
         ),
     )
+
+
+def _keep_graph(order: RankOrder, plan: Fold, found: Attempt) -> None:
+    """The graph of a run that has all layers of its rank, with their names in the whole model; of one that is grown
+    there is none. Raises OSError."""
+    (source, *others), folder = found.used, kept(order.keep or Path(), order)
+    graph_file = folder / part_name(plan, source.size) / launch_graph.FILE
+    if not others and source.ran.trace is not None and found.trace is not None and graph_file.exists():
+        steps = source.ran.trace.step, found.trace.step
+        named, layers = {one.name: other.name for one, other in zip(*steps, strict=True)}, plan.kept(source.size)
+
+        def natural(name: str) -> str:
+            layer = layer_in(name)
+            return with_layer(name, layers[layer]) if 0 <= layer < len(layers) else name
+
+        with suppress(SwapconfError, ValueError):  # what-ifs do without it
+            graph = launch_graph.read(graph_file)
+            names = tuple(named[name] if name in named else natural(name) for name in graph.name)
+            launch_graph.write(replace(graph, name=names), folder / launch_graph.FILE)
 
 
 def _grown(
