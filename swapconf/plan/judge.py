@@ -86,7 +86,7 @@ class Judge:
         self._base, self._cards = base, cards
         self._scored: dict[Plan, Scored] = {}
         self._found: dict[Plan, Evaluation] = known._found if known is not None else {}
-        self._settled: set[Plan] = known._settled if known is not None else set()
+        self._settled: dict[Plan, None] = known._settled if known is not None else {}
         self.refused: frozenset[Refused] = (
             known.refused if known is not None else refused.known(network.templates, evaluator.versions)
         )
@@ -130,12 +130,17 @@ class Judge:
         """Ask for the memory of a plan in MindSpore's own order; see `Evaluator.order`."""
         if plan not in self._settled:
             self.evaluator.order(self.config(plan), self.keys(plan))
-            self._settled.add(plan)
+            self._settled[plan] = None
             self._found.pop(plan, None)
             self._scored.pop(plan, None)
 
     def is_settled(self, plan: Plan) -> bool:
         return plan in self._settled
+
+    @property
+    def settled(self) -> list[Plan]:
+        """All that `settle` was asked for, in that order."""
+        return list(self._settled)
 
     def nominal(self, plan: Plan) -> Known:
         """The step with the link as told, and its range."""

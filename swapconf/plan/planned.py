@@ -16,7 +16,7 @@ from swapconf.words.phrases import mark, phrase
 
 NOISE = 0.001  # of a step: less is no difference
 LOWEST_PLACED = 40  # plans, where none fits
-_RIVALS, _SETTLED = 2, 8  # plans that are asked for in MindSpore's own order
+_RIVALS, _SETTLED = 2, 24  # plans that are asked for in MindSpore's own order, at most
 _NEAR = 0.01  # of the budget
 MENU_ASKED, SEARCH_ASKED = 400, 500  # plans, with an effort of 1
 USUAL_KERNELS = 50_000  # of a step; up to these as many plans are asked for
@@ -155,7 +155,8 @@ def _verdict(judge: Judge, best: Scored) -> Verdict:
 
 def _settled(judge: Judge, best: Scored) -> Scored:
     """The best plan by the memory that it needs in MindSpore's own order. That takes longer to find out: it is asked of
-    the best, of a few that are faster and nearly fit, and of the next best until one fits."""
+    the best, of a few that are faster and nearly fit, and of the next best until one fits; where none of so many does,
+    the one of them that is over by least is told, and not another whose memory is not known as well."""
     others = (made for made in judge.seen if judge.allows(made) and not judge.is_settled(made))
     faster = [item for made in others if (item := judge.score(made, better_than=best)).cost_us < best.cost_us]
     near = [item for item in faster if not item.found.crashes and item.over_bytes <= judge.limits.budget_bytes * _NEAR]
@@ -168,7 +169,7 @@ def _settled(judge: Judge, best: Scored) -> Scored:
         if judge.score(plainer.plan).fits:
             return judge.score(plainer.plan)
         judge.settle(best.plan)
-    return _of_all(judge, judge.score(best.plan))
+    return min((judge.score(made) for made in judge.settled if judge.allows(made)), key=lambda item: item.rank)
 
 
 def _of_all(judge: Judge, best: Scored) -> Scored:
