@@ -36,8 +36,12 @@ def launched(graph: LaunchGraph) -> list[int]:
     """The kernels in the order of their launches, as numbers of nodes. Raises ValueError where nodes read from each
     other in a circle."""
     upwards = _inputs_first(graph)
-    edges = _edges(graph, _given(graph, upwards))
-    return _late_casts(graph, _Queue(graph, edges).run(), upwards)
+    return _late_casts(graph, _turns(graph, upwards), upwards)
+
+
+def turns(graph: LaunchGraph) -> list[int]:
+    """The same before casts of parameters are moved, as MindSpore's own passes see it."""
+    return _turns(graph, _inputs_first(graph))
 
 
 def reproduces(graph: LaunchGraph, kernels: Iterable[Kernel]) -> bool:
@@ -54,6 +58,10 @@ def repeats(graph: LaunchGraph, ran: Sequence[str]) -> bool:
     except ValueError:
         return False
     return bool(step) and len(ran) % len(step) == 0 and step * (len(ran) // len(step)) == [*ran]
+
+
+def _turns(graph: LaunchGraph, upwards: Sequence[int]) -> list[int]:
+    return _Queue(graph, _edges(graph, _given(graph, upwards))).run()
 
 
 def _inputs_first(graph: LaunchGraph) -> list[int]:

@@ -246,11 +246,24 @@ class LaidOut:
     @cached_property
     def twin(self) -> Ints:
         """[kernels] the kernel of the backward pass by which the model computes a node again, -1 for none."""
+        found = np.full(len(self.kernels), -1, dtype=np.int64)
+        for nodes, again in self._made_again:
+            found[nodes] = again[0]
+        return found
+
+    @cached_property
+    def further_twins(self) -> dict[int, tuple[int, ...]]:
+        """By twin other kernels that compute the same again, as for each of the products that read a view."""
+        return {again[0]: tuple(again[1:]) for _, again in self._made_again if len(again) > 1}
+
+    @cached_property
+    def _made_again(self) -> list[tuple[list[int], list[int]]]:
+        """(nodes, kernels of the backward pass that compute them again)."""
         kernels, reads = self.kernels, self.reads
-        found = np.full(len(kernels), -1, dtype=np.int64)
         readers: dict[tuple[int, str], list[int]] = {}
         for block, kernel in zip(reads.block.tolist(), reads.kernel.tolist(), strict=True):
             readers.setdefault((block, kernels.primitive[kernel]), []).append(kernel)
+        found = list[tuple[list[int], list[int]]]()
         for group in readers.values():
             again = [
                 kernel
@@ -262,7 +275,7 @@ class LaidOut:
             if again:
                 nodes = [kernel for kernel in group if kernels.passing[kernel] >= 0]
                 here = [kernel for kernel in nodes if kernels.cell[kernel] == kernels.cell[again[0]]]
-                found[here or nodes] = again[0]
+                found.append((here or nodes, again))
         return found
 
     @cached_property

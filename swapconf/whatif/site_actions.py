@@ -16,7 +16,7 @@ from swapconf.whatif.sites import Sites
 
 _FIRST_OF_MLP = "linear_fc1.reshape"
 _NEXT_NORM = "pre_mlp_layernorm"
-_NEED_NO_VALUE = ("Cast", "Add", "AddExt")  # their gradients, of what they read
+_NEED_NO_VALUE = ("Add", "AddExt", "Cast", "Concat")  # their gradients, of what they read
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from swapconf.trace.launch_graph import DEPEND, LOAD, NO_NODE, SAME_VALUE, STATE, TUPLE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.constants import Constants
 from swapconf.whatif.graph.gates import Gates
+from swapconf.whatif.graph.inner_states import InnerStates
 from swapconf.whatif.graph.moves import Moves
 from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.graph.slices import Slices
@@ -42,6 +44,14 @@ class Again:
     weights: dict[int, int] = field(default_factory=dict)
     _copies: dict[tuple[int, Part], int] = field(default_factory=dict)
     _weight_of: dict[int, int] = field(default_factory=dict)
+
+    @cached_property
+    def _states(self) -> InnerStates:
+        return InnerStates(self.asked, self.nodes, self.ties, self.gates, self._shown)
+
+    def _shown(self, value: int, barrier: int, part: Part) -> int:
+        """A value of what runs again, as it is in a part."""
+        return self.tables.shown(value, self.copied(self.asked.run.source(value)[0], barrier, part))
 
     def copied(self, node: int, barrier: int, part: Part) -> int:
         """``part``: of who reads it."""
@@ -174,7 +184,8 @@ class Again:
         if constant != NO_NODE:
             return constant, False
         if self._read_again(value, kernel, part) is not None:
-            return self.tables.shown(value, self.copied(source, barrier, part)), True
+            shown = self.tables.shown(value, self.copied(source, barrier, part))
+            return self._states.handed(shown, value, kernel, barrier, part), True
         use = asked.use(kernel, True, source, item)
         if use.window >= 0:
             return self.gated(self.moves.returned(use.window, barrier), source, kernel, part, item), False
@@ -211,7 +222,9 @@ class Again:
     def loaded(self, value: int, kernel: int, barrier: int, part: Part) -> int:
         """A parameter, as what runs again in a part reads it."""
         gate = self.gates.of(kernel, part) if part.cell != NO_CELL else NO_NODE
-        return self._behind(value, barrier) if gate == NO_NODE else self.ties.loaded(value, barrier, gate)
+        if gate == NO_NODE:
+            return self._behind(value, barrier)
+        return self._states.loaded(value, kernel, barrier, part)
 
     def _behind(self, value: int, barrier: int) -> int:
         return self.ties.behind_barrier(value, barrier)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from swapconf.models.network import LayerTemplate
 from swapconf.trace.columns import Ints
 from swapconf.whatif.cell_outputs import descends
 from swapconf.whatif.graph.run_graph import RunGraph
@@ -20,6 +21,19 @@ from swapconf.whatif.restored import restored
 from swapconf.whatif.swap import Windows
 
 NO_CELL = -1
+# ends of the classes of mcore whose ``construct`` returns a tuple (mindformers 1.9.0, parallel_core/training_graph)
+_RETURN_TUPLES = (
+    "ParallelLinear",
+    "SelfAttention",
+    "MLP",
+    "MLPInterleaved",
+    "MoELayer",
+    "Router",
+    "TransformerLayer",
+    "PredictionLayer",
+)
+_LAYERS = _RETURN_TUPLES[-2:]
+ASSIGNS = "Assign"  # or AssignAdd
 
 
 class Use(NamedTuple):
@@ -74,6 +88,43 @@ class Asked:
 
     def is_under(self, cell: int, kernel: int) -> bool:
         return cell != NO_CELL and bool(self.plan.marks.covered.under[cell, kernel])
+
+    def returns_tuple(self, part: Part) -> bool:
+        """Whether the recomputed cell of a part does."""
+        template, path = self._template(part), self.plan.marks.actions.cells[part.cell]
+        if template is None or not template.cell.endswith(_LAYERS):
+            return False
+        return path == "" or template.by_path[path].type.endswith(_RETURN_TUPLES)
+
+    def is_whole(self, part: Part) -> bool:
+        """Whether the recomputed cell of a part is a layer of mcore."""
+        template = self._template(part)
+        is_layer = part.cell != NO_CELL and self.plan.marks.actions.cells[part.cell] == ""
+        return is_layer and template is not None and template.cell.endswith(_LAYERS)
+
+    @cached_property
+    def in_front_of_writing(self) -> frozenset[str]:
+        """Layers with one behind them that writes, on whatever stage: stages are parted later."""
+        operators = self.plan.marks.strategy.operators
+        names = list(operators)
+        writing = (
+            turn
+            for turn, name in enumerate(names)
+            if any(one.executed and one.type.startswith(ASSIGNS) for one in operators[name].values())
+        )
+        return frozenset(names[: max(writing, default=0)])
+
+    def operators(self, part: Part) -> Collection[str]:
+        """Paths of what is in the layer of a part, as far as the catalog knows it."""
+        template = self._template(part)
+        return () if template is None else template.by_path
+
+    def _template(self, part: Part) -> LayerTemplate | None:
+        return self._templates.get(self.prepared.baseline.layer_of(part.passing))
+
+    @cached_property
+    def _templates(self) -> dict[str, LayerTemplate]:
+        return {entry.layer.name: entry.layer.template for entry in self.plan.marks.strategy.layers}
 
     def is_left_out(self, kernel: int) -> bool:
         """Stands in a recomputed cell and does not run again."""

@@ -9,6 +9,7 @@ embedding. Not in steps of one micro-batch (measured: DeepSeek-V3 and TeleChat3,
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,14 +17,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from swapconf.trace.launch_graph import LOAD, NO_NODE, STATE, TUPLE
-from swapconf.whatif.graph.asked import NO_CELL, Asked
+from swapconf.trace.launch_graph import DEPEND, LOAD, NO_NODE, STATE, TUPLE
+from swapconf.whatif.graph.asked import ASSIGNS, NO_CELL, Asked, Part
 from swapconf.whatif.graph.nodes import COPY, Nodes
 
 _NOTHING_BEFORE = -1
-_RETURN_TUPLES = ("Linear", "SelfAttention", "MLP", "MLPInterleaved", "TransformerLayer")  # ends of classes of mcore
 _EMBEDDING = "Embedding"
-_WRITES = ("Assign", _EMBEDDING)  # tokens of experts; the norms of what it reads
+_WRITES = (ASSIGNS, _EMBEDDING)  # tokens of experts; the norms of what it reads
 
 
 class _Called(NamedTuple):
@@ -44,9 +44,9 @@ class CellStates:
             return
         if self.asked.plan.marks.actions.cells:
             self._read_behind_embeddings()
-        calls = sorted(self._calls())
         batch_of = self.asked.run.batch_of_pass
-        for call in calls:
+        last: dict[int, int] = {}
+        for call in sorted(self._calls()):
             behind: dict[int, int] = {}
             for node, (batch, place) in self._reading.items():
                 state = self._state(node)
@@ -54,6 +54,22 @@ class CellStates:
                     if state not in behind:
                         behind[state] = self._behind(state, call)
                     self._set(node, behind[state])
+                    last[batch] = behind[state]
+        if self._returns_last_state:
+            for batch, state in last.items():
+                self._return(batch, state)
+
+    def _return(self, batch: int, state: int) -> None:
+        """What a forward pass returns waits for the last state, and for what was read in it."""
+        read = (node for node in self._reading if self._state(node) == state)
+        copies = [next((user for user in self.asked.run.users[node] if self._copies(user)), node) for node in read]
+        value = self.nodes.inputs[self.asked.run.saved_of[batch]][0]
+        if self.nodes.primitive[value] == DEPEND and not self.nodes.waits_for_state(value):
+            end = self.nodes.add(STATE, (state, self.nodes.add(TUPLE, copies)))
+            self.nodes.inputs[value][0] = self.nodes.tied(self.nodes.inputs[value][0], end)
+
+    def _copies(self, node: int) -> bool:
+        return self.nodes.primitive[node] == COPY
 
     def _read_behind_embeddings(self) -> None:
         """What is read in no state."""
@@ -102,18 +118,37 @@ class CellStates:
             inside = inside[inside < self.asked.run.count]
             busy, kernels = inside[~baseline.rootless[inside]], inside.tolist()
             reads = any(map(self._loads, kernels)) and self._effects.isdisjoint(kernels)
-            if len(busy) and reads and self._returns_tuple(number, cell):
+            if len(busy) and reads and self.asked.returns_tuple(Part(number, cell)):
                 batch, last = self.asked.run.batch_of_pass.get(number), int(busy[-1])
-                if any(kernel > last and self._batch(kernel) == batch for kernel in self._effects):
+                is_layer = self.asked.plan.marks.actions.cells[cell] == ""
+                if (
+                    (is_layer and self._returns_last_state)
+                    or self.asked.prepared.baseline.layer_of(number) in self.asked.in_front_of_writing
+                    or any(kernel > last and self._batch(kernel) == batch for kernel in self._effects)
+                ):
                     yield _Called(last, number)
 
-    def _returns_tuple(self, number: int, cell: int) -> bool:
-        path = self.asked.plan.marks.actions.cells[cell]
-        operators = self.asked.plan.marks.strategy.operators.get(self.asked.prepared.baseline.layer_of(number))
-        return operators is not None and (path == "" or operators[path].type.endswith(_RETURN_TUPLES))
+    @cached_property
+    def _returns_last_state(self) -> bool:
+        """Whether the loss is here, with which the last state is returned, and layers do not hand on states of their
+        own: those with experts do, which write, and those of Qwen3, whose attention returns a tuple."""
+        baseline = self.asked.prepared.baseline
+        (*_, last) = self.asked.plan.marks.strategy.operators
+        return any(baseline.layer_of(batch[-1]) == last for batch in baseline.batches) and not any(
+            self._batch(kernel) is not None for kernel in self._attached_kernels
+        )
 
     def _batch(self, kernel: int) -> int | None:
         return self.asked.run.batch_of_pass.get(int(self.asked.prepared.baseline.kernels.passing[kernel]))
+
+    def _batch_at(self, kernel: int) -> int | None:
+        """That of a kernel of the forward pass; behind the last layer the one that has ended there."""
+        if (batch := self._batch(kernel)) is not None or not self._returns_last_state:
+            return batch
+        baseline = self.asked.prepared.baseline
+        ended = bisect_left(baseline.batches, kernel, key=lambda batch: batch[-1]) - 1
+        is_ahead = ended >= 0 and kernel < int(baseline.returnable[baseline.batches[ended][-1]])
+        return ended if is_ahead else None
 
     def _loads(self, kernel: int) -> bool:
         graph = self.asked.run.graph
@@ -123,15 +158,16 @@ class CellStates:
     @cached_property
     def _effects(self) -> frozenset[int]:
         """Kernels of the forward pass that write."""
+        primitive = self.asked.prepared.baseline.kernels.primitive
+        return frozenset(one for one in self._attached_kernels if primitive[one].startswith(_WRITES))
+
+    @cached_property
+    def _attached_kernels(self) -> frozenset[int]:
+        """Kernels of the forward pass that a state is behind."""
         run, graph = self.asked.run, self.asked.run.graph
-        found = set[int]()
-        for node, primitive in enumerate(graph.primitive):
-            if primitive == STATE:
-                found |= {run.kernel_of[one] for one in self._attached(node) if one in run.kernel_of}
-        kernels = self.asked.prepared.baseline.kernels
-        return frozenset(
-            one for one in found if not kernels.backward[one] and kernels.primitive[one].startswith(_WRITES)
-        )
+        states = (node for node, primitive in enumerate(graph.primitive) if primitive == STATE)
+        found = {run.kernel_of[one] for node in states for one in self._attached(node) if one in run.kernel_of}
+        return frozenset(one for one in found if not self.asked.prepared.baseline.kernels.backward[one])
 
     def _attached(self, state: int) -> Iterator[int]:
         """What a state is behind, besides another state, and copies of parameters."""
@@ -153,8 +189,10 @@ class CellStates:
         found: dict[int, tuple[int, int]] = {}
         for node, primitive in enumerate(graph.primitive):
             if primitive == LOAD and (place := self._place(node)) is not None:
-                found[node] = place
                 state = graph.inputs[node][1] if len(graph.inputs[node]) > 1 else NO_NODE
+                if state == NO_NODE and self._batch(place[1]) is None:
+                    continue
+                found[node] = place
                 while state != NO_NODE and graph.primitive[state] == STATE:
                     if place[0] == self._batch_of_state(state, place[0]):
                         found[state] = min(found.get(state, place), place, key=lambda one: one[1])
@@ -168,7 +206,7 @@ class CellStates:
         return next((known for one in kernels if (known := self._batch(one)) is not None), batch)
 
     def _place(self, node: int, far: int = 0) -> tuple[int, int] | None:
-        """(micro-batch, first kernel) that reads a parameter in a layer in the forward pass."""
+        """(micro-batch, first kernel) that reads a parameter in the forward pass."""
         run, baseline = self.asked.run, self.asked.prepared.baseline
         found = list[tuple[int, int]]()
         for user in run.users[node]:
@@ -179,7 +217,7 @@ class CellStates:
             if is_made_of_it and far < 4:
                 place = self._place(user, far + 1)
                 found += [place] if place is not None else []
-            elif (batch := self._batch(kernel)) is not None:
+            elif (batch := self._batch_at(kernel)) is not None:
                 found.append((batch, kernel))
         return min(found, key=lambda one: one[1], default=None)
 

@@ -40,10 +40,22 @@ class Gates:
         return self._chains[key]
 
     def _cell(self, part: Part) -> int:
+        if part not in self._cells and not self.asked.run.is_inlined and (first := self._first_of(part)):
+            self._cells[part] = self.nodes.add(TUPLE, first)
         if part not in self._cells:
             found = self._arriving(part) or self._first_read(part)
+            if found and self.asked.returns_tuple(part):
+                found = (self.nodes.add(TUPLE, found),)
             self._cells[part] = self.nodes.add(TUPLE, (*found, *found)) if found else NO_NODE
         return self._cells[part]
+
+    def _first_of(self, part: Part) -> tuple[int, ...]:
+        """The first gradient in a cell that waits for that of the loss."""
+        run, waits = self.asked.run, self.asked.prepared.baseline.waits
+        kernels = (
+            kernel for kernel, node in self._by_pass.get(part.passing, ()) if self.asked.is_under(part.cell, node)
+        )
+        return tuple(run.node_of[kernel] for kernel in kernels if waits[kernel])[:1]
 
     def _arriving(self, part: Part) -> tuple[int, ...]:
         """The gradients of the output of a cell: what the first gradient of an output reads that is not of the cell,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from swapconf.trace.columns import Ints
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, TUPLE
-from swapconf.trace.launch_order import launched
+from swapconf.trace.launch_order import turns
 from swapconf.whatif.graph.nodes import MOVE, Nodes
 from swapconf.whatif.graph.run_graph import RunGraph
 
@@ -29,7 +29,7 @@ def prefetched(nodes: Nodes, run: RunGraph, prefetch: Ints, back: Mapping[int, i
     """``back``: by node of a copy to the device its window. Raises ValueError where nodes go in a circle."""
     if not back:
         return
-    ties = _Ordered.of(nodes, run, launched(nodes.frozen())).ties(prefetch, back)
+    ties = _Ordered.of(nodes, run, turns(nodes.frozen())).ties(prefetch, back)
     for tie in ties:
         nodes.inputs[tie.copy][0] = nodes.tied(nodes.inputs[tie.copy][0], tie.behind)
         inputs = nodes.inputs[tie.ahead]

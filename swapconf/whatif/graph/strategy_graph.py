@@ -89,6 +89,7 @@ class _Building:
         for node in (node for node in self._run.node_of if self._nodes.primitive[node] == _ADDS):
             self._gate_sum(node)
         self._gates_see_returned()
+        self._merge_twins()
         windows = self._asked.windows
         for window in np.flatnonzero(windows.unread & (windows.face < self._run.count)).tolist():
             self._moves.unread(window)
@@ -112,6 +113,18 @@ class _Building:
             weights=self._again.weights | self._slices.rows,
             constants=self._constants.rows(),
         )
+
+    def _merge_twins(self) -> None:
+        """In a recomputed cell what the model computes again for several readers is computed once."""
+        asked, run, baseline = self._asked, self._run, self._asked.prepared.baseline
+        merged: dict[int, int] = {}
+        for kernel in asked.again:
+            twin, cell = int(baseline.twin[kernel]), int(asked.root[kernel])
+            if twin >= 0 and cell != NO_CELL and run.graph.primitive[run.node_of[kernel]] in VIEWS:
+                merged |= {run.node_of[other]: run.node_of[twin] for other in baseline.further_twins.get(twin, ())}
+        for other in merged:
+            for user in run.users[other]:
+                self._nodes.inputs[user] = [merged.get(given, given) for given in self._nodes.inputs[user]]
 
     def _remade_twins(self) -> set[int]:
         twin = self._asked.prepared.baseline.twin

@@ -63,8 +63,9 @@ class Ties:
             self._gated[value, gate] = self.nodes.tied(value, gate)
         return self._gated[value, gate]
 
-    def loaded(self, load: int, barrier: int, gate: int) -> int:
-        """A parameter in a recomputed cell: it is tied to the gradient, and so is the state in which it is read."""
+    def loaded(self, load: int, barrier: int, gate: int, state: int = NO_NODE) -> int:
+        """A parameter in a recomputed cell: it is tied to the gradient, and so is the state in which it is read, by
+        default that in which the cell is called."""
         if (load, gate) not in self._loads:
             parameter = self.nodes.inputs[load][0]
             while parameter != NO_NODE and self.nodes.primitive[parameter] == DEPEND:
@@ -73,10 +74,15 @@ class Ties:
                 self.nodes.tied(parameter, barrier) if parameter == NO_NODE else self.behind_barrier(parameter, barrier)
             )
             value = self.nodes.tied(handed, gate)
-            if gate not in self._states:
-                self._states[gate] = self.nodes.tied(self.nodes.tied(NO_NODE, barrier), gate)
-            self._loads[load, gate] = self.nodes.add(LOAD, (value, self._states[gate]))
+            read = state if state != NO_NODE else self.state(barrier, gate)
+            self._loads[load, gate] = self.nodes.add(LOAD, (value, read))
         return self._loads[load, gate]
+
+    def state(self, barrier: int, gate: int) -> int:
+        """That in which a recomputed cell is called."""
+        if gate not in self._states:
+            self._states[gate] = self.nodes.tied(self.nodes.tied(NO_NODE, barrier), gate)
+        return self._states[gate]
 
     def save(self, moved: dict[int, int]) -> None:
         """Let each tuple hold what the backward pass reads now. ``moved``: by value its copy on the host."""

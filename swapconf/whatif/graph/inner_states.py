@@ -1,0 +1,194 @@
+"""STATES in recomputed cells: in which what runs again reads parameters, and behind which cells hand out tuples.
+
+A recomputed cell is a graph of its own until late, and keeps what MindSpore 2.9.0 removes elsewhere: each load of a
+parameter reads a state (``UpdateState``), which starts as that in which the cell is called, tied to the gradient. An
+attention of mcore that returns query, key and value makes one of what was read before and of these; so does the last
+cell of a feed-forward network, of all that its layer has read in the state before, but for the weights of products
+that add up over ranks (measured: seven families, accumulated steps and pipelines). Without lazy inline such a state is
+behind what the forward pass has handed out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, STATE, TUPLE
+from swapconf.upstream.primitives import VIEWS
+from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
+from swapconf.whatif.graph.gates import Gates
+from swapconf.whatif.graph.nodes import COPY, Nodes
+from swapconf.whatif.graph.ties import Ties
+
+_ATTENTION = "self_attention"
+_LAST_CELLS = ("mlp.shared_experts", "mlp.experts", "mlp.linear_fc2")  # the first of these that a layer has
+_NOT_AWAITED = ("linear_proj", "linear_kv_up_proj")  # no state is behind what these read, ...
+_NOT_AWAITED_BY_EXPERTS = (*_NOT_AWAITED, "pre_mlp_layernorm")  # ... nor, with experts, this
+_PRODUCTS = ("linear_fc1", "linear_fc2")
+_FAR = 3
+
+
+@dataclass
+class InnerStates:
+    """``copied``: what a value of the forward pass is in a part, where it runs again."""
+
+    asked: Asked
+    nodes: Nodes
+    ties: Ties
+    gates: Gates
+    copied: Callable[[int, int, Part], int]
+    _states: dict[tuple[int, Part], int] = field(default_factory=dict)
+    _behind: dict[tuple[int, Part, frozenset[int] | None], int] = field(default_factory=dict)
+    _tied: dict[tuple[int, int], int] = field(default_factory=dict)
+    _last: dict[Part, str] = field(default_factory=dict)
+
+    def loaded(self, load: int, kernel: int, barrier: int, part: Part) -> int:
+        """A parameter as what runs again in a cell reads it."""
+        state = self._state(self._read_in(load), kernel, barrier, part)
+        if self._is_read_last(load, part):
+            state = self._behind_loads(state, None, kernel, barrier, part)
+        return self.ties.loaded(load, barrier, self.gates.of(kernel, part), state)
+
+    def handed(self, seen: int, value: int, kernel: int, barrier: int, part: Part) -> int:
+        """``seen``: the copy of a value. What an attention hands out is read in the states in which it does that in the
+        forward pass; the view of a product that is left out of a recomputed feed-forward network in that in which the
+        network is called."""
+        if part.cell == NO_CELL:
+            return seen
+        graph, source = self.asked.run.graph, self.asked.run.source(value)[0]
+        if self._is_of_left_out(source, kernel, part):
+            return self.nodes.tied(seen, self._called(kernel, barrier, part))
+        if _ATTENTION not in self._home(self.asked.run.kernel_of[source]):
+            return seen
+        while value < self.nodes.count and graph.primitive[value] in {DEPEND, ITEM}:
+            below, awaited = graph.inputs[value][0], graph.inputs[value][1]
+            if graph.primitive[value] == DEPEND and awaited != NO_NODE and graph.primitive[awaited] == STATE:
+                if (seen, awaited) not in self._tied:
+                    self._tied[seen, awaited] = self.nodes.tied(seen, self._state(awaited, kernel, barrier, part))
+                seen = self._tied[seen, awaited]
+            value = below
+        return seen
+
+    def _is_of_left_out(self, view: int, kernel: int, part: Part) -> bool:
+        asked, run, baseline = self.asked, self.asked.run, self.asked.prepared.baseline
+        if run.graph.primitive[view] not in VIEWS or asked.is_whole(part) or not asked.returns_tuple(part):
+            return False
+        made = run.kernel_of.get(run.source(run.graph.inputs[view][0])[0], -1)
+        is_called = baseline.is_accumulated and baseline.layer_of(part.passing) in asked.in_front_of_writing
+        if made < 0 or made in asked.again or not is_called:
+            return False
+        home = self._home(run.kernel_of[view])
+        return home.endswith(_PRODUCTS) and home == self._home(made) != self._home(kernel)
+
+    def _home(self, kernel: int) -> str:
+        prepared = self.asked.prepared
+        return (prepared.sites.home or prepared.baseline.kernels.cell)[kernel]
+
+    def _called(self, kernel: int, barrier: int, part: Part) -> int:
+        """The state in which the cell is called."""
+        return self.ties.state(barrier, self.gates.of(kernel, part))
+
+    def _state(self, state: int, kernel: int, barrier: int, part: Part) -> int:
+        """A state of the forward pass in a part: behind the last tuple that an attention has handed out there."""
+        graph = self.asked.run.graph
+        while state != NO_NODE and self._is_here(state, part):
+            first, given = graph.inputs[state][:2]
+            values = (one for one in self._packed(given) if one != NO_NODE and not self._is_loaded(one))
+            handed = [one for one in values if self._is_in(one, part, of_again=True)]
+            if handed:
+                if (state, part) not in self._states:
+                    found = self._state(first, kernel, barrier, part)
+                    if self.asked.run.is_inlined:
+                        found = self._behind_loads(found, self._earlier(first), kernel, barrier, part)
+                        given = self.nodes.add(TUPLE, [self.copied(one, barrier, part) for one in handed])
+                    self._states[state, part] = self.nodes.add(STATE, (found, given))
+                return self._states[state, part]
+            state = first
+        return self._called(kernel, barrier, part)
+
+    def _behind_loads(self, state: int, within: frozenset[int] | None, kernel: int, barrier: int, part: Part) -> int:
+        """The state behind what is read in one in a cell. ``within``: what the forward pass reads in other states than
+        these is left out."""
+        key = state, part, within
+        if key not in self._behind:
+            self._behind[key] = state
+            loads = [
+                self.loaded(load, kernel, barrier, part)
+                for load in self._loads(part)
+                if within is None or self._read_in(load) in within
+            ]
+            read = [load for load in dict.fromkeys(loads) if self.nodes.inputs[load][1:2] == [state]]
+            if read:
+                self._behind[key] = self.nodes.add(STATE, (state, self.nodes.add(TUPLE, read)))
+        return self._behind[key]
+
+    def _loads(self, part: Part) -> Iterator[int]:
+        """Loads of a cell that states are behind, in front of its last cell."""
+        last = self._last_cell(part)
+        left_out = _NOT_AWAITED if last == _LAST_CELLS[-1] else _NOT_AWAITED_BY_EXPERTS
+        run, kernels = self.asked.run, self.asked.prepared.baseline.kernels
+        inside = (kernels.passing == part.passing) & ~kernels.backward
+        for kernel in np.flatnonzero(inside[: run.count]).tolist():
+            home = self._home(kernel)
+            if not self.asked.is_under(part.cell, kernel) or home.endswith(left_out) or last in home:
+                continue
+            for given in run.graph.inputs[run.node_of[kernel]]:
+                load = run.graph.inputs[given][0] if given != NO_NODE and run.graph.primitive[given] == COPY else given
+                if load != NO_NODE and run.graph.primitive[load] == LOAD:
+                    yield load
+
+    def _read_in(self, load: int) -> int:
+        """The state in which the forward pass reads a parameter."""
+        inputs = self.asked.run.graph.inputs[load]
+        return inputs[1] if len(inputs) > 1 else NO_NODE
+
+    def _is_read_last(self, load: int, part: Part) -> bool:
+        """By the last cell in the feed-forward network of a layer that is recomputed as a whole."""
+        if not self.asked.is_whole(part) or not self.asked.run.is_inlined:
+            return False
+        kernel_of, last = self.asked.run.kernel_of, self._last_cell(part)
+        return any(last in self._home(kernel_of[user]) for user in self.asked.run.users[load] if user in kernel_of)
+
+    def _last_cell(self, part: Part) -> str:
+        if part not in self._last:
+            known = self.asked.operators(part)
+            found = (cell for cell in _LAST_CELLS if any(path.endswith(cell) for path in known))
+            self._last[part] = next(found, _LAST_CELLS[-1])
+        return self._last[part]
+
+    def _earlier(self, state: int) -> frozenset[int]:
+        """A state and those before it, and that of what is read in none."""
+        graph, found = self.asked.run.graph, [NO_NODE]
+        while state != NO_NODE and graph.primitive[state] == STATE:
+            found.append(state)
+            state = graph.inputs[state][0]
+        return frozenset(found)
+
+    def _is_here(self, state: int, part: Part) -> bool:
+        """What a state is behind is read, made or written in a cell."""
+        given = self.asked.run.graph.inputs[state][1]
+        return any(one != NO_NODE and self._is_in(one, part) for one in self._packed(given) or (given,))
+
+    def _packed(self, node: int) -> Sequence[int]:
+        """What is in the tuple that a state is behind; a state may be behind a kernel that writes, instead."""
+        graph = self.asked.run.graph
+        return graph.inputs[node] if node != NO_NODE and graph.primitive[node] == TUPLE else ()
+
+    def _is_loaded(self, node: int) -> bool:
+        return self.asked.run.graph.primitive[node] in {COPY, LOAD}
+
+    def _is_in(self, node: int, part: Part, *, of_again: bool = False, far: int = 0) -> bool:
+        """A value is made in a cell, or a parameter read there; ``of_again``: by what runs again."""
+        run, passing = self.asked.run, self.asked.prepared.baseline.kernels.passing
+        kernel = run.kernel_of.get(run.source(node)[0])
+        if kernel is not None and not self._is_loaded(node):
+            is_here = int(passing[kernel]) == part.passing and self.asked.is_under(part.cell, kernel)
+            return is_here and (kernel in self.asked.again or not of_again)
+        users = run.users[node] if far < _FAR else []
+        return any(
+            self._is_in(user, part, of_again=of_again, far=far + 1)
+            for user in users
+            if run.graph.primitive[user] not in {STATE, TUPLE}
+        )
