@@ -6,7 +6,7 @@ that it names, recomputed or not: the gradients read what the forward pass made 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -23,7 +23,18 @@ def restored(baseline: Baseline, sites: Sites, actions: SiteActions) -> dict[int
         return {}
     asked = (sites.of_node >= 0) & actions.excluded[sites.of_node] & (baseline.twin >= 0)
     asked &= (baseline.num_made == 1) | baseline.views
-    return {int(baseline.twin[kernel]): kernel for kernel in np.flatnonzero(asked).tolist()}
+    found = {int(baseline.twin[kernel]): kernel for kernel in np.flatnonzero(asked).tolist()}
+    return found | dict(_of_products(baseline, actions.left_out))
+
+
+def _of_products(baseline: Baseline, left_out: Collection[tuple[str, str]]) -> Iterator[tuple[int, int]]:
+    """Of a view that is made again for each of several products those of products whose own is excluded."""
+    for kernel in np.flatnonzero(baseline.views & (baseline.twin >= 0)).tolist():
+        first = int(baseline.twin[kernel])
+        for twin in (first, *baseline.further_twins[first]) if first in baseline.further_twins else ():
+            own = f"{baseline.kernels.cell[twin]}.{baseline.kernels.primitive[twin].lower()}"
+            if (baseline.layer_of(kernel), own) in left_out:
+                yield twin, kernel
 
 
 def kept_instead(baseline: Baseline, program: StrategyProgram, found: Mapping[int, int]) -> StrategyProgram:

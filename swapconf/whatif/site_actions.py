@@ -28,13 +28,14 @@ class SiteActions:
             cell has no output that is kept (measured with MindSpore 2.9.0).
         roots: By layer name, the operators whose recompute was asked for.
         comm: The recompute of its communication was asked for.
-        excluded: Its recompute is excluded.
+        excluded: Its recompute is excluded; ``left_out``: all whose recompute is, by layer name and path.
         handed_on: A recomputed cell without operators hands on its first output.
     """
 
     again: Flags
     comm: Flags
     excluded: Flags
+    left_out: frozenset[tuple[str, str]]
     handed_on: Flags
     prefetch: Ints
     cell: Ints
@@ -72,6 +73,7 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
         again=again,
         comm=_among(asked, sites),
         excluded=_among(left, sites),
+        left_out=frozenset(left),
         handed_on=_among(handed, sites),
         prefetch=prefetch,
         cell=cell,

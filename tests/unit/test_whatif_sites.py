@@ -321,7 +321,9 @@ def actions_of(count: int, **told: Any) -> SiteActions:
     """Nothing asked of so many sites, but for what is told."""
     nothing, none = np.zeros(count + 1, dtype=np.bool_), np.full(count + 1, -1)
     known = dict.fromkeys(("again", "comm", "excluded", "handed_on"), nothing)
-    return SiteActions(**{**known, "prefetch": none, "cell": none, "cells": (), "roots": {}, **told})
+    return SiteActions(
+        **{**known, "prefetch": none, "cell": none, "cells": (), "roots": {}, "left_out": frozenset(), **told}
+    )
 
 
 @pytest.mark.parametrize(

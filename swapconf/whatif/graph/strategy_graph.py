@@ -121,7 +121,8 @@ class _Building:
         for kernel in asked.again:
             twin, cell = int(baseline.twin[kernel]), int(asked.root[kernel])
             if twin >= 0 and cell != NO_CELL and run.graph.primitive[run.node_of[kernel]] in VIEWS:
-                merged |= {run.node_of[other]: run.node_of[twin] for other in baseline.further_twins.get(twin, ())}
+                others = (one for one in baseline.further_twins.get(twin, ()) if one not in asked.restored)
+                merged |= {run.node_of[other]: run.node_of[twin] for other in others}
         for other in merged:
             for user in run.users[other]:
                 self._nodes.inputs[user] = [merged.get(given, given) for given in self._nodes.inputs[user]]
