@@ -60,6 +60,7 @@ FURTHER = {
     "qwen3_sums_in_32_bits-0": 0.001,
     "telechat3_moe_norms_left_out-0": 0.0022,
     "telechat3_moe_swap_on-1": 0.001,
+    "telechat3_values_left_out-0": 0.0008,
     "telechat3_whole_layers_of_a_stage-0": 0.0018,
     "telechat3_whole_layers_of_a_stage-1": 0.0023,
 }

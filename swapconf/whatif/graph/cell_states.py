@@ -122,7 +122,7 @@ class CellStates:
                 batch, last = self.asked.run.batch_of_pass.get(number), int(busy[-1])
                 is_layer = self.asked.plan.marks.actions.cells[cell] == ""
                 if (
-                    (is_layer and self._returns_last_state)
+                    (is_layer and (self._returns_last_state or self._is_followed(number)))
                     or self.asked.prepared.baseline.layer_of(number) in self.asked.in_front_of_writing
                     or any(kernel > last and self._batch(kernel) == batch for kernel in self._effects)
                 ):
@@ -130,13 +130,22 @@ class CellStates:
 
     @cached_property
     def _returns_last_state(self) -> bool:
-        """Whether the loss is here, with which the last state is returned, and layers do not hand on states of their
-        own: those with experts do, which write, and those of Qwen3, whose attention returns a tuple."""
+        """Whether the loss is here, with which the last state is returned."""
         baseline = self.asked.prepared.baseline
         (*_, last) = self.asked.plan.marks.strategy.operators
-        return any(baseline.layer_of(batch[-1]) == last for batch in baseline.batches) and not any(
-            self._batch(kernel) is not None for kernel in self._attached_kernels
-        )
+        return self._is_plain and any(baseline.layer_of(batch[-1]) == last for batch in baseline.batches)
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Layers do not hand on states of their own: those with experts do, which write, and those of Qwen3, whose
+        attention returns a tuple."""
+        return all(self._batch(kernel) is None for kernel in self._attached_kernels)
+
+    def _is_followed(self, number: int) -> bool:
+        """By a layer on this stage that is not recomputed as a whole, and so reads in a state of its own."""
+        batch = self.asked.prepared.baseline.batches[self.asked.run.batch_of_pass[number]]
+        behind = batch[batch.index(number) + 1 :]
+        return self._is_plain and not all(self.asked.is_whole(Part(one, int(self.asked.root[one]))) for one in behind)
 
     def _batch(self, kernel: int) -> int | None:
         return self.asked.run.batch_of_pass.get(int(self.asked.prepared.baseline.kernels.passing[kernel]))

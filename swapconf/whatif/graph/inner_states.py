@@ -22,7 +22,7 @@ from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.graph.ties import Ties
 
-_ATTENTION = "self_attention"
+_ATTENTION, _SPLIT = "self_attention", "SplitWithSize"
 _LAST_CELLS = ("mlp.shared_experts", "mlp.experts", "mlp.linear_fc2")  # the first of these that a layer has
 _NOT_AWAITED = ("linear_proj", "linear_kv_up_proj")  # no state is behind what these read, ...
 _NOT_AWAITED_BY_EXPERTS = (*_NOT_AWAITED, "pre_mlp_layernorm")  # ... nor, with experts, this
@@ -69,6 +69,16 @@ class InnerStates:
                     self._tied[seen, awaited] = self.nodes.tied(seen, self._state(awaited, kernel, barrier, part))
                 seen = self._tied[seen, awaited]
             value = below
+        return seen
+
+    def kept(self, seen: int, source: int, kernel: int, barrier: int, part: Part) -> int:
+        """``seen``: what was kept of a node. Query, key and value that are left out of a recomputed layer are read in
+        the state in which that is called."""
+        made = self.asked.run.kernel_of.get(source, -1)
+        is_split = made >= 0 and self.asked.run.graph.primitive[source] == _SPLIT and self.asked.is_whole(part)
+        is_inside = is_split and self.asked.is_under(part.cell, made) and made not in self.asked.again
+        if is_inside and self._home(made).endswith(_ATTENTION):
+            return self.nodes.tied(seen, self._called(kernel, barrier, part))
         return seen
 
     def _is_of_left_out(self, view: int, kernel: int, part: Part) -> bool:
