@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.graph.ties import Ties
 
-_ATTENTION, _SPLIT = "self_attention", "SplitWithSize"
+_ATTENTION, _NORM, _SPLIT = "self_attention", "q_layernorm", "SplitWithSize"
 _LAST_CELLS = ("mlp.shared_experts", "mlp.experts", "mlp.linear_fc2")  # the first of these that a layer has
 _NOT_AWAITED = ("linear_proj", "linear_kv_up_proj")  # no state is behind what these read, ...
 _NOT_AWAITED_BY_EXPERTS = (*_NOT_AWAITED, "pre_mlp_layernorm")  # ... nor, with experts, this
@@ -73,11 +74,12 @@ class InnerStates:
 
     def kept(self, seen: int, source: int, kernel: int, barrier: int, part: Part) -> int:
         """``seen``: what was kept of a node. Query, key and value that are left out of a recomputed layer are read in
-        the state in which that is called."""
+        the state in which that is called, where the attention hands them out as they are, without norms of its own."""
         made = self.asked.run.kernel_of.get(source, -1)
         is_split = made >= 0 and self.asked.run.graph.primitive[source] == _SPLIT and self.asked.is_whole(part)
         is_inside = is_split and self.asked.is_under(part.cell, made) and made not in self.asked.again
-        if is_inside and self._home(made).endswith(_ATTENTION):
+        home = self._home(made) if is_inside else ""
+        if home.endswith(_ATTENTION) and f"{home}.{_NORM}" not in self._homes:
             return self.nodes.tied(seen, self._called(kernel, barrier, part))
         return seen
 
@@ -95,6 +97,11 @@ class InnerStates:
     def _home(self, kernel: int) -> str:
         prepared = self.asked.prepared
         return (prepared.sites.home or prepared.baseline.kernels.cell)[kernel]
+
+    @cached_property
+    def _homes(self) -> frozenset[str]:
+        """Cells with kernels."""
+        return frozenset(map(self._home, range(self.asked.run.count)))
 
     def _called(self, kernel: int, barrier: int, part: Part) -> int:
         """The state in which the cell is called."""
