@@ -108,15 +108,16 @@ def plan(
     except KeyboardInterrupt:  # what was found until then is not lost
         is_interrupted = True
     best = _of_all(judge, judge.score(uniform(RECOMPUTED, judge.network)))
-    if not is_interrupted and best.fits:
-        best = _settled(judge, best)
-    if not best.fits:
-        best = _plainest(judge, _lowest(judge, [*today.values(), *(made for _, made in first)]))
-        judge.settle(best.plan)
-        best = judge.score(best.plan)
     same = simple.best_uniform(judge, chosen)
     if same is not None:
         today[phrase(simple.SAME)] = same
+    plain = [*today.values(), *(made for _, made in first)]
+    if not is_interrupted and best.fits:
+        best = _settled(judge, best, plain)
+    if not best.fits:
+        best = _plainest(judge, _lowest(judge, plain))
+        judge.settle(best.plan)
+        best = judge.score(best.plan)
     known: dict[str, Scored] = {name: judge.score(made) for name, made in today.items()}
     for name, made in first:
         found = judge.score(made)
@@ -138,7 +139,7 @@ def chosen_again(planned: Planned) -> Planned:
     best = _of_all(judge, planned.chosen)
     if not best.fits or best is planned.chosen:
         return planned
-    best = _settled(judge, best)
+    best = _settled(judge, best, [item.plan for item in planned.simple.values()])
     return replace(planned, chosen=best, verdict=_verdict(judge, best))
 
 
@@ -153,10 +154,10 @@ def _verdict(judge: Judge, best: Scored) -> Verdict:
     return Verdict.FULL if best.plan == uniform(RECOMPUTED, judge.network) else Verdict.PLANNED
 
 
-def _settled(judge: Judge, best: Scored) -> Scored:
+def _settled(judge: Judge, best: Scored, plain: Iterable[Plan]) -> Scored:
     """The best plan by the memory that it needs in MindSpore's own order. That takes longer to find out: it is asked of
     the best, of a few that are faster and nearly fit, and of the next best until one fits; where none of so many does,
-    the one of them that is over by least is told, and not another whose memory is not known as well."""
+    the best of them and of the ``plain`` ones is told, and not another whose memory is not known as well."""
     others = (made for made in judge.seen if judge.allows(made) and not judge.is_settled(made))
     faster = [item for made in others if (item := judge.score(made, better_than=best)).cost_us < best.cost_us]
     near = [item for item in faster if not item.found.crashes and item.over_bytes <= judge.limits.budget_bytes * _NEAR]
@@ -169,6 +170,8 @@ def _settled(judge: Judge, best: Scored) -> Scored:
         if judge.score(plainer.plan).fits:
             return judge.score(plainer.plan)
         judge.settle(best.plan)
+    for made in plain:
+        judge.settle(made)
     return min((judge.score(made) for made in judge.settled if judge.allows(made)), key=lambda item: item.rank)
 
 
