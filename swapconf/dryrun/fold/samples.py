@@ -43,7 +43,7 @@ class Sample:
 
     @property
     def top(self) -> Label:
-        return max(self.highest, key=self.highest.__getitem__)
+        return max(self.highest, key=lambda place: (self.highest[place], place))  # of two alike always the same
 
     @property
     def fragments_bytes(self) -> int:
