@@ -199,15 +199,15 @@ class Model:
     """``section``: the YAML's ``model`` as plain values. ``legacy``: False for mcore models (``use_legacy: False``).
     ``num_layers``: decoder layers, None when the YAML does not say. ``num_mtp_layers``: layers for multi-token
     prediction; graph mode gives them the settings of the last decoder layer, PyNative numbers them after it.
-    ``moe``: the YAML's ``moe_config``, which mindformers passes on to a legacy model. ``has_folder``: a folder is named
-    that the model comes from (``pretrained_model_dir``)."""
+    ``moe``: the YAML's ``moe_config``, which mindformers passes on to a legacy model. ``has_unread_folder``: a
+    folder is named that the model comes from (``pretrained_model_dir``), and what it says is not known here."""
 
     legacy: bool = True
     num_layers: int | None = None
     num_mtp_layers: int = 0
     section: Mapping[str, object] = field(default_factory=dict)
     moe: Mapping[str, object] = field(default_factory=dict)
-    has_folder: bool = False
+    has_unread_folder: bool = False
 
     @property
     def settings(self) -> Mapping[str, object]:

@@ -21,8 +21,9 @@ _MAX_BYTES = 1 << 20
 
 
 def merged(document: Document) -> tuple[Document, tuple[Finding, ...]]:
-    """The same document where it names no such folder. A relative path means the folder that the command was started
-    in, as in a training; what comes from the file stands in the YAML where the folder is named."""
+    """The same document where it names no such folder; one with the file instead of its name where that is read. A
+    relative path means the folder that the command was started in, as in a training; what comes from the file stands in
+    the YAML where the folder is named."""
     entry = document.root.entries.get(KEY)
     named = entry.value.scalar if entry is not None else None
     if entry is None or not isinstance(named, str) or not named or "\0" in named:
@@ -54,7 +55,8 @@ def _over(root: Node, given: dict[str, Any], place: Entry) -> Node:
     own = sizes.value.entries
     whole = replace(sizes.value, kind="mapping", entries={**from_file, **own})
     inside = replace(model.value, entries={**model.value.entries, "model_config": replace(sizes, value=whole)})
-    return replace(root, entries={**root.entries, "model": replace(model, value=inside)})
+    others = {key: entry for key, entry in root.entries.items() if key != KEY}
+    return replace(root, entries={**others, "model": replace(model, value=inside)})
 
 
 def _finding(document: Document, entry: Entry, path: Path, error: Exception) -> Finding:

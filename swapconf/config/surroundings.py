@@ -55,7 +55,7 @@ def read(document: Document) -> Surroundings:
             legacy=legacy,
             section=section,
             moe=_plain(document.root.get("moe_config")),
-            has_folder=reader.value(pretrained.KEY) not in (None, ""),
+            has_unread_folder=reader.value(pretrained.KEY) not in (None, ""),
             num_layers=reader.count(*_in_model(NUM_LAYERS), least=0, most=_MAX_LAYERS),
             num_mtp_layers=reader.count(*_in_model(_NUM_MTP_LAYERS), least=0, most=_MAX_LAYERS) or 0,
         ),

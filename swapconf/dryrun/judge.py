@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 
-from swapconf.decide.rules import model_not_named
 from swapconf.dryrun.launch import Ending, Finished
 from swapconf.dryrun.outcome import Fault, RankOutcome
 from swapconf.words.phrases import phrase
@@ -16,7 +15,6 @@ _FULL_BYTES = 16 << 10
 _NO_SPACE = re.compile(r"No space left on device|Errno 28|No free disk")
 _NOT_INSTALLED = re.compile(r"^(?:ModuleNotFoundError|ImportError): ")
 _ERROR = re.compile(r"^\s*(?:[A-Za-z_.]+(?:Error|Exception|Interrupt)|E\s{2,})\b.*")
-_UNNAMED = re.compile(r"Can't find class\. class type = None")  # mindformers 1.9.0, MindFormerRegister.get_cls
 _NOISE = re.compile(
     r"^\s*(?:$|-{5,}|\[(?:WARNING|INFO|ERROR|CRITICAL|MS_ALLOC_CONF)\]|File \"|- C\+\+ Call Stack|"
     r"\d{4}-\d\d-\d\d)"
@@ -73,9 +71,6 @@ def _fault(finished: Finished, tail: str) -> Fault | None:
         words = framework_error(tail)
         if _NOT_INSTALLED.search(words):
             return Fault(RankOutcome.NOT_INSTALLED, words)
-        if _UNNAMED.search(words):
-            told = phrase("{told}; mindformers says: {words}", told=model_not_named.told(), words=words)
-            return Fault(RankOutcome.STOPPED, told, ("model.model_config", "model"))
         return Fault(RankOutcome.STOPPED, words, _places(words))
     return None
 

@@ -23,7 +23,8 @@ from swapconf.study.study import Study
 from swapconf.words.findings import Finding, Severity
 from swapconf.words.phrases import phrase
 
-RULE, NO_TRAINING, NO_CODE = "graph-engine-not-rehearsed", "no-training", "no-model-code"
+RULE, NO_TRAINING = "graph-engine-not-rehearsed", "no-training"
+NO_MODEL, NO_CODE = "no-model", "no-model-code"
 _CODE = tuple(f"model.{part}.auto_register" for part in ("arch", "model_config"))
 _GRAPH_ENGINE = "O2"
 
@@ -64,12 +65,20 @@ def not_rehearsed(
 
 
 def _no_model(study: Study) -> Iterator[Finding]:
-    """What `check` says of it with less weight, as a script of one's own may build the model."""
+    """`check` gives the reason less weight, as a script of one's own may name the model; a dry run has none."""
     if study.config.model.legacy:
         return
     _, unread = pretrained.merged(study.document)
     for finding in (*unread, *model_not_named.nameless(study.config)):
-        yield replace(finding, severity=Severity.ERROR)
+        yield replace(
+            finding,
+            rule=NO_MODEL,
+            severity=Severity.ERROR,
+            message=phrase(
+                "a dry run has mindformers build the model of the YAML, which stops for what `{rule}` says",
+                rule=finding.rule,
+            ),
+        )
 
 
 def _no_code(study: Study, register_path: str) -> Iterator[Finding]:

@@ -17,7 +17,7 @@ from swapconf.models import store
 from swapconf.models.family import Family
 from swapconf.models.network import NearModel
 
-__all__ = ["Family", "families", "identify", "load", "near", "releases"]
+__all__ = ["Family", "class_names", "families", "identify", "load", "near", "releases"]
 
 load = store.load
 releases = store.releases
@@ -63,6 +63,12 @@ def identify(
         if fits:
             return name
     return None
+
+
+def class_names(family: str) -> Mapping[str, str]:
+    """What a YAML of an mcore family says, by key of ``model.model_config``."""
+    known = store.index()[family]
+    return {"model_type": known["model_types"][0], "architectures": known["architectures"][0]}
 
 
 def near(model: Mapping[str, object], *, use_legacy: bool) -> NearModel | None:

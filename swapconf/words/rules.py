@@ -161,6 +161,11 @@ DRY_RUNS: Pages = {
         "A YAML without `optimizer`, as one for prediction: mindformers cannot train with it, and a dry run is one of "
         "training. Nothing is started.",
     ),
+    "no-model": (
+        "error",
+        "mindformers cannot build the model, for what `model-not-named` or `pretrained-config` says with less weight: "
+        "a script of one's own may name the model, and a dry run has none. Nothing is started.",
+    ),
     "no-model-code": (
         "error",
         "`auto_register` in `model.arch` or `model.model_config`, and neither `--register-path` nor the variable "

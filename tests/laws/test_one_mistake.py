@@ -33,7 +33,8 @@ MCORE = {
     **COMMON,
     "use_legacy": "use_legacy: False\n",
     "recompute_config": "recompute_config:\n  recompute: [3]\n",
-    "model": "model:\n  model_config:\n    model_type: qwen3\n    num_hidden_layers: {layers}\n    offset: {offset}\n"
+    "model": "model:\n  model_config:\n    model_type: qwen3\n    architectures: Qwen3ForCausalLM\n"
+    "    num_hidden_layers: {layers}\n    offset: {offset}\n"
     "    swap: True\n    layer_swap:\n      - layers: [0]\n        backward_prefetch: 5\n",
 }
 PYNATIVE = {

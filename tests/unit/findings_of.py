@@ -23,7 +23,7 @@ use_legacy: False
 use_parallel: True
 parallel_config: {pipeline_stage: 2}
 model:
-  model_config: {model_type: qwen3, num_hidden_layers: 4}
+  model_config: {model_type: qwen3, architectures: Qwen3ForCausalLM, num_hidden_layers: 4}
 """
 PYNATIVE = """\
 training: {steps: 1}

@@ -163,11 +163,7 @@ def test_an_unknown_model_may_deal_otherwise() -> None:
     [
         (LLAMA.replace("LlamaConfig", "LlamaConfg"), 6, "`LlamaConfig` was probably meant"),
         (LLAMA.replace("LlamaForCausalLM", "LlamaForCausalLm"), 7, "`LlamaForCausalLM` was probably meant"),
-        (
-            QWEN3.replace("model_type: qwen3", "architectures: Qwen3ForCasualLM"),
-            6,
-            "`Qwen3ForCausalLM` was probably meant",
-        ),
+        (QWEN3.replace("Causal", "Casual"), 6, "`Qwen3ForCausalLM` was probably meant"),
         (QWEN3.replace("use_legacy: False\n", ""), 5, "write `use_legacy: False`"),
         (QWEN3.replace("use_legacy: False", "use_legacy: True"), 2, "write `use_legacy: False`"),
         ("use_legacy: False\n" + LLAMA, 2, "remove `use_legacy: False`"),

@@ -89,12 +89,3 @@ def test_a_missing_module_is_not_put_down_to_the_yaml() -> None:
     assert found.paths == ()
     assert "correct the config" not in found.outcome.remedy()
     assert "environment" in found.outcome.remedy()
-
-
-def test_a_yaml_without_a_model_is_told_as_such_and_without_the_words_of_the_tracker() -> None:
-    tail = "ValueError: Can't find class. class type = None\n[MS_ALLOC_CONF] config:  memory_tracker:True\n"
-    found = fault(finished(Ending.EXITED, 1), tail, PLENTY)
-    assert found is not None
-    assert found.detail.startswith("the YAML names no model: model.model_config has no `model_type`")
-    assert found.detail.endswith("Can't find class. class type = None")
-    assert found.paths[0] == "model.model_config"

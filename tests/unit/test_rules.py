@@ -15,6 +15,7 @@ from swapconf.upstream.facts import Versions
 from tests.helpers import ROOT, study_of
 from tests.unit.test_upstream_cases import BASE
 
+QWEN3 = {"model_type": "qwen3", "architectures": "Qwen3ForCausalLM"}
 LISTED = {"swap": True, "op_swap": [{"op_name": "attention", "backward_prefetch": 5, "layers": True}]}
 
 
@@ -108,7 +109,7 @@ def model(**settings: Any) -> dict[str, Any]:
         (
             {
                 "use_legacy": False,
-                "model": {"model_config": {"model_type": "qwen3", "num_hidden_layers": 2}},
+                "model": {"model_config": {**QWEN3, "num_hidden_layers": 2}},
                 "swap_config": {"swap": True},
             },
             "mcore",
@@ -117,7 +118,7 @@ def model(**settings: Any) -> dict[str, Any]:
         (
             {
                 "use_legacy": False,
-                "model": {"model_config": {"model_type": "qwen3", "num_hidden_layers": 2}},
+                "model": {"model_config": {**QWEN3, "num_hidden_layers": 2}},
                 "recompute_config": {"recompute": True, "recompute_slice_activation": True},
             },
             "mcore",
